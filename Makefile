@@ -1,0 +1,49 @@
+# Each target does all of its own set-up, in a virtual environment of this checkout.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SMK := Snakefile rules
+
+.PHONY: help demo test lint format bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+
+$(BIN)/python:
+	@$(PYTHON) -m venv $(VENV) || { \
+	  rm -rf $(VENV); \
+	  echo "Python's venv module is missing: install it (Debian: apt-get install python3-venv)." >&2; \
+	  exit 1; }
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/installed-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.$(EXTRA_$*)'
+	@touch $@
+
+EXTRA_run :=
+EXTRA_test := [test]
+EXTRA_lint := [lint]
+
+demo: $(VENV)/installed-run  ## make a phantom pair, run the workflow on it, say where to look
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh benchmarks/demo.sh
+
+test: $(VENV)/installed-test  ## run all tests
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/installed-lint  ## check style, types and the workflow
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check $(SMK)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/lint.sh
+
+format: $(VENV)/installed-lint  ## rewrite sources in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt $(SMK)
+
+bench: $(VENV)/installed-run  ## time the whole run against sizes, print a table
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/whole_run.py $(ARGS)
+
+clean:  ## remove the demo and caches, keep the virtual environment
+	rm -rf demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,57 @@
+"""unglow: register pre onto post, subtract the glow, keep the evidence.
+
+Stages are one rule file each; what a run consists of (pairs, headers, memory) is known when this
+file has been read. Needs nothing but raw/ in the working directory; config/config.yaml is optional.
+"""
+
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+min_version("9.14.0")
+
+if Path("config/config.yaml").is_file():
+
+    configfile: "config/config.yaml"
+
+
+include: "rules/common.smk"
+
+
+pathvars:
+    results=batch.settings["results"],
+    benchmarks="<results>/benchmarks",
+    telemetry="<results>/telemetry",
+
+
+wildcard_constraints:
+    sample=one_of(sample for sample, _ in batch.pairs),
+    dye=one_of(dye for _, dye in batch.pairs),
+    role=one_of(ROLES),
+    method=one_of(METHODS),
+    registration=one_of(v.name for v in registrations),
+    subtraction=one_of(v.name for v in subtractions),
+
+
+rule all:
+    default_target: True
+    input:
+        final_outputs(),
+
+
+include: "rules/plan.smk"
+include: "rules/ingest.smk"
+include: "rules/register.smk"
+include: "rules/align.smk"
+include: "rules/scale.smk"
+include: "rules/difference.smk"
+include: "rules/figures.smk"
+include: "rules/summary.smk"
+
+
+onsuccess:
+    refresh_summary()
+
+
+onerror:
+    refresh_summary()

@@ -1,0 +1,27 @@
+"""Align: pre warped once onto the post frame, with the joint statistics from the same pass."""
+
+
+rule align:
+    input:
+        post=out.pair(store("post")),
+        pre=out.pair(store("pre")),
+        transform=out.registered("transform.json"),
+    output:
+        aligned=out.registered(store("aligned_pre")),
+        statistics=out.registered("statistics.npz"),
+    params:
+        version=1,
+    log:
+        out.record("logs", "align", "registered"),
+        telemetry=out.record("telemetry", "align", "registered"),
+    benchmark:
+        out.record("benchmarks", "align", "registered")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 2
+    resources:
+        mem_mb=mem_mb("align"),
+        disk_mb=disk_mb("derived"),
+        runtime=runtime(0.1),
+    script:
+        "../scripts/align.py"

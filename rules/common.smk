@@ -1,0 +1,239 @@
+"""What every rule file shares: the batch, its targets, and the resource functions."""
+
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+
+try:
+    import unglow
+except ImportError as error:
+    raise WorkflowError(
+        "the Python package unglow is not installed for "
+        f"{sys.executable}: run 'pip install .' in the checkout of the workflow."
+    ) from error
+
+from unglow import memory
+from unglow.batch import ROLES, Batch
+from unglow.errors import UnglowError
+from unglow.outputs import ROOT
+from unglow.sweep import REGISTRATION, SUBTRACTION, variants
+
+VERSION = "0.1.0"
+METHODS = ("moffat", "percentile", "manual")
+
+if unglow.__version__ != VERSION:
+    raise WorkflowError(
+        f"this is the workflow of unglow {VERSION} but the installed package is "
+        f"{unglow.__version__}: install the package from the same checkout or tag."
+    )
+
+try:
+    batch = Batch.load(config)
+except UnglowError as error:
+    raise WorkflowError(str(error)) from None
+
+out = batch.outputs
+registrations = variants(batch.settings, REGISTRATION)
+subtractions = variants(batch.settings, SUBTRACTION)
+
+if workflow.is_main_process:
+    for problem in batch.problems:
+        logger.warning(f"left out: {problem.message}")
+
+
+def one_of(names):
+    """A wildcard constraint that allows these names and no others."""
+    return "|".join(sorted({re.escape(str(n)) for n in names})) or "(?!)"
+
+
+# ----------------------------------------------------------------------------- inputs and targets
+
+
+def raw_post(wildcards):
+    return str(batch.pair(wildcards).post)
+
+
+def raw_pre(wildcards):
+    return str(batch.pair(wildcards).pre)
+
+
+def raw_image(wildcards):
+    return str(getattr(batch.pair(wildcards), wildcards.role))
+
+
+def store(name):
+    """The declared output of a store: its root metadata, which holds a digest of all pixels."""
+    return f"{name}.ome.zarr/{ROOT}"
+
+
+def variants_of(pattern, sample, dye):
+    """Paths of all variants of one pair."""
+    return collect(
+        pattern,
+        sample=sample,
+        dye=dye,
+        registration=[v.name for v in registrations],
+        subtraction=[v.name for v in subtractions],
+    )
+
+
+def methods_of(pattern, sample, dye):
+    """Paths of all variants and scale methods of one pair."""
+    return [
+        path
+        for r in registrations
+        for s in subtractions
+        for path in collect(
+            pattern,
+            sample=sample,
+            dye=dye,
+            registration=r.name,
+            subtraction=s.name,
+            method=batch.methods(
+                {"sample": sample, "dye": dye, "registration": r.name, "subtraction": s.name}
+            ),
+        )
+    ]
+
+
+def evidence(sample, dye):
+    """What summary and comparison read of one pair."""
+    return [
+        *collect(out.pair("plan.json"), sample=sample, dye=dye),
+        *variants_of(out.registered("transform.json"), sample, dye),
+        *variants_of(out.subtracted("scale.json"), sample, dye),
+        *methods_of(out.subtracted("difference/{method}.histogram.npz"), sample, dye),
+    ]
+
+
+def all_evidence(wildcards):
+    return sorted({path for key in batch.pairs for path in evidence(*key)})
+
+
+def labels(figure):
+    """Labels of a report item: what it shows, and of which variant."""
+    names = {"figure": figure}
+    if out.registration:
+        names["registration"] = "{registration}"
+    if out.subtraction:
+        names["subtraction"] = "{subtraction}"
+    return names
+
+
+def pair_evidence(wildcards):
+    return sorted(set(evidence(wildcards.sample, wildcards.dye)))
+
+
+def pair_differences(wildcards):
+    return methods_of(
+        out.subtracted(store("difference/{method}")), wildcards.sample, wildcards.dye
+    )
+
+
+def final_outputs():
+    """Everything that a run makes."""
+    targets = [out.run("summary.tsv"), out.run("verdict.txt")]
+    for key in batch.pairs:
+        targets += methods_of(out.subtracted(store("difference/{method}")), *key)
+        targets += variants_of(out.registered("figures/registration.png"), *key)
+        targets += variants_of(out.subtracted("figures/ratio_histogram.png"), *key)
+        targets += methods_of(out.subtracted("figures/difference_{method}.png"), *key)
+        if batch.settings["sweep"]:
+            targets += collect(out.pair("comparison.tsv"), sample=key[0], dye=key[1])
+    return sorted(set(targets))
+
+
+def summary_entries():
+    """The pairs and variants of the summary, as plain mappings."""
+    return [asdict(entry) for entry in batch.entries(workflow.pathvars.apply("<logs>"))]
+
+
+def comparison_entries(wildcards):
+    """The variants of one pair."""
+    return [
+        entry
+        for entry in summary_entries()
+        if (entry["sample"], entry["dye"]) == (wildcards.sample, wildcards.dye)
+    ]
+
+
+def summary_problems():
+    """The pairs that were left out, with a sentence each."""
+    return [
+        {"sample": p.sample, "dye": p.dye, "message": p.message} for p in batch.problems
+    ]
+
+
+def refresh_summary():
+    """After a run, and after a failed one too: what is there, and what is not, in one table."""
+    from unglow.summary import entries_from, verdict, write_summary
+
+    target = Path(workflow.pathvars.apply(out.run("summary.tsv")))
+    if target.parent.is_dir():
+        rows = write_summary(
+            entries_from(summary_entries()), summary_problems(), target.parent, target
+        )
+        logger.info(f"{target}: {verdict(rows).strip()}")
+
+
+# ------------------------------------------------------------------------------------- parameters
+
+
+def register_settings(wildcards):
+    return batch.variant_settings(wildcards)["register"]
+
+
+def scale_settings(wildcards):
+    settings = batch.variant_settings(wildcards)
+    manual = batch.manual_gain(batch.pair(wildcards), settings)
+    return {**settings["scale"], "methods": list(batch.methods(wildcards)), "manual": manual}
+
+
+def channel_setting(wildcards):
+    return batch.channel(batch.pair(wildcards))
+
+
+def header_of(role):
+    """A function that gives the header of one image of the pair, without its path."""
+
+    def header(wildcards):
+        headers = batch.headers[wildcards.sample, wildcards.dye]
+        record = headers[ROLES.index(role)].to_dict()
+        return {key: value for key, value in record.items() if key != "path"}
+
+    return header
+
+
+# -------------------------------------------------------------------------------------- resources
+
+
+def mem_mb(stage):
+    """A function that predicts the peak memory of a stage, MB, from headers and budget."""
+
+    def predicted(wildcards, threads):
+        return batch.mem_mb(stage, wildcards, threads)
+
+    return predicted
+
+
+def disk_mb(role):
+    """A function that bounds the size of a store, MB."""
+
+    def bound(wildcards):
+        name = wildcards.get("role", role)
+        return memory.store_disk_mb(batch.layout(wildcards.sample, wildcards.dye, name))
+
+    return bound
+
+
+def runtime(seconds_per_megapixel):
+    """A function that gives a generous time limit, minutes."""
+
+    def limit(wildcards):
+        return memory.runtime_min(batch.pixels(wildcards), seconds_per_megapixel)
+
+    return limit

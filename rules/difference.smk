@@ -1,0 +1,28 @@
+"""Difference: post - (gain * pre + offset), one store for each scale method."""
+
+
+rule difference:
+    input:
+        post=out.pair(store("post")),
+        aligned=out.registered(store("aligned_pre")),
+        statistics=out.registered("statistics.npz"),
+        scale=out.subtracted("scale.json"),
+    output:
+        difference=out.subtracted(store("difference/{method}")),
+        histogram=out.subtracted("difference/{method}.histogram.npz"),
+    params:
+        version=1,
+    log:
+        out.record("logs", "difference_{method}", "subtracted"),
+        telemetry=out.record("telemetry", "difference_{method}", "subtracted"),
+    benchmark:
+        out.record("benchmarks", "difference_{method}", "subtracted")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 2
+    resources:
+        mem_mb=mem_mb("difference"),
+        disk_mb=disk_mb("derived"),
+        runtime=runtime(0.05),
+    script:
+        "../scripts/difference.py"

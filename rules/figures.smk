@@ -1,0 +1,131 @@
+"""Figures: what lets a person believe a result or not, drawn from overviews and small files."""
+
+
+rule figures_registration:
+    input:
+        post=out.pair(store("post")),
+        pre=out.pair(store("pre")),
+        aligned=out.registered(store("aligned_pre")),
+        transform=out.registered("transform.json"),
+        blocks=out.registered("blocks.csv"),
+    output:
+        registration=report(
+            out.registered("figures/registration.png"),
+            caption="../report/registration.rst",
+            category="Registration",
+            subcategory="{sample} {dye}",
+            labels=labels("overlay before and after"),
+        ),
+        residuals=report(
+            out.registered("figures/residuals.png"),
+            caption="../report/residuals.rst",
+            category="Registration",
+            subcategory="{sample} {dye}",
+            labels=labels("residual vectors"),
+        ),
+    params:
+        version=1,
+    log:
+        out.record("logs", "figures_registration", "registered"),
+        telemetry=out.record("telemetry", "figures_registration", "registered"),
+    benchmark:
+        out.record("benchmarks", "figures_registration", "registered")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 1
+    resources:
+        mem_mb=mem_mb("figures"),
+        disk_mb=5,
+        runtime=10,
+    script:
+        "../scripts/figures_registration.py"
+
+
+rule figures_scale:
+    input:
+        statistics=out.registered("statistics.npz"),
+        scale=out.subtracted("scale.json"),
+    output:
+        joint_histogram=report(
+            out.subtracted("figures/joint_histogram.png"),
+            caption="../report/joint_histogram.rst",
+            category="Scale",
+            subcategory="{sample} {dye}",
+            labels=labels("post against pre"),
+        ),
+        excess_histogram=report(
+            out.subtracted("figures/excess_histogram.png"),
+            caption="../report/excess_histogram.rst",
+            category="Scale",
+            subcategory="{sample} {dye}",
+            labels=labels("excess of post over pre"),
+        ),
+        histograms=report(
+            out.subtracted("figures/histograms.png"),
+            caption="../report/histograms.rst",
+            category="Scale",
+            subcategory="{sample} {dye}",
+            labels=labels("grey levels"),
+        ),
+        ratio_histogram=report(
+            out.subtracted("figures/ratio_histogram.png"),
+            caption="../report/ratio_histogram.rst",
+            category="Scale",
+            subcategory="{sample} {dye}",
+            labels=labels("ratio of post to pre"),
+        ),
+    params:
+        version=1,
+    log:
+        out.record("logs", "figures_scale", "subtracted"),
+        telemetry=out.record("telemetry", "figures_scale", "subtracted"),
+    benchmark:
+        out.record("benchmarks", "figures_scale", "subtracted")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 1
+    resources:
+        mem_mb=mem_mb("figures"),
+        disk_mb=5,
+        runtime=10,
+    script:
+        "../scripts/figures_scale.py"
+
+
+rule figures_difference:
+    input:
+        post=out.pair(store("post")),
+        aligned=out.registered(store("aligned_pre")),
+        difference=out.subtracted(store("difference/{method}")),
+        histogram=out.subtracted("difference/{method}.histogram.npz"),
+    output:
+        difference=report(
+            out.subtracted("figures/difference_{method}.png"),
+            caption="../report/difference.rst",
+            category="Difference",
+            subcategory="{sample} {dye}",
+            labels=labels("difference, {method}"),
+        ),
+        histogram=report(
+            out.subtracted("figures/difference_histogram_{method}.png"),
+            caption="../report/difference_histogram.rst",
+            category="Difference",
+            subcategory="{sample} {dye}",
+            labels=labels("histogram, {method}"),
+        ),
+    params:
+        version=1,
+    log:
+        out.record("logs", "figures_difference_{method}", "subtracted"),
+        telemetry=out.record("telemetry", "figures_difference_{method}", "subtracted"),
+    benchmark:
+        out.record("benchmarks", "figures_difference_{method}", "subtracted")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 1
+    resources:
+        mem_mb=mem_mb("figures"),
+        disk_mb=5,
+        runtime=10,
+    script:
+        "../scripts/figures_difference.py"

@@ -1,0 +1,25 @@
+"""Ingest: each raw image becomes a sharded OME-Zarr store of its signal, with a pyramid."""
+
+
+rule ingest:
+    input:
+        raw=raw_image,
+        plan=out.pair("plan.json"),
+    output:
+        out.pair(store("{role}")),
+    params:
+        version=1,
+    log:
+        out.record("logs", "ingest_{role}", "pair"),
+        telemetry=out.record("telemetry", "ingest_{role}", "pair"),
+    benchmark:
+        out.record("benchmarks", "ingest_{role}", "pair")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 2
+    resources:
+        mem_mb=mem_mb("ingest"),
+        disk_mb=disk_mb("post"),
+        runtime=runtime(0.05),
+    script:
+        "../scripts/ingest.py"

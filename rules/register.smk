@@ -1,0 +1,27 @@
+"""Register: the map from post to pre, with residuals on held-out blocks and a verdict."""
+
+
+rule register:
+    input:
+        post=out.pair(store("post")),
+        pre=out.pair(store("pre")),
+    output:
+        transform=out.registered("transform.json"),
+        blocks=out.registered("blocks.csv"),
+    params:
+        version=1,
+        settings=register_settings,
+    log:
+        out.record("logs", "register", "registered"),
+        telemetry=out.record("telemetry", "register", "registered"),
+    benchmark:
+        out.record("benchmarks", "register", "registered")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 2
+    resources:
+        mem_mb=mem_mb("register"),
+        disk_mb=1,
+        runtime=runtime(0.05),
+    script:
+        "../scripts/register.py"

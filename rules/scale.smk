@@ -1,0 +1,26 @@
+"""Scale: how much brighter the background became, by every method that is on."""
+
+
+rule scale:
+    input:
+        statistics=out.registered("statistics.npz"),
+        transform=out.registered("transform.json"),
+    output:
+        out.subtracted("scale.json"),
+    params:
+        version=1,
+        settings=scale_settings,
+    log:
+        out.record("logs", "scale", "subtracted"),
+        telemetry=out.record("telemetry", "scale", "subtracted"),
+    benchmark:
+        out.record("benchmarks", "scale", "subtracted")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 1
+    resources:
+        mem_mb=mem_mb("scale"),
+        disk_mb=1,
+        runtime=5,
+    script:
+        "../scripts/scale.py"

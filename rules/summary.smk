@@ -1,0 +1,87 @@
+"""Summary: one row per pair and variant; a comparison where parameters are swept; the verdict."""
+
+
+rule summary:
+    input:
+        all_evidence,
+    output:
+        out.run("summary.tsv"),
+    params:
+        version=1,
+        entries=summary_entries(),
+        problems=summary_problems(),
+    log:
+        out.record("logs", "summary", "run"),
+        telemetry=out.record("telemetry", "summary", "run"),
+    benchmark:
+        out.record("benchmarks", "summary", "run")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 1
+    resources:
+        mem_mb=mem_mb("summary"),
+        disk_mb=1,
+        runtime=5,
+    script:
+        "../scripts/summary.py"
+
+
+rule comparison:
+    input:
+        evidence=pair_evidence,
+        differences=pair_differences,
+    output:
+        table=report(
+            out.pair("comparison.tsv"),
+            caption="../report/comparison.rst",
+            category="Comparison",
+            subcategory="{sample} {dye}",
+            labels={"figure": "variants, table"},
+        ),
+        figure=report(
+            out.pair("comparison.png"),
+            caption="../report/comparison.rst",
+            category="Comparison",
+            subcategory="{sample} {dye}",
+            labels={"figure": "variants side by side"},
+        ),
+    params:
+        version=1,
+        entries=comparison_entries,
+    log:
+        out.record("logs", "comparison", "pair"),
+        telemetry=out.record("telemetry", "comparison", "pair"),
+    benchmark:
+        out.record("benchmarks", "comparison", "pair")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 1
+    resources:
+        mem_mb=mem_mb("figures"),
+        disk_mb=5,
+        runtime=10,
+    script:
+        "../scripts/comparison.py"
+
+
+rule verdict:
+    input:
+        out.run("summary.tsv"),
+    output:
+        out.run("verdict.txt"),
+    params:
+        allow_failed=batch.settings["allow_failed"],
+    log:
+        out.record("logs", "verdict", "run"),
+        telemetry=out.record("telemetry", "verdict", "run"),
+    benchmark:
+        out.record("benchmarks", "verdict", "run")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 1
+    resources:
+        mem_mb=mem_mb("summary"),
+        disk_mb=1,
+        runtime=5,
+    script:
+        "../scripts/verdict.py"

@@ -1,0 +1,25 @@
+"""Adapter: warp pre onto post and gather the joint statistics."""
+
+from pathlib import Path
+
+from unglow.job import Job
+
+with Job.of(snakemake) as job:
+    from unglow import memory, transform
+    from unglow.align import align
+    from unglow.store import open_store, plan_layout
+
+    post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
+    found = transform.load(Path(snakemake.input.transform))
+    layout = plan_layout(post.shape, "float32")
+    demand = memory.align(layout, pre.layout)
+    statistics = align(
+        post,
+        pre,
+        found,
+        layout,
+        Path(snakemake.output.aligned).parent,
+        workers=demand.in_flight(job.mem_mb, job.threads),
+    )
+    statistics.save(Path(snakemake.output.statistics))
+    job.count(pixels=post.shape[0] * post.shape[1])

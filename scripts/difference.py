@@ -1,0 +1,29 @@
+"""Adapter: subtract with the gain of one method."""
+
+from pathlib import Path
+
+from unglow.job import Job
+
+with Job.of(snakemake) as job:
+    from unglow import memory
+    from unglow.photometry import JointStatistics, Scale
+    from unglow.store import open_store, plan_layout
+    from unglow.subtract import subtract
+
+    method = snakemake.wildcards.method
+    post, aligned = (
+        open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.aligned)
+    )
+    layout = plan_layout(post.shape, "float32")
+    histogram = subtract(
+        post,
+        aligned,
+        method,
+        Scale.load(Path(snakemake.input.scale)).methods[method],
+        JointStatistics.load(Path(snakemake.input.statistics)),
+        layout,
+        Path(snakemake.output.difference).parent,
+        workers=memory.difference(layout).in_flight(job.mem_mb, job.threads),
+    )
+    histogram.save(Path(snakemake.output.histogram))
+    job.count(pixels=post.shape[0] * post.shape[1])

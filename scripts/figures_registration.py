@@ -1,0 +1,23 @@
+"""Adapter: draw how well pre lies on post."""
+
+from pathlib import Path
+
+from unglow.job import Job
+
+with Job.of(snakemake) as job:
+    from unglow import transform
+    from unglow.gallery import draw_registration
+    from unglow.store import open_store
+
+    post, pre, aligned = (
+        open_store(Path(snakemake.input[name]).parent) for name in ("post", "pre", "aligned")
+    )
+    draw_registration(
+        post,
+        pre,
+        aligned,
+        transform.load(Path(snakemake.input.transform)),
+        transform.read_blocks(Path(snakemake.input.blocks)),
+        {name: Path(path) for name, path in snakemake.output.items()},
+        job.pair_title,
+    )

@@ -1,0 +1,16 @@
+"""Adapter: draw the grey levels of the pair and the gains that follow."""
+
+from pathlib import Path
+
+from unglow.job import Job
+
+with Job.of(snakemake) as job:
+    from unglow.gallery import draw_scale
+    from unglow.photometry import JointStatistics, Scale
+
+    draw_scale(
+        JointStatistics.load(Path(snakemake.input.statistics)),
+        Scale.load(Path(snakemake.input.scale)),
+        {name: Path(path) for name, path in snakemake.output.items()},
+        job.pair_title,
+    )

@@ -1,0 +1,13 @@
+"""Adapter: one table over all pairs."""
+
+from pathlib import Path
+
+from unglow.job import Job
+
+with Job.of(snakemake) as job:
+    from unglow.summary import entries_from, write_summary
+
+    target = Path(snakemake.output[0])
+    write_summary(
+        entries_from(snakemake.params.entries), snakemake.params.problems, target.parent, target
+    )

@@ -1,0 +1,19 @@
+"""Adapter: say how the pairs ended, and fail if one of them did."""
+
+from pathlib import Path
+
+from unglow.job import Job
+
+with Job.of(snakemake) as job:
+    from unglow.errors import UnglowError
+    from unglow.files import write_text
+    from unglow.summary import read_summary, verdict
+
+    rows = read_summary(Path(snakemake.input[0]))
+    text = verdict(rows)
+    if any(r["status"] == "failed" for r in rows) and not snakemake.params.allow_failed:
+        raise UnglowError(
+            f"{text.strip()}\nAll other results are complete. Mend what is named above and run "
+            "again, or set allow_failed: true to end with exit status 0."
+        )
+    write_text(Path(snakemake.output[0]), text)

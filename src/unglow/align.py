@@ -1,0 +1,113 @@
+"""Align: pre warped once onto the post frame, with the joint statistics from the same pass."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.blocks import Window, bounded_map
+from unglow.photometry import JointStatistics
+from unglow.store import Store, StoreLayout, StoreWriter
+from unglow.warp import quantise, warp_window
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unglow.transform import Transform
+
+# Derived images are rounded to this part of a grey level: it compresses 2.5 to 1 instead of 1.1.
+STEP = 1 / 32
+
+
+def align(
+    post: Store,
+    pre: Store,
+    transform: Transform,
+    layout: StoreLayout,
+    target: Path,
+    *,
+    workers: int,
+) -> JointStatistics:
+    """Write ``aligned_pre``: float32 in the post frame, NaN where pre has no data.
+
+    Parameters
+    ----------
+    post, pre
+        Stores of the raw signal.
+    transform
+        Map of post (x, y) to pre (x, y); a failed one gives a store marked empty.
+    layout
+        Layout of the derived store.
+    target
+        The store's directory.
+    workers
+        Shards in flight.
+
+    Returns
+    -------
+    The joint statistics of post and aligned pre; without pixels for a failed transform.
+    """
+    writer = StoreWriter(
+        target,
+        layout,
+        name="aligned_pre",
+        pixel_size_um=post.pixel_size_um,
+        attributes={
+            "role": "aligned_pre",
+            "inputs": {"post": post.digest, "pre": pre.digest},
+            "matrix": np.asarray(transform.matrix).tolist(),
+        },
+        fill_value=math.nan,
+        workers=workers,
+    )
+    with writer:
+        if transform.status == "failed":
+            writer.publish_empty(" ".join(transform.reasons))
+            return JointStatistics.empty()
+        integer = has_grey_levels(post) and has_grey_levels(pre)
+        total = _empty_statistics(post, pre, integer=integer)
+
+        def warp(window: Window) -> JointStatistics:
+            block = warp_window(pre.read, pre.shape, transform, window)
+            if integer:
+                block = quantise(block, STEP)
+            writer.write(window, block)
+            statistics = total.fresh()
+            statistics.add(post.read(window), block, origin=(window.y0, window.x0))
+            return statistics
+
+        for part in bounded_map(warp, writer.windows(), workers):
+            total.merge(part)
+        writer.publish()
+    return total
+
+
+def _empty_statistics(post: Store, pre: Store, *, integer: bool) -> JointStatistics:
+    ranges = value_range(post), value_range(pre)
+    return JointStatistics.create(
+        post_range=ranges[0],
+        pre_range=ranges[1],
+        grey_level=grey_level(ranges, integer=integer),
+        integer=integer,
+    )
+
+
+def has_grey_levels(store: Store) -> bool:
+    """Say whether a raw store holds whole grey levels (and its derivatives may be rounded)."""
+    return bool(store.attributes["grey_levels"] == "integer")
+
+
+def value_range(store: Store) -> tuple[float, float]:
+    """Return the exact smallest and largest value of a raw store."""
+    statistics = store.attributes["statistics"]
+    return float(statistics["min"]), float(statistics["max"])
+
+
+def grey_level(ranges: tuple[tuple[float, float], ...], *, integer: bool) -> float:
+    """Return one grey level: 1 for whole numbers, 1/4096 of the wider range for real ones."""
+    if integer:
+        return 1.0
+    widest = max(high - low for low, high in ranges)
+    return 2.0 ** math.floor(math.log2(widest / 4096)) if widest > 0 else 1.0

@@ -1,0 +1,229 @@
+"""What a run consists of, known before anything runs: settings, pairs, headers, problems, demands.
+
+The Snakefile builds one `Batch` while it is parsed; every resource function asks it. Only headers
+are read, so that a dry run in a fresh directory prints real numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unglow import config as configuration
+from unglow import memory
+from unglow.channels import stored_dtype
+from unglow.errors import ConfigError, InputError
+from unglow.headers import CACHE, HeaderCache, headers_of
+from unglow.outputs import Outputs
+from unglow.pairs import Pair, Problem, discover, read_sheet
+from unglow.store import StoreLayout, plan_layout
+from unglow.summary import Entry
+from unglow.sweep import REGISTRATION, SUBTRACTION, settings_of, variants
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from unglow.config import Settings
+    from unglow.tiff import TiffHeader
+
+DEFAULT_SHEET = Path("config") / "samples.tsv"
+ROLES = ("post", "pre")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """All pairs of a run that can be processed, and a sentence for each one that cannot."""
+
+    settings: Settings
+    pairs: dict[tuple[str, str], Pair]
+    problems: tuple[Problem, ...]
+    headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = field(repr=False)
+    source: Path
+
+    @classmethod
+    def load(cls, config: Mapping[str, Any], directory: Path | None = None) -> Batch:
+        """Read the configuration, find the pairs and look at every header.
+
+        Parameters
+        ----------
+        config
+            The user's configuration, as Snakemake holds it.
+        directory
+            Working directory that relative paths start from; the current one if None.
+
+        Raises
+        ------
+        ConfigError, InputError
+            Nothing can run at all: a wrong key, a missing raw directory, an unreadable sheet.
+        """
+        base = directory or Path()
+        settings = configuration.load(config)
+        source, found = _find(settings, base)
+        cache = HeaderCache(base / CACHE)
+        pairs: dict[tuple[str, str], Pair] = {}
+        headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = {}
+        problems = list(found.problems)
+        for pair in found.pairs:
+            try:
+                headers[pair.key] = headers_of(pair, settings, cache)
+                _check_manual(pair, settings)
+                pairs[pair.key] = pair
+            except InputError as error:
+                problems.append(
+                    Problem(
+                        sample=pair.sample,
+                        dye=pair.dye,
+                        paths=(pair.pre, pair.post),
+                        message=str(error),
+                        kind="header",
+                    )
+                )
+        cache.save()
+        return cls(settings, pairs, tuple(problems), headers, source)
+
+    @cached_property
+    def outputs(self) -> Outputs:
+        """The path patterns of this run."""
+        return Outputs.of(self.settings)
+
+    def pair(self, wildcards: Mapping[str, str]) -> Pair:
+        """Return the pair that a job's wildcards name."""
+        return self.pairs[wildcards["sample"], wildcards["dye"]]
+
+    def variant_settings(self, wildcards: Mapping[str, str]) -> Settings:
+        """Return the configuration of the variant that a job's wildcards name."""
+        if not self.settings["sweep"]:
+            return self.settings
+        first = [variants(self.settings, s)[0].name for s in (REGISTRATION, SUBTRACTION)]
+        return settings_of(
+            self.settings,
+            wildcards.get("registration", first[0]),
+            wildcards.get("subtraction", first[1]),
+        )
+
+    def channel(self, pair: Pair) -> str:
+        """Return the channel setting of a pair: its own, or the run's."""
+        return pair.channel if pair.channel is not None else str(self.settings["channel"])
+
+    def manual_gain(self, pair: Pair, settings: Settings) -> float | None:
+        """Return the manual gain of a pair: its own, or the configuration's, or None."""
+        own = pair.manual_scale
+        gain = own if own is not None else settings["scale"]["manual"]
+        return None if gain is None else float(gain)
+
+    def methods(self, wildcards: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the scale methods of a pair; a given manual gain switches ``manual`` on."""
+        settings = self.variant_settings(wildcards)
+        chosen = list(settings["scale"]["methods"])
+        if "manual" not in chosen and self.manual_gain(self.pair(wildcards), settings) is not None:
+            chosen.append("manual")
+        return tuple(chosen)
+
+    def layout(self, sample: str, dye: str, role: str) -> StoreLayout:
+        """Return the layout of a pair's store: ``post``, ``pre`` or ``derived`` (float32)."""
+        pair = self.pairs[sample, dye]
+        post, pre = self.headers[sample, dye]
+        return layouts(post, pre, self.channel(pair))[role]
+
+    def demand(self, stage: str, wildcards: Mapping[str, str]) -> memory.Demand:
+        """Return the memory demand of a stage for the pair that the wildcards name."""
+        if stage in ("scale", "figures", "summary"):
+            return memory.small(stage)
+        key = wildcards["sample"], wildcards["dye"]
+        headers = self.headers[key]
+        if stage == "plan":
+            return memory.plan(headers)
+        if stage == "ingest":
+            role = wildcards["role"]
+            return memory.ingest(headers[ROLES.index(role)], self.layout(*key, role))
+        settings = self.variant_settings(wildcards)["register"]
+        if stage == "register":
+            return memory.register(settings["coarse_px"], settings["block_px"])
+        layout = self.layout(*key, "derived")
+        if stage == "align":
+            return memory.align(layout, self.layout(*key, "pre"))
+        return memory.difference(layout)
+
+    def mem_mb(self, stage: str, wildcards: Mapping[str, str], threads: int) -> int:
+        """Return the predicted peak of a job, MB, within the budget."""
+        return self.demand(stage, wildcards).peak_mb(self.settings["memory_per_job"], threads)
+
+    def entries(self, logs: str) -> list[Entry]:
+        """Return what the summary has to tell about: each pair in each variant.
+
+        Parameters
+        ----------
+        logs
+            Directory of the logs, for the sentence about a job that did not finish.
+        """
+        made = []
+        for (sample, dye), r, s in itertools.product(
+            self.pairs,
+            variants(self.settings, REGISTRATION),
+            variants(self.settings, SUBTRACTION),
+        ):
+            names = {
+                "sample": sample,
+                "dye": dye,
+                "registration": r.name,
+                "subtraction": s.name,
+            }
+
+            def at(pattern: str, names: Mapping[str, str] = names, **more: str) -> str:
+                return pattern.removeprefix("<results>/").format(**names, **more)
+
+            histogram = self.outputs.subtracted("difference/{method}.histogram.npz")
+            made.append(
+                Entry(
+                    **names,
+                    plan=at(self.outputs.pair("plan.json")),
+                    transform=at(self.outputs.registered("transform.json")),
+                    scale=at(self.outputs.subtracted("scale.json")),
+                    histograms={m: at(histogram, method=m) for m in self.methods(names)},
+                    logs=f"{logs}/{sample}/{dye}",
+                )
+            )
+        return made
+
+    def pixels(self, wildcards: Mapping[str, str]) -> int:
+        """Return the number of pixels of the larger image of a pair."""
+        headers = self.headers[wildcards["sample"], wildcards["dye"]]
+        return max(h.shape[0] * h.shape[1] for h in headers)
+
+
+def layouts(post: TiffHeader, pre: TiffHeader, channel: str) -> dict[str, StoreLayout]:
+    """Return the store layouts of a pair, from the images and the channel setting alone."""
+    made = {}
+    for role, header in zip(ROLES, (post, pre), strict=True):
+        dtype = stored_dtype(header.dtype, len(_signal(header)), channel)
+        by_rows = header.layout != "tiles"
+        made[role] = plan_layout(header.shape, dtype, by_rows=by_rows)
+    made["derived"] = plan_layout(post.shape, "float32")
+    return made
+
+
+def _signal(header: TiffHeader) -> list[int]:
+    """Return the indices of the channels of a file that may carry signal (alpha never does)."""
+    return [i for i, channel in enumerate(header.channels) if not channel.alpha]
+
+
+def _find(settings: Settings, base: Path) -> tuple[Path, Any]:
+    sheet = settings["samples"]
+    if sheet is not None:
+        return base / sheet, read_sheet(base / sheet, base=base)
+    if (base / DEFAULT_SHEET).is_file():
+        return base / DEFAULT_SHEET, read_sheet(base / DEFAULT_SHEET, base=base)
+    return base / settings["raw"], discover(base / settings["raw"])
+
+
+def _check_manual(pair: Pair, settings: Settings) -> None:
+    scale = settings["scale"]
+    if "manual" in scale["methods"] and scale["manual"] is None and pair.manual_scale is None:
+        raise ConfigError(
+            "config key 'scale.methods' holds manual but no gain is given: set 'scale.manual', or "
+            f"manual_scale for {pair.sample} {pair.dye} in the sample sheet."
+        )

@@ -1,0 +1,178 @@
+"""Windows on a pixel grid, grids of blocks, and a thread pool that bounds what is in flight.
+
+Everything that walks over pixels walks over `Window`s, so that memory follows from the block and
+from the number in flight, never from the image.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Window:
+    """A half-open rectangle of pixels: rows ``y0 <= row < y1``, columns ``x0 <= col < x1``."""
+
+    y0: int
+    y1: int
+    x0: int
+    x1: int
+
+    @classmethod
+    def of(cls, shape: tuple[int, int]) -> Window:
+        """Return the window that covers a whole image of ``shape`` (rows, columns)."""
+        return cls(0, shape[0], 0, shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns); never negative."""
+        return max(0, self.y1 - self.y0), max(0, self.x1 - self.x0)
+
+    @property
+    def size(self) -> int:
+        """Number of pixels."""
+        rows, cols = self.shape
+        return rows * cols
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """Index of this window in an array of the whole image."""
+        return slice(self.y0, self.y1), slice(self.x0, self.x1)
+
+    def grow(self, halo: int) -> Window:
+        """Return the window with ``halo`` px more on every side (it may leave the image)."""
+        return Window(self.y0 - halo, self.y1 + halo, self.x0 - halo, self.x1 + halo)
+
+    def clip(self, shape: tuple[int, int]) -> Window:
+        """Return the part of the window inside an image of ``shape``; its size is 0 if none is."""
+        y0, y1 = (min(max(v, 0), shape[0]) for v in (self.y0, self.y1))
+        x0, x1 = (min(max(v, 0), shape[1]) for v in (self.x0, self.x1))
+        return Window(y0, max(y0, y1), x0, max(x0, x1))
+
+    def shift(self, rows: int, cols: int) -> Window:
+        """Return the window moved by ``rows`` and ``cols``."""
+        return Window(self.y0 + rows, self.y1 + rows, self.x0 + cols, self.x1 + cols)
+
+
+class Pixels(Protocol):
+    """A single-channel image with a pyramid, read window by window (a store, or an array in tests).
+
+    Level ``k`` has ``floor(n / 2**k)`` px per side; its pixel ``j`` lies at the level-0 coordinate
+    ``2**k * j + (2**k - 1) / 2``.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of level 0."""
+        ...
+
+    @property
+    def levels(self) -> int:
+        """Number of pyramid levels, level 0 included."""
+        ...
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level."""
+        ...
+
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+        """Pixels of a window that lies inside the level, in the stored dtype; thread-safe."""
+        ...
+
+
+def halve(block: NDArray[Any]) -> NDArray[np.float32]:
+    """Average 2 x 2 px, ignoring NaN; an odd last row or column is dropped.
+
+    Parameters
+    ----------
+    block
+        (rows, cols), any real dtype.
+
+    Returns
+    -------
+    (rows // 2, cols // 2) float32; NaN where all four pixels are NaN.
+    """
+    rows, cols = (n // 2 * 2 for n in block.shape)
+    a = block[:rows, :cols]
+    quads = [a[i::2, j::2].astype(np.float32) for i in (0, 1) for j in (0, 1)]
+    total = (quads[0] + quads[1]) + (quads[2] + quads[3])
+    if np.issubdtype(block.dtype, np.integer) or not np.isnan(total).any():
+        return total * np.float32(0.25)
+    valid = np.sum([~np.isnan(q) for q in quads], axis=0, dtype=np.float32)
+    some = [np.nan_to_num(q, nan=0.0) for q in quads]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # the same order of additions as above: a pixel does not depend on its neighbours' NaN
+        mean = ((some[0] + some[1]) + (some[2] + some[3])) / valid
+    return np.asarray(mean, dtype=np.float32)
+
+
+class ArrayPixels:
+    """An in-memory image as `Pixels`; for tests, benchmarks and small images only."""
+
+    def __init__(self, array: NDArray[Any], levels: int = 1) -> None:
+        self._levels: list[NDArray[Any]] = [array]
+        for _ in range(1, levels):
+            self._levels.append(halve(self._levels[-1]))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of level 0."""
+        return self.level_shape(0)
+
+    @property
+    def levels(self) -> int:
+        """Number of pyramid levels."""
+        return len(self._levels)
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level."""
+        rows, cols = self._levels[level].shape
+        return rows, cols
+
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+        """Pixels of a window."""
+        return self._levels[level][window.slices]
+
+
+def grid(shape: tuple[int, int], block: tuple[int, int]) -> Iterator[Window]:
+    """Yield windows of ``block`` (rows, cols) that tile ``shape`` in row order."""
+    for y0 in range(0, shape[0], block[0]):
+        for x0 in range(0, shape[1], block[1]):
+            yield Window(y0, min(y0 + block[0], shape[0]), x0, min(x0 + block[1], shape[1]))
+
+
+def bounded_map(func: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
+    """Yield ``func(item)`` in the order of ``items``, with at most ``workers`` of them in flight.
+
+    Unlike ``Executor.map`` it takes an item only when a worker is free and keeps no more finished
+    results than workers, so memory stays put however long ``items`` is. With one worker everything
+    runs in the calling thread. The first exception ends the map.
+    """
+    if workers <= 1:
+        yield from (func(item) for item in items)
+        return
+    with ThreadPoolExecutor(workers, thread_name_prefix="unglow") as pool:
+        pending: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                if len(pending) >= workers:
+                    yield pending.popleft().result()
+                pending.append(pool.submit(func, item))
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()

@@ -1,0 +1,86 @@
+"""The ``unglow`` command: what helps around the workflow, one module per sub-command.
+
+A sub-command is a row of `COMMANDS` and a module with ``add_arguments(parser)`` and
+``run(arguments) -> int`` (the exit status). Modules are imported only when their command is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from unglow import __version__
+from unglow.errors import UnglowError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Name of a sub-command to its module and what it does.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("unglow.cli.init", "write config and sample sheet for a directory of images"),
+    "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
+    "phantom": ("unglow.phantom.command", "make a pair of test images with known truth"),
+    "export": ("unglow.cli.export", "write results in other formats"),
+}
+#: Exit status for a mistake that the user can mend.
+MISTAKE = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    Parameters
+    ----------
+    argv
+        Arguments without the program's name; those of the process if None.
+
+    Returns
+    -------
+    0 if all is well, 1 if the command ran and found problems, 2 for a mistake (one sentence on
+    standard error), 130 if interrupted.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = next((a for a in arguments if not a.startswith("-")), None)
+    module = import_module(COMMANDS[command][0]) if command in COMMANDS else None
+    parser = _parser(command, module)
+    options = parser.parse_args(arguments)
+    if module is None:
+        parser.print_help()
+        return MISTAKE
+    try:
+        return int(module.run(options))
+    except UnglowError as error:
+        return _sorry(command, str(error))
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) has seen enough; keep the interpreter from complaining.
+        sys.stdout = None
+        return 0
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return _sorry(command, f"{error.filename}: {error.strerror}.")
+    except KeyboardInterrupt:
+        return 130
+
+
+def _sorry(command: str | None, sentence: str) -> int:
+    print(f"unglow {command}: {sentence}", file=sys.stderr)
+    return MISTAKE
+
+
+def _parser(command: str | None, module: object) -> argparse.ArgumentParser:
+    """Build the parser; only the sub-command in use gets its options."""
+    parser = argparse.ArgumentParser(
+        prog="unglow",
+        description="Take the glow out of microscopy. The work itself is done by "
+        "`snakemake --cores N`; these commands help around it.",
+    )
+    parser.add_argument("--version", action="version", version=f"unglow {__version__}")
+    parsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, (_, about) in COMMANDS.items():
+        sub = parsers.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+        if name == command and module is not None:
+            module.add_arguments(sub)  # type: ignore[attr-defined]
+    return parser

@@ -1,0 +1,120 @@
+"""``unglow init``: configuration and sample sheet for a directory of images."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from unglow import config as configuration
+from unglow.cli.inventory import inventory
+from unglow.cli.survey import CONFIG, SHEET, text
+from unglow.errors import ConfigError
+from unglow.files import write_text
+from unglow.pairs import discover, sheet_text
+from unglow.schemas import schema
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from unglow.pairs import Discovery
+
+# Snakemake's own, not what unglow computes.
+_LEFT_OUT = ("pathvars",)
+_WIDTH = 98
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow init` to a parser."""
+    parser.description = (
+        "Write config/config.yaml (every key with its default and what it means) and "
+        "config/samples.tsv (the pairs found in RAW), and print a survey of the images. The exit "
+        "status is 1 if the survey shows problems."
+    )
+    parser.add_argument("raw", type=Path, metavar="RAW", help="directory of raw images")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=Path(),
+        metavar="W",
+        help="working directory that config/ belongs to (default: the current one)",
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite files that are there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write both files and print the survey; return 1 if it shows problems."""
+    targets = [arguments.directory / CONFIG, arguments.directory / SHEET]
+    there = [str(target) for target in targets if target.exists()]
+    if there and not arguments.force:
+        raise ConfigError(
+            f"{' and '.join(there)} {'are' if len(there) > 1 else 'is'} there already; use --force "
+            "to overwrite, or `unglow survey` to only look."
+        )
+    found = discover(arguments.raw)
+    report = inventory(found, configuration.load({}))
+    if found.pairs:
+        write_text(targets[0], config_text(_from(arguments.raw, arguments.directory)))
+        write_text(targets[1], _sheet(found, arguments.directory))
+    print(text(report))
+    if found.pairs:
+        print(f"Written: {targets[0]}, {targets[1]}")
+    else:
+        print("Nothing written, since no pair was found.")
+    return 1 if report["problems"] else 0
+
+
+def config_text(raw: str) -> str:
+    """Return a configuration file with every key, its default and its description.
+
+    Parameters
+    ----------
+    raw
+        The directory of raw images, as the working directory sees it.
+    """
+    lines = ["# What unglow computes; every key may be left out. Written by `unglow init`.", ""]
+    _write(schema("config"), 0, {"raw": raw}, lines)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _write(rule: Mapping[str, Any], depth: int, given: Mapping[str, Any], lines: list[str]) -> None:
+    """Append the keys of one mapping of the schema."""
+    indent = "  " * depth
+    for key, inner in rule["properties"].items():
+        if depth == 0 and key in _LEFT_OUT:
+            continue
+        about = " ".join(str(inner.get("description", "")).split())
+        if "enum" in inner and inner.get("type") == "string":
+            about += f" One of: {', '.join(map(str, inner['enum']))}."
+        lines += textwrap.wrap(
+            about, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# "
+        )
+        if inner.get("properties"):
+            lines.append(f"{indent}{key}:")
+            _write(inner, depth + 1, {}, lines)
+        else:
+            value = given.get(key, inner.get("default"))
+            lines.append(f"{indent}{key}: {_inline(value)}")
+        if depth == 0:
+            lines.append("")
+
+
+def _inline(value: Any) -> str:  # noqa: ANN401 - whatever the schema has as default
+    """Return a value as YAML on one line."""
+    written = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
+    return written.removesuffix("\n").removesuffix("\n...")
+
+
+def _from(raw: Path, directory: Path) -> str:
+    """Return a path as seen from the working directory: relative if it lies below it."""
+    absolute, top = raw.resolve(), directory.resolve()
+    return str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
+
+
+def _sheet(found: Discovery, directory: Path) -> str:
+    """Return the sample sheet; what could not be paired is kept in it as comments."""
+    lines = [f"# left out: {problem.message}" for problem in found.problems]
+    return sheet_text(found.pairs, directory) + "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,189 @@
+"""What raw images hold, measured in sampled blocks: the figures behind ``unglow survey``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.channels import AUTO, choose_channels, stored_dtype
+from unglow.channels.choice import BLOCKS, SIDE
+from unglow.errors import InputError
+from unglow.headers import CACHE, HeaderCache, headers_of
+from unglow.tiff import survey_blocks
+
+if TYPE_CHECKING:
+    from unglow.config import Settings
+    from unglow.pairs import Discovery, Pair
+    from unglow.tiff import TiffHeader
+
+ROLES = ("post", "pre")
+
+
+def inventory(found: Discovery, settings: Settings) -> dict[str, Any]:
+    """Look at every file of every pair.
+
+    Parameters
+    ----------
+    found
+        Pairs and the problems known so far.
+    settings
+        Configuration (`unglow.config.load`).
+
+    Returns
+    -------
+    Plain JSON types: ``layout``, ``files``, ``pairs`` and ``problems``; what is wrong with a file
+    or a pair is a problem, not an exception.
+    """
+    cache = HeaderCache(Path(CACHE))
+    files: list[dict[str, Any]] = []
+    pairs: list[dict[str, Any]] = []
+    problems = [_problem(asdict(problem)) for problem in found.problems]
+    for pair in found.pairs:
+        record, failures = _look(pair, settings, cache)
+        files += record.pop("files")
+        pairs.append(record)
+        problems += [
+            {"message": told, "kind": "image", "sample": pair.sample, "dye": pair.dye,
+             "paths": [str(pair.post), str(pair.pre)]}
+            for told in failures
+        ]  # fmt: skip
+    return {"layout": found.layout, "files": files, "pairs": pairs, "problems": problems}
+
+
+def _problem(plain: dict[str, Any]) -> dict[str, Any]:
+    return {**plain, "paths": [str(path) for path in plain["paths"]]}
+
+
+def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str, Any], list[str]]:
+    """Return the record of a pair with its files, and a sentence for each thing that is wrong."""
+    failures: list[str] = []
+    files = []
+    headers = {}
+    series = pair.series if pair.series is not None else settings["series"]
+    plane = settings["plane"]
+    for role in ROLES:
+        path = pair.post if role == "post" else pair.pre
+        try:
+            headers[role] = cache.read(path, series=series, z=plane["z"], t=plane["t"])
+            figures = channel_figures(headers[role])
+        except InputError as error:
+            failures.append(str(error))
+            continue
+        failures += headers[role].problems
+        files.append(_file(pair, role, headers[role], figures))
+    channel = pair.channel if pair.channel is not None else str(settings["channel"])
+    record: dict[str, Any] = {
+        "sample": pair.sample,
+        "dye": pair.dye,
+        "pre": str(pair.pre),
+        "post": str(pair.post),
+        "rule": pair.rule,
+        "channel": channel,
+        "chosen": None,
+        "files": files,
+    }
+    if len(files) == len(ROLES):
+        try:
+            headers_of(pair, settings, cache)
+            choice = choose_channels(headers, channel=channel)
+            record["chosen"] = asdict(choice)
+            for file in files:
+                _mark(file, choice.indices[file["role"]], choice.shares.get(file["role"], {}))
+                file["stored_dtype"] = _stored(headers[file["role"]], channel)
+        except InputError as error:
+            failures.append(f"{pair.sample} {pair.dye}: {error}")
+    return record, failures
+
+
+def _stored(header: TiffHeader, channel: str) -> str:
+    signal = [c.name for c in header.channels if not c.alpha]
+    return stored_dtype(header.dtype, len(signal), channel or AUTO, signal)
+
+
+def _file(
+    pair: Pair, role: str, header: TiffHeader, figures: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the record of one file."""
+    return {
+        "sample": pair.sample,
+        "dye": pair.dye,
+        "role": role,
+        "path": header.path,
+        "shape": list(header.shape),
+        "dtype": header.dtype,
+        "stored_dtype": None,
+        "layout": header.layout,
+        "unit": list(header.unit),
+        "compression": header.compression,
+        "pixel_size_um": None if header.pixel_size_um is None else list(header.pixel_size_um),
+        "file_bytes": header.file_bytes,
+        "notes": list(header.notes),
+        "channels": figures,
+    }
+
+
+def _mark(file: dict[str, Any], indices: tuple[int, ...], shares: dict[str, float]) -> None:
+    """Note which channels were chosen, and their shares of the signal."""
+    for channel in file["channels"]:
+        channel["chosen"] = channel["index"] in indices
+        channel["share"] = shares.get(channel["name"])
+
+
+def channel_figures(header: TiffHeader) -> list[dict[str, Any]]:
+    """Return min, mean, max and the share of saturated pixels of each channel.
+
+    Figures come from the sampled blocks that the channels are chosen by as well. Saturated is what
+    stands at the limit of an integer dtype; None for floating point. Values that are not finite
+    are counted apart (``missing``, share of the pixels) and left out.
+
+    Raises
+    ------
+    InputError
+        A sampled block cannot be decoded.
+    """
+    kind = np.dtype(header.dtype)
+    top = np.iinfo(kind).max if kind.kind in "iu" else None
+    tallies = [_Tally(top) for _ in header.channels]
+    for block in survey_blocks(header, BLOCKS, SIDE):
+        for tally, plane in zip(tallies, block, strict=True):
+            tally.add(plane)
+    return [
+        {"index": i, "name": channel.name, "alpha": channel.alpha, **tally.figures(),
+         "chosen": False, "share": None}
+        for i, (channel, tally) in enumerate(zip(header.channels, tallies, strict=True))
+    ]  # fmt: skip
+
+
+class _Tally:
+    """Running figures of one channel."""
+
+    def __init__(self, top: int | None) -> None:
+        self._top = top
+        self._seen = self._counted = self._saturated = 0
+        self._total = 0.0
+        self._low, self._high = np.inf, -np.inf
+
+    def add(self, plane: np.ndarray[Any, Any]) -> None:
+        values = plane if plane.dtype.kind in "iu" else plane[np.isfinite(plane)]
+        self._seen += plane.size
+        if not values.size:
+            return
+        self._counted += values.size
+        self._total += float(values.sum(dtype=np.float64))
+        self._low = min(self._low, float(values.min()))
+        self._high = max(self._high, float(values.max()))
+        if self._top is not None:
+            self._saturated += int(np.count_nonzero(values >= self._top))
+
+    def figures(self) -> dict[str, float | None]:
+        n = self._counted
+        return {
+            "min": self._low if n else None,
+            "mean": self._total / n if n else None,
+            "max": self._high if n else None,
+            "saturated": None if self._top is None or not n else self._saturated / n,
+            "missing": 1.0 - n / self._seen if self._seen else 0.0,
+        }

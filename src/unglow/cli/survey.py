@@ -1,0 +1,205 @@
+"""``unglow survey``: what the raw images hold, which channels carry the signal, what is wrong."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from unglow import config as configuration
+from unglow.cli.inventory import inventory
+from unglow.errors import ConfigError
+from unglow.pairs import discover, read_sheet
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from unglow.config import Settings
+    from unglow.pairs import Discovery
+
+WIDTH = 100
+CONFIG = Path("config") / "config.yaml"
+SHEET = Path("config") / "samples.tsv"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow survey` to a parser."""
+    parser.description = (
+        "Look at every raw image: layout, channels, values in sampled blocks, the channel that is "
+        "chosen, and what is wrong with which remedy. Without RAW and --sheet it looks where the "
+        "workflow would. The exit status is 1 if there are problems."
+    )
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("raw", nargs="?", type=Path, metavar="RAW", help="directory of raw images")
+    source.add_argument("--sheet", type=Path, metavar="FILE", help="sample sheet (TSV or CSV)")
+    parser.add_argument("--channel", help="channel that carries the signal, instead of config's")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the survey; return 1 if there are problems."""
+    settings = read_config(CONFIG)
+    if arguments.channel:
+        settings["channel"] = arguments.channel
+    found = find(settings, arguments.raw, arguments.sheet)
+    report = inventory(found, settings)
+    print(json.dumps(report, indent=1) if arguments.json else text(report))
+    return 1 if report["problems"] else 0
+
+
+def read_config(path: Path) -> Settings:
+    """Return the configuration of a file, defaults included; only defaults if there is none.
+
+    Raises
+    ------
+    ConfigError
+        The file is not YAML, or a key or value in it is wrong.
+    """
+    try:
+        stored = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        place = getattr(error, "problem_mark", None)
+        line = f", line {place.line + 1}" if place else ""
+        raise ConfigError(f"{path}{line}: this is not YAML; correct it there.") from error
+    if not isinstance(stored, dict | None):
+        raise ConfigError(f"{path} has to hold keys and values, such as `raw: raw`.")
+    return configuration.load(stored or {})
+
+
+def find(settings: Settings, raw: Path | None, sheet: Path | None) -> Discovery:
+    """Return the pairs of a directory, of a sheet, or of where the workflow would look."""
+    if raw is not None:
+        return discover(raw)
+    if sheet is None and settings["samples"] is not None:
+        sheet = Path(settings["samples"])
+    if sheet is None and SHEET.is_file():
+        sheet = SHEET
+    if sheet is not None:
+        return read_sheet(sheet, base=Path())
+    return discover(Path(settings["raw"]))
+
+
+def text(report: dict[str, Any]) -> str:
+    """Return the survey as plain text, at most 100 columns wide where names allow it."""
+    parts = [report["layout"]]
+    if report["files"]:
+        parts += ["Files", _files(report["files"])]
+        parts += ["Channels (sampled blocks; * is read)", _channels(report["files"])]
+        parts += ["Pairs", _pairs(report["pairs"])]
+    notes = [f"{Path(f['path']).name}: {note}" for f in report["files"] for note in f["notes"]]
+    if notes:
+        parts += ["Notes", _list(notes)]
+    count = len(report["problems"])
+    if count:
+        parts += [f"Problems ({count})", _list([p["message"] for p in report["problems"]])]
+    good = sum(pair["chosen"] is not None for pair in report["pairs"])
+    parts.append(
+        f"{good} pair{'' if good == 1 else 's'} can be processed; "
+        + (f"{count} problem{'' if count == 1 else 's'}." if count else "no problems.")
+    )
+    return "\n".join(parts)
+
+
+def table(rows: Sequence[Sequence[str]], right: str) -> str:
+    """Align cells in columns, two blanks apart and two in front; numbers to the right.
+
+    Parameters
+    ----------
+    rows
+        The first is the header.
+    right
+        One letter per column: ``l`` or ``r``.
+    """
+    widths = [max(len(row[i]) for row in rows) for i in range(len(right))]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(w) if side == "r" else cell.ljust(w)
+                 for cell, w, side in zip(row, widths, right, strict=True)]  # fmt: skip
+        lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _files(files: list[dict[str, Any]]) -> str:
+    rows = [
+        ["sample", "dye", "image", "rows x cols", "dtype", "layout", "compression", "um/px", "MB"]
+    ]
+    for file in files:
+        rows.append([
+            file["sample"],
+            file["dye"],
+            file["role"],
+            "{} x {}".format(*file["shape"]),
+            file["dtype"],
+            _layout(file),
+            file["compression"].lower().replace("_", " "),
+            _pixel_size(file["pixel_size_um"]),
+            f"{file['file_bytes'] / 1e6:.1f}",
+        ])  # fmt: skip
+    return table(rows, "lllrlllrr")
+
+
+def _layout(file: dict[str, Any]) -> str:
+    rows, cols = file["unit"]
+    if file["layout"] == "tiles":
+        return f"tiles {rows} x {cols}"
+    return f"strips of {rows}" if file["layout"] == "strips" else str(file["layout"])
+
+
+def _pixel_size(size: list[float] | None) -> str:
+    if size is None:
+        return "-"
+    x, y = (f"{s:.4g}" for s in size)
+    return x if x == y else f"{x} x {y}"
+
+
+def _channels(files: list[dict[str, Any]]) -> str:
+    rows = [["sample", "dye", "image", "channel", "min", "mean", "max", "saturated", "signal"]]
+    for file in files:
+        names = [file["sample"], file["dye"], file["role"]]
+        for channel in file["channels"]:
+            mark = " *" if channel["chosen"] else ""
+            mark += " (alpha)" if channel["alpha"] else ""
+            rows.append([
+                *names,
+                channel["name"] + mark,
+                *(_number(channel[key]) for key in ("min", "mean", "max")),
+                _percent(channel["saturated"], 2),
+                _percent(channel["share"], 0),
+            ])  # fmt: skip
+            names = ["", "", ""]
+    return table(rows, "llllrrrrr")
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value == int(value) and abs(value) < 1e6 else f"{value:.4g}"
+
+
+def _percent(share: float | None, digits: int) -> str:
+    return "-" if share is None else f"{100 * share:.{digits}f} %"
+
+
+def _pairs(pairs: list[dict[str, Any]]) -> str:
+    lines = []
+    for pair in pairs:
+        chosen = pair["chosen"]
+        reason = chosen["reason"] if chosen else "cannot be processed, see the problems."
+        lines.append(f"  {pair['sample']} {pair['dye']}: {reason[0].upper()}{reason[1:]}")
+        names = f"pre {Path(pair['pre']).name}, post {Path(pair['post']).name} ({pair['rule']})"
+        lines += textwrap.wrap(names, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
+    return "\n".join(lines)
+
+
+def _list(sentences: list[str]) -> str:
+    return "\n".join(
+        textwrap.fill(
+            sentence, WIDTH, initial_indent="  - ", subsequent_indent="    ",
+            break_long_words=False, break_on_hyphens=False,
+        )
+        for sentence in sentences
+    )  # fmt: skip

@@ -1,0 +1,19 @@
+"""The errors that a user is meant to read: one sentence that says what is wrong and what to do."""
+
+from __future__ import annotations
+
+
+class UnglowError(Exception):
+    """An error whose message is one complete sentence for the user, with no traceback needed."""
+
+
+class InputError(UnglowError):
+    """A raw file, a sample sheet or a directory is not usable; the message names it."""
+
+
+class ConfigError(UnglowError):
+    """A configuration value is missing, of the wrong type or out of range."""
+
+
+class StoreError(UnglowError):
+    """An OME-Zarr store is absent, incomplete or damaged."""

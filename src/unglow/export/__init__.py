@@ -1,0 +1,1 @@
+"""Writing results in the formats of other tools."""

@@ -1,0 +1,31 @@
+"""Figures that let a person judge a result at a glance, drawn from small arrays only."""
+
+from __future__ import annotations
+
+from unglow.figures.comparison import ComparisonRow, draw_comparison, draw_refusal
+from unglow.figures.difference import draw_difference
+from unglow.figures.histograms import (
+    draw_difference_histogram,
+    draw_excess,
+    draw_histograms,
+    draw_joint_histogram,
+    draw_ratio,
+)
+from unglow.figures.registration import draw_registration, draw_residuals
+from unglow.figures.style import Crop, save_png
+
+__all__ = [
+    "ComparisonRow",
+    "Crop",
+    "draw_comparison",
+    "draw_difference",
+    "draw_difference_histogram",
+    "draw_excess",
+    "draw_histograms",
+    "draw_joint_histogram",
+    "draw_ratio",
+    "draw_refusal",
+    "draw_registration",
+    "draw_residuals",
+    "save_png",
+]

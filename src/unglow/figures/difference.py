@@ -1,0 +1,193 @@
+"""Figure of a difference: overview, and its brightest places at full resolution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.figures.style import (
+    DIVERGING,
+    SOFT,
+    Crop,
+    extent,
+    frame,
+    label,
+    map_axes,
+    number,
+    panel,
+    scale_bar,
+    sheet,
+    stretch,
+    styled,
+    tile,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+    from numpy.typing import NDArray
+
+    from unglow.photometry import DifferenceHistogram
+
+CROPS = 4
+_LEFT = 9.42
+
+
+def knee_of(
+    difference: NDArray[np.float32], histogram: DifferenceHistogram | None, grey_level: float
+) -> float:
+    """Return where colours turn from linear to logarithmic: median |difference|, grey levels.
+
+    It is taken from the full-resolution histogram where there is one, and is one grey level at
+    least.
+    """
+    if histogram is not None and histogram.total > 0:
+        typical = histogram.median_absolute()
+    else:
+        known = np.abs(difference[np.isfinite(difference)])
+        typical = float(np.median(known)) if known.size else 0.0
+    return max(typical, grey_level)
+
+
+def compressed(difference: NDArray[np.float32], knee: float) -> NDArray[np.float32]:
+    """Return asinh(difference / knee): linear near zero, logarithmic far away; NaN stays NaN."""
+    return np.asarray(np.arcsinh(difference / np.float32(knee)), np.float32)
+
+
+def symmetric_limit(
+    values: NDArray[np.float32], histogram: DifferenceHistogram | None = None, knee: float = 1.0
+) -> float:
+    """Return the limit of the colours on both sides of zero, after compression.
+
+    About the 99.5 % quantile of |difference|: of the whole image where its histogram is given
+    (its noise is stronger than that of an overview, which averages it), else of ``values``.
+    """
+    if histogram is not None and histogram.total > 0:
+        far = max(-histogram.quantile(0.0025), histogram.quantile(0.9975))
+        return max(float(np.arcsinh(far / knee)), 1.0)
+    known = np.abs(values[np.isfinite(values)])
+    return max(float(np.quantile(known, 0.995)), 1.0) if known.size else 1.0
+
+
+@styled
+def draw_difference(
+    diff_thumb: NDArray[np.float32],
+    method: str,
+    gain: float,
+    histogram: DifferenceHistogram | None = None,
+    *,
+    offset: float = 0.0,
+    step: float = 1.0,
+    grey_level: float = 1.0,
+    pixel_size_um: float | None = None,
+    crops: Sequence[Crop] = (),
+    title: str = "Difference",
+) -> Figure:
+    """Draw post - (gain * pre + offset) in diverging colours, black at zero, grey where no data is.
+
+    Parameters
+    ----------
+    diff_thumb
+        (rows, cols) overview of the difference in grey levels; NaN where there is none.
+    method, gain, offset
+        Scale method and what it gave.
+    histogram
+        Of the whole difference at full resolution.
+    step
+        Level-0 px per overview px.
+    grey_level
+        Smallest step of the raw images.
+    pixel_size_um
+        Of level 0, for the scale bar; None where it is not known.
+    crops
+        Full-resolution squares with post, aligned pre and difference; the first four are shown.
+    """
+    figure = sheet(14.0, 8.7, title)
+    knee = knee_of(diff_thumb, histogram, grey_level)
+    values = compressed(diff_thumb, knee)
+    limit = symmetric_limit(values, histogram, knee)
+    wide = 7.4 if crops else 12.0
+    axes = panel(figure, 0.85, 1.1, wide, 6.9)
+    axes.set_anchor("NW")
+    shown = axes.imshow(
+        values, extent=extent(values.shape, step), cmap=DIVERGING, vmin=-limit, vmax=limit
+    )
+    map_axes(axes)
+    scale_bar(axes, pixel_size_um)
+    _colour_bar(figure, axes, shown, knee, limit)
+    label(figure, 0.32, 0.55, _summary(method, gain, offset, histogram), color=SOFT)
+    text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
+    label(figure, 0.85, 8.35, text, color=SOFT, size=9)
+    bright = _crop_limit(crops[:CROPS], knee, limit)
+    if crops:
+        level = knee * np.sinh(bright)
+        text = f"full resolution, colours to ±{level:.3g}:   post  |  pre, aligned  |  difference"
+        label(figure, _LEFT, 0.56, text, color=SOFT, size=9)
+    for n, crop in enumerate(crops[:CROPS]):
+        frame(axes, crop, n + 1, crop.post.shape[1])
+        _row(figure, crop, n, knee, bright)
+    return figure
+
+
+def _summary(method: str, gain: float, offset: float, histogram: DifferenceHistogram | None) -> str:
+    text = f"{method}: post - {gain:.4g} × pre"
+    if offset:
+        text += f" - {offset:.4g}"
+    if histogram is not None and histogram.total > 0:
+        median, mad = number(histogram.median()), number(histogram.mad())
+        text += f"   ·   median {median}, MAD {mad} grey levels"
+    return text
+
+
+def _colour_bar(figure: Figure, axes: Axes, shown: AxesImage, knee: float, limit: float) -> None:
+    """Put a colour bar beside the image, with round grey levels on it."""
+    axes.apply_aspect()
+    box = axes.get_position()
+    width = figure.get_figwidth()
+    bar = figure.add_axes((box.x1 + 0.12 / width, box.y0, 0.18 / width, box.height))
+    colours = figure.colorbar(shown, cax=bar)
+    ticks = _round_levels(knee, limit)
+    colours.set_ticks(
+        [float(np.arcsinh(v / knee)) for v in ticks],
+        labels=[f"{v:+g}" if v else "0" for v in ticks],
+    )
+    bar.set_title("grey levels", size=9, loc="left", pad=5)
+
+
+def _round_levels(knee: float, limit: float) -> list[float]:
+    """Return grey levels 1, 2, 5 times powers of ten on both sides of zero, well apart."""
+    levels: list[float] = []
+    place = 0.0
+    for power in range(-6, 12):
+        for mantissa in (1, 2, 5):
+            level = float(f"{mantissa}e{power}")
+            at = float(np.arcsinh(level / knee))
+            if at <= limit and at - place >= 0.09 * limit:
+                levels.append(level)
+                place = at
+    return [-v for v in reversed(levels)] + [0.0] + levels
+
+
+def _crop_limit(crops: Sequence[Crop], knee: float, limit: float) -> float:
+    """Return the colour limit of the crops: their brightest places must stand out from noise."""
+    known = [c.difference for c in crops if c.difference is not None]
+    tops = [float(np.nanquantile(d, 0.999)) for d in known if np.isfinite(d).any()]
+    return max([limit, *(float(np.arcsinh(top / knee)) for top in tops)])
+
+
+def _row(figure: Figure, crop: Crop, n: int, knee: float, limit: float) -> None:
+    """Show one crop as post, aligned pre and difference."""
+    side, left, top = 1.42, _LEFT, 1.1 + 1.83 * n
+    name = f"{n + 1}   ({crop.x:.0f}, {crop.y:.0f}), {crop.post.shape[1]} px"
+    label(figure, left, top - 0.23, name, size=9, weight="bold")
+    # One stretch for post and pre: what is brighter in post then looks brighter.
+    both = np.concatenate([np.ravel(crop.post), np.ravel(crop.pre)])
+    for k, pixels in enumerate((crop.post, crop.pre)):
+        tile(panel(figure, left + k * (side + 0.05), top, side, side), stretch(pixels, both))
+    if crop.difference is not None:
+        axes = panel(figure, left + 2 * (side + 0.05), top, side, side)
+        tile(axes, compressed(crop.difference, knee), cmap=DIVERGING, vmin=-limit, vmax=limit)

@@ -1,0 +1,251 @@
+"""What all figures share: paper, type, colours, image panels, and saving with equal bytes.
+
+Figures are built without pyplot (no global state, no display) and are fed with small arrays only.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import matplotlib.style
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
+
+from unglow.files import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+_P = ParamSpec("_P")
+
+DPI = 100
+INK, SOFT, FAINT, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
+STATUS = {"ok": "#1a7f37", "suspect": "#9a6700", "failed": "#cf222e"}
+# Okabe and Ito's colours, which the colour-blind tell apart; the scale methods keep the colours
+# that users of exo2micro know.
+BLUE, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
+METHOD = {"moffat": "#1fa03c", "percentile": "#ff8c00", "manual": "#e83e8c", "linear": "#0072B2"}
+DIVERGING = LinearSegmentedColormap.from_list(
+    "unglow",
+    ["#c8f2ff", "#38b6ff", "#0d4a86", "#000000", "#8a3304", "#ff8a1f", "#fff0b3"],
+)
+DIVERGING.set_bad("#c9ccd1")
+_RC = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.grid": False,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "text.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 9.5,
+    "image.interpolation": "antialiased",
+}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Crop:
+    """A square at full resolution.
+
+    Attributes
+    ----------
+    x, y
+        Centre in level-0 px of post.
+    post, pre, difference
+        (n, n) post, aligned pre, and their difference (None where it is not shown); NaN where
+        there is no data.
+    """
+
+    x: float
+    y: float
+    post: NDArray[Any]
+    pre: NDArray[np.float32]
+    difference: NDArray[np.float32] | None = None
+
+
+def styled(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
+    """Draw with the style of these figures, whatever the user's own matplotlib settings are."""
+
+    @functools.wraps(draw)
+    def inner(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
+        with matplotlib.style.context(["default", _RC]):
+            return draw(*args, **kwargs)
+
+    return inner
+
+
+def sheet(width: float, height: float, title: str, *, status: str | None = None) -> Figure:
+    """Return a figure of ``width`` x ``height`` inches (100 px each) with a title line."""
+    figure = Figure(figsize=(width, height), dpi=DPI, facecolor=PAPER)
+    FigureCanvasAgg(figure)
+    y = 1 - 0.30 / height
+    figure.text(0.30 / width, y, title, size=14, weight="bold", va="center")
+    if status is not None:
+        badge = {"boxstyle": "round,pad=0.35", "facecolor": STATUS[status], "edgecolor": "none"}
+        x = 1 - 0.35 / width
+        figure.text(x, y, status, color=PAPER, weight="bold", va="center", ha="right", bbox=badge)
+    return figure
+
+
+def panel(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
+    """Return axes placed in inches from the top left corner of the figure."""
+    full_width, full_height = figure.get_size_inches()
+    return figure.add_axes(
+        (
+            left / full_width,
+            1 - (top + height) / full_height,
+            width / full_width,
+            height / full_height,
+        )
+    )
+
+
+def label(figure: Figure, left: float, top: float, text: str, **kwargs: Any) -> None:
+    """Write text at inches from the top left corner of the figure."""
+    full_width, full_height = figure.get_size_inches()
+    kwargs.setdefault("va", "top")
+    figure.text(left / full_width, 1 - top / full_height, text, **kwargs)
+
+
+def graph(axes: Axes, x: str, y: str) -> None:
+    """Dress axes as a graph with named axes."""
+    axes.set(xlabel=x, ylabel=y)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
+    axes.grid(visible=True, color=FAINT, linewidth=0.6)
+
+
+def extent(shape: Sequence[int], step: float) -> tuple[float, float, float, float]:
+    """Return the edges of an overview in level-0 px, for imshow: left, right, bottom, top."""
+    rows, cols = shape[:2]
+    return -0.5, cols * step - 0.5, rows * step - 0.5, -0.5
+
+
+def image(axes: Axes, pixels: NDArray[Any], step: float, *, y_label: bool = True) -> None:
+    """Show an overview (RGB, or grey values from 0 to 1) with axes in level-0 px."""
+    axes.imshow(pixels, extent=extent(pixels.shape, step), cmap="gray", vmin=0, vmax=1)
+    map_axes(axes, y_label=y_label)
+
+
+def map_axes(axes: Axes, *, y_label: bool = True) -> None:
+    """Dress axes whose data are level-0 px of post."""
+    axes.set_facecolor(FAINT)
+    axes.locator_params(nbins=5)
+    axes.set_xlabel("x (px)")
+    if y_label:
+        axes.set_ylabel("y (px)")
+    else:
+        axes.set_yticklabels([])
+
+
+def tile(axes: Axes, pixels: NDArray[Any], title: str = "", **kwargs: Any) -> None:
+    """Show a small image, pixel by pixel and without axes."""
+    kwargs = {"cmap": "gray", "vmin": 0, "vmax": 1, "interpolation": "nearest", **kwargs}
+    axes.imshow(pixels, **kwargs)
+    axes.set(xticks=[], yticks=[], facecolor=FAINT)
+    if title:
+        axes.set_title(title, size=9, color=SOFT, pad=3)
+
+
+def stretch(pixels: NDArray[Any], reference: NDArray[Any] | None = None) -> NDArray[np.float32]:
+    """Map grey values to 0..1 between the 1 % and 99.7 % quantiles of ``reference``, square root.
+
+    NaN stays NaN.
+    """
+    values = np.asarray(pixels, np.float32)
+    known = np.asarray(values if reference is None else reference, np.float32)
+    known = known[np.isfinite(known)]
+    if known.size == 0:
+        return np.zeros_like(values)
+    low, high = np.quantile(known, (0.01, 0.997))
+    with np.errstate(invalid="ignore"):
+        unit = np.clip((values - low) / max(high - low, 1e-6), 0, 1)
+    return np.asarray(np.sqrt(unit), np.float32)
+
+
+def overlay(post: NDArray[np.float32], pre: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return an RGB overlay of stretched images: post green, pre magenta, equal ones grey."""
+    green, magenta = np.nan_to_num(post), np.nan_to_num(pre)
+    return np.stack([magenta, green, magenta], axis=-1)
+
+
+def nice(value: float) -> float:
+    """Return the largest of 1, 2, 5 times a power of ten that is not above ``value``."""
+    power = 10.0 ** np.floor(np.log10(value))
+    return float(max(n for n in (1, 2, 5) if n * power <= value * (1 + 1e-9)) * power)
+
+
+def number(value: float | None, unit: str = "") -> str:
+    """Return a number for the eye: 3 to 4 digits, or a dash where there is none."""
+    if value is None or not np.isfinite(value):
+        return "–"
+    return f"{value:.4g}{unit and ' '}{unit}"
+
+
+def scale_bar(axes: Axes, pixel_size_um: float | None) -> None:
+    """Draw a bar of a round length in um near the lower left corner, if the pixel size is known."""
+    if pixel_size_um is None or not pixel_size_um > 0:
+        return
+    left, right = axes.get_xlim()
+    bottom, top = axes.get_ylim()
+    width, height = right - left, bottom - top
+    micrometres = nice(0.25 * width * pixel_size_um)
+    bar = micrometres / pixel_size_um
+    x, y = left + 0.04 * width, bottom - 0.05 * height
+    axes.add_patch(
+        Rectangle((x, y), bar, 0.012 * height, facecolor=PAPER, edgecolor=INK, linewidth=0.8)
+    )
+    text = f"{micrometres / 1000:g} mm" if micrometres >= 1000 else f"{micrometres:g} µm"
+    outline = [withStroke(linewidth=2.5, foreground=INK)]
+    axes.text(
+        x + bar / 2,
+        y - 0.01 * height,
+        text,
+        color=PAPER,
+        ha="center",
+        va="bottom",
+        weight="bold",
+        path_effects=outline,
+    )
+
+
+def frame(axes: Axes, crop: Crop, number: int, size: int) -> None:
+    """Mark on an overview where a crop comes from; small crops get a square that can be seen."""
+    left, right = axes.get_xlim()
+    side = max(size, 0.02 * (right - left))
+    corner = (crop.x - side / 2, crop.y - side / 2)
+    axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor="#ffe14d", linewidth=1.4))
+    outline = [withStroke(linewidth=2.5, foreground=INK)]
+    axes.annotate(
+        str(number),
+        (crop.x + side / 2, crop.y - side / 2),
+        xytext=(3, 1),
+        textcoords="offset points",
+        color="#ffe14d",
+        weight="bold",
+        path_effects=outline,
+    )
+
+
+def save_png(figure: Figure, path: Path | str) -> None:
+    """Write a PNG, whole or not at all; no time, program or path is in it."""
+    if not isinstance(figure.canvas, FigureCanvasAgg):
+        FigureCanvasAgg(figure)
+    with matplotlib.style.context(["default", _RC]), replacing(Path(path)) as temporary:
+        figure.savefig(temporary, format="png", dpi=DPI, metadata={"Software": None})

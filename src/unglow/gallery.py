@@ -1,0 +1,202 @@
+"""The figures of a pair, put together from its stores and small result files.
+
+Each function reads overviews and a few crops, never a whole image at full resolution; a pair that
+was refused gets figures that say why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow import figures
+from unglow.figures import ComparisonRow, Crop, save_png
+from unglow.summary import rows as summary_rows
+from unglow.views import at_same_pixels, brightest, crop, overview
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from unglow.photometry import DifferenceHistogram, JointStatistics, Scale
+    from unglow.store import Store
+    from unglow.summary import Entry
+    from unglow.transform import Transform
+
+DETAILS = 3
+PLACES = 4
+# The comparison shows many small pictures side by side.
+_THUMB_PX = 512
+
+
+def draw_registration(
+    post: Store,
+    pre: Store,
+    aligned: Store,
+    transform: Transform,
+    blocks: NDArray[np.void],
+    targets: Mapping[str, Path],
+    title: str,
+) -> None:
+    """Write ``registration`` (overlay before and after) and ``residuals`` (vectors)."""
+    if aligned.empty is not None or post.empty is not None:
+        refuse(targets, title, aligned.empty or str(post.empty))
+        return
+    view = overview(post)
+    before = at_same_pixels(pre, view.image.shape, view.level)
+    after = overview(aligned, view.level).image
+    details = [Crop(x, y, crop(post, (x, y)), crop(aligned, (x, y))) for x, y in _details(blocks)]
+    figure = figures.draw_registration(
+        view.image,
+        before,
+        after,
+        transform,
+        step=view.step,
+        pixel_size_um=pixel_size(post),
+        crops=details,
+        title=f"{title}: registration",
+    )
+    save_png(figure, targets["registration"])
+    figure = figures.draw_residuals(
+        view.image,
+        blocks,
+        transform,
+        step=view.step,
+        title=f"{title}: residuals of the registration",
+    )
+    save_png(figure, targets["residuals"])
+
+
+def draw_scale(
+    statistics: JointStatistics, scale: Scale, targets: Mapping[str, Path], title: str
+) -> None:
+    """Write the histograms of the pair, with the gain of every method drawn in."""
+    if scale.status == "failed":
+        refuse(targets, title, " ".join(scale.reasons))
+        return
+    drawings: dict[str, Callable[[str], Figure]] = {
+        "joint_histogram": lambda t: figures.draw_joint_histogram(statistics, scale, title=t),
+        "excess_histogram": lambda t: figures.draw_excess(statistics, scale, title=t),
+        "histograms": lambda t: figures.draw_histograms(statistics, title=t),
+        "ratio_histogram": lambda t: figures.draw_ratio(statistics, scale, title=t),
+    }
+    names = {
+        "joint_histogram": "post against pre",
+        "excess_histogram": "what post has and pre has not",
+        "histograms": "grey levels",
+        "ratio_histogram": "ratio of post to pre",
+    }
+    for key, draw in drawings.items():
+        save_png(draw(f"{title}: {names[key]}"), targets[key])
+
+
+def draw_difference(
+    post: Store,
+    aligned: Store,
+    difference: Store,
+    histogram: DifferenceHistogram,
+    method: str,
+    targets: Mapping[str, Path],
+    title: str,
+) -> None:
+    """Write ``difference`` (overview and brightest places) and ``histogram`` of one method."""
+    if difference.empty is not None:
+        refuse(targets, title, difference.empty)
+        return
+    view = overview(difference)
+    crops = [
+        Crop(x, y, crop(post, (x, y)), crop(aligned, (x, y)), crop(difference, (x, y)))
+        for x, y in brightest(view, PLACES)
+    ]
+    figure = figures.draw_difference(
+        view.image,
+        method,
+        difference.attributes["gain"],
+        histogram,
+        offset=difference.attributes["offset"],
+        step=view.step,
+        pixel_size_um=pixel_size(post),
+        crops=crops,
+        title=f"{title}: difference, {method}",
+    )
+    save_png(figure, targets["difference"])
+    figure = figures.draw_difference_histogram(
+        {method: histogram}, title=f"{title}: histogram of the difference, {method}"
+    )
+    save_png(figure, targets["histogram"])
+
+
+def draw_comparison(
+    entries: Sequence[Entry], stores: Mapping[tuple[str, str], Store], results: Path, title: str
+) -> tuple[Figure, list[dict[str, Any]]]:
+    """Return the comparison sheet of a pair's variants, and the rows of its table.
+
+    Parameters
+    ----------
+    entries
+        The variants.
+    stores
+        Difference of the default method by (registration, subtraction).
+    results
+        The results directory, which paths in ``entries`` start from.
+    """
+    table = summary_rows(entries, (), results)
+    drawn = []
+    for entry, row in zip(entries, table, strict=True):
+        store = stores.get((entry.registration, entry.subtraction))
+        thumb = None
+        if store is not None and store.empty is None:
+            thumb = overview(store, _level_below(store, _THUMB_PX)).image
+        low, high = row.get("gain_low95"), row.get("gain_high95")
+        drawn.append(
+            ComparisonRow(
+                name=" ".join(n for n in (entry.registration, entry.subtraction) if n),
+                status=row["status"],
+                gain=row.get("gain"),
+                gain_ci95=None if low is None or high is None else (low, high),
+                residual_median=_number(row.get("residual_median_px")),
+                residual_p95=_number(row.get("residual_p95_px")),
+                median=_number(row.get("difference_median")),
+                mad=_number(row.get("difference_mad")),
+                thumb=thumb,
+            )
+        )
+    return figures.draw_comparison(drawn, title=title), table
+
+
+def refuse(targets: Mapping[str, Path], title: str, reason: str) -> None:
+    """Write the reason of a refusal in the place of each figure."""
+    for path in targets.values():
+        save_png(figures.draw_refusal(title, reason), path)
+
+
+def pixel_size(store: Store) -> float | None:
+    """Return the mean of the two sides of a px, micrometres, if they are known."""
+    return None if store.pixel_size_um is None else float(np.mean(store.pixel_size_um))
+
+
+def _details(blocks: NDArray[np.void]) -> Iterable[tuple[float, float]]:
+    """Return the places of the three details: good matches, far from each other."""
+    good = blocks[blocks["used"]]
+    if len(good) == 0:
+        return []
+    good = good[np.argsort(good["quality"], kind="stable")[::-1][: max(DETAILS, len(good) // 4)]]
+    chosen = [0]
+    while len(chosen) < min(DETAILS, len(good)):
+        away = [np.hypot(good["x"] - good["x"][i], good["y"] - good["y"][i]) for i in chosen]
+        chosen.append(int(np.argmax(np.min(away, axis=0))))
+    return [(float(good["x"][i]), float(good["y"][i])) for i in chosen]
+
+
+def _level_below(store: Store, longest_px: int) -> int:
+    levels = range(store.levels)
+    return next((k for k in levels if max(store.level_shape(k)) <= longest_px), levels[-1])
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)

@@ -1,0 +1,102 @@
+"""TIFF headers of a whole batch, each read once and kept on disk by path, size and mtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow.errors import InputError
+from unglow.tiff import TiffHeader, read_header
+
+if TYPE_CHECKING:
+    from unglow.config import Settings
+    from unglow.pairs import Pair
+
+CACHE = Path(".snakemake") / "unglow" / "headers.json"
+# Raised when what a header record holds changes, so that old caches are left aside.
+_FORMAT = 1
+
+
+class HeaderCache:
+    """Headers by file and plane choice; `save` keeps what was read for the next parse.
+
+    A cache that cannot be read or written is no error: headers are then read again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._new = False
+        self._entries: dict[str, dict[str, Any]] = {}
+        try:
+            stored = json.loads(path.read_text())
+            if stored.get("format") == _FORMAT:
+                self._entries = stored["headers"]
+        except (OSError, ValueError, KeyError, AttributeError):
+            return
+
+    def read(self, path: Path, **choice: Any) -> TiffHeader:
+        """Return the header of a file, from the cache if the file has not changed since.
+
+        Raises
+        ------
+        InputError
+            The file cannot be used; the sentence is the reader's (failures are not cached).
+        """
+        try:
+            state = path.stat()
+        except OSError:
+            return read_header(path, **choice)  # its sentence says what is wrong
+        key = json.dumps([str(path), choice], sort_keys=True)
+        stamp = [state.st_size, state.st_mtime_ns, state.st_ino]
+        known = self._entries.get(key)
+        if known is not None and known["stamp"] == stamp:
+            return TiffHeader.from_dict(known["header"])
+        header = read_header(path, **choice)
+        self._entries[key] = {"stamp": stamp, "header": header.to_dict()}
+        self._new = True
+        return header
+
+    def save(self) -> None:
+        """Write the cache in one step, if anything was added to it."""
+        if not self._new:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".headers-")
+            with os.fdopen(handle, "w") as stream:
+                json.dump({"format": _FORMAT, "headers": self._entries}, stream)
+            Path(name).replace(self._path)
+        except OSError:
+            return
+        self._new = False
+
+
+def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[TiffHeader, TiffHeader]:
+    """Return the headers of post and pre of a pair.
+
+    Raises
+    ------
+    InputError
+        One of the files cannot be used, or the two do not go together.
+    """
+    series = pair.series if pair.series is not None else settings["series"]
+    plane = settings["plane"]
+    post, pre = (
+        cache.read(path, series=series, z=plane["z"], t=plane["t"])
+        for path in (pair.post, pair.pre)
+    )
+    kinds = {post.dtype[0], pre.dtype[0]}
+    if kinds >= {"f"} and len(kinds) > 1:
+        raise InputError(
+            f"{pair.post} holds {post.dtype} and {pair.pre} holds {pre.dtype}: one has whole grey "
+            "levels and the other has not, so no common gain exists; export both in one type."
+        )
+    if post.dtype != pre.dtype and "f" not in kinds:
+        raise InputError(
+            f"{pair.post} holds {post.dtype} and {pair.pre} holds {pre.dtype}: the two are on "
+            "different grey scales; export both with the same bit depth."
+        )
+    return post, pre

@@ -1,0 +1,199 @@
+"""Ingest: a raw TIFF, streamed into an OME-Zarr store of one signal channel with its pyramid."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.blocks import Window, bounded_map
+from unglow.errors import InputError
+from unglow.store import StoreWriter
+from unglow.tiff import open_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from unglow.plan import Plan
+    from unglow.tiff import TiffReader
+
+log = logging.getLogger(__name__)
+# Rows that one worker decodes at a time of a band of strips.
+_ROWS = 128
+
+
+@dataclass(slots=True)
+class PixelStatistics:
+    """Exact figures of an image, gathered block by block; order and thread count do not matter."""
+
+    saturation: float
+    pixels: int = 0
+    missing: int = 0
+    saturated: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+    sums: dict[Window, float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, window: Window, block: NDArray[Any]) -> None:
+        """Count the pixels of one block (rows, cols); NaN counts as missing."""
+        valid = block
+        if block.dtype.kind == "f":
+            valid = block[np.isfinite(block)]
+        if valid.size == 0:
+            low, high, total = math.inf, -math.inf, 0.0
+        else:
+            low, high, total = float(valid.min()), float(valid.max()), float(valid.sum(dtype="f8"))
+        saturated = int(np.count_nonzero(valid >= self.saturation))
+        with self._lock:
+            self.pixels += valid.size
+            self.missing += block.size - valid.size
+            self.saturated += saturated
+            self.low, self.high = min(self.low, low), max(self.high, high)
+            self.sums[window] = total
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures for the attributes of a store; None where no pixel was valid."""
+        some = self.pixels > 0
+        total = math.fsum(self.sums[w] for w in sorted(self.sums))
+        return {
+            "pixels": self.pixels,
+            "missing": self.missing,
+            "saturated": self.saturated,
+            "min": self.low if some else None,
+            "max": self.high if some else None,
+            "mean": total / self.pixels if some else None,
+        }
+
+
+def ingest(plan: Plan, role: str, target: Path, *, workers: int) -> dict[str, Any]:
+    """Write the store of one image of a pair and publish it.
+
+    Parameters
+    ----------
+    plan
+        The pair's plan; a failed one gives a store that is marked empty with its reason.
+    role
+        ``post`` or ``pre``.
+    target
+        The store's directory.
+    workers
+        Blocks in flight.
+
+    Returns
+    -------
+    The statistics that are in the store's attributes as well (empty if the pair failed).
+    """
+    header, layout = plan.headers[role], plan.layouts[role]
+    attributes = {
+        "role": role,
+        "channels": list(plan.channels[role]),
+        "fingerprint": plan.fingerprints[role],
+        "grey_levels": "integer" if np.dtype(layout.dtype).kind in "iu" else "real",
+    }
+    writer = StoreWriter(
+        target,
+        layout,
+        name=role,
+        pixel_size_um=header.pixel_size_um,
+        attributes=attributes,
+        fill_value=0 if np.dtype(layout.dtype).kind in "iu" else math.nan,
+        workers=workers,
+    )
+    with writer:
+        if plan.reason is not None:
+            writer.publish_empty(plan.reason)
+            return {}
+        statistics = PixelStatistics(_saturation(header.dtype, len(plan.channels[role])))
+        try:
+            _stream(plan, role, writer, statistics, workers)
+        except InputError as error:
+            log.warning("%s", error)
+            writer.publish_empty(str(error))
+            return {}
+        figures = statistics.to_dict()
+        writer.publish({"statistics": figures})
+    return figures
+
+
+def _stream(
+    plan: Plan, role: str, writer: StoreWriter, statistics: PixelStatistics, workers: int
+) -> None:
+    """Read, reduce to one channel and write every shard, at most ``workers`` at a time."""
+    header, dtype = plan.headers[role], np.dtype(plan.layouts[role].dtype)
+    channels = plan.channels[role]
+
+    def store(item: tuple[Window, NDArray[Any]]) -> None:
+        window, block = item
+        statistics.add(window, block)
+        writer.write(window, block)
+
+    with open_reader(header) as reader:
+        if reader.preferred == "rows":
+            _drain(_bands(reader, writer, channels, dtype, workers, store))
+            return
+
+        def copy(window: Window) -> None:
+            store((window, signal(reader.read(window, channels), dtype)))
+
+        _drain(bounded_map(copy, writer.windows(), workers))
+
+
+def _bands(
+    reader: TiffReader,
+    writer: StoreWriter,
+    channels: tuple[int, ...],
+    dtype: np.dtype[Any],
+    workers: int,
+    store: Any,
+) -> Iterator[None]:
+    """Copy a file of strips: one full-width row of shards at a time, each strip decoded once."""
+    rows: dict[tuple[int, int], list[Window]] = {}
+    for window in writer.windows():
+        rows.setdefault((window.y0, window.y1), []).append(window)
+    for (y0, y1), windows in rows.items():
+        width = max(w.x1 for w in windows)
+        band = np.empty((y1 - y0, width), dtype)
+
+        def read(part: Window, band: NDArray[Any] = band, y0: int = y0) -> None:
+            block = signal(reader.read(part, channels), dtype)
+            band[part.y0 - y0 : part.y1 - y0] = block
+
+        parts = [Window(y, min(y + _ROWS, y1), 0, width) for y in range(y0, y1, _ROWS)]
+        yield from bounded_map(read, parts, workers)
+        items = (
+            (w, np.ascontiguousarray(band[w.y0 - y0 : w.y1 - y0, w.x0 : w.x1])) for w in windows
+        )
+        yield from bounded_map(store, items, workers)
+
+
+def signal(planes: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Reduce (channels, rows, cols) to one image of ``dtype``: the channel, or the sum of several.
+
+    Values that are not finite become NaN.
+    """
+    if planes.shape[0] == 1:
+        image = planes[0].astype(dtype, copy=False)
+    else:
+        image = np.asarray(planes.sum(axis=0, dtype=dtype))
+    if image.dtype.kind == "f" and not np.isfinite(image).all():
+        image = np.where(np.isfinite(image), image, np.nan).astype(dtype, copy=False)
+    return image
+
+
+def _saturation(dtype: str, channels: int) -> float:
+    """Return the stored value at which every channel is at its type's limit."""
+    kind = np.dtype(dtype)
+    return float(np.iinfo(kind).max) * channels if kind.kind in "iu" else math.inf
+
+
+def _drain(results: Iterable[Any]) -> None:
+    for _ in results:
+        pass

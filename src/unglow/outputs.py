@@ -1,0 +1,76 @@
+"""Where every file of a run lives: the output contract as path patterns.
+
+Patterns hold Snakemake's ``<results>``, ``<logs>``, ``<benchmarks>`` and the wildcards that a
+rule needs; rules and commands take their paths from here, so that no path is spelled twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unglow.sweep import REGISTRATION, SUBTRACTION, variants
+
+if TYPE_CHECKING:
+    from unglow.config import Settings
+
+PAIR = "{sample}/{dye}"
+ROOT = "zarr.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Path patterns of one run; ``registration`` and ``subtraction`` say which levels are swept."""
+
+    registration: bool = False
+    subtraction: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> Outputs:
+        """Return the patterns for a configuration."""
+        return cls(*(variants(settings, s)[0].name != "" for s in (REGISTRATION, SUBTRACTION)))
+
+    @property
+    def _registered(self) -> str:
+        return f"{PAIR}/{{registration}}" if self.registration else PAIR
+
+    @property
+    def _subtracted(self) -> str:
+        return f"{self._registered}/{{subtraction}}" if self.subtraction else self._registered
+
+    def pair(self, name: str) -> str:
+        """Return the pattern of a file that every variant of a pair shares."""
+        return f"<results>/{PAIR}/{name}"
+
+    def registered(self, name: str) -> str:
+        """Return the pattern of a file that depends on registration parameters."""
+        return f"<results>/{self._registered}/{name}"
+
+    def subtracted(self, name: str) -> str:
+        """Return the pattern of a file that depends on subtraction parameters as well."""
+        return f"<results>/{self._subtracted}/{name}"
+
+    def run(self, name: str) -> str:
+        """Return the path of a file that covers the whole run."""
+        return f"<results>/{name}"
+
+    def record(self, kind: str, stage: str, like: str) -> str:
+        """Return the pattern of a log, benchmark or telemetry file, wildcards as in ``like``.
+
+        Parameters
+        ----------
+        kind
+            ``logs``, ``benchmarks`` or ``telemetry``.
+        stage
+            Name of the rule, and of further wildcards such as ``ingest_{role}``.
+        like
+            ``pair``, ``registered``, ``subtracted`` or ``run``.
+        """
+        where = {
+            "pair": f"{PAIR}/",
+            "registered": f"{self._registered}/",
+            "subtracted": f"{self._subtracted}/",
+            "run": "",
+        }[like]
+        suffix = {"logs": "log", "benchmarks": "tsv", "telemetry": "jsonl"}[kind]
+        return f"<{kind}>/{where}{stage}.{suffix}"

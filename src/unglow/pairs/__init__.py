@@ -1,0 +1,19 @@
+"""Which files belong together: pairs of a pre-stain and a post-stain image per sample and dye."""
+
+from __future__ import annotations
+
+from unglow.pairs.discovery import discover
+from unglow.pairs.naming import SAFE_NAME, unsafe
+from unglow.pairs.records import Discovery, Pair, Problem
+from unglow.pairs.sheet import read_sheet, sheet_text
+
+__all__ = [
+    "SAFE_NAME",
+    "Discovery",
+    "Pair",
+    "Problem",
+    "discover",
+    "read_sheet",
+    "sheet_text",
+    "unsafe",
+]

@@ -1,0 +1,197 @@
+"""What a file name says: pre or post, and which dye; and which names may become folders.
+
+A raw file is named ``<anything with pre or post>_<dye>.tif``. The dye is what follows the last
+underscore; pre or post is looked for in what stands before it, strictest rule first:
+
+1. as a whole word, where words end at anything but a letter and at a change of letter case
+   (``pre_run3``, ``post2``, ``PreStain``);
+2. as the beginning of a word of staining (``prestain``, ``postwash``);
+3. as the beginning or end of any other word (``samplepost``).
+
+A rule that finds something ends the search, so that the letters in ``prepared`` or ``Presley`` do
+not compete with a plain ``post``. The sample's own name is left out first, where the file name
+holds it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from itertools import pairwise
+
+#: Sample and dye names become folders and wildcards: a letter or digit of any script, then letters,
+#: digits, underscore, plus and hyphen, with single spaces or dots only between them. So there are
+#: no separators, wildcards, braces or control characters, no '..', and no '.' or '-' in front.
+SAFE_NAME = re.compile(r"[^\W_](?:[ .]?[\w+-])*")
+#: Longest sample or dye name, characters: file systems allow 255 bytes per name.
+LONGEST = 80
+#: What a run itself writes beside the samples' folders.
+RESERVED = frozenset({"benchmarks", "logs", "report.html", "summary.tsv", "telemetry"})
+MARKERS = ("pre", "post")
+
+_EXTENSION = re.compile(r"(?:\.ome)?\.tiff?$", re.IGNORECASE)
+_STAINING = (
+    "stain", "dye", "run", "scan", "image", "img", "bleach", "hyb", "wash", "treat", "label",
+    "fix", "incub", "acq", "expos", "round", "fluor",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """A file name taken apart.
+
+    ``markers`` holds 'pre' or 'post', both, or none; ``word`` is the word that decided and ``rule``
+    how. ``dye`` is None where there is no underscore; ``body`` is what stands before the dye.
+    """
+
+    name: str
+    suffix: str
+    body: str
+    dye: str | None
+    markers: tuple[str, ...]
+    rule: str
+
+
+def is_tiff(name: str) -> bool:
+    """Return whether a file name ends in .tif or .tiff, in any letter case."""
+    return _EXTENSION.search(name) is not None
+
+
+def composed(name: str) -> str:
+    """Return a name with letters and accents composed (NFC), whatever the file system did."""
+    return unicodedata.normalize("NFC", name)
+
+
+def unsafe(name: str) -> str | None:
+    """Return why a sample or dye name cannot be used, as the end of a sentence; None if it can."""
+    if not name:
+        return "is empty"
+    if len(name) > LONGEST:
+        return f"has {len(name)} characters, more than {LONGEST}"
+    if SAFE_NAME.fullmatch(name) is None:
+        return (
+            "may hold only letters, digits, '-', '+', '_' and single spaces or dots between them, "
+            "and has to start with a letter or digit"
+        )
+    return None
+
+
+def safe_version(name: str) -> str:
+    """Return the nearest name that can be used; 'sample' where nothing is left of it."""
+    cleaned = re.sub(r"[^\w .+-]+|(?<=\.)\.+", "-", composed(name))
+    cleaned = re.sub(r"([ .])[ .]+", r"\1", cleaned)
+    cleaned = re.sub(r"-{2,}", "-", cleaned)
+    cleaned = cleaned.lstrip(" .+-_").rstrip(" .-")[:LONGEST].rstrip(" .-")
+    return cleaned if unsafe(cleaned) is None else "sample"
+
+
+def take_apart(name: str, sample: str) -> FileName:
+    """Say what a raw file's name means.
+
+    Parameters
+    ----------
+    name
+        File name with its extension.
+    sample
+        Name of the sample's folder, left out of the search for pre and post.
+    """
+    ending = _EXTENSION.search(name)
+    suffix = ending.group() if ending else ""
+    stem = composed(name.removesuffix(suffix))
+    body, underscore, dye = stem.rpartition("_")
+    if not underscore:
+        body = stem
+    markers, rule = _search(body, composed(sample))
+    return FileName(name, suffix, body, dye if underscore else None, markers, rule)
+
+
+def without_marker(text: str) -> str:
+    """Return ``text`` without its words pre and post, for a suggested name."""
+    kept = re.sub(r"pre|post", "_", text, flags=re.IGNORECASE)
+    return re.sub(r"[\W_]*_[\W_]*", "_", kept).strip("_ -.")
+
+
+def _search(body: str, sample: str) -> tuple[tuple[str, ...], str]:
+    """Look for the markers without the sample's name, and with it if that leaves nothing."""
+    rest = _without_sample(body, sample)
+    markers, rule = _by_rules(rest)
+    if markers or rest == body:
+        return markers, rule
+    return _by_rules(body)
+
+
+def _by_rules(text: str) -> tuple[tuple[str, ...], str]:
+    """Apply the rules, strictest first, and stop at the first that finds a marker."""
+    whole = _words(text)
+    joined = re.findall(r"[^\W\d_]+", text)
+    for words, test, told in (
+        (whole, _is_marker, "as a whole word"),
+        (whole + joined, _is_staining, "before a word of staining"),
+        (joined, _touches, "as part of a word"),
+    ):
+        hits = {m: word for m in MARKERS for word in reversed(words) if test(word.lower(), m)}
+        if hits:
+            word = next(iter(hits.values()))
+            shown = _around(text, word) if test is _is_marker else word
+            where = "" if shown.lower() in MARKERS else f" in '{shown}'"
+            return tuple(hits), f"'{next(iter(hits))}' {told}{where}"
+    return (), ""
+
+
+def _is_marker(word: str, marker: str) -> bool:
+    return word == marker
+
+
+def _is_staining(word: str, marker: str) -> bool:
+    return word.startswith(marker) and word[len(marker) :].startswith(_STAINING)
+
+
+def _touches(word: str, marker: str) -> bool:
+    return word.startswith(marker) or word.endswith(marker)
+
+
+def _words(text: str) -> list[str]:
+    """Split at everything but letters, and at changes of letter case.
+
+    A run of capitals before small letters is split both ways, since PREstain and DAPIPost are both
+    written: PRE + stain, and DAPI + Post.
+    """
+    found = []
+    for run in re.findall(r"[^\W\d_]+", text):
+        cuts = [i for i in range(1, len(run)) if run[i - 1].islower() and run[i].isupper()]
+        cuts += [
+            i if run[:i].lower().endswith(MARKERS) else i - 1
+            for i in range(2, len(run))
+            if run[i - 2].isupper() and run[i - 1].isupper() and run[i].islower()
+        ]
+        edges = [0, *sorted(set(cuts)), len(run)]
+        found += [run[a:b] for a, b in pairwise(edges)]
+    return found
+
+
+def _around(text: str, word: str) -> str:
+    """Return the part between separators that ``word`` stands in."""
+    return next((part for part in re.split(r"[\W_]+", text) if word in part), word)
+
+
+def _without_sample(body: str, sample: str) -> str:
+    """Blank out the sample's name, however its separators are written, where it stands alone."""
+    parts = re.findall(r"[^\W_]+", sample)
+    if not parts:
+        return body
+    pattern = re.compile(r"[\W_]*".join(map(re.escape, parts)), re.IGNORECASE)
+
+    def blank(match: re.Match[str]) -> str:
+        start, end = match.span()
+        alone = _edge(body[:start][-1:], body[start]) and _edge(body[end - 1], body[end : end + 1])
+        return "_" if alone else match.group()
+
+    return pattern.sub(blank, body)
+
+
+def _edge(left: str, right: str) -> bool:
+    """Return whether a word ends between two characters; either may be missing."""
+    if not (left.isalnum() and right.isalnum()):
+        return True
+    return left.isalpha() != right.isalpha() or (left.islower() and right.isupper())

@@ -1,0 +1,56 @@
+"""What a look at the inputs finds: pairs that can be processed, and problems with a remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One sample in one dye, imaged before (``pre``) and after (``post``) staining.
+
+    ``rule`` says why these two files were taken for a pair. ``channel``, ``series`` and
+    ``manual_scale`` are what the sample sheet sets for this pair alone; None where it does not.
+    """
+
+    sample: str
+    dye: str
+    pre: Path
+    post: Path
+    channel: str | None = None
+    series: int | None = None
+    manual_scale: float | None = None
+    rule: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(sample, dye): what tells pairs apart."""
+        return self.sample, self.dye
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An input that cannot be used: one sentence on what is wrong and what to do about it.
+
+    ``sample`` and ``dye`` are None where the problem is not that of one pair. ``kind`` is a short
+    slug for sorting and for tests, such as ``missing-partner``.
+    """
+
+    message: str
+    kind: str
+    sample: str | None = None
+    dye: str | None = None
+    paths: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Pairs, sorted by sample and dye; problems, in the order of the samples; how it was found."""
+
+    pairs: tuple[Pair, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    layout: str = ""

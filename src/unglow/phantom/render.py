@@ -1,0 +1,143 @@
+"""Windows of the two images of a phantom, noise-free or as the camera records them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from unglow.phantom.camera import Camera, Shading, fill_dark
+from unglow.phantom.catalogue import draw_grains, draw_microbes
+from unglow.phantom.geometry import PhantomMap
+from unglow.phantom.scene import Scene
+from unglow.phantom.spots import add_spots, boxes
+from unglow.phantom.texture import derive_key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.blocks import Window
+    from unglow.phantom.spec import PhantomSpec
+
+Image = Literal["pre", "post"]
+# What the channels without signal show: almost black.
+_DARK_OFFSET = 0.05
+_SHADING_STREAM = 104
+
+
+class Renderer:
+    """Renders any window of either image; the pixels do not depend on the window. Thread-safe.
+
+    Parameters
+    ----------
+    spec
+        What to render.
+
+    Attributes
+    ----------
+    scene, map
+        The section, and the map between the frames.
+    microbes, grains
+        Catalogues; their peaks are in levels (those of grains before gain).
+    shading
+        Illumination of each image.
+    """
+
+    def __init__(self, spec: PhantomSpec) -> None:
+        self.spec = spec
+        self.scene = Scene(spec)
+        self.map = PhantomMap.of(spec)
+        # Spots are drawn over the frame; those outside the section go.
+        mpx = spec.shape[0] * spec.shape[1] / 1e6
+        microbes, grains = round(spec.microbes_per_mpx * mpx), round(spec.grains_per_mpx * mpx)
+        self.microbes = draw_microbes(microbes, spec.shape, spec.seed, self.scene.coverage)
+        self.grains = draw_grains(grains, spec.shape, spec.seed, self.scene.coverage)
+        self._boxes = {
+            "microbes": boxes(self.microbes, self.microbes.xy, 1.0, spec.shape),
+            "post": boxes(self.grains, self.grains.xy, 1.0, spec.shape),
+            "pre": boxes(
+                self.grains, self.map.to_pre(self.grains.xy), self.map.stretch(), spec.pre_frame
+            ),
+        }
+        self.shading = _shadings(spec)
+        self._camera = Camera(
+            spec.electrons_per_level, spec.read_noise, spec.counts_per_level, np.dtype(spec.dtype)
+        )
+        self._keys = {(i, c): derive_key(spec.seed, 2, n, c) for n, i in _IMAGES for c in range(3)}
+
+    def shape(self, image: Image) -> tuple[int, int]:
+        """Return (rows, columns) of an image."""
+        return self.spec.shape if image == "post" else self.spec.pre_frame
+
+    def offset(self, image: Image) -> float:
+        """Return the camera's offset for an image, in levels."""
+        return self.spec.offset_post if image == "post" else self.spec.offset_pre
+
+    def background(self, image: Image, window: Window) -> NDArray[np.float64]:
+        """Return section and grains at the pixels of a window, (rows, cols) levels.
+
+        This is the scene that both images share: without gain, shading, microbes and offset.
+        """
+        x, y = self._coordinates(image, window)
+        out = self.scene.background(x, y)
+        add_spots(self.grains, self._boxes[image], window, x, y, out)
+        return out
+
+    def light(self, image: Image, window: Window) -> NDArray[np.float64]:
+        """Return what reaches the camera in a window, (rows, cols) levels, without noise."""
+        out = self.background(image, window)
+        if self.spec.shading > 0:
+            out *= self.shading[image].over(window)
+        if image == "post":
+            out *= self.spec.gain
+            x, y = self._coordinates(image, window)
+            add_spots(self.microbes, self._boxes["microbes"], window, x, y, out)
+        return out
+
+    def expected(self, image: Image, window: Window) -> NDArray[np.float64]:
+        """Return the noise-free, unclipped image with its offset, (rows, cols) levels."""
+        return self.light(image, window) + self.offset(image)
+
+    def pixels(self, image: Image, window: Window) -> NDArray[Any]:
+        """Return the recorded pixels of a window, (rows, cols) or (rows, cols, 3) counts."""
+        light = self.light(image, window)
+        green = self._camera.expose(light, self.offset(image), window, self._keys[image, 1])
+        if not self.spec.rgb:
+            return green
+        out = np.empty((*green.shape, 3), dtype=green.dtype)
+        out[..., 1] = green
+        fill_dark(self._dark, window, self._keys[image, 0], out)
+        if self.spec.bleed > 0 and image == "post":
+            light *= self.spec.bleed
+            out[..., 0] = self._camera.expose(light, _DARK_OFFSET, window, self._keys[image, 2])
+        return out
+
+    @cached_property
+    def _dark(self) -> NDArray[Any]:
+        return self._camera.dark_table(_DARK_OFFSET)
+
+    def _coordinates(
+        self, image: Image, window: Window
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return post x and y of the pixels of a window, (rows, cols) each."""
+        if image == "pre":
+            return self.map.window_to_post(window)
+        rows = np.arange(window.y0, window.y1, dtype=np.float64)
+        cols = np.arange(window.x0, window.x1, dtype=np.float64)
+        y, x = np.meshgrid(rows, cols, indexing="ij")
+        return x, y
+
+
+_IMAGES: tuple[tuple[int, Image], ...] = ((0, "pre"), (1, "post"))
+
+
+def _shadings(spec: PhantomSpec) -> dict[Image, Shading]:
+    """Draw illuminations: half the amplitude in each image, so that they differ by all of it."""
+    seed = np.random.SeedSequence([spec.seed, _SHADING_STREAM])
+    phase = np.round(np.random.Generator(np.random.Philox(seed=seed)).uniform(-1.0, 1.0, 4), 6)
+    half = spec.shading / 2.0
+    return {
+        "pre": Shading(-half, float(phase[0]), float(phase[1]), spec.pre_frame),
+        "post": Shading(half, float(phase[2]), float(phase[3]), spec.shape),
+    }

@@ -1,0 +1,128 @@
+"""The exact truth of a phantom pair, and its JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from unglow.errors import InputError
+from unglow.phantom.catalogue import Spots
+from unglow.phantom.geometry import PhantomMap
+from unglow.phantom.spec import PhantomSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a perfect analysis of a phantom pair would find.
+
+    Attributes
+    ----------
+    sample, dye
+        Names of the pair.
+    spec
+        All settings of the pair.
+    geometry
+        The map between the frames.
+    microbes
+        Spots in post only, at post coordinates; peaks in stored counts of the post image.
+    grains
+        Spots in both images, at post coordinates; peaks in stored counts of the pre image (times
+        the gain in post).
+    shading
+        The illumination formula of each image, ``{"pre": ..., "post": ...}``.
+    """
+
+    sample: str
+    dye: str
+    spec: PhantomSpec
+    geometry: PhantomMap
+    microbes: Spots
+    grains: Spots
+    shading: dict[str, Any]
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """3 x 3, post (x, y, 1) -> pre (x, y, 1); the whole map if nothing is deformed."""
+        return self.geometry.matrix
+
+    @property
+    def gain(self) -> float:
+        """Post background = gain * pre background + offset."""
+        return self.spec.gain
+
+    @property
+    def offset(self) -> float:
+        """Post background = gain * pre background + offset; in stored counts."""
+        difference = self.spec.offset_post - self.spec.gain * self.spec.offset_pre
+        return difference * self.spec.counts_per_level
+
+    def map(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map post points to pre, (N, 2) -> (N, 2), px, to within 1e-9 px."""
+        return self.geometry.to_pre(points)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "version": VERSION,
+            "sample": self.sample,
+            "dye": self.dye,
+            "convention": "points are (x, y), pixel centres at integers; pre = M u, where "
+            "u = post - d(u) and d(u) = sum (dx, dy) sin(kx u_x + ky u_y + phase); "
+            "a row of waves is kx, ky, phase, dx, dy",
+            "map": self.geometry.to_json(),
+            "gain": self.gain,
+            "offset": self.offset,
+            "raw": {
+                "gain": self.spec.gain,
+                "offset_pre": self.spec.offset_pre * self.spec.counts_per_level,
+                "offset_post": self.spec.offset_post * self.spec.counts_per_level,
+                "counts_per_level": self.spec.counts_per_level,
+            },
+            "shading": self.shading,
+            "spec": self.spec.to_json(),
+            "microbes": self.microbes.to_json(),
+            "grains": self.grains.to_json(),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the JSON file; it appears under its name only when it is whole."""
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            part.write_text(json.dumps(self.to_json(), separators=(",", ":")) + "\n", "utf-8")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: Path) -> Truth:
+        """Read the JSON file; raises InputError if it is not one."""
+        try:
+            values = json.loads(path.read_text("utf-8"))
+            if values["version"] != VERSION:
+                raise InputError(
+                    f"{path}: truth of version {values['version']} cannot be read here, only "
+                    f"{VERSION}; make the phantom again."
+                )
+            return cls(
+                values["sample"],
+                values["dye"],
+                PhantomSpec.from_json(values["spec"]),
+                PhantomMap.from_json(values["map"]),
+                Spots.from_json(values["microbes"]),
+                Spots.from_json(values["grains"]),
+                values["shading"],
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path}: not the truth of a phantom ({error}); make the phantom again."
+            ) from error

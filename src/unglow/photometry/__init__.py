@@ -1,0 +1,16 @@
+"""Photometry: how much brighter post is than pre, from statistics streamed over aligned pixels."""
+
+from __future__ import annotations
+
+from unglow.photometry.histogram import DifferenceHistogram
+from unglow.photometry.scale import MethodResult, Scale, ScaleSettings, estimate
+from unglow.photometry.statistics import JointStatistics
+
+__all__ = [
+    "DifferenceHistogram",
+    "JointStatistics",
+    "MethodResult",
+    "Scale",
+    "ScaleSettings",
+    "estimate",
+]

@@ -1,0 +1,332 @@
+"""Gain and offset between pre and post by every method that is asked for, each with its evidence.
+
+The difference of a method is post - (gain * pre + offset).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.errors import ConfigError
+from unglow.files import write_json
+from unglow.photometry.archive import damaged
+from unglow.photometry.statistics import ratio_edges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from unglow.photometry.statistics import JointStatistics
+
+_VERSION = 1
+# Two-sided 95 % points of Student's t for 1 to 15 degrees of freedom.
+_STUDENT = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
+_STUDENT += [2.201, 2.179, 2.160, 2.145, 2.131]
+_LEAST_GROUPS = 4
+_DRAWS = 100
+_CI_SAYS = (
+    "noise and differences over the section (bootstrap of interleaved tiles of 128 px); not a "
+    "camera offset, which biases every pure ratio, nor stain so dense that it hides the peak"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleSettings:
+    """What to estimate.
+
+    Attributes
+    ----------
+    methods
+        ``moffat``, ``percentile`` and ``manual``, in the order of the figures.
+    percentile
+        Percentile of log10(post / pre) that the percentile method takes, 0 to 100 exclusive.
+    manual
+        Gain of the manual method; giving one adds that method.
+    default
+        Method that stands for the pair where only one is used.
+    """
+
+    methods: tuple[str, ...] = ("moffat", "percentile")
+    percentile: float = 50.0
+    manual: float | None = None
+    default: str = "moffat"
+
+    def __post_init__(self) -> None:
+        """Check values; a list of methods, as YAML gives it, becomes a tuple."""
+        object.__setattr__(self, "methods", tuple(self.methods))
+        if not self.names or len(set(self.methods)) != len(self.methods):
+            raise ConfigError("'scale.methods' has to name at least one method, each once.")
+        for name in (*self.methods, self.default):
+            if name not in _METHODS:
+                raise ConfigError(
+                    f"'{name}' in 'scale' is not a scale method; use {', '.join(_METHODS)}."
+                )
+        if self.default not in self.names:
+            raise ConfigError(
+                f"'scale.default' is '{self.default}' but only {', '.join(self.names)} would be "
+                "estimated; add it to 'scale.methods' or choose another default."
+            )
+        if not 0 < self.percentile < 100:
+            raise ConfigError(
+                f"'scale.percentile' is {self.percentile:g} but has to lie between 0 and 100."
+            )
+        if self.manual is not None and not 0 < self.manual < math.inf:
+            raise ConfigError(f"'scale.manual' is {self.manual:g} but a gain has to be positive.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Methods that are estimated: `methods`, and ``manual`` where a manual gain is given."""
+        extra = self.manual is not None and "manual" not in self.methods
+        return (*self.methods, "manual") if extra else self.methods
+
+    @classmethod
+    def of(cls, section: Mapping[str, Any]) -> ScaleSettings:
+        """Return the settings of a config section; keys of no concern here are refused."""
+        known = {f.name for f in fields(cls)}
+        for key in section:
+            if key not in known:
+                raise ConfigError(f"'scale.{key}' is not known; use {', '.join(sorted(known))}.")
+        return cls(**section)
+
+
+@dataclass(frozen=True, slots=True)
+class MethodResult:
+    """Gain and offset of one method.
+
+    Attributes
+    ----------
+    gain, offset
+        Of post = gain * pre + offset, offset in grey levels; None where the method failed.
+    gain_ci95
+        95 % confidence interval of the gain, None where there is none.
+    details
+        What the method used, ready for JSON.
+    reason
+        Why the method gave no gain; None where it gave one.
+    """
+
+    gain: float | None
+    offset: float | None
+    gain_ci95: tuple[float, float] | None
+    details: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a gain."""
+        return self.reason is None
+
+    @classmethod
+    def failed(cls, reason: str, details: dict[str, Any] | None = None) -> MethodResult:
+        """Return the result of a method that gives no gain."""
+        return cls(None, None, None, details or {}, reason)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of ``scale.json``."""
+        if not self.ok:
+            return {"status": "failed", "reason": self.reason, **self.details}
+        ci95 = None if self.gain_ci95 is None else list(self.gain_ci95)
+        return {
+            "status": "ok",
+            "gain": self.gain,
+            "offset": self.offset,
+            "gain_ci95": ci95,
+            **self.details,
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> MethodResult:
+        """Read an entry of ``scale.json``."""
+        rest = dict(entry)
+        if rest.pop("status") != "ok":
+            return cls.failed(str(rest.pop("reason")), rest)
+        gain, offset, ci95 = (rest.pop(key) for key in ("gain", "offset", "gain_ci95"))
+        return cls(gain, offset, None if ci95 is None else (ci95[0], ci95[1]), rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Results of all methods; ``default`` names the one that stands for the pair.
+
+    Attributes
+    ----------
+    status
+        ``ok``, or ``failed`` where no method gave a gain or the pair was refused.
+    reasons
+        Sentences on what did not work.
+    """
+
+    default: str
+    methods: dict[str, MethodResult]
+    status: str = "ok"
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def chosen(self) -> MethodResult:
+        """Result of the default method."""
+        return self.methods[self.default]
+
+    @classmethod
+    def failed(cls, reason: str, settings: ScaleSettings | None = None) -> Scale:
+        """Return the scale of a pair that was refused: every method failed for ``reason``."""
+        settings = settings or ScaleSettings()
+        methods = {name: MethodResult.failed(reason) for name in settings.names}
+        return cls(settings.default, methods, "failed", (reason,))
+
+    def save(self, path: Path | str) -> None:
+        """Write ``scale.json``, whole or not at all; equal results give equal bytes."""
+        content = {
+            "version": _VERSION,
+            "status": self.status,
+            "reasons": list(self.reasons),
+            "default": self.default,
+            "methods": {name: result.to_json() for name, result in self.methods.items()},
+        }
+        write_json(Path(path), content)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Scale:
+        """Read ``scale.json``.
+
+        Raises
+        ------
+        StoreError
+            If the file is damaged or from another version.
+        """
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if content["version"] != _VERSION:
+                raise damaged(path)
+            methods = {k: MethodResult.from_json(v) for k, v in content["methods"].items()}
+            return cls(content["default"], methods, content["status"], tuple(content["reasons"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise damaged(path) from error
+
+
+def estimate(stats: JointStatistics, settings: ScaleSettings) -> Scale:
+    """Estimate gain and offset by every method of ``settings``.
+
+    Never raises for what the pixels hold: a method that finds nothing to work with is marked
+    failed, with a sentence, and another one becomes the default.
+    """
+    methods = {name: _METHODS[name](stats, settings) for name in settings.names}
+    reasons = [f"{name}: {r.reason}" for name, r in methods.items() if r.reason is not None]
+    good = [name for name, result in methods.items() if result.ok]
+    if not good:
+        return Scale(settings.default, methods, "failed", tuple(reasons))
+    default = settings.default if settings.default in good else good[0]
+    if default != settings.default:
+        reasons.append(f"{settings.default} gave no gain, {default} is the default instead.")
+    return Scale(default, methods, "ok", tuple(reasons))
+
+
+def _moffat(stats: JointStatistics, _: ScaleSettings) -> MethodResult:
+    # scipy costs 0.2 s, and reading settings or a scale.json does not need it.
+    from unglow.photometry import moffat  # noqa: PLC0415
+
+    edges, span = ratio_edges(), stats.ratio_range
+    try:
+        fit = moffat.fit(stats.ratio_counts, edges, span)
+    except ValueError as error:
+        return MethodResult.failed(_sentence(stats, str(error)), _population(stats))
+    details = {
+        **_population(stats),
+        "converged": fit.converged,
+        "mu0": _digits(fit.mu0),
+        "mu": _digits(fit.mu),
+        "alpha": _digits(fit.alpha) if fit.converged else None,
+        "beta": _digits(fit.beta) if fit.converged else None,
+        "bins": len(fit.centres),
+        "bins_fitted": int(fit.fitted.sum()),
+        "bin_width_dex": _digits(fit.bin_width),
+        "range_dex": [_digits(fit.centres[0]), _digits(fit.centres[-1])],
+        "gain_ci95_covers": _CI_SAYS,
+    }
+    interval = _interval(
+        stats, fit.mu, lambda ratios, place: moffat.fit(ratios, edges, span, place).mu
+    )
+    return MethodResult(_digits(fit.gain), 0.0, interval, details)
+
+
+def _percentile(stats: JointStatistics, settings: ScaleSettings) -> MethodResult:
+    edges = ratio_edges()
+
+    def quantile(ratios: NDArray[np.int64], _: float = 0.0) -> float:
+        below = np.concatenate([[0.0], np.cumsum(ratios[1:-1], dtype=np.float64)])
+        if below[-1] == 0:
+            raise ValueError("no pixel has a ratio")
+        return float(np.interp(settings.percentile / 100 * below[-1], below, edges))
+
+    details = {**_population(stats), "percentile": settings.percentile}
+    try:
+        x = quantile(stats.ratio_counts)
+    except ValueError as error:
+        return MethodResult.failed(_sentence(stats, str(error)), details)
+    details["gain_ci95_covers"] = _CI_SAYS
+    return MethodResult(_digits(10**x), 0.0, _interval(stats, x, quantile), details)
+
+
+def _manual(stats: JointStatistics, settings: ScaleSettings) -> MethodResult:
+    if settings.manual is None:
+        return MethodResult.failed("no manual gain is given for this pair.", _population(stats))
+    return MethodResult(settings.manual, 0.0, None, _population(stats))
+
+
+# A method is one function of statistics and settings; `linear` (gain and offset) joins here.
+_METHODS: dict[str, Callable[[JointStatistics, ScaleSettings], MethodResult]] = {
+    "moffat": _moffat,
+    "percentile": _percentile,
+    "manual": _manual,
+}
+
+
+def _interval(
+    stats: JointStatistics, x: float, estimator: Callable[[NDArray[np.int64], float], float]
+) -> tuple[float, float] | None:
+    """95 % interval of the gain 10^x: bootstrap over the spatial groups of pixels.
+
+    Groups are interleaved tiles, so correlation within a tile and differences over the section are
+    in the interval, which drawing single pixels would leave out. The bins of each draw lie at a
+    random place, because where they lie is arbitrary. ``estimator`` takes a fine histogram and
+    that place, as part of a bin, and gives log10 of the gain.
+    """
+    groups = stats.ratios[stats.ratios.any(axis=1)]
+    n = len(groups)
+    if n < _LEAST_GROUPS:
+        return None
+    random = np.random.default_rng(0)
+    draws = random.multinomial(n, [1 / n] * n, size=_DRAWS)
+    places = random.uniform(-0.5, 0.5, size=_DRAWS)
+    try:
+        found = [estimator(w @ groups, at) for w, at in zip(draws, places, strict=True)]
+    except ValueError:
+        return None
+    # The spread of the draws has n - 1 of n degrees of freedom.
+    half = _STUDENT[n - 2] * float(np.std(found, ddof=1)) * math.sqrt(n / (n - 1))
+    return _digits(10 ** (x - half)), _digits(10 ** (x + half))
+
+
+def _population(stats: JointStatistics) -> dict[str, Any]:
+    """Return the counts that every method rests on."""
+    n = stats.n
+    return {"pixels": n["ratio"], "pixels_overlap": n["overlap"]}
+
+
+def _sentence(stats: JointStatistics, reason: str) -> str:
+    if stats.n["overlap"] == 0:
+        return "pre and post have no pixel in common."
+    if stats.n["ratio"] == 0:
+        return "no pixel has signal in both images (post above 0, pre at least one grey level)."
+    return f"{reason}."
+
+
+def _digits(value: float) -> float:
+    """Round to 9 significant digits, beyond which only the processor speaks."""
+    return float(f"{value:.9g}")

@@ -1,0 +1,130 @@
+"""The plan of a pair: which channels are read, and how the stores are laid out.
+
+It follows from the images and the configuration alone, and holds nothing about budget or threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from unglow.batch import ROLES, layouts
+from unglow.channels import choose_channels
+from unglow.errors import InputError
+from unglow.files import write_json
+from unglow.store import StoreLayout
+from unglow.tiff import TiffHeader
+
+VERSION = 1
+_PIECE = 1 << 16
+_PIECES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `make_plan` decided; ``reason`` is the sentence of a pair that cannot be processed."""
+
+    headers: dict[str, TiffHeader]
+    channels: dict[str, tuple[int, ...]]
+    choice: dict[str, Any]
+    layouts: dict[str, StoreLayout]
+    fingerprints: dict[str, str]
+    reason: str | None = None
+
+    @property
+    def pixel_size_um(self) -> tuple[float, float] | None:
+        """(x, y) size of a px in the post frame, micrometres, if its header has it."""
+        return self.headers["post"].pixel_size_um
+
+    def save(self, path: Path) -> None:
+        """Write plan.json: no absolute path, time or machine in it."""
+        images = {}
+        for role, header in self.headers.items():
+            name = Path(header.path).name
+            images[role] = {
+                "name": name,
+                "fingerprint": self.fingerprints[role],
+                "header": {**header.to_dict(), "path": name},
+            }
+        write_json(
+            path,
+            {
+                "version": VERSION,
+                "status": "ok" if self.reason is None else "failed",
+                "reason": self.reason,
+                "images": images,
+                "channels": {role: list(c) for role, c in self.channels.items()},
+                "choice": self.choice,
+                "layouts": {role: layout.to_dict() for role, layout in self.layouts.items()},
+            },
+        )
+
+    @classmethod
+    def load(cls, path: Path, raw: dict[str, Path]) -> Plan:
+        """Read plan.json; ``raw`` says where the images of each role are on this machine."""
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        headers = {
+            role: TiffHeader.from_dict({**image["header"], "path": str(raw[role])})
+            for role, image in stored["images"].items()
+            if role in raw
+        }
+        return cls(
+            headers=headers,
+            channels={role: tuple(c) for role, c in stored["channels"].items()},
+            choice=stored["choice"],
+            layouts={r: StoreLayout.from_dict(v) for r, v in stored["layouts"].items()},
+            fingerprints={r: v["fingerprint"] for r, v in stored["images"].items()},
+            reason=stored["reason"],
+        )
+
+
+def plan_pair(
+    post: Path,
+    pre: Path,
+    headers: dict[str, dict[str, Any]],
+    *,
+    channel: str,
+    dye: str,
+    target: Path,
+) -> None:
+    """Write the plan of a pair whose headers were read while the workflow was parsed."""
+    read = {
+        role: TiffHeader.from_dict({**headers[role], "path": str(path)})
+        for role, path in zip(ROLES, (post, pre), strict=True)
+    }
+    make_plan(read["post"], read["pre"], channel=channel, dye=dye).save(target)
+
+
+def make_plan(post: TiffHeader, pre: TiffHeader, *, channel: str, dye: str | None = None) -> Plan:
+    """Choose the channels of a pair, jointly, from a sample of blocks of both images.
+
+    Pixels that cannot be decoded, or channels that do not go together, make a plan with a reason
+    instead of an exception: the pair ends as failed and the others go on.
+    """
+    headers = dict(zip(ROLES, (post, pre), strict=True))
+    made = layouts(post, pre, channel)
+    prints = {role: fingerprint(header) for role, header in headers.items()}
+    try:
+        choice = choose_channels(headers, channel=channel, dye=dye)
+    except InputError as error:
+        nothing: dict[str, tuple[int, ...]] = dict.fromkeys(ROLES, ())
+        return Plan(headers, nothing, {}, made, prints, reason=str(error))
+    return Plan(headers, dict(choice.indices), asdict(choice), made, prints)
+
+
+def fingerprint(header: TiffHeader) -> str:
+    """Return a digest of a raw file's size and of 64 pieces of 64 kB spread evenly over it.
+
+    It is quick for any size and tells a replaced image; that every pixel is as it was is the
+    digest of the store.
+    """
+    digest = hashlib.sha256(str(header.file_bytes).encode())
+    with Path(header.path).open("rb") as stream:
+        for piece in range(_PIECES):
+            stream.seek(piece * max(0, header.file_bytes - _PIECE) // (_PIECES - 1))
+            digest.update(stream.read(_PIECE))
+    return digest.hexdigest()
+

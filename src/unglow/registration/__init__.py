@@ -1,0 +1,336 @@
+"""Registration of a pre-stain to a post-stain image: from thumbnails to full-resolution blocks.
+
+Only pyramid levels of about a thousand pixels and some hundred full-resolution blocks are read, so
+time and memory hardly depend on the size of the images.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.registration.coarse import (
+    Candidate,
+    find_coarse,
+    local_jacobian,
+    section_points,
+    singular_values,
+)
+from unglow.registration.matching import Matches, Plane, match_blocks
+from unglow.registration.model import choose_model, consensus, fit_robust, residuals
+from unglow.registration.quality import (
+    Evidence,
+    agreement,
+    doubts,
+    map_error,
+    refusals,
+    uncovered_share,
+)
+from unglow.registration.sampling import block_size, sample_corners
+from unglow.registration.settings import MODELS, RegisterSettings
+from unglow.registration.thumbnails import Thumbnail, coarse_level, thumbnail
+from unglow.transform import (
+    BLOCK_DTYPE,
+    Quantiles,
+    Transform,
+    apply_matrix,
+    at_level,
+    to_level0,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.blocks import Pixels
+
+    Matrix = NDArray[np.float64]
+
+__all__ = ["RegisterSettings", "Registration", "register"]
+
+log = logging.getLogger(__name__)
+
+MIN_SIDE = 128
+MIN_SIGNIFICANCE = 8.0
+_FIRST_PASS = 100
+_REACH_PX = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """A transform and the sample blocks (`unglow.transform.BLOCK_DTYPE`) that it rests on."""
+
+    transform: Transform
+    blocks: NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Both images with their thumbnails, and how to work on them."""
+
+    post: Pixels
+    pre: Pixels
+    post_thumb: Thumbnail
+    pre_thumb: Thumbnail
+    settings: RegisterSettings
+    workers: int
+
+    def planes(self, level: int) -> tuple[Plane, Plane]:
+        """Both images at a pyramid level."""
+        return _plane(self.post, self.post_thumb, level), _plane(self.pre, self.pre_thumb, level)
+
+
+def register(
+    post: Pixels, pre: Pixels, settings: RegisterSettings | None = None, *, workers: int = 1
+) -> Registration:
+    """Find the map from post to pre, and say how far it can be trusted.
+
+    Parameters
+    ----------
+    post, pre
+        Single-channel images of any real dtype; NaN is missing data. The pyramid level whose longest
+        side is at most ``settings.coarse_px`` is read whole, of the finer levels only blocks.
+    settings
+        See `RegisterSettings`.
+    workers
+        Threads for block matching. The result has the same bytes for any number.
+
+    Returns
+    -------
+    The transform and its sample blocks. An unusable pair gives status ``failed`` and the reasons; no
+    exception is raised for it.
+    """
+    settings = settings or RegisterSettings()
+    level = coarse_level((post.shape, pre.shape), settings.coarse_px)
+    thumbs = thumbnail(post, level), thumbnail(pre, level)
+    pair = _Pair(post, pre, *thumbs, settings, workers)
+    problem = _unusable(pair)
+    if problem:
+        return _failed(pair, [problem])
+    coarse = find_coarse(*thumbs, settings, workers)
+    if coarse is None or coarse.best.significance < MIN_SIGNIFICANCE:
+        return _failed(
+            pair,
+            [
+                "No position, rotation or scale makes the two images resemble each other: they may "
+                "show different sections or places, or have too little texture in common."
+            ],
+            best=coarse.best if coarse else None,
+            margin=coarse.margin if coarse else np.nan,
+        )
+    log.info("coarse map by %s, significance %.1f", coarse.best.method, coarse.best.significance)
+    return _refined(pair, coarse.best, coarse.margin)
+
+
+def _plane(pixels: Pixels, thumb: Thumbnail, level: int) -> Plane:
+    if level >= pixels.levels:
+        return thumb.plane
+    return Plane(lambda window: pixels.read(window, level), pixels.level_shape(level), thumb.floor)
+
+
+def _unusable(pair: _Pair) -> str | None:
+    """One sentence if an image cannot be registered at all."""
+    for name, pixels, thumb in (
+        ("post", pair.post, pair.post_thumb),
+        ("pre", pair.pre, pair.pre_thumb),
+    ):
+        if min(pixels.shape) < MIN_SIDE:
+            rows, cols = pixels.shape
+            return (
+                f"The {name}-stain image of {cols} x {rows} px is too small to be registered "
+                f"(at least {MIN_SIDE} px per side are needed)."
+            )
+        if float(np.ptp(thumb.image)) == 0:
+            return f"The {name}-stain image is empty: all its pixels have the same value."
+        if float(thumb.section.mean()) * min(thumb.image.shape) < 1:
+            if thumb.saturated > 0.5:
+                return (
+                    f"{100 * thumb.saturated:.0f} % of the {name}-stain image is saturated, and the "
+                    "rest has too little texture."
+                )
+            return f"The {name}-stain image has no texture to register by."
+    return None
+
+
+def _failed(
+    pair: _Pair,
+    reasons: list[str],
+    blocks: NDArray[np.void] | None = None,
+    best: Candidate | None = None,
+    margin: float = float("nan"),
+) -> Registration:
+    table = np.zeros(0, BLOCK_DTYPE) if blocks is None else blocks
+    transform = Transform(
+        status="failed",
+        reasons=tuple(reasons),
+        post_shape=pair.post.shape,
+        pre_shape=pair.pre.shape,
+        blocks=len(table),
+        inliers=int(table["used"].sum()),
+        coarse_method=best.method if best else "",
+        significance=best.significance if best else np.nan,
+        margin=margin,
+    )
+    return Registration(transform, table)
+
+
+def _refined(pair: _Pair, best: Candidate, margin: float) -> Registration:
+    """Take a coarse candidate to full resolution and judge it."""
+    up = to_level0(pair.post_thumb.level)
+    coarse = up @ best.matrix @ np.linalg.inv(up)
+    matrix = _mid_level(pair, coarse, best.sign)
+    size = block_size(pair.post.shape, pair.settings.block_px)
+    first = min(_FIRST_PASS, pair.settings.blocks)
+    for count in (first, pair.settings.blocks):
+        matches, held_out = _measure(pair, matrix, size, count, best.sign)
+        start = consensus(matches.post, matches.pre, _REACH_PX)
+        try:
+            matrix, _ = fit_robust("affine", matches.post, matches.pre, start & ~held_out)
+        except np.linalg.LinAlgError:
+            break
+    return _concluded(pair, best, margin, coarse, matrix, matches, held_out, size)
+
+
+def _mid_level(pair: _Pair, matrix: Matrix, sign: int) -> Matrix:
+    """Halve the distance between the thumbnails and full resolution, if it is large."""
+    level = (pair.post_thumb.level + 1) // 2
+    if pair.post_thumb.level < 2 or level >= min(pair.post.levels, pair.pre.levels):
+        return matrix
+    size = 128
+    shape, other = pair.post.level_shape(level), pair.pre.level_shape(level)
+    step = 2**level
+    corners, _ = sample_corners(
+        pair.post_thumb,
+        pair.pre_thumb,
+        (shape[0] * step, shape[1] * step),
+        (other[0] * step, other[1] * step),
+        matrix,
+        size * step,
+        _FIRST_PASS,
+    )
+    found = match_blocks(
+        *pair.planes(level),
+        at_level(matrix, level),
+        corners // step,
+        size,
+        sign=sign,
+        workers=pair.workers,
+    )
+    agree = consensus(found.post, found.pre, _REACH_PX)
+    if agree.sum() < max(5, 0.2 * len(found)):
+        return matrix
+    try:
+        better, _ = fit_robust("affine", found.post, found.pre, agree)
+    except np.linalg.LinAlgError:
+        return matrix
+    up = to_level0(level)
+    return up @ better @ np.linalg.inv(up)
+
+
+def _measure(
+    pair: _Pair, matrix: Matrix, size: int, count: int, sign: int
+) -> tuple[Matches, NDArray[np.bool_]]:
+    """Match full-resolution blocks; the matches, and which of them are held out."""
+    corners, held_out = sample_corners(
+        pair.post_thumb, pair.pre_thumb, pair.post.shape, pair.pre.shape, matrix, size, count
+    )
+    matches = match_blocks(*pair.planes(0), matrix, corners, size, sign=sign, workers=pair.workers)
+    # blocks without content are left out by the matching: find the flags of the others
+    flags = {tuple(c): bool(h) for c, h in zip(corners.tolist(), held_out, strict=True)}
+    at = np.rint(matches.post - (size - 1) / 2).astype(np.int64).tolist()
+    return matches, np.array([flags[tuple(c)] for c in at], dtype=bool)
+
+
+def _concluded(
+    pair: _Pair,
+    best: Candidate,
+    margin: float,
+    coarse: Matrix,
+    matrix: Matrix,
+    matches: Matches,
+    held_out: NDArray[np.bool_],
+    size: int,
+) -> Registration:
+    """Choose the model, gather the evidence, give the verdict."""
+    settings = pair.settings
+    models = MODELS if settings.model == "auto" else (settings.model,)
+    agreeing = agreement(matches, matrix)
+    model = models[0]
+    try:
+        model, matrix = choose_model(matches.post, matches.pre, agreeing, held_out, models)
+        agreeing = agreement(matches, matrix)
+    except np.linalg.LinAlgError:
+        agreeing[:] = False
+    points = section_points(pair.post_thumb)
+    points = apply_matrix(to_level0(pair.post_thumb.level), points)
+    mapped = apply_matrix(matrix, points)
+    seen = ((mapped >= -0.5) & (mapped <= np.array(pair.pre.shape)[::-1] - 0.5)).all(axis=1)
+    centre = points[seen].mean(axis=0) if seen.any() else points.mean(axis=0)
+    largest, smallest = singular_values(matrix, centre)
+    off = residuals(matrix, matches.post, matches.pre)
+    lengths = np.hypot(*off.T)
+    residual = Quantiles.of(lengths[held_out & agreeing])
+    reach = max(1.5 * size, 0.12 * float(np.hypot(*np.ptp(points, axis=0))))
+    evidence = Evidence(
+        measured=len(matches),
+        agreeing=int(agreeing.sum()),
+        residual_p95=residual.p95,
+        overlap=float(seen.mean()),
+        uncovered=uncovered_share(points[seen], matches.post[agreeing], reach),
+        scale=float(np.sqrt(largest * smallest)),
+        shear=largest / smallest,
+        margin=margin,
+    )
+    blocks = _table(matches, coarse, off, agreeing, held_out)
+    refused = refusals(evidence, settings)
+    if refused:
+        return _failed(pair, refused, blocks, best, margin)
+    reasons = doubts(evidence, settings)
+    jacobian = local_jacobian(matrix, centre)
+    shift = apply_matrix(matrix, centre[None])[0] - centre
+    error = map_error(model, matches, agreeing & ~held_out, agreeing, matrix, points[seen])
+    transform = Transform(
+        status="suspect" if reasons else "ok",
+        reasons=tuple(reasons),
+        post_shape=pair.post.shape,
+        pre_shape=pair.pre.shape,
+        matrix=matrix,
+        model=model,
+        residual_px=residual,
+        error_px=Quantiles.of(error),
+        inliers=int((lengths <= 2.0).sum()),
+        blocks=len(matches),
+        overlap=evidence.overlap,
+        scale=evidence.scale,
+        rotation_deg=float(np.rad2deg(np.arctan2(jacobian[1, 0], jacobian[0, 0]))),
+        shift_px=(float(shift[0]), float(shift[1])),
+        coarse_method=best.method,
+        significance=best.significance,
+        margin=margin,
+    )
+    return Registration(transform, blocks)
+
+
+def _table(
+    matches: Matches,
+    coarse: Matrix,
+    off: NDArray[np.float64],
+    agreeing: NDArray[np.bool_],
+    held_out: NDArray[np.bool_],
+) -> NDArray[np.void]:
+    before = residuals(coarse, matches.post, matches.pre)
+    blocks = np.zeros(len(matches), BLOCK_DTYPE)
+    for names, values in (
+        (("x", "y"), matches.post),
+        (("pre_x", "pre_y"), matches.pre),
+        (("dx_before", "dy_before"), before),
+        (("dx", "dy"), off),
+    ):
+        for axis, name in enumerate(names):
+            blocks[name] = values[:, axis]
+    blocks["quality"] = matches.quality
+    blocks["used"] = agreeing
+    blocks["held_out"] = held_out
+    return blocks

@@ -1,0 +1,290 @@
+"""The coarse map between two thumbnails: several ways to guess it, one score to judge them all.
+
+Guesses come from image features (SIFT with square-rooted descriptors, Lowe 2004 and Arandjelovic &
+Zisserman 2012), from the Fourier-Mellin transform (Reddy & Chatterji 1996,
+doi:10.1109/83.506761) and, if neither convinces, from a search over rotations and scales. Each guess is
+refined by block matching on the thumbnails and scored by the correlation of the two detail images
+inside the section, against the same correlation at all wrong shifts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+import scipy.fft
+
+from unglow.registration.guesses import (
+    feature_guess,
+    rotation_guesses,
+    spectrum_guesses,
+)
+from unglow.registration.matching import match_blocks
+from unglow.registration.model import consensus, fit_robust
+from unglow.transform import apply_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from unglow.registration.settings import RegisterSettings
+    from unglow.registration.thumbnails import Thumbnail
+
+    Matrix = NDArray[np.float64]
+    Guess = tuple[str, Matrix]
+
+SURE = 20.0
+"""Significance from which no further guesses are needed."""
+SAME_PX = 8.0
+_NEAR_PX = 3
+_MAX_SHEAR = 1.2
+_PLANES = ("image", "detail", "section")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A guess of the map, in thumbnail pixels, and its score.
+
+    Attributes
+    ----------
+    method
+        What found it: ``features``, ``spectrum`` or ``rotations``.
+    matrix
+        (3, 3) float64, post to pre.
+    sign
+        -1 if the contrast is reversed.
+    score
+        Correlation (0..1) of the detail images inside the section.
+    significance
+        Score over the standard deviation of the same correlation at wrong shifts.
+    rival
+        Highest score at a wrong shift.
+    """
+
+    method: str
+    matrix: Matrix
+    sign: int = 1
+    score: float = 0.0
+    significance: float = 0.0
+    rival: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Coarse:
+    """The best candidate, and its score over the best clearly different one."""
+
+    best: Candidate
+    margin: float
+
+
+def find_coarse(
+    post: Thumbnail, pre: Thumbnail, settings: RegisterSettings, workers: int = 1
+) -> Coarse | None:
+    """Find the map between two thumbnails, or None if there is no plausible guess at all.
+
+    Flipped contrast is tried always, mirrored images if the settings ask for it.
+    """
+    found = _judge(post, pre, _first_guesses(post, pre, settings), settings, workers)
+    if max((c.significance for c in found), default=0.0) < SURE:
+        more = _last_guesses(post, pre, settings)
+        found += _judge(post, pre, more, settings, workers, found)
+    if not found:
+        return None
+    found.sort(key=lambda c: -c.score)
+    best = found[0]
+    points = section_points(post)
+    others = [c.score for c in found[1:] if _apart(best.matrix, c.matrix, points) > SAME_PX]
+    rival = max([best.rival, *others])
+    return Coarse(best, best.score / max(rival, 1e-9))
+
+
+def section_points(post: Thumbnail, count: int = 2000) -> NDArray[np.float64]:
+    """At most about ``count`` points (x, y) of the section, in thumbnail pixels, evenly spread."""
+    rows, cols = np.nonzero(post.section)
+    step = max(1, round(np.sqrt(len(rows) / count)))
+    even = (rows % step == 0) & (cols % step == 0)
+    return np.column_stack([cols[even], rows[even]]).astype(np.float64)
+
+
+def plausible(matrix: Matrix, centre: NDArray[np.float64], max_scale: float) -> bool:
+    """Whether a map is a modest scaling with little shear where the section is."""
+    largest, smallest = singular_values(matrix, centre)
+    if not (smallest > 0 and np.isfinite(largest)):
+        return False
+    scale = float(np.sqrt(largest * smallest))
+    return 1 / max_scale <= scale <= max_scale and largest / smallest <= _MAX_SHEAR
+
+
+def singular_values(matrix: Matrix, at: NDArray[np.float64]) -> tuple[float, float]:
+    """Largest and smallest local magnification of a map at a point (x, y)."""
+    jacobian = local_jacobian(matrix, at)
+    if not np.isfinite(jacobian).all():
+        return float("nan"), float("nan")
+    largest, smallest = np.linalg.svd(jacobian, compute_uv=False)
+    return float(largest), float(smallest)
+
+
+def local_jacobian(matrix: Matrix, at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(2, 2) derivative of the mapped (x, y) by the post (x, y) at a point, by central differences."""
+    steps = at + 0.5 * np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1]])
+    right, left, below, above = apply_matrix(matrix, steps)
+    return np.column_stack([right - left, below - above])
+
+
+def _first_guesses(post: Thumbnail, pre: Thumbnail, settings: RegisterSettings) -> list[Guess]:
+    guesses: list[Guess] = []
+    for seen, mirror in _orientations(pre, settings):
+        guesses += [("features", mirror @ m) for m in _maybe(feature_guess(post, seen))]
+        spectrum = spectrum_guesses(post, seen, settings.max_scale)
+        guesses += [("spectrum", mirror @ m) for m in spectrum]
+    return guesses
+
+
+def _last_guesses(post: Thumbnail, pre: Thumbnail, settings: RegisterSettings) -> list[Guess]:
+    guesses: list[Guess] = []
+    for seen, mirror in _orientations(pre, settings):
+        guesses += [("features", mirror @ m) for m in _maybe(feature_guess(post, seen, -1))]
+        turned = rotation_guesses(post, seen, settings.max_scale)
+        guesses += [("rotations", mirror @ m) for m in turned]
+    return guesses
+
+
+def _maybe(matrix: Matrix | None) -> list[Matrix]:
+    return [] if matrix is None else [matrix]
+
+
+def _orientations(pre: Thumbnail, settings: RegisterSettings) -> Iterator[tuple[Thumbnail, Matrix]]:
+    """Pre as it is and, if asked for, mirrored; each with the matrix back to pre."""
+    yield pre, np.eye(3)
+    if settings.mirror:
+        flipped = {k: np.ascontiguousarray(getattr(pre, k)[:, ::-1]) for k in _PLANES}
+        width = pre.image.shape[1]
+        yield replace(pre, **flipped), np.array([[-1.0, 0, width - 1], [0, 1, 0], [0, 0, 1]])
+
+
+def _judge(
+    post: Thumbnail,
+    pre: Thumbnail,
+    guesses: list[Guess],
+    settings: RegisterSettings,
+    workers: int,
+    known: Iterable[Candidate] = (),
+) -> list[Candidate]:
+    """Refine and score the plausible guesses that do not repeat an earlier one."""
+    points = section_points(post)
+    if not len(points):
+        return []
+    centre = points.mean(axis=0)
+    done, new = list(known), []
+    for method, matrix in guesses:
+        if not plausible(matrix, centre, settings.max_scale * 1.1):
+            continue
+        if any(_apart(matrix, c.matrix, points) < SAME_PX for c in done):
+            continue
+        candidate = _refine(post, pre, _scored(post, pre, Candidate(method, matrix)), workers)
+        if plausible(candidate.matrix, centre, settings.max_scale * 1.02):
+            done.append(candidate)
+            new.append(candidate)
+    return new
+
+
+def _refine(post: Thumbnail, pre: Thumbnail, candidate: Candidate, workers: int) -> Candidate:
+    """Improve a candidate by two rounds of block matching; keep what scores better."""
+    size = thumb_block(post.image.shape)
+    corners = _thumb_corners(post, size)
+    for _ in range(2):
+        found = match_blocks(
+            post.plane,
+            pre.plane,
+            candidate.matrix,
+            corners,
+            size,
+            sign=candidate.sign,
+            workers=workers,
+        )
+        agree = consensus(found.post, found.pre, 3.0)
+        if agree.sum() < 5:
+            return candidate
+        try:
+            matrix, _ = fit_robust("affine", found.post, found.pre, agree)
+        except np.linalg.LinAlgError:
+            return candidate
+        better = _scored(post, pre, replace(candidate, matrix=matrix))
+        if better.score <= candidate.score:
+            return candidate
+        candidate = better
+    return candidate
+
+
+def thumb_block(shape: tuple[int, ...]) -> int:
+    """Side of the blocks that are matched on a thumbnail, px."""
+    return 128 if min(shape) >= 512 else 64 if min(shape) >= 160 else 32
+
+
+def _thumb_corners(post: Thumbnail, size: int) -> NDArray[np.int64]:
+    """Corners (x, y) of blocks that overlap by a third and lie mostly on the section."""
+    rows, cols = post.image.shape
+    step = size * 2 // 3
+    corners = [
+        (x, y)
+        for y in range(0, rows - size + 1, step)
+        for x in range(0, cols - size + 1, step)
+        if post.section[y : y + size, x : x + size].mean() > 0.3
+    ]
+    return np.array(corners, dtype=np.int64).reshape(-1, 2)
+
+
+def _scored(post: Thumbnail, pre: Thumbnail, candidate: Candidate) -> Candidate:
+    """Correlate the detail images under a candidate, at the right and at all wrong shifts."""
+    rows, cols = post.image.shape
+    inverse = candidate.matrix
+    warped, inside = (
+        cv2.warpPerspective(
+            source,
+            inverse,
+            (cols, rows),
+            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+            borderMode=cv2.BORDER_CONSTANT,
+            borderValue=0,
+        )
+        for source in (pre.detail, pre.section.astype(np.float32))
+    )
+    common = post.section & (inside > 0.5)
+    if common.sum() < 32 * 32:
+        return candidate
+    a, b = (np.where(common, d - d[common].mean(), np.float32(0)) for d in (post.detail, warped))
+    norm = float(np.sqrt((a.astype(np.float64) ** 2).sum() * (b.astype(np.float64) ** 2).sum()))
+    size = tuple(scipy.fft.next_fast_len(n, real=True) for n in (rows, cols))
+    product = scipy.fft.rfft2(a, size) * np.conj(scipy.fft.rfft2(b, size))
+    values = scipy.fft.irfft2(product, size) / max(norm, 1e-12)
+    near = _periodic_square(values, _NEAR_PX)
+    sign = 1 if values[near].max() >= -values[near].min() else -1
+    values *= sign
+    score = float(values[near].max())
+    values[_periodic_square(values, 24)] = 0
+    deviation = float(values.std()) + 1e-9
+    return replace(
+        candidate,
+        sign=sign,
+        score=score,
+        significance=score / deviation,
+        rival=float(values.max()),
+    )
+
+
+def _periodic_square(
+    values: NDArray[np.float32], radius: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Index of the shifts up to ``radius`` px around zero."""
+    rows, cols = (np.arange(-min(radius, n // 4), min(radius, n // 4) + 1) for n in values.shape)
+    index = np.ix_(rows, cols)
+    return index[0].astype(np.intp), index[1].astype(np.intp)
+
+
+def _apart(one: Matrix, other: Matrix, points: NDArray[np.float64]) -> float:
+    """Median distance between where two maps put the section's points, px."""
+    distance = np.hypot(*(apply_matrix(one, points) - apply_matrix(other, points)).T)
+    return float(np.median(np.nan_to_num(distance, nan=1e9)))

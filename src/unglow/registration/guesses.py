@@ -1,0 +1,205 @@
+"""Guesses of the map between two thumbnails, by features, by spectra and by trying rotations.
+
+All are in thumbnail pixels (x, y), post to pre, and none of them is trusted: `coarse` judges them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+import scipy.fft
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.registration.thumbnails import Thumbnail
+
+    Matrix = NDArray[np.float64]
+    Image = NDArray[np.float32]
+
+_FEATURES = 2500
+_RATIO = 0.85
+_MIN_MATCHES = 6
+_SPECTRUM_PX = 512
+_SPECTRUM_PEAKS = 3
+_ANGLES, _RADII = 256, 256
+_ROTATION_PX = 192
+_ROTATION_STEP_DEG = 4.0
+_ROTATION_PEAKS = 3
+
+
+def feature_guess(post: Thumbnail, pre: Thumbnail, sign: int = 1) -> Matrix | None:
+    """Affine map from SIFT matches, by MAGSAC; None if fewer than six agree.
+
+    ``sign`` = -1 looks for reversed contrast.
+    """
+    sift = cv2.SIFT_create(_FEATURES, contrastThreshold=0.01)
+    points_post, words_post = _features(sift, _grey(post), post.section)
+    grey_pre = _grey(pre) if sign > 0 else 255 - _grey(pre)
+    points_pre, words_pre = _features(sift, grey_pre, pre.section)
+    if min(len(points_post), len(points_pre)) < _MIN_MATCHES:
+        return None
+    pairs = cv2.BFMatcher(cv2.NORM_L2).knnMatch(words_post, words_pre, k=2)
+    good = [p[0] for p in pairs if len(p) == 2 and p[0].distance < _RATIO * p[1].distance]
+    if len(good) < _MIN_MATCHES:
+        return None
+    cv2.setRNGSeed(0)
+    affine, inside = cv2.estimateAffine2D(
+        points_post[[m.queryIdx for m in good]],
+        points_pre[[m.trainIdx for m in good]],
+        method=cv2.USAC_MAGSAC,
+        ransacReprojThreshold=2.0,
+        maxIters=10000,
+        confidence=0.999,
+    )
+    if affine is None or int(inside.sum()) < _MIN_MATCHES or not np.isfinite(affine).all():
+        return None
+    return np.vstack([affine, [0.0, 0.0, 1.0]])
+
+
+def _grey(thumb: Thumbnail) -> NDArray[np.uint8]:
+    """Logarithmic, locally equalised 8-bit version, in which dim and bright parts have features."""
+    low = thumb.floor
+    values = np.log1p(
+        np.clip(thumb.image - low, 0, None) / max(float(thumb.image.mean()) - low, 1e-9)
+    )
+    dark, bright = np.quantile(values, (0.01, 0.997))
+    scaled = np.clip((values - dark) * (255 / max(bright - dark, 1e-9)), 0, 255).astype(np.uint8)
+    grey: NDArray[np.uint8] = cv2.createCLAHE(2.0, (8, 8)).apply(scaled)
+    return grey
+
+
+def _features(
+    sift: Any,  # noqa: ANN401  (OpenCV has no types)
+    grey: NDArray[np.uint8],
+    section: NDArray[np.bool_],
+) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """Positions (N, 2) and square-rooted descriptors (N, 128)."""
+    keys, words = sift.detectAndCompute(grey, section.astype(np.uint8) * 255)
+    if not keys:
+        return np.zeros((0, 2)), np.zeros((0, 128), np.float32)
+    rooted = np.sqrt(words / (words.sum(axis=1, keepdims=True) + 1e-7))
+    return np.array([k.pt for k in keys], dtype=np.float64), rooted.astype(np.float32)
+
+
+def spectrum_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[Matrix]:
+    """Similarities from the Fourier-Mellin transform, each also turned by 180 degrees."""
+    half = max(0, int(np.ceil(np.log2(max(*post.image.shape, *pre.image.shape) / _SPECTRUM_PX))))
+    a, b = (_shrink(t.detail, half) for t in (post, pre))
+    size = max(*a.shape, *b.shape)
+    polar_a, polar_b = (_log_polar(image, size) for image in (a, b))
+    log_step = np.log(size / 2) / _RADII
+    product = scipy.fft.rfft2(polar_a) * np.conj(scipy.fft.rfft2(polar_b))
+    product /= np.abs(product) + 1e-3 * np.abs(product).mean() + 1e-20
+    values = _soften(scipy.fft.irfft2(product, polar_a.shape))
+    columns = np.arange(_RADII)
+    shifts = np.where(columns > _RADII // 2, columns - _RADII, columns)
+    values[:, np.abs(shifts) * log_step > np.log(max_scale * 1.1)] = -np.inf
+    guesses = []
+    for _ in range(_SPECTRUM_PEAKS):
+        row, col = divmod(int(values.argmax()), _RADII)
+        scale = float(np.exp(shifts[col] * log_step))
+        angle = -180.0 * row / _ANGLES
+        found = [_shifted(a, b, angle + turn, scale) for turn in (0.0, 180.0)]
+        guesses += [(strength, matrix) for strength, matrix in found]
+        rows = np.arange(row - 4, row + 5) % _ANGLES
+        values[np.ix_(rows, np.arange(col - 4, col + 5) % _RADII)] = -np.inf
+    guesses.sort(key=lambda g: -g[0])
+    return [_enlarge(matrix, half) for _, matrix in guesses[:_SPECTRUM_PEAKS]]
+
+
+def _log_polar(image: Image, size: int) -> Image:
+    """Log-polar magnitude spectrum over half a turn, (angles, radii), tapered along the radius."""
+    rows, cols = image.shape
+    taper = np.hanning(rows + 2)[1:-1, None] * np.hanning(cols + 2)[1:-1]
+    padded = np.zeros((size, size), np.float32)
+    padded[:rows, :cols] = image * taper
+    spectrum = np.fft.fftshift(np.log1p(np.abs(scipy.fft.fft2(padded))).astype(np.float32))
+    centre = (float(size // 2), float(size // 2))
+    polar: Image = cv2.warpPolar(
+        spectrum,
+        (_RADII, 2 * _ANGLES),
+        centre,
+        size / 2,
+        cv2.WARP_POLAR_LOG | cv2.INTER_LINEAR,
+    )[:_ANGLES]
+    polar = polar - polar.mean(axis=0, keepdims=True)  # what the band-pass alone makes
+    radius = np.exp(np.arange(_RADII) * np.log(size / 2) / _RADII)
+    return polar * (np.hanning(_RADII) * (radius > 8)).astype(np.float32)
+
+
+def rotation_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[Matrix]:
+    """Best similarities among all rotations and scales, by plain correlation of small versions."""
+    longest = max(*post.image.shape, *pre.image.shape)
+    half = max(0, int(np.ceil(np.log2(longest / _ROTATION_PX))))
+    a, b = (_shrink(t.detail, half) for t in (post, pre))
+    count = int(np.ceil(np.log(max_scale) / np.log(1.07)))
+    scales = [max_scale ** (k / count) for k in range(-count, count + 1)]
+    found = [
+        _shifted(a, b, angle, scale, whiten=False)
+        for scale in scales
+        for angle in np.arange(0.0, 360.0, _ROTATION_STEP_DEG)
+    ]
+    found.sort(key=lambda g: -g[0])
+    return [_enlarge(matrix, half) for _, matrix in found[:_ROTATION_PEAKS]]
+
+
+def _shifted(
+    a: Image, b: Image, angle_deg: float, scale: float, *, whiten: bool = True
+) -> tuple[float, Matrix]:
+    """Find the shift for a given rotation and scale; (strength, post-to-pre matrix).
+
+    The rotation turns the post x axis from x towards y; strength is the height of the peak (of
+    either sign) in standard deviations.
+    """
+    turned = _about_centres(a.shape, b.shape, angle_deg, scale)
+    warped = cv2.warpAffine(
+        b, turned[:2], a.shape[::-1], flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    )
+    rows, cols = (scipy.fft.next_fast_len(2 * n, real=True) for n in a.shape)
+    product = scipy.fft.rfft2(a, (rows, cols)) * np.conj(scipy.fft.rfft2(warped, (rows, cols)))
+    if whiten:
+        magnitude = np.abs(product)
+        product /= magnitude + 1e-2 * magnitude.mean() + 1e-20
+    values = _soften(scipy.fft.irfft2(product, (rows, cols)))
+    peak = int(np.abs(values).argmax())
+    row, col = divmod(peak, cols)
+    dy, dx = (k - n if k > n // 2 else k for k, n in ((row, rows), (col, cols)))
+    # post(x) matches warped(x - d), so the shift comes off before the rotation
+    back = np.array([[1.0, 0, -dx], [0, 1, -dy], [0, 0, 1]])
+    strength = float(abs(values.flat[peak])) / (float(values.std()) + 1e-12)
+    return strength, turned @ back
+
+
+def _about_centres(
+    post_shape: tuple[int, ...], pre_shape: tuple[int, ...], angle_deg: float, scale: float
+) -> Matrix:
+    """Similarity that takes the centre of post to the centre of pre."""
+    angle = np.deg2rad(angle_deg)
+    cos, sin = scale * np.cos(angle), scale * np.sin(angle)
+    (y, x), (v, u) = (((n - 1) / 2 for n in shape) for shape in (post_shape, pre_shape))
+    return np.array(
+        [[cos, -sin, u - cos * x + sin * y], [sin, cos, v - sin * x - cos * y], [0, 0, 1]]
+    )
+
+
+def _soften(values: Image) -> Image:
+    """Blur a periodic correlation a little, so that a peak between samples is not missed."""
+    padded = np.pad(values.astype(np.float32), 4, mode="wrap")
+    return np.asarray(cv2.GaussianBlur(padded, (0, 0), 1.0)[4:-4, 4:-4], dtype=np.float32)
+
+
+def _shrink(image: Image, halvings: int) -> Image:
+    for _ in range(halvings):
+        rows, cols = (n // 2 for n in image.shape)
+        image = image[: 2 * rows, : 2 * cols].reshape(rows, 2, cols, 2).mean(axis=(1, 3))
+    return image
+
+
+def _enlarge(matrix: Matrix, halvings: int) -> Matrix:
+    """Convert a matrix between shrunken images into thumbnail pixels."""
+    factor, offset = 2.0**halvings, (2.0**halvings - 1) / 2
+    up = np.array([[factor, 0, offset], [0, factor, offset], [0, 0, 1]])
+    return up @ matrix @ np.linalg.inv(up)

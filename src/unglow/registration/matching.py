@@ -1,0 +1,226 @@
+"""Sub-pixel shifts of blocks by phase correlation, at any pyramid level.
+
+Each block of pre is first resampled by the current map, so that what is left is a small shift.
+Square roots even out shot noise and keep bright new signal from dominating; phase normalisation
+takes gain and shading away; the peak is found on a locally upsampled correlation
+(Guizar-Sicairos et al. 2008, doi:10.1364/OL.33.000156) with a parabola on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.fft
+
+from unglow.blocks import Window, bounded_map
+from unglow.transform import apply_matrix
+from unglow.warp import warp_matrix
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+UPSAMPLING = 8
+CLIP = 3.0
+_PEAK_RADIUS = 5
+_MAX_EMPTY = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """One image at one resolution, to be read window by window.
+
+    Attributes
+    ----------
+    read
+        Returns the pixels of a window inside the plane.
+    shape
+        (rows, columns).
+    floor
+        Grey level just below the background; square roots are taken above it.
+    """
+
+    read: Callable[[Window], NDArray[Any]]
+    shape: tuple[int, int]
+    floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Measured positions of N blocks: ``post`` and ``pre`` (N, 2) float64 (x, y), ``quality`` (N,)."""
+
+    post: NDArray[np.float64]
+    pre: NDArray[np.float64]
+    quality: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.quality)
+
+    def keep(self, mask: NDArray[np.bool_]) -> Matches:
+        """Return the matches where ``mask`` (N,) is true."""
+        return Matches(self.post[mask], self.pre[mask], self.quality[mask])
+
+
+class _Fourier:
+    """Window, pass band and upsampling matrices for blocks of one size."""
+
+    def __init__(self, size: int) -> None:
+        taper = np.hanning(size + 2)[1:-1].astype(np.float32)
+        self.taper = taper[:, None] * taper[None]
+        self.fy, self.fx = scipy.fft.fftfreq(size), scipy.fft.rfftfreq(size)
+        radius = np.hypot(self.fy[:, None], self.fx[None])
+        low, high = 4 / size, 0.35  # cycles per px: shading below, noise and sampling above
+        band = (1 - np.exp(-((radius / low) ** 4))) * np.exp(-((radius / high) ** 4))
+        self.band = band.astype(np.float32)
+        self.steps = np.arange(-UPSAMPLING, UPSAMPLING + 1) / UPSAMPLING
+        twice = np.full(size // 2 + 1, 2.0)
+        twice[[0, -1]] = 1.0
+        self.up_y = np.exp(2j * np.pi * np.outer(self.steps, self.fy)).astype(np.complex64)
+        up_x = np.exp(2j * np.pi * np.outer(self.fx, self.steps)) * twice[:, None]
+        self.up_x = up_x.astype(np.complex64)
+
+
+@lru_cache(maxsize=8)
+def _fourier(size: int) -> _Fourier:
+    return _Fourier(size)
+
+
+def block_shift(
+    post: NDArray[np.float32], pre: NDArray[np.float32], sign: int = 1
+) -> tuple[float, float, float]:
+    """Measure how far the content of ``post`` lies from that of ``pre``.
+
+    Parameters
+    ----------
+    post, pre
+        (n, n) float32, n even, finite.
+    sign
+        1, or -1 if one is the negative of the other.
+
+    Returns
+    -------
+    dx, dy, quality: post(x, y) matches pre(x - dx, y - dy), in px; quality is the height of the
+    correlation peak over the highest one elsewhere, about 1 for unrelated blocks.
+    """
+    size = post.shape[0]
+    f = _fourier(size)
+    a, b = (scipy.fft.rfft2((block - block.mean()) * f.taper) for block in (post, pre))
+    cross = a * np.conj(b)
+    magnitude = np.abs(cross)
+    cross *= (sign * f.band) / (magnitude + (1e-3 * magnitude.mean() + 1e-20))
+    correlation = scipy.fft.irfft2(cross, (size, size))
+    row, col = divmod(int(correlation.argmax()), size)
+    quality = _peak_ratio(correlation, row, col)
+    dy, dx = (k - size if k > size // 2 else k for k in (row, col))
+    cross *= np.exp(2j * np.pi * dy * f.fy).astype(np.complex64)[:, None]
+    cross *= np.exp(2j * np.pi * dx * f.fx).astype(np.complex64)[None]
+    fine = (f.up_y @ cross @ f.up_x).real
+    i, j = divmod(int(fine.argmax()), fine.shape[1])
+    return (
+        float(dx + f.steps[j] + _vertex(fine[i], j) / UPSAMPLING),
+        float(dy + f.steps[i] + _vertex(fine[:, j], i) / UPSAMPLING),
+        quality,
+    )
+
+
+def _peak_ratio(correlation: NDArray[np.float32], row: int, col: int) -> float:
+    """Height of the peak over the highest value further than `_PEAK_RADIUS` away (periodic)."""
+    size = correlation.shape[0]
+    around = np.arange(-_PEAK_RADIUS, _PEAK_RADIUS + 1)
+    index = np.ix_((row + around) % size, (col + around) % size)
+    peak = float(correlation[row, col])
+    kept = correlation[index]
+    correlation[index] = -1
+    other = float(correlation.max())
+    correlation[index] = kept
+    return min(peak / max(other, 1e-9), 1e3)
+
+
+def _vertex(values: NDArray[np.float32], i: int) -> float:
+    """Position of a parabola's top next to sample ``i``, in samples."""
+    if not 0 < i < len(values) - 1:
+        return 0.0
+    before, here, after = (float(v) for v in values[i - 1 : i + 2])
+    bend = before - 2 * here + after
+    return 0.5 * (before - after) / bend if bend < 0 else 0.0
+
+
+def compress(block: NDArray[Any], floor: float) -> NDArray[np.float32] | None:
+    """Take the square root above ``floor``; None if too much is missing or nothing varies."""
+    values = block.astype(np.float32)
+    missing = np.isnan(values)
+    values -= np.float32(floor)
+    np.maximum(values, np.float32(0), out=values)
+    np.sqrt(values, out=values)
+    share = float(missing.mean())
+    if share > _MAX_EMPTY:
+        return None
+    if share > 0:
+        values[missing] = values[~missing].mean()
+    spread = float(values.std())
+    for _ in range(2):  # new bright signal is in one image only: bound what it can do
+        np.minimum(values, np.float32(float(values.mean()) + CLIP * spread), out=values)
+        spread = float(values.std())
+    return values if spread > 1e-6 else None
+
+
+def match_blocks(
+    post: Plane,
+    pre: Plane,
+    matrix: NDArray[np.float64],
+    corners: NDArray[np.int64],
+    size: int,
+    *,
+    sign: int = 1,
+    workers: int = 1,
+) -> Matches:
+    """Measure where blocks of post lie in pre, near where ``matrix`` puts them.
+
+    Parameters
+    ----------
+    post, pre
+        The images, at the same pyramid level.
+    matrix
+        (3, 3) current map in the pixels of that level; found shifts reach size / 4 with confidence.
+    corners
+        (N, 2) int (x, y) of the first pixel of each block; blocks must lie inside post.
+    size
+        Side of a block, px.
+    sign
+        -1 if the contrast is reversed.
+    workers
+        Threads; the result does not depend on it.
+
+    Returns
+    -------
+    At most N matches (blocks without content or outside pre are left out), at block centres, in
+    pixels of that level.
+    """
+    measure = partial(_match_block, post, pre, matrix, size, sign)
+    found = [m for m in bounded_map(measure, [tuple(c) for c in corners], workers) if m is not None]
+    table = np.array(found, dtype=np.float64).reshape(-1, 5)
+    centres, shifts = table[:, :2], table[:, 2:4]
+    return Matches(centres, apply_matrix(matrix, centres - shifts), table[:, 4])
+
+
+def _match_block(
+    post: Plane,
+    pre: Plane,
+    matrix: NDArray[np.float64],
+    size: int,
+    sign: int,
+    corner: tuple[int, int],
+) -> tuple[float, float, float, float, float] | None:
+    x0, y0 = (int(v) for v in corner)
+    window = Window(y0, y0 + size, x0, x0 + size)
+    a = compress(post.read(window), post.floor)
+    if a is None:
+        return None
+    b = compress(warp_matrix(pre.read, pre.shape, matrix, window), pre.floor)
+    if b is None:
+        return None
+    centre = (size - 1) / 2
+    return (x0 + centre, y0 + centre, *block_shift(a, b, sign))

@@ -1,0 +1,257 @@
+"""Robust global maps from matched points: translation, similarity, affine, homography.
+
+Fits are iteratively reweighted least squares with Tukey's biweight, started from the largest set of
+matches that one similarity explains, so that they stand many wrong matches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.registration.settings import MODELS
+from unglow.transform import apply_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Points = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+MIN_POINTS = {"translation": 1, "similarity": 2, "affine": 3, "homography": 4}
+TUKEY = 5.1
+"""Cut-off in standard deviations per axis (95 % efficiency for two-dimensional residuals)."""
+
+_ITERATIONS = 20
+_HYPOTHESES = 500
+_SEED = 20011
+_FINEST_SIGMA = 0.01  # px: below it all residuals count as equally good
+
+
+def residuals(matrix: Matrix, post: Points, pre: Points) -> Points:
+    """Measured minus mapped pre positions, (N, 2) px; beyond a horizon they are infinite."""
+    difference = pre - apply_matrix(matrix, post)
+    return np.where(np.isnan(difference), np.inf, difference)
+
+
+def consensus(post: Points, pre: Points, tolerance: float) -> Mask:
+    """Find the most matches that one similarity puts within ``tolerance`` px.
+
+    Parameters
+    ----------
+    post, pre
+        (N, 2) matched points.
+    tolerance
+        px.
+
+    Returns
+    -------
+    (N,) bool; all false for fewer than three matches. The pairs of matches that are tried come from
+    a fixed seed, so the same matches give the same answer.
+    """
+    count = len(post)
+    if count < 3:
+        return np.zeros(count, dtype=bool)
+    rng = np.random.default_rng(_SEED)
+    first = rng.integers(0, count, _HYPOTHESES)
+    second = (first + rng.integers(1, count, _HYPOTHESES)) % count
+    # complex numbers: a similarity is z -> a z + b; a mirrored one acts on the conjugate
+    best = np.zeros(count, dtype=bool)
+    target = pre[:, 0] + 1j * pre[:, 1]
+    for orientation in (1j, -1j):
+        source = post[:, 0] + orientation * post[:, 1]
+        base = source[second] - source[first]
+        good = np.abs(base) > 4 * tolerance
+        a = (target[second] - target[first])[good] / base[good]
+        b = target[first][good] - a * source[first][good]
+        error = np.abs(a[:, None] * source[None] + b[:, None] - target[None])
+        inside = error <= tolerance
+        if len(inside):
+            # ties in number are broken by the smaller error, then by order
+            score = np.where(inside, 1 - 0.5 * (error / tolerance) ** 2, 0).sum(axis=1)
+            mask = inside[int(score.argmax())]
+            if mask.sum() > best.sum():
+                best = mask
+    return best
+
+
+def fit(model: str, post: Points, pre: Points, weights: NDArray[np.float64]) -> Matrix:
+    """Weighted least-squares map from post to pre.
+
+    Parameters
+    ----------
+    model
+        One of `MODELS`.
+    post, pre
+        (N, 2) matched points, N at least `MIN_POINTS` for the model.
+    weights
+        (N,) not negative.
+
+    Returns
+    -------
+    (3, 3) float64 with element [2, 2] = 1.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        The points do not determine the model.
+    """
+    # centred and scaled coordinates keep the normal equations well conditioned
+    to_unit_post, p = _unit(post, weights)
+    to_unit_pre, q = _unit(pre, weights)
+    if model == "translation":
+        matrix = np.eye(3)
+        matrix[:2, 2] = np.average(pre - post, axis=0, weights=weights)
+        return matrix
+    unit = _fit_linear(model, p, q, weights)
+    if model == "homography":
+        for _ in range(6):
+            unit = _newton_step(unit, p, q, weights)
+    matrix = np.linalg.inv(to_unit_pre) @ unit @ to_unit_post
+    return np.asarray(matrix / matrix[2, 2], dtype=np.float64)
+
+
+def _unit(points: Points, weights: NDArray[np.float64]) -> tuple[Matrix, Points]:
+    centre = np.average(points, axis=0, weights=weights)
+    size = float(np.sqrt(np.average(((points - centre) ** 2).sum(1), weights=weights))) or 1.0
+    matrix = np.array(
+        [[1 / size, 0, -centre[0] / size], [0, 1 / size, -centre[1] / size], [0, 0, 1]]
+    )
+    return matrix, (points - centre) / size
+
+
+def _fit_linear(model: str, p: Points, q: Points, weights: NDArray[np.float64]) -> Matrix:
+    matrix = np.eye(3)
+    if model == "similarity":
+        z, t = p[:, 0] + 1j * p[:, 1], q[:, 0] + 1j * q[:, 1]
+        mirrored = z.conj()
+        straight, flipped = ((weights * s.conj() * t).sum() for s in (z, mirrored))
+        total = (weights * np.abs(z) ** 2).sum()
+        if total <= 0:
+            raise np.linalg.LinAlgError("the points coincide")
+        a, turn = (straight, 1.0) if abs(straight) >= abs(flipped) else (flipped, -1.0)
+        a /= total
+        matrix[:2, :2] = [[a.real, -turn * a.imag], [a.imag, turn * a.real]]
+        return matrix
+    design = np.column_stack([p, np.ones(len(p))])
+    weighted = design * weights[:, None]
+    matrix[:2] = np.linalg.solve(weighted.T @ design, weighted.T @ q).T
+    return matrix
+
+
+def _newton_step(matrix: Matrix, p: Points, q: Points, weights: NDArray[np.float64]) -> Matrix:
+    """One Gauss-Newton step on the eight free numbers of a homography."""
+    x, y = p.T
+    u, v, w = (row[0] * x + row[1] * y + row[2] for row in matrix)
+    one, zero = np.ones_like(x), np.zeros_like(x)
+    u, v = u / w, v / w
+    jacobian = np.concatenate(
+        [
+            np.stack([x, y, one, zero, zero, zero, -u * x, -u * y], 1) / w[:, None],
+            np.stack([zero, zero, zero, x, y, one, -v * x, -v * y], 1) / w[:, None],
+        ]
+    )
+    error = np.concatenate([q[:, 0] - u, q[:, 1] - v])
+    weighted = jacobian * np.tile(weights, 2)[:, None]
+    step = np.linalg.solve(weighted.T @ jacobian, weighted.T @ error)
+    return (matrix.ravel() + np.append(step, 0.0)).reshape(3, 3)
+
+
+def fit_robust(
+    model: str, post: Points, pre: Points, start: Mask, prior: NDArray[np.float64] | None = None
+) -> tuple[Matrix, NDArray[np.float64]]:
+    """Fit with Tukey's biweight, beginning with the matches in ``start``.
+
+    Parameters
+    ----------
+    model
+        One of `MODELS`.
+    post, pre
+        (N, 2) matched points.
+    start
+        (N,) matches that the first fit uses.
+    prior
+        (N,) weights before any residual is known; 0 keeps a match out for good.
+
+    Returns
+    -------
+    The (3, 3) matrix, and the (N,) biweights in 0..1.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Too few matches, or they do not determine the model.
+    """
+    trust = np.ones(len(post)) if prior is None else prior
+    weights = np.where(start, trust, 0.0)
+    matrix = np.eye(3)
+    for _ in range(_ITERATIONS):
+        if np.count_nonzero(weights) < max(MIN_POINTS[model], 2):
+            raise np.linalg.LinAlgError("too few matches agree")
+        previous, matrix = matrix, fit(model, post, pre, weights)
+        lengths = np.hypot(*residuals(matrix, post, pre).T)
+        inside = lengths[(weights > 0) & (trust > 0)]
+        sigma = max(float(np.median(inside)) / 1.1774, _FINEST_SIGMA)
+        biweight = np.clip(1 - (np.minimum(lengths, 1e9) / (TUKEY * sigma)) ** 2, 0, None) ** 2
+        weights = trust * biweight
+        if np.abs(apply_matrix(matrix, post) - apply_matrix(previous, post)).max() < 1e-7:
+            break
+    return matrix, biweight
+
+
+def choose_model(
+    post: Points, pre: Points, start: Mask, held_out: Mask, models: Sequence[str] = MODELS
+) -> tuple[str, Matrix]:
+    """Take the simplest model that no richer one clearly beats on held-out matches.
+
+    A richer model replaces a simpler one if it lowers the (bounded) squared residuals of the
+    held-out matches by more than two standard errors of the paired difference and by more than 5 %.
+
+    Parameters
+    ----------
+    post, pre
+        (N, 2) matched points.
+    start
+        (N,) matches worth fitting.
+    held_out
+        (N,) matches that no fit may use.
+    models
+        Candidates, simplest first.
+
+    Returns
+    -------
+    The model's name and its (3, 3) matrix, fitted without the held-out matches.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Not even the simplest model can be fitted.
+    """
+    prior = np.where(held_out, 0.0, 1.0)
+    test = held_out & start
+    fitted: list[tuple[str, Matrix, NDArray[np.float64]]] = []
+    for model in models:
+        try:
+            matrix, _ = fit_robust(model, post, pre, start, prior)
+        except np.linalg.LinAlgError:
+            continue
+        squares = (residuals(matrix, post[test], pre[test]) ** 2).sum(1)
+        fitted.append((model, matrix, squares))
+    if not fitted:
+        raise np.linalg.LinAlgError("too few matches agree")
+    if not test.any():
+        return fitted[0][:2]
+    # one bound for all models, so that a few wild matches decide nothing
+    bound = 9 * min(float(np.median(squares)) for *_, squares in fitted) + 1e-6
+    best = fitted[0]
+    for other in fitted[1:]:
+        mine, theirs = (np.minimum(item[2], bound) for item in (best, other))
+        gain = mine - theirs
+        doubt = float(gain.std()) / np.sqrt(len(gain))
+        if gain.mean() > 2 * doubt and gain.mean() > 0.05 * mine.mean():
+            best = other
+    return best[:2]

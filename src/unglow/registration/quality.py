@@ -1,0 +1,214 @@
+"""Whether a map may be believed, and how well it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.registration.model import fit_robust, residuals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.registration.matching import Matches
+    from unglow.registration.settings import RegisterSettings
+
+    Points = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+AGREE_PX = 2.0
+"""Blocks within this distance of the map, or of two of their neighbours, agree. A block of unrelated
+images does so by chance in less than one case of a hundred."""
+MIN_AGREEING = 10
+MIN_SHARE = 0.2
+_FEW_SHARE = 0.6
+_NEIGHBOURS = 6
+_GROUPS = 10
+_UNCOVERED = 0.15
+_MARGIN = 1.15
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What `judge` looks at; lengths in level-0 px.
+
+    Attributes
+    ----------
+    measured, agreeing
+        Numbers of sample blocks.
+    residual_p95
+        95th percentile of the held-out residuals.
+    overlap
+        Share of the post section inside pre.
+    uncovered
+        Share of the overlapping section without an agreeing block nearby.
+    scale, shear
+        Of the map at the section's centre; shear is the ratio of its two magnifications.
+    margin
+        Score of the coarse map over that of its best rival.
+    """
+
+    measured: int
+    agreeing: int
+    residual_p95: float
+    overlap: float
+    uncovered: float
+    scale: float
+    shear: float
+    margin: float
+
+
+def agreement(matches: Matches, matrix: Matrix) -> Mask:
+    """Mark the matches that agree with the map or, where the section is deformed, with neighbours.
+
+    Returns
+    -------
+    (N,) bool.
+    """
+    off = residuals(matrix, matches.post, matches.pre)
+    good = np.hypot(*off.T) <= AGREE_PX
+    if len(matches) > _NEIGHBOURS:
+        around = nearest(matches.post, matches.post, _NEIGHBOURS + 1)[:, 1:]
+        steps = np.hypot(*np.moveaxis(off[around] - off[:, None], -1, 0))
+        good |= (steps <= AGREE_PX).sum(axis=1) >= 2
+    return good
+
+
+def nearest(points: Points, among: Points, count: int) -> NDArray[np.intp]:
+    """Index of the ``count`` nearest of ``among`` for each of ``points``, nearest first."""
+    squares = ((points[:, None] - among[None]) ** 2).sum(axis=2)
+    return np.argsort(squares, axis=1, kind="stable")[:, :count]
+
+
+def map_error(
+    model: str, matches: Matches, fitted: Mask, agreeing: Mask, matrix: Matrix, points: Points
+) -> NDArray[np.float64]:
+    """Estimate the error of the map at points of the section, block noise removed.
+
+    Two parts are added in squares. *Uncertainty of the fit*: the delete-a-group jackknife (Efron &
+    Tibshirani 1993, chapter 11) over ten groups of neighbouring blocks, evaluated at the points
+    themselves. *Misfit*: what the model cannot follow. Block noise is independent from block to
+    block while misfit is shared by neighbours, so the mean residual of the six nearest other blocks
+    estimates it; its noise (from the part of the variance that neighbours do not share) is taken
+    off by shrinking, so that misfit is zero where residuals are nothing but noise.
+
+    Parameters
+    ----------
+    model
+        The model that was fitted.
+    matches
+        All N measured blocks.
+    fitted, agreeing
+        (N,) the blocks of the fit, and all that agree.
+    matrix
+        (3, 3) the final map.
+    points
+        (P, 2) points (x, y) of the section.
+
+    Returns
+    -------
+    (P,) float64, px; infinite if the fit hangs on a single group.
+    """
+    used = matches.keep(agreeing)
+    variance = _jackknife(model, matches.keep(fitted), matrix, points)
+    if len(used) <= _NEIGHBOURS:
+        return np.sqrt(variance)
+    off = residuals(matrix, used.post, used.pre)
+    around = nearest(used.post, used.post, _NEIGHBOURS + 1)[:, 1:]
+    shared = off[around].mean(axis=1)
+    total = float((off**2).sum(axis=1).mean())
+    # the mean product of a residual with its neighbours' has no contribution from noise
+    common = min(max(float((off * shared).sum(axis=1).mean()), 0.0), total)
+    seen = float((shared**2).sum(axis=1).mean())
+    shrink = min(1.0, common / seen) if seen > 0 else 0.0
+    misfit = shrink * (shared**2).sum(axis=1)
+    at = nearest(points, used.post, 1)[:, 0]
+    return np.sqrt(variance + misfit[at])
+
+
+def _jackknife(model: str, fitted: Matches, matrix: Matrix, points: Points) -> NDArray[np.float64]:
+    """Variance (px squared, both axes) of the mapped points from leaving out groups of blocks."""
+    count = len(fitted)
+    groups = min(_GROUPS, count)
+    group = np.arange(count) * groups // max(count, 1)
+    moved = []
+    for left_out in range(groups):
+        keep = group != left_out
+        part = fitted.keep(keep)
+        try:
+            other, _ = fit_robust(model, part.post, part.pre, np.ones(len(part), dtype=bool))
+        except np.linalg.LinAlgError:
+            return np.full(len(points), np.inf)
+        moved.append(residuals(other, points, points) - residuals(matrix, points, points))
+    spread = np.array(moved)
+    spread -= spread.mean(axis=0)
+    variance: NDArray[np.float64] = (groups - 1) / groups * (spread**2).sum(axis=(0, 2))
+    return variance
+
+
+def uncovered_share(points: Points, blocks: Points, reach: float) -> float:
+    """Share of ``points`` further than ``reach`` px from every one of ``blocks``."""
+    if not len(blocks) or not len(points):
+        return 1.0
+    closest = blocks[nearest(points, blocks, 1)[:, 0]]
+    return float((np.hypot(*(points - closest).T) > reach).mean())
+
+
+def refusals(evidence: Evidence, settings: RegisterSettings) -> list[str]:
+    """Sentences that say why there is no usable map; empty if there is one."""
+    e, out = evidence, []
+    if not 1 / settings.max_scale <= e.scale <= settings.max_scale:
+        out.append(
+            f"The best map would scale the section by {e.scale:.2f}, outside the accepted range "
+            f"{1 / settings.max_scale:.2f} to {settings.max_scale:.2f} (setting max_scale)."
+        )
+    if not e.shear <= 1.15:
+        out.append(
+            f"The best map would stretch the section by {100 * (e.shear - 1):.0f} % more along one "
+            "direction than along the other, which no microscope does."
+        )
+    if e.overlap < settings.min_overlap:
+        out.append(
+            f"Only {100 * e.overlap:.0f} % of the section would lie inside the pre-stain image, "
+            f"less than the {100 * settings.min_overlap:.0f} % asked for (setting min_overlap)."
+        )
+    if e.agreeing < max(MIN_AGREEING, MIN_SHARE * e.measured):
+        out.append(
+            f"Only {e.agreeing} of {e.measured} sample blocks show the same structures in both "
+            "images at full resolution: they may be different sections, different places, or too "
+            "poor in texture."
+        )
+    return out
+
+
+def doubts(evidence: Evidence, settings: RegisterSettings) -> list[str]:
+    """Sentences that say what to check before a map is believed; empty if nothing is odd."""
+    e, out = evidence, []
+    if not e.residual_p95 <= settings.suspect_px:
+        out.append(
+            f"5 % of the sample blocks lie more than {e.residual_p95:.2f} px from where the map puts "
+            f"them (setting suspect_px {settings.suspect_px:g}): the section may be deformed."
+        )
+    if e.agreeing < _FEW_SHARE * e.measured:
+        out.append(f"Only {e.agreeing} of {e.measured} sample blocks agree with the map.")
+    if e.uncovered > _UNCOVERED:
+        out.append(
+            f"{100 * e.uncovered:.0f} % of the section has no sample block nearby that confirms the "
+            "map there."
+        )
+    if e.margin < _MARGIN:
+        out.append(
+            "Another place matches nearly as well, as happens with repeating patterns: check the "
+            "overlay."
+        )
+    span = settings.max_scale - 1
+    if abs(np.log(e.scale)) > np.log(1 + 0.96 * span):
+        out.append(
+            f"The scale of {e.scale:.3f} is at the limit of what is accepted (setting max_scale)."
+        )
+    if e.shear > 1.05:
+        out.append(f"The map stretches one direction by {100 * (e.shear - 1):.1f} %.")
+    return out

@@ -1,0 +1,71 @@
+"""What a user may choose about registration (config section ``register``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unglow.errors import ConfigError
+
+MODELS = ("translation", "similarity", "affine", "homography")
+"""Global models, each richer than the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterSettings:
+    """Settings of `unglow.registration.register`.
+
+    Attributes
+    ----------
+    model
+        ``translation``, ``similarity``, ``affine``, ``homography``, or ``auto``: the simplest one
+        that a richer one does not clearly beat on blocks that were kept out of the fit.
+    coarse_px
+        Longest side (px) of the pyramid level on which the coarse map is searched.
+    block_px
+        Side (px, full resolution) of the sample blocks, a power of two of at least 64; smaller
+        images take smaller blocks.
+    blocks
+        At most so many full-resolution sample blocks are measured.
+    max_scale
+        Accept a pre/post scale between ``1 / max_scale`` and ``max_scale``.
+    mirror
+        Also look for a pre image that is mirrored (a section mounted upside down).
+    suspect_px
+        A 95th percentile of the held-out residuals above this (px) makes a pair suspect.
+    min_overlap
+        Refuse pairs with less than this share (0 to 1) of the post section inside pre.
+
+    Raises
+    ------
+    ConfigError
+        A value is out of range; the message names it.
+    """
+
+    model: str = "auto"
+    coarse_px: int = 1024
+    block_px: int = 256
+    blocks: int = 400
+    max_scale: float = 1.25
+    mirror: bool = False
+    suspect_px: float = 1.0
+    min_overlap: float = 0.2
+
+    def __post_init__(self) -> None:
+        rules = (
+            ("model", self.model in ("auto", *MODELS), "one of auto, " + ", ".join(MODELS)),
+            ("coarse_px", 256 <= self.coarse_px <= 4096, "between 256 and 4096 px"),
+            (
+                "block_px",
+                64 <= self.block_px <= 1024 and self.block_px & (self.block_px - 1) == 0,
+                "64, 128, 256, 512 or 1024 px",
+            ),
+            ("blocks", 25 <= self.blocks <= 100_000, "between 25 and 100000"),
+            ("max_scale", 1 < self.max_scale <= 2, "above 1 and at most 2"),
+            ("suspect_px", self.suspect_px > 0, "above 0 px"),
+            ("min_overlap", 0 < self.min_overlap < 1, "between 0 and 1"),
+        )
+        for name, good, wanted in rules:
+            if not good:
+                raise ConfigError(
+                    f"register: {name} is {getattr(self, name)!r}, but it must be {wanted}."
+                )

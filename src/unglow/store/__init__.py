@@ -1,0 +1,18 @@
+"""The OME-Zarr 0.5 store: layout, writing, reading and checking."""
+
+from __future__ import annotations
+
+from unglow.store.layout import StoreLayout, plan_layout
+from unglow.store.reader import Store, open_store, verify
+from unglow.store.threads import configure_threads
+from unglow.store.writer import StoreWriter
+
+__all__ = [
+    "Store",
+    "StoreLayout",
+    "StoreWriter",
+    "configure_threads",
+    "open_store",
+    "plan_layout",
+    "verify",
+]

@@ -1,0 +1,296 @@
+"""Building a store in a hidden sibling directory and publishing it whole."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from unglow.blocks import Window, bounded_map
+from unglow.errors import StoreError
+from unglow.store.metadata import (
+    DOCUMENT,
+    array_document,
+    display_window,
+    group_document,
+    shard_key,
+    store_digest,
+    write_document,
+)
+from unglow.store.pyramid import STRIP, halve_stored
+from unglow.store.reader import LevelReader
+from unglow.store.shard import write_shard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from unglow.store.layout import StoreLayout
+
+log = logging.getLogger(__name__)
+
+OVERVIEW = 1024
+"""Largest side of the part of the coarsest level that sets the display range, px."""
+
+
+class StoreWriter:
+    """Write one image as an OME-Zarr 0.5 store that appears only when it is whole.
+
+    Use as a context manager: `write` every window of `windows` once, in any order and from any
+    thread, then `publish`. If the block ends in any other way, nothing is left behind and whatever
+    had the final name is untouched. The same pixels and arguments give the same bytes.
+
+    Parameters
+    ----------
+    path
+        Final directory. It may exist: an old store, or a directory that Snakemake made.
+    layout
+        Geometry and dtype.
+    name
+        Shown by viewers.
+    pixel_size_um
+        (x, y) in micrometres, or None if unknown.
+    attributes
+        JSON types, for the ``unglow`` attribute of the root.
+    fill_value
+        Value outside the image; NaN for images with pixels that have no data.
+    workers
+        Coarse shards that `publish` builds at a time.
+
+    Raises
+    ------
+    ValueError
+        If the dtype has no such fill value.
+    StoreError
+        On entering, if the file system refuses.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        layout: StoreLayout,
+        *,
+        name: str,
+        pixel_size_um: tuple[float, float] | None,
+        attributes: Mapping[str, Any],
+        fill_value: float,
+        workers: int = 1,
+    ) -> None:
+        self.path = Path(path)
+        self.layout = layout
+        self._name = name
+        if pixel_size_um is not None:
+            pixel_size_um = float(pixel_size_um[0]), float(pixel_size_um[1])
+        self._pixel_size_um = pixel_size_um
+        self._attributes = dict(attributes)
+        self._workers = workers
+        self._dtype = np.dtype(layout.dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            cast = np.array(fill_value).astype(self._dtype).item()
+        if np.issubdtype(self._dtype, np.integer) and cast != fill_value:
+            raise ValueError(f"a {layout.dtype} store cannot hold the fill value {fill_value}")
+        self._fill: float = cast
+        self._partial = self._sibling("partial")
+        self._pending: set[Window] = set()
+        self._digests: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        try:
+            self._partial.mkdir(parents=True)
+            for level in range(self.layout.levels):
+                directory = self._partial / str(level)
+                directory.mkdir()
+                document = array_document(self.layout, level, self._fill)
+                write_document(directory / DOCUMENT, document)
+                rows = self.layout.level_shards(level)[0]
+                for row in range(-(-self.layout.level_shape(level)[0] // rows)):
+                    (directory / "c" / str(row)).mkdir(parents=True)
+        except OSError as error:
+            self._remove(self._partial)
+            raise self._failure(error) from error
+        self._pending = set(self.layout.windows())
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._remove(self._partial)
+
+    def windows(self) -> Iterator[Window]:
+        """Yield the level-0 shards in row order, cut at the edges of the image."""
+        return self.layout.windows()
+
+    def write(self, window: Window, block: NDArray[Any]) -> None:
+        """Write one level-0 shard and the shards of the fine levels below it; thread-safe.
+
+        Parameters
+        ----------
+        window
+            One of `windows`.
+        block
+            Its pixels, (rows, cols) of the layout's dtype; not changed.
+
+        Raises
+        ------
+        ValueError
+            If the window is not a shard, was written before, or the block does not fit it.
+        StoreError
+            If the file system refuses.
+        """
+        if block.shape != window.shape or block.dtype != self._dtype:
+            raise ValueError(
+                f"a block of shape {block.shape} and dtype {block.dtype} does not fit {window} of "
+                f"a {self._dtype} store"
+            )
+        with self._lock:
+            if window not in self._pending:
+                raise ValueError(f"{window} is not a shard of {self.path}, or was written before")
+            self._pending.remove(window)
+        rows, cols = self.layout.shards
+        position = window.y0 // rows, window.x0 // cols
+        self._write_shard(0, position, block)
+        for level in range(1, self.layout.fine_levels + 1):
+            block = halve_stored(block)
+            if not block.size:  # the image ends within one pixel of the next level
+                break
+            self._write_shard(level, position, block)
+
+    def publish(self, extra_attributes: Mapping[str, Any] | None = None) -> str:
+        """Build the coarse levels and put the store in place; returns its digest.
+
+        Parameters
+        ----------
+        extra_attributes
+            Added to the ``unglow`` attributes: what is known only after the last pixel.
+
+        Raises
+        ------
+        ValueError
+            If a shard was not written, or an attribute is not JSON.
+        StoreError
+            If the file system refuses.
+        """
+        if self._pending:
+            raise ValueError(f"{self.path}: {min(self._pending)} was not written")
+        for level in range(self.layout.fine_levels + 1, self.layout.levels):
+            self._build_level(level)
+        digest = store_digest(self._digests)
+        coarsest = self.layout.levels - 1
+        reader = LevelReader(self._partial, self.layout, coarsest)
+        middle = _middle(self.layout.level_shape(coarsest))
+        attributes = {**self._attributes, **(extra_attributes or {})}
+        self._put_in_place(attributes, digest, reader.read(middle))
+        return digest
+
+    def publish_empty(self, reason: str) -> None:
+        """Put a store without pixels in place, marked by the attribute ``empty``.
+
+        Parameters
+        ----------
+        reason
+            One sentence: why there are no pixels.
+        """
+        for level in range(self.layout.levels):
+            shutil.rmtree(self._partial / str(level) / "c")
+        self._put_in_place({**self._attributes, "empty": reason}, store_digest({}), None)
+
+    def _write_shard(self, level: int, position: tuple[int, int], block: NDArray[Any]) -> None:
+        key = shard_key(level, *position)
+        shard, chunk = self.layout.level_shards(level), self.layout.level_chunks(level)
+        try:
+            digest = write_shard(self._partial / key, block, shard, chunk, self._fill)
+        except OSError as error:
+            raise self._failure(error) from error
+        with self._lock:
+            self._digests[key] = digest
+
+    def _build_level(self, level: int) -> None:
+        """Build a coarse level from the one before, a strip of source rows at a time."""
+        source = LevelReader(self._partial, self.layout, level - 1)
+        rows, cols = self.layout.level_shards(level)
+
+        def build(window: Window) -> None:
+            block = np.empty(window.shape, dtype=self._dtype)
+            for top in range(window.y0, window.y1, STRIP):
+                end = min(top + STRIP, window.y1)
+                strip = source.read(Window(2 * top, 2 * end, 2 * window.x0, 2 * window.x1))
+                block[top - window.y0 : end - window.y0] = halve_stored(strip)
+            self._write_shard(level, (window.y0 // rows, window.x0 // cols), block)
+
+        for _ in bounded_map(build, self.layout.windows(level), self._workers):
+            pass
+
+    def _put_in_place(
+        self, attributes: Mapping[str, Any], digest: str, overview: NDArray[Any] | None
+    ) -> None:
+        document = group_document(
+            self.layout,
+            name=self._name,
+            pixel_size_um=self._pixel_size_um,
+            window=display_window(overview, self.layout.dtype),
+            attributes={**attributes, "layout": self.layout.to_dict(), "digest": digest},
+        )
+        old = self._sibling("old")
+        try:
+            write_document(self._partial / DOCUMENT, document)
+            replaced = os.path.lexists(self.path)
+            if replaced:
+                self.path.rename(old)
+            try:
+                self._partial.rename(self.path)
+            except OSError:
+                if replaced:
+                    old.rename(self.path)
+                raise
+            _sync_directory(self.path.parent)
+        except OSError as error:
+            raise self._failure(error) from error
+        self._remove(old)
+
+    def _sibling(self, kind: str) -> Path:
+        """Return a hidden name beside the store that no other process uses."""
+        return self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.{kind}")
+
+    def _failure(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"{self.path} could not be written ({error.strerror or error}); see that its file "
+            "system has free space and may be written, then rerun the workflow"
+        )
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        if os.path.lexists(path):
+            log.warning("%s could not be removed; `unglow clean` removes it later", path)
+
+
+def _middle(shape: tuple[int, int]) -> Window:
+    """Return the middle of a level, at most `OVERVIEW` px per side."""
+    (y0, height), (x0, width) = ((max(0, n - OVERVIEW) // 2, min(n, OVERVIEW)) for n in shape)
+    return Window(y0, y0 + height, x0, x0 + width)
+
+
+def _sync_directory(path: Path) -> None:
+    """Wait until the names in a directory are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,242 @@
+"""Summary of a run: one row for each pair and variant, from the small files of its results.
+
+It needs no output of a failed pair: what is missing is named, with the log that tells why.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow import transform as transforms
+from unglow.errors import UnglowError
+from unglow.files import write_text
+from unglow.photometry import DifferenceHistogram, Scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from unglow.transform import Transform
+
+COLUMNS = (
+    "sample",
+    "dye",
+    "registration",
+    "subtraction",
+    "status",
+    "reasons",
+    "channels",
+    "model",
+    "rotation_deg",
+    "scale",
+    "shift_x_px",
+    "shift_y_px",
+    "residual_median_px",
+    "residual_p95_px",
+    "error_median_px",
+    "error_p95_px",
+    "inliers",
+    "blocks",
+    "overlap",
+    "method",
+    "gain",
+    "gain_low95",
+    "gain_high95",
+    "offset",
+    "difference_median",
+    "difference_mad",
+    "other_gains",
+)
+STATUSES = ("ok", "suspect", "failed", "incomplete")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row to be: a pair and variant, with the files that tell about it.
+
+    Attributes
+    ----------
+    plan, transform, scale
+        Paths relative to the results directory.
+    histograms
+        The same for the difference of each scale method.
+    logs
+        Directory of the pair's logs, for the sentence about a job that did not finish.
+    """
+
+    sample: str
+    dye: str
+    registration: str
+    subtraction: str
+    plan: str
+    transform: str
+    scale: str
+    histograms: dict[str, str]
+    logs: str
+
+
+def entries_from(records: Iterable[Mapping[str, Any]]) -> list[Entry]:
+    """Rebuild entries from plain mappings, as ``params`` of a rule holds them."""
+    return [Entry(**record) for record in records]
+
+
+def rows(
+    entries: Iterable[Entry], problems: Iterable[Mapping[str, Any]], results: Path
+) -> list[dict[str, Any]]:
+    """Return the rows of the summary, pairs that were left out first.
+
+    Parameters
+    ----------
+    entries
+        Pairs and variants that were run.
+    problems
+        Pairs (or files) that were not, each with ``sample``, ``dye`` and ``message``.
+    results
+        The results directory.
+    """
+    told = [
+        {
+            "sample": p["sample"] or "",
+            "dye": p["dye"] or "",
+            "status": "failed",
+            "reasons": p["message"],
+        }
+        for p in problems
+    ]
+    return [*told, *(_row(entry, results) for entry in entries)]
+
+
+def table(summary: Iterable[Mapping[str, Any]]) -> str:
+    """Return the summary as tab-separated text; columns that no row fills are left out."""
+    filled = list(summary)
+    optional = ("registration", "subtraction")
+    columns = [c for c in COLUMNS if c not in optional or any(row.get(c) for row in filled)]
+    stream = io.StringIO()
+    writer = csv.DictWriter(
+        stream, columns, delimiter="\t", extrasaction="ignore", lineterminator="\n", restval=""
+    )
+    writer.writeheader()
+    for row in filled:
+        writer.writerow({k: " ".join(_text(row.get(k)).split()) for k in columns})
+    return stream.getvalue()
+
+
+def write_summary(
+    entries: Iterable[Entry], problems: Iterable[Mapping[str, Any]], results: Path, target: Path
+) -> list[dict[str, Any]]:
+    """Write summary.tsv if it would change (an unchanged file keeps its time), return the rows."""
+    summary = rows(entries, problems, results)
+    text = table(summary)
+    if not target.is_file() or target.read_text(encoding="utf-8") != text:
+        write_text(target, text)
+    return summary
+
+
+def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
+    """Return counts by status and a line for each pair that is not ok."""
+    told = list(summary)
+    counts = [(s, sum(row["status"] == s for row in told)) for s in STATUSES]
+    lines = [", ".join(f"{n} {s}" for s, n in counts if n) or "no pairs"]
+    for row in told:
+        if row["status"] != "ok":
+            name = " ".join(
+                str(row[k]) for k in ("sample", "dye", "registration", "subtraction") if row.get(k)
+            )
+            lines.append(f"{row['status']}: {name}: {row['reasons']}")
+    return "\n".join(lines) + "\n"
+
+
+def read_summary(path: Path) -> list[dict[str, str]]:
+    """Read summary.tsv back, every value as text."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream, delimiter="\t"))
+
+
+def _row(entry: Entry, results: Path) -> dict[str, Any]:
+    row: dict[str, Any] = {k: v for k, v in asdict(entry).items() if isinstance(v, str)}
+    for name in ("plan", "transform", "scale", "logs"):
+        row.pop(name)
+    paths = (entry.plan, entry.transform, entry.scale, *entry.histograms.values())
+    missing = [path for path in paths if not (results / path).is_file()]
+    if missing:
+        row |= {
+            "status": "incomplete",
+            "reasons": f"{missing[0]} has not been made; {entry.logs} holds the logs of its jobs.",
+        }
+        return row
+    try:
+        plan = json.loads((results / entry.plan).read_text(encoding="utf-8"))
+        found = transforms.load(results / entry.transform)
+        scale = Scale.load(results / entry.scale)
+        histograms = {
+            method: DifferenceHistogram.load(results / path)
+            for method, path in entry.histograms.items()
+        }
+    except (UnglowError, ValueError, KeyError) as error:
+        row |= {"status": "failed", "reasons": f"a result file cannot be read: {error}"}
+        return row
+    row |= _registration_columns(found) | _scale_columns(scale, histograms)
+    row["channels"] = ", ".join(
+        f"{role} {'+'.join(str(c) for c in chosen)}" for role, chosen in plan["channels"].items()
+    )
+    row["status"], row["reasons"] = status_of(plan, found, scale)
+    return row
+
+
+def status_of(plan: Mapping[str, Any], found: Transform, scale: Scale) -> tuple[str, str]:
+    """Return the status of a pair and its reasons: the first stage that failed speaks."""
+    if plan["status"] == "failed":
+        return "failed", str(plan["reason"])
+    if found.status == "failed":
+        return "failed", " ".join(found.reasons)
+    if scale.status == "failed":
+        return "failed", " ".join(scale.reasons)
+    reasons = " ".join([*found.reasons, *scale.reasons])
+    return ("suspect", reasons) if found.status == "suspect" or scale.reasons else ("ok", "")
+
+
+def _registration_columns(found: Transform) -> dict[str, Any]:
+    return {
+        "model": found.model,
+        "rotation_deg": found.rotation_deg,
+        "scale": found.scale,
+        "shift_x_px": found.shift_px[0],
+        "shift_y_px": found.shift_px[1],
+        "residual_median_px": found.residual_px.median,
+        "residual_p95_px": found.residual_px.p95,
+        "error_median_px": found.error_px.median,
+        "error_p95_px": found.error_px.p95,
+        "inliers": found.inliers,
+        "blocks": found.blocks,
+        "overlap": found.overlap,
+    }
+
+
+def _scale_columns(scale: Scale, histograms: Mapping[str, DifferenceHistogram]) -> dict[str, Any]:
+    chosen = scale.methods[scale.default]
+    if chosen.gain is None:
+        return {"method": scale.default}
+    low, high = chosen.gain_ci95 or (None, None)
+    others = {m: r.gain for m, r in scale.methods.items() if m != scale.default}
+    histogram = histograms.get(scale.default)
+    return {
+        "method": scale.default,
+        "gain": chosen.gain,
+        "gain_low95": low,
+        "gain_high95": high,
+        "offset": chosen.offset,
+        "difference_median": histogram.median() if histogram else None,
+        "difference_mad": histogram.mad() if histogram else None,
+        "other_gains": ", ".join(f"{m} {_text(g) or 'failed'}" for m, g in others.items()),
+    }
+
+
+def _text(value: Any) -> str:
+    """Numbers in a few digits, nothing for None and NaN."""
+    if value is None or value != value:  # noqa: PLR0124 - NaN is the value that differs from itself
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,133 @@
+"""What unglow knows of a TIFF file before it reads a pixel."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+Layout = Literal["tiles", "strips", "single strip"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelInfo:
+    """One channel of an image: a sample of a pixel, or a page of a channel axis."""
+
+    name: str
+    alpha: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TiffHeader:
+    """The layout of one image in a TIFF file, from its headers alone.
+
+    It goes through JSON unchanged (`to_dict`, `from_dict`), so that it can be cached on disk.
+
+    Attributes
+    ----------
+    path
+        The file as it was named.
+    shape
+        (rows, columns) of level 0 in px.
+    dtype
+        NumPy name of one sample as `TiffReader.read` returns it: colours of a palette decoded,
+        packed bits unpacked, a mean over planes as float32 (float64 from wider sources).
+    channels
+        What `TiffReader.read` can be asked for, in that order.
+    layout, unit
+        How pixels are stored, and (rows, columns) of one tile or strip.
+    compression, predictor
+        Name of the codec as tifffile knows it, and the TIFF predictor (1 is none).
+    planar
+        The samples of a pixel are stored apart (PlanarConfiguration 2).
+    separate
+        Every channel is stored apart (planar samples or a page per channel), so that reading one
+        of them leaves the others untouched.
+    big_endian, bigtiff
+        Byte order, and whether offsets have 64 bits.
+    pixel_size_um
+        (x, y) in micrometres, where a header gives a believable one.
+    file_bytes
+        Size of the file.
+    segments
+        Number of tiles or strips of one stored page.
+    decode_bytes
+        Bytes that one `TiffReader.read` needs beside its result, per thread: the largest tile or
+        strip, decoded and encoded, or one band where rows can be had singly. Of separate channels
+        each keeps as much.
+    streams
+        The strips are too large to decode whole and their codec need not: rows are decoded once
+        if they are asked for from top to bottom by one thread; going back starts again.
+    axes
+        Lengths of the axes beside rows, columns and channels that are longer than 1.
+    plane
+        What was chosen: ``{"series": int, "z": int | "max" | "mean" | None, "t": ...}``.
+    problems, notes
+        Sentences for the survey: what needs attention, and what was done without asking.
+    """
+
+    path: str
+    shape: tuple[int, int]
+    dtype: str
+    channels: tuple[ChannelInfo, ...]
+    layout: Layout
+    unit: tuple[int, int]
+    compression: str
+    predictor: int
+    planar: bool
+    separate: bool
+    big_endian: bool
+    bigtiff: bool
+    pixel_size_um: tuple[float, float] | None
+    file_bytes: int
+    segments: int
+    decode_bytes: int
+    streams: bool
+    axes: dict[str, int]
+    plane: dict[str, int | str | None]
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """File name without its directory."""
+        return Path(self.path).name
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of one sample as read."""
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def preferred(self) -> Literal["rows", "windows"]:
+        """``rows`` if full-width bands are the cheap way to read, ``windows`` for tiles."""
+        return "windows" if self.layout == "tiles" and self.unit[1] < self.shape[1] else "rows"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        plain = asdict(self)
+        for key, value in plain.items():
+            if isinstance(value, tuple):
+                plain[key] = list(value)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> TiffHeader:
+        """Return the header that `to_dict` gave, also after JSON.
+
+        Raises
+        ------
+        ValueError
+            The dictionary has other keys (another version wrote it).
+        """
+        if set(plain) != {field.name for field in fields(cls)}:
+            raise ValueError("not a TiffHeader of this version of unglow")
+        values = dict(plain)
+        for key in ("shape", "unit", "problems", "notes"):
+            values[key] = tuple(values[key])
+        if values["pixel_size_um"] is not None:
+            values["pixel_size_um"] = tuple(values["pixel_size_um"])
+        values["channels"] = tuple(ChannelInfo(**channel) for channel in values["channels"])
+        return cls(**values)

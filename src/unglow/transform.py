@@ -1,0 +1,327 @@
+"""The map from post-stain to pre-stain coordinates, with its evidence, and its file.
+
+Coordinates are (x, y) in level-0 pixels with pixel centres at integers. A pair that could not be
+registered has a transform too: status ``failed``, its reasons, and a matrix of NaN, so that it maps
+every point to NaN and nothing downstream can mistake it for an identity.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from unglow.errors import InputError
+from unglow.files import write_json, write_text
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from numpy.typing import ArrayLike, NDArray
+
+VERSION = 1
+Status = Literal["ok", "suspect", "failed"]
+
+BLOCK_DTYPE = np.dtype(
+    [
+        ("x", "f8"),
+        ("y", "f8"),
+        ("pre_x", "f8"),
+        ("pre_y", "f8"),
+        ("dx_before", "f8"),
+        ("dy_before", "f8"),
+        ("dx", "f8"),
+        ("dy", "f8"),
+        ("quality", "f8"),
+        ("used", "?"),
+        ("held_out", "?"),
+    ]
+)
+"""One sample block: centre in post, measured position in pre, pre measured minus mapped by the
+coarse and by the final map (px), height of the correlation peak over the next one, whether it
+agrees with the map or with its neighbours, and whether it was kept out of the fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Median and 95th percentile of a length in px; NaN where nothing was measured."""
+
+    median: float = math.nan
+    p95: float = math.nan
+
+    @classmethod
+    def of(cls, lengths: ArrayLike) -> Quantiles:
+        """Return the quantiles of ``lengths`` (any shape, px); NaN if there are none."""
+        values = np.asarray(lengths, dtype=np.float64).ravel()
+        if values.size == 0:
+            return cls()
+        return cls(*(float(q) for q in np.quantile(values, (0.5, 0.95))))
+
+
+def _nan_matrix() -> NDArray[np.float64]:
+    return np.full((3, 3), np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """Where each point of the post-stain image lies in the pre-stain image, and how well it is known.
+
+    Attributes
+    ----------
+    status, reasons
+        ``ok``, ``suspect`` or ``failed``, and one sentence per reason.
+    post_shape, pre_shape
+        (rows, columns) of level 0.
+    matrix
+        (3, 3) float64, post (x, y, 1) to pre (x, y, 1) up to scale, level-0 px; NaN when failed.
+    model
+        ``translation``, ``similarity``, ``affine`` or ``homography``; empty when failed.
+    displacement
+        Always None for now: a smooth residual field that is added to the matrix's result.
+    residual_px
+        Lengths of the residuals of blocks that were kept out of the fit, block noise included.
+    error_px
+        Estimated error of the map over the section, block noise removed
+        (`unglow.registration.quality.map_error` says how).
+    inliers, blocks
+        Blocks that agree with the final map, and blocks measured.
+    overlap
+        Share (0..1) of the section in post that lies inside pre.
+    scale, rotation_deg, shift_px
+        Of the map at the section's centre: square root of the area ratio pre/post, the turn of the
+        post x axis (degrees, from x towards y), and pre minus post position (x, y) in px.
+    coarse_method, significance, margin
+        What found the start; its score in standard deviations of the same images at wrong shifts;
+        the score over that of the best clearly different candidate.
+    """
+
+    status: Status
+    post_shape: tuple[int, int]
+    pre_shape: tuple[int, int]
+    reasons: tuple[str, ...] = ()
+    matrix: NDArray[np.float64] = None  # type: ignore[assignment]  # set in __post_init__
+    model: str = ""
+    displacement: None = None
+    residual_px: Quantiles = Quantiles()
+    error_px: Quantiles = Quantiles()
+    inliers: int = 0
+    blocks: int = 0
+    overlap: float = math.nan
+    scale: float = math.nan
+    rotation_deg: float = math.nan
+    shift_px: tuple[float, float] = (math.nan, math.nan)
+    coarse_method: str = ""
+    significance: float = math.nan
+    margin: float = math.nan
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        given: NDArray[np.float64] | None = self.matrix
+        matrix = _nan_matrix() if given is None else np.array(given, dtype=np.float64)
+        if matrix.shape != (3, 3):
+            raise ValueError(f"a transform needs a 3 x 3 matrix, not {matrix.shape}")
+        matrix.setflags(write=False)
+        object.__setattr__(self, "matrix", matrix)
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no map."""
+        return self.status == "failed"
+
+    def map(self, points_xy: ArrayLike) -> NDArray[np.float64]:
+        """Map post to pre coordinates.
+
+        Parameters
+        ----------
+        points_xy
+            (N, 2) post coordinates (x, y), level-0 px.
+
+        Returns
+        -------
+        (N, 2) float64 pre coordinates, level-0 px; NaN for a failed transform.
+        """
+        return apply_matrix(self.matrix, points_xy)
+
+    def inverse_map(self, points_xy: ArrayLike) -> NDArray[np.float64]:
+        """Map pre to post coordinates, (N, 2) to (N, 2) float64; NaN for a failed transform."""
+        if not np.isfinite(self.matrix).all():
+            return np.full_like(np.asarray(points_xy, dtype=np.float64), np.nan)
+        inverse = np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
+        return apply_matrix(inverse, points_xy)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of ``transform.json``, in its order; NaN becomes None."""
+        failed = not np.isfinite(self.matrix).all()
+        return {
+            "version": self.version,
+            "status": self.status,
+            "reasons": list(self.reasons),
+            "matrix": None if failed else [[float(v) for v in row] for row in self.matrix],
+            "model": self.model,
+            "displacement": self.displacement,
+            "residual_px": _quantiles_dict(self.residual_px),
+            "error_px": _quantiles_dict(self.error_px),
+            "inliers": int(self.inliers),
+            "blocks": int(self.blocks),
+            "overlap": _number(self.overlap),
+            "scale": _number(self.scale),
+            "rotation_deg": _number(self.rotation_deg),
+            "shift_px": [_number(v) for v in self.shift_px],
+            "coarse": {
+                "method": self.coarse_method,
+                "significance": _number(self.significance),
+                "margin": _number(self.margin),
+            },
+            "post_shape": [int(n) for n in self.post_shape],
+            "pre_shape": [int(n) for n in self.pre_shape],
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write ``transform.json``; it appears under its name only when it is whole."""
+        write_json(Path(path), self.as_dict())
+
+
+def apply_matrix(matrix: NDArray[np.float64], points_xy: ArrayLike) -> NDArray[np.float64]:
+    """Apply a 3 x 3 matrix to (N, 2) points (x, y); NaN where a point goes beyond the horizon."""
+    points = np.asarray(points_xy, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"points must be (N, 2), not {points.shape}")
+    x, y = points[:, 0], points[:, 1]
+    u, v, w = (row[0] * x + row[1] * y + row[2] for row in matrix)
+    with np.errstate(invalid="ignore"):
+        w = np.where(w > 0, w, np.nan)
+    return np.stack([u / w, v / w], axis=1)
+
+
+def at_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
+    """Convert a level-0 matrix into the pixels of pyramid ``level`` (of both images)."""
+    up = to_level0(level)
+    return np.linalg.inv(up) @ matrix @ up
+
+
+def to_level0(level: int) -> NDArray[np.float64]:
+    """Return the 3 x 3 matrix from pixels of a pyramid level to level-0 pixels."""
+    factor = float(2**level)
+    offset = (factor - 1) / 2
+    return np.array([[factor, 0, offset], [0, factor, offset], [0, 0, 1]])
+
+
+def load(path: str | os.PathLike[str]) -> Transform:
+    """Read a ``transform.json``.
+
+    Raises
+    ------
+    InputError
+        The file is absent, damaged, or of another version.
+    """
+    path = Path(path)
+    try:
+        return _from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: run the registration first.") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not a whole transform ({error}): delete it and run the registration again."
+        ) from error
+
+
+def _from_dict(data: dict[str, Any]) -> Transform:
+    if data["version"] != VERSION:
+        raise ValueError(f"it has version {data['version']}, not {VERSION}")
+    if data["displacement"] is not None:
+        raise ValueError("it has a displacement field, which this version cannot read")
+    if data["status"] not in ("ok", "suspect", "failed"):
+        raise ValueError(f"unknown status {data['status']!r}")
+    if (data["matrix"] is None) != (data["status"] == "failed"):
+        raise ValueError("status and matrix contradict each other")
+    shift_x, shift_y = data["shift_px"]
+    return Transform(
+        status=cast("Status", data["status"]),
+        reasons=tuple(data["reasons"]),
+        matrix=_nan_matrix() if data["matrix"] is None else np.array(data["matrix"], dtype="f8"),
+        model=data["model"],
+        inliers=data["inliers"],
+        blocks=data["blocks"],
+        overlap=_float(data["overlap"]),
+        scale=_float(data["scale"]),
+        rotation_deg=_float(data["rotation_deg"]),
+        shift_px=(_float(shift_x), _float(shift_y)),
+        coarse_method=data["coarse"]["method"],
+        significance=_float(data["coarse"]["significance"]),
+        margin=_float(data["coarse"]["margin"]),
+        post_shape=_shape(data["post_shape"]),
+        pre_shape=_shape(data["pre_shape"]),
+        residual_px=_quantiles(data["residual_px"]),
+        error_px=_quantiles(data["error_px"]),
+    )
+
+
+def write_blocks(path: str | os.PathLike[str], blocks: NDArray[np.void]) -> None:
+    """Write the sample blocks (`BLOCK_DTYPE`) as CSV: four decimals, flags as 0 or 1."""
+    names = BLOCK_DTYPE.names or ()
+    rows = [",".join(names)]
+    rows += [",".join(_cells(row, names)) for row in blocks]
+    write_text(Path(path), "\n".join(rows) + "\n")
+
+
+def read_blocks(path: str | os.PathLike[str]) -> NDArray[np.void]:
+    """Read what `write_blocks` wrote; (N,) `BLOCK_DTYPE`.
+
+    Raises
+    ------
+    InputError
+        The file is absent or has other columns.
+    """
+    path = Path(path)
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file)
+        if tuple(header) != BLOCK_DTYPE.names:
+            raise ValueError("its columns are " + ", ".join(header))
+        flags = {name for name in header if BLOCK_DTYPE[name] == np.bool_}
+        values = [
+            tuple(v == "1" if n in flags else float(v) for n, v in zip(header, row, strict=True))
+            for row in rows
+        ]
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: run the registration first.") from None
+    except ValueError as error:
+        raise InputError(
+            f"{path} is not a table of registration blocks ({error}): delete it and run the "
+            "registration again."
+        ) from error
+    return np.array(values, dtype=BLOCK_DTYPE)
+
+
+def _cells(row: np.void, names: Iterable[str]) -> Iterable[str]:
+    for name in names:
+        value = row[name]
+        # adding 0.0 after rounding turns -0.0 into 0.0, which would read as another number
+        yield str(int(value)) if value.dtype == np.bool_ else f"{round(float(value), 4) + 0.0:.4f}"
+
+
+def _quantiles_dict(quantiles: Quantiles) -> dict[str, float | None]:
+    return {"median": _number(quantiles.median), "p95": _number(quantiles.p95)}
+
+
+def _quantiles(data: dict[str, float | None]) -> Quantiles:
+    return Quantiles(_float(data["median"]), _float(data["p95"]))
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _float(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _shape(value: list[int]) -> tuple[int, int]:
+    rows, cols = value
+    return int(rows), int(cols)

@@ -1,0 +1,101 @@
+"""Small views of large images for figures: overviews from the pyramid, crops at full resolution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.blocks import Window
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.blocks import Pixels
+
+LONGEST_PX = 1200
+CROP_PX = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A whole image at one pyramid level; pixel j lies at 2**level * j + (2**level - 1) / 2."""
+
+    image: NDArray[np.float32]
+    level: int
+
+    @property
+    def step(self) -> int:
+        """Level-0 px per px of the overview."""
+        return int(2**self.level)
+
+    def to_level0(self, index: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Level-0 coordinates of overview coordinates (any shape)."""
+        return np.asarray(self.step * index + (self.step - 1) / 2)
+
+
+def fitting_level(pixels: Pixels, longest_px: int = LONGEST_PX) -> int:
+    """Return the finest level whose longest side is at most ``longest_px`` (or the coarsest)."""
+    for level in range(pixels.levels):
+        if max(pixels.level_shape(level)) <= longest_px:
+            return level
+    return pixels.levels - 1
+
+
+def overview(pixels: Pixels, level: int | None = None) -> Overview:
+    """Read a whole image at a level (by default one that fits a figure) as float32."""
+    chosen = fitting_level(pixels) if level is None else min(level, pixels.levels - 1)
+    window = Window.of(pixels.level_shape(chosen))
+    return Overview(pixels.read(window, chosen).astype(np.float32, copy=False), chosen)
+
+
+def at_same_pixels(pixels: Pixels, shape: tuple[int, int], level: int) -> NDArray[np.float32]:
+    """Read an image on the grid of another one as if nothing had moved.
+
+    Parameters
+    ----------
+    pixels
+        Image to read, of any size.
+    shape
+        (rows, cols) of the result at ``level``; NaN where the image does not reach.
+    level
+        Pyramid level of the other image. Coarser than this image's last level: that one is used.
+    """
+    out = np.full(shape, np.nan, np.float32)
+    own = min(level, pixels.levels - 1)
+    stride = 2 ** (level - own)
+    source = pixels.read(Window.of(pixels.level_shape(own)), own)[::stride, ::stride]
+    rows, cols = (min(a, b) for a, b in zip(shape, source.shape, strict=True))
+    out[:rows, :cols] = source[:rows, :cols]
+    return out
+
+
+def crop(
+    pixels: Pixels, centre_xy: tuple[float, float], size: int = CROP_PX
+) -> NDArray[np.float32]:
+    """Read a square of ``size`` px at full resolution around a point; NaN beyond the image."""
+    col, row = (round(v) - size // 2 for v in centre_xy)
+    wanted = Window(row, row + size, col, col + size)
+    inside = wanted.clip(pixels.shape)
+    out = np.full((size, size), np.nan, np.float32)
+    if inside.size:
+        out[inside.shift(-row, -col).slices] = pixels.read(inside)
+    return out
+
+
+def brightest(view: Overview, count: int, apart_px: int = CROP_PX) -> list[tuple[float, float]]:
+    """Return level-0 (x, y) of the brightest places of an overview, ``apart_px`` apart at least."""
+    image = np.nan_to_num(view.image, nan=-np.inf)
+    order = np.argsort(image, axis=None)[::-1]
+    found: list[tuple[float, float]] = []
+    for index in order[: 200 * count]:
+        row, col = divmod(int(index), image.shape[1])
+        if not np.isfinite(image[row, col]):
+            break
+        x, y = (float(v) for v in view.to_level0(np.array([col, row], float)))
+        if all(max(abs(x - a), abs(y - b)) >= apart_px for a, b in found):
+            found.append((x, y))
+        if len(found) == count:
+            break
+    return found

@@ -1,0 +1,282 @@
+"""Resampling pre onto the post grid, window by window, with results that no tiling can change.
+
+Catmull-Rom interpolation (Keys 1981, doi:10.1109/TASSP.1981.1163711, a = -0.5) over 4 x 4 px.
+Source coordinates are computed from global float64 positions and split into an integer and a
+fraction before the window's origin is taken off, and no fast-math is used, so a pixel's value has
+the same bits in whatever window it is computed. OpenCV's interpolators are not used: they round
+positions to 1/32 px in places and refuse sides above 32767 px.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+from unglow.blocks import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from unglow.transform import Transform
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+SUPPORT = 2
+"""Pixels that the interpolation needs beyond the floor of a position (one before, two after)."""
+
+_SPARE_PX = 1 << 20
+
+
+def warp_window(
+    read_pre: Callable[[Window], NDArray[Any]],
+    pre_shape: tuple[int, int],
+    transform: Transform,
+    window: Window,
+) -> NDArray[np.float32]:
+    """Resample pre at the positions of a window of post.
+
+    Parameters
+    ----------
+    read_pre
+        Returns the pixels of a window inside pre, any real dtype; called with just the window that
+        the interpolation needs (more than once if the map blows the window up beyond 2 times).
+    pre_shape
+        (rows, columns) of pre.
+    transform
+        Map from post to pre.
+    window
+        Part of the post grid; it may leave the image.
+
+    Returns
+    -------
+    ``window.shape`` float32; NaN outside pre, and where any of the 4 x 4 source pixels is NaN.
+    A position belongs to pre up to half a pixel beyond its outermost pixel centres; the rim repeats
+    the edge pixels.
+    """
+    return warp_matrix(read_pre, pre_shape, transform.matrix, window)
+
+
+def warp_matrix(
+    read_pre: Callable[[Window], NDArray[Any]],
+    pre_shape: tuple[int, int],
+    matrix: NDArray[np.float64],
+    window: Window,
+) -> NDArray[np.float32]:
+    """Like `warp_window`, for a bare 3 x 3 matrix from post (x, y, 1) to pre (x, y, 1)."""
+    out = np.full(window.shape, np.nan, dtype=np.float32)
+    if np.isfinite(matrix).all():
+        limit = 2 * window.size + _SPARE_PX
+        _warp_into(out, read_pre, pre_shape, matrix / matrix[2, 2], window, limit)
+    return out
+
+
+def _warp_into(
+    out: NDArray[np.float32],
+    read_pre: Callable[[Window], NDArray[Any]],
+    pre_shape: tuple[int, int],
+    matrix: NDArray[np.float64],
+    window: Window,
+    limit: int,
+) -> None:
+    """Fill ``out``, in halves while the source window holds more than ``limit`` px.
+
+    Memory stays bounded for any matrix, however absurd.
+    """
+    source = _source_window(matrix, window, pre_shape, 0)
+    if window.size == 0 or source.size == 0:
+        return
+    if source.size > limit and window.size > 1:
+        rows, cols = window.shape
+        half = max(rows, cols) // 2
+        if rows >= cols:
+            parts = (
+                Window(window.y0, window.y0 + half, window.x0, window.x1),
+                Window(window.y0 + half, window.y1, window.x0, window.x1),
+            )
+        else:
+            parts = (
+                Window(window.y0, window.y1, window.x0, window.x0 + half),
+                Window(window.y0, window.y1, window.x0 + half, window.x1),
+            )
+        for part in parts:
+            y, x = part.y0 - window.y0, part.x0 - window.x0
+            target = out[y : y + part.shape[0], x : x + part.shape[1]]
+            _warp_into(target, read_pre, pre_shape, matrix, part, limit)
+        return
+    pixels = np.ascontiguousarray(read_pre(source), dtype=np.float32)
+    catmull_rom(
+        pixels, source.y0, source.x0, pre_shape[0], pre_shape[1], matrix, window.y0, window.x0, out
+    )
+
+
+def source_window(
+    transform: Transform, window: Window, pre_shape: tuple[int, int], halo: int = 0
+) -> Window:
+    """Return the part of pre that resampling a window of post needs.
+
+    Parameters
+    ----------
+    transform
+        Map from post to pre.
+    window
+        Part of the post grid.
+    pre_shape
+        (rows, columns) of pre.
+    halo
+        More px on every side, beyond the support of the interpolation.
+
+    Returns
+    -------
+    A window inside pre; of size 0 if the window sees nothing of pre. Where the map has its horizon
+    inside the window, the whole of pre.
+    """
+    if not np.isfinite(transform.matrix).all():
+        return Window(0, 0, 0, 0)
+    return _source_window(transform.matrix / transform.matrix[2, 2], window, pre_shape, halo)
+
+
+def _source_window(
+    matrix: NDArray[np.float64], window: Window, pre_shape: tuple[int, int], halo: int
+) -> Window:
+    if window.size == 0:
+        return Window(0, 0, 0, 0)
+    xs, ys = (window.x0, window.x1 - 1), (window.y0, window.y1 - 1)
+    corners = np.array([(x, y, 1.0) for y in ys for x in xs]).T
+    u, v, w = matrix @ corners
+    if (w <= 0).all():
+        return Window(0, 0, 0, 0)
+    if (w <= 1e-9).any():
+        return Window.of(pre_shape)
+    reach = SUPPORT + halo
+    # clipped to just beyond the image first, so that absurd positions fit an int
+    y_range = np.clip([np.min(v / w), np.max(v / w)], -1e4, pre_shape[0] + 1e4)
+    x_range = np.clip([np.min(u / w), np.max(u / w)], -1e4, pre_shape[1] + 1e4)
+    y0, y1 = int(np.floor(y_range[0])) - reach, int(np.floor(y_range[1])) + reach + 2
+    x0, x1 = int(np.floor(x_range[0])) - reach, int(np.floor(x_range[1])) + reach + 2
+    return Window(y0, y1, x0, x1).clip(pre_shape)
+
+
+def quantise(block: NDArray[np.float32], step: float = 1 / 32) -> NDArray[np.float32]:
+    """Round to multiples of ``step`` grey levels, in place; NaN stays NaN. Returns ``block``.
+
+    Half a step is far below the noise of integer sources and more than halves the stored size. With
+    a power of two for ``step`` the results are exact.
+    """
+    np.multiply(block, np.float32(1 / step), out=block)
+    np.rint(block, out=block)
+    np.multiply(block, np.float32(step), out=block)
+    return block
+
+
+def _jit(function: F) -> F:
+    """Compile without fast-math: reordered sums would depend on the tiling."""
+    compiled = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    return cast("F", compiled)
+
+
+@_jit
+def _row4(
+    source: NDArray[np.float32],
+    row: int,
+    cols: tuple[int, int, int, int],
+    weights: tuple[np.float32, np.float32, np.float32, np.float32],
+) -> np.float32:
+    """Weighted sum of four px of one source row."""
+    line = source[row]
+    left = weights[0] * line[cols[0]] + weights[1] * line[cols[1]]
+    right = weights[2] * line[cols[2]] + weights[3] * line[cols[3]]
+    total: np.float32 = left + right
+    return total
+
+
+@_jit
+def _weights(s: np.float32) -> tuple[np.float32, np.float32, np.float32, np.float32]:
+    """Catmull-Rom weights of the neighbours at -1, 0, 1, 2 for a fraction ``s`` in [0, 1]."""
+    half, one = np.float32(0.5), np.float32(1.0)
+    rest = one - s
+    before = -half * s * rest * rest
+    after = -half * s * s * rest
+    here = one + s * s * (np.float32(1.5) * s - np.float32(2.5))
+    return before, here, one - before - here - after, after
+
+
+@_jit
+def catmull_rom(
+    source: NDArray[np.float32],
+    source_y0: int,
+    source_x0: int,
+    pre_rows: int,
+    pre_cols: int,
+    matrix: NDArray[np.float64],
+    window_y0: int,
+    window_x0: int,
+    out: NDArray[np.float32],
+) -> None:
+    """Fill ``out`` with Catmull-Rom samples of ``source`` (pure kernel, releases the GIL).
+
+    Parameters
+    ----------
+    source
+        (rows, cols) float32: the pixels of pre from (source_y0, source_x0) on; it
+        must hold every px within 1 before and 2 after the positions asked for, as far as pre goes.
+    source_y0, source_x0
+        Where ``source`` begins in pre.
+    pre_rows, pre_cols
+        Shape of the whole of pre: the edge pixels that repeat are its, not the window's.
+    matrix
+        (3, 3) float64 with matrix[2, 2] = 1.
+    window_y0, window_x0
+        Where ``out`` begins in post.
+    out
+        (rows, cols) float32, overwritten; NaN outside pre.
+    """
+    affine = matrix[2, 0] == 0.0 and matrix[2, 1] == 0.0
+    last_row, last_col = pre_rows - 1, pre_cols - 1
+    for row in range(out.shape[0]):
+        y = np.float64(window_y0 + row)
+        bu = matrix[0, 1] * y + matrix[0, 2]
+        bv = matrix[1, 1] * y + matrix[1, 2]
+        bw = matrix[2, 1] * y + matrix[2, 2]
+        for col in range(out.shape[1]):
+            x = np.float64(window_x0 + col)
+            u = matrix[0, 0] * x + bu
+            v = matrix[1, 0] * x + bv
+            if not affine:
+                w = matrix[2, 0] * x + bw
+                inverse = 1.0 / w if w > 0.0 else np.nan
+                u *= inverse
+                v *= inverse
+            if not (-0.5 <= u <= pre_cols - 0.5 and -0.5 <= v <= pre_rows - 0.5):
+                out[row, col] = np.nan
+                continue
+            floor_u, floor_v = np.floor(u), np.floor(v)
+            iu, iv = int(floor_u), int(floor_v)
+            wx = _weights(np.float32(u - floor_u))
+            wy = _weights(np.float32(v - floor_v))
+            if 1 <= iu < last_col - 1 and 1 <= iv < last_row - 1:
+                iu -= source_x0
+                iv -= source_y0
+                cols = (iu - 1, iu, iu + 1, iu + 2)
+                rows = (iv - 1, iv, iv + 1, iv + 2)
+            else:
+                cols = (
+                    min(max(iu - 1, 0), last_col) - source_x0,
+                    min(max(iu, 0), last_col) - source_x0,
+                    min(max(iu + 1, 0), last_col) - source_x0,
+                    min(max(iu + 2, 0), last_col) - source_x0,
+                )
+                rows = (
+                    min(max(iv - 1, 0), last_row) - source_y0,
+                    min(max(iv, 0), last_row) - source_y0,
+                    min(max(iv + 1, 0), last_row) - source_y0,
+                    min(max(iv + 2, 0), last_row) - source_y0,
+                )
+            out[row, col] = (
+                wy[0] * _row4(source, rows[0], cols, wx) + wy[1] * _row4(source, rows[1], cols, wx)
+            ) + (
+                wy[2] * _row4(source, rows[2], cols, wx) + wy[3] * _row4(source, rows[3], cols, wx)
+            )

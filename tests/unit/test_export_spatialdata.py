@@ -1,0 +1,91 @@
+"""The SpatialData export has the pixels, the pyramid and the scale of the stores."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from unglow.blocks import Window
+from unglow.errors import ConfigError, StoreError, UnglowError
+from unglow.export.spatialdata import export_spatialdata
+from unglow.store import StoreWriter, open_store, plan_layout
+
+
+def write(path, dtype, shape, pixel_size_um, empty=None):
+    image = (np.random.default_rng(0).normal(size=shape) * 50 + 500).astype(dtype)
+    if dtype == "float32":
+        image[:9, :9] = np.nan
+    with StoreWriter(
+        path,
+        plan_layout(shape, dtype),
+        name=path.name.partition(".")[0],
+        pixel_size_um=pixel_size_um,
+        attributes={},
+        fill_value=0,
+    ) as writer:
+        if empty:
+            writer.publish_empty(empty)
+        else:
+            for window in writer.windows():
+                writer.write(window, image[window.slices])
+            writer.publish()
+    return path
+
+
+def test_round_trip(tmp_path):
+    spatialdata = pytest.importorskip("spatialdata", reason="install unglow[spatialdata]")
+    from spatialdata.transformations import get_transformation
+
+    stores = {
+        "post": write(tmp_path / "post.ome.zarr", "uint16", (1531, 1177), (0.325, 0.65)),
+        "difference": write(tmp_path / "linear.ome.zarr", "float32", (301, 203), None),
+    }
+    export_spatialdata(stores, tmp_path / "out" / "pair.zarr")
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["pair.zarr"]
+    data = spatialdata.read_zarr(tmp_path / "out" / "pair.zarr")
+    assert set(data.images) == {"post", "difference"}
+    assert len(data.images["post"].children) == 3
+    for name, path in stores.items():
+        store = open_store(path)
+        image = data.images[name]
+        for level in range(store.levels):
+            # An image of one level comes back as an array, not as a tree.
+            pixels = image[f"scale{level}"]["image"] if store.levels > 1 else image
+            assert pixels.dtype == store.dtype
+            assert pixels.dims == ("c", "y", "x")
+            window = Window.of(store.level_shape(level))
+            np.testing.assert_array_equal(pixels.values[0], store.read(window, level))
+    to_global = get_transformation(data.images["post"], "global")
+    matrix = to_global.to_affine_matrix(("x", "y"), ("x", "y"))
+    np.testing.assert_allclose(matrix, np.diag([0.325, 0.65, 1]))
+    to_global = get_transformation(data.images["difference"], "global")
+    np.testing.assert_array_equal(to_global.to_affine_matrix(("x", "y"), ("x", "y")), np.eye(3))
+
+
+def test_package_absent(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "spatialdata", None)
+    path = write(tmp_path / "post.ome.zarr", "uint8", (30, 20), None)
+    with pytest.raises(UnglowError, match=r'pip install "unglow\[spatialdata\]"'):
+        export_spatialdata({"post": path}, tmp_path / "out.zarr")
+
+
+@pytest.mark.parametrize("name", ["a b", "", "__a", "a/b", ".", "..", "ä"])
+def test_names_that_spatialdata_refuses(tmp_path, name):
+    with pytest.raises(ConfigError, match="cannot name an image in SpatialData"):
+        export_spatialdata({name: tmp_path}, tmp_path / "out.zarr")
+
+
+def test_target_exists(tmp_path):
+    with pytest.raises(ConfigError, match="exists already"):
+        export_spatialdata({}, tmp_path)
+
+
+def test_stores_without_pixels(tmp_path):
+    path = write(tmp_path / "a.ome.zarr", "uint8", (30, 20), None, empty="no pair")
+    with pytest.raises(StoreError, match="holds no pixels to export: no pair"):
+        export_spatialdata({"a": path}, tmp_path / "out.zarr")
+    with pytest.raises(StoreError, match="not a finished store"):
+        export_spatialdata({"a": tmp_path / "b.ome.zarr"}, tmp_path / "out.zarr")
+    assert not (tmp_path / "out.zarr").exists()

@@ -1,0 +1,50 @@
+"""Whole-or-nothing files, and what the machine offers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from unglow.files import replacing, write_json, write_text
+from unglow.machine import memory_total_mb, processors
+
+
+def test_a_file_appears_only_when_it_is_whole(tmp_path):
+    target = tmp_path / "deep" / "x.json"
+    write_json(target, {"b": 1, "a": [0.1, None]})
+    assert json.loads(target.read_text()) == {"b": 1, "a": [0.1, None]}
+
+    with pytest.raises(RuntimeError), replacing(target) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert json.loads(target.read_text())["b"] == 1
+    assert [p.name for p in target.parent.iterdir()] == ["x.json"]
+
+
+def test_nan_is_refused_and_nothing_is_left(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "x.json", {"a": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_files_have_the_permissions_of_any_new_file(tmp_path):
+    write_text(tmp_path / "a", "x")
+    (tmp_path / "b").write_text("x")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_memory_is_that_of_the_machine_or_of_its_container(tmp_path):
+    machine = memory_total_mb(tmp_path)
+    assert machine > 100
+    (tmp_path / "memory.max").write_text("512000000\n")
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("512000000\n")
+    assert memory_total_mb(tmp_path) == pytest.approx(512.0)
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert memory_total_mb(tmp_path) == machine
+
+
+def test_there_is_a_processor():
+    assert processors() >= 1

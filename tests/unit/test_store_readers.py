@@ -1,0 +1,136 @@
+"""Other people's readers open the stores unchanged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from unglow.blocks import Window
+from unglow.store import StoreLayout, StoreWriter, configure_threads, open_store
+
+SHAPE = (531, 777)
+LAYOUT = StoreLayout(SHAPE, "float32", (128, 128), (256, 256), levels=3)
+WHY = "a reader that users have; install unglow[test] to check that it opens the stores"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "post.ome.zarr"
+    image = np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
+    image[:100, :100] = np.nan
+    with StoreWriter(
+        path,
+        LAYOUT,
+        name="post",
+        pixel_size_um=(0.325, 0.65),
+        attributes={},
+        fill_value=float("nan"),
+    ) as writer:
+        for window in writer.windows():
+            writer.write(window, image[window.slices])
+        writer.publish()
+    return open_store(path)
+
+
+def levels(store):
+    return [store.read(Window.of(store.level_shape(k)), k) for k in range(store.levels)]
+
+
+SCALES = [[0.65 * 2**k, 0.325 * 2**k] for k in range(3)]
+TRANSLATIONS = [[0.65 * (2**k - 1) / 2, 0.325 * (2**k - 1) / 2] for k in range(3)]
+
+
+def test_zarr(store):
+    zarr = pytest.importorskip("zarr", reason=WHY)
+    group = zarr.open_group(store.path, mode="r")
+    for level, pixels in enumerate(levels(store)):
+        array = group[str(level)]
+        np.testing.assert_array_equal(array[:], pixels)
+        assert array.metadata.dimension_names == ("y", "x")
+        assert np.isnan(array.fill_value)
+        assert array.shards == LAYOUT.level_shards(level)
+        assert array.chunks == LAYOUT.level_chunks(level)
+
+
+def test_zarr_writes_the_same_shards(store, tmp_path):
+    """Our shards, chunk by chunk, are what zarr's own codecs make of the same pixels."""
+    zarr = pytest.importorskip("zarr", reason=WHY)
+    import shutil
+
+    from unglow.store.reader import LevelReader
+
+    (tmp_path / "0").mkdir()
+    shutil.copy(store.path / "0" / "zarr.json", tmp_path / "0")
+    array = zarr.open_array(tmp_path / "0", mode="r+")
+    (pixels, *_) = levels(store)
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        array[:] = pixels
+    theirs = LevelReader(tmp_path, LAYOUT, 0).read(Window.of(SHAPE))
+    np.testing.assert_array_equal(theirs, pixels)
+
+
+def test_ome_zarr(store):
+    pytest.importorskip("ome_zarr", reason=WHY)
+    from ome_zarr.io import parse_url
+    from ome_zarr.reader import Reader
+
+    (node,) = Reader(parse_url(store.path))()
+    for ours, theirs in zip(levels(store), node.data, strict=True):
+        np.testing.assert_array_equal(theirs.compute(), ours)
+    transformations = node.metadata["coordinateTransformations"]
+    assert [t[0]["scale"] for t in transformations] == SCALES
+    assert [t[1]["translation"] for t in transformations] == TRANSLATIONS
+    assert [axis["unit"] for axis in node.metadata["axes"]] == ["micrometer", "micrometer"]
+
+
+def test_napari_ome_zarr(store):
+    plugin = pytest.importorskip("napari_ome_zarr", reason=WHY)
+    read = plugin.napari_get_reader(str(store.path))
+    ((data, attributes, kind),) = read(str(store.path))
+    assert kind == "image"
+    for ours, theirs in zip(levels(store), data, strict=True):
+        np.testing.assert_array_equal(np.asarray(theirs), ours)
+    assert list(attributes["scale"]) == pytest.approx(SCALES[0])
+    low, high = attributes["contrast_limits"]
+    assert -4 < low < high < 4
+    # Napari places level 0 by scale (and translation 0), the other levels by their shape.
+    affine = np.asarray(attributes["affine"].affine_matrix)
+    np.testing.assert_allclose(affine[:2, 2], TRANSLATIONS[0], atol=1e-12)
+
+
+def test_rules_of_ome_zarr(store):
+    models = pytest.importorskip("ome_zarr_models.v05", reason=WHY)
+    import zarr
+
+    image = models.Image.from_zarr(zarr.open_group(store.path, mode="r"))
+    (multiscale,) = image.ome_attributes.multiscales
+    assert [d.path for d in multiscale.datasets] == ["0", "1", "2"]
+
+
+def test_the_store_pulls_in_no_other_library():
+    code = (
+        "import sys, unglow.store\n"
+        "heavy = set('zarr dask cv2 numba scipy matplotlib tifffile spatialdata'.split())\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_configure_threads():
+    code = (
+        "from unglow.store import configure_threads\n"
+        "configure_threads(3)\n"
+        "import zarr\n"
+        "from numcodecs import blosc\n"
+        "print(zarr.config.get('threading.max_workers'), zarr.config.get('async.concurrency'))\n"
+        "configure_threads(2)\n"
+        "print(zarr.config.get('threading.max_workers'), blosc.use_threads, blosc.get_nthreads())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "3 3\n2 False 1\n"
+    with pytest.raises(ValueError, match="at least one thread"):
+        configure_threads(0)

@@ -1,0 +1,174 @@
+"""Bad pairs: a sentence each, before any job; the good pair beside them ends well."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+
+import numpy as np
+import pytest
+import tifffile
+from conftest import command, snakemake
+
+from unglow.store import open_store
+
+pytestmark = pytest.mark.workflow
+
+
+def names(directory):
+    return {p.name.split("_")[-2]: p for p in directory.glob("*_SYTO9.tif")}
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory, small_raw):
+    """One good pair, and one pair for every way in which inputs go wrong."""
+    work = tmp_path_factory.mktemp("zoo")
+    (source,) = (p for p in small_raw.iterdir() if p.is_dir())
+    post, pre = (names(source)[k] for k in ("post", "pre"))
+    rng = np.random.default_rng(7)
+
+    def pair(sample, post_file=post, pre_file=pre):
+        directory = work / "raw" / sample
+        directory.mkdir(parents=True)
+        made = []
+        for role, content in (("post", post_file), ("pre", pre_file)):
+            target = directory / f"{sample}_{role}_SYTO9.tif"
+            if isinstance(content, np.ndarray):
+                tifffile.imwrite(target, content)
+            elif isinstance(content, bytes):
+                target.write_bytes(content)
+            elif content is not None:
+                shutil.copy(content, target)
+            made.append(target)
+        return made
+
+    image = tifffile.imread(post)
+    blank = np.zeros((512, 512), np.uint8)
+    noise = rng.integers(0, 200, (600, 600)).astype(np.uint8)
+    pair("Good")
+    pair("Cypress1")
+    pair("Truncated", post_file=post.read_bytes()[: post.stat().st_size // 2])
+    pair("Zero", pre_file=b"")
+    pair("Random", pre_file=rng.bytes(5000))
+    pair("Jpeg", pre_file=b"\xff\xd8\xff\xe0" + rng.bytes(500))
+    pair("MissingPre", pre_file=None)
+    pair("Stack", post_file=np.stack([image[..., 1]] * 3), pre_file=image[..., 1])
+    pair("TwoPre")
+    shutil.copy(pre, work / "raw" / "TwoPre" / "again_pre_SYTO9.tif")
+    pair("Depth", post_file=image[..., 1].astype(np.uint16) * 200, pre_file=image[..., 1])
+    pair("Dangling")
+    (work / "raw" / "Dangling" / "Dangling_pre_SYTO9.tif").unlink()
+    (work / "raw" / "Dangling" / "Dangling_pre_SYTO9.tif").symlink_to(work / "nowhere.tif")
+    pair("Black", post_file=blank, pre_file=blank)
+    pair("Unrelated", post_file=noise, pre_file=rng.integers(0, 200, (600, 600)).astype(np.uint8))
+    return work, snakemake(work)
+
+
+REFUSED = {  # before any job
+    "Truncated": "truncated",
+    "Zero": "empty",
+    "Random": "not a TIFF",
+    "Jpeg": "JPEG",
+    "MissingPre": "pre",
+    "Stack": "plane",
+    "TwoPre": "again_pre_SYTO9.tif",
+    "Depth": "bit depth",
+    "Dangling": "Dangling_pre_SYTO9.tif",
+}
+FAILED = ("Black", "Unrelated")  # by a job that succeeds and says why
+
+
+def rows(work):
+    with (work / "results" / "summary.tsv").open() as stream:
+        return {row["sample"]: row for row in csv.DictReader(stream, delimiter="\t")}
+
+
+@pytest.mark.parametrize(("sample", "word"), REFUSED.items())
+def test_what_cannot_be_read_is_named_before_any_job(zoo, sample, word):
+    work, run = zoo
+    row = rows(work)[sample]
+    assert row["status"] == "failed"
+    assert word.lower() in row["reasons"].lower()
+    before = run.text.split("Job stats")[0]
+    assert row["reasons"] in " ".join(before.split())
+    assert not (work / "results" / sample).exists()
+
+
+@pytest.mark.parametrize("sample", FAILED)
+def test_what_cannot_be_registered_ends_failed_with_marked_empty_outputs(zoo, sample):
+    work, _ = zoo
+    row = rows(work)[sample]
+    assert row["status"] == "failed"
+    assert row["reasons"]
+    store = open_store(work / "results" / sample / "SYTO9" / "difference" / "moffat.ome.zarr")
+    assert store.empty
+    assert (work / "results" / sample / "SYTO9" / "figures" / "registration.png").is_file()
+
+
+@pytest.mark.parametrize("sample", ["Good", "Cypress1"])
+def test_the_good_pairs_end_well(zoo, sample):
+    work, _ = zoo
+    assert rows(work)[sample]["status"] == "ok"
+
+
+def test_the_run_ends_with_an_error_that_names_the_failed_pairs(zoo):
+    _, run = zoo
+    assert run.code == 1
+    for sample in (*REFUSED, *FAILED):
+        assert f"failed: {sample} SYTO9" in run.text, sample
+    assert "Traceback" not in run.text
+
+
+def test_allow_failed_ends_with_success_and_reruns_only_the_verdict(zoo):
+    work, _ = zoo
+    run = snakemake(work, "--config", "allow_failed=true")
+    assert run.code == 0, run.text
+    assert set(run.jobs()) == {"verdict"}
+
+
+def test_survey_tells_the_same_problems(zoo):
+    work, _ = zoo
+    run = command(work, "unglow", "survey", "raw")
+    assert run.code == 1
+    for sample in REFUSED:
+        if sample not in ("Stack", "Depth"):
+            assert sample in run.text
+    assert "Traceback" not in run.text
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("memory_per_job=abc",), "config key 'memory_per_job' is 'abc' but has to be a number"),
+        (("regster={a: 1}",), "config key 'regster' is not known; did you mean 'register'?"),
+        (("scale={percentile: 150}",), "config key 'scale.percentile' is 150"),
+        (("raw=nowhere",), "nowhere"),
+        (("samples=none.tsv",), "none.tsv"),
+        (("scale={methods: [manual], default: manual}",), "no gain is given"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence_and_nothing_runs(small_raw, tmp_path, words, told):
+    (tmp_path / "raw").symlink_to(small_raw)
+    run = snakemake(tmp_path, "--config", *words)
+    assert run.code == 1
+    assert told in run.text
+    assert "Traceback" not in run.text
+    assert not (tmp_path / "results").exists()
+
+
+def test_corrupt_pixels_fail_the_pair_with_the_place_and_nothing_else(small_raw, tmp_path):
+    (source,) = (p for p in small_raw.iterdir() if p.is_dir())
+    for sample in ("Good", "Rotten"):
+        shutil.copytree(source, tmp_path / "raw" / sample)
+    (pre,) = (tmp_path / "raw" / "Rotten").glob("*_pre_*.tif")
+    with tifffile.TiffFile(pre) as tif:
+        middle = tif.pages[0].dataoffsets[3]
+    with pre.open("r+b") as stream:
+        stream.seek(middle)
+        stream.write(b"\0" * 2000)
+    run = snakemake(tmp_path)
+    assert run.code == 1
+    told = rows(tmp_path)
+    assert told["Good"]["status"] == "ok"
+    assert told["Rotten"]["status"] == "failed"
+    assert pre.name in told["Rotten"]["reasons"]

@@ -1,0 +1,166 @@
+"""The main job on a phantom with exact truth: from raw to difference, and what a rerun does."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from conftest import bytes_of, snakemake
+
+from unglow import transform
+from unglow.blocks import Window
+from unglow.phantom import Truth
+from unglow.store import open_store
+
+pytestmark = pytest.mark.workflow
+
+
+@pytest.fixture(scope="module")
+def pair(finished):
+    work, run = finished
+    assert run.code == 0, run.text
+    (directory,) = (work / "results").glob("*/SYTO9")
+    return work, directory
+
+
+def truth_of(work):
+    (path,) = (work / "raw").glob("*/*truth.json")
+    return Truth.load(path)
+
+
+def section_points(post):
+    """Points on a grid that lie on the section: clearly brighter than the black around it."""
+    level = 3
+    rows, cols = post.level_shape(level)
+    image = post.read(Window(0, rows, 0, cols), level)
+    row, col = np.nonzero(image > 10)
+    return (np.column_stack([col, row]) * 2.0**level + (2**level - 1) / 2)[::37]
+
+
+def test_registration_is_within_a_fifth_of_a_pixel_of_the_truth(pair):
+    work, directory = pair
+    found = transform.load(directory / "transform.json")
+    points = section_points(open_store(directory / "post.ome.zarr"))
+    assert len(points) > 500
+    error = np.hypot(*(found.map(points) - truth_of(work).map(points)).T)
+    assert found.status == "ok"
+    assert np.median(error) <= 0.2
+    assert np.quantile(error, 0.95) <= 0.4
+
+
+def test_gain_is_within_two_percent_of_the_truth(pair):
+    work, directory = pair
+    scale = json.loads((directory / "scale.json").read_text())
+    assert scale["default"] == "moffat"
+    gain = scale["methods"]["moffat"]["gain"]
+    assert gain == pytest.approx(truth_of(work).gain, rel=0.02)
+
+
+def test_the_difference_is_post_minus_gain_times_aligned_pre(pair):
+    _, directory = pair
+    scale = json.loads((directory / "scale.json").read_text())
+    post = open_store(directory / "post.ome.zarr")
+    aligned = open_store(directory / "aligned_pre.ome.zarr")
+    window = Window(700, 1300, 800, 1200)
+    for method, entry in scale["methods"].items():
+        difference = open_store(directory / "difference" / f"{method}.ome.zarr").read(window)
+        expected = post.read(window) - (entry["gain"] * aligned.read(window) + entry["offset"])
+        assert np.nanmax(np.abs(difference - expected)) <= 1 / 64 + 1e-4
+        assert (np.isnan(difference) == np.isnan(aligned.read(window))).all()
+
+
+def test_microbes_stand_out_of_the_difference(pair):
+    work, directory = pair
+    difference = open_store(directory / "difference" / "moffat.ome.zarr")
+    bright = [m for m in truth_of(work).microbes if m["peak"] >= 40]
+    image = difference.read(Window(0, *difference.shape[:1], 0, difference.shape[1]))
+    at = np.array(
+        [image[round(m["y"]), round(m["x"])] for m in bright if _inside(image, m)], dtype=float
+    )
+    assert len(at) >= 5
+    assert np.nanmedian(at) > 5 * 1.4826 * np.nanmedian(np.abs(image - np.nanmedian(image)))
+
+
+def _inside(image, microbe):
+    return 0 <= microbe["y"] < image.shape[0] - 1 and 0 <= microbe["x"] < image.shape[1] - 1
+
+
+def test_the_summary_tells_status_residual_and_gain(pair):
+    work, _ = pair
+    with (work / "results" / "summary.tsv").open() as stream:
+        (row,) = csv.DictReader(stream, delimiter="\t")
+    assert row["status"] == "ok"
+    assert float(row["residual_p95_px"]) < 1
+    assert float(row["gain_low95"]) < float(row["gain"]) < float(row["gain_high95"])
+    assert (work / "results" / "verdict.txt").read_text().startswith("1 ok")
+
+
+def test_every_job_left_a_log_a_benchmark_and_a_memory_record(pair):
+    work, _ = pair
+    records = sorted((work / "results" / "telemetry").rglob("*.jsonl"))
+    assert len(records) >= 10
+    for path in records:
+        (line,) = path.read_text().splitlines()
+        record = json.loads(line)
+        assert record["outcome"] == "ok"
+        assert 0 < record["peak_mb"] <= record["declared_mb"], record
+    logs = {p.stem for p in (work / "logs").rglob("*.log")}
+    benchmarks = {p.stem for p in (work / "results" / "benchmarks").rglob("*.tsv")}
+    assert logs == benchmarks == {p.stem for p in records}
+
+
+def test_a_second_run_does_nothing(pair):
+    work, _ = pair
+    again = snakemake(work, "-n")
+    assert again.code == 0
+    assert "Nothing to be done" in again.text
+
+
+def test_a_subtraction_parameter_reruns_only_subtraction_and_what_follows(pair):
+    work, _ = pair
+    run = snakemake(work, "-n", "--config", "scale={percentile: 40}")
+    assert set(run.jobs()) == {
+        "scale",
+        "difference",
+        "figures_scale",
+        "figures_difference",
+        "summary",
+        "verdict",
+    }
+    run = snakemake(work, "-n", "--config", "register={blocks: 300}")
+    assert {"register", "align", "scale"} <= set(run.jobs())
+    assert not {"plan", "ingest"} & set(run.jobs())
+
+
+def test_a_budget_or_thread_count_reruns_nothing(pair):
+    work, _ = pair
+    for words in (
+        ("--config", "memory_per_job=400"),
+        ("--cores", "1"),
+        ("--set-threads", "align=1"),
+    ):
+        assert "Nothing to be done" in snakemake(work, "-n", *words).text
+
+
+def test_the_report_holds_every_figure(pair, tmp_path):
+    work, directory = pair
+    run = snakemake(work, "--report", tmp_path / "report.zip")
+    assert run.code == 0, run.text
+    names = zipfile.ZipFile(tmp_path / "report.zip").namelist()
+    pictures = {p.name for p in (directory / "figures").glob("*.png")}
+    assert len(pictures) >= 8
+    assert {n.rsplit("/", 1)[-1] for n in names} >= pictures
+
+
+@pytest.mark.parametrize("budget", [400, 2000])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_results_are_the_same_bytes_for_any_budget_and_thread_count(
+    small_finished, tmp_path, budget, threads
+):
+    (tmp_path / "raw").symlink_to(small_finished / "raw")
+    run = snakemake(tmp_path, "--cores", threads, "--config", f"memory_per_job={budget}")
+    assert run.code == 0, run.text
+    assert bytes_of(tmp_path / "results") == bytes_of(small_finished / "results")

@@ -1,0 +1,234 @@
+"""The ways in which people call the workflow: dry runs, profiles, modules, sweeps, stores."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+import tomllib
+import yaml
+from conftest import BIN, PROJECT, bytes_of, command, snakemake
+
+from unglow.store import open_store
+
+pytestmark = pytest.mark.workflow
+
+
+def test_a_dry_run_in_a_fresh_directory_prints_memory_disk_and_time(small_raw, tmp_path):
+    (tmp_path / "raw").symlink_to(small_raw)
+    run = snakemake(tmp_path, "-n")
+    assert run.code == 0, run.text
+    assert "TBD" not in run.text
+    resources = re.findall(r"resources: (.+)", run.text)
+    assert len(resources) >= 10
+    for line in resources:
+        numbers = dict(re.findall(r"(\w+)=(\d+)", line))
+        assert int(numbers["mem_mb"]) > 50
+        assert {"disk_mb", "runtime"} <= set(numbers)
+
+
+def test_it_runs_from_any_directory_with_nothing_but_raw(small_raw, tmp_path):
+    work = tmp_path / "my work é"
+    work.mkdir()
+    (work / "raw").symlink_to(small_raw)
+    run = command(
+        tmp_path, "snakemake", "-s", PROJECT / "Snakefile", "--directory", work, "--cores", "2"
+    )
+    assert run.code == 0, run.text
+    assert (work / "results" / "summary.tsv").is_file()
+
+
+def profile_settings(directory, name, *words):
+    """Ask Snakemake which cores and limits a profile leads to."""
+    run = snakemake_with(directory, "--workflow-profile", PROJECT / "profiles" / name, "-n", *words)
+    assert run.code == 0, run.text
+    return run.text
+
+
+def snakemake_with(directory, *words):
+    return command(directory, "snakemake", "-s", PROJECT / "Snakefile", *words)
+
+
+@pytest.mark.parametrize("name", ["default", "serial", "local"])
+def test_profiles_work_and_stand_alone(small_raw, tmp_path, name):
+    (tmp_path / "raw").symlink_to(small_raw)
+    run = snakemake_with(tmp_path, "--workflow-profile", PROJECT / "profiles" / name, "-n")
+    assert run.code == 0, run.text
+    assert "plan" in run.jobs()
+
+
+def test_no_profile_inherits_a_limit_from_another(tmp_path, small_raw):
+    """Each profile states every key that any of them states, so none can come from elsewhere."""
+    stated = {}
+    for path in (PROJECT / "profiles").glob("*/config.yaml"):
+        lines = path.read_text().splitlines()
+        keys = {line.split(":")[0] for line in lines if line and line[0] not in " #_"}
+        stated[path.parent.name] = keys
+        assert "config" not in keys, path
+    assert set(stated) >= {"default", "serial", "local"}
+    local = [keys for name, keys in stated.items() if name in ("default", "serial", "local")]
+    assert all(keys == local[0] for keys in local)
+
+    (tmp_path / "raw").symlink_to(small_raw)
+    run = snakemake_with(tmp_path, "--workflow-profile", PROJECT / "profiles" / "serial")
+    assert run.code == 0, run.text
+    assert "Provided cores: 1" in run.text
+
+
+def test_the_workflow_is_a_module_of_another(tmp_path, small_raw):
+    """Imported at a tag from a git clone, with other directories, beside a rule of the paper."""
+    clone = tmp_path / "clone"
+    for words in (
+        ("clone", "-q", PROJECT, clone),
+        ("-C", clone, "config", "user.email", "paper@example.org"),
+        ("-C", clone, "config", "user.name", "A paper"),
+    ):
+        assert command(tmp_path, "git", *words).code == 0
+    copied = [PROJECT / name for name in ("Snakefile", "rules", "scripts", "config", "report", "envs")]
+    for path in copied:
+        subprocess.run(["cp", "-r", path, clone], check=True)
+    assert command(clone, "git", "add", "-A").code == 0
+    command(clone, "git", "commit", "-q", "-m", "As it is now")
+    assert command(clone, "git", "tag", "as-it-is").code == 0
+
+    work = tmp_path / "paper"
+    work.mkdir()
+    (work / "images").symlink_to(small_raw)
+    (work / "Snakefile").write_text(
+        f"""
+module unglow:
+    snakefile: gitfile("{clone}", path="Snakefile", tag="as-it-is")
+    config: {{"raw": "images", "scale": {{"methods": ["percentile"], "default": "percentile"}}}}
+
+use rule * from unglow as unglow_*
+
+rule paper:
+    default_target: True
+    input: rules.unglow_all.input
+    output: "paper.txt"
+    shell: "wc -l < results/summary.tsv > {{output}}"
+"""
+    )
+    run = command(work, "snakemake", "--cores", "2")
+    assert run.code == 0, run.text
+    assert (work / "paper.txt").read_text().strip() == "2"
+
+
+def test_a_sweep_shares_what_it_can_and_compares(small_raw, tmp_path):
+    (tmp_path / "raw").symlink_to(small_raw)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text(
+        "sweep:\n  scale.percentile: [40, 60]\n  register.model: [affine, homography]\n"
+    )
+    run = snakemake(tmp_path)
+    assert run.code == 0, run.text
+    jobs = run.jobs()
+    assert (jobs["plan"], jobs["ingest"]) == (1, 2)
+    assert (jobs["register"], jobs["align"]) == (2, 2)
+    assert (jobs["scale"], jobs["difference"]) == (4, 8)
+    (pair,) = (tmp_path / "results").glob("*/SYTO9")
+    with (pair / "comparison.tsv").open() as stream:
+        rows = list(csv.DictReader(stream, delimiter="\t"))
+    assert len(rows) == 4
+    assert {row["registration"] for row in rows} == {"model-affine", "model-homography"}
+    gains = {row["subtraction"]: row["other_gains"] for row in rows}
+    assert gains["percentile-40"] != gains["percentile-60"]
+    assert (pair / "comparison.png").stat().st_size > 10_000
+    for name in ("model-affine/percentile-40", "model-homography/percentile-60"):
+        assert open_store(pair / name / "difference" / "percentile.ome.zarr").empty is None
+
+
+def test_manual_gain_from_the_sample_sheet(small_raw, tmp_path):
+    (source,) = (p for p in small_raw.iterdir() if p.is_dir())
+    (tmp_path / "my files").mkdir()
+    for role in ("pre", "post"):
+        (image,) = source.glob(f"*_{role}_*.tif")
+        shutil.copy(image, tmp_path / "my files" / f"{role} é.tif")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "samples.tsv").write_text(
+        "sample\tdye\tpre\tpost\tchannel\tmanual_scale\n"
+        "S1\tDAPI\tmy files/pre é.tif\tmy files/post é.tif\tG\t1.25\n"
+    )
+    run = snakemake(tmp_path)
+    assert run.code == 0, run.text
+    made = {p.name for p in (tmp_path / "results" / "S1" / "DAPI" / "difference").glob("*.ome.zarr")}
+    assert made == {"moffat.ome.zarr", "percentile.ome.zarr", "manual.ome.zarr"}
+    assert open_store(tmp_path / "results" / "S1" / "DAPI" / "post.ome.zarr").dtype == "uint8"
+
+
+def test_a_lost_store_is_made_again_with_the_same_bytes(small_work, small_finished):
+    (pair,) = (small_work / "results").glob("*/SYTO9")
+    shutil.rmtree(pair / "aligned_pre.ome.zarr")
+    run = snakemake(small_work)
+    assert run.code == 0, run.text
+    assert bytes_of(small_work / "results") == bytes_of(small_finished / "results")
+
+
+def test_a_missing_shard_is_an_error_and_not_a_black_square(small_work):
+    (pair,) = (small_work / "results").glob("*/SYTO9")
+    store = pair / "post.ome.zarr"
+    next(p for p in sorted((store / "0").rglob("*")) if p.is_file() and p.name != "zarr.json").unlink()
+    run = snakemake(small_work, "--forcerun", "register")
+    assert run.code == 1
+    assert "post.ome.zarr" in run.text
+    assert "shard" in run.text
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(small_raw, small_finished, tmp_path):
+    (tmp_path / "raw").symlink_to(small_raw)
+    words = [BIN / "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2"]
+    run = subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(tmp_path.glob("results/*/*/plan.json")):
+        time.sleep(0.05)
+    time.sleep(0.5)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    time.sleep(3)  # a job that outlives its Snakemake may still be writing
+    assert snakemake(tmp_path, "--unlock").code == 0
+    again = snakemake(tmp_path)
+    assert again.code == 0, again.text
+    assert bytes_of(tmp_path / "results") == bytes_of(small_finished / "results")
+
+
+def test_sides_beyond_32767_px(tmp_path):
+    """OpenCV's warps stop there; every stage works block by block instead."""
+    run = command(
+        tmp_path,
+        *("unglow", "phantom", "raw", "--size", "600x33500", "--rotation-deg", "0.05"),
+        *("--scale", "1.0005", "--shear", "0", "--shift-px", "15", "8"),
+    )
+    assert run.code == 0, run.text
+    run = snakemake(tmp_path, "--config", "memory_per_job=400")
+    assert run.code == 0, run.text
+    (pair,) = (tmp_path / "results").glob("*/SYTO9")
+    assert open_store(pair / "difference" / "moffat.ome.zarr").shape == (600, 33500)
+
+
+def test_the_conda_environment_is_in_step_with_the_package():
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    wanted = dict(re.fullmatch(r"([\w-]+)>=(.+)", d).groups() for d in project["dependencies"])
+    environment = yaml.safe_load((PROJECT / "envs" / "unglow.yaml").read_text())
+    flat = [d for d in environment["dependencies"] if isinstance(d, str)]
+    flat += next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
+    names = {"matplotlib-base": "matplotlib", "snakemake-minimal": "snakemake"}
+    stated = dict(re.fullmatch(r"([\w-]+) [>=]=(.+)", d).groups() for d in flat if " " in d)
+    stated = {names.get(k, k): v for k, v in stated.items()}
+    version = re.search(r'__version__ = "(.+)"', (PROJECT / "src/unglow/__init__.py").read_text())
+    assert stated.pop("unglow") == version.group(1)
+    assert stated.pop("python") == project["requires-python"].removeprefix(">=")
+    assert stated == wanted
+
+
+def test_package_and_workflow_carry_one_version():
+    package = re.search(r'__version__ = "(.+)"', (PROJECT / "src/unglow/__init__.py").read_text())
+    workflow = re.search(r'^VERSION = "(.+)"', (PROJECT / "rules/common.smk").read_text(), re.M)
+    citation = yaml.safe_load((PROJECT / "CITATION.cff").read_text())
+    assert package.group(1) == workflow.group(1) == citation["version"]
