@@ -9,8 +9,6 @@ rule align:
     output:
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
-    params:
-        version=1,
     log:
         out.record("logs", "align", "registered"),
         telemetry=out.record("telemetry", "align", "registered"),
@@ -23,5 +21,7 @@ rule align:
         mem_mb=mem_mb("align"),
         disk_mb=disk_mb("derived"),
         runtime=runtime(0.1),
+    params:
+        version=1,
     script:
         "../scripts/align.py"

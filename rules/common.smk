@@ -1,4 +1,4 @@
-"""What every rule file shares: the batch, its targets, and the resource functions."""
+"""Shared by all stages: the batch, its targets, and the resource functions."""
 
 import re
 import sys
@@ -94,7 +94,12 @@ def methods_of(pattern, sample, dye):
             registration=r.name,
             subtraction=s.name,
             method=batch.methods(
-                {"sample": sample, "dye": dye, "registration": r.name, "subtraction": s.name}
+                {
+                    "sample": sample,
+                    "dye": dye,
+                    "registration": r.name,
+                    "subtraction": s.name,
+                }
             ),
         )
     ]
@@ -190,7 +195,11 @@ def register_settings(wildcards):
 def scale_settings(wildcards):
     settings = batch.variant_settings(wildcards)
     manual = batch.manual_gain(batch.pair(wildcards), settings)
-    return {**settings["scale"], "methods": list(batch.methods(wildcards)), "manual": manual}
+    return {
+        **settings["scale"],
+        "methods": list(batch.methods(wildcards)),
+        "manual": manual,
+    }
 
 
 def channel_setting(wildcards):

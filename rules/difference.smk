@@ -10,8 +10,6 @@ rule difference:
     output:
         difference=out.subtracted(store("difference/{method}")),
         histogram=out.subtracted("difference/{method}.histogram.npz"),
-    params:
-        version=1,
     log:
         out.record("logs", "difference_{method}", "subtracted"),
         telemetry=out.record("telemetry", "difference_{method}", "subtracted"),
@@ -24,5 +22,7 @@ rule difference:
         mem_mb=mem_mb("difference"),
         disk_mb=disk_mb("derived"),
         runtime=runtime(0.05),
+    params:
+        version=1,
     script:
         "../scripts/difference.py"

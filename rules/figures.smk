@@ -23,8 +23,6 @@ rule figures_registration:
             subcategory="{sample} {dye}",
             labels=labels("residual vectors"),
         ),
-    params:
-        version=1,
     log:
         out.record("logs", "figures_registration", "registered"),
         telemetry=out.record("telemetry", "figures_registration", "registered"),
@@ -37,6 +35,8 @@ rule figures_registration:
         mem_mb=mem_mb("figures"),
         disk_mb=5,
         runtime=10,
+    params:
+        version=1,
     script:
         "../scripts/figures_registration.py"
 
@@ -74,8 +74,6 @@ rule figures_scale:
             subcategory="{sample} {dye}",
             labels=labels("ratio of post to pre"),
         ),
-    params:
-        version=1,
     log:
         out.record("logs", "figures_scale", "subtracted"),
         telemetry=out.record("telemetry", "figures_scale", "subtracted"),
@@ -88,6 +86,8 @@ rule figures_scale:
         mem_mb=mem_mb("figures"),
         disk_mb=5,
         runtime=10,
+    params:
+        version=1,
     script:
         "../scripts/figures_scale.py"
 
@@ -113,8 +113,6 @@ rule figures_difference:
             subcategory="{sample} {dye}",
             labels=labels("histogram, {method}"),
         ),
-    params:
-        version=1,
     log:
         out.record("logs", "figures_difference_{method}", "subtracted"),
         telemetry=out.record("telemetry", "figures_difference_{method}", "subtracted"),
@@ -127,5 +125,7 @@ rule figures_difference:
         mem_mb=mem_mb("figures"),
         disk_mb=5,
         runtime=10,
+    params:
+        version=1,
     script:
         "../scripts/figures_difference.py"

@@ -7,8 +7,6 @@ rule ingest:
         plan=out.pair("plan.json"),
     output:
         out.pair(store("{role}")),
-    params:
-        version=1,
     log:
         out.record("logs", "ingest_{role}", "pair"),
         telemetry=out.record("telemetry", "ingest_{role}", "pair"),
@@ -21,5 +19,7 @@ rule ingest:
         mem_mb=mem_mb("ingest"),
         disk_mb=disk_mb("post"),
         runtime=runtime(0.05),
+    params:
+        version=1,
     script:
         "../scripts/ingest.py"

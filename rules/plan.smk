@@ -7,11 +7,6 @@ rule plan:
         pre=raw_pre,
     output:
         out.pair("plan.json"),
-    params:
-        version=1,
-        channel=channel_setting,
-        post=header_of("post"),
-        pre=header_of("pre"),
     log:
         out.record("logs", "plan", "pair"),
         telemetry=out.record("telemetry", "plan", "pair"),
@@ -24,5 +19,10 @@ rule plan:
         mem_mb=mem_mb("plan"),
         disk_mb=1,
         runtime=runtime(0.01),
+    params:
+        version=1,
+        channel=channel_setting,
+        post=header_of("post"),
+        pre=header_of("pre"),
     script:
         "../scripts/plan.py"

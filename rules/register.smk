@@ -8,9 +8,6 @@ rule register:
     output:
         transform=out.registered("transform.json"),
         blocks=out.registered("blocks.csv"),
-    params:
-        version=1,
-        settings=register_settings,
     log:
         out.record("logs", "register", "registered"),
         telemetry=out.record("telemetry", "register", "registered"),
@@ -23,5 +20,8 @@ rule register:
         mem_mb=mem_mb("register"),
         disk_mb=1,
         runtime=runtime(0.05),
+    params:
+        version=1,
+        settings=register_settings,
     script:
         "../scripts/register.py"

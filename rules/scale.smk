@@ -7,9 +7,6 @@ rule scale:
         transform=out.registered("transform.json"),
     output:
         out.subtracted("scale.json"),
-    params:
-        version=1,
-        settings=scale_settings,
     log:
         out.record("logs", "scale", "subtracted"),
         telemetry=out.record("telemetry", "scale", "subtracted"),
@@ -22,5 +19,8 @@ rule scale:
         mem_mb=mem_mb("scale"),
         disk_mb=1,
         runtime=5,
+    params:
+        version=1,
+        settings=scale_settings,
     script:
         "../scripts/scale.py"

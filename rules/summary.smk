@@ -6,10 +6,6 @@ rule summary:
         all_evidence,
     output:
         out.run("summary.tsv"),
-    params:
-        version=1,
-        entries=summary_entries(),
-        problems=summary_problems(),
     log:
         out.record("logs", "summary", "run"),
         telemetry=out.record("telemetry", "summary", "run"),
@@ -22,6 +18,10 @@ rule summary:
         mem_mb=mem_mb("summary"),
         disk_mb=1,
         runtime=5,
+    params:
+        version=1,
+        entries=summary_entries(),
+        problems=summary_problems(),
     script:
         "../scripts/summary.py"
 
@@ -45,9 +45,6 @@ rule comparison:
             subcategory="{sample} {dye}",
             labels={"figure": "variants side by side"},
         ),
-    params:
-        version=1,
-        entries=comparison_entries,
     log:
         out.record("logs", "comparison", "pair"),
         telemetry=out.record("telemetry", "comparison", "pair"),
@@ -60,6 +57,9 @@ rule comparison:
         mem_mb=mem_mb("figures"),
         disk_mb=5,
         runtime=10,
+    params:
+        version=1,
+        entries=comparison_entries,
     script:
         "../scripts/comparison.py"
 
@@ -69,8 +69,6 @@ rule verdict:
         out.run("summary.tsv"),
     output:
         out.run("verdict.txt"),
-    params:
-        allow_failed=batch.settings["allow_failed"],
     log:
         out.record("logs", "verdict", "run"),
         telemetry=out.record("telemetry", "verdict", "run"),
@@ -83,5 +81,7 @@ rule verdict:
         mem_mb=mem_mb("summary"),
         disk_mb=1,
         runtime=5,
+    params:
+        allow_failed=batch.settings["allow_failed"],
     script:
         "../scripts/verdict.py"

@@ -5,5 +5,5 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-unglow phantom raw --size 256x256 >/dev/null
+unglow phantom --size 256x256 >/dev/null
 snakemake -s "$here/Snakefile" --lint

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from unglow.blocks import Window, bounded_map
 from unglow.photometry import JointStatistics
 from unglow.store import Store, StoreLayout, StoreWriter
@@ -57,13 +55,13 @@ def align(
         attributes={
             "role": "aligned_pre",
             "inputs": {"post": post.digest, "pre": pre.digest},
-            "matrix": np.asarray(transform.matrix).tolist(),
+            "matrix": None if transform.failed else transform.matrix.tolist(),
         },
         fill_value=math.nan,
         workers=workers,
     )
     with writer:
-        if transform.status == "failed":
+        if transform.failed:
             writer.publish_empty(" ".join(transform.reasons))
             return JointStatistics.empty()
         integer = has_grey_levels(post) and has_grey_levels(pre)

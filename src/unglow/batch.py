@@ -83,6 +83,8 @@ class Batch:
                     )
                 )
         cache.save()
+        if not pairs:
+            raise InputError(_nothing_to_do(source, problems))
         return cls(settings, pairs, tuple(problems), headers, source)
 
     @cached_property
@@ -218,6 +220,14 @@ def _find(settings: Settings, base: Path) -> tuple[Path, Any]:
     if (base / DEFAULT_SHEET).is_file():
         return base / DEFAULT_SHEET, read_sheet(base / DEFAULT_SHEET, base=base)
     return base / settings["raw"], discover(base / settings["raw"])
+
+
+def _nothing_to_do(source: Path, problems: list[Problem]) -> str:
+    """Say why there is no pair at all, in as many sentences as there are problems (or 20)."""
+    told = [problem.message for problem in problems[:20]]
+    if len(problems) > len(told):
+        told.append(f"... and {len(problems) - len(told)} more; 'unglow survey' lists them all.")
+    return "\n".join([f"no pair can be processed ({source}).", *told])
 
 
 def _check_manual(pair: Pair, settings: Settings) -> None:

@@ -180,9 +180,7 @@ def _row(entry: Entry, results: Path) -> dict[str, Any]:
         row |= {"status": "failed", "reasons": f"a result file cannot be read: {error}"}
         return row
     row |= _registration_columns(found) | _scale_columns(scale, histograms)
-    row["channels"] = ", ".join(
-        f"{role} {'+'.join(str(c) for c in chosen)}" for role, chosen in plan["channels"].items()
-    )
+    row["channels"] = "+".join(plan["choice"].get("names", ()))
     row["status"], row["reasons"] = status_of(plan, found, scale)
     return row
 

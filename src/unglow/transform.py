@@ -70,7 +70,7 @@ def _nan_matrix() -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Transform:
-    """Where each point of the post-stain image lies in the pre-stain image, and how well it is known.
+    """Where each point of the post-stain image lies in pre, and how well that is known.
 
     Attributes
     ----------
@@ -280,15 +280,7 @@ def read_blocks(path: str | os.PathLike[str]) -> NDArray[np.void]:
     """
     path = Path(path)
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            header, *rows = csv.reader(file)
-        if tuple(header) != BLOCK_DTYPE.names:
-            raise ValueError("its columns are " + ", ".join(header))
-        flags = {name for name in header if BLOCK_DTYPE[name] == np.bool_}
-        values = [
-            tuple(v == "1" if n in flags else float(v) for n, v in zip(header, row, strict=True))
-            for row in rows
-        ]
+        return _parse_blocks(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration first.") from None
     except ValueError as error:
@@ -296,6 +288,17 @@ def read_blocks(path: str | os.PathLike[str]) -> NDArray[np.void]:
             f"{path} is not a table of registration blocks ({error}): delete it and run the "
             "registration again."
         ) from error
+
+
+def _parse_blocks(text: str) -> NDArray[np.void]:
+    header, *rows = csv.reader(text.splitlines())
+    if tuple(header) != BLOCK_DTYPE.names:
+        raise ValueError("its columns are " + ", ".join(header))
+    flags = {name for name in header if BLOCK_DTYPE[name] == np.bool_}
+    values = [
+        tuple(v == "1" if n in flags else float(v) for n, v in zip(header, row, strict=True))
+        for row in rows
+    ]
     return np.array(values, dtype=BLOCK_DTYPE)
 
 

@@ -71,7 +71,7 @@ def bytes_of(results: Path) -> dict[str, str]:
 def phantom_raw(tmp_path_factory) -> Path:
     """raw/ with one pair of 2048 x 2048: 3 deg, scale 1.02, shift about 100 px, gain 1.3."""
     base = tmp_path_factory.mktemp("phantom")
-    run = command(base, "unglow", "phantom", "raw", "--size", "2048x2048")
+    run = command(base, "unglow", "phantom", "--size", "2048x2048")
     assert run.code == 0, run.text
     return base / "raw"
 
@@ -82,7 +82,7 @@ def small_raw(tmp_path_factory) -> Path:
     base = tmp_path_factory.mktemp("small")
     run = command(
         base,
-        *("unglow", "phantom", "raw", "--size", "700x900", "--rotation-deg", "1"),
+        *("unglow", "phantom", "--size", "700x900", "--rotation-deg", "1"),
         *("--shift-px", "12", "-9", "--scale", "1.005"),
     )
     assert run.code == 0, run.text

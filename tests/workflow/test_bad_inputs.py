@@ -34,7 +34,7 @@ def zoo(tmp_path_factory, small_raw):
         for role, content in (("post", post_file), ("pre", pre_file)):
             target = directory / f"{sample}_{role}_SYTO9.tif"
             if isinstance(content, np.ndarray):
-                tifffile.imwrite(target, content)
+                tifffile.imwrite(target, content, photometric="minisblack")
             elif isinstance(content, bytes):
                 target.write_bytes(content)
             elif content is not None:
@@ -52,7 +52,7 @@ def zoo(tmp_path_factory, small_raw):
     pair("Random", pre_file=rng.bytes(5000))
     pair("Jpeg", pre_file=b"\xff\xd8\xff\xe0" + rng.bytes(500))
     pair("MissingPre", pre_file=None)
-    pair("Stack", post_file=np.stack([image[..., 1]] * 3), pre_file=image[..., 1])
+    pair("Stack", post_file=np.stack([image[..., 1]] * 5), pre_file=image[..., 1])
     pair("TwoPre")
     shutil.copy(pre, work / "raw" / "TwoPre" / "again_pre_SYTO9.tif")
     pair("Depth", post_file=image[..., 1].astype(np.uint16) * 200, pre_file=image[..., 1])
@@ -65,7 +65,7 @@ def zoo(tmp_path_factory, small_raw):
 
 
 REFUSED = {  # before any job
-    "Truncated": "truncated",
+    "Truncated": "cut short",
     "Zero": "empty",
     "Random": "not a TIFF",
     "Jpeg": "JPEG",

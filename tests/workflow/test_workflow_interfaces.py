@@ -202,7 +202,7 @@ def test_sides_beyond_32767_px(tmp_path):
     """OpenCV's warps stop there; every stage works block by block instead."""
     run = command(
         tmp_path,
-        *("unglow", "phantom", "raw", "--size", "600x33500", "--rotation-deg", "0.05"),
+        *("unglow", "phantom", "--size", "600x33500", "--rotation-deg", "0.05"),
         *("--scale", "1.0005", "--shear", "0", "--shift-px", "15", "8"),
     )
     assert run.code == 0, run.text

@@ -192,7 +192,7 @@ def _apart(shares: Mapping[str, Mapping[str, float]]) -> str:
     told = []
     for image, share in shares.items():
         best = max(share, key=lambda n: share[n])
-        told.append(f"{best} in {image} ({share[best]:.0%})")
+        told.append(f"{best} in {image} ({100 * share[best]:.0f} %)")
     return (
         f"no channel carries signal in both images, most of it is {' and '.join(told)}: set "
         "`channel` to the one that holds the stain."

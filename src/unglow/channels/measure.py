@@ -16,8 +16,16 @@ if TYPE_CHECKING:
 
     from unglow.tiff import ChannelInfo
 
-# Signal starts this many standard deviations of the noise above the background level.
+# A clear rise is this many standard deviations of the noise above the background level.
 _CLEAR = 4.0
+# The background is bright if the signal below it is less than this part of the one above it.
+_BRIGHT = 0.5
+# Less clear rise than this, times the noise, per pixel is noise (normal noise alone: 0.0001).
+_FAINT = 0.005
+# Least noise of whole grey levels: below half a level rounding hides it, yet values alternate.
+_ROUNDING = 0.5
+# Standard deviation of a normal distribution that has lost its outer 5 %, of the whole one's.
+_TRIMMED = 0.8706
 # Channels that differ by less than this share of their signal are one image three times.
 _EQUAL = 0.01
 
@@ -58,26 +66,26 @@ def measure(blocks: Iterable[NDArray[Any]], channels: Sequence[ChannelInfo]) -> 
     values: list[list[NDArray[Any]]] = [[] for _ in numbers]
     sums: list[list[NDArray[Any]]] = [[] for _ in numbers]
     steps: list[list[NDArray[Any]]] = [[] for _ in numbers]
+    whole = True
     for block in blocks:
+        whole = whole and block.dtype.kind in "iu"
         for i, number in enumerate(numbers):
             left = block[number, ::2, 0:-1:2].astype(np.float32).ravel()
             right = block[number, ::2, 1::2].astype(np.float32).ravel()
             values[i].append(left)
             sums[i].append(left + right)
-            steps[i].append(left - right)
+            with np.errstate(invalid="ignore"):  # infinite less infinite; left out below
+                steps[i].append(left - right)
     pixels = [_joined(v) for v in values]
-    noise = [_noise(_joined(a), _joined(b)) for a, b in zip(sums, steps, strict=True)]
-    bright = _bright_background(pixels)
-    signal, spread = [], []
-    for value, sigma in zip(pixels, noise, strict=True):
-        finite = value[np.isfinite(value)]
-        signal.append(_signal(-finite if bright else finite, sigma))
-        low, high = np.percentile(finite, [0.1, 99.9]) if finite.size else (0.0, 0.0)
-        spread.append(float(high - low))
+    least = _ROUNDING if whole else 0.0
+    noise = [max(least, _noise(_joined(a), _joined(b))) for a, b in zip(sums, steps, strict=True)]
+    pixels = [p[np.isfinite(p)] for p in pixels] if not whole else pixels
+    signal = _signals(pixels, noise)
+    spread = [_spread(p) for p in pixels]
     return ChannelSample(
         tuple(_unique_names(channels, numbers)),
         tuple(numbers),
-        tuple(signal),
+        signal,
         tuple(spread),
         _copies(pixels, signal),
     )
@@ -98,46 +106,61 @@ def _noise(sums: NDArray[np.float32], steps: NDArray[np.float32]) -> float:
     """Estimate the standard deviation of the noise in the darker half of neighbouring pixels.
 
     Of two normal values, sum and difference are independent, so choosing by the sum leaves the
-    spread of the differences as it is.
+    spread of the differences as it is. It is their root mean square without the largest 5 %, which
+    are edges; a median would be 0 or 1 where the noise is less than a grey level.
     """
     finite = np.isfinite(steps)
     sums, steps = sums[finite], steps[finite]
     if not steps.size:
         return 0.0
-    dark = steps[sums <= np.median(sums)]
-    return float(1.4826 * np.median(np.abs(dark)) / np.sqrt(2.0))
+    squares = np.square(steps[sums <= np.median(sums)], dtype=np.float64)
+    squares = squares[squares <= np.percentile(squares, 95.0)]
+    return float(np.sqrt(squares.mean() / 2.0) / _TRIMMED)
 
 
 def _signal(values: NDArray[np.float32], noise: float) -> float:
-    """Return the mean of what rises clearly above the background.
+    """Return the mean of what rises above the background; 0 if nothing rises clearly.
 
     The level is the 1st percentile, raised by as much as noise alone lowers it (2.33 standard
-    deviations); it is one percent of the pixels that has to be background, not half of them.
+    deviations): one percent of the pixels has to be background, not half of them. From the mean
+    rise goes what noise alone gives (0.4 standard deviations).
     """
     if not values.size:
         return 0.0
     level = float(np.percentile(values, 1.0)) + 2.33 * noise
-    rise = values[values > level + _CLEAR * noise].astype(np.float64) - level
-    return float(rise.sum() / values.size)
+    rise = np.maximum(values.astype(np.float64) - level, 0.0)
+    clear = float(rise[rise > _CLEAR * noise].sum() / rise.size)
+    if clear <= _FAINT * noise:
+        return 0.0
+    return max(clear, float(rise.mean()) - 0.4 * noise)
 
 
-def _bright_background(pixels: Sequence[NDArray[np.float32]]) -> bool:
-    """Return whether the common value is near the top, as in transmitted light.
+def _signals(pixels: Sequence[NDArray[np.float32]], noise: Sequence[float]) -> tuple[float, ...]:
+    """Return each channel's signal, above a dark background or below a bright one.
 
-    The shares hardly depend on it (they follow the range of each channel), but a small dark object
-    is only seen against the right side.
+    The background is what most of the image shows, so on the right side the signal is the smaller
+    one, though not nothing. The shares hardly depend on it (they follow the range of each channel),
+    but of a small object there is nothing on the wrong side. In doubt the background is dark.
     """
-    total = np.asarray(np.sum(pixels, axis=0), dtype=np.float32)
-    total = total[np.isfinite(total)]
-    if not total.size:
-        return False
-    low, middle, high = np.percentile(total, [0.5, 50.0, 99.5])
-    return bool(high - middle < 0.25 * (middle - low))
+    above, below = (
+        tuple(_signal(sign * p, n) for p, n in zip(pixels, noise, strict=True)) for sign in (1, -1)
+    )
+    if sum(above) > 0 and not 0 < sum(below) < _BRIGHT * sum(above):
+        return above
+    return below
+
+
+def _spread(values: NDArray[np.float32]) -> float:
+    if not values.size:
+        return 0.0
+    low, high = np.percentile(values, [0.1, 99.9])
+    return float(high - low)
 
 
 def _copies(pixels: Sequence[NDArray[np.float32]], signal: Sequence[float]) -> bool:
     """Return whether all channels hold the same image (grey saved as RGB)."""
-    if len(pixels) < 2 or signal[0] <= 0:
+    first, *others = pixels
+    if not others or signal[0] <= 0 or any(p.size != first.size for p in others):
         return False
-    differ = [np.nanmean(np.abs(p - pixels[0]), dtype=np.float64) for p in pixels[1:]]
-    return bool(max(differ) <= _EQUAL * signal[0])
+    differ = max(float(np.mean(np.abs(p - first), dtype=np.float64)) for p in others)
+    return differ <= _EQUAL * signal[0]

@@ -102,7 +102,7 @@ def _write(rule: Mapping[str, Any], depth: int, given: Mapping[str, Any], lines:
             lines.append("")
 
 
-def _inline(value: Any) -> str:  # noqa: ANN401 - whatever the schema has as default
+def _inline(value: Any) -> str:
     """Return a value as YAML on one line."""
     written = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
     return written.removesuffix("\n").removesuffix("\n...")

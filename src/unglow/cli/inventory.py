@@ -88,7 +88,7 @@ def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str,
     if len(files) == len(ROLES):
         try:
             headers_of(pair, settings, cache)
-            choice = choose_channels(headers, channel=channel)
+            choice = choose_channels(headers, channel=channel, dye=pair.dye)
             record["chosen"] = asdict(choice)
             for file in files:
                 _mark(file, choice.indices[file["role"]], choice.shares.get(file["role"], {}))

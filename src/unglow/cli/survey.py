@@ -124,22 +124,32 @@ def table(rows: Sequence[Sequence[str]], right: str) -> str:
 
 
 def _files(files: list[dict[str, Any]]) -> str:
-    rows = [
-        ["sample", "dye", "image", "rows x cols", "dtype", "layout", "compression", "um/px", "MB"]
+    head = [
+        "sample",
+        "dye",
+        "image",
+        "rows x cols",
+        "dtype",
+        "layout",
+        "compression",
+        "um/px",
+        "MB",
     ]
-    for file in files:
-        rows.append([
-            file["sample"],
-            file["dye"],
-            file["role"],
-            "{} x {}".format(*file["shape"]),
-            file["dtype"],
-            _layout(file),
-            file["compression"].lower().replace("_", " "),
-            _pixel_size(file["pixel_size_um"]),
-            f"{file['file_bytes'] / 1e6:.1f}",
-        ])  # fmt: skip
-    return table(rows, "lllrlllrr")
+    return table([head, *map(_file_row, files)], "lllrlllrr")
+
+
+def _file_row(file: dict[str, Any]) -> list[str]:
+    return [
+        file["sample"],
+        file["dye"],
+        file["role"],
+        "{} x {}".format(*file["shape"]),
+        file["dtype"],
+        _layout(file),
+        file["compression"].lower().replace("_", " "),
+        _pixel_size(file["pixel_size_um"]),
+        f"{file['file_bytes'] / 1e6:.1f}",
+    ]
 
 
 def _layout(file: dict[str, Any]) -> str:
@@ -177,7 +187,8 @@ def _channels(files: list[dict[str, Any]]) -> str:
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.0f}" if value == int(value) and abs(value) < 1e6 else f"{value:.4g}"
+    whole = value == int(value) or abs(value) >= 1000
+    return f"{value:.0f}" if whole and abs(value) < 1e6 else f"{value:.4g}"
 
 
 def _percent(share: float | None, digits: int) -> str:

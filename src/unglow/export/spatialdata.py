@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import shutil
 from importlib import import_module
@@ -16,7 +15,7 @@ from unglow.errors import ConfigError, StoreError, UnglowError
 from unglow.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -69,12 +68,7 @@ def export_spatialdata(stores: Mapping[str, Path], target: Path) -> None:
         If a store is not finished, damaged or without pixels.
     """
     target = Path(target)
-    for name in stores:
-        if not re.fullmatch(r"(?!__)[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
-            raise ConfigError(
-                f"{name!r} cannot name an image in SpatialData; use letters, digits, '_', '-' and "
-                "'.' only"
-            )
+    _check_names(stores)
     if target.exists():
         raise ConfigError(f"{target} exists already; remove it or export to another path")
     opened = {name: open_store(path) for name, path in stores.items()}
@@ -98,6 +92,23 @@ def export_spatialdata(stores: Mapping[str, Path], target: Path) -> None:
         partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Apply SpatialData's own rules before anything is copied."""
+    seen: dict[str, str] = {}
+    for name in names:
+        allowed = all(c.isalnum() or c in "_-." for c in name)
+        if not allowed or name in {"", ".", ".."} or name.startswith("__"):
+            raise ConfigError(
+                f"{name!r} cannot name an image in SpatialData; use letters, digits, '_', '-' and "
+                "'.' only"
+            )
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise ConfigError(
+                f"{other!r} and {name!r} differ only in case, which SpatialData refuses; rename one"
+            )
 
 
 def _image(store: Store) -> object:

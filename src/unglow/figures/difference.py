@@ -106,7 +106,7 @@ def draw_difference(
     crops
         Full-resolution squares with post, aligned pre and difference; the first four are shown.
     """
-    figure = sheet(14.0, 8.7, title)
+    figure = sheet(14.0, 8.95, title)
     knee = knee_of(diff_thumb, histogram, grey_level)
     values = compressed(diff_thumb, knee)
     limit = symmetric_limit(values, histogram, knee)
@@ -121,11 +121,11 @@ def draw_difference(
     _colour_bar(figure, axes, shown, knee, limit)
     label(figure, 0.32, 0.55, _summary(method, gain, offset, histogram), color=SOFT)
     text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
-    label(figure, 0.85, 8.35, text, color=SOFT, size=9)
+    label(figure, 0.85, 8.6, text, color=SOFT, size=9)
     bright = _crop_limit(crops[:CROPS], knee, limit)
     if crops:
-        level = knee * np.sinh(bright)
-        text = f"full resolution, colours to ±{level:.3g}:   post  |  pre, aligned  |  difference"
+        level = number(float(knee * np.sinh(bright)))
+        text = f"post  |  pre, aligned  |  difference, colours up to ±{level}"
         label(figure, _LEFT, 0.56, text, color=SOFT, size=9)
     for n, crop in enumerate(crops[:CROPS]):
         frame(axes, crop, n + 1, crop.post.shape[1])

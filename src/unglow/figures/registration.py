@@ -176,7 +176,7 @@ def draw_residuals(
     axes = panel(figure, 0.85, 0.95, 7.9, 7.0)
     axes.set_anchor("NW")
     image(axes, 0.25 + 0.45 * np.nan_to_num(stretch(post_thumb)), step)
-    used = blocks[blocks["used"]]
+    used = blocks[blocks["used"] & np.isfinite(blocks["dx"] + blocks["dy"])]
     unused = _thinned(blocks[~blocks["used"]])
     length = np.hypot(used["dx"], used["dy"])
     typical = float(np.quantile(length, 0.95)) if len(length) else 1.0

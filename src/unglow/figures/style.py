@@ -6,6 +6,7 @@ Figures are built without pyplot (no global state, no display) and are fed with 
 from __future__ import annotations
 
 import functools
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -38,8 +39,7 @@ METHOD = {"moffat": "#1fa03c", "percentile": "#ff8c00", "manual": "#e83e8c", "li
 DIVERGING = LinearSegmentedColormap.from_list(
     "unglow",
     ["#c8f2ff", "#38b6ff", "#0d4a86", "#000000", "#8a3304", "#ff8a1f", "#fff0b3"],
-)
-DIVERGING.set_bad("#c9ccd1")
+).with_extremes(bad="#c9ccd1")
 _RC = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -95,7 +95,11 @@ def sheet(width: float, height: float, title: str, *, status: str | None = None)
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor=PAPER)
     FigureCanvasAgg(figure)
     y = 1 - 0.30 / height
-    figure.text(0.30 / width, y, title, size=14, weight="bold", va="center")
+    # Bold type takes about 0.68 of its size per character; the badge needs an inch.
+    room = 72 * (width - 0.6 - (0.0 if status is None else 1.0))
+    size = min(14.0, max(9.0, room / (0.68 * max(len(title), 1))))
+    fitting = textwrap.shorten(title, int(room / (0.68 * size)), placeholder=" …")
+    figure.text(0.30 / width, y, fitting, size=size, weight="bold", va="center")
     if status is not None:
         badge = {"boxstyle": "round,pad=0.35", "facecolor": STATUS[status], "edgecolor": "none"}
         x = 1 - 0.35 / width
@@ -195,7 +199,8 @@ def number(value: float | None, unit: str = "") -> str:
     """Return a number for the eye: 3 to 4 digits, or a dash where there is none."""
     if value is None or not np.isfinite(value):
         return "–"
-    return f"{value:.4g}{unit and ' '}{unit}"
+    digits = f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+    return f"{digits}{unit and ' '}{unit}"
 
 
 def scale_bar(axes: Axes, pixel_size_um: float | None) -> None:

@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"phantom: --pairs is {args.pairs}, but must be from 1 to 9999.")
     if args.workers < 1:
         raise ConfigError(f"phantom: --workers is {args.workers}, but must be at least 1.")
-    spec = _spec(args)
+    spec = spec_of(args)
     # Late: the compiler takes longer to import than everything above.
     from unglow.phantom.pair import make_pair  # noqa: PLC0415 (see above)
 
@@ -141,7 +141,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _spec(args: argparse.Namespace) -> PhantomSpec:
+def spec_of(args: argparse.Namespace) -> PhantomSpec:
+    """Return the specification that the options ask for."""
     shift: Sequence[float] = args.shift_px
     return PhantomSpec(
         shape=args.size,

@@ -1,7 +1,7 @@
 """The section: an irregular outline on black and a rock-like texture, at any point.
 
 Brightness is in grey levels of the uint8 image before gain and offset. The texture mixes domains
-(minerals of different brightness and grain), crystals inside them, noise of 3.6 to 1600 px, thin
+(minerals of different brightness and grain), crystals inside them, noise of 3.6 to 7000 px, thin
 dark cracks and dark pores; some domains are nearly flat, as in real sections.
 """
 
@@ -73,14 +73,14 @@ class Scene:
     def texture(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the brightness of the section's material, (N,) -> (N,) levels, positive."""
         k = self._keys
-        wx = self._noise(x, y, (130.0, k[5], 20.0), (34.0, k[6], 5.0))
-        wy = self._noise(x, y, (130.0, k[7], 20.0), (34.0, k[8], 5.0))
+        wx = self._noise(x, y, (700.0, k[21], 80.0), (130.0, k[5], 20.0), (34.0, k[6], 5.0))
+        wy = self._noise(x, y, (700.0, k[22], 80.0), (130.0, k[7], 20.0), (34.0, k[8], 5.0))
         wx += x
         wy += y
         minerals, crystals = np.empty((4, x.size)), np.empty((4, x.size))
         domains(wx, wy, 190.0, 5.0, k[9], minerals)
         domains(wx, wy, 36.0, 4.0, k[10], crystals)
-        zones = self._noise(x, y, (1600.0, k[11], 0.16), (430.0, k[12], 0.13))
+        zones = self._noise(x, y, (7000.0, k[23], 0.1), (1600.0, k[11], 0.17), (430.0, k[12], 0.13))
         medium = self._noise(x, y, (170.0, k[13], 1.0))
         crack = self._noise(x, y, (330.0, k[14], 1.0), (60.0, k[15], 0.12))
         fine = self._noise(

@@ -35,7 +35,7 @@ _MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _STEP_X, _STEP_Y = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _S21, _S42, _LOW21 = np.uint64(21), np.uint64(42), np.uint64(0x1FFFFF)
-_LOW6 = np.uint64(63)
+_S40, _LOW6 = np.uint64(40), np.uint64(63)
 
 _ANGLES = 2.0 * np.pi * np.arange(64) / 64
 # Scaled so that the noise has unit variance (that of unit gradients was measured: 0.2164**2).
@@ -85,7 +85,7 @@ def add_noise(
     out
         (N,) float64, added to in place.
     """
-    angle = float(key >> np.uint64(40)) * (math.pi / 2**24)
+    angle = float(key >> _S40) * (math.pi / 2**24)
     c, s = math.cos(angle) / spacing, math.sin(angle) / spacing
     last_i, last_j = np.int64(-(2**62)), np.int64(-(2**62))
     ax = ay = bx = by = cx = cy = dx = dy = 0.0
@@ -135,7 +135,7 @@ def domains(
     border
         Width over which neighbouring domains blend, in px of difference of their distances.
     key
-        Selects the tessellation.
+        Selects the tessellation and turns its lattice.
     out
         (4, N) float64: three attributes in [0, 1), and 0 inside a domain rising to 1 where two
         domains meet.
@@ -145,8 +145,10 @@ def domains(
     attributes = np.zeros((9, 3))
     distance = np.zeros(9)
     reach = border / spacing
+    angle = float(key >> _S40) * (math.pi / 2**24)
+    c, s = math.cos(angle) / spacing, math.sin(angle) / spacing
     for n in range(x.size):
-        u, v = x[n] / spacing, y[n] / spacing
+        u, v = c * x[n] - s * y[n], s * x[n] + c * y[n]
         i, j = np.int64(math.floor(u)), np.int64(math.floor(v))
         if i != last_i or j != last_j:
             last_i, last_j = i, j

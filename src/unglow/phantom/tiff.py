@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 LAYOUTS = ("tiles", "strips", "single strip", "jpeg tiles")
 COMPRESSIONS = ("zlib", "lzw", "zstd", None)
 _TILE = 512
-_STRIP_BYTES = 1_000_000
-# Pixels rendered at a time where the layout itself sets no limit.
-_BAND_PIXELS = 1_000_000
+# Pixels rendered at a time by one worker, which needs about 200 bytes for each.
+_BLOCK_PIXELS = _TILE * _TILE
 _JPEG_QUALITY = 95
 # Noise does not compress better at higher levels, only slower.
 _LEVEL = 2
@@ -98,7 +97,7 @@ def write_tiff(
     raster
         The image.
     layout
-        ``tiles`` (512 x 512), ``strips`` (about 1 MB each), ``single strip`` or ``jpeg tiles``
+        ``tiles`` (512 x 512), ``strips`` (of about 262144 px), ``single strip`` or ``jpeg tiles``
         (YCbCr where RGB, quality 95, ``compression`` is not used).
     compression
         ``zlib``, ``lzw``, ``zstd`` or None.
@@ -115,7 +114,7 @@ def write_tiff(
             segments = bounded_map(_Encoder(raster, codec, tile=True), windows, workers)
             _write(part, raster, codec, segments, tile=(_TILE, _TILE))
         else:
-            rows = min(raster.shape[0], max(1, _STRIP_BYTES // raster.row_bytes))
+            rows = min(raster.shape[0], max(1, _BLOCK_PIXELS // raster.shape[1]))
             windows = grid(raster.shape, (rows, raster.shape[1]))
             segments = bounded_map(_Encoder(raster, compression, tile=False), windows, workers)
             _write(part, raster, compression, segments, rowsperstrip=rows)
@@ -153,7 +152,11 @@ class _Encoder:
 
 def _encode(pixels: NDArray[Any], codec: str) -> bytes:
     if codec == "jpeg" and pixels.ndim == 3:
-        space: dict[str, Any] = {"colorspace": "RGB", "outcolorspace": "YCBCR", "subsampling": (1, 1)}
+        space: dict[str, Any] = {
+            "colorspace": "RGB",
+            "outcolorspace": "YCBCR",
+            "subsampling": (1, 1),
+        }
         return bytes(imagecodecs.jpeg8_encode(pixels, level=_JPEG_QUALITY, **space))
     if codec == "jpeg":
         return bytes(imagecodecs.jpeg8_encode(pixels, level=_JPEG_QUALITY))
@@ -210,7 +213,7 @@ def _write_single_strip(part: Path, raster: Raster, compression: str | None, wor
     )
     with tifffile.TiffFile(part) as tif:
         start = tif.pages.first.dataoffsets[0]
-    rows = max(1, _BAND_PIXELS // raster.shape[1])
+    rows = max(1, _BLOCK_PIXELS // raster.shape[1])
     bands = bounded_map(raster.pixels, grid(raster.shape, (rows, raster.shape[1])), workers)
     with part.open("r+b") as file:
         file.seek(start)

@@ -78,7 +78,8 @@ class Truth:
             "dye": self.dye,
             "convention": "points are (x, y), pixel centres at integers; pre = M u, where "
             "u = post - d(u) and d(u) = sum (dx, dy) sin(kx u_x + ky u_y + phase); "
-            "a row of waves is kx, ky, phase, dx, dy",
+            "a row of waves is kx, ky, phase, dx, dy; spots are at post coordinates, sigmas in px, "
+            "peaks in stored counts (microbes: of post; grains: of pre, times the gain in post)",
             "map": self.geometry.to_json(),
             "gain": self.gain,
             "offset": self.offset,

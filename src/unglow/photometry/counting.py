@@ -49,7 +49,7 @@ def count_pairs(
     ratio_min, ratio_max = np.float32(extremes[0]), np.float32(extremes[1])
     overlap = alone = dark = used = at_top = 0
     for i in range(post.shape[0]):
-        group_row = 5 * ((row0 + i) // tile)
+        group_row = 4 * ((row0 + i) // tile)
         j = 0
         while j < post.shape[1]:
             tile_col = (col0 + j) // tile

@@ -2,9 +2,9 @@
 
 Guesses come from image features (SIFT with square-rooted descriptors, Lowe 2004 and Arandjelovic &
 Zisserman 2012), from the Fourier-Mellin transform (Reddy & Chatterji 1996,
-doi:10.1109/83.506761) and, if neither convinces, from a search over rotations and scales. Each guess is
-refined by block matching on the thumbnails and scored by the correlation of the two detail images
-inside the section, against the same correlation at all wrong shifts.
+doi:10.1109/83.506761) and, if neither convinces, from a search over rotations and scales. Each
+guess is refined by block matching on the thumbnails and scored by the correlation of the two
+detail images inside the section, against the same correlation at all wrong shifts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ SURE = 20.0
 SAME_PX = 8.0
 _NEAR_PX = 3
 _MAX_SHEAR = 1.2
-_PLANES = ("image", "detail", "section")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,8 @@ def find_coarse(
 ) -> Coarse | None:
     """Find the map between two thumbnails, or None if there is no plausible guess at all.
 
-    Flipped contrast is tried always, mirrored images if the settings ask for it.
+    Reversed contrast is tried always, mirrored images if the settings ask for it (a mirrored
+    map may be found even so, and is for the caller to refuse).
     """
     found = _judge(post, pre, _first_guesses(post, pre, settings), settings, workers)
     if max((c.significance for c in found), default=0.0) < SURE:
@@ -128,7 +128,7 @@ def singular_values(matrix: Matrix, at: NDArray[np.float64]) -> tuple[float, flo
 
 
 def local_jacobian(matrix: Matrix, at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(2, 2) derivative of the mapped (x, y) by the post (x, y) at a point, by central differences."""
+    """(2, 2) derivative of the mapped position at a post point (x, y), by central differences."""
     steps = at + 0.5 * np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1]])
     right, left, below, above = apply_matrix(matrix, steps)
     return np.column_stack([right - left, below - above])
@@ -160,9 +160,9 @@ def _orientations(pre: Thumbnail, settings: RegisterSettings) -> Iterator[tuple[
     """Pre as it is and, if asked for, mirrored; each with the matrix back to pre."""
     yield pre, np.eye(3)
     if settings.mirror:
-        flipped = {k: np.ascontiguousarray(getattr(pre, k)[:, ::-1]) for k in _PLANES}
-        width = pre.image.shape[1]
-        yield replace(pre, **flipped), np.array([[-1.0, 0, width - 1], [0, 1, 0], [0, 0, 1]])
+        image, detail = (np.ascontiguousarray(v[:, ::-1]) for v in (pre.image, pre.detail))
+        flipped = replace(pre, image=image, detail=detail, section=pre.section[:, ::-1].copy())
+        yield flipped, np.array([[-1.0, 0, image.shape[1] - 1], [0, 1, 0], [0, 0, 1]])
 
 
 def _judge(
@@ -259,7 +259,7 @@ def _scored(post: Thumbnail, pre: Thumbnail, candidate: Candidate) -> Candidate:
     norm = float(np.sqrt((a.astype(np.float64) ** 2).sum() * (b.astype(np.float64) ** 2).sum()))
     size = tuple(scipy.fft.next_fast_len(n, real=True) for n in (rows, cols))
     product = scipy.fft.rfft2(a, size) * np.conj(scipy.fft.rfft2(b, size))
-    values = scipy.fft.irfft2(product, size) / max(norm, 1e-12)
+    values = np.asarray(scipy.fft.irfft2(product, size) / max(norm, 1e-12), dtype=np.float32)
     near = _periodic_square(values, _NEAR_PX)
     sign = 1 if values[near].max() >= -values[near].min() else -1
     values *= sign

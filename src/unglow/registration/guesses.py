@@ -35,7 +35,7 @@ def feature_guess(post: Thumbnail, pre: Thumbnail, sign: int = 1) -> Matrix | No
 
     ``sign`` = -1 looks for reversed contrast.
     """
-    sift = cv2.SIFT_create(_FEATURES, contrastThreshold=0.01)
+    sift: Any = cv2.SIFT.create(_FEATURES, contrastThreshold=0.01)
     points_post, words_post = _features(sift, _grey(post), post.section)
     grey_pre = _grey(pre) if sign > 0 else 255 - _grey(pre)
     points_pre, words_pre = _features(sift, grey_pre, pre.section)
@@ -72,7 +72,7 @@ def _grey(thumb: Thumbnail) -> NDArray[np.uint8]:
 
 
 def _features(
-    sift: Any,  # noqa: ANN401  (OpenCV has no types)
+    sift: Any,  # OpenCV has no type for it
     grey: NDArray[np.uint8],
     section: NDArray[np.bool_],
 ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
@@ -118,16 +118,17 @@ def _log_polar(image: Image, size: int) -> Image:
     padded[:rows, :cols] = image * taper
     spectrum = np.fft.fftshift(np.log1p(np.abs(scipy.fft.fft2(padded))).astype(np.float32))
     centre = (float(size // 2), float(size // 2))
-    polar: Image = cv2.warpPolar(
+    turns = cv2.warpPolar(
         spectrum,
         (_RADII, 2 * _ANGLES),
         centre,
         size / 2,
         cv2.WARP_POLAR_LOG | cv2.INTER_LINEAR,
-    )[:_ANGLES]
+    )
+    polar = np.asarray(turns[:_ANGLES], dtype=np.float32)
     polar = polar - polar.mean(axis=0, keepdims=True)  # what the band-pass alone makes
     radius = np.exp(np.arange(_RADII) * np.log(size / 2) / _RADII)
-    return polar * (np.hanning(_RADII) * (radius > 8)).astype(np.float32)
+    return np.asarray(polar * (np.hanning(_RADII) * (radius > 8)), dtype=np.float32)
 
 
 def rotation_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[Matrix]:

@@ -8,7 +8,6 @@ takes gain and shading away; the peak is found on a locally upsampled correlatio
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,8 @@ from unglow.transform import apply_matrix
 from unglow.warp import warp_matrix
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 UPSAMPLING = 8
@@ -50,7 +51,7 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Measured positions of N blocks: ``post`` and ``pre`` (N, 2) float64 (x, y), ``quality`` (N,)."""
+    """Measured positions of N blocks: ``post``, ``pre`` (N, 2) float64 (x, y), ``quality`` (N,)."""
 
     post: NDArray[np.float64]
     pre: NDArray[np.float64]

@@ -158,7 +158,7 @@ def _newton_step(matrix: Matrix, p: Points, q: Points, weights: NDArray[np.float
     error = np.concatenate([q[:, 0] - u, q[:, 1] - v])
     weighted = jacobian * np.tile(weights, 2)[:, None]
     step = np.linalg.solve(weighted.T @ jacobian, weighted.T @ error)
-    return (matrix.ravel() + np.append(step, 0.0)).reshape(3, 3)
+    return np.asarray(matrix + np.append(step, 0.0).reshape(3, 3), dtype=np.float64)
 
 
 def fit_robust(

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 AGREE_PX = 2.0
-"""Blocks within this distance of the map, or of two of their neighbours, agree. A block of unrelated
-images does so by chance in less than one case of a hundred."""
+"""Blocks within this distance of the map, or of two of their neighbours, agree. A block of
+unrelated images does so by chance in less than one case of a hundred."""
 MIN_AGREEING = 10
-MIN_SHARE = 0.2
+MIN_SHARE = 0.25
 _FEW_SHARE = 0.6
 _NEIGHBOURS = 6
 _GROUPS = 10
@@ -70,11 +70,11 @@ def agreement(matches: Matches, matrix: Matrix) -> Mask:
     """
     off = residuals(matrix, matches.post, matches.pre)
     good = np.hypot(*off.T) <= AGREE_PX
-    if len(matches) > _NEIGHBOURS:
+    if len(matches) > _NEIGHBOURS and np.isfinite(off).all():
         around = nearest(matches.post, matches.post, _NEIGHBOURS + 1)[:, 1:]
         steps = np.hypot(*np.moveaxis(off[around] - off[:, None], -1, 0))
         good |= (steps <= AGREE_PX).sum(axis=1) >= 2
-    return good
+    return np.asarray(good, dtype=np.bool_)
 
 
 def nearest(points: Points, among: Points, count: int) -> NDArray[np.intp]:
@@ -126,7 +126,7 @@ def map_error(
     shrink = min(1.0, common / seen) if seen > 0 else 0.0
     misfit = shrink * (shared**2).sum(axis=1)
     at = nearest(points, used.post, 1)[:, 0]
-    return np.sqrt(variance + misfit[at])
+    return np.asarray(np.sqrt(variance + misfit[at]), dtype=np.float64)
 
 
 def _jackknife(model: str, fitted: Matches, matrix: Matrix, points: Points) -> NDArray[np.float64]:
@@ -159,7 +159,8 @@ def uncovered_share(points: Points, blocks: Points, reach: float) -> float:
 
 def refusals(evidence: Evidence, settings: RegisterSettings) -> list[str]:
     """Sentences that say why there is no usable map; empty if there is one."""
-    e, out = evidence, []
+    e = evidence
+    out: list[str] = []
     if not 1 / settings.max_scale <= e.scale <= settings.max_scale:
         out.append(
             f"The best map would scale the section by {e.scale:.2f}, outside the accepted range "
@@ -175,7 +176,12 @@ def refusals(evidence: Evidence, settings: RegisterSettings) -> list[str]:
             f"Only {100 * e.overlap:.0f} % of the section would lie inside the pre-stain image, "
             f"less than the {100 * settings.min_overlap:.0f} % asked for (setting min_overlap)."
         )
-    if e.agreeing < max(MIN_AGREEING, MIN_SHARE * e.measured):
+    if e.measured < MIN_AGREEING:
+        out.append(
+            f"Only {e.measured} sample blocks with texture fit into what the two images share, and "
+            f"at least {MIN_AGREEING} are needed."
+        )
+    elif e.agreeing < max(MIN_AGREEING, MIN_SHARE * e.measured):
         out.append(
             f"Only {e.agreeing} of {e.measured} sample blocks show the same structures in both "
             "images at full resolution: they may be different sections, different places, or too "
@@ -186,18 +192,19 @@ def refusals(evidence: Evidence, settings: RegisterSettings) -> list[str]:
 
 def doubts(evidence: Evidence, settings: RegisterSettings) -> list[str]:
     """Sentences that say what to check before a map is believed; empty if nothing is odd."""
-    e, out = evidence, []
+    e = evidence
+    out: list[str] = []
     if not e.residual_p95 <= settings.suspect_px:
         out.append(
-            f"5 % of the sample blocks lie more than {e.residual_p95:.2f} px from where the map puts "
-            f"them (setting suspect_px {settings.suspect_px:g}): the section may be deformed."
+            f"5 % of the sample blocks lie more than {e.residual_p95:.2f} px from where the map "
+            f"puts them (setting suspect_px: {settings.suspect_px:g}): the section may be deformed."
         )
     if e.agreeing < _FEW_SHARE * e.measured:
         out.append(f"Only {e.agreeing} of {e.measured} sample blocks agree with the map.")
     if e.uncovered > _UNCOVERED:
         out.append(
-            f"{100 * e.uncovered:.0f} % of the section has no sample block nearby that confirms the "
-            "map there."
+            f"{100 * e.uncovered:.0f} % of the section has no sample block nearby that confirms "
+            "the map there."
         )
     if e.margin < _MARGIN:
         out.append(

@@ -19,10 +19,15 @@ _MIN_SECTION = 0.3
 _FEW_CELLS = 100
 
 
-def block_size(shape: tuple[int, int], wanted: int) -> int:
-    """Side of the sample blocks, px: ``wanted``, halved while fewer than four fit a side."""
+def block_size(shape: tuple[int, int], section_share: float, wanted: int) -> int:
+    """Side of the sample blocks, px: ``wanted``, halved (down to 64) while it is too large.
+
+    Four must fit into the shorter side of the image, and three into that of a square as large as
+    the section, which covers ``section_share`` (0..1) of the image.
+    """
+    side = min(min(shape) / 4, float(np.sqrt(section_share * shape[0] * shape[1])) / 3)
     size = wanted
-    while size > 64 and size * 4 > min(shape):
+    while size > 64 and size > side:
         size //= 2
     return size
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BAND_PX = 1 << 22
-_TEXTURE_SHARE = 0.08
+_TEXTURE_SHARE = 0.12
 """Texture below this share of the image's strongest texture counts as background."""
 
 
@@ -104,5 +104,5 @@ def _detail(
 
 def blur(image: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
     """Gaussian blur, sigma in px, edges reflected."""
-    out: NDArray[np.float32] = cv2.GaussianBlur(image, (0, 0), sigma, borderType=cv2.BORDER_REFLECT)
-    return out
+    blurred = cv2.GaussianBlur(image, (0, 0), sigma, borderType=cv2.BORDER_REFLECT)
+    return np.asarray(blurred, dtype=np.float32)

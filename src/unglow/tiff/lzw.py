@@ -29,15 +29,28 @@ _STARTS = np.concatenate([[0], np.cumsum(_WIDTHS)[:-1]])
 
 
 class LzwStream:
-    """Decode LZW with memory for one stretch between Clear codes (at most some 8 MB)."""
+    """Decode LZW piece by piece.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    limit
+        `feed` returns once it has this many bytes; a last stretch may add 8.4 MB, the most that
+        one can hold.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.hungry = True
         self._data = b""
         self._bit = 9  # behind the first Clear code
         self._done = False
 
     def feed(self, data: bytes, *, last: bool) -> bytes:
-        """Decode all whole stretches in what has come so far; with ``last`` everything."""
+        """Decode whole stretches of what has come so far; with ``last`` the rest as well.
+
+        If `hungry` is False afterwards, there is more to be had without new data.
+        """
+        self.hungry = True
         if self._done:
             return b""
         # Keep the two bytes in front of the stretch: its Clear code is put there.
@@ -45,16 +58,21 @@ class LzwStream:
         buffer = np.frombuffer(self._data[drop:] + data, dtype=np.uint8)
         self._bit -= 8 * drop
         padded = np.concatenate([buffer, np.zeros(3, np.uint8)])
-        out = []
+        out: list[bytes] = []
+        size = 0
         while not self._done:
+            if size >= self._limit:
+                self.hungry = False
+                break
             at, width, code = _next_mark(padded, len(buffer) * 8, self._bit)
             if code == NONE and not last:
                 break
             out.append(_decode(padded, self._bit, at, width))
+            size += len(out[-1])
             self._bit = at + width
             self._done = code != CLEAR
         self._data = buffer.tobytes()
-        return b"".join(out)
+        return out[0] if len(out) == 1 else b"".join(out)
 
 
 def _next_mark(padded: NDArray[np.uint8], bits: int, start: int) -> tuple[int, int, int]:

@@ -75,7 +75,8 @@ def choose(
             notes.append(f"projected by {wanted[role]} over {lengths[role]} {role} planes")
     if len(set(projections)) > 1:
         raise InputError(
-            f"'{path}': z and t cannot be projected in two ways; give both the same, or a number for one."
+            f"'{path}': z and t cannot be projected in two ways; give both the same, or a number "
+            "for one of them."
         )
     planes = tuple(
         tuple(_page_number(page_axes, roles, {"z": pz, "t": pt, "c": c}) for c in picks["c"])
@@ -141,10 +142,10 @@ def _pixels(series: tifffile.TiffPageSeries) -> int:
 
 
 def _listed(every: list[tifffile.TiffPageSeries], most: int = 8) -> str:
-    parts = [
-        f"{i} {repr(one.name) + ' ' if one.name else ''}{' x '.join(map(str, one.shape))} {one.axes}"
-        for i, one in enumerate(every[:most])
-    ]
+    parts = []
+    for i, one in enumerate(every[:most]):
+        name = f"{one.name!r} " if one.name else ""
+        parts.append(f"{i} {name}{' x '.join(map(str, one.shape))} {one.axes}")
     return ", ".join(parts) + (f" and {len(every) - most} more" if len(every) > most else "")
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import lzma
 import os
 import threading
-import zlib
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import imagecodecs
@@ -13,11 +11,12 @@ import numpy as np
 
 from unglow.errors import InputError
 from unglow.tiff.integrity import check_jpeg
+from unglow.tiff.memory import rows_at_once
 from unglow.tiff.opening import quiet
 from unglow.tiff.resolve import Source, resolve
 from unglow.tiff.samples import JPEG
 from unglow.tiff.segments import row_bytes
-from unglow.tiff.streams import PIECE_BYTES, RowStream
+from unglow.tiff.streams import RowStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -83,6 +82,8 @@ class TiffReader:
         self._lock = threading.Lock()
         self._kept: dict[tuple[int, int], tuple[int, NDArray[Any]]] = {}
         self._streams: dict[tuple[int, int], tuple[int, RowStream]] = {}
+        # Rows that are handled at once, so that conversions need little memory.
+        self._step = rows_at_once(source.planes[0][0].page, source.geometry)
         self._keeps = source.projection is None and source.geometry.across == 1
 
     def __enter__(self) -> Self:
@@ -190,18 +191,18 @@ class TiffReader:
         """Yield (row in the segment, (rows, cols, samples) as stored) for rows first to last."""
         stored, _ = part
         geometry, page = self._source.geometry, stored.page
-        if stored.counts[index] == 0:
-            shape = last - first, geometry.unit[1], 1
-            fill = np.full((1, 1, 1), page.nodata, dtype=page.dtype)
-            yield first, np.broadcast_to(fill, (*shape[:2], geometry.samples))
-            return
+        sparse = stored.counts[index] == 0
         try:
-            if self._source.raw:
+            if self._source.raw and not sparse:
                 yield from self._raw_rows(part, index, first, last)
-            elif self.header.streams:
+            elif self.header.streams and not sparse:
                 yield from self._stream_rows(part, index, first, last)
             else:
-                yield first, self._segment(part, index, last)[first:last]
+                shape = geometry.rows_of(index), geometry.unit[1], geometry.samples
+                fill = np.full((1, 1, 1), page.nodata, dtype=page.dtype)
+                block = np.broadcast_to(fill, shape) if sparse else self._segment(part, index, last)
+                for row in range(first, last, self._step):
+                    yield row, block[row : min(row + self._step, last)]
         except (MemoryError, InputError):
             raise
         # Decoders raise nearly anything on damaged data.
@@ -217,18 +218,19 @@ class TiffReader:
     ) -> Iterator[tuple[int, NDArray[Any]]]:
         stored, _ = part
         width = row_bytes(stored.page, self._source.geometry)
-        step = max(1, PIECE_BYTES // width)
-        for row in range(first, last, step):
-            rows = min(step, last - row)
-            data = self._bytes(stored, index, row * width, rows * width)
-            yield row, self._unpack(stored, data, rows)
+        for row in range(first, last, self._step):
+            rows = min(self._step, last - row)
+            # No name keeps the bytes of one piece while the next is read.
+            yield (
+                row,
+                self._unpack(stored, self._bytes(stored, index, row * width, rows * width), rows),
+            )
 
     def _stream_rows(
         self, part: Part, index: int, first: int, last: int
     ) -> Iterator[tuple[int, NDArray[Any]]]:
         stored, apart = part
         width = row_bytes(stored.page, self._source.geometry)
-        step = max(1, PIECE_BYTES // width)
         key = (id(stored), apart)
         with self._lock:
             at, stream = self._streams.pop(key, (-1, None))
@@ -240,8 +242,8 @@ class TiffReader:
                     width,
                 )
             stream.skip(first - stream.row)
-            for row in range(first, last, step):
-                rows = min(step, last - row)
+            for row in range(first, last, self._step):
+                rows = min(self._step, last - row)
                 yield row, self._unpack(stored, stream.read(rows), rows)
             if stream.row == self._source.geometry.rows_of(index):
                 stream.finish()
@@ -317,7 +319,3 @@ def _combine(out: NDArray[Any], values: NDArray[Any], how: Combine) -> None:
         np.maximum(out, values, out=out)
     else:
         np.add(out, values, out=out, casting="same_kind")
-
-
-# What codecs raise on damage, for callers that use streams directly.
-DAMAGE = (ValueError, RuntimeError, zlib.error, lzma.LZMAError)

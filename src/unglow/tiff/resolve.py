@@ -11,6 +11,7 @@ import tifffile
 
 from unglow.errors import InputError
 from unglow.tiff.header import ChannelInfo, TiffHeader
+from unglow.tiff.memory import decode_bytes
 from unglow.tiff.metadata import ome_channel_names, ome_images, pixel_size
 from unglow.tiff.opening import opened
 from unglow.tiff.planes import Choice, choose
@@ -22,9 +23,8 @@ from unglow.tiff.segments import (
     check_segments,
     geometry_of,
     is_raw,
-    row_bytes,
 )
-from unglow.tiff.streams import PIECE_BYTES, STREAM_BYTES, can_stream, stream_bytes
+from unglow.tiff.streams import can_stream
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -96,12 +96,13 @@ def resolve(
         rule, notes = sample_rule(path, page)
         geometry, planes = _stored(path, choice)
         raw = is_raw(page, geometry)
-        problems = _check_all(path, planes, geometry)
+        problems = _check_all(planes, geometry)
         image = _ome_image(tif, choice)
         channels = _channels(page, rule, choice, image)
         per_page = len(channels) // choice.page_channels
         notes += [*choice.notes, *_file_notes(tif, choice, channels)]
         streams = not raw and can_stream(path, page, geometry, planes[0][0])
+        encoded = max(int(one.counts.max()) for plane in planes for one in plane)
         dtype = _projected_dtype(rule.dtype, choice.projection)
         header = TiffHeader(
             path=path,
@@ -113,20 +114,19 @@ def resolve(
             compression=tifffile.COMPRESSION(page.compression).name,
             predictor=int(page.predictor),
             planar=geometry.apart > 1,
-            separate=geometry.samples == 1,
+            separate=geometry.samples == 1 and rule.palette is None,
             big_endian=tif.byteorder == ">",
             bigtiff=bool(tif.is_bigtiff),
             pixel_size_um=pixel_size(tif, tif.pages.first, image),
             file_bytes=int(tif.filehandle.size),
             segments=geometry.count,
-            decode_bytes=_decode_bytes(page, geometry, rule, planes, raw=raw, streams=streams),
+            decode_bytes=decode_bytes(page, geometry, rule, encoded, raw=raw, streams=streams),
             streams=streams,
             axes=choice.axes,
             plane=choice.plane,
             problems=tuple(problems),
             notes=tuple(notes),
         )
-        page.init_decode()
     return Source(header, geometry, rule, planes, per_page, raw, choice.projection)
 
 
@@ -136,8 +136,7 @@ def _stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[StoredPage
     keyframe = series.keyframe
     geometry = geometry_of(keyframe)
     start = series.dataoffset if len(series) > 1 or series.is_truncated else None
-    many = sum(len(plane) for plane in choice.pages) > 1 or any(max(p) > 0 for p in choice.pages)
-    if start is not None and many:
+    if start is not None:
         # Planes lie back to back and may have no directories of their own (ImageJ, tifffile).
         geometry = Geometry(
             geometry.shape, geometry.shape, geometry.samples, geometry.apart, tiled=False
@@ -158,6 +157,7 @@ def _stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[StoredPage
                     f"'{path}' lacks page {number} of its series (its header promises it, perhaps "
                     "in another file): put the whole set in place or write it again."
                 )
+            page.keyframe.decode  # noqa: B018 - built once here, not by several threads at once
             return StoredPage(
                 os.path.join(page.parent.filehandle.dirname, page.parent.filehandle.name)  # noqa: PTH118
                 if series.is_multifile
@@ -171,9 +171,7 @@ def _stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[StoredPage
     return geometry, tuple(tuple(at(number) for number in plane) for plane in choice.pages)
 
 
-def _check_all(
-    path: str, planes: tuple[tuple[StoredPage, ...], ...], geometry: Geometry
-) -> list[str]:
+def _check_all(planes: tuple[tuple[StoredPage, ...], ...], geometry: Geometry) -> list[str]:
     """Check every page that will be read; return what the user should know of them."""
     sparse = total = 0
     sizes: dict[str, int] = {}
@@ -186,7 +184,7 @@ def _check_all(
     if not sparse:
         return []
     unit = "tiles" if geometry.tiled else "strips"
-    return [f"{sparse} of {total} {unit} of '{path}' are not stored (sparse) and read as 0"]
+    return [f"{sparse} of {total} {unit} are not stored (sparse) and read as 0"]
 
 
 def _ome_image(tif: tifffile.TiffFile, choice: Choice) -> Element | None:
@@ -237,30 +235,3 @@ def _projected_dtype(dtype: np.dtype[Any], projection: str | None) -> np.dtype[A
     if projection != "mean":
         return dtype
     return np.result_type(dtype, np.float32)
-
-
-def _decode_bytes(
-    page: tifffile.TiffPage,
-    geometry: Geometry,
-    rule: SampleRule,
-    planes: tuple[tuple[StoredPage, ...], ...],
-    *,
-    raw: bool,
-    streams: bool,
-) -> int:
-    """Bytes that a read needs beside its result; see `TiffHeader.decode_bytes`."""
-    per_row = row_bytes(page, geometry)
-    samples = geometry.unit[1] * geometry.samples
-    stored = samples * np.dtype(page.dtype).itemsize
-    converted = samples * rule.extra_bytes
-    if raw or streams:
-        rows = min(geometry.unit[0], max(1, PIECE_BYTES // per_row))
-        piece = rows * (per_row + 2 * stored + converted)
-        return piece if raw else piece + stream_bytes(page)
-    encoded = max(int(one.counts.max()) for plane in planes for one in plane)
-    copies = 1 + (page.predictor != 1 or page.parent.byteorder == ">")
-    return encoded + geometry.unit[0] * (copies * stored + converted)
-
-
-# Strips above STREAM_BYTES are worth a stream; the name is exported for tests and the memory page.
-__all__ = ["STREAM_BYTES", "Source", "read_header", "resolve"]

@@ -32,6 +32,11 @@ DEFLATE, LZW, PACKBITS, LZMA = (8, 32946), 5, 32773, 34925
 class Decompressor(Protocol):
     """A codec that takes encoded bytes and gives decoded ones as they come."""
 
+    @property
+    def hungry(self) -> bool:
+        """Nothing more comes without new data."""
+        ...
+
     def feed(self, data: bytes, *, last: bool) -> bytes:
         """Decode more; ``last`` says that no more will come; may keep a rest for later."""
         ...
@@ -56,6 +61,10 @@ class _Inflate:
     def hungry(self) -> bool:
         return not self._decoder.unconsumed_tail
 
+    @property
+    def done(self) -> bool:
+        return self._decoder.eof
+
 
 class _Lzma:
     """LZMA with bounded output per call."""
@@ -74,6 +83,10 @@ class _Lzma:
     @property
     def hungry(self) -> bool:
         return self._decoder.needs_input
+
+    @property
+    def done(self) -> bool:
+        return self._decoder.eof
 
 
 class _PackBits:
@@ -100,24 +113,12 @@ class _PackBits:
         return bytes(imagecodecs.packbits_decode(data[:end])) if end else b""
 
 
-class _Lzw:
-    """LZW, cut at its Clear codes."""
-
-    hungry = True
-
-    def __init__(self) -> None:
-        self._stream = LzwStream()
-
-    def feed(self, data: bytes, *, last: bool) -> bytes:
-        return self._stream.feed(data, last=last)
-
-
-def _decompressor(compression: int) -> _Inflate | _Lzma | _PackBits | _Lzw:
+def _decompressor(compression: int) -> Decompressor:
     if compression in DEFLATE:
         return _Inflate()
     if compression == LZMA:
         return _Lzma()
-    return _PackBits() if compression == PACKBITS else _Lzw()
+    return _PackBits() if compression == PACKBITS else LzwStream(PIECE_BYTES)
 
 
 def can_stream(path: str, page: tifffile.TiffPage, geometry: Geometry, stored: StoredPage) -> bool:
@@ -136,13 +137,6 @@ def can_stream(path: str, page: tifffile.TiffPage, geometry: Geometry, stored: S
             first = file.read(2)
         return len(first) == 2 and page.fillorder == 1 and first[0] == 0x80 and first[1] < 0x80
     return page.compression in (*DEFLATE, LZMA, PACKBITS)
-
-
-def stream_bytes(page: tifffile.TiffPage) -> int:
-    """Bytes that a stream holds beside the piece it hands on, at most."""
-    if page.compression == PACKBITS:
-        return 2 * CHUNK_BYTES + 64 * CHUNK_BYTES // 8
-    return 2 * CHUNK_BYTES + 2 * PIECE_BYTES
 
 
 class RowStream:
@@ -197,11 +191,8 @@ class RowStream:
     def finish(self) -> None:
         """Run the codec to the end of the strip after its last row, so that it can check it."""
         if isinstance(self._codec, _Inflate | _Lzma):
-            while self._at < self._encoded_bytes or not self._codec.hungry:
-                before = self._at
-                out = self._decode()
-                if not out and self._at == before:
-                    break
+            while not self._codec.done:
+                self._decode()
 
     def _more(self) -> None:
         before = self._at

@@ -1,0 +1,90 @@
+"""The difference histogram against numpy's own median."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from unglow.errors import StoreError
+from unglow.photometry import DifferenceHistogram, JointStatistics
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000, 1001])
+def test_median_and_mad_are_exact_on_the_grid(size):
+    random = np.random.default_rng(size)
+    values = (np.round(random.normal(1.5, 4, size) * 32) / 32).astype(np.float32)
+    histogram = DifferenceHistogram.create(-40, 40, 1 / 32)
+    histogram.add(values.reshape(1, -1))
+    median = np.median(values.astype(float))
+    assert histogram.median() == median
+    assert histogram.mad() == np.median(np.abs(values.astype(float) - median))
+    assert histogram.median_absolute() == np.median(np.abs(values.astype(float)))
+    assert histogram.total == size
+
+
+def test_nan_and_values_beyond_the_range():
+    histogram = DifferenceHistogram.create(-1, 1, 0.5)
+    histogram.add(np.array([[np.nan, -7, -1.24, -0.25, 0.2, 1.24, 1.25, np.inf]], np.float32))
+    assert histogram.missing.tolist() == [1]
+    # Below, bins centred on -1 -0.5 0 0.5 1, above; the edge -0.25 belongs to the bin of 0.
+    assert histogram.counts.tolist() == [1, 1, 0, 2, 0, 1, 2]
+    assert histogram.centres.tolist() == [-1, -0.5, 0, 0.5, 1]
+
+
+def test_quantiles():
+    histogram = DifferenceHistogram.create(0, 99, 1)
+    histogram.add(np.arange(100, dtype=np.float32))
+    assert [histogram.quantile(q) for q in (0, 0.25, 0.995, 1)] == [0, 24, 99, 99]
+
+
+def test_an_empty_one_has_no_median():
+    histogram = DifferenceHistogram.create(0, 1, 1)
+    assert math.isnan(histogram.median())
+    assert math.isnan(histogram.mad())
+    assert math.isnan(histogram.quantile(0.5))
+
+
+@pytest.mark.parametrize("gain", [0.3, 1.3, 4.0])
+@pytest.mark.parametrize("top", [255, 65535])
+def test_from_joint_holds_every_difference(gain, top):
+    random = np.random.default_rng(1)
+    post = random.integers(0, top + 1, (200, 300)).astype(np.uint16)
+    pre = random.uniform(0, top, post.shape).astype(np.float32)
+    statistics = JointStatistics.create(
+        post_range=(0, top), pre_range=(0, top), grey_level=1, integer=True
+    )
+    statistics.add(post, pre)
+    histogram = DifferenceHistogram.from_joint(statistics, gain, 2.0)
+    histogram.add((post - (gain * pre + 2.0)).astype(np.float32))
+    assert histogram.counts[0] == histogram.counts[-1] == 0
+    assert len(histogram.counts) <= (1 << 15) + 2
+    assert histogram.step >= 1 / 32
+    assert math.log2(histogram.step).is_integer()
+
+
+def test_merging_gives_the_bytes_of_one_pass(tmp_path):
+    values = np.random.default_rng(0).normal(0, 9, (64, 64)).astype(np.float32)
+    values[3] = np.nan
+    one = DifferenceHistogram.create(-30, 30, 0.25)
+    one.add(values)
+    parts = [one.fresh(), one.fresh()]
+    parts[1].add(values[:40])
+    parts[0].add(values[40:])
+    parts[0].merge(parts[1])
+    one.save(tmp_path / "one.npz")
+    parts[0].save(tmp_path / "two.npz")
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+    again = DifferenceHistogram.load(tmp_path / "two.npz")
+    assert (again.median(), again.missing.tolist()) == (one.median(), [64])
+
+
+def test_misuse_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no histogram from"):
+        DifferenceHistogram.create(0, math.inf, 1)
+    with pytest.raises(ValueError, match="different bins"):
+        DifferenceHistogram.create(0, 1, 1).merge(DifferenceHistogram.create(0, 2, 1))
+    JointStatistics.empty().save(tmp_path / "other.npz")
+    with pytest.raises(StoreError, match=r"other\.npz"):
+        DifferenceHistogram.load(tmp_path / "other.npz")
