@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import math
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -18,7 +19,7 @@ from unglow.errors import ConfigError
 from unglow.schemas import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from jsonschema.exceptions import ValidationError
 
@@ -51,6 +52,7 @@ def load(config: Mapping[str, Any]) -> Settings:
         raise ConfigError(_sentence(error))
     _check_methods(settings)
     _check_sweep(settings, rules)
+    _refuse_endless(settings, "")
     return settings
 
 
@@ -100,6 +102,20 @@ def _parse(text: str, types: list[str]) -> Any:
         "object": isinstance(parsed, dict),
     }
     return parsed if any(fits.get(name, False) for name in types) else text
+
+
+def _refuse_endless(value: Any, where: str) -> None:
+    """Raise for a number that is infinite or no number, which no limit of the schema stops."""
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = ((where, item) for item in value)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"config key '{where}' is {value} but has to be a finite number.")
+    for key, item in inner:
+        name = where if isinstance(value, list) else f"{where}.{key}".removeprefix(".")
+        _refuse_endless(item, name)
 
 
 def _refuse_unknown(value: Any, rule: Mapping[str, Any], where: str) -> None:

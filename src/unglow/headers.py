@@ -8,7 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.channels.setting import list_names, stored_dtype
 from unglow.errors import InputError
+from unglow.store.layout import DTYPES
 from unglow.tiff import TiffHeader, read_header
 
 if TYPE_CHECKING:
@@ -88,6 +90,9 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
         cache.read(path, series=series, z=plane["z"], t=plane["t"])
         for path in (pair.post, pair.pre)
     )
+    channel = pair.channel if pair.channel is not None else str(settings["channel"])
+    for path, header in ((pair.post, post), (pair.pre, pre)):
+        _check_storable(path, header, channel)
     kinds = {post.dtype[0], pre.dtype[0]}
     if kinds >= {"f"} and len(kinds) > 1:
         raise InputError(
@@ -100,3 +105,16 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
             "different grey scales; export both with the same bit depth."
         )
     return post, pre
+
+
+def _check_storable(path: Path, header: TiffHeader, channel: str) -> None:
+    """Raise for grey values of 64 bits, and for sums of channels that would need as many."""
+    count = sum(not info.alpha for info in header.channels)
+    if stored_dtype(header.dtype, count, channel) in DTYPES:
+        return
+    if stored_dtype(header.dtype, 1) in DTYPES:
+        raise InputError(
+            f"{path} has {count} channels of {header.dtype}, whose sum would need 64 bits: set "
+            f"`channel` to one of {list_names(header.channels)}, or export it with 16 bits."
+        )
+    raise InputError(f"{path} holds {header.dtype}: export it as grey or RGB of 8, 16 or 32 bits.")

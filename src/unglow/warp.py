@@ -28,7 +28,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 SUPPORT = 2
 """Pixels that the interpolation needs beyond the floor of a position (one before, two after)."""
 
-_SPARE_PX = 1 << 20
+_SPARE_PX = 1 << 16
 
 
 def warp_window(
@@ -69,7 +69,7 @@ def warp_matrix(
     """Like `warp_window`, for a bare 3 x 3 matrix from post (x, y, 1) to pre (x, y, 1)."""
     out = np.full(window.shape, np.nan, dtype=np.float32)
     if np.isfinite(matrix).all():
-        limit = 2 * window.size + _SPARE_PX
+        limit = window.size * 5 // 4 + _SPARE_PX
         _warp_into(out, read_pre, pre_shape, matrix / matrix[2, 2], window, limit)
     return out
 

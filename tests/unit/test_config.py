@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 
@@ -115,3 +117,12 @@ def test_overrides_leave_the_original_alone():
     changed = config.with_overrides(settings, {"scale.percentile": 40})
     assert changed["scale"]["percentile"] == 40
     assert settings["scale"]["percentile"] == 50
+
+
+def test_the_readme_of_the_configuration_tells_every_key_with_its_default(project):
+    text = (project / "config" / "README.md").read_text()
+    for name, rule in leaves(schema("config")):
+        about = " ".join(rule["description"].split())
+        default = "" if rule.get("properties") else f" `{json.dumps(rule['default'])}`"
+        key = f"**`{name}`**" if rule.get("properties") else f"`{name}`"
+        assert f"| {key} |{default} | {about} |" in text, name

@@ -43,7 +43,7 @@ def image():
     ],
 )
 def test_bands_from_top_to_bottom_and_back(tmp_path, image, dtype, codec, predictor, byteorder):
-    data = image[: SHAPE[0] if dtype == "uint8" else 1100].astype(dtype) * 3
+    data = image[0 if dtype == "uint8" else 1000 :].astype(dtype) * 3
     rows, cols = data.shape
     path = tmp_path / "a.tif"
     tifffile.imwrite(
@@ -98,8 +98,16 @@ def test_colour_strips(tmp_path, image, planar):
             np.testing.assert_array_equal(got, want[[2, 0], y:y1])
 
 
-@pytest.mark.parametrize("kind", ["image", "constant"])
-@pytest.mark.parametrize("codec", ["zlib", "lzw", "packbits", None])
+@pytest.mark.parametrize(
+    ("codec", "kind"),
+    [
+        ("zlib", "image"),
+        ("lzw", "image"),
+        ("lzw", "constant"),
+        ("packbits", "constant"),
+        (None, "image"),
+    ],
+)
 def test_memory_is_the_band_and_what_the_header_says(tmp_path, image, codec, kind):
     path = tmp_path / "a.tif"
     data = np.concatenate([image] * 4)
@@ -160,7 +168,7 @@ def test_small_strips_are_decoded_whole(tmp_path, image):
     assert header.unit[0] * header.unit[1] < STREAM_BYTES
 
 
-@pytest.mark.parametrize("codec", ["zlib", "lzw", "lzma"])
+@pytest.mark.parametrize("codec", ["zlib", "lzw"])
 def test_damage_far_down_is_noticed(tmp_path, image, codec):
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, image, compression=codec, rowsperstrip=SHAPE[0])

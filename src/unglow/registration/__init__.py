@@ -99,8 +99,8 @@ def register(
     Parameters
     ----------
     post, pre
-        Single-channel images of any real dtype; NaN is missing data. The pyramid level whose sides
-        are at most ``settings.coarse_px`` is read whole, of the finer levels only blocks.
+        Single-channel images of any real dtype; NaN is missing data. A pyramid level of at most
+        ``settings.coarse_px`` squared px is read whole, of the finer levels only blocks.
     settings
         See `RegisterSettings`.
     workers

@@ -84,13 +84,19 @@ def find_coarse(
 ) -> Coarse | None:
     """Find the map between two thumbnails, or None if there is no plausible guess at all.
 
-    Reversed contrast is tried always, mirrored images if the settings ask for it (a mirrored
-    map may be found even so, and is for the caller to refuse).
+    OpenCV is held to ``workers`` threads meanwhile. Reversed contrast is tried always, mirrored
+    images if the settings ask for it (a mirrored map may be found even so, and is for the caller to
+    refuse).
     """
-    found = _judge(post, pre, _first_guesses(post, pre, settings), settings, workers)
-    if max((c.significance for c in found), default=0.0) < SURE:
-        more = _last_guesses(post, pre, settings)
-        found += _judge(post, pre, more, settings, workers, found)
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(workers)
+    try:
+        found = _judge(post, pre, _first_guesses(post, pre, settings), settings, workers)
+        if max((c.significance for c in found), default=0.0) < SURE:
+            more = _last_guesses(post, pre, settings)
+            found += _judge(post, pre, more, settings, workers, found)
+    finally:
+        cv2.setNumThreads(threads)
     if not found:
         return None
     found.sort(key=lambda c: -c.score)

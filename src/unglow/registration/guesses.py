@@ -11,6 +11,8 @@ import cv2
 import numpy as np
 import scipy.fft
 
+from unglow.registration.thumbnails import blur
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -26,7 +28,8 @@ _SPECTRUM_PX = 512
 _SPECTRUM_PEAKS = 3
 _ANGLES, _RADII = 256, 256
 _ROTATION_PX = 192
-_ROTATION_STEP_DEG = 4.0
+_ROTATION_STEP_DEG = 5.0
+_ROTATION_STEP_SCALE = 1.08
 _ROTATION_PEAKS = 3
 
 
@@ -135,8 +138,8 @@ def rotation_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[
     """Best similarities among all rotations and scales, by plain correlation of small versions."""
     longest = max(*post.image.shape, *pre.image.shape)
     half = max(0, int(np.ceil(np.log2(longest / _ROTATION_PX))))
-    a, b = (_shrink(t.detail, half) for t in (post, pre))
-    count = int(np.ceil(np.log(max_scale) / np.log(1.07)))
+    a, b = (_broad_detail(t, half) for t in (post, pre))
+    count = int(np.ceil(np.log(max_scale) / np.log(_ROTATION_STEP_SCALE)))
     scales = [max_scale ** (k / count) for k in range(-count, count + 1)]
     found = [
         _shifted(a, b, angle, scale, whiten=False)
@@ -145,6 +148,16 @@ def rotation_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[
     ]
     found.sort(key=lambda g: -g[0])
     return [_enlarge(matrix, half) for _, matrix in found[:_ROTATION_PEAKS]]
+
+
+def _broad_detail(thumb: Thumbnail, halvings: int) -> Image:
+    """Shrunken image of even local contrast, with structures wide enough for coarse steps."""
+    small = _shrink(np.sqrt(np.clip(thumb.image - thumb.floor, 0, None)), halvings)
+    band = blur(small, 1.5) - blur(small, 8.0)
+    energy = np.sqrt(blur(band * band, 12.0))
+    even = np.clip(band / (energy + np.float32(0.05 * float(energy.max()) + 1e-12)), -3, 3)
+    section = _shrink(thumb.section.astype(np.float32), halvings) > 0.3
+    return np.where(section, even, np.float32(0))
 
 
 def _shifted(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+import numba
 import numpy as np
 import scipy.fft
 
@@ -118,13 +119,36 @@ def block_shift(
     dy, dx = (k - size if k > size // 2 else k for k in (row, col))
     cross *= np.exp(2j * np.pi * dy * f.fy).astype(np.complex64)[:, None]
     cross *= np.exp(2j * np.pi * dx * f.fx).astype(np.complex64)[None]
-    fine = (f.up_y @ cross @ f.up_x).real
+    fine = _upsampled(f.up_y, cross, f.up_x)
     i, j = divmod(int(fine.argmax()), fine.shape[1])
     return (
         float(dx + f.steps[j] + _vertex(fine[i], j) / UPSAMPLING),
         float(dy + f.steps[i] + _vertex(fine[:, j], i) / UPSAMPLING),
         quality,
     )
+
+
+def _product(up_y, cross, up_x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  # compiled
+    """Real part of ``up_y @ cross @ up_x``, summed in a fixed order."""
+    rows, size = up_y.shape
+    half = cross.shape[1]
+    partial_sums = np.zeros((rows, half), np.complex64)
+    for i in range(rows):
+        for j in range(size):
+            factor = up_y[i, j]
+            for k in range(half):
+                partial_sums[i, k] += factor * cross[j, k]
+    out = np.zeros((rows, up_x.shape[1]), np.float32)
+    for i in range(rows):
+        for k in range(half):
+            factor = partial_sums[i, k]
+            for m in range(up_x.shape[1]):
+                out[i, m] += factor.real * up_x[k, m].real - factor.imag * up_x[k, m].imag
+    return out
+
+
+# a BLAS product would depend, in its last bits, on the number of BLAS threads
+_upsampled = numba.njit(nogil=True, cache=True, error_model="numpy")(_product)
 
 
 def _peak_ratio(correlation: NDArray[np.float32], row: int, col: int) -> float:

@@ -20,7 +20,8 @@ class RegisterSettings:
         ``translation``, ``similarity``, ``affine``, ``homography``, or ``auto``: the simplest one
         that a richer one does not clearly beat on blocks that were kept out of the fit.
     coarse_px
-        Longest side (px) of the pyramid level on which the coarse map is searched.
+        The coarse map is searched on the finest pyramid level with no more pixels than a square of
+        this side (px).
     block_px
         Side (px, full resolution) of the sample blocks, a power of two of at least 64; smaller
         images take smaller blocks.

@@ -53,11 +53,17 @@ class Thumbnail:
         return Plane(lambda window: self.image[window.slices], self.image.shape, self.floor)
 
 
-def coarse_level(shapes: tuple[tuple[int, int], ...], longest: int) -> int:
-    """Return the first pyramid level on which no side exceeds ``longest`` px."""
-    side = max(max(shape) for shape in shapes)
+def coarse_level(shapes: tuple[tuple[int, int], ...], side: int) -> int:
+    """Return the first pyramid level with no more than ``side`` x ``side`` px in either image.
+
+    The area counts, so that a long strip keeps enough rows to recognise; no side exceeds
+    8 * ``side`` all the same.
+    """
     level = 0
-    while side >> level > longest:
+    while any(
+        (rows >> level) * (cols >> level) > side * side or max(rows, cols) >> level > 8 * side
+        for rows, cols in shapes
+    ):
         level += 1
     return level
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.tiff.streams import CHUNK_BYTES, LZW, PACKBITS, PIECE_BYTES
+from unglow.tiff.streams import CHUNK_BYTES, LZMA, LZW, PACKBITS, PIECE_BYTES
 
 if TYPE_CHECKING:
     import tifffile
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from unglow.tiff.samples import SampleRule
     from unglow.tiff.segments import Geometry
 
-# Working memory of decoders per sample, in bytes, where it counts (measured with 36-Mpx strips).
-JPEG2000 = (33003, 33004, 33005, 34712)
-JPEG2000_SCRATCH = 5.0
+# Working memory of decoders in bytes per sample, where it counts (measured with strips of 36 to
+# 48 million samples): JPEG 2000, WebP, LERC, JPEG XR.
+SCRATCH = {33003: 5.0, 33004: 5.0, 33005: 5.0, 34712: 5.0, 50001: 1.5, 34887: 0.1, 22610: 0.1}
+# The dictionary of LZMA at its usual setting.
+LZMA_DICTIONARY = 8_400_000
 # A stretch of LZW codes decodes to at most 4096 * 4096 / 2 bytes.
 LZW_STRETCH = 8_400_000
 
@@ -60,7 +62,7 @@ def decode_bytes(
     copies = int(page.compression != 1) + (swapped or page.predictor == 3)
     if page.bitspersample not in (8, 16, 32, 64):
         copies += 1
-    scratch = JPEG2000_SCRATCH * samples if page.compression in JPEG2000 else 0
+    scratch = SCRATCH.get(int(page.compression), 0.0) * samples
     return encoded + int(geometry.unit[0] * (copies * stored + scratch)) + converted
 
 
@@ -70,4 +72,5 @@ def _stream_bytes(page: tifffile.TiffPage) -> int:
         return 3 * CHUNK_BYTES + 2 * LZW_STRETCH
     if page.compression == PACKBITS:
         return 8 * CHUNK_BYTES + 3 * PIECE_BYTES
-    return 3 * CHUNK_BYTES + 3 * PIECE_BYTES
+    dictionary = LZMA_DICTIONARY if page.compression == LZMA else 0
+    return 3 * CHUNK_BYTES + 3 * PIECE_BYTES + dictionary

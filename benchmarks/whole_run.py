@@ -1,0 +1,498 @@
+"""Time the whole workflow on phantom pairs of several sizes, next to plain reading and writing.
+
+For every pair: what each rule took (from the run's own telemetry), what the whole command took,
+and the floor below which nothing can be: reading the raw files once and writing as many bytes as
+the results hold. README.md beside this file says how to read the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow import __version__
+from unglow.machine import processors
+from unglow.tiff import read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+PROJECT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+MB = 1e6
+PIECE = 1 << 23
+RIGHT_RATIO = 1.0, 1.3
+LEGEND = f"""\
+wall, CPU    s, summed over the jobs of a rule, which may run side by side; the time in which
+             Python itself starts is in CPU and not in wall.
+MB read, written  all that went through read and write calls, loaded libraries included.
+MB/s         MB of decoded pixels of both raw images (all channels) per s of the rule's wall time.
+peak, declared  MB of the job that was predicted most tightly: VmHWM, and mem_mb of the rule.
+ratio        declared / peak: ! if above what was declared, + if below 1/{RIGHT_RATIO[1]} of it.
+MB is 1e6 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One pair to measure: side of the post image in px, layout and pixel type of its files."""
+
+    size: int
+    layout: str
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """Name of its directories."""
+        return f"{self.size}-{self.layout}-{self.dtype}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What a raw pair holds: pixels of both images, MB of them decoded, MB of the files."""
+
+    pixels: int
+    decoded_mb: float
+    file_mb: float
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFigures:
+    """What all jobs of a rule took; `LEGEND` says what the figures are."""
+
+    rule: str
+    jobs: int
+    wall_s: float
+    cpu_s: float
+    read_mb: float
+    written_mb: float
+    mb_per_s: float
+    peak_mb: float
+    declared_mb: float
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Seconds that plain sequential reading and writing (with fsync) of the same volumes take."""
+
+    read_s: float
+    write_s: float
+
+    @property
+    def total_s(self) -> float:
+        """Both, one after the other."""
+        return self.read_s + self.write_s
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One run of the workflow on one pair.
+
+    Attributes
+    ----------
+    wall_s, cpu_s
+        Of the command, all of its processes included.
+    busy_s
+        Time in which at least one job was at work.
+    jobs_cpu_s
+        CPU time of the jobs alone.
+    again_s
+        Wall time of the same command once more, when there is nothing left to do.
+    results_mb
+        All files below ``results``.
+    all_wall_s
+        Wall times of all repeats, in their order; the others are of the median one.
+    """
+
+    case: Case
+    pair: Pair
+    wall_s: float
+    cpu_s: float
+    busy_s: float
+    jobs_cpu_s: float
+    again_s: float
+    results_mb: float
+    floor: Floor
+    rules: tuple[RuleFigures, ...]
+    all_wall_s: tuple[float, ...] = ()
+
+
+# ------------------------------------------------------------------------------- from telemetry
+
+
+def read_telemetry(directory: Path) -> list[dict[str, Any]]:
+    """Return all records below ``directory``, each with ``start`` and ``end`` (s since 1970).
+
+    A job appends its record when it ends, so that the time of the file is the end of its last one.
+    """
+    found = []
+    for path in sorted(directory.rglob("*.jsonl")):
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        end = path.stat().st_mtime_ns / 1e9
+        for record in reversed(records):
+            found.append({**record, "start": end - record["seconds"], "end": end})
+            end -= record["seconds"]
+    return sorted(found, key=lambda record: record["start"])
+
+
+def by_rule(records: Iterable[Mapping[str, Any]], decoded_mb: float) -> tuple[RuleFigures, ...]:
+    """Sum up the jobs of each rule, rules in the order in which they first began."""
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for record in records:
+        groups[record["rule"]].append(record)
+    return tuple(_figures(rule, jobs, decoded_mb) for rule, jobs in groups.items())
+
+
+def _figures(rule: str, jobs: Sequence[Mapping[str, Any]], decoded_mb: float) -> RuleFigures:
+    def total(name: str) -> float:
+        return math.fsum(job.get(name, 0.0) for job in jobs)
+
+    tightest = min(jobs, key=lambda job: job["declared_mb"] / job["peak_mb"])
+    wall = total("seconds")
+    return RuleFigures(
+        rule=rule,
+        jobs=len(jobs),
+        wall_s=wall,
+        cpu_s=total("cpu_seconds"),
+        read_mb=total("bytes_read") / MB,
+        written_mb=total("bytes_written") / MB,
+        mb_per_s=decoded_mb / wall if wall > 0 else math.inf,
+        peak_mb=tightest["peak_mb"],
+        declared_mb=tightest["declared_mb"],
+        ratio=tightest["declared_mb"] / tightest["peak_mb"],
+    )
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the length of the union of (start, end) spans."""
+    length, until = 0.0, -math.inf
+    for start, end in sorted(spans):
+        length += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return length
+
+
+def exponent(pixels: Sequence[float], seconds: Sequence[float]) -> float:
+    """Return k of seconds ~ pixels^k by least squares in log-log; NaN for fewer than two sizes."""
+    if len(set(pixels)) < 2:
+        return math.nan
+    return float(np.polyfit(np.log(pixels), np.log(seconds), 1)[0])
+
+
+def median_of(runs: Sequence[Measurement]) -> Measurement:
+    """Return the run of median wall time (the faster of two), with the wall times of all."""
+    ordered = sorted(runs, key=lambda run: run.wall_s)
+    return replace(ordered[(len(ordered) - 1) // 2], all_wall_s=tuple(run.wall_s for run in runs))
+
+
+# ------------------------------------------------------------------------------------- the tables
+
+
+def number(value: float) -> str:
+    """Return a positive number in three digits, or whole from 100 up; a dash for NaN."""
+    if math.isnan(value):
+        return "-"
+    if value >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Align columns: the first to the left, the others to the right, two spaces between."""
+    lines = [header, *rows]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(header))]
+    widths[1:] = [max(width, 6) for width in widths[1:]]
+    return "\n".join(
+        "  ".join(
+            [
+                line[0].ljust(widths[0]),
+                *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True)),
+            ]
+        ).rstrip()
+        for line in lines
+    )
+
+
+def ratio_text(ratio: float) -> str:
+    """Return a predicted/measured ratio with its mark."""
+    low, high = RIGHT_RATIO
+    return f"{ratio:.2f}" + ("!" if ratio < low else "+" if ratio > high else " ")
+
+
+def rules_table(measurement: Measurement) -> str:
+    """Return the table of the rules of one run, with their sum."""
+    header = ["rule", "jobs", "wall s", "CPU s", "MB read", "written"]
+    header += ["MB/s", "peak MB", "declared", "ratio "]
+    rows = [
+        [
+            r.rule,
+            str(r.jobs),
+            *map(number, (r.wall_s, r.cpu_s, r.read_mb, r.written_mb, r.mb_per_s)),
+            *map(number, (r.peak_mb, r.declared_mb)),
+            ratio_text(r.ratio),
+        ]
+        for r in measurement.rules
+    ]
+    sums = (
+        number(math.fsum(getattr(r, name) for r in measurement.rules))
+        for name in ("wall_s", "cpu_s", "read_mb", "written_mb")
+    )
+    count = sum(r.jobs for r in measurement.rules)
+    rows.append(["sum", str(count), *sums, "", "", "", ""])
+    return table(header, rows)
+
+
+def run_text(m: Measurement) -> str:
+    """Return everything about one run."""
+    title = (
+        f"{m.case.size} x {m.case.size} px, {m.case.dtype}, {m.case.layout}: "
+        f"{m.pair.pixels / 1e6:.1f} Mpx in both images, {number(m.pair.decoded_mb)} MB decoded, "
+        f"{number(m.pair.file_mb)} MB of files"
+    )
+    own_wall, own_cpu = m.wall_s - m.busy_s, m.cpu_s - m.jobs_cpu_s
+    volumes = f"{number(m.pair.file_mb)} MB and writing {number(m.results_mb)} MB"
+    rows = [
+        [
+            "whole run, the start of Snakemake included",
+            f"{m.wall_s:.2f} s wall",
+            f"{m.cpu_s:.2f} s CPU",
+        ],
+        [
+            "  Snakemake's own: no job at work; CPU outside jobs",
+            f"{own_wall:.2f} s wall",
+            f"{own_cpu:.2f} s CPU",
+        ],
+        ["  the same command when nothing is left to do", f"{m.again_s:.2f} s wall", ""],
+        [f"floor: reading {volumes}", f"{m.floor.total_s:.2f} s wall", ""],
+        ["whole / floor", number(m.wall_s / m.floor.total_s), ""],
+    ]
+    if len(m.all_wall_s) > 1:
+        repeats = ", ".join(f"{wall:.2f}" for wall in m.all_wall_s)
+        rows.append([f"repeats (the median one is shown): {repeats} s", "", ""])
+    return "\n".join([title, rules_table(m), "", table(rows[0], rows[1:])])
+
+
+def sizes_text(measurements: Sequence[Measurement]) -> str:
+    """Return the table over sizes with the growth of wall time, for each layout and type."""
+    header = ["pair", "Mpx", "wall s", "CPU s", "no job s", "s/Mpx", "MB/s", "floor s"]
+    header += ["whole/floor", "exponent"]
+    parts = []
+    for (layout, dtype), group in itertools.groupby(
+        measurements, key=lambda m: (m.case.layout, m.case.dtype)
+    ):
+        runs = sorted(group, key=lambda m: m.pair.pixels)
+        rows = []
+        for before, m in zip([None, *runs[:-1]], runs, strict=True):
+            step = _growth([before, m]) if before else math.nan
+            megapixels = m.pair.pixels / 1e6
+            rows.append(
+                [
+                    f"{m.case.size} {dtype} {layout}",
+                    f"{megapixels:.1f}",
+                    *map(number, (m.wall_s, m.cpu_s, m.wall_s - m.busy_s)),
+                    f"{m.wall_s / megapixels:.3f}",
+                    number(m.pair.decoded_mb / m.wall_s),
+                    f"{m.floor.total_s:.3f}",
+                    number(m.wall_s / m.floor.total_s),
+                    number(step),
+                ]
+            )
+        text = table(header, rows)
+        if len(runs) > 1:
+            text += f"\nwall time grows as pixels^{_growth(runs):.2f} over these sizes"
+            text += " (exponent: from the size before to this one)"
+        parts.append(text)
+    return "\n\n".join(parts)
+
+
+def _growth(runs: Sequence[Measurement]) -> float:
+    return exponent([m.pair.pixels for m in runs], [m.wall_s for m in runs])
+
+
+# --------------------------------------------------------------------------------- running things
+
+
+def phantom(case: Case, work: Path) -> Path:
+    """Return the raw directory of a case, made if it is not in the cache yet."""
+    target = work / "phantoms" / f"{__version__}-{case.name}"
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".making-", dir=target.parent) as making:
+        raw = Path(making) / "raw"
+        words = ["phantom", "--raw", raw, "--size", f"{case.size}x{case.size}"]
+        words += ["--layout", case.layout, "--dtype", case.dtype, "--workers", processors()]
+        command(BIN / "unglow", *words, directory=target.parent)
+        raw.replace(target)
+    return target
+
+
+def look_at(raw: Path) -> Pair:
+    """Return what the images of a raw directory hold, from their headers."""
+    headers = [read_header(path) for path in sorted(raw.rglob("*.tif"))]
+    pixels = [h.shape[0] * h.shape[1] for h in headers]
+    decoded = sum(
+        n * len(h.channels) * np.dtype(h.dtype).itemsize
+        for n, h in zip(pixels, headers, strict=True)
+    )
+    return Pair(sum(pixels), decoded / MB, sum(h.file_bytes for h in headers) / MB)
+
+
+def command(*words: object, directory: Path) -> tuple[float, float]:
+    """Run a command; return its wall time and the CPU time of its whole process tree, s.
+
+    Raises
+    ------
+    SystemExit
+        With the end of its output, if it fails.
+    """
+    environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=directory,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        end = "\n".join(done.stdout.splitlines()[-30:])
+        sys.exit(f"{end}\nfailed in {directory}: {' '.join(str(word) for word in words)}")
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure(case: Case, raw: Path, directory: Path, cores: int, budget: int) -> Measurement:
+    """Run the workflow in an empty directory on a raw directory that lies elsewhere."""
+    (directory / "raw").symlink_to(raw.resolve(), target_is_directory=True)
+    words = ["snakemake", "-s", PROJECT / "Snakefile", "--cores", cores]
+    words += ["--config", f"memory_per_job={budget}"]
+    wall, cpu = command(*words, directory=directory)
+    again, _ = command(*words, directory=directory)
+    results = directory / "results"
+    records = read_telemetry(results / "telemetry")
+    pair = look_at(raw)
+    held = sum(path.stat().st_size for path in results.rglob("*") if path.is_file())
+    return Measurement(
+        case=case,
+        pair=pair,
+        wall_s=wall,
+        cpu_s=cpu,
+        busy_s=covered((r["start"], r["end"]) for r in records),
+        jobs_cpu_s=math.fsum(r["cpu_seconds"] for r in records),
+        again_s=again,
+        results_mb=held / MB,
+        floor=measure_floor(sorted(raw.rglob("*.tif")), held, directory / "floor.bin"),
+        rules=by_rule(records, pair.decoded_mb),
+        all_wall_s=(wall,),
+    )
+
+
+def measure_floor(sources: Iterable[Path], volume: int, target: Path) -> Floor:
+    """Time reading ``sources`` once and writing ``volume`` bytes to ``target``, deleted after."""
+    buffer = bytearray(PIECE)
+    started = time.perf_counter()
+    for source in sources:
+        with source.open("rb", buffering=0) as stream:
+            while stream.readinto(buffer):
+                pass
+    read = time.perf_counter() - started
+    # Not zeros: a file system that compresses would write next to nothing.
+    noise = np.random.default_rng(0).bytes(PIECE)
+    started = time.perf_counter()
+    with target.open("wb", buffering=0) as stream:
+        for start in range(0, volume, PIECE):
+            stream.write(noise[: min(PIECE, volume - start)])
+        os.fsync(stream.fileno())
+    write = time.perf_counter() - started
+    target.unlink()
+    return Floor(read, write)
+
+
+def measured_anew(case: Case, work: Path, cores: int, budget: int, *, keep: bool) -> Measurement:
+    """Measure a case in a fresh directory below ``work``, which goes afterwards unless kept."""
+    raw = phantom(case, work)
+    directory = Path(tempfile.mkdtemp(prefix=f"run-{case.name}-", dir=work))
+    try:
+        return measure(case, raw, directory, cores, budget)
+    finally:
+        if keep:
+            say(f"kept {directory}")
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def say(text: str) -> None:
+    """Tell about progress, apart from the tables."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--sizes", type=int, nargs="+", default=[1024, 2048, 4096, 8192], metavar="PX")
+    add("--layout", nargs="+", default=["tiles"], choices=["tiles", "strips", "single-strip"])
+    add("--dtype", nargs="+", default=["uint8"], choices=["uint8", "uint16"])
+    add("--budget", type=int, default=2000, help="memory_per_job, MB (default: 2000)")
+    add("--cores", type=int, default=processors(), help="cores (default: all)")
+    add("--repeats", type=int, default=1, help="runs per pair; the median one is shown")
+    add(
+        "--work",
+        type=Path,
+        default=PROJECT / "benchmarks" / "work",
+        help="directory for pairs and runs",
+    )
+    add("--keep", action="store_true", help="keep the directories of the runs")
+    add("--json", type=Path, metavar="FILE", help="write all figures there too")
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Measure all cases and print the tables."""
+    options = arguments()
+    work = options.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    settings = {"cores": options.cores, "budget": options.budget}
+    print(
+        f"unglow {__version__}, {options.cores} cores, memory_per_job {options.budget} MB",
+        flush=True,
+    )
+    measurements: list[Measurement] = []
+    for layout, dtype in itertools.product(options.layout, options.dtype):
+        cases = [Case(size, layout, dtype) for size in sorted(options.sizes)]
+        say(f"warming up on {cases[0].name} (compiled code and libraries come into the caches)")
+        measured_anew(cases[0], work, **settings, keep=False)
+        for case in cases:
+            say(f"measuring {case.name}")
+            runs = [
+                measured_anew(case, work, **settings, keep=options.keep)
+                for _ in range(max(1, options.repeats))
+            ]
+            measurements.append(median_of(runs))
+            print(f"\n{run_text(measurements[-1])}", flush=True)
+    print(f"\n{sizes_text(measurements)}\n\n{LEGEND}")
+    if options.json:
+        record = {"version": __version__, **settings, "runs": [asdict(m) for m in measurements]}
+        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
