@@ -36,6 +36,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 MB = 1e6
 PIECE = 1 << 23
+BUSY = 0.5
 RIGHT_RATIO = 1.0, 1.3
 LEGEND = f"""\
 wall, CPU    s, summed over the jobs of a rule, which may run side by side; the time in which
@@ -236,7 +237,7 @@ def ratio_text(ratio: float) -> str:
 
 def rules_table(measurement: Measurement) -> str:
     """Return the table of the rules of one run, with their sum."""
-    header = ["rule", "jobs", "wall s", "CPU s", "MB read", "written"]
+    header = ["rule", "jobs", "wall s", "CPU s", "MB read", "MB written"]
     header += ["MB/s", "peak MB", "declared", "ratio "]
     rows = [
         [
@@ -314,14 +315,17 @@ def sizes_text(measurements: Sequence[Measurement]) -> str:
             )
         text = table(header, rows)
         if len(runs) > 1:
-            text += f"\nwall time grows as pixels^{_growth(runs):.2f} over these sizes"
-            text += " (exponent: from the size before to this one)"
+            text += (
+                f"\nwall time grows as pixels^{_growth(runs):.2f} over these sizes, "
+                f"CPU time as pixels^{_growth(runs, 'cpu_s'):.2f} "
+                "(exponent: wall, from the size before)"
+            )
         parts.append(text)
     return "\n\n".join(parts)
 
 
-def _growth(runs: Sequence[Measurement]) -> float:
-    return exponent([m.pair.pixels for m in runs], [m.wall_s for m in runs])
+def _growth(runs: Sequence[Measurement], name: str = "wall_s") -> float:
+    return exponent([m.pair.pixels for m in runs], [getattr(m, name) for m in runs])
 
 
 # --------------------------------------------------------------------------------- running things
@@ -475,6 +479,9 @@ def main() -> None:
         f"unglow {__version__}, {options.cores} cores, memory_per_job {options.budget} MB",
         flush=True,
     )
+    load = os.getloadavg()[0]
+    if load > BUSY:
+        print(f"others keep {load:.1f} processors busy: wall times say little, CPU times some")
     measurements: list[Measurement] = []
     for layout, dtype in itertools.product(options.layout, options.dtype):
         cases = [Case(size, layout, dtype) for size in sorted(options.sizes)]

@@ -1,5 +1,6 @@
 """Shared by all stages: the batch, its targets, and the resource functions."""
 
+import os
 import re
 import sys
 from dataclasses import asdict
@@ -43,6 +44,13 @@ subtractions = variants(batch.settings, SUBTRACTION)
 if workflow.is_main_process:
     for problem in batch.problems:
         logger.warning(f"left out: {problem.message}")
+    place = Path(batch.settings["results"]).absolute()
+    place = next(p for p in (place, *place.parents) if p.exists())
+    if not os.access(place, os.W_OK | os.X_OK):
+        logger.warning(
+            f"{place} cannot be written, so nothing new can be computed: mend its permissions or "
+            "set another directory with --config results=DIRECTORY."
+        )
 
 
 def one_of(names):
@@ -181,9 +189,13 @@ def refresh_summary():
 
     target = Path(workflow.pathvars.apply(out.run("summary.tsv")))
     if target.parent.is_dir():
-        rows = write_summary(
-            entries_from(summary_entries()), summary_problems(), target.parent, target
-        )
+        try:
+            rows = write_summary(
+                entries_from(summary_entries()), summary_problems(), target.parent, target
+            )
+        except UnglowError as error:
+            logger.error(str(error))
+            return
         logger.info(f"{target}: {verdict(rows).strip()}")
 
 

@@ -62,6 +62,7 @@ class Batch:
         """
         base = directory or Path()
         settings = configuration.load(config)
+        _check_results(base / settings["results"])
         source, found = _find(settings, base)
         cache = HeaderCache(base / CACHE)
         pairs: dict[tuple[str, str], Pair] = {}
@@ -228,6 +229,16 @@ def _nothing_to_do(source: Path, problems: list[Problem]) -> str:
     if len(problems) > len(told):
         told.append(f"... and {len(problems) - len(told)} more; 'unglow survey' lists them all.")
     return "\n".join([f"no pair can be processed ({source}).", *told])
+
+
+def _check_results(results: Path) -> None:
+    """Refuse a results directory that a file is in the way of."""
+    for place in (results, *results.parents):
+        if place.exists() and not place.is_dir():
+            raise ConfigError(
+                f"{place} is a file, so no results can be written to {results}: move the file away "
+                "or set another directory with --config results=DIRECTORY."
+            )
 
 
 def _check_manual(pair: Pair, settings: Settings) -> None:

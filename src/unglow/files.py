@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.errors import UnglowError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -18,19 +20,30 @@ def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary sibling to write to; it replaces ``path`` when the block ends well.
 
     The temporary has a unique hidden name, so that two writers never meet in it.
+
+    Raises
+    ------
+    UnglowError
+        The file could not be written: the disk is full or read-only, for example.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
-    os.close(handle)
-    temporary = Path(name)
     try:
-        yield temporary
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise UnglowError(
+            f"{path} could not be written ({error.strerror or error}): see that its file system "
+            "has free space and may be written, then run again."
+        ) from error
 
 
 def write_text(path: Path, text: str) -> None:

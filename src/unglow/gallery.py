@@ -13,10 +13,10 @@ import numpy as np
 from unglow import figures
 from unglow.figures import ComparisonRow, Crop, save_png
 from unglow.summary import rows as summary_rows
-from unglow.views import at_same_pixels, brightest, crop, overview
+from unglow.views import at_same_pixels, brightest, crop, overview, spread_near
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from unglow.store import Store
     from unglow.summary import Entry
     from unglow.transform import Transform
+    from unglow.views import Overview
 
 DETAILS = 3
 PLACES = 4
@@ -50,7 +51,9 @@ def draw_registration(
     view = overview(post)
     before = at_same_pixels(pre, view.image.shape, view.level)
     after = overview(aligned, view.level).image
-    details = [Crop(x, y, crop(post, (x, y)), crop(aligned, (x, y))) for x, y in _details(blocks)]
+    details = [
+        Crop(x, y, crop(post, (x, y)), crop(aligned, (x, y))) for x, y in _details(blocks, view)
+    ]
     figure = figures.draw_registration(
         view.image,
         before,
@@ -180,12 +183,13 @@ def pixel_size(store: Store) -> float | None:
     return None if store.pixel_size_um is None else float(np.mean(store.pixel_size_um))
 
 
-def _details(blocks: NDArray[np.void]) -> Iterable[tuple[float, float]]:
-    """Return the places of the three details: good matches, far from each other."""
+def _details(blocks: NDArray[np.void], view: Overview) -> list[tuple[float, float]]:
+    """Return the places of the three details: matched blocks with something to see, far apart."""
     good = blocks[blocks["used"]]
     if len(good) == 0:
         return []
-    good = good[np.argsort(good["quality"], kind="stable")[::-1][: max(DETAILS, len(good) // 4)]]
+    contrast = [spread_near(view, (float(b["x"]), float(b["y"]))) for b in good]
+    good = good[np.argsort(contrast, kind="stable")[::-1][: max(DETAILS, len(good) // 3)]]
     chosen = [0]
     while len(chosen) < min(DETAILS, len(good)):
         away = [np.hypot(good["x"] - good["x"][i], good["y"] - good["y"][i]) for i in chosen]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.channels.setting import list_names, stored_dtype
-from unglow.errors import InputError
+from unglow.errors import InputError, UnglowError
+from unglow.files import write_text
 from unglow.store.layout import DTYPES
 from unglow.tiff import TiffHeader, read_header
 
@@ -55,7 +55,8 @@ class HeaderCache:
         stamp = [state.st_size, state.st_mtime_ns, state.st_ino]
         known = self._entries.get(key)
         if known is not None and known["stamp"] == stamp:
-            return TiffHeader.from_dict(known["header"])
+            with contextlib.suppress(ValueError):  # written by another version of unglow
+                return TiffHeader.from_dict(known["header"])
         header = read_header(path, **choice)
         self._entries[key] = {"stamp": stamp, "header": header.to_dict()}
         self._new = True
@@ -66,12 +67,8 @@ class HeaderCache:
         if not self._new:
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".headers-")
-            with os.fdopen(handle, "w") as stream:
-                json.dump({"format": _FORMAT, "headers": self._entries}, stream)
-            Path(name).replace(self._path)
-        except OSError:
+            write_text(self._path, json.dumps({"format": _FORMAT, "headers": self._entries}))
+        except UnglowError:  # a read-only directory: headers are read again next time
             return
         self._new = False
 

@@ -167,7 +167,8 @@ def _bands(
             band[part.y0 - y0 : part.y1 - y0] = block
 
         parts = [Window(y, min(y + _ROWS, y1), 0, width) for y in range(y0, y1, _ROWS)]
-        yield from bounded_map(read, parts, workers)
+        # a strip that is decoded as a stream is read from the top down, by one thread
+        yield from bounded_map(read, parts, 1 if reader.header.streams else workers)
         items = (
             (w, np.ascontiguousarray(band[w.y0 - y0 : w.y1 - y0, w.x0 : w.x1])) for w in windows
         )
@@ -184,8 +185,8 @@ def signal(planes: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     else:
         image = np.asarray(planes.sum(axis=0, dtype=dtype))
     if image.dtype.kind == "f" and not np.isfinite(image).all():
-        image = np.where(np.isfinite(image), image, np.nan).astype(dtype, copy=False)
-    return image
+        image = np.nan_to_num(image, copy=True, nan=np.nan, posinf=np.nan, neginf=np.nan)
+    return np.asarray(image)
 
 
 def _saturation(dtype: str, channels: int) -> float:

@@ -6,6 +6,7 @@ does so through the `Script` protocol.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import logging
@@ -90,11 +91,12 @@ class Job:
         )
 
     def __enter__(self) -> Self:
+        logging.raiseExceptions = False  # a log that cannot be written must not hide an error
+        handler: logging.Handler = logging.StreamHandler()
         if self.log_path is not None:
-            self.log_path.parent.mkdir(parents=True, exist_ok=True)
-            handler: logging.Handler = logging.FileHandler(self.log_path, mode="w")
-        else:
-            handler = logging.StreamHandler()
+            with contextlib.suppress(OSError):
+                self.log_path.parent.mkdir(parents=True, exist_ok=True)
+                handler = logging.FileHandler(self.log_path, mode="w")
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         log.handlers[:] = [handler]
         log.setLevel(logging.INFO)
@@ -157,10 +159,14 @@ class Job:
             entry["peak_mb"],
             self.mem_mb,
         )
-        if self.record_path is not None:
+        if self.record_path is None:
+            return
+        try:
             self.record_path.parent.mkdir(parents=True, exist_ok=True)
             with self.record_path.open("a") as stream:
                 stream.write(json.dumps(entry) + "\n")
+        except OSError as error:  # a record is no reason to lose a result, nor to hide its error
+            log.warning("%s could not be written (%s)", self.record_path, error.strerror)
 
 
 def peak_mb() -> float:

@@ -72,8 +72,10 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
         return Demand(
             BASE["ingest"], (shard_px * raw_px + writing) / MB + _decode_mb(header), fixed=0.0
         )
-    band = min(layout.shards[0], layout.shape[0]) * layout.shape[1] * stored_px
-    return Demand(BASE["ingest"], writing / MB + 2 * _decode_mb(header), fixed=band / MB)
+    band = min(layout.shards[0], layout.shape[0]) * layout.shape[1] * stored_px / MB
+    if header.streams:  # one thread decodes, then all write
+        return Demand(BASE["ingest"], writing / MB, fixed=band + _decode_mb(header))
+    return Demand(BASE["ingest"], max(writing / MB, _decode_mb(header)), fixed=band)
 
 
 def register(coarse_px: int, block_px: int) -> Demand:

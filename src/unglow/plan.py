@@ -127,4 +127,3 @@ def fingerprint(header: TiffHeader) -> str:
             stream.seek(piece * max(0, header.file_bytes - _PIECE) // (_PIECES - 1))
             digest.update(stream.read(_PIECE))
     return digest.hexdigest()
-

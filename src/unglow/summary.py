@@ -9,7 +9,6 @@ import csv
 import io
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
@@ -19,6 +18,7 @@ from unglow.photometry import DifferenceHistogram, Scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from unglow.transform import Transform
 

@@ -84,6 +84,18 @@ def crop(
     return out
 
 
+def spread_near(view: Overview, centre_xy: tuple[float, float], size: int = CROP_PX) -> float:
+    """Return the standard deviation of the overview within ``size`` level-0 px around a point.
+
+    0 where there is too little to say.
+    """
+    half = max(2, size // (2 * view.step))
+    col, row = (int(v / view.step) for v in centre_xy)
+    part = view.image[max(0, row - half) : row + half, max(0, col - half) : col + half]
+    part = part[np.isfinite(part)]
+    return float(part.std()) if part.size > 1 else 0.0
+
+
 def brightest(view: Overview, count: int, apart_px: int = CROP_PX) -> list[tuple[float, float]]:
     """Return level-0 (x, y) of the brightest places of an overview, ``apart_px`` apart at least."""
     image = np.nan_to_num(view.image, nan=-np.inf)

@@ -153,9 +153,14 @@ def test_verdicts(changes, refused, doubtful):
         assert (wanted is None) == (not sentences)
         assert wanted is None or wanted in " ".join(sentences)
     if refused is None:
-        sentences = doubts(case, RegisterSettings())
+        sentences = doubts(case, 0.1, RegisterSettings())
         assert (doubtful is None) == (not sentences)
         assert doubtful is None or doubtful in " ".join(sentences)
+
+
+def test_an_estimated_error_beyond_the_limit_is_a_doubt_even_where_residuals_are_small():
+    (sentence,) = doubts(evidence(), 4.96, RegisterSettings())
+    assert "off by about 5.0 px or more in 5 % of the section" in sentence
 
 
 def test_uncovered_share():

@@ -204,6 +204,7 @@ def test_attributes(tmp_path):
         "saturated": 0.25,
         "layout": plan_layout((300, 400), "uint16").to_dict(),
         "digest": store.digest,
+        "stored_bytes": (store.path / "0" / "c" / "0" / "0").stat().st_size,
     }
     assert (store.name, store.empty, store.levels, store.shape) == ("image", None, 1, (300, 400))
 

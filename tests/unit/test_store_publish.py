@@ -228,5 +228,5 @@ def test_no_trace_of_time_place_or_version(tmp_path):
     path = tmp_path / "a.ome.zarr"
     publish(path)
     document = json.loads((path / "zarr.json").read_text())
-    assert set(document["attributes"]["unglow"]) == {"layout", "digest"}
+    assert set(document["attributes"]["unglow"]) == {"layout", "digest", "stored_bytes"}
     assert str(tmp_path) not in (path / "zarr.json").read_text()

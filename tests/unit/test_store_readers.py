@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -55,21 +56,37 @@ def test_zarr(store):
         assert array.chunks == LAYOUT.level_chunks(level)
 
 
-def test_zarr_writes_the_same_shards(store, tmp_path):
-    """Our shards, chunk by chunk, are what zarr's own codecs make of the same pixels."""
-    zarr = pytest.importorskip("zarr", reason=WHY)
-    import shutil
+def test_codecs(store):
+    """What is on disk is chosen here, not by the defaults of a version of zarr."""
+    document = json.loads((store.path / "1" / "zarr.json").read_text())
+    little = {"name": "bytes", "configuration": {"endian": "little"}}
+    (sharding,) = document["codecs"]
+    assert sharding["name"] == "sharding_indexed"
+    assert sharding["configuration"] == {
+        "chunk_shape": [128, 128],
+        "codecs": [
+            little,
+            {
+                "name": "blosc",
+                "configuration": {
+                    "typesize": 4,
+                    "cname": "zstd",
+                    "clevel": 1,
+                    "shuffle": "bitshuffle",
+                    "blocksize": 524288,
+                },
+            },
+            {"name": "crc32c"},
+        ],
+        "index_codecs": [little, {"name": "crc32c"}],
+        "index_location": "end",
+    }
 
-    from unglow.store.reader import LevelReader
 
-    (tmp_path / "0").mkdir()
-    shutil.copy(store.path / "0" / "zarr.json", tmp_path / "0")
-    array = zarr.open_array(tmp_path / "0", mode="r+")
-    (pixels, *_) = levels(store)
-    with zarr.config.set({"array.write_empty_chunks": True}):
-        array[:] = pixels
-    theirs = LevelReader(tmp_path, LAYOUT, 0).read(Window.of(SHAPE))
-    np.testing.assert_array_equal(theirs, pixels)
+def test_chunks_outside_the_image_take_no_space(store):
+    """The shard at the corner has 19 x 9 px of the image: one chunk of four."""
+    index = np.frombuffer((store.path / "0/c/2/3").read_bytes()[-68:-4], dtype="<u8")
+    assert (index.reshape(2, 2, 2)[..., 0] == 2**64 - 1).tolist() == [[False, True], [True, True]]
 
 
 def test_ome_zarr(store):
@@ -113,11 +130,22 @@ def test_rules_of_ome_zarr(store):
 def test_the_store_pulls_in_no_other_library():
     code = (
         "import sys, unglow.store\n"
-        "heavy = set('zarr dask cv2 numba scipy matplotlib tifffile spatialdata'.split())\n"
-        "print(sorted(heavy & set(sys.modules)))"
+        "heavy = 'zarr numcodecs dask cv2 numba scipy matplotlib tifffile spatialdata'.split()\n"
+        "print(sorted(set(heavy) & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_one_thread_unless_told_otherwise():
+    code = (
+        "import unglow.store.arrays, zarr\n"
+        "from numcodecs import blosc\n"
+        "print(zarr.config.get('threading.max_workers'), zarr.config.get('async.concurrency'))\n"
+        "print(blosc.use_threads, blosc.get_nthreads())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 1\nFalse 1\n"
 
 
 def test_configure_threads():

@@ -25,7 +25,10 @@ def test_each_kind_of_parameter_adds_a_level_of_its_own():
     assert out.pair("plan.json") == "<results>/{sample}/{dye}/plan.json"
     assert out.registered("x") == "<results>/{sample}/{dye}/{registration}/x"
     assert out.subtracted("x") == "<results>/{sample}/{dye}/{registration}/{subtraction}/x"
-    assert [v.name for v in variants(settings, REGISTRATION)] == ["model-affine", "model-homography"]
+    assert [v.name for v in variants(settings, REGISTRATION)] == [
+        "model-affine",
+        "model-homography",
+    ]
     assert [v.name for v in variants(settings, SUBTRACTION)] == ["percentile-40", "percentile-50.5"]
 
 

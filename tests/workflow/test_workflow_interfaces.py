@@ -8,9 +8,9 @@ import shutil
 import signal
 import subprocess
 import time
+import tomllib
 
 import pytest
-import tomllib
 import yaml
 from conftest import BIN, PROJECT, bytes_of, command, snakemake
 
@@ -81,7 +81,7 @@ def test_no_profile_inherits_a_limit_from_another(tmp_path, small_raw):
 
 
 def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, monkeypatch):
-    """Imported at a tag as from GitHub (git is told to take a local clone), beside a paper's rule."""
+    """Imported at a tag as from GitHub, git being told to take a local clone."""
     clone = tmp_path / "acme" / "unglow"
     subprocess.run(["git", "clone", "-q", str(PROJECT), str(clone)], check=True)
     for name in ("Snakefile", "rules", "scripts", "config", "report", "envs"):
@@ -92,9 +92,7 @@ def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, monkeypatch):
     subprocess.run([*git, "tag", "v-test"], check=True)
     bare = str(clone) + ".git"
     subprocess.run(["git", "clone", "-q", "--bare", str(clone), bare], check=True)
-    (tmp_path / "gitconfig").write_text(
-        f'[url "{tmp_path}/"]\n\tinsteadOf = https://github.com/\n'
-    )
+    (tmp_path / "gitconfig").write_text(f'[url "{tmp_path}/"]\n\tinsteadOf = https://github.com/\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
@@ -158,7 +156,9 @@ def test_manual_gain_from_the_sample_sheet(small_raw, tmp_path):
     )
     run = snakemake(tmp_path)
     assert run.code == 0, run.text
-    made = {p.name for p in (tmp_path / "results" / "S1" / "DAPI" / "difference").glob("*.ome.zarr")}
+    made = {
+        p.name for p in (tmp_path / "results" / "S1" / "DAPI" / "difference").glob("*.ome.zarr")
+    }
     assert made == {"moffat.ome.zarr", "percentile.ome.zarr", "manual.ome.zarr"}
     assert open_store(tmp_path / "results" / "S1" / "DAPI" / "post.ome.zarr").dtype == "uint8"
 
@@ -174,7 +174,9 @@ def test_a_lost_store_is_made_again_with_the_same_bytes(small_work, small_finish
 def test_a_missing_shard_is_an_error_and_not_a_black_square(small_work):
     (pair,) = (small_work / "results").glob("*/SYTO9")
     store = pair / "post.ome.zarr"
-    next(p for p in sorted((store / "0").rglob("*")) if p.is_file() and p.name != "zarr.json").unlink()
+    next(
+        p for p in sorted((store / "0").rglob("*")) if p.is_file() and p.name != "zarr.json"
+    ).unlink()
     run = snakemake(small_work, "--forcerun", "register")
     assert run.code == 1
     assert "post.ome.zarr" in run.text
@@ -231,6 +233,7 @@ def test_the_conda_environment_is_in_step_with_the_package():
 
 def test_package_and_workflow_carry_one_version():
     package = re.search(r'__version__ = "(.+)"', (PROJECT / "src/unglow/__init__.py").read_text())
-    workflow = re.search(r'^VERSION = "(.+)"', (PROJECT / "rules/common.smk").read_text(), re.M)
+    common = (PROJECT / "rules" / "common.smk").read_text()
+    workflow = re.search(r'^VERSION = "(.+)"', common, re.MULTILINE)
     citation = yaml.safe_load((PROJECT / "CITATION.cff").read_text())
     assert package.group(1) == workflow.group(1) == citation["version"]

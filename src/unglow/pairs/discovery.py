@@ -74,6 +74,11 @@ def discover(raw: Path) -> Discovery:
     loose = [entry for entry in entries if is_tiff(entry.name) and not entry.is_dir()]
     pairs: list[Pair] = []
     problems = [loose_files(raw, loose)] if loose else []
+    broken = [entry for entry in entries if not entry.exists() and entry not in loose]
+    problems += [
+        Problem(dangling_sentence(entry, "folder"), "dangling-link", paths=(entry,))
+        for entry in broken
+    ]
     empty = []
     for entry in folders:
         folder = _scan(entry)

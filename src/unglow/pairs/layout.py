@@ -97,11 +97,11 @@ def listing_if_any(directory: Path) -> list[Path]:
         return []
 
 
-def dangling_sentence(file: Path) -> str:
-    """Say that a file is a link that leads nowhere."""
+def dangling_sentence(file: Path, what: str = "image") -> str:
+    """Say that a file is a link that leads nowhere; ``what`` it should have led to."""
     return (
         f"{file} is a link to {file.readlink()}, which does not exist; mend the link or put the "
-        "image in its place."
+        f"{what} in its place."
     )
 
 

@@ -27,7 +27,9 @@ SAFE_NAME = re.compile(r"[^\W_](?:[ .]?[\w+-])*")
 #: Longest sample or dye name, characters: file systems allow 255 bytes per name.
 LONGEST = 80
 #: What a run itself writes beside the samples' folders.
-RESERVED = frozenset({"benchmarks", "logs", "report.html", "summary.tsv", "telemetry", "verdict.txt"})
+RESERVED = frozenset(
+    {"benchmarks", "logs", "report.html", "summary.tsv", "telemetry", "verdict.txt"}
+)
 MARKERS = ("pre", "post")
 
 _EXTENSION = re.compile(r"(?:\.ome)?\.tiff?$", re.IGNORECASE)

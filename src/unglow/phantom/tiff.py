@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import zlib
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +12,7 @@ import tifffile
 
 from unglow.blocks import Window, bounded_map, grid
 from unglow.errors import ConfigError
+from unglow.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,7 +104,7 @@ def write_tiff(
         Threads that render and compress.
     """
     check_layout(layout, compression, raster.dtype)
-    with _published(path) as part:
+    with replacing(path) as part:
         if layout == "single strip":
             _write_single_strip(part, raster, compression, workers)
         elif "tiles" in layout:
@@ -118,17 +117,6 @@ def write_tiff(
             windows = grid(raster.shape, (rows, raster.shape[1]))
             segments = bounded_map(_Encoder(raster, compression, tile=False), windows, workers)
             _write(part, raster, compression, segments, rowsperstrip=rows)
-
-
-@contextmanager
-def _published(path: Path) -> Iterator[Path]:
-    """Give a hidden name to write to; rename it at the end, remove it after a failure."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

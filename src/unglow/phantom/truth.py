@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow.errors import InputError
+from unglow.files import write_text
 from unglow.phantom.catalogue import Spots
 from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.spec import PhantomSpec
@@ -97,12 +97,7 @@ class Truth:
 
     def save(self, path: Path) -> None:
         """Write the JSON file; it appears under its name only when it is whole."""
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            part.write_text(json.dumps(self.to_json(), separators=(",", ":")) + "\n", "utf-8")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        write_text(path, json.dumps(self.to_json(), separators=(",", ":")) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Truth:

@@ -16,6 +16,7 @@ import numpy as np
 from unglow.errors import ConfigError
 from unglow.files import write_json
 from unglow.photometry.archive import damaged
+from unglow.photometry.doubts import doubts
 from unglow.photometry.statistics import ratio_edges
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Scale:
     status
         ``ok``, or ``failed`` where no method gave a gain or the pair was refused.
     reasons
-        Sentences on what did not work.
+        Sentences on what did not work, and on what makes the gains doubtful.
     """
 
     default: str
@@ -221,6 +222,7 @@ def estimate(stats: JointStatistics, settings: ScaleSettings) -> Scale:
     good = [name for name, result in methods.items() if result.ok]
     if not good:
         return Scale(settings.default, methods, "failed", tuple(reasons))
+    reasons += doubts(stats)
     default = settings.default if settings.default in good else good[0]
     if default != settings.default:
         reasons.append(f"{settings.default} gave no gain, {default} is the default instead.")
@@ -232,6 +234,9 @@ def _moffat(stats: JointStatistics, _: ScaleSettings) -> MethodResult:
     from unglow.photometry import moffat  # noqa: PLC0415
 
     edges, span = ratio_edges(), stats.ratio_range
+    if stats.n["ratio"] >= moffat.LEAST and span[0] == span[1]:
+        # one image twice, for example: the histogram is a single line, which needs no fit
+        return MethodResult(_digits(10 ** span[0]), 0.0, None, _population(stats))
     try:
         fit = moffat.fit(stats.ratio_counts, edges, span)
     except ValueError as error:

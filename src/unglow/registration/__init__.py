@@ -292,10 +292,12 @@ def _concluded(
     refused = refusals(evidence, settings)
     if refused:
         return _failed(pair, refused, blocks, best, margin)
-    reasons = doubts(evidence, settings)
+    error = Quantiles.of(
+        map_error(model, matches, agreeing & ~held_out, agreeing, matrix, points[seen])
+    )
+    reasons = doubts(evidence, error.p95, settings)
     jacobian = local_jacobian(matrix, centre)
     shift = apply_matrix(matrix, centre[None])[0] - centre
-    error = map_error(model, matches, agreeing & ~held_out, agreeing, matrix, points[seen])
     transform = Transform(
         status="suspect" if reasons else "ok",
         reasons=tuple(reasons),
@@ -304,7 +306,7 @@ def _concluded(
         matrix=matrix,
         model=model,
         residual_px=residual,
-        error_px=Quantiles.of(error),
+        error_px=error,
         inliers=int((lengths <= 2.0).sum()),
         blocks=len(matches),
         overlap=evidence.overlap,

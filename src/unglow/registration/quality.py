@@ -190,14 +190,22 @@ def refusals(evidence: Evidence, settings: RegisterSettings) -> list[str]:
     return out
 
 
-def doubts(evidence: Evidence, settings: RegisterSettings) -> list[str]:
-    """Sentences that say what to check before a map is believed; empty if nothing is odd."""
+def doubts(evidence: Evidence, error_p95: float, settings: RegisterSettings) -> list[str]:
+    """Sentences that say what to check before a map is believed; empty if nothing is odd.
+
+    ``error_p95`` is the 95th percentile of the estimated error of the map over the section, px.
+    """
     e = evidence
     out: list[str] = []
     if not e.residual_p95 <= settings.suspect_px:
         out.append(
             f"5 % of the sample blocks lie more than {e.residual_p95:.2f} px from where the map "
             f"puts them (setting suspect_px: {settings.suspect_px:g}): the section may be deformed."
+        )
+    elif not error_p95 <= settings.suspect_px:
+        out.append(
+            f"The map is off by about {error_p95:.1f} px or more in 5 % of the section (setting "
+            f"suspect_px: {settings.suspect_px:g}): a part of it may have moved on its own."
         )
     if e.agreeing < _FEW_SHARE * e.measured:
         out.append(f"Only {e.agreeing} of {e.measured} sample blocks agree with the map.")

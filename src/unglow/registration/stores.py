@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.registration import Registration, RegisterSettings, register
+from unglow.registration import RegisterSettings, Registration, register
 from unglow.transform import BLOCK_DTYPE, Transform
 
 if TYPE_CHECKING:

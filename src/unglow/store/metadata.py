@@ -1,20 +1,16 @@
-"""The JSON of a store: OME-Zarr 0.5 group and Zarr 3 array documents, the same bytes every time.
+"""Names inside a store, its digest, and its OME-Zarr 0.5 metadata.
 
-Source: https://ngff.openmicroscopy.org/0.5/ and
-https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
+Source: https://ngff.openmicroscopy.org/0.5/
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from unglow.store.shard import BLOSC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +29,22 @@ def shard_key(level: int, row: int, col: int) -> str:
     return f"{level}/c/{row}/{col}"
 
 
+def shard_position(key: str) -> tuple[int, int] | None:
+    """Row and column of the shard that a key names; None if it names something else."""
+    match = re.fullmatch(r"\d+/c/(\d+)/(\d+)", key)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def broken(root: Path, name: str, reason: str, kind: str = "shard") -> str:
+    """Return the sentence for a shard, or another file of a store, that cannot be used."""
+    return f"{root}: {kind} {name} {reason}; {remedy(root)}"
+
+
+def remedy(root: Path) -> str:
+    """Return what to do about a damaged store, in words."""
+    return f"delete {root / DOCUMENT} and rerun the workflow to make the store again"
+
+
 def store_digest(shards: Mapping[str, str]) -> str:
     """SHA-256 over all shards, whatever the order they were written in.
 
@@ -49,65 +61,7 @@ def store_digest(shards: Mapping[str, str]) -> str:
     return "sha256:" + hashlib.sha256(lines.encode()).hexdigest()
 
 
-def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write JSON with sorted keys, and wait until it is on disk.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite (JSON has no such numbers).
-    """
-    text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    with path.open("wb") as file:
-        file.write(text.encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def array_document(layout: StoreLayout, level: int, fill: float) -> dict[str, Any]:
-    """Zarr 3 metadata of one pyramid level."""
-    little = {"name": "bytes", "configuration": {"endian": "little"}}
-    checksum = {"name": "crc32c"}
-    sharding = {
-        "chunk_shape": list(layout.level_chunks(level)),
-        "codecs": [
-            little,
-            {"name": "blosc", "configuration": {**BLOSC, "typesize": layout.itemsize}},
-            checksum,
-        ],
-        "index_codecs": [little, checksum],
-        "index_location": "end",
-    }
-    return {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(layout.level_shape(level)),
-        "data_type": layout.dtype,
-        "chunk_grid": {
-            "name": "regular",
-            "configuration": {"chunk_shape": list(layout.level_shards(level))},
-        },
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "codecs": [{"name": "sharding_indexed", "configuration": sharding}],
-        "fill_value": _json_number(fill),
-        "dimension_names": list(AXES),
-        "attributes": {},
-        "storage_transformers": [],
-    }
-
-
-def _json_number(value: float) -> float | str:
-    """Zarr's JSON form of a fill value."""
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return float(value)
-
-
-def group_document(
+def group_attributes(
     layout: StoreLayout,
     *,
     name: str,
@@ -115,7 +69,7 @@ def group_document(
     window: Mapping[str, float],
     attributes: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """OME-Zarr 0.5 metadata of the root group.
+    """Return the attributes of the root group, in an order that does not depend on the caller's.
 
     Parameters
     ----------
@@ -129,6 +83,15 @@ def group_document(
         ``min``, ``max``, ``start``, ``end`` of the display, grey levels.
     attributes
         Becomes the ``unglow`` attribute.
+
+    Returns
+    -------
+    ``ome`` (OME-Zarr 0.5) and ``unglow``, as JSON types with sorted keys.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite (JSON has no such numbers).
     """
     size_x, size_y = pixel_size_um or (1.0, 1.0)
     unit = {"unit": "micrometer"} if pixel_size_um else {}
@@ -152,11 +115,9 @@ def group_document(
     }
     channel = {"label": name, "color": "FFFFFF", "active": True, "window": dict(window)}
     ome = {"version": "0.5", "multiscales": [multiscale], "omero": {"channels": [channel]}}
-    return {
-        "zarr_format": 3,
-        "node_type": "group",
-        "attributes": {"ome": ome, "unglow": dict(attributes)},
-    }
+    text = json.dumps({"ome": ome, "unglow": dict(attributes)}, sort_keys=True, allow_nan=False)
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 def display_window(overview: NDArray[Any] | None, dtype: str) -> dict[str, float]:

@@ -5,26 +5,34 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.blocks import Window
 from unglow.errors import StoreError
 from unglow.store.layout import StoreLayout
-from unglow.store.metadata import DOCUMENT, shard_key, store_digest
-from unglow.store.shard import DamageError, pieces, read_chunk, read_index
+from unglow.store.metadata import DOCUMENT, broken, remedy, shard_key, store_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from unglow.blocks import Window
+    from unglow.store.arrays import Array
+
+FAULTS = (OSError, ValueError, RuntimeError)
+"""What zarr and its codecs raise over a file that cannot be read or decoded."""
+
+
+BAND = 1024
+"""Rows that zarr reads at a time, px: it holds compressed bytes and a copy of what it reads."""
 
 
 class LevelReader:
-    """Windows of one pyramid level; thread-safe. Keeps the index of each shard it has touched.
+    """Windows of one pyramid level; thread-safe.
 
     Parameters
     ----------
@@ -38,12 +46,15 @@ class LevelReader:
 
     def __init__(self, root: Path, layout: StoreLayout, level: int) -> None:
         self.root = root
+        self.layout = layout
         self.level = level
         self.shape = layout.level_shape(level)
-        self.shard = layout.level_shards(level)
-        self.chunk = layout.level_chunks(level)
-        self.dtype = np.dtype(layout.dtype)
-        self._indexes: dict[tuple[int, int], NDArray[Any]] = {}
+
+    @cached_property
+    def _array(self) -> Array:
+        from unglow.store.arrays import open_level  # noqa: PLC0415 (imports zarr: 0.2 s)
+
+        return open_level(self.root, self.layout, self.level)
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the pixels of ``window``, which lies inside the level, in the stored dtype.
@@ -57,42 +68,28 @@ class LevelReader:
         """
         if window.clip(self.shape) != window:
             raise ValueError(f"{window} leaves level {self.level} of shape {self.shape}")
-        out = np.empty(window.shape, dtype=self.dtype)
-        for position, part in pieces(window, self.shard):
-            self._read_shard(position, part, out[part.shift(-window.y0, -window.x0).slices])
+        array = self._array
+        out = np.empty(window.shape, dtype=array.dtype)
+        try:
+            for top in range(window.y0 // BAND * BAND, window.y1, BAND):
+                band = Window(max(top, window.y0), min(top + BAND, window.y1), window.x0, window.x1)
+                out[band.shift(-window.y0, -window.x0).slices] = array[band.slices]
+        except FAULTS as error:
+            raise self._blame(window, error) from error
         return out
 
-    def check(self, position: tuple[int, int], window: Window) -> None:
-        """Decode the chunks of one shard and drop them; raises like `read`."""
-        for _ in self._chunks(position, window):
-            pass
-
-    def _read_shard(self, position: tuple[int, int], part: Window, out: NDArray[Any]) -> None:
-        for piece, inner, pixels in self._chunks(position, part):
-            out[piece.shift(-part.y0, -part.x0).slices] = pixels[inner.slices]
-
-    def _chunks(
-        self, position: tuple[int, int], part: Window
-    ) -> Iterator[tuple[Window, Window, NDArray[Any]]]:
-        """Yield (overlap in the level, overlap in the chunk, chunk) of the part of one shard."""
-        key = shard_key(self.level, *position)
-        try:
-            descriptor = os.open(self.root / key, os.O_RDONLY)
-        except OSError as error:
-            raise StoreError(broken(self.root, key, _reason(error))) from error
-        try:
-            index = self._indexes.get(position)
-            if index is None:
-                index = read_index(descriptor, self.shard, self.chunk)
-                self._indexes[position] = index
-            for (row, col), piece in pieces(part, self.chunk):
-                within = row % index.shape[0], col % index.shape[1]
-                pixels = read_chunk(descriptor, index[within], self.chunk, self.dtype)
-                yield piece, piece.shift(-row * self.chunk[0], -col * self.chunk[1]), pixels
-        except (DamageError, OSError) as error:
-            raise StoreError(broken(self.root, key, _reason(error))) from error
-        finally:
-            os.close(descriptor)
+    def _blame(self, window: Window, error: Exception) -> StoreError:
+        """Find the shard of a window that cannot be read, by reading one at a time."""
+        for (row, col), part in _pieces(window, self.layout.level_shards(self.level)):
+            try:
+                self._array[part.slices]
+            except FAULTS as fault:
+                key = shard_key(self.level, row, col)
+                return StoreError(broken(self.root, key, _reason(fault)))
+        return StoreError(
+            f"{self.root}: level {self.level} could not be read at first but then could ({error}); "
+            "see that its file system is well, then rerun the workflow"
+        )
 
 
 class Store:
@@ -153,23 +150,41 @@ class Store:
 
 
 def open_store(path: Path | str) -> Store:
-    """Open a finished store and check that each of its shard files is there and not empty.
+    """Open a finished store and check, without reading them, that its shard files are whole.
+
+    Each must be there and not empty, and together they must have the size that was written.
 
     Raises
     ------
     StoreError
-        If there is no finished store, if it is not unglow's, or if a shard is missing or empty.
+        If there is no finished store, if it is not unglow's, or if a shard is missing, empty or cut
+        short.
     """
     path = Path(path)
     store = _open_document(path)
     if store.empty is None:
+        total = 0
         for level in range(store.levels):
             sizes = _shard_sizes(path, level)
             for key, _ in _shards(store.layout, level):
                 if not sizes.get(key):
                     reason = "is empty" if key in sizes else "is missing"
                     raise StoreError(broken(path, key, reason))
+                total += sizes[key]
+        written = store.attributes.get("stored_bytes", total)
+        if total != written:
+            _find_cut_shard(store)
+            message = f"its shards have {total} bytes in all where {written} were written"
+            raise StoreError(f"{path}: {message}; {remedy(path)}")
     return store
+
+
+def _find_cut_shard(store: Store) -> None:
+    """Read one pixel of each shard: what was cut short has lost the index at its end."""
+    for level in range(store.levels):
+        for _, window in _shards(store.layout, level):
+            y, x = window.y0, window.x0
+            store.read(Window(y, y + 1, x, x + 1), level)
 
 
 def _open_document(path: Path) -> Store:
@@ -180,7 +195,7 @@ def _open_document(path: Path) -> Store:
             f"{path} is not a finished store: {DOCUMENT} is missing; rerun the workflow to make it"
         ) from error
     except (OSError, ValueError) as error:
-        raise StoreError(f"{path / DOCUMENT} cannot be read ({error}); {_remedy(path)}") from error
+        raise StoreError(f"{path / DOCUMENT} cannot be read ({error}); {remedy(path)}") from error
     try:
         return Store(path, document)
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -208,7 +223,7 @@ def _shard_sizes(path: Path, level: int) -> dict[str, int]:
     except FileNotFoundError:
         pass  # the caller names the first shard that is not there
     except OSError as error:
-        message = f"{path}: its shards cannot be listed ({error.strerror}); {_remedy(path)}"
+        message = f"{path}: its shards cannot be listed ({error.strerror}); {remedy(path)}"
         raise StoreError(message) from error
     return sizes
 
@@ -218,7 +233,7 @@ def verify(path: Path | str) -> list[str]:
 
     Returns
     -------
-    One sentence for each shard that is missing or damaged, and one if the pixels are not those that
+    One sentence for each file that is missing or damaged, or one if the pixels are not those that
     were published; empty if all is well.
 
     Raises
@@ -228,38 +243,58 @@ def verify(path: Path | str) -> list[str]:
     """
     path = Path(path)
     store = _open_document(path)
+    from unglow.store.arrays import open_level  # noqa: PLC0415 (imports zarr: 0.2 s)
+
+    layout = store.layout
     problems: list[str] = []
-    digests: dict[str, str] = {}
-    for level in range(store.levels if store.empty is None else 0):
-        rows, cols = store.layout.level_shards(level)
-        reader = LevelReader(path, store.layout, level)
-        for key, window in _shards(store.layout, level):
+    levels = list(range(store.levels if store.empty is None else 0))
+    shards = {level: list(_shards(layout, level)) for level in levels}
+    for level in levels.copy():
+        try:
+            open_level(path, layout, level)
+        except StoreError as error:
+            problems.append(str(error))
+            levels.remove(level)
+    if _digest(path, [key for level in shards.values() for key, _ in level]) == store.digest:
+        return problems
+    for level in levels:
+        for _, window in shards[level]:
             try:
-                reader.check((window.y0 // rows, window.x0 // cols), window)
-                with (path / key).open("rb") as file:
-                    digests[key] = hashlib.file_digest(file, "sha256").hexdigest()
+                store.read(window, level)
             except StoreError as error:
                 problems.append(str(error))
-    if not problems and store_digest(digests) != store.digest:
+    if not problems:
         problems.append(
             f"{path}: every shard is sound but they are not the ones that were published "
-            f"(the digest differs); {_remedy(path)}"
+            f"(the digest differs); {remedy(path)}"
         )
     return problems
 
 
-def broken(path: Path, key: str, reason: str) -> str:
-    """Return the sentence for a shard that cannot be used."""
-    return f"{path}: shard {key} {reason}; {_remedy(path)}"
-
-
-def _remedy(path: Path) -> str:
-    return f"delete {path / DOCUMENT} and rerun the workflow to make the store again"
+def _digest(path: Path, keys: list[str]) -> str | None:
+    """Digest of the shards as they are now; None if one cannot be read."""
+    digests: dict[str, str] = {}
+    try:
+        for key in keys:
+            with (path / key).open("rb") as file:
+                digests[key] = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+    return store_digest(digests)
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "is missing"
     if isinstance(error, OSError):
         return f"cannot be read ({error.strerror})"
-    return str(error)
+    return f"is damaged ({str(error).partition('. ')[0]})"
+
+
+def _pieces(window: Window, shard: tuple[int, int]) -> Iterator[tuple[tuple[int, int], Window]]:
+    """Yield (row, column) of each shard that a window touches, and the part of the window in it."""
+    if not window.size:
+        return
+    for row in range(window.y0 // shard[0], (window.y1 - 1) // shard[0] + 1):
+        y0, y1 = max(window.y0, row * shard[0]), min(window.y1, (row + 1) * shard[0])
+        for col in range(window.x0 // shard[1], (window.x1 - 1) // shard[1] + 1):
+            x0, x1 = max(window.x0, col * shard[1]), min(window.x1, (col + 1) * shard[1])
+            yield (row, col), Window(y0, y1, x0, x1)

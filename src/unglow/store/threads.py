@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
-from numcodecs import blosc  # type: ignore[import-untyped]
-
 
 def configure_threads(n: int) -> None:
-    """Limit Blosc to the calling thread, and Zarr to ``n`` threads where something else uses it.
+    """Give Zarr ``n`` threads and keep Blosc to the thread that calls it.
 
-    The store itself needs no Zarr: its parallelism is that of the threads which call it. Call this
-    once, before any thread is started.
+    All threads of a process share Zarr's event loop and the ``n`` threads that compress and read
+    for it. Call this before the first store is used: Zarr starts its threads only once. Otherwise
+    it has one, or as many as the environment's ``ZARR_THREADING__MAX_WORKERS``.
 
     Parameters
     ----------
@@ -26,12 +22,10 @@ def configure_threads(n: int) -> None:
     """
     if n < 1:
         raise ValueError(f"a job needs at least one thread, not {n}")
+    import zarr  # noqa: PLC0415 (0.2 s that a parse of the workflow need not spend)
+    from numcodecs import blosc  # noqa: PLC0415 (likewise)
+
+    # Blosc's own threads are shared by the whole process: callers would wait for each other.
     blosc.use_threads = False
     blosc.set_nthreads(1)
-    # Zarr reads these when it is imported (a reader of TIFF or SpatialData may do so later).
-    os.environ["ZARR_THREADING__MAX_WORKERS"] = str(n)
-    os.environ["ZARR_ASYNC__CONCURRENCY"] = str(n)
-    if "zarr" in sys.modules:
-        import zarr  # noqa: PLC0415 (0.1 s and 12 MB that most jobs do not need)
-
-        zarr.config.set({"threading.max_workers": n, "async.concurrency": n})
+    zarr.config.set({"threading.max_workers": n, "async.concurrency": n})

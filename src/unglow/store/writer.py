@@ -17,23 +17,21 @@ from unglow.blocks import Window, bounded_map
 from unglow.errors import StoreError
 from unglow.store.metadata import (
     DOCUMENT,
-    array_document,
     display_window,
-    group_document,
-    shard_key,
+    group_attributes,
     store_digest,
-    write_document,
 )
 from unglow.store.pyramid import STRIP, halve_stored
 from unglow.store.reader import LevelReader
-from unglow.store.shard import write_shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import TracebackType
 
+    import zarr
     from numpy.typing import NDArray
 
+    from unglow.store.arrays import Array, HashingStore
     from unglow.store.layout import StoreLayout
 
 log = logging.getLogger(__name__)
@@ -101,23 +99,21 @@ class StoreWriter:
         self._fill: float = cast
         self._partial = self._sibling("partial")
         self._pending: set[Window] = set()
-        self._digests: dict[str, str] = {}
+        self._store: HashingStore
+        self._group: zarr.Group
+        self._arrays: list[Array]
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
+        from unglow.store.arrays import create_levels  # noqa: PLC0415 (imports zarr: 0.2 s)
+
         try:
             self._partial.mkdir(parents=True)
-            for level in range(self.layout.levels):
-                directory = self._partial / str(level)
-                directory.mkdir()
-                document = array_document(self.layout, level, self._fill)
-                write_document(directory / DOCUMENT, document)
-                rows = self.layout.level_shards(level)[0]
-                for row in range(-(-self.layout.level_shape(level)[0] // rows)):
-                    (directory / "c" / str(row)).mkdir(parents=True)
+            created = create_levels(self._partial, self.layout, self._fill)
         except OSError as error:
             self._remove(self._partial)
             raise self._failure(error) from error
+        self._store, self._group, self._arrays = created
         self._pending = set(self.layout.windows())
         return self
 
@@ -159,14 +155,12 @@ class StoreWriter:
             if window not in self._pending:
                 raise ValueError(f"{window} is not a shard of {self.path}, or was written before")
             self._pending.remove(window)
-        rows, cols = self.layout.shards
-        position = window.y0 // rows, window.x0 // cols
-        self._write_shard(0, position, block)
+        self._write_shard(0, window.y0, window.x0, block)
         for level in range(1, self.layout.fine_levels + 1):
             block = halve_stored(block)
             if not block.size:  # the image ends within one pixel of the next level
                 break
-            self._write_shard(level, position, block)
+            self._write_shard(level, window.y0 >> level, window.x0 >> level, block)
 
     def publish(self, extra_attributes: Mapping[str, Any] | None = None) -> str:
         """Build the coarse levels and put the store in place; returns its digest.
@@ -187,12 +181,17 @@ class StoreWriter:
             raise ValueError(f"{self.path}: {min(self._pending)} was not written")
         for level in range(self.layout.fine_levels + 1, self.layout.levels):
             self._build_level(level)
-        digest = store_digest(self._digests)
+        digest = store_digest(self._store.digests)
         coarsest = self.layout.levels - 1
         reader = LevelReader(self._partial, self.layout, coarsest)
         middle = _middle(self.layout.level_shape(coarsest))
-        attributes = {**self._attributes, **(extra_attributes or {})}
-        self._put_in_place(attributes, digest, reader.read(middle))
+        attributes = {
+            **self._attributes,
+            **(extra_attributes or {}),
+            "digest": digest,
+            "stored_bytes": sum(self._store.sizes.values()),
+        }
+        self._put_in_place(attributes, reader.read(middle))
         return digest
 
     def publish_empty(self, reason: str) -> None:
@@ -204,23 +203,20 @@ class StoreWriter:
             One sentence: why there are no pixels.
         """
         for level in range(self.layout.levels):
-            shutil.rmtree(self._partial / str(level) / "c")
-        self._put_in_place({**self._attributes, "empty": reason}, store_digest({}), None)
+            self._remove(self._partial / str(level) / "c")
+        marks = {"empty": reason, "digest": store_digest({}), "stored_bytes": 0}
+        self._put_in_place({**self._attributes, **marks}, None)
 
-    def _write_shard(self, level: int, position: tuple[int, int], block: NDArray[Any]) -> None:
-        key = shard_key(level, *position)
-        shard, chunk = self.layout.level_shards(level), self.layout.level_chunks(level)
+    def _write_shard(self, level: int, y0: int, x0: int, block: NDArray[Any]) -> None:
+        rows, cols = block.shape
         try:
-            digest = write_shard(self._partial / key, block, shard, chunk, self._fill)
+            self._arrays[level][y0 : y0 + rows, x0 : x0 + cols] = block
         except OSError as error:
             raise self._failure(error) from error
-        with self._lock:
-            self._digests[key] = digest
 
     def _build_level(self, level: int) -> None:
         """Build a coarse level from the one before, a strip of source rows at a time."""
         source = LevelReader(self._partial, self.layout, level - 1)
-        rows, cols = self.layout.level_shards(level)
 
         def build(window: Window) -> None:
             block = np.empty(window.shape, dtype=self._dtype)
@@ -228,24 +224,24 @@ class StoreWriter:
                 end = min(top + STRIP, window.y1)
                 strip = source.read(Window(2 * top, 2 * end, 2 * window.x0, 2 * window.x1))
                 block[top - window.y0 : end - window.y0] = halve_stored(strip)
-            self._write_shard(level, (window.y0 // rows, window.x0 // cols), block)
+            self._write_shard(level, window.y0, window.x0, block)
 
         for _ in bounded_map(build, self.layout.windows(level), self._workers):
             pass
 
-    def _put_in_place(
-        self, attributes: Mapping[str, Any], digest: str, overview: NDArray[Any] | None
-    ) -> None:
-        document = group_document(
+    def _put_in_place(self, attributes: Mapping[str, Any], overview: NDArray[Any] | None) -> None:
+        document = group_attributes(
             self.layout,
             name=self._name,
             pixel_size_um=self._pixel_size_um,
             window=display_window(overview, self.layout.dtype),
-            attributes={**attributes, "layout": self.layout.to_dict(), "digest": digest},
+            attributes={**attributes, "layout": self.layout.to_dict()},
         )
         old = self._sibling("old")
         try:
-            write_document(self._partial / DOCUMENT, document)
+            self._group.update_attributes(document)
+            for path in (*self._partial.glob(f"*/{DOCUMENT}"), self._partial / DOCUMENT):
+                _sync(path)
             replaced = os.path.lexists(self.path)
             if replaced:
                 self.path.rename(old)
@@ -255,7 +251,7 @@ class StoreWriter:
                 if replaced:
                     old.rename(self.path)
                 raise
-            _sync_directory(self.path.parent)
+            _sync(self.path.parent)
         except OSError as error:
             raise self._failure(error) from error
         self._remove(old)
@@ -287,8 +283,8 @@ def _middle(shape: tuple[int, int]) -> Window:
     return Window(y0, y0 + height, x0, x0 + width)
 
 
-def _sync_directory(path: Path) -> None:
-    """Wait until the names in a directory are on disk."""
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

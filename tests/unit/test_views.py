@@ -1,0 +1,67 @@
+"""Overviews and crops for figures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unglow.blocks import ArrayPixels
+from unglow.views import (
+    Overview,
+    at_same_pixels,
+    brightest,
+    crop,
+    fitting_level,
+    overview,
+    spread_near,
+)
+
+
+def pixels(rows=1000, cols=3000, levels=5):
+    y, x = np.mgrid[:rows, :cols]
+    return ArrayPixels((x + 10.0 * y).astype(np.float32), levels)
+
+
+def test_an_overview_fits_and_knows_where_its_pixels_lie():
+    image = pixels()
+    assert fitting_level(image, 1200) == 2
+    view = overview(image)
+    assert view.image.shape == (250, 750)
+    x = view.to_level0(np.arange(750.0))
+    np.testing.assert_allclose(view.image[0] - 10 * view.to_level0(np.zeros(1)), x)
+
+
+def test_a_coarsest_level_that_is_too_large_is_taken_all_the_same():
+    assert fitting_level(pixels(levels=2), 100) == 1
+
+
+def test_crops_are_nan_beyond_the_image():
+    part = crop(pixels(), (2, 998), 8)
+    assert part.shape == (8, 8)
+    assert np.isnan(part[:, :2]).all()
+    assert np.isnan(part[6:]).all()
+    assert part[0, 2] == 10 * 994
+
+
+def test_the_other_image_is_shown_at_the_same_pixels():
+    out = at_same_pixels(pixels(600, 400), (250, 750), 2)
+    assert out.shape == (250, 750)
+    assert np.isfinite(out[:150, :100]).all()
+    assert np.isnan(out[150:]).all()
+    assert np.isnan(out[:, 100:]).all()
+
+
+def test_the_brightest_places_are_apart_and_in_order():
+    image = np.zeros((200, 300), np.float32)
+    image[50, 60], image[50, 70], image[150, 250] = 9, 8, 7
+    image[0, 0] = np.nan
+    found = brightest(Overview(image, 1), 2, apart_px=64)
+    assert found == [(120.5, 100.5), (500.5, 300.5)]
+
+
+def test_texture_is_found_where_it_is():
+    image = np.zeros((100, 100), np.float32)
+    image[40:60, 40:60] = np.random.default_rng(0).normal(0, 5, (20, 20))
+    view = Overview(image, 2)
+    assert spread_near(view, (200, 200), 64) > 4
+    assert spread_near(view, (20, 20), 64) == 0
+    assert spread_near(Overview(np.full((5, 5), np.nan, np.float32), 0), (2, 2)) == 0
