@@ -62,12 +62,12 @@ How far from the truth, which is known for a phantom:
 EOP
 
 figures=demo/results/phantom/SYTO9/figures
+printf '\nWhere to look (docs/results.md says what each file means):\n'
+printf '  %-58s %s\n' \
+  "$figures/difference_moffat.png" "post minus scaled pre: what the stain shows" \
+  "$figures/registration.png" "pre over post, before and after" \
+  demo/results/summary.tsv "one row for each pair, with its status"
 cat <<EOM
-
-Where to look (docs/results.md says what each file means):
-  $figures/difference_moffat.png     post minus scaled pre: what the stain shows
-  $figures/registration.png          pre over post, before and after
-  demo/results/summary.tsv                                   one row for each pair, with its status
 
 All figures with captions, in one archive to pass on:
   cd $checkout/demo && $(command -v snakemake) -s ../Snakefile --report report.zip

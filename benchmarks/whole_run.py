@@ -317,8 +317,8 @@ def sizes_text(measurements: Sequence[Measurement]) -> str:
         if len(runs) > 1:
             text += (
                 f"\nwall time grows as pixels^{_growth(runs):.2f} over these sizes, "
-                f"CPU time as pixels^{_growth(runs, 'cpu_s'):.2f} "
-                "(exponent: wall, from the size before)"
+                f"CPU time as pixels^{_growth(runs, 'cpu_s'):.2f}"
+                "\n(exponent: of wall time, from the size before to this one)"
             )
         parts.append(text)
     return "\n\n".join(parts)

@@ -151,8 +151,11 @@ def final_outputs():
     """Everything that a run makes."""
     targets = [out.run("summary.tsv"), out.run("verdict.txt")]
     for key in batch.pairs:
+        targets += evidence(*key)
         targets += collect(out.pair(store("{role}")), sample=key[0], dye=key[1], role=ROLES)
         targets += variants_of(out.registered(store("aligned_pre")), *key)
+        targets += variants_of(out.registered("blocks.csv"), *key)
+        targets += variants_of(out.registered("statistics.npz"), *key)
         targets += methods_of(out.subtracted(store("difference/{method}")), *key)
         targets += variants_of(out.registered("figures/registration.png"), *key)
         targets += variants_of(out.subtracted("figures/ratio_histogram.png"), *key)

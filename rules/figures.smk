@@ -32,7 +32,7 @@ rule figures_registration:
         "../envs/unglow.yaml"
     threads: 1
     resources:
-        mem_mb=mem_mb("figures"),
+        mem_mb=mem_mb("figures_registration"),
         disk_mb=5,
         runtime=10,
     params:
@@ -83,7 +83,7 @@ rule figures_scale:
         "../envs/unglow.yaml"
     threads: 1
     resources:
-        mem_mb=mem_mb("figures"),
+        mem_mb=mem_mb("figures_scale"),
         disk_mb=5,
         runtime=10,
     params:
@@ -122,7 +122,7 @@ rule figures_difference:
         "../envs/unglow.yaml"
     threads: 1
     resources:
-        mem_mb=mem_mb("figures"),
+        mem_mb=mem_mb("figures_difference"),
         disk_mb=5,
         runtime=10,
     params:

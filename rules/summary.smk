@@ -54,7 +54,7 @@ rule comparison:
         "../envs/unglow.yaml"
     threads: 1
     resources:
-        mem_mb=mem_mb("figures"),
+        mem_mb=mem_mb("comparison"),
         disk_mb=5,
         runtime=10,
     params:

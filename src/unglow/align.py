@@ -6,17 +6,15 @@ import math
 from typing import TYPE_CHECKING
 
 from unglow.blocks import Window, bounded_map
+from unglow.grey import grey_level, has_grey_levels, quantise, value_range
 from unglow.photometry import JointStatistics
 from unglow.store import Store, StoreLayout, StoreWriter
-from unglow.warp import quantise, warp_window
+from unglow.warp import warp_window
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from unglow.transform import Transform
-
-# Derived images are rounded to this part of a grey level: it compresses 2.5 to 1 instead of 1.1.
-STEP = 1 / 32
 
 
 def align(
@@ -70,7 +68,7 @@ def align(
         def warp(window: Window) -> JointStatistics:
             block = warp_window(pre.read, pre.shape, transform, window)
             if integer:
-                block = quantise(block, STEP)
+                block = quantise(block)
             writer.write(window, block)
             statistics = total.fresh()
             statistics.add(post.read(window), block, origin=(window.y0, window.x0))
@@ -90,22 +88,3 @@ def _empty_statistics(post: Store, pre: Store, *, integer: bool) -> JointStatist
         grey_level=grey_level(ranges, integer=integer),
         integer=integer,
     )
-
-
-def has_grey_levels(store: Store) -> bool:
-    """Say whether a raw store holds whole grey levels (and its derivatives may be rounded)."""
-    return bool(store.attributes["grey_levels"] == "integer")
-
-
-def value_range(store: Store) -> tuple[float, float]:
-    """Return the exact smallest and largest value of a raw store."""
-    statistics = store.attributes["statistics"]
-    return float(statistics["min"]), float(statistics["max"])
-
-
-def grey_level(ranges: tuple[tuple[float, float], ...], *, integer: bool) -> float:
-    """Return one grey level: 1 for whole numbers, 1/4096 of the wider range for real ones."""
-    if integer:
-        return 1.0
-    widest = max(high - low for low, high in ranges)
-    return 2.0 ** math.floor(math.log2(widest / 4096)) if widest > 0 else 1.0

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from unglow.config import Settings
     from unglow.tiff import TiffHeader
 
+# Stages whose memory depends on the images; the others read small files only.
+_BY_HEADER = ("plan", "ingest", "register", "align", "difference")
 DEFAULT_SHEET = Path("config") / "samples.tsv"
 ROLES = ("post", "pre")
 
@@ -68,10 +70,11 @@ class Batch:
         pairs: dict[tuple[str, str], Pair] = {}
         headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = {}
         problems = list(found.problems)
+        scales = _scales(settings)
         for pair in found.pairs:
             try:
                 headers[pair.key] = headers_of(pair, settings, cache)
-                _check_manual(pair, settings)
+                _check_manual(pair, scales)
                 pairs[pair.key] = pair
             except InputError as error:
                 problems.append(
@@ -134,7 +137,7 @@ class Batch:
 
     def demand(self, stage: str, wildcards: Mapping[str, str]) -> memory.Demand:
         """Return the memory demand of a stage for the pair that the wildcards name."""
-        if stage in ("scale", "figures", "summary"):
+        if stage not in _BY_HEADER:
             return memory.small(stage)
         key = wildcards["sample"], wildcards["dye"]
         headers = self.headers[key]
@@ -202,16 +205,12 @@ def layouts(post: TiffHeader, pre: TiffHeader, channel: str) -> dict[str, StoreL
     """Return the store layouts of a pair, from the images and the channel setting alone."""
     made = {}
     for role, header in zip(ROLES, (post, pre), strict=True):
-        dtype = stored_dtype(header.dtype, len(_signal(header)), channel)
-        by_rows = header.layout != "tiles"
-        made[role] = plan_layout(header.shape, dtype, by_rows=by_rows)
+        signal = [info for info in header.channels if not info.alpha]
+        names = [info.name for info in header.channels]
+        dtype = stored_dtype(header.dtype, len(signal), channel, names)
+        made[role] = plan_layout(header.shape, dtype, by_rows=header.preferred == "rows")
     made["derived"] = plan_layout(post.shape, "float32")
     return made
-
-
-def _signal(header: TiffHeader) -> list[int]:
-    """Return the indices of the channels of a file that may carry signal (alpha never does)."""
-    return [i for i, channel in enumerate(header.channels) if not channel.alpha]
 
 
 def _find(settings: Settings, base: Path) -> tuple[Path, Any]:
@@ -241,10 +240,28 @@ def _check_results(results: Path) -> None:
             )
 
 
-def _check_manual(pair: Pair, settings: Settings) -> None:
-    scale = settings["scale"]
-    if "manual" in scale["methods"] and scale["manual"] is None and pair.manual_scale is None:
-        raise ConfigError(
-            "config key 'scale.methods' holds manual but no gain is given: set 'scale.manual', or "
-            f"manual_scale for {pair.sample} {pair.dye} in the sample sheet."
-        )
+def _scales(settings: Settings) -> list[Settings]:
+    """Return the section ``scale`` of every variant; what is swept together has to fit."""
+    scales = []
+    for variant in variants(settings, SUBTRACTION):
+        scale = configuration.with_overrides(settings, variant.overrides)["scale"]
+        if scale["default"] not in (*scale["methods"], "manual"):
+            raise ConfigError(
+                f"config key 'sweep' combines scale.default '{scale['default']}' with "
+                f"scale.methods {', '.join(scale['methods'])}, which do not hold it; add it to "
+                "each list or leave that default out."
+            )
+        scales.append(scale)
+    return scales
+
+
+def _check_manual(pair: Pair, scales: list[Settings]) -> None:
+    """Raise if some variant wants the manual gain and neither sheet nor configuration has one."""
+    for scale in scales:
+        for key, wanted in (("methods", scale["methods"]), ("default", [scale["default"]])):
+            if "manual" in wanted and scale["manual"] is None and pair.manual_scale is None:
+                raise ConfigError(
+                    f"config key 'scale.{key}' holds manual but no gain is given: set "
+                    f"'scale.manual', or manual_scale for {pair.sample} {pair.dye} in the sample "
+                    "sheet."
+                )

@@ -47,9 +47,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file (UTF-8) in one step."""
+    """Write a text file (UTF-8) in one step.
+
+    Bytes of file names that are not UTF-8 are escaped, which in JSON reads back as what they were.
+    """
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -33,10 +33,10 @@ class HeaderCache:
         self._new = False
         self._entries: dict[str, dict[str, Any]] = {}
         try:
-            stored = json.loads(path.read_text())
-            if stored.get("format") == _FORMAT:
-                self._entries = stored["headers"]
-        except (OSError, ValueError, KeyError, AttributeError):
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            if stored["format"] == _FORMAT:
+                self._entries = dict(stored["headers"])
+        except (OSError, ValueError, KeyError, TypeError):
             return
 
     def read(self, path: Path, **choice: Any) -> TiffHeader:
@@ -54,8 +54,9 @@ class HeaderCache:
         key = json.dumps([str(path), choice], sort_keys=True)
         stamp = [state.st_size, state.st_mtime_ns, state.st_ino]
         known = self._entries.get(key)
-        if known is not None and known["stamp"] == stamp:
-            with contextlib.suppress(ValueError):  # written by another version of unglow
+        # none, damaged, or written by another version of unglow: the file is read
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            if known is not None and known["stamp"] == stamp:
                 return TiffHeader.from_dict(known["header"])
         header = read_header(path, **choice)
         self._entries[key] = {"stamp": stamp, "header": header.to_dict()}
@@ -107,7 +108,8 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
 def _check_storable(path: Path, header: TiffHeader, channel: str) -> None:
     """Raise for grey values of 64 bits, and for sums of channels that would need as many."""
     count = sum(not info.alpha for info in header.channels)
-    if stored_dtype(header.dtype, count, channel) in DTYPES:
+    names = [info.name for info in header.channels]
+    if stored_dtype(header.dtype, count, channel, names) in DTYPES:
         return
     if stored_dtype(header.dtype, 1) in DTYPES:
         raise InputError(

@@ -34,7 +34,7 @@ _THREAD_VARIABLES = (
     "BLOSC_NTHREADS",
 )
 # glibc's <malloc.h>: blocks above the threshold are mapped, so that freeing them gives them back.
-_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 log = logging.getLogger("unglow")
 
@@ -96,7 +96,9 @@ class Job:
         if self.log_path is not None:
             with contextlib.suppress(OSError):
                 self.log_path.parent.mkdir(parents=True, exist_ok=True)
-                handler = logging.FileHandler(self.log_path, mode="w")
+                handler = logging.FileHandler(
+                    self.log_path, mode="w", encoding="utf-8", errors="backslashreplace"
+                )
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         log.handlers[:] = [handler]
         log.setLevel(logging.INFO)
@@ -178,8 +180,9 @@ def peak_mb() -> float:
         status = Path("/proc/self/status").read_text()
     except OSError:
         return float("nan")
-    line = next(row for row in status.splitlines() if row.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024 / 1e6
+    lines = (row for row in status.splitlines() if row.startswith("VmHWM"))
+    line = next(lines, None)  # some sandboxes leave it out
+    return float("nan") if line is None else int(line.split()[1]) * 1024 / 1e6
 
 
 def _bytes_moved() -> dict[str, int]:
@@ -200,7 +203,9 @@ def _pin_threads() -> None:
         os.environ[name] = "1"
     try:
         libc = ctypes.CDLL(None)
-        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 20)
+        # set by hand, glibc no longer adapts either; trimming at once would cost twice the time
+        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 23)
+        libc.mallopt(_M_TRIM_THRESHOLD, 1 << 25)
         libc.mallopt(_M_ARENA_MAX, 4)
     except (OSError, AttributeError):  # not glibc: memory may stay with the process a little longer
         return

@@ -19,38 +19,59 @@ if TYPE_CHECKING:
 
 MB = 1e6
 
-# VmHWM of a process that has imported what the stage needs and done a trivial piece of work, MB.
+# VmHWM, MB, of a process that has imported what the stage needs and worked on a trivial image.
 BASE = {
-    "plan": 105.0,
-    "ingest": 85.0,
-    "register": 260.0,
-    "align": 190.0,
-    "scale": 115.0,
-    "difference": 85.0,
-    "figures": 190.0,
-    "summary": 120.0,
+    "plan": 62.0,
+    "ingest": 64.0,
+    "register": 190.0,
+    "align": 208.0,
+    "scale": 98.0,
+    "difference": 62.0,
+    "figures_registration": 255.0,
+    "figures_scale": 145.0,
+    "figures_difference": 205.0,
+    "comparison": 205.0,
+    "summary": 45.0,
 }
+# Small files, small arrays, and what the allocator keeps at hand.
+_SLACK = 12.0
 # The warp reads at most this many px of pre for each px of a shard, and some more.
 WARP_SOURCE = 1.25
 WARP_SPARE_PX = 1 << 16
-# The pyramid of a block is 1/3 of it; halving needs float32 copies of a quarter at a time.
-_HALVING = 1.0 / 3.0 + 1.25
-# Compressed bytes of a shard wait for the write, at worst as many as raw ones.
-_ENCODED = 1.1
+# Writing a shard holds it twice more at worst: as chunks that do not compress, and joined.
+_ENCODED = 2.1
+# Halving a block for its pyramid: float32 copies of its four quarters, their sum and the result.
+_HALVING = 4 * 1.5
+# Reading a whole shard holds its compressed chunks beside the result.
+_READING = 1.7
+# Joint statistics of one block in flight, MB.
+_STATISTICS = 4.7
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Memory that a job needs, MB: a constant part and a part for each block in flight."""
+    """Memory that a job needs, MB: a constant part and a part for each block in flight.
+
+    Attributes
+    ----------
+    base, fixed
+        What the libraries take, and what the stage holds however many blocks are in flight.
+    each
+        What one block in flight takes.
+    most
+        How many blocks there are; None if they cannot run out.
+    """
 
     base: float
     each: float
     fixed: float = 0.0
+    most: int | None = None
 
     def in_flight(self, budget_mb: float, threads: int) -> int:
         """Return how many blocks may be worked on at once: at most one per thread, at least one."""
         room = (budget_mb - self.base - self.fixed) / self.each if self.each > 0 else threads
-        return max(1, min(threads, math.floor(room)))
+        most = threads if self.most is None else min(threads, self.most)
+        return max(1, min(most, math.floor(room)))
 
     def peak_mb(self, budget_mb: float, threads: int) -> int:
         """Return the predicted peak, rounded up to whole MB."""
@@ -59,51 +80,51 @@ class Demand:
 
 def plan(headers: tuple[TiffHeader, TiffHeader]) -> Demand:
     """Demand of the plan job: one survey block of each image at a time."""
-    return Demand(BASE["plan"], 0.0, fixed=max(_decode_mb(h) for h in headers) + 30.0)
+    return Demand(BASE["plan"], 0.0, fixed=max(_decode_mb(h) for h in headers) + _SLACK)
 
 
 def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     """Demand of an ingest job: a row of shards for strip files, single shards for tiled ones."""
     raw_px = np.dtype(header.dtype).itemsize * len(header.channels)
     stored_px = np.dtype(layout.dtype).itemsize
-    shard_px = min(layout.shards[0], layout.shape[0]) * min(layout.shards[1], layout.shape[1])
-    writing = shard_px * (stored_px * (1 + _ENCODED) + 4 * _HALVING)
-    if header.layout == "tiles":
-        return Demand(
-            BASE["ingest"], (shard_px * raw_px + writing) / MB + _decode_mb(header), fixed=0.0
-        )
+    shard_px, shards = _shards(layout)
+    writing = shard_px * _writing(stored_px) / MB
+    decode = _decode_mb(header)
+    if header.preferred == "windows":
+        reading = shard_px * (raw_px + stored_px) / MB + decode
+        each = max(reading, writing)
+        return Demand(BASE["ingest"], each, fixed=_SLACK, most=shards)
     band = min(layout.shards[0], layout.shape[0]) * layout.shape[1] * stored_px / MB
     if header.streams:  # one thread decodes, then all write
-        return Demand(BASE["ingest"], writing / MB, fixed=band + _decode_mb(header))
-    return Demand(BASE["ingest"], max(writing / MB, _decode_mb(header)), fixed=band)
+        return Demand(BASE["ingest"], writing, fixed=band + decode + _SLACK)
+    return Demand(BASE["ingest"], max(writing, decode), fixed=band + _SLACK)
 
 
 def register(coarse_px: int, block_px: int) -> Demand:
-    """Demand of registration: a few copies of the coarse images, and blocks."""
-    coarse = 60.0 * coarse_px * coarse_px * 4
-    return Demand(BASE["register"], 40 * block_px * block_px * 8 / MB, fixed=coarse / MB)
+    """Demand of registration: some copies of the coarse images, and blocks."""
+    coarse = 20 * 4 * coarse_px * coarse_px / MB
+    return Demand(BASE["register"], 20 * 8 * block_px * block_px / MB, fixed=coarse + _SLACK)
 
 
 def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
-    """Demand of the warp: per shard the pre window under it, both images and the result."""
-    shard_px = _shard_px(layout)
+    """Demand of the warp: per shard the pre window under it, post, and the result."""
+    shard_px, shards = _shards(layout)
     window_px = min(WARP_SOURCE * shard_px + WARP_SPARE_PX, pre.shape[0] * pre.shape[1])
-    each = window_px * (np.dtype(pre.dtype).itemsize + 4) + shard_px * (
-        np.dtype(layout.dtype).itemsize + 4 * (2 + _ENCODED + _HALVING)
-    )
-    return Demand(BASE["align"], each / MB, fixed=10.0)
+    warping = window_px * (np.dtype(pre.dtype).itemsize * _READING + 4) + shard_px * 4
+    each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS
+    return Demand(BASE["align"], each, fixed=_SLACK + _STATISTICS, most=shards)
 
 
 def difference(layout: StoreLayout) -> Demand:
     """Demand of the subtraction: post, aligned pre and the difference of one shard."""
-    shard_px = _shard_px(layout)
-    each = shard_px * (np.dtype(layout.dtype).itemsize + 4 * (4 + _ENCODED + _HALVING))
-    return Demand(BASE["difference"], each / MB, fixed=10.0)
+    shard_px, shards = _shards(layout)
+    each = shard_px * (np.dtype("float32").itemsize * 2 + _writing(4))
+    return Demand(BASE["difference"], each / MB, fixed=_SLACK, most=shards)
 
 
 def small(stage: str) -> Demand:
-    """Demand of a job that only reads small data: scale, figures, summary."""
-    return Demand(BASE[stage], 0.0, fixed=110.0 if stage == "figures" else 20.0)
+    """Demand of a job that reads small data only: scale, figures, summary."""
+    return Demand(BASE[stage], 0.0, fixed=_SLACK)
 
 
 def store_disk_mb(layout: StoreLayout, dtype: str | None = None) -> int:
@@ -117,8 +138,15 @@ def runtime_min(pixels: int, seconds_per_megapixel: float) -> int:
     return math.ceil(2 + 20 * pixels / 1e6 * seconds_per_megapixel / 60)
 
 
-def _shard_px(layout: StoreLayout) -> int:
-    return min(layout.shards[0], layout.shape[0]) * min(layout.shards[1], layout.shape[1])
+def _shards(layout: StoreLayout) -> tuple[int, int]:
+    """Return the pixels of the largest shard, and how many shards there are."""
+    rows, cols = (min(a, b) for a, b in zip(layout.shards, layout.shape, strict=True))
+    return rows * cols, math.ceil(layout.shape[0] / rows) * math.ceil(layout.shape[1] / cols)
+
+
+def _writing(itemsize: int) -> float:
+    """Return the bytes per px that writing a shard holds, the block itself included."""
+    return itemsize + max(_HALVING, itemsize * _ENCODED)
 
 
 def _decode_mb(header: TiffHeader) -> float:

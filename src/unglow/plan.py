@@ -13,7 +13,7 @@ from typing import Any
 
 from unglow.batch import ROLES, layouts
 from unglow.channels import choose_channels
-from unglow.errors import InputError
+from unglow.errors import InputError, StoreError
 from unglow.files import write_json
 from unglow.store import StoreLayout
 from unglow.tiff import TiffHeader
@@ -64,8 +64,24 @@ class Plan:
 
     @classmethod
     def load(cls, path: Path, raw: dict[str, Path]) -> Plan:
-        """Read plan.json; ``raw`` says where the images of each role are on this machine."""
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        """Read plan.json; ``raw`` says where the images of each role are on this machine.
+
+        Raises
+        ------
+        StoreError
+            The file is damaged or from another version.
+        """
+        try:
+            return cls._from_json(json.loads(path.read_text(encoding="utf-8")), raw)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"{path} is not a whole plan of this version ({error}): delete it and run again."
+            ) from error
+
+    @classmethod
+    def _from_json(cls, stored: dict[str, Any], raw: dict[str, Path]) -> Plan:
+        if stored["version"] != VERSION:
+            raise ValueError(f"its version is {stored['version']}, not {VERSION}")
         headers = {
             role: TiffHeader.from_dict({**image["header"], "path": str(raw[role])})
             for role, image in stored["images"].items()

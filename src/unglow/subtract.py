@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.align import STEP, has_grey_levels
 from unglow.blocks import Window, bounded_map
+from unglow.grey import has_grey_levels, quantise
 from unglow.photometry import DifferenceHistogram
 from unglow.store import Store, StoreLayout, StoreWriter
-from unglow.warp import quantise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +92,7 @@ def subtract(
         def work(window: Window) -> DifferenceHistogram:
             block = difference(post.read(window), aligned.read(window), gain, offset)
             if integer:
-                block = quantise(block, STEP)
+                block = quantise(block)
             writer.write(window, block)
             histogram = total.fresh()
             histogram.add(block)

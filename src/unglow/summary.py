@@ -15,6 +15,7 @@ from unglow import transform as transforms
 from unglow.errors import UnglowError
 from unglow.files import write_text
 from unglow.photometry import DifferenceHistogram, Scale
+from unglow.photometry.archive import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -131,7 +132,7 @@ def write_summary(
     """Write summary.tsv if it would change (an unchanged file keeps its time), return the rows."""
     summary = rows(entries, problems, results)
     text = table(summary)
-    if not target.is_file() or target.read_text(encoding="utf-8") != text:
+    if not target.is_file() or target.read_bytes() != text.encode(errors="backslashreplace"):
         write_text(target, text)
     return summary
 
@@ -146,7 +147,8 @@ def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
             name = " ".join(
                 str(row[k]) for k in ("sample", "dye", "registration", "subtraction") if row.get(k)
             )
-            lines.append(f"{row['status']}: {name}: {row['reasons']}")
+            parts = [part for part in (row["status"], name, row["reasons"]) if part]
+            lines.append(" ".join(": ".join(parts).split()))
     return "\n".join(lines) + "\n"
 
 
@@ -169,20 +171,40 @@ def _row(entry: Entry, results: Path) -> dict[str, Any]:
         }
         return row
     try:
-        plan = json.loads((results / entry.plan).read_text(encoding="utf-8"))
-        found = transforms.load(results / entry.transform)
-        scale = Scale.load(results / entry.scale)
-        histograms = {
-            method: DifferenceHistogram.load(results / path)
-            for method, path in entry.histograms.items()
-        }
-    except (UnglowError, ValueError, KeyError) as error:
+        row |= _finished(entry, results)
+    except (UnglowError, OSError) as error:
         row |= {"status": "failed", "reasons": f"a result file cannot be read: {error}"}
-        return row
-    row |= _registration_columns(found) | _scale_columns(scale, histograms)
-    row["channels"] = "+".join(plan["choice"].get("names", ()))
-    row["status"], row["reasons"] = status_of(plan, found, scale)
     return row
+
+
+def _finished(entry: Entry, results: Path) -> dict[str, Any]:
+    """Return the columns of a pair and variant that has all its files."""
+    plan = _read_plan(results / entry.plan)
+    found = transforms.load(results / entry.transform)
+    scale = Scale.load(results / entry.scale)
+    if scale.default not in scale.methods:
+        raise damaged(results / entry.scale)
+    histograms = {
+        method: DifferenceHistogram.load(results / path)
+        for method, path in entry.histograms.items()
+    }
+    status, reasons = status_of(plan, found, scale)
+    return {
+        "status": status,
+        "reasons": reasons,
+        "channels": "+".join(plan["choice"].get("names", ())),
+        **_registration_columns(found),
+        **_scale_columns(scale, histograms),
+    }
+
+
+def _read_plan(path: Path) -> dict[str, Any]:
+    """Read plan.json as it is; the module that writes it would import this one in turn."""
+    try:
+        plan: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return {key: plan[key] for key in ("status", "reason", "choice")}
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path) from error
 
 
 def status_of(plan: Mapping[str, Any], found: Transform, scale: Scale) -> tuple[str, str]:

@@ -160,18 +160,6 @@ def _source_window(
     return Window(y0, y1, x0, x1).clip(pre_shape)
 
 
-def quantise(block: NDArray[np.float32], step: float = 1 / 32) -> NDArray[np.float32]:
-    """Round to multiples of ``step`` grey levels, in place; NaN stays NaN. Returns ``block``.
-
-    Half a step is far below the noise of integer sources and more than halves the stored size. With
-    a power of two for ``step`` the results are exact.
-    """
-    np.multiply(block, np.float32(1 / step), out=block)
-    np.rint(block, out=block)
-    np.multiply(block, np.float32(step), out=block)
-    return block
-
-
 def _jit(function: F) -> F:
     """Compile without fast-math: reordered sums would depend on the tiling."""
     compiled = numba.njit(nogil=True, cache=True, error_model="numpy")(function)

@@ -204,7 +204,7 @@ def test_text_stays_on_the_paper_and_apart(drawings, name):
             "registration",
             ["95th percentile of the", "200 µm", "64 × 64 px at (132, 132)", "overlay"],
         ),
-        ("residuals", ["held out", "not used", "120 measured, 108 in accord", "arrows ×", "px"]),
+        ("residuals", ["held out", "not used", "120 measured, 108 agree", "arrows ×", "px"]),
         (
             "joint",
             ["pre, aligned (grey level)", "post = pre", "moffat: gain 1.", "manual: gain 1.2"],

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from unglow.blocks import Window, grid
+from unglow.grey import quantise
 from unglow.transform import Transform
-from unglow.warp import quantise, source_window, warp_window
+from unglow.warp import source_window, warp_window
 
 RNG = np.random.default_rng(3)
 SOURCE = RNG.integers(0, 60000, (150, 190)).astype(np.uint16)

@@ -118,9 +118,9 @@ def _facts(figure: Figure, transform: Transform) -> None:
     rows = [
         ("residual, median", number(transform.residual_px.median, "px")),
         ("residual, p95", number(transform.residual_px.p95, "px")),
-        ("error of map, median", number(transform.error_px.median, "px")),
-        ("error of map, p95", number(transform.error_px.p95, "px")),
-        ("blocks in accord", f"{transform.inliers} of {transform.blocks}"),
+        ("map error, median", number(transform.error_px.median, "px")),
+        ("map error, p95", number(transform.error_px.p95, "px")),
+        ("blocks within 2 px", f"{transform.inliers} of {transform.blocks}"),
         ("model", transform.model or "–"),
         ("rotation", number(transform.rotation_deg, "°").replace(" °", "°")),
         ("scale", f"{transform.scale:.5f}" if np.isfinite(transform.scale) else "–"),
@@ -221,7 +221,7 @@ def _residual_facts(
     rows = [
         ("residual, median", number(transform.residual_px.median, "px")),
         ("residual, p95", number(transform.residual_px.p95, "px")),
-        ("blocks", f"{total} measured, {len(used)} in accord"),
+        ("blocks", f"{total} measured, {len(used)} agree"),
         ("", f"{len(held)} of these held out of the fit"),
         ("model", transform.model or "–"),
     ]

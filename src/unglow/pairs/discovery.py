@@ -74,7 +74,7 @@ def discover(raw: Path) -> Discovery:
     loose = [entry for entry in entries if is_tiff(entry.name) and not entry.is_dir()]
     pairs: list[Pair] = []
     problems = [loose_files(raw, loose)] if loose else []
-    broken = [entry for entry in entries if not entry.exists() and entry not in loose]
+    broken = [e for e in entries if e.is_symlink() and not e.exists() and not e.suffix]
     problems += [
         Problem(dangling_sentence(entry, "folder"), "dangling-link", paths=(entry,))
         for entry in broken

@@ -88,24 +88,3 @@ def count_pairs(
     extremes[0], extremes[1] = ratio_min, ratio_max
     for n, count in enumerate((post.size, overlap, alone, dark, used, at_top)):
         counters[n] += count
-
-
-@numba.njit(nogil=True, cache=True, boundscheck=False)
-def count_values(
-    values: NDArray[np.float32],
-    first: float,
-    inverse: float,
-    counts: NDArray[np.int64],
-    missing: NDArray[np.int64],
-) -> None:
-    """Add ``values`` (1-D) to ``counts`` (underflow, bins, overflow) and NaN to ``missing[0]``."""
-    last = counts.size - 1
-    nan = 0
-    for k in range(values.size):
-        v = np.float64(values[k])
-        if np.isnan(v):
-            nan += 1
-            continue
-        place = np.floor((v - first) * inverse) + 1.0
-        counts[int(min(max(place, 0.0), float(last)))] += 1
-    missing[0] += nan

@@ -17,9 +17,30 @@ _LIKE = 0.7
 _SATURATED = 0.05
 
 
-def doubts(stats: JointStatistics) -> list[str]:
-    """Return a sentence for each property of the pixels that falsifies every ratio."""
+# A pedestal that changes the gain by less than this is within what a pure ratio promises.
+_DISAGREE = 0.1
+# Fewer pixels of one pre level than this have no median worth having.
+_LEAST = 50
+
+
+def doubts(stats: JointStatistics, gain: float | None = None) -> list[str]:
+    """Return a sentence for each property of the pixels that falsifies every ratio.
+
+    Parameters
+    ----------
+    stats
+        Of the pair.
+    gain
+        The gain that a ratio gave, to be compared with how post grows with pre; None for none.
+    """
     told = []
+    growth = None if gain is None else _growth_above_pedestal(stats)
+    if gain is not None and growth is not None and abs(gain / growth - 1) > _DISAGREE:
+        told.append(
+            f"Even the darkest pixels of both images are clearly above 0, and above them post "
+            f"grows {growth:.3g} times as fast as pre while the gain is {gain:.3g}: probably a "
+            "camera offset, to be taken off both images before they are exported."
+        )
     for name, axis in (("post", 0), ("pre", 1)):
         level = _negative_level(stats, axis)
         if level is not None:
@@ -45,6 +66,28 @@ def _negative_level(stats: JointStatistics, axis: int) -> float | None:
     lowest, low = (_quantile(stats.centres, marginal, q) for q in (0.01, 0.1))
     clear = low + stats.width / 2 < -stats.grey_level  # where the whole bin lies
     return low if clear and low < _LIKE * lowest else None
+
+
+def _growth_above_pedestal(stats: JointStatistics) -> float | None:
+    """Return the slope of post over pre where both have a pedestal, None where they have none.
+
+    A least-squares line through the median of post at each level of pre, from the 30 % to the 98 %
+    quantile of pre: the median hardly feels stain, and a line feels no pedestal.
+    """
+    if not stats.joint.any():
+        return None
+    for axis in (0, 1):
+        darkest = _quantile(stats.centres, stats.joint.sum(axis=axis), 0.01)
+        if darkest - stats.width / 2 <= 2 * stats.grey_level:
+            return None
+    counts = stats.joint.sum(axis=1)
+    low, high = (_quantile(stats.centres, counts, q) for q in (0.3, 0.98))
+    used = (stats.centres >= low) & (stats.centres <= high) & (counts >= _LEAST)
+    if used.sum() < 3:
+        return None
+    medians = [_quantile(stats.centres, row, 0.5) for row in stats.joint[used]]
+    slope = float(np.polyfit(stats.centres[used], medians, 1, w=np.sqrt(counts[used]))[0])
+    return slope if slope > 0 else None
 
 
 def _quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q: float) -> float:

@@ -222,10 +222,10 @@ def estimate(stats: JointStatistics, settings: ScaleSettings) -> Scale:
     good = [name for name, result in methods.items() if result.ok]
     if not good:
         return Scale(settings.default, methods, "failed", tuple(reasons))
-    reasons += doubts(stats)
     default = settings.default if settings.default in good else good[0]
     if default != settings.default:
         reasons.append(f"{settings.default} gave no gain, {default} is the default instead.")
+    reasons += doubts(stats, None if default == "manual" else methods[default].gain)
     return Scale(default, methods, "ok", tuple(reasons))
 
 

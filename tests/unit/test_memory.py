@@ -1,0 +1,195 @@
+"""The memory model: what is in flight follows from budget and threads, and the budget is kept."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import tifffile
+
+from unglow import memory
+from unglow.batch import layouts
+from unglow.memory import Demand
+from unglow.tiff import read_header
+
+BUDGETS = (*range(300, 2300, 37), 2000, 4000, 64000)
+THREADS = (1, 2, 3, 4, 8, 64)
+
+
+def header(path, shape, dtype=np.uint16, **options):
+    """Return the header of a TIFF that promises a large image and holds no pixels of it."""
+    colour = "rgb" if len(shape) == 3 else "minisblack"
+    with tifffile.TiffWriter(path, bigtiff=True) as tif:
+        tif.write(shape=shape, dtype=dtype, photometric=colour, **options)
+    return read_header(path)
+
+
+@pytest.fixture(scope="module")
+def demands(tmp_path_factory):
+    """Demands of every stage for images of several sizes and layouts."""
+    place = tmp_path_factory.mktemp("headers")
+    made = {
+        "whole": Demand(100.0, 25.0, 50.0),
+        "thirds": Demand(100 / 3, 100 / 7, 0.1),
+        "constant": Demand(80.0, 0.0, 12.5),
+        "tiny": Demand(85.0, 1e-3),
+    }
+    images = {
+        "tiles": ((6000, 7000, 3), np.uint8, {"tile": (256, 256)}),
+        "strips": ((3000, 20000), np.uint16, {"rowsperstrip": 16}),
+        "small": ((64, 64), np.float32, {"rowsperstrip": 64}),
+    }
+    for name, (shape, dtype, options) in images.items():
+        post = header(place / f"{name}.tif", shape, dtype, **options)
+        layout = layouts(post, post, "auto")
+        made |= {
+            f"plan {name}": memory.plan((post, post)),
+            f"ingest {name}": memory.ingest(post, layout["post"]),
+            f"align {name}": memory.align(layout["derived"], layout["pre"]),
+            f"difference {name}": memory.difference(layout["derived"]),
+        }
+    made["register"] = memory.register(1024, 256)
+    made["register large"] = memory.register(4096, 512)
+    for stage in ("scale", "figures", "summary"):
+        made[stage] = memory.small(stage)
+    return made
+
+
+def test_the_peak_is_the_sum_that_the_formula_says():
+    demand = Demand(base=100.0, each=25.0, fixed=50.0)
+    assert [demand.in_flight(b, 4) for b in (100, 174, 175, 199, 200, 224, 250, 9999)] == [
+        1, 1, 1, 1, 2, 2, 4, 4,
+    ]  # fmt: skip
+    assert demand.peak_mb(100, 4) == 175
+    assert demand.peak_mb(200, 4) == 200
+    assert demand.peak_mb(9999, 4) == 250
+    assert Demand(100.2, 25.0).peak_mb(9999, 1) == 126
+
+
+def test_what_does_not_grow_takes_every_thread():
+    demand = Demand(base=80.0, each=0.0, fixed=12.5)
+    assert demand.in_flight(10, 8) == 8
+    assert demand.peak_mb(10, 8) == 93
+
+
+def test_the_budget_is_never_exceeded_where_one_block_fits(demands):
+    checked = 0
+    for (name, demand), budget, threads in itertools.product(demands.items(), BUDGETS, THREADS):
+        n = demand.in_flight(budget, threads)
+        assert 1 <= n <= threads, (name, budget, threads)
+        if demand.base + demand.fixed + demand.each <= budget:
+            checked += 1
+            assert demand.peak_mb(budget, threads) <= budget, (name, budget, threads)
+        else:
+            assert n == 1 or demand.each == 0, (name, budget, threads)
+    assert checked > 1000
+
+
+def test_more_budget_and_more_threads_never_mean_less(demands):
+    for name, demand in demands.items():
+        for threads in THREADS:
+            by_budget = [demand.in_flight(b, threads) for b in sorted(BUDGETS)]
+            assert by_budget == sorted(by_budget), (name, threads)
+        for budget in BUDGETS:
+            by_threads = [demand.in_flight(budget, t) for t in THREADS]
+            assert by_threads == sorted(by_threads), (name, budget)
+            peaks = [demand.peak_mb(budget, t) for t in THREADS]
+            assert peaks == sorted(peaks), (name, budget)
+
+
+def test_a_job_works_on_as_much_as_was_declared_for_it(demands):
+    # the rule declares peak_mb(budget), the script asks again with what was declared
+    for (name, demand), budget, threads in itertools.product(demands.items(), BUDGETS, THREADS):
+        declared = demand.peak_mb(budget, threads)
+        assert demand.in_flight(declared, threads) == demand.in_flight(budget, threads), (
+            name,
+            budget,
+            threads,
+        )
+
+
+@pytest.mark.parametrize("each", [0.1, 0.7, 1.1, 7.3, 33.3, 1 / 3])
+@pytest.mark.parametrize("base", [0.1, 85.0, 104.7, 190.3])
+def test_a_budget_that_holds_exactly_n_blocks_holds_n_blocks(base, each):
+    # sums of decimal fractions miss the whole number by a rounding error, one way or the other
+    for n in range(1, 40):
+        demand = Demand(base, each)
+        exact = base + n * each
+        if exact == round(exact, 9) and float(exact).is_integer():
+            assert demand.in_flight(exact, 99) == n
+        for budget in (round(exact), math.ceil(exact)):
+            if base + each <= budget:
+                assert demand.peak_mb(budget, 99) <= budget
+
+
+def test_no_threads_still_means_one_block():
+    assert Demand(100.0, 25.0).in_flight(2000, 0) == 1
+
+
+# ----------------------------------------------------------------------------------- what it is of
+
+
+def test_ingest_of_tiles_counts_the_shard_the_tile_and_what_is_read(tmp_path):
+    source = header(tmp_path / "a.tif", (6000, 7000, 3), np.uint8, tile=(512, 512))
+    layout = layouts(source, source, "G")["post"]
+    demand = memory.ingest(source, layout)
+    shard_px = 2048 * 2048
+    read, written = shard_px * 3 / 1e6, shard_px / 1e6
+    assert demand.fixed == 0
+    assert demand.each > read + 2 * written + source.decode_bytes / 1e6
+    summed = memory.ingest(source, layouts(source, source, "auto")["post"])
+    assert summed.each - demand.each == pytest.approx(2.1 * shard_px / 1e6)  # uint16: 1 byte more
+
+
+def test_ingest_of_strips_holds_a_band_of_the_full_width(tmp_path):
+    source = header(tmp_path / "a.tif", (3000, 20000), np.uint16, rowsperstrip=16)
+    layout = layouts(source, source, "auto")["post"]
+    rows = layout.shards[0]
+    assert rows * 20000 * 2 < 100e6
+    assert memory.ingest(source, layout).fixed == pytest.approx(rows * 20000 * 2 / 1e6)
+
+
+def test_a_streamed_strip_is_decoded_once_however_many_threads_write(tmp_path):
+    path = tmp_path / "a.tif"
+    image = np.zeros((4000, 4000), np.uint8)
+    tifffile.imwrite(path, image, rowsperstrip=4000, compression="zlib", photometric="minisblack")
+    source = read_header(path)
+    assert source.streams
+    layout = layouts(source, source, "auto")["post"]
+    demand = memory.ingest(source, layout)
+    band = layout.shards[0] * 4000 / 1e6
+    assert demand.fixed == pytest.approx(band + source.decode_bytes / 1e6)
+    assert demand.fixed < image.nbytes / 1e6 + 20
+
+
+def test_demands_follow_the_shard_and_not_the_image(tmp_path):
+    small, large = (
+        header(tmp_path / f"{n}.tif", (n, n), np.uint16, tile=(256, 256)) for n in (5000, 20000)
+    )
+    for stage in ("ingest", "align", "difference"):
+        made = []
+        for source in (small, large):
+            layout = layouts(source, source, "auto")
+            args = {
+                "ingest": (source, layout["post"]),
+                "align": (layout["derived"], layout["pre"]),
+                "difference": (layout["derived"],),
+            }[stage]
+            made.append(getattr(memory, stage)(*args))
+        assert made[0] == made[1], stage
+
+
+def test_a_store_on_disk_is_bounded_by_its_pixels_and_a_third(tmp_path):
+    source = header(tmp_path / "a.tif", (3000, 4000), np.uint16, tile=(256, 256))
+    layout = layouts(source, source, "auto")["post"]
+    pixels = 3000 * 4000 * 4 / 3
+    assert pixels * 2 / 1e6 < memory.store_disk_mb(layout) < pixels * 2 / 1e6 * 1.1
+    assert memory.store_disk_mb(layout, "float32") > pixels * 4 / 1e6
+
+
+def test_runtime_is_whole_minutes_with_room():
+    assert memory.runtime_min(0, 0.1) == 2
+    assert memory.runtime_min(750_000_000, 0.1) == 27
+    assert memory.runtime_min(1, 0.1) == 3

@@ -1,0 +1,507 @@
+"""Every fault that images, disks and users have shown us: right, or one sentence; never garbage.
+
+What a run of the whole workflow decides is driven with snakemake in one session; what a single
+stage decides (formats, doubtful pairs) goes through the same functions that the scripts call.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import pytest
+import tifffile
+from conftest import BIN, PROJECT, bytes_of, command, snakemake
+
+from unglow.align import align
+from unglow.batch import Batch
+from unglow.blocks import Window
+from unglow.ingest import ingest
+from unglow.photometry import Scale, ScaleSettings, estimate
+from unglow.plan import make_plan
+from unglow.registration import RegisterSettings
+from unglow.registration.stores import register_stores
+from unglow.store import open_store, plan_layout
+from unglow.summary import status_of
+
+pytestmark = pytest.mark.workflow
+
+GAIN = 1.3
+SHORT = ("results/summary.tsv", "results/verdict.txt")
+ONE_METHOD = ("--config", "scale={methods: [moffat]}")
+RGB = {"photometric": "rgb"}
+
+
+@dataclass(frozen=True)
+class Phantom:
+    """Images of the small phantom, the files that hold them, and its true map."""
+
+    rgb: tuple[np.ndarray, np.ndarray]
+    matrix: np.ndarray
+
+    @property
+    def post(self):
+        return self.rgb[0][..., 1]
+
+    @property
+    def pre(self):
+        return self.rgb[1][..., 1]
+
+
+@pytest.fixture(scope="module")
+def phantom(small_raw):
+    (source,) = (p for p in small_raw.iterdir() if p.is_dir())
+    images = [tifffile.imread(next(source.glob(f"*_{role}_*.tif"))) for role in ("post", "pre")]
+    (truth,) = source.glob("*truth.json")
+    return Phantom(tuple(images), np.array(json.loads(truth.read_text())["map"]["matrix"]))
+
+
+def write(raw, sample, post, pre, dye="D", options=None, pre_options=None):
+    """Make a pair of files; an image is an array, a path to copy, or the bytes of the file."""
+    directory = raw / sample
+    directory.mkdir(parents=True, exist_ok=True)
+    for role, content in (("post", post), ("pre", pre)):
+        target = directory / f"{sample}_{role}_{dye}.tif"
+        if isinstance(content, bytes):
+            target.write_bytes(content)
+        else:
+            more = pre_options if role == "pre" and pre_options is not None else options
+            tifffile.imwrite(target, content, **({"photometric": "minisblack"} | (more or {})))
+
+
+def deepened(image):
+    """Grey levels on a 16-bit scale that no 8 bits hold."""
+    return image.astype(np.uint16) * np.uint16(200) + (image % 7)
+
+
+def pixels(store):
+    """All pixels of level 0."""
+    return store.read(Window(0, store.shape[0], 0, store.shape[1]))
+
+
+def summary(work):
+    with (work / "results" / "summary.tsv").open() as stream:
+        return {row["sample"]: row for row in csv.DictReader(stream, delimiter="\t")}
+
+
+# ------------------------------------------------------------------------ the whole workflow
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory, phantom):
+    """One run over pairs that end in every way that a run can end."""
+    work = tmp_path_factory.mktemp("faults")
+    raw = work / "raw"
+    post, pre = phantom.post, phantom.pre
+    deep = [deepened(image) for image in phantom.rgb]
+    write(raw, "Grüße Schnitt 2", *deep, dye="SYTO 9 grün", options=RGB)
+    write(raw, "Same", post, post)
+    write(raw, "Black", post * 0, pre)
+    write(raw, "Negative", *(image.astype(np.int16) - 100 for image in (post, pre)))
+    write(raw, "Tiny", post[300:320, 300:320], pre[300:320, 300:320])
+    write(raw, "Wide", *(image.astype(np.uint64) for image in (post, pre)))
+    wide = [image.astype(np.uint32) * 70000 for image in phantom.rgb]
+    write(raw, "WideColours", *wide, options=RGB)
+    write(raw, "Complex", *(image.astype(np.complex64) for image in (post, pre)))
+    write(raw, "Pages", np.stack([post * 0, post]), np.stack([pre * 0, pre]))
+    write(raw, "Picture", cv2.imencode(".png", post)[1].tobytes(), pre)
+    tifffile.imwrite(work / "whole.tif", post, compression="lzw", rowsperstrip=16)
+    write(raw, "CutLzw", (work / "whole.tif").read_bytes()[:100_000], pre)
+    write(raw, "CutHeader", (work / "whole.tif").read_bytes()[:6], pre)
+    write(raw, "Dyes", post, pre, dye="SYTO9")
+    (raw / "Dyes" / "Dyes_pre_SYTO9.tif").rename(raw / "Dyes" / "Dyes_pre_Syto9.tif")
+    (raw / "Gone").symlink_to(work / "nowhere")
+    return work, snakemake(work, *SHORT, *ONE_METHOD)
+
+
+LEFT_OUT = {
+    "Wide": ("Wide_post_D.tif", "uint64", "export it"),
+    "WideColours": ("WideColours_post_D.tif", "3 channels of uint32", "`channel`"),
+    "Complex": ("Complex_post_D.tif", "complex", "export it"),
+    "Pages": ("Pages_post_D.tif", "2 planes", "plane: {z: N}"),
+    "Picture": ("Picture_post_D.tif", "PNG", "convert it to TIFF"),
+    "CutLzw": ("CutLzw_post_D.tif", "cut short", "copy it again"),
+    "CutHeader": ("CutHeader_post_D.tif", "cut short", "copy it again"),
+    "Dyes": ("Dyes_pre_Syto9.tif", "spell their dyes differently", "rename"),
+}
+
+
+@pytest.mark.parametrize(("sample", "words"), LEFT_OUT.items())
+def test_an_unusable_pair_is_named_with_a_remedy_before_any_job(session, sample, words):
+    work, run = session
+    row = summary(work)[sample]
+    assert row["status"] == "failed"
+    for word in words:
+        assert word in row["reasons"], word
+    assert row["reasons"] in " ".join(run.text.split("Job stats")[0].split())
+    assert not (work / "results" / sample).exists()
+
+
+def test_a_folder_that_is_a_broken_link_is_not_passed_over_in_silence(session):
+    _, run = session
+    assert "raw/Gone is a link to" in run.text.split("Job stats")[0]
+
+
+@pytest.mark.parametrize(
+    ("sample", "status", "words"),
+    [
+        ("Grüße Schnitt 2", "ok", ""),
+        ("Same", "ok", ""),
+        ("Black", "failed", "post-stain image is empty"),
+        ("Negative", "suspect", "offset"),
+        ("Tiny", "failed", "20 x 20 px is too small"),
+    ],
+)
+def test_a_pair_that_runs_ends_with_the_right_verdict(session, sample, status, words):
+    work, _ = session
+    row = summary(work)[sample]
+    assert row["status"] == status, row
+    assert words in row["reasons"]
+    assert bool(row["reasons"]) == (status != "ok")
+
+
+def test_sixteen_bits_of_colour_stay_and_names_may_be_unicode_with_spaces(session, phantom):
+    work, _ = session
+    pair = work / "results" / "Grüße Schnitt 2" / "SYTO 9 grün"
+    stored = open_store(pair / "post.ome.zarr")
+    np.testing.assert_array_equal(pixels(stored), deepened(phantom.post))
+    row = summary(work)["Grüße Schnitt 2"]
+    assert float(row["gain"]) == pytest.approx(GAIN, rel=0.02)
+    assert row["channels"] == "G"
+
+
+def test_one_image_twice_is_the_identity_with_gain_one_and_no_difference(session):
+    work, _ = session
+    row = summary(work)["Same"]
+    assert float(row["gain"]) == 1.0
+    found = json.loads((work / "results" / "Same" / "D" / "transform.json").read_text())
+    np.testing.assert_allclose(found["matrix"], np.eye(3), atol=0.01)
+    store = open_store(work / "results" / "Same" / "D" / "difference" / "moffat.ome.zarr")
+    difference = pixels(store)
+    assert np.nanmax(np.abs(difference[2:-2, 2:-2])) <= 1.0
+
+
+def test_the_run_ends_with_status_1_and_without_a_traceback(session):
+    _, run = session
+    assert run.code == 1
+    assert "Traceback" not in run.text
+    for sample in (*LEFT_OUT, "Black", "Tiny"):
+        assert f"failed: {sample} " in run.text, sample
+
+
+# ------------------------------------------------------------------------ disk and settings
+
+
+def test_what_cannot_be_written_is_one_sentence_and_a_rerun_ends_right(small_work, small_finished):
+    (pair,) = (small_work / "results").glob("*/SYTO9")
+    shutil.rmtree(pair / "difference" / "moffat.ome.zarr")
+    (pair / "difference" / "moffat.histogram.npz").unlink()
+    (pair / "figures" / "registration.png").unlink()
+    limited = f"ulimit -f 400; exec {BIN}/snakemake -s {PROJECT}/Snakefile --cores 2"  # 400 kB
+    run = command(small_work, "bash", "-c", limited)
+    assert run.code == 1
+    for name in ("moffat.ome.zarr", "registration.png"):
+        assert f"{name} could not be written (File too large)" in run.text
+    assert "see that its file system has free space" in run.text
+    assert "Traceback" not in run.text
+    row = next(iter(summary(small_work).values()))
+    assert row["status"] == "incomplete"
+    assert not [p for p in pair.rglob(".*") if p.name != ".snakemake_timestamp"]
+    again = snakemake(small_work)
+    assert again.code == 0, again.text
+    assert bytes_of(small_work / "results") == bytes_of(small_finished / "results")
+
+
+def test_a_results_directory_that_is_a_file_is_one_sentence(small_raw, tmp_path):
+    (tmp_path / "raw").symlink_to(small_raw)
+    (tmp_path / "results").write_text("not a directory")
+    run = snakemake(tmp_path)
+    assert run.code == 1
+    assert "results is a file, so no results can be written" in run.text
+    assert "Traceback" not in run.text
+
+
+def test_a_read_only_results_directory_is_told_with_a_remedy(small_raw, tmp_path):
+    (tmp_path / "raw").symlink_to(small_raw)
+    if os.geteuid() == 0:  # root may write everywhere but to /proc and its like
+        results = "/proc/sys/results"
+    else:
+        (tmp_path / "locked").mkdir(mode=0o555)
+        results = str(tmp_path / "locked" / "results")
+    run = snakemake(tmp_path, "--config", f"results={results}")
+    assert run.code == 1
+    assert "cannot be written, so nothing new can be computed" in run.text
+    assert "Traceback" not in run.text
+
+
+def test_a_replaced_raw_image_reruns_everything_that_follows(small_work):
+    (post,) = (small_work / "raw").rglob("*_post_*.tif")
+    before = next(iter(summary(small_work).values()))
+    tifffile.imwrite(post, (tifffile.imread(post) * 0.8).astype(np.uint8), photometric="rgb")
+    run = snakemake(small_work, *SHORT)
+    assert run.code == 0, run.text
+    assert {"plan", "ingest", "register", "align", "scale", "difference"} <= set(run.jobs())
+    assert run.jobs()["ingest"] == 2
+    after = next(iter(summary(small_work).values()))
+    assert float(after["gain"]) == pytest.approx(0.8 * float(before["gain"]), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("scale={manual: .nan}",), "'scale.manual' is nan but has to be a finite number"),
+        (("scale={manual: -1}",), "'scale.manual' is -1 but has to be above 0"),
+        (("memory_per_job=.inf",), "'memory_per_job' is inf but has to be a finite number"),
+        (("register={block_px: -5}",), "'register.block_px' is -5 but has to be one of"),
+        (("sweep={scale.percentile: [40, .nan]}",), "'sweep.scale.percentile' is nan"),
+    ],
+)
+def test_no_setting_out_of_range_gets_past_parsing(small_raw, tmp_path, words, told):
+    (tmp_path / "raw").symlink_to(small_raw)
+    run = snakemake(tmp_path, "-n", "--config", *words)
+    assert run.code == 1
+    assert told in run.text
+    assert "Traceback" not in run.text
+
+
+# ------------------------------------------------------------------------ formats, stage by stage
+
+
+def pyramid(path, image):
+    with tifffile.TiffWriter(path, ome=True) as tiff:
+        options = {"tile": (128, 128), "compression": "zlib", **RGB}
+        tiff.write(image, subifds=1, metadata={"axes": "YXS"}, **options)
+        tiff.write(image[::2, ::2], subfiletype=1, **options)
+
+
+def pages(path, image):
+    tifffile.imwrite(path, np.stack([image * 0, image]), ome=True, photometric="minisblack",
+                     metadata={"axes": "CYX", "Channel": {"Name": ["DAPI", "FITC"]}})  # fmt: skip
+
+
+def noisy_alpha(image):
+    alpha = np.random.default_rng(3).integers(0, 255, image.shape[:2]).astype(np.uint8)
+    return np.dstack([image, alpha])
+
+
+GREEN = np.stack([np.zeros(256), np.arange(256) * 257, np.zeros(256)]).astype(np.uint16)
+# name: what is written of (RGB image, its green channel), how, and what has to be stored
+EXACT = {
+    "planar": (lambda c, _: np.moveaxis(c, -1, 0), {**RGB, "planarconfig": "separate"}, None),
+    "pyramid": (pyramid, "rgb", None),
+    "signal-on-page-1": (pages, "mono", None),
+    "zstd": (lambda _, g: g, {"compression": "zstd"}, None),
+    "packbits": (lambda _, g: g, {"compression": "packbits"}, None),
+    "jpeg2000": (lambda c, _: c, {**RGB, "compression": "jpeg2000", "tile": (256, 256)}, None),
+    "big-endian": (lambda _, g: g.astype(np.uint16) * 200, {"byteorder": ">"}, np.uint16),
+    "predictor": (lambda _, g: g.astype(np.uint16) * 200,
+                  {"compression": "deflate", "predictor": True}, np.uint16),
+    "bigtiff": (lambda _, g: g, {"bigtiff": True}, None),
+    "uint32": (lambda _, g: g.astype(np.uint32) * 70000, {}, np.uint32),
+    "int16": (lambda _, g: g.astype(np.int16) - 100, {}, np.int16),
+    "float64": (lambda _, g: g / 255.0, {}, np.float32),
+    "alpha": (lambda c, _: noisy_alpha(c), {**RGB, "extrasamples": ["unassalpha"]}, None),
+    "palette": (lambda _, g: g, {"photometric": "palette", "colormap": GREEN}, None),
+    "min-is-white": (lambda _, g: 255 - g, {"photometric": "miniswhite"}, None),
+}  # fmt: skip
+
+
+def stored(work, sample="P", dye="D", *, config=None):
+    """Ingest a pair as the jobs would; its plan and its stores."""
+    batch = Batch.load(config or {}, work)
+    assert (sample, dye) in batch.pairs, batch.problems
+    headers = batch.headers[sample, dye]
+    plan = make_plan(*headers, channel="auto", dye=dye)
+    for role in ("post", "pre"):
+        ingest(plan, role, work / f"{role}.ome.zarr", workers=2)
+    return plan, *(open_store(work / f"{role}.ome.zarr") for role in ("post", "pre"))
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_format_keeps_every_value_of_the_signal(phantom, tmp_path, name):
+    make, how, dtype = EXACT[name]
+    raw = tmp_path / "raw"
+    write(raw, "P", b"", b"")
+    for role, image in zip(("post", "pre"), phantom.rgb, strict=True):
+        path, green = raw / "P" / f"P_{role}_D.tif", image[..., 1]
+        if isinstance(how, str):
+            make(path, image if how == "rgb" else green)
+        else:
+            tifffile.imwrite(path, make(image, green), **({"photometric": "minisblack"} | how))
+    plan, post, pre = stored(tmp_path)
+    assert plan.reason is None
+    for store, image in zip((post, pre), phantom.rgb, strict=True):
+        green = image[..., 1]
+        wanted = green if dtype is None else make(image, green).astype(dtype)
+        np.testing.assert_array_equal(pixels(store), wanted)
+
+
+@pytest.mark.parametrize("space", ["rgb", "ycbcr"])
+def test_jpeg_takes_the_same_channel_of_both_images(phantom, tmp_path, space):
+    how = {**RGB, "compression": "jpeg", "tile": (256, 256)}
+    how["compressionargs"] = {"level": 95, **({"outcolorspace": "rgb"} if space == "rgb" else {})}
+    write(tmp_path / "raw", "P", *phantom.rgb, options=how)
+    plan, post, pre = stored(tmp_path)
+    assert plan.choice["names"] == ("G",)
+    for store, image in ((post, phantom.post), (pre, phantom.pre)):
+        off = pixels(store).astype(float) - image
+        assert np.sqrt(np.mean(off**2)) < 4.0
+
+
+@pytest.mark.parametrize("bleed", [0.3, 0.9])
+def test_bleed_into_another_channel_of_post_alone_changes_nothing(phantom, tmp_path, bleed):
+    post = phantom.rgb[0].copy()
+    post[..., 0] = np.clip(post[..., 0] + bleed * phantom.post, 0, 255).astype(np.uint8)
+    write(tmp_path / "raw", "P", post, phantom.rgb[1], options=RGB)
+    plan, store, _ = stored(tmp_path)
+    assert plan.channels == {"post": (1,), "pre": (1,)}
+    np.testing.assert_array_equal(pixels(store), phantom.post)
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("other channel", ("no channel carries signal in both", "`channel`")),
+        ("colour and grey", ("the pre image has one channel and the post image 3", "`channel`")),
+    ],
+)
+def test_channels_that_do_not_go_together_are_refused(phantom, tmp_path, case, words):
+    if case == "other channel":
+        write(tmp_path / "raw", "P", phantom.rgb[0], phantom.rgb[1][..., [1, 0, 2]], options=RGB)
+    else:
+        write(tmp_path / "raw", "P", phantom.rgb[0], phantom.pre, options=RGB, pre_options={})
+    plan, post, _ = stored(tmp_path)
+    assert post.empty
+    for word in words:
+        assert word in plan.reason
+
+
+# ------------------------------------------------------------------------ right, or not believed
+
+
+def verdict(work, tmp_path):
+    """Register, align and scale a pair as the jobs would; status, reasons, transform, gain."""
+    plan, post, pre = stored(work)
+    plan.save(tmp_path / "plan.json")
+    found = register_stores(post, pre, RegisterSettings(), workers=2).transform
+    layout = plan_layout(post.shape, "float32")
+    statistics = align(post, pre, found, layout, tmp_path / "aligned.ome.zarr", workers=2)
+    settings = ScaleSettings()
+    scale = (
+        Scale.failed(" ".join(found.reasons), settings)
+        if found.failed
+        else estimate(statistics, settings)
+    )
+    read = json.loads((tmp_path / "plan.json").read_text())
+    return *status_of(read, found, scale), found, scale.methods["moffat"].gain
+
+
+def resized(image, factor):
+    how = cv2.INTER_AREA if factor < 1 else cv2.INTER_LINEAR
+    return cv2.resize(image, None, fx=factor, fy=factor, interpolation=how)
+
+
+def after(pre_map, phantom):
+    """The true matrix where pre was changed by a 3 x 3 map of its pixels."""
+    return np.array(pre_map, dtype=float) @ phantom.matrix
+
+
+def turned(phantom, quarter):
+    height, width = phantom.pre.shape
+    return {
+        1: [[0, 1, 0], [-1, 0, width - 1], [0, 0, 1]],
+        2: [[-1, 0, width - 1], [0, -1, height - 1], [0, 0, 1]],
+    }[quarter]
+
+
+def floats(phantom, scale=1.0):
+    return [image.astype(np.float32) * np.float32(scale) for image in (phantom.post, phantom.pre)]
+
+
+def with_holes(phantom):
+    post, pre = floats(phantom)
+    post[200:260, 300:400], pre[:40], pre[300:310, 300:310] = np.nan, np.nan, np.inf
+    return post, pre
+
+
+# name: post and pre, and the map that pre's pixels went through
+RIGHT = {
+    "float with NaN": lambda p: (*with_holes(p), np.eye(3)),
+    "float 0 to 1": lambda p: (*floats(p, 1 / 255), np.eye(3)),
+    "float of small values": lambda p: (*floats(p, 1e-4), np.eye(3)),
+    "other size": lambda p: (p.post, np.pad(p.pre, ((150, 0), (150, 0))),
+                             [[1, 0, 150], [0, 1, 150], [0, 0, 1]]),
+    "90 degrees": lambda p: (p.post, np.rot90(p.pre), turned(p, 1)),
+    "180 degrees": lambda p: (p.post, np.rot90(p.pre, 2), turned(p, 2)),
+    "in a corner of post": lambda p: (np.pad(p.post, ((0, 700), (0, 900))), p.pre, np.eye(3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_an_unusual_pair_is_registered_and_scaled_right(phantom, tmp_path, name):
+    post, pre, change = RIGHT[name](phantom)
+    write(tmp_path / "raw", "P", post, np.ascontiguousarray(pre))
+    status, reasons, found, gain = verdict(tmp_path, tmp_path)
+    assert status == "ok", reasons
+    points = np.array([[100.0, 100], [800, 100], [100, 600], [800, 600], [450, 350]])
+    wanted = np.c_[points, np.ones(5)] @ after(change, phantom).T
+    assert np.hypot(*(found.map(points) - wanted[:, :2]).T).max() < 0.3
+    assert gain == pytest.approx(GAIN, rel=0.025)
+
+
+NOT_BELIEVED = {
+    "half magnification": (lambda p: (p.post, resized(p.pre, 0.5)), "failed"),
+    "double magnification": (lambda p: (p.post, resized(p.pre, 2)), "failed"),
+    "mirrored": (lambda p: (p.post, np.ascontiguousarray(p.pre[:, ::-1])), "failed"),
+    "pre black": (lambda p: (p.post, p.pre * 0), "failed"),
+    "constant": (lambda p: (p.post * 0 + 7, p.pre * 0 + 5), "failed"),
+    "saturated everywhere": (lambda p: (p.post * 0 + 255, p.pre), "failed"),
+    "saturated in the section": (
+        lambda p: (np.clip(p.post.astype(int) * 12, 0, 255).astype(np.uint8), p.pre), "suspect"),
+    "nothing but NaN": (lambda p: [f * np.nan for f in floats(p)], "failed"),
+    "64 x 64": (lambda p: (p.post[300:364, 300:364], p.pre[300:364, 300:364]), "failed"),
+    "one row": (lambda p: (p.post[300:301], p.pre[300:301]), "failed"),
+    "one pixel": (lambda p: (p.post[300:301, 300:301], p.pre[300:301, 300:301]), "failed"),
+    "a mask": (lambda p: (p.post > 50, p.pre > 40), "suspect"),
+    "below zero": (lambda p: [f - 20 for f in floats(p)], "suspect"),
+    "camera offset": (lambda p: [np.clip(i.astype(int) + 20, 0, 255).astype(np.uint8)
+                                 for i in (p.post, p.pre)], "suspect"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_BELIEVED)
+def test_a_pair_that_cannot_be_right_never_ends_ok(phantom, tmp_path, name):
+    make, expected = NOT_BELIEVED[name]
+    write(tmp_path / "raw", "P", *make(phantom))
+    status, reasons, _, gain = verdict(tmp_path, tmp_path)
+    assert status == expected, (reasons, gain)
+    assert reasons.endswith((".", ")."))
+
+
+def test_another_section_is_not_taken_for_the_same(phantom, tmp_path):
+    made = command(tmp_path, "unglow", "phantom", "--size", "700x900", "--seed", "99")
+    assert made.code == 0, made.text
+    (other,) = (tmp_path / "raw").rglob("*_pre_*.tif")
+    pre = tifffile.imread(other)[..., 1]
+    write(tmp_path / "other" / "raw", "P", phantom.post, pre)
+    status, reasons, *_ = verdict(tmp_path / "other", tmp_path)
+    assert status == "failed", reasons
+
+
+def test_a_long_narrow_pair_is_registered(tmp_path):
+    words = ("--size", "300x20000", "--rotation-deg", "0.05", "--shift-px", "12", "-9")
+    made = command(tmp_path, "unglow", "phantom", "--no-rgb", *words, "--sample", "P", "--dye", "D")
+    assert made.code == 0, made.text
+    status, reasons, found, gain = verdict(tmp_path, tmp_path)
+    assert status == "ok", reasons
+    (truth,) = (tmp_path / "raw").rglob("*truth.json")
+    matrix = np.array(json.loads(truth.read_text())["map"]["matrix"])
+    points = np.array([[3000.0, 150], [10000, 150], [17000, 150]])
+    wanted = np.c_[points, np.ones(3)] @ matrix.T
+    assert np.hypot(*(found.map(points) - wanted[:, :2]).T).max() < 0.5
+    assert gain == pytest.approx(GAIN, rel=0.02)
