@@ -152,7 +152,9 @@ def final_outputs():
     targets = [out.run("summary.tsv"), out.run("verdict.txt")]
     for key in batch.pairs:
         targets += evidence(*key)
-        targets += collect(out.pair(store("{role}")), sample=key[0], dye=key[1], role=ROLES)
+        targets += collect(
+            out.pair(store("{role}")), sample=key[0], dye=key[1], role=ROLES
+        )
         targets += variants_of(out.registered(store("aligned_pre")), *key)
         targets += variants_of(out.registered("blocks.csv"), *key)
         targets += variants_of(out.registered("statistics.npz"), *key)
@@ -194,7 +196,10 @@ def refresh_summary():
     if target.parent.is_dir():
         try:
             rows = write_summary(
-                entries_from(summary_entries()), summary_problems(), target.parent, target
+                entries_from(summary_entries()),
+                summary_problems(),
+                target.parent,
+                target,
             )
         except UnglowError as error:
             logger.error(str(error))

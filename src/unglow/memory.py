@@ -44,6 +44,9 @@ _ENCODED = 2.1
 _HALVING = 4 * 1.5
 # Reading a whole shard holds its compressed chunks beside the result.
 _READING = 1.7
+# Less than this is an error of rounding: without it, what was declared for n blocks in flight might
+# hold n - 1 of them, or be 1 MB above the budget.
+_ROUNDING = 1e-6
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
 
@@ -71,11 +74,12 @@ class Demand:
         """Return how many blocks may be worked on at once: at most one per thread, at least one."""
         room = (budget_mb - self.base - self.fixed) / self.each if self.each > 0 else threads
         most = threads if self.most is None else min(threads, self.most)
-        return max(1, min(most, math.floor(room)))
+        return max(1, min(most, math.floor(room + _ROUNDING)))
 
     def peak_mb(self, budget_mb: float, threads: int) -> int:
         """Return the predicted peak, rounded up to whole MB."""
-        return math.ceil(self.base + self.fixed + self.in_flight(budget_mb, threads) * self.each)
+        blocks = self.in_flight(budget_mb, threads) * self.each
+        return math.ceil(self.base + self.fixed + blocks - _ROUNDING)
 
 
 def plan(headers: tuple[TiffHeader, TiffHeader]) -> Demand:

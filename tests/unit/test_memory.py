@@ -52,8 +52,8 @@ def demands(tmp_path_factory):
         }
     made["register"] = memory.register(1024, 256)
     made["register large"] = memory.register(4096, 512)
-    for stage in ("scale", "figures", "summary"):
-        made[stage] = memory.small(stage)
+    for stage in memory.BASE:
+        made[f"small {stage}"] = memory.small(stage)
     return made
 
 
@@ -124,6 +124,14 @@ def test_a_budget_that_holds_exactly_n_blocks_holds_n_blocks(base, each):
                 assert demand.peak_mb(budget, 99) <= budget
 
 
+def test_no_more_blocks_are_in_flight_than_there_are(tmp_path):
+    source = header(tmp_path / "a.tif", (2048, 3000), np.uint8, tile=(256, 256))  # two shards
+    layout = layouts(source, source, "auto")
+    for demand in (memory.ingest(source, layout["post"]), memory.difference(layout["derived"])):
+        assert [demand.in_flight(9999, t) for t in (1, 2, 8)] == [1, 2, 2]
+        assert demand.peak_mb(9999, 8) == demand.peak_mb(9999, 2)
+
+
 def test_no_threads_still_means_one_block():
     assert Demand(100.0, 25.0).in_flight(2000, 0) == 1
 
@@ -131,16 +139,13 @@ def test_no_threads_still_means_one_block():
 # ----------------------------------------------------------------------------------- what it is of
 
 
-def test_ingest_of_tiles_counts_the_shard_the_tile_and_what_is_read(tmp_path):
-    source = header(tmp_path / "a.tif", (6000, 7000, 3), np.uint8, tile=(512, 512))
-    layout = layouts(source, source, "G")["post"]
-    demand = memory.ingest(source, layout)
-    shard_px = 2048 * 2048
-    read, written = shard_px * 3 / 1e6, shard_px / 1e6
-    assert demand.fixed == 0
-    assert demand.each > read + 2 * written + source.decode_bytes / 1e6
-    summed = memory.ingest(source, layouts(source, source, "auto")["post"])
-    assert summed.each - demand.each == pytest.approx(2.1 * shard_px / 1e6)  # uint16: 1 byte more
+def test_ingest_of_tiles_counts_what_is_read_and_what_is_written(tmp_path):
+    source = header(tmp_path / "a.tif", (6000, 7000), np.uint16, tile=(512, 512))
+    demand = memory.ingest(source, layouts(source, source, "auto")["post"])
+    shard = 2048 * 2048 * 2 / 1e6
+    assert demand.each > 2 * shard  # as read, and as it waits to be written
+    bytes_ = header(tmp_path / "b.tif", (6000, 7000), np.uint8, tile=(512, 512))
+    assert memory.ingest(bytes_, layouts(bytes_, bytes_, "auto")["post"]).each < demand.each
 
 
 def test_ingest_of_strips_holds_a_band_of_the_full_width(tmp_path):
@@ -148,7 +153,8 @@ def test_ingest_of_strips_holds_a_band_of_the_full_width(tmp_path):
     layout = layouts(source, source, "auto")["post"]
     rows = layout.shards[0]
     assert rows * 20000 * 2 < 100e6
-    assert memory.ingest(source, layout).fixed == pytest.approx(rows * 20000 * 2 / 1e6)
+    band = rows * 20000 * 2 / 1e6
+    assert band < memory.ingest(source, layout).fixed < band + 20
 
 
 def test_a_streamed_strip_is_decoded_once_however_many_threads_write(tmp_path):
@@ -160,8 +166,8 @@ def test_a_streamed_strip_is_decoded_once_however_many_threads_write(tmp_path):
     layout = layouts(source, source, "auto")["post"]
     demand = memory.ingest(source, layout)
     band = layout.shards[0] * 4000 / 1e6
-    assert demand.fixed == pytest.approx(band + source.decode_bytes / 1e6)
-    assert demand.fixed < image.nbytes / 1e6 + 20
+    alone = band + source.decode_bytes / 1e6
+    assert alone <= demand.fixed < alone + 20
 
 
 def test_demands_follow_the_shard_and_not_the_image(tmp_path):
@@ -178,7 +184,7 @@ def test_demands_follow_the_shard_and_not_the_image(tmp_path):
                 "difference": (layout["derived"],),
             }[stage]
             made.append(getattr(memory, stage)(*args))
-        assert made[0] == made[1], stage
+        assert made[0].peak_mb(9999, 4) == made[1].peak_mb(9999, 4), stage
 
 
 def test_a_store_on_disk_is_bounded_by_its_pixels_and_a_third(tmp_path):

@@ -36,7 +36,7 @@ def test_noise_around_zero_raises_no_doubt(dark):
     ("pedestal", "words"),
     [
         (-20, "The dark pixels of post lie near -20 and not near 0"),
-        (20, "post grows 1.3 times as fast as pre while the gain is 1"),
+        (40, "post grows 1.3 times as fast as pre while the gain is 1"),
         (60, "post grows 1.3 times as fast as pre while the gain is 1"),
     ],
 )
