@@ -12,6 +12,7 @@ import numpy as np
 
 from unglow.blocks import Window, bounded_map
 from unglow.errors import InputError
+from unglow.plan import without_places
 from unglow.store import StoreWriter
 from unglow.tiff import open_reader
 
@@ -116,7 +117,7 @@ def ingest(plan: Plan, role: str, target: Path, *, workers: int) -> dict[str, An
             _stream(plan, role, writer, statistics, workers)
         except InputError as error:
             log.warning("%s", error)
-            writer.publish_empty(str(error))
+            writer.publish_empty(without_places(str(error), header))
             return {}
         figures = statistics.to_dict()
         writer.publish({"statistics": figures})

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from unglow.files import write_json
 from unglow.store import StoreLayout
 from unglow.tiff import TiffHeader
 
+log = logging.getLogger(__name__)
 VERSION = 1
 _PIECE = 1 << 16
 _PIECES = 64
@@ -126,9 +129,18 @@ def make_plan(post: TiffHeader, pre: TiffHeader, *, channel: str, dye: str | Non
     try:
         choice = choose_channels(headers, channel=channel, dye=dye)
     except InputError as error:
+        log.warning("%s", error)
         nothing: dict[str, tuple[int, ...]] = dict.fromkeys(ROLES, ())
-        return Plan(headers, nothing, {}, made, prints, reason=str(error))
+        reason = without_places(str(error), *headers.values())
+        return Plan(headers, nothing, {}, made, prints, reason)
     return Plan(headers, dict(choice.indices), asdict(choice), made, prints)
+
+
+def without_places(sentence: str, *headers: TiffHeader) -> str:
+    """Return a sentence with raw files named without directories, for what goes into results."""
+    for header in headers:
+        sentence = sentence.replace(f"{Path(header.path).parent}{os.sep}", "")
+    return sentence
 
 
 def fingerprint(header: TiffHeader) -> str:
