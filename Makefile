@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SMK := Snakefile rules
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test oldest lint format bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -29,6 +29,11 @@ demo: $(VENV)/installed-run  ## make a phantom pair, run the workflow on it, say
 
 test: $(VENV)/installed-test  ## run all tests
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest $(ARGS)
+
+oldest:  ## run all tests with the oldest versions that pyproject.toml allows
+	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --editable '.[test]' -c tests/oldest.txt
+	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest $(ARGS)
 
 lint: $(VENV)/installed-lint  ## check style, types and the workflow
 	$(BIN)/ruff check .

@@ -33,6 +33,9 @@ wildcard_constraints:
     subtraction=one_of(v.name for v in subtractions),
 
 
+report: "report/workflow.rst"
+
+
 rule all:
     default_target: True
     input:

@@ -5,7 +5,12 @@ rule summary:
     input:
         all_evidence,
     output:
-        out.run("summary.tsv"),
+        report(
+            out.run("summary.tsv"),
+            caption="../report/summary.rst",
+            category="Summary",
+            labels={"figure": "all pairs"},
+        ),
     log:
         out.record("logs", "summary", "run"),
         telemetry=out.record("telemetry", "summary", "run"),

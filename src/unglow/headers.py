@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.channels.setting import list_names, stored_dtype
 from unglow.errors import InputError, UnglowError
-from unglow.files import write_text
+from unglow.files import printable, write_text
 from unglow.store.layout import DTYPES
 from unglow.tiff import TiffHeader, read_header
 
@@ -82,6 +82,8 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
     InputError
         One of the files cannot be used, or the two do not go together.
     """
+    for path in (pair.post, pair.pre):
+        _check_name(path)
     series = pair.series if pair.series is not None else settings["series"]
     plane = settings["plane"]
     post, pre = (
@@ -103,6 +105,16 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
             "different grey scales; export both with the same bit depth."
         )
     return post, pre
+
+
+def _check_name(path: Path) -> None:
+    """Raise for a name of other bytes than UTF-8: it would end the whole run in Snakemake."""
+    shown = printable(str(path))
+    if str(path) != shown:
+        raise InputError(
+            f"the name of '{shown}' is not UTF-8 text, as names from old archives may be: rename "
+            "the file."
+        )
 
 
 def _check_storable(path: Path, header: TiffHeader, channel: str) -> None:

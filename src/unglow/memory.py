@@ -84,7 +84,7 @@ class Demand:
 
 def plan(headers: tuple[TiffHeader, TiffHeader]) -> Demand:
     """Demand of the plan job: one survey block of each image at a time."""
-    return Demand(BASE["plan"], 0.0, fixed=max(_decode_mb(h) for h in headers) + _SLACK)
+    return Demand(BASE["plan"], 0.0, fixed=max(_decode_mb(h) for h in headers) + 2 * _SLACK)
 
 
 def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:

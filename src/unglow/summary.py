@@ -112,7 +112,7 @@ def rows(
 
 
 def table(summary: Iterable[Mapping[str, Any]]) -> str:
-    """Return the summary as tab-separated text; columns that no row fills are left out."""
+    """Return the summary as tab-separated text; levels that are not swept have no column."""
     filled = list(summary)
     optional = ("registration", "subtraction")
     columns = [c for c in COLUMNS if c not in optional or any(row.get(c) for row in filled)]

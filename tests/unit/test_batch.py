@@ -117,6 +117,19 @@ def test_the_problems_of_discovery_come_before_those_of_headers(work):
     assert [p.sample for p in Batch.load({}, work).problems] == ["C", "D"]
 
 
+def test_names_that_are_not_utf8_are_problems_that_can_be_printed(work):
+    add_pair(work, "caf\udce9")
+    add_pair(work, "C")
+    for path in (work / "raw" / "C").iterdir():
+        path.rename(path.with_name(f"\udce9_{path.name}"))
+    batch = Batch.load({}, work)
+    assert sorted(batch.pairs) == [("A", "SYTO9"), ("B", "SYTO9")]
+    assert len(batch.problems) == 2
+    for problem in batch.problems:
+        assert "\\xe9" in problem.message
+        f"{problem.sample} {problem.dye} {problem.message}".encode()  # as Snakemake's log does
+
+
 def test_no_usable_pair_at_all_lists_every_sentence(tmp_path):
     add_pair(tmp_path, "Depth", post={"dtype": np.uint16})
     add_pair(tmp_path, "Float", post={"dtype": np.float32})

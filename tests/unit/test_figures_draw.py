@@ -365,7 +365,7 @@ def test_every_figure_has_a_caption_in_plain_words(project):
     assert names >= {"registration", "residuals", "joint_histogram", "excess_histogram"}
     assert names >= {"histograms", "ratio_histogram", "difference", "difference_histogram"}
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=True)
-    for path in (project / "report").glob("*.rst"):
+    for path in (project / "report" / f"{name}.rst" for name in names - {"workflow", "summary"}):
         job = {"wildcards": {"sample": "S1", "dye": "DAPI"}}
         text = environment.from_string(path.read_text()).render(snakemake=job)
         assert "S1" in text

@@ -273,6 +273,16 @@ def test_a_channel_whose_name_holds_a_plus_is_no_sum(tmp_path):
     assert [c.name for c in post.channels] == ["CD3+CD4", "DAPI"]
 
 
+def test_a_name_that_is_not_utf8_is_refused_in_words_that_can_be_printed(tmp_path):
+    strange = image(tmp_path / "caf\udce9_post.tif")
+    pair = Pair("s", "d", post=strange, pre=image(tmp_path / "pré 1 µ.tif"))
+    with pytest.raises(InputError) as caught:
+        headers_of(pair, config.load({}), HeaderCache(tmp_path / "c.json"))
+    assert f"the name of '{tmp_path}/caf\\xe9_post.tif' is not UTF-8 text" in str(caught.value)
+    pair = Pair("s", "d", post=strange.rename(tmp_path / "café_post.tif"), pre=pair.pre)
+    assert headers_of(pair, config.load({}), HeaderCache(tmp_path / "c.json"))[0].shape == (40, 50)
+
+
 def test_the_plane_comes_from_the_configuration_and_the_series_from_the_sheet_first(tmp_path):
     for role in ("post", "pre"):
         path = tmp_path / f"{role}.tif"

@@ -47,7 +47,7 @@ class ComparisonRow:
     name
         Parameters that make the variant, and the scale method.
     status
-        ``ok``, ``suspect`` or ``failed``.
+        ``ok``, ``suspect``, ``failed`` or ``incomplete``.
     gain, gain_ci95
         None where there is none.
     residual_median, residual_p95

@@ -31,7 +31,7 @@ _P = ParamSpec("_P")
 
 DPI = 100
 INK, SOFT, FAINT, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
-STATUS = {"ok": "#1a7f37", "suspect": "#9a6700", "failed": "#cf222e"}
+STATUS = {"ok": "#1a7f37", "suspect": "#9a6700", "failed": "#cf222e", "incomplete": SOFT}
 # Okabe and Ito's colours, which the colour-blind tell apart; the scale methods keep the colours
 # that users of exo2micro know.
 BLUE, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from unglow.files import printable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -45,6 +47,12 @@ class Problem:
     sample: str | None = None
     dye: str | None = None
     paths: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Make what is told printable, also for names that are not UTF-8."""
+        for name in ("message", "sample", "dye"):
+            text = getattr(self, name)
+            object.__setattr__(self, name, None if text is None else printable(text))
 
 
 @dataclass(frozen=True, slots=True)

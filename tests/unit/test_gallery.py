@@ -1,0 +1,312 @@
+"""The figures of a pair: every target is written, from pixels or from the reason of a refusal."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from unglow import gallery
+from unglow.align import align
+from unglow.blocks import Window
+from unglow.figures import save_png
+from unglow.photometry import (
+    DifferenceHistogram,
+    MethodResult,
+    Scale,
+    ScaleSettings,
+    estimate,
+)
+from unglow.store import StoreWriter, open_store, plan_layout
+from unglow.subtract import subtract
+from unglow.summary import Entry, table
+from unglow.transform import BLOCK_DTYPE, Transform
+
+SHAPE = (200, 240)
+REASON = "No match was found between pre and post."
+REGISTRATION = ("registration", "residuals")
+HISTOGRAMS = ("joint_histogram", "excess_histogram", "histograms", "ratio_histogram")
+DIFFERENCE = ("difference", "histogram")
+
+
+def targets(place, names):
+    return {name: place / f"{name}.png" for name in names}
+
+
+def height_of(path):
+    """Height of a figure in px, which for a refusal follows from the length of its sentence."""
+    return matplotlib.image.imread(path).shape[0]
+
+
+def raw_store(path, image):
+    """Write a store as ingest does."""
+    writer = StoreWriter(
+        path,
+        plan_layout(image.shape, image.dtype.name),
+        name=path.name,
+        pixel_size_um=(0.5, 0.25),
+        attributes={"grey_levels": "integer"},
+        fill_value=0,
+    )
+    with writer:
+        for window in writer.windows():
+            writer.write(window, np.ascontiguousarray(image[window.slices]))
+        writer.publish({"statistics": {"min": int(image.min()), "max": int(image.max())}})
+    return open_store(path)
+
+
+def empty_store(path, shape=SHAPE, dtype="uint8", reason=REASON):
+    writer = StoreWriter(
+        path,
+        plan_layout(shape, dtype),
+        name=path.name,
+        pixel_size_um=None,
+        attributes={},
+        fill_value=0,
+    )
+    with writer:
+        writer.publish_empty(reason)
+    return open_store(path)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """All that the figures of one good pair are drawn from."""
+    place = tmp_path_factory.mktemp("pair")
+    rng = np.random.default_rng(5)
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    section = 60 + 30 * np.sin(x / 17) * np.cos(y / 13)
+    pre = rng.poisson(section).astype(np.uint8)
+    signal = 1.3 * section
+    signal[90:96, 150:156] += 100
+    post = rng.poisson(signal).astype(np.uint8)
+    stores = [raw_store(place / f"{n}.zarr", i) for n, i in (("post", post), ("pre", pre))]
+    found = Transform(
+        "ok", SHAPE, SHAPE, matrix=np.eye(3), model="translation", inliers=9, blocks=9
+    )
+    layout = plan_layout(SHAPE, "float32")
+    statistics = align(*stores, found, layout, place / "aligned.zarr", workers=1)
+    aligned = open_store(place / "aligned.zarr")
+    scale = estimate(statistics, ScaleSettings())
+    result = scale.methods["moffat"]
+    histogram = subtract(
+        stores[0], aligned, "moffat", result, statistics, layout, place / "d.zarr", workers=1
+    )
+    blocks = np.zeros(9, BLOCK_DTYPE)
+    blocks["x"], blocks["y"] = np.repeat([40, 120, 200], 3), np.tile([30, 100, 170], 3)
+    blocks["pre_x"], blocks["pre_y"] = blocks["x"] + 0.1, blocks["y"] - 0.1
+    blocks["dx"], blocks["dy"], blocks["quality"] = 0.1, -0.1, 5.0
+    blocks["used"] = True
+    return {
+        "post": stores[0],
+        "pre": stores[1],
+        "aligned": aligned,
+        "transform": found,
+        "blocks": blocks,
+        "statistics": statistics,
+        "scale": scale,
+        "difference": open_store(place / "d.zarr"),
+        "histogram": histogram,
+    }
+
+
+def of(pair, *names, **changes):
+    return {name: pair[name] for name in names} | changes
+
+
+# ----------------------------------------------------------------------------------- good pairs
+
+
+def test_a_good_pair_gets_every_figure(pair, tmp_path):
+    made = targets(tmp_path, (*REGISTRATION, *HISTOGRAMS, *DIFFERENCE))
+    inputs = of(pair, "post", "pre", "aligned", "transform", "blocks")
+    gallery.draw_registration(**inputs, targets=made, title="S D")
+    gallery.draw_scale(pair["statistics"], pair["scale"], made, "S D")
+    inputs = of(pair, "post", "aligned", "difference", "histogram")
+    gallery.draw_difference(**inputs, method="moffat", targets=made, title="S D")
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"{n}.png" for n in made)
+    for path in made.values():
+        assert height_of(path) > 350
+        assert path.stat().st_size > 10_000
+
+
+def test_figures_have_the_same_bytes_each_time(pair, tmp_path):
+    found = []
+    for n in "ab":
+        made = targets(tmp_path / n, REGISTRATION)
+        inputs = of(pair, "post", "pre", "aligned", "transform", "blocks")
+        gallery.draw_registration(**inputs, targets=made, title="S D")
+        found.append([made[name].read_bytes() for name in REGISTRATION])
+    assert found[0] == found[1]
+
+
+def test_a_registration_without_a_used_block_is_drawn(pair, tmp_path):
+    blocks = pair["blocks"].copy()
+    blocks["used"] = False
+    for name, some in (("unused", blocks), ("none", blocks[:0])):
+        made = targets(tmp_path / name, REGISTRATION)
+        inputs = of(pair, "post", "pre", "aligned", "transform", blocks=some)
+        gallery.draw_registration(**inputs, targets=made, title="S D")
+        assert all(height_of(path) > 350 for path in made.values())
+
+
+def test_details_are_three_places_far_apart(pair):
+    from unglow.views import overview
+
+    places = gallery._details(pair["blocks"], overview(pair["post"]))
+    assert len(places) == 3
+    far = [math.dist(a, b) for i, a in enumerate(places) for b in places[:i]]
+    assert min(far) > 60
+    assert gallery._details(pair["blocks"][:1], overview(pair["post"])) == [(40.0, 30.0)]
+
+
+def test_pixel_size_is_the_mean_of_both_sides_or_unknown(pair, tmp_path):
+    assert gallery.pixel_size(pair["post"]) == 0.375
+    assert gallery.pixel_size(empty_store(tmp_path / "e.zarr")) is None
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+
+def refusal(tmp_path, reason, title="S D"):
+    """Return the bytes of the figure that a refusal has to be."""
+    from unglow import figures
+
+    path = tmp_path / "expected.png"
+    save_png(figures.draw_refusal(title, reason), path)
+    return path.read_bytes()
+
+
+def test_a_refused_registration_says_why_in_each_place(pair, tmp_path):
+    made = targets(tmp_path / "deep", REGISTRATION)
+    refused = Transform("failed", SHAPE, SHAPE, (REASON,))
+    inputs = of(pair, "post", "pre", transform=refused, blocks=np.zeros(0, BLOCK_DTYPE))
+    aligned = empty_store(tmp_path / "a.zarr", dtype="float32")
+    gallery.draw_registration(**inputs, aligned=aligned, targets=made, title="S D")
+    expected = refusal(tmp_path, REASON)
+    for name in REGISTRATION:
+        assert made[name].read_bytes() == expected, name
+
+
+def test_a_refused_image_is_enough(pair, tmp_path):
+    made = targets(tmp_path / "deep", REGISTRATION)
+    inputs = of(pair, "pre", "aligned", "transform", "blocks")
+    post = empty_store(tmp_path / "p.zarr", reason="post.tif is damaged.")
+    gallery.draw_registration(**inputs, post=post, targets=made, title="S D")
+    assert made["residuals"].read_bytes() == refusal(tmp_path, "post.tif is damaged.")
+
+
+def test_a_refused_scale_says_why_in_each_place(pair, tmp_path):
+    made = targets(tmp_path / "deep", HISTOGRAMS)
+    scale = Scale("moffat", {"moffat": MethodResult.failed("a.")}, "failed", ("One.", "Two."))
+    gallery.draw_scale(pair["statistics"], scale, made, "S D")
+    for name in HISTOGRAMS:
+        assert made[name].read_bytes() == refusal(tmp_path, "One. Two."), name
+
+
+def test_a_difference_without_a_gain_says_why_in_each_place(pair, tmp_path):
+    made = targets(tmp_path / "deep", DIFFERENCE)
+    inputs = of(pair, "post", "aligned", histogram=DifferenceHistogram.create(0, 0, 1))
+    difference = empty_store(tmp_path / "d.zarr", dtype="float32", reason="moffat found no gain.")
+    gallery.draw_difference(
+        **inputs, difference=difference, method="moffat", targets=made, title="S D"
+    )
+    for name in DIFFERENCE:
+        assert made[name].read_bytes() == refusal(tmp_path, "moffat found no gain."), name
+
+
+def test_a_manual_gain_without_any_overlap_is_drawn(pair, tmp_path):
+    away = Transform(
+        "suspect", SHAPE, SHAPE, ("Far.",), np.array([[1, 0, 9e3], [0, 1, 0], [0, 0, 1.0]])
+    )
+    layout = plan_layout(SHAPE, "float32")
+    post, pre = pair["post"], pair["pre"]
+    statistics = align(post, pre, away, layout, tmp_path / "a.zarr", workers=1)
+    aligned = open_store(tmp_path / "a.zarr")
+    assert np.isnan(aligned.read(Window.of(SHAPE))).all()
+    scale = estimate(statistics, ScaleSettings(("manual",), manual=2.0, default="manual"))
+    assert scale.status == "ok"
+    histogram = subtract(
+        post, aligned, "manual", scale.chosen, statistics, layout, tmp_path / "d.zarr", workers=1
+    )
+    made = targets(tmp_path / "figures", (*REGISTRATION, *HISTOGRAMS, *DIFFERENCE))
+    blocks = np.zeros(0, BLOCK_DTYPE)
+    gallery.draw_registration(post, pre, aligned, away, blocks, made, "S D")
+    gallery.draw_scale(statistics, scale, made, "S D")
+    difference = open_store(tmp_path / "d.zarr")
+    gallery.draw_difference(post, aligned, difference, histogram, "manual", made, "S D")
+    assert all(path.is_file() for path in made.values())
+
+
+def test_a_reason_of_any_length_or_none_is_a_figure(tmp_path):
+    for n, reason in enumerate(["", "x" * 500, "a word " * 300, "$\\frac{1}{2}$ \t\n ünï"]):
+        gallery.refuse({"one": tmp_path / f"{n}.png"}, "S D", reason)
+        assert height_of(tmp_path / f"{n}.png") >= 190
+
+
+# ------------------------------------------------------------------------------------- comparison
+
+
+def entry(variant):
+    place = f"S/D/{variant}"
+    return Entry(
+        sample="S",
+        dye="D",
+        registration="",
+        subtraction=variant,
+        plan="S/D/plan.json",
+        transform="S/D/transform.json",
+        scale=f"{place}/scale.json",
+        histograms={"moffat": f"{place}/moffat.npz"},
+        logs="logs/S/D",
+    )
+
+
+@pytest.fixture
+def results(pair, tmp_path):
+    """Small files of two variants, one good and one refused, and of a third that is not there."""
+    place = tmp_path / "results"
+    (place / "S/D").mkdir(parents=True)
+    plan = {"version": 1, "status": "ok", "reason": None, "choice": {"names": ["G"]}}
+    (place / "S/D/plan.json").write_text(json.dumps(plan))
+    pair["transform"].save(place / "S/D/transform.json")
+    good = Scale("moffat", pair["scale"].methods)
+    for variant, scale in (("good", good), ("bad", Scale.failed("No gain."))):
+        (place / "S/D" / variant).mkdir()
+        scale.save(place / "S/D" / variant / "scale.json")
+        pair["histogram"].save(place / "S/D" / variant / "moffat.npz")
+    return place
+
+
+def words(figure):
+    return [text.get_text() for text in figure.texts]
+
+
+def test_variants_stand_side_by_side_with_the_rows_of_their_table(pair, results, tmp_path):
+    stores = {
+        ("", "good"): pair["difference"],
+        ("", "bad"): empty_store(tmp_path / "b.zarr", dtype="float32"),
+    }
+    entries = [entry("good"), entry("bad")]
+    figure, rows = gallery.draw_comparison(entries, stores, results, "S D")
+    assert [row["status"] for row in rows] == ["ok", "failed"]
+    assert rows[0]["gain"] == pair["scale"].chosen.gain
+    assert rows[1]["reasons"] == "No gain."
+    said = words(figure)
+    assert {"good", "bad", "ok", "failed"} <= set(said)
+    assert said.count("no difference") == 1
+    assert table(rows).splitlines()[1].split("\t")[:4] == ["S", "D", "good", "ok"]
+    save_png(figure, tmp_path / "c.png")
+    assert Path(tmp_path / "c.png").stat().st_size > 10_000
+
+
+def test_a_variant_that_is_incomplete_is_shown_as_such(pair, results, tmp_path):
+    stores = {("", "good"): pair["difference"]}
+    figure, rows = gallery.draw_comparison([entry("good"), entry("gone")], stores, results, "S D")
+    assert [row["status"] for row in rows] == ["ok", "incomplete"]
+    assert "incomplete" in words(figure)
+    save_png(figure, tmp_path / "c.png")

@@ -1,0 +1,296 @@
+"""The context of a script: threads, log, telemetry, and one sentence instead of a traceback.
+
+What a job does to its process (environment, handlers, exit status) is tested in processes of
+their own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import textwrap
+from types import SimpleNamespace
+
+import pytest
+
+from unglow.job import Job, peak_mb
+
+HEAD = """
+import sys
+from types import SimpleNamespace
+from unglow.job import Job
+
+
+class Log(list):
+    telemetry = "telemetry/a/b/rule.jsonl"
+
+
+snakemake = SimpleNamespace(
+    rule="align", threads=2, log=Log(["logs/a/b/rule.log"]), input=[], output=[], params=[],
+    wildcards={"sample": "S1", "dye": "SYTO9"}, resources=SimpleNamespace(mem_mb=512),
+)
+"""
+
+
+def run(work, body, *, before="", env=None):
+    """Run a script as Snakemake would, with ``body`` inside the job."""
+    script = HEAD + textwrap.dedent(before)
+    script += "with Job.of(snakemake) as job:\n" + textwrap.indent(textwrap.dedent(body), "    ")
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
+    )
+
+
+def logged(work):
+    return (work / "logs/a/b/rule.log").read_text(encoding="utf-8")
+
+
+def records(work):
+    lines = (work / "telemetry/a/b/rule.jsonl").read_text().splitlines()
+    return [json.loads(line, parse_constant=pytest.fail) for line in lines]
+
+
+# --------------------------------------------------------------------------------------- endings
+
+
+def test_a_job_that_ends_well_says_so_in_log_and_record_and_nowhere_else(tmp_path):
+    done = run(tmp_path, "job.count(pixels=3)\njob.count(pixels=4, blocks=1)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    text = logged(tmp_path)
+    assert "INFO align (S1, SYTO9): 2 threads, 512 MB declared" in text
+    assert "INFO ok after" in text
+    (record,) = records(tmp_path)
+    assert record["rule"] == "align"
+    assert record["wildcards"] == {"sample": "S1", "dye": "SYTO9"}
+    assert record["outcome"] == "ok"
+    assert record["threads"] == 2
+    assert record["declared_mb"] == 512
+    assert record["pixels"] == 7
+    assert record["blocks"] == 1
+    assert 5 < record["peak_mb"] < 200
+    assert 0 <= record["seconds"] < 60
+    assert record["cpu_seconds"] > 0
+    assert record["bytes_read"] > 0
+    assert record["bytes_written"] >= 0
+
+
+def test_a_users_error_is_one_sentence_on_stderr_and_in_the_log_without_a_traceback(tmp_path):
+    done = run(
+        tmp_path,
+        """
+        from unglow.errors import InputError
+        raise InputError("x.tif is cut short: copy it again.")
+        """,
+    )
+    assert done.returncode == 1
+    assert done.stderr == "align (S1, SYTO9): x.tif is cut short: copy it again.\n"
+    assert done.stdout == ""
+    text = logged(tmp_path)
+    assert "ERROR x.tif is cut short: copy it again." in text
+    assert "Traceback" not in text
+    assert records(tmp_path)[0]["outcome"] == "bad_input"
+
+
+@pytest.mark.parametrize("kind", ["UnglowError", "ConfigError", "StoreError"])
+def test_every_error_for_users_ends_this_way(tmp_path, kind):
+    done = run(tmp_path, f"import unglow.errors\nraise unglow.errors.{kind}('Mend it.')")
+    assert (done.returncode, done.stderr) == (1, "align (S1, SYTO9): Mend it.\n")
+
+
+def test_any_other_exception_keeps_its_traceback_on_stderr_and_in_the_log(tmp_path):
+    done = run(tmp_path, "def deep():\n    return 1 // 0\ndeep()")
+    assert done.returncode == 1
+    for text in (done.stderr, logged(tmp_path)):
+        assert "Traceback (most recent call last)" in text
+        assert "in deep" in text
+        assert "ZeroDivisionError: integer division or modulo by zero" in text
+    assert records(tmp_path)[0]["outcome"] == "error"
+
+
+def test_memory_that_is_refused_ends_as_an_error_with_a_record(tmp_path):
+    done = run(tmp_path, "bytearray(1 << 60)")
+    assert done.returncode == 1
+    assert "MemoryError" in logged(tmp_path)
+    assert records(tmp_path)[0]["outcome"] == "error"
+
+
+def test_an_interrupt_is_an_error_and_not_swallowed(tmp_path):
+    done = run(tmp_path, "raise KeyboardInterrupt")
+    assert done.returncode not in (0, 1)
+    assert records(tmp_path)[0]["outcome"] == "error"
+
+
+def test_an_error_in_bytes_that_are_no_utf8_reaches_the_log(tmp_path):
+    done = run(
+        tmp_path,
+        r"""
+        from unglow.errors import InputError
+        raise InputError("Gr\u00f6\u00dfe caf\udce9.tif is empty.")
+        """,
+        env={"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PATH": ""},
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "ERROR Größe caf\\udce9.tif is empty." in logged(tmp_path)
+
+
+# -------------------------------------------------------------------------------- log and telemetry
+
+
+def test_a_retry_starts_a_new_log_and_adds_a_record(tmp_path):
+    run(tmp_path, "1 // 0")
+    run(tmp_path, "pass")
+    assert "ZeroDivisionError" not in logged(tmp_path)
+    assert [r["outcome"] for r in records(tmp_path)] == ["error", "ok"]
+
+
+def test_the_log_holds_what_the_package_says(tmp_path):
+    body = """
+        import logging
+        logging.getLogger("unglow.ingest").warning("strip %d is odd", 7)
+        logging.getLogger("unglow.ingest").debug("not this")
+    """
+    done = run(tmp_path, body)
+    assert "WARNING strip 7 is odd" in logged(tmp_path)
+    assert "not this" not in logged(tmp_path)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("way", ["logs", "telemetry"])
+def test_a_record_or_log_that_cannot_be_written_costs_no_result_and_hides_no_error(tmp_path, way):
+    (tmp_path / way).write_text("a file in the way")
+    assert run(tmp_path, "open('result', 'w').write('x')").returncode == 0
+    assert (tmp_path / "result").read_text() == "x"
+    done = run(tmp_path, "from unglow.errors import InputError\nraise InputError('Mend it.')")
+    assert done.returncode == 1
+    assert "align (S1, SYTO9): Mend it." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_under_the_log_hides_no_error(tmp_path):
+    (tmp_path / "logs/a/b").mkdir(parents=True)
+    (tmp_path / "logs/a/b/rule.log").symlink_to("/dev/full")
+    done = run(tmp_path, "from unglow.errors import InputError\nraise InputError('Mend it.')")
+    assert (done.returncode, done.stderr) == (1, "align (S1, SYTO9): Mend it.\n")
+
+
+def test_the_peak_is_at_least_what_was_held_and_not_what_the_parent_held(tmp_path):
+    held = bytearray(b"\1") * 300_000_000  # of this process, which forks the job
+    done = run(tmp_path, "held = bytearray(b'\\1') * 200_000_000\ndel held")
+    assert done.returncode == 0
+    assert len(held) == 300_000_000
+    assert 200 <= records(tmp_path)[0]["peak_mb"] < 290
+
+
+def test_bytes_that_were_read_and_written_are_counted(tmp_path):
+    body = "open('x', 'wb').write(bytes(3_000_000))\nopen('x', 'rb').read()"
+    run(tmp_path, body)
+    record = records(tmp_path)[0]
+    assert 3_000_000 <= record["bytes_written"] < 4_000_000
+    assert record["bytes_read"] >= 3_000_000
+
+
+def test_peak_mb_only_grows():
+    before = peak_mb()
+    held = bytearray(b"\1") * 50_000_000
+    after = peak_mb()
+    del held
+    assert not math.isnan(before)
+    assert before <= after <= peak_mb()
+
+
+# ------------------------------------------------------------------------------------------ threads
+
+
+def test_libraries_get_one_thread_each_whatever_the_environment_says(tmp_path):
+    body = """
+        import numpy, numba, os
+        print(numba.get_num_threads(), os.environ["OMP_NUM_THREADS"],
+              os.environ["OPENBLAS_NUM_THREADS"], os.environ["NUMBA_NUM_THREADS"])
+    """
+    env = {"OMP_NUM_THREADS": "7", "NUMBA_NUM_THREADS": "2", "PATH": ""}
+    done = run(tmp_path, body, env=env)
+    assert done.stdout.split() == ["1", "1", "1", "1"], done.stderr
+
+
+def test_blas_starts_no_threads(tmp_path):
+    body = """
+        import numpy as np, os
+        a = np.ones((600, 600)); a @ a
+        print(len(os.listdir("/proc/self/task")))
+    """
+    assert run(tmp_path, body, env={"OPENBLAS_NUM_THREADS": "4", "PATH": ""}).stdout == "1\n"
+
+
+def test_the_job_module_loads_no_numeric_library_before_threads_are_pinned(tmp_path):
+    body = "print([m for m in ('numpy', 'cv2', 'numba', 'zarr', 'scipy') if m in sys.modules])"
+    assert run(tmp_path, body).stdout == "[]\n"
+
+
+# ------------------------------------------------------------------------------------- description
+
+
+class Log(list):
+    """A log as Snakemake hands it over: files by place, and one of them by name."""
+
+    telemetry = None
+
+
+def script(**changes):
+    made = {
+        "rule": "scale",
+        "threads": 3,
+        "log": Log(["a.log"]),
+        "input": [],
+        "output": [],
+        "params": [],
+        "wildcards": {},
+        "resources": SimpleNamespace(mem_mb=99),
+    }
+    return SimpleNamespace(**(made | changes))
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """Keep what `Job.of` pins from leaking into other tests."""
+    from unglow import job
+
+    for name in job._THREAD_VARIABLES:
+        monkeypatch.setenv(name, "1")
+
+
+def test_a_job_is_described_by_its_script():
+    job = Job.of(script(wildcards={"sample": "S", "dye": "D", "method": "moffat"}))
+    assert job.title == "scale (S, D, moffat)"
+    assert job.pair_title == "S D"
+    assert (job.threads, job.mem_mb) == (3, 99)
+    assert str(job.log_path) == "a.log"
+    assert job.record_path is None
+
+
+def test_a_job_over_the_whole_run_is_called_so():
+    job = Job.of(script(rule="summary", log=[]))
+    assert job.title == "summary (run)"
+    assert job.pair_title == ""
+    assert job.log_path is None
+
+
+def test_variants_are_in_the_title_of_figures():
+    names = {"subtraction": "p-40", "registration": "m", "sample": "S", "dye": "D"}
+    assert Job.of(script(wildcards=names)).pair_title == "S D m p-40"
+
+
+@pytest.mark.parametrize(("threads", "used"), [(0, 1), (1, 1), (8, 8)])
+def test_there_is_one_worker_at_least(threads, used):
+    assert Job.of(script(threads=threads)).threads == used
+
+
+def test_without_a_declaration_the_default_budget_holds():
+    assert Job.of(script(resources=SimpleNamespace())).mem_mb == 2000
