@@ -196,7 +196,10 @@ def _check_sweep(settings: Settings, rules: Mapping[str, Any]) -> None:
                 f"config key 'sweep.{name}' is not a parameter of registration or subtraction; "
                 f"{_suggest(str(name), dict.fromkeys(swept))}"
             )
-        settings["sweep"][name] = [_complete(value, known[key]) for value in values]
+        read = [_complete(value, known[key]) for value in values]
+        if any(value in read[:place] for place, value in enumerate(read)):
+            raise ConfigError(f"config key 'sweep.{name}' holds a value twice: {read}.")
+        settings["sweep"][name] = read
         for value in settings["sweep"][name]:
             error = best_match(Draft202012Validator(known[key]).iter_errors(value))
             if error is not None:

@@ -94,6 +94,7 @@ def test_strings_from_the_command_line_get_the_type_of_their_key(given, key, val
         ({"plane": {"z": "sum"}}, "'plane.z' is 'sum' but has to be a number, max or mean"),
         ({"sweep": {"scale.percentle": [1]}}, "did you mean 'scale.percentile'?"),
         ({"sweep": {"scale.percentile": [150]}}, "'sweep.scale.percentile' is 150 but"),
+        ({"sweep": {"scale.percentile": ["40", 40]}}, "holds a value twice: [40, 40]"),
         ({"sweep": {"scale.percentile": 40}}, "'sweep.scale.percentile' is 40 but"),
     ],
 )

@@ -13,6 +13,8 @@ import tomllib
 import pytest
 import yaml
 from conftest import BIN, PROJECT, bytes_of, command, snakemake
+from packaging.version import Version
+from snakemake import __version__ as snakemake_version
 
 from unglow.store import open_store
 
@@ -23,7 +25,7 @@ def test_a_dry_run_in_a_fresh_directory_prints_memory_disk_and_time(small_raw, t
     (tmp_path / "raw").symlink_to(small_raw)
     run = snakemake(tmp_path, "-n")
     assert run.code == 0, run.text
-    assert "TBD" not in run.text
+    assert "=<TBD>" not in run.text.replace("tmpdir=<TBD>", "")
     resources = re.findall(r"resources: (.+mem_mb.+)", run.text)
     assert len(resources) == sum(run.jobs().values())
     for line in resources:
@@ -80,8 +82,11 @@ def test_no_profile_inherits_a_limit_from_another(tmp_path, small_raw):
     assert "Provided cores: 1" in run.text
 
 
-def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, monkeypatch):
-    """Imported at a tag as from GitHub, git being told to take a local clone."""
+@pytest.mark.parametrize("source", ["clone", "github"])
+def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, monkeypatch, source):
+    """Imported at a tag: from a local clone, or as from GitHub with git told to take that clone."""
+    if source == "github" and Version(snakemake_version) < Version("9.27"):
+        pytest.skip("before 9.27 Snakemake fetches from GitHub without git, which needs the net")
     clone = tmp_path / "acme" / "unglow"
     subprocess.run(["git", "clone", "-q", str(PROJECT), str(clone)], check=True)
     for name in ("Snakefile", "rules", "scripts", "config", "report", "envs"):
@@ -99,10 +104,14 @@ def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, monkeypatch):
     work = tmp_path / "paper"
     work.mkdir()
     (work / "images").symlink_to(small_raw)
+    place = {
+        "clone": f"'{clone}/Snakefile'",
+        "github": 'github("acme/unglow", path="Snakefile", tag="v-test")',
+    }
     (work / "Snakefile").write_text(
         """
 module unglow:
-    snakefile: github("acme/unglow", path="Snakefile", tag="v-test")
+    snakefile: PLACE
     config: {"raw": "images", "scale": {"methods": ["percentile"], "default": "percentile"}}
 
 use rule * from unglow as unglow_*
@@ -112,7 +121,7 @@ rule paper:
     input: rules.unglow_all.input
     output: "paper.txt"
     shell: "wc -l < results/summary.tsv > {output}"
-"""
+""".replace("PLACE", place[source])
     )
     run = command(work, "snakemake", "--cores", "2")
     assert run.code == 0, run.text
