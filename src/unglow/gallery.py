@@ -12,7 +12,6 @@ import numpy as np
 
 from unglow import figures
 from unglow.figures import ComparisonRow, Crop, save_png
-from unglow.summary import rows as summary_rows
 from unglow.views import at_same_pixels, brightest, crop, overview, spread_near
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from unglow.photometry import DifferenceHistogram, JointStatistics, Scale
     from unglow.store import Store
-    from unglow.summary import Entry
     from unglow.transform import Transform
     from unglow.views import Overview
 
@@ -135,41 +133,51 @@ def draw_difference(
 
 
 def draw_comparison(
-    entries: Sequence[Entry], stores: Mapping[tuple[str, str], Store], results: Path, title: str
-) -> tuple[Figure, list[dict[str, Any]]]:
-    """Return the comparison sheet of a pair's variants, and the rows of its table.
+    rows: Sequence[Mapping[str, Any]], stores: Mapping[tuple[str, str, str], Store], title: str
+) -> Figure:
+    """Return the comparison sheet of a pair's variants.
 
     Parameters
     ----------
-    entries
-        The variants.
+    rows
+        What `unglow.summary.comparison` returns; rows that differ in nothing but the name of the
+        subtraction variant are drawn once.
     stores
-        Difference of the default method by (registration, subtraction).
-    results
-        The results directory, which paths in ``entries`` start from.
+        Differences by (registration, subtraction, method).
+    title
+        The pair's name.
     """
-    table = summary_rows(entries, (), results)
+    variants = len({row["subtraction"] for row in rows})
+    alike: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        key = (row["registration"], row.get("method"), row["status"], row.get("gain"))
+        alike.setdefault(key, []).append(row)
     drawn = []
-    for entry, row in zip(entries, table, strict=True):
-        store = stores.get((entry.registration, entry.subtraction))
-        thumb = None
-        if store is not None and store.empty is None:
-            thumb = overview(store, _level_below(store, _THUMB_PX)).image
-        low, high = row.get("gain_low95"), row.get("gain_high95")
-        drawn.append(
-            ComparisonRow(
-                name=" ".join(n for n in (entry.registration, entry.subtraction) if n),
-                status=row["status"],
-                gain=row.get("gain"),
-                gain_ci95=None if low is None or high is None else (low, high),
-                residual_median=_number(row.get("residual_median_px")),
-                residual_p95=_number(row.get("residual_p95_px")),
-                median=_number(row.get("difference_median")),
-                mad=_number(row.get("difference_mad")),
-                thumb=thumb,
-            )
-        )
-    return figures.draw_comparison(drawn, title=title), table
+    for group in alike.values():
+        row = group[0]
+        names = [] if len(group) == variants > 1 else [r["subtraction"] for r in group]
+        parts = [row["registration"], ", ".join(names), row.get("method", "")]
+        store = stores.get((row["registration"], row["subtraction"], row.get("method", "")))
+        drawn.append(_comparison_row(row, " ".join(p for p in parts if p), store))
+    return figures.draw_comparison(drawn, title=f"{title}: variants side by side")
+
+
+def _comparison_row(row: Mapping[str, Any], name: str, store: Store | None) -> ComparisonRow:
+    thumb = None
+    if store is not None and store.empty is None:
+        thumb = overview(store, _level_below(store, _THUMB_PX)).image
+    low, high = row.get("gain_low95"), row.get("gain_high95")
+    return ComparisonRow(
+        name=name,
+        status=row["status"],
+        gain=row.get("gain"),
+        gain_ci95=None if low is None or high is None else (low, high),
+        residual_median=_number(row.get("residual_median_px")),
+        residual_p95=_number(row.get("residual_p95_px")),
+        median=_number(row.get("difference_median")),
+        mad=_number(row.get("difference_mad")),
+        thumb=thumb,
+    )
 
 
 def refuse(targets: Mapping[str, Path], title: str, reason: str) -> None:

@@ -111,6 +111,11 @@ def rows(
     return [*told, *(_row(entry, results) for entry in entries)]
 
 
+def comparison(entries: Iterable[Entry], results: Path) -> list[dict[str, Any]]:
+    """Return a row like those of the summary for each variant and each scale method."""
+    return [_row(entry, results, method) for entry in entries for method in entry.histograms]
+
+
 def table(summary: Iterable[Mapping[str, Any]]) -> str:
     """Return the summary as tab-separated text; levels that are not swept have no column."""
     filled = list(summary)
@@ -158,7 +163,7 @@ def read_summary(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream, delimiter="\t"))
 
 
-def _row(entry: Entry, results: Path) -> dict[str, Any]:
+def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, Any]:
     row: dict[str, Any] = {k: v for k, v in asdict(entry).items() if isinstance(v, str)}
     for name in ("plan", "transform", "scale", "logs"):
         row.pop(name)
@@ -171,14 +176,14 @@ def _row(entry: Entry, results: Path) -> dict[str, Any]:
         }
         return row
     try:
-        row |= _finished(entry, results)
+        row |= _finished(entry, results, method)
     except (UnglowError, OSError) as error:
         row |= {"status": "failed", "reasons": f"a result file cannot be read: {error}"}
     return row
 
 
-def _finished(entry: Entry, results: Path) -> dict[str, Any]:
-    """Return the columns of a pair and variant that has all its files."""
+def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
+    """Return the columns of a variant that has all its files, for a method or the default one."""
     plan = _read_plan(results / entry.plan)
     found = transforms.load(results / entry.transform)
     scale = Scale.load(results / entry.scale)
@@ -194,7 +199,7 @@ def _finished(entry: Entry, results: Path) -> dict[str, Any]:
         "reasons": reasons,
         "channels": "+".join(plan["choice"].get("names", ())),
         **_registration_columns(found),
-        **_scale_columns(scale, histograms),
+        **_scale_columns(scale, histograms, method or scale.default),
     }
 
 
@@ -236,15 +241,17 @@ def _registration_columns(found: Transform) -> dict[str, Any]:
     }
 
 
-def _scale_columns(scale: Scale, histograms: Mapping[str, DifferenceHistogram]) -> dict[str, Any]:
-    chosen = scale.methods[scale.default]
-    if chosen.gain is None:
-        return {"method": scale.default}
+def _scale_columns(
+    scale: Scale, histograms: Mapping[str, DifferenceHistogram], method: str
+) -> dict[str, Any]:
+    chosen = scale.methods.get(method)
+    if chosen is None or chosen.gain is None:
+        return {"method": method}
     low, high = chosen.gain_ci95 or (None, None)
-    others = {m: r.gain for m, r in scale.methods.items() if m != scale.default}
-    histogram = histograms.get(scale.default)
+    others = {m: r.gain for m, r in scale.methods.items() if m != method}
+    histogram = histograms.get(method)
     return {
-        "method": scale.default,
+        "method": method,
         "gain": chosen.gain,
         "gain_low95": low,
         "gain_high95": high,

@@ -23,7 +23,7 @@ from unglow.photometry import (
 )
 from unglow.store import StoreWriter, open_store, plan_layout
 from unglow.subtract import subtract
-from unglow.summary import Entry, table
+from unglow.summary import Entry, comparison, table
 from unglow.transform import BLOCK_DTYPE, Transform
 
 SHAPE = (200, 240)
@@ -288,25 +288,33 @@ def words(figure):
 
 def test_variants_stand_side_by_side_with_the_rows_of_their_table(pair, results, tmp_path):
     stores = {
-        ("", "good"): pair["difference"],
-        ("", "bad"): empty_store(tmp_path / "b.zarr", dtype="float32"),
+        ("", "good", "moffat"): pair["difference"],
+        ("", "bad", "moffat"): empty_store(tmp_path / "b.zarr", dtype="float32"),
     }
-    entries = [entry("good"), entry("bad")]
-    figure, rows = gallery.draw_comparison(entries, stores, results, "S D")
+    rows = comparison([entry("good"), entry("bad")], results)
+    figure = gallery.draw_comparison(rows, stores, "S D")
     assert [row["status"] for row in rows] == ["ok", "failed"]
     assert rows[0]["gain"] == pair["scale"].chosen.gain
     assert rows[1]["reasons"] == "No gain."
     said = words(figure)
-    assert {"good", "bad", "ok", "failed"} <= set(said)
+    assert {"good moffat", "bad moffat", "ok", "failed"} <= set(said)
     assert said.count("no difference") == 1
     assert table(rows).splitlines()[1].split("\t")[:4] == ["S", "D", "good", "ok"]
     save_png(figure, tmp_path / "c.png")
     assert Path(tmp_path / "c.png").stat().st_size > 10_000
 
 
+def test_variants_that_differ_in_nothing_for_a_method_are_drawn_once(pair, results):
+    rows = comparison([entry("good"), entry("good")], results)
+    rows[1] = {**rows[1], "subtraction": "other"}
+    said = words(gallery.draw_comparison(rows, {}, "S D"))
+    assert said.count("moffat") == 1
+    assert said.count("ok") == 1
+
+
 def test_a_variant_that_is_incomplete_is_shown_as_such(pair, results, tmp_path):
-    stores = {("", "good"): pair["difference"]}
-    figure, rows = gallery.draw_comparison([entry("good"), entry("gone")], stores, results, "S D")
+    rows = comparison([entry("good"), entry("gone")], results)
+    figure = gallery.draw_comparison(rows, {("", "good", "moffat"): pair["difference"]}, "S D")
     assert [row["status"] for row in rows] == ["ok", "incomplete"]
     assert "incomplete" in words(figure)
     save_png(figure, tmp_path / "c.png")
