@@ -12,8 +12,8 @@ with Job.of(snakemake) as job:
     from unglow.transform import write_blocks
 
     settings = RegisterSettings(**snakemake.params.settings)
-    demand = memory.register(settings.coarse_px, settings.block_px)
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
+    demand = memory.register((post.shape, pre.shape), settings.coarse_px, settings.block_px)
     found = register_stores(post, pre, settings, workers=demand.in_flight(job.mem_mb, job.threads))
     write_blocks(Path(snakemake.output.blocks), found.blocks)
     found.transform.save(Path(snakemake.output.transform))

@@ -148,7 +148,9 @@ class Batch:
             return memory.ingest(headers[ROLES.index(role)], self.layout(*key, role))
         settings = self.variant_settings(wildcards)["register"]
         if stage == "register":
-            return memory.register(settings["coarse_px"], settings["block_px"])
+            return memory.register(
+                tuple(h.shape for h in headers), settings["coarse_px"], settings["block_px"]
+            )
         layout = self.layout(*key, "derived")
         if stage == "align":
             return memory.align(layout, self.layout(*key, "pre"))

@@ -147,6 +147,21 @@ class ArrayPixels:
         return self._levels[level][window.slices]
 
 
+def coarse_level(shapes: tuple[tuple[int, int], ...], side: int) -> int:
+    """Return the first pyramid level with no more than ``side`` x ``side`` px in either image.
+
+    The area counts, so that a long strip keeps enough rows to recognise; no side exceeds
+    8 * ``side`` all the same.
+    """
+    level = 0
+    while any(
+        (rows >> level) * (cols >> level) > side * side or max(rows, cols) >> level > 8 * side
+        for rows, cols in shapes
+    ):
+        level += 1
+    return level
+
+
 def grid(shape: tuple[int, int], block: tuple[int, int]) -> Iterator[Window]:
     """Yield windows of ``block`` (rows, cols) that tile ``shape`` in row order."""
     for y0 in range(0, shape[0], block[0]):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.blocks import coarse_level
+
 if TYPE_CHECKING:
     from unglow.store import StoreLayout
     from unglow.tiff import TiffHeader
@@ -47,6 +49,10 @@ _READING = 1.7
 # Less than this is an error of rounding: without it, what was declared for n blocks in flight might
 # hold n - 1 of them, or be 1 MB above the budget.
 _ROUNDING = 1e-6
+# Features are searched in octaves from twice the size of the coarse image: bytes per px of it.
+_SCALE_SPACE = 220.0
+# Matching blocks takes this much, MB, whatever the images.
+_MATCHING = 50.0
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
 
@@ -104,9 +110,11 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     return Demand(BASE["ingest"], max(writing, decode), fixed=band + _SLACK)
 
 
-def register(coarse_px: int, block_px: int) -> Demand:
-    """Demand of registration: some copies of the coarse images, and blocks."""
-    coarse = 20 * 4 * coarse_px * coarse_px / MB
+def register(shapes: tuple[tuple[int, int], ...], coarse_px: int, block_px: int) -> Demand:
+    """Demand of registration: the scale space of a coarse image, later blocks in its place."""
+    level = coarse_level(shapes, coarse_px)
+    pixels = max((rows >> level) * (cols >> level) for rows, cols in shapes)
+    coarse = max(_SCALE_SPACE * pixels / MB, _MATCHING)
     return Demand(BASE["register"], 20 * 8 * block_px * block_px / MB, fixed=coarse + _SLACK)
 
 

@@ -50,8 +50,8 @@ def demands(tmp_path_factory):
             f"align {name}": memory.align(layout["derived"], layout["pre"]),
             f"difference {name}": memory.difference(layout["derived"]),
         }
-    made["register"] = memory.register(1024, 256)
-    made["register large"] = memory.register(4096, 512)
+    made["register"] = memory.register(((8192, 8192), (8356, 8437)), 1024, 256)
+    made["register large"] = memory.register(((8192, 8192), (8356, 8437)), 4096, 512)
     for stage in memory.BASE:
         made[f"small {stage}"] = memory.small(stage)
     return made

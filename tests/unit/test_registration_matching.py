@@ -7,10 +7,10 @@ import pytest
 import scipy.fft
 from scipy.ndimage import gaussian_filter
 
-from unglow.blocks import ArrayPixels
+from unglow.blocks import ArrayPixels, coarse_level
 from unglow.registration.matching import Plane, block_shift, compress, match_blocks
 from unglow.registration.sampling import block_size, sample_corners
-from unglow.registration.thumbnails import coarse_level, read_level, thumbnail
+from unglow.registration.thumbnails import read_level, thumbnail
 
 RNG = np.random.default_rng(12)
 SCENE = 1000 + 300 * gaussian_filter(RNG.normal(0, 1, (512, 512)), 1.2) / 0.24

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.blocks import coarse_level
 from unglow.registration.coarse import (
     Candidate,
     find_coarse,
@@ -31,7 +32,7 @@ from unglow.registration.quality import (
 )
 from unglow.registration.sampling import block_size, sample_corners
 from unglow.registration.settings import MODELS, RegisterSettings
-from unglow.registration.thumbnails import Thumbnail, coarse_level, thumbnail
+from unglow.registration.thumbnails import Thumbnail, thumbnail
 from unglow.transform import (
     BLOCK_DTYPE,
     Quantiles,

@@ -53,21 +53,6 @@ class Thumbnail:
         return Plane(lambda window: self.image[window.slices], self.image.shape, self.floor)
 
 
-def coarse_level(shapes: tuple[tuple[int, int], ...], side: int) -> int:
-    """Return the first pyramid level with no more than ``side`` x ``side`` px in either image.
-
-    The area counts, so that a long strip keeps enough rows to recognise; no side exceeds
-    8 * ``side`` all the same.
-    """
-    level = 0
-    while any(
-        (rows >> level) * (cols >> level) > side * side or max(rows, cols) >> level > 8 * side
-        for rows, cols in shapes
-    ):
-        level += 1
-    return level
-
-
 def thumbnail(pixels: Pixels, level: int) -> Thumbnail:
     """Read a pyramid level (or average a finer one down to it) and find the section on it."""
     image = read_level(pixels, level)
