@@ -25,7 +25,7 @@ MB = 1e6
 BASE = {
     "plan": 62.0,
     "ingest": 64.0,
-    "register": 210.0,
+    "register": 246.0,
     "align": 208.0,
     "scale": 98.0,
     "difference": 62.0,
