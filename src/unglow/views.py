@@ -84,6 +84,16 @@ def crop(
     return out
 
 
+def _well_inside(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return where a pixel and its neighbours in rows and columns are valid."""
+    padded = np.pad(valid, 1, constant_values=True)
+    middle = slice(1, -1)
+    inside = valid.copy()
+    for rows, cols in ((slice(None, -2), middle), (slice(2, None), middle)):
+        inside &= padded[rows, cols] & padded[cols, rows]
+    return inside
+
+
 def spread_near(view: Overview, centre_xy: tuple[float, float], size: int = CROP_PX) -> float:
     """Return the standard deviation of the overview within ``size`` level-0 px around a point.
 
@@ -97,8 +107,11 @@ def spread_near(view: Overview, centre_xy: tuple[float, float], size: int = CROP
 
 
 def brightest(view: Overview, count: int, apart_px: int = CROP_PX) -> list[tuple[float, float]]:
-    """Return level-0 (x, y) of the brightest places of an overview, ``apart_px`` apart at least."""
-    image = np.nan_to_num(view.image, nan=-np.inf)
+    """Return level-0 (x, y) of the brightest places of an overview, ``apart_px`` apart at least.
+
+    Pixels beside missing data are left out: they average only what lies on this side of the edge.
+    """
+    image = np.where(_well_inside(np.isfinite(view.image)), view.image, -np.inf)
     order = np.argsort(image, axis=None)[::-1]
     found: list[tuple[float, float]] = []
     for index in order[: 200 * count]:
