@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from unglow import config as configuration
 from unglow import memory
-from unglow.channels import stored_dtype
 from unglow.errors import ConfigError, InputError
-from unglow.headers import CACHE, HeaderCache, headers_of
+from unglow.headers import CACHE, HeaderCache, channel_of, headers_of, stored_type
 from unglow.outputs import Outputs
 from unglow.pairs import Pair, Problem, discover, read_sheet
 from unglow.store import StoreLayout, plan_layout
@@ -113,7 +112,7 @@ class Batch:
 
     def channel(self, pair: Pair) -> str:
         """Return the channel setting of a pair: its own, or the run's."""
-        return pair.channel if pair.channel is not None else str(self.settings["channel"])
+        return channel_of(pair, self.settings)
 
     def manual_gain(self, pair: Pair, settings: Settings) -> float | None:
         """Return the manual gain of a pair: its own, or the configuration's, or None."""
@@ -207,10 +206,8 @@ def layouts(post: TiffHeader, pre: TiffHeader, channel: str) -> dict[str, StoreL
     """Return the store layouts of a pair, from the images and the channel setting alone."""
     made = {}
     for role, header in zip(ROLES, (post, pre), strict=True):
-        signal = [info for info in header.channels if not info.alpha]
-        names = [info.name for info in header.channels]
-        dtype = stored_dtype(header.dtype, len(signal), channel, names)
-        made[role] = plan_layout(header.shape, dtype, by_rows=header.preferred == "rows")
+        by_rows = header.preferred == "rows"
+        made[role] = plan_layout(header.shape, stored_type(header, channel), by_rows=by_rows)
     made["derived"] = plan_layout(post.shape, "float32")
     return made
 

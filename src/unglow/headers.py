@@ -90,7 +90,7 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
         cache.read(path, series=series, z=plane["z"], t=plane["t"])
         for path in (pair.post, pair.pre)
     )
-    channel = pair.channel if pair.channel is not None else str(settings["channel"])
+    channel = channel_of(pair, settings)
     for path, header in ((pair.post, post), (pair.pre, pre)):
         _check_storable(path, header, channel)
     kinds = {post.dtype[0], pre.dtype[0]}
@@ -107,6 +107,17 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
     return post, pre
 
 
+def channel_of(pair: Pair, settings: Settings) -> str:
+    """Return the channel setting of a pair: its own, or the run's."""
+    return pair.channel if pair.channel is not None else str(settings["channel"])
+
+
+def stored_type(header: TiffHeader, channel: str) -> str:
+    """Return the dtype of the store of an image, from its header and the channel setting alone."""
+    count = sum(not info.alpha for info in header.channels)
+    return stored_dtype(header.dtype, count, channel, [info.name for info in header.channels])
+
+
 def _check_name(path: Path) -> None:
     """Raise for a name of other bytes than UTF-8: it would end the whole run in Snakemake."""
     shown = printable(str(path))
@@ -119,11 +130,10 @@ def _check_name(path: Path) -> None:
 
 def _check_storable(path: Path, header: TiffHeader, channel: str) -> None:
     """Raise for grey values of 64 bits, and for sums of channels that would need as many."""
-    count = sum(not info.alpha for info in header.channels)
-    names = [info.name for info in header.channels]
-    if stored_dtype(header.dtype, count, channel, names) in DTYPES:
+    if stored_type(header, channel) in DTYPES:
         return
     if stored_dtype(header.dtype, 1) in DTYPES:
+        count = sum(not info.alpha for info in header.channels)
         raise InputError(
             f"{path} has {count} channels of {header.dtype}, whose sum would need 64 bits: set "
             f"`channel` to one of {list_names(header.channels)}, or export it with 16 bits."
