@@ -50,6 +50,7 @@ include: "rules/scale.smk"
 include: "rules/difference.smk"
 include: "rules/figures.smk"
 include: "rules/summary.smk"
+include: "rules/preflight.smk"
 
 
 onsuccess:

@@ -21,6 +21,7 @@ rule align:
         mem_mb=mem_mb("align"),
         disk_mb=disk_mb("derived"),
         runtime=runtime(0.1),
+        attempt=this_attempt,
     params:
         version=1,
     script:

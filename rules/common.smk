@@ -262,9 +262,20 @@ def disk_mb(role):
 
 
 def runtime(seconds_per_megapixel):
-    """A function that gives a generous time limit, minutes."""
+    """A function that gives a job's time limit, minutes: the configured or a generous one."""
 
     def limit(wildcards):
-        return memory.runtime_min(batch.pixels(wildcards), seconds_per_megapixel)
+        expected = memory.runtime_min(batch.pixels(wildcards), seconds_per_megapixel)
+        return minutes(expected)
 
     return limit
+
+
+def minutes(expected):
+    """The time limit of a job, minutes: the configured one, or else what is expected."""
+    return batch.settings["timeout_per_job"] or expected
+
+
+def this_attempt(wildcards, attempt):
+    """Which attempt this is, so that a second one knows that there was a first."""
+    return attempt

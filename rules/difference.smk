@@ -22,6 +22,7 @@ rule difference:
         mem_mb=mem_mb("difference"),
         disk_mb=disk_mb("derived"),
         runtime=runtime(0.05),
+        attempt=this_attempt,
     params:
         version=1,
     script:

@@ -34,7 +34,8 @@ rule figures_registration:
     resources:
         mem_mb=mem_mb("figures_registration"),
         disk_mb=5,
-        runtime=10,
+        runtime=minutes(10),
+        attempt=this_attempt,
     params:
         version=1,
     script:
@@ -85,7 +86,8 @@ rule figures_scale:
     resources:
         mem_mb=mem_mb("figures_scale"),
         disk_mb=5,
-        runtime=10,
+        runtime=minutes(10),
+        attempt=this_attempt,
     params:
         version=1,
     script:
@@ -124,7 +126,8 @@ rule figures_difference:
     resources:
         mem_mb=mem_mb("figures_difference"),
         disk_mb=5,
-        runtime=10,
+        runtime=minutes(10),
+        attempt=this_attempt,
     params:
         version=1,
     script:

@@ -19,6 +19,7 @@ rule ingest:
         mem_mb=mem_mb("ingest"),
         disk_mb=disk_mb("post"),
         runtime=runtime(0.05),
+        attempt=this_attempt,
     params:
         version=1,
     script:

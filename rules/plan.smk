@@ -19,6 +19,7 @@ rule plan:
         mem_mb=mem_mb("plan"),
         disk_mb=1,
         runtime=runtime(0.01),
+        attempt=this_attempt,
     params:
         version=1,
         channel=channel_setting,

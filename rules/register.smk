@@ -20,6 +20,7 @@ rule register:
         mem_mb=mem_mb("register"),
         disk_mb=1,
         runtime=runtime(0.05),
+        attempt=this_attempt,
     params:
         version=1,
         settings=register_settings,

@@ -18,7 +18,8 @@ rule scale:
     resources:
         mem_mb=mem_mb("scale"),
         disk_mb=1,
-        runtime=5,
+        runtime=minutes(5),
+        attempt=this_attempt,
     params:
         version=1,
         settings=scale_settings,

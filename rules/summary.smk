@@ -22,7 +22,8 @@ rule summary:
     resources:
         mem_mb=mem_mb("summary"),
         disk_mb=1,
-        runtime=5,
+        runtime=minutes(5),
+        attempt=this_attempt,
     params:
         version=1,
         entries=summary_entries(),
@@ -61,7 +62,8 @@ rule comparison:
     resources:
         mem_mb=mem_mb("comparison"),
         disk_mb=5,
-        runtime=10,
+        runtime=minutes(10),
+        attempt=this_attempt,
     params:
         version=1,
         entries=comparison_entries,
@@ -79,13 +81,15 @@ rule verdict:
         telemetry=out.record("telemetry", "verdict", "run"),
     benchmark:
         out.record("benchmarks", "verdict", "run")
+    retries: 0  # nothing would change
     conda:
         "../envs/unglow.yaml"
     threads: 1
     resources:
         mem_mb=mem_mb("summary"),
         disk_mb=1,
-        runtime=5,
+        runtime=minutes(5),
+        attempt=this_attempt,
     params:
         allow_failed=batch.settings["allow_failed"],
     script:

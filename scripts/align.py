@@ -9,6 +9,7 @@ with Job.of(snakemake) as job:
     from unglow.align import align
     from unglow.store import open_store, plan_layout
 
+    job.fence()
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
     found = transform.load(Path(snakemake.input.transform))
     layout = plan_layout(post.shape, "float32")
@@ -19,7 +20,7 @@ with Job.of(snakemake) as job:
         found,
         layout,
         Path(snakemake.output.aligned).parent,
-        workers=demand.in_flight(job.mem_mb, job.threads),
+        workers=job.workers(demand),
     )
     statistics.save(Path(snakemake.output.statistics))
     job.count(pixels=post.shape[0] * post.shape[1])

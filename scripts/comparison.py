@@ -11,6 +11,7 @@ with Job.of(snakemake) as job:
     from unglow.store import open_store
     from unglow.summary import comparison, entries_from, table
 
+    job.fence()
     results = Path(snakemake.output.table).parents[2]
     entries = entries_from(snakemake.params.entries)
     stores = {

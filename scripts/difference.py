@@ -10,6 +10,7 @@ with Job.of(snakemake) as job:
     from unglow.store import open_store, plan_layout
     from unglow.subtract import subtract
 
+    job.fence()
     method = snakemake.wildcards.method
     post, aligned = (
         open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.aligned)
@@ -23,7 +24,7 @@ with Job.of(snakemake) as job:
         JointStatistics.load(Path(snakemake.input.statistics)),
         layout,
         Path(snakemake.output.difference).parent,
-        workers=memory.difference(layout).in_flight(job.mem_mb, job.threads),
+        workers=job.workers(memory.difference(layout)),
     )
     histogram.save(Path(snakemake.output.histogram))
     job.count(pixels=post.shape[0] * post.shape[1])

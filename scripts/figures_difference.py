@@ -9,6 +9,7 @@ with Job.of(snakemake) as job:
     from unglow.photometry import DifferenceHistogram
     from unglow.store import open_store
 
+    job.fence()
     post, aligned, difference = (
         open_store(Path(snakemake.input[name]).parent) for name in ("post", "aligned", "difference")
     )

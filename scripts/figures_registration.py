@@ -9,6 +9,7 @@ with Job.of(snakemake) as job:
     from unglow.gallery import draw_registration
     from unglow.store import open_store
 
+    job.fence()
     post, pre, aligned = (
         open_store(Path(snakemake.input[name]).parent) for name in ("post", "pre", "aligned")
     )

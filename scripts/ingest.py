@@ -9,6 +9,7 @@ with Job.of(snakemake) as job:
     from unglow.ingest import ingest
     from unglow.plan import Plan
 
+    job.fence()
     role = snakemake.wildcards.role
     plan = Plan.load(Path(snakemake.input.plan), {role: Path(snakemake.input.raw)})
     demand = memory.ingest(plan.headers[role], plan.layouts[role])
@@ -16,6 +17,6 @@ with Job.of(snakemake) as job:
         plan,
         role,
         Path(snakemake.output[0]).parent,
-        workers=demand.in_flight(job.mem_mb, job.threads),
+        workers=job.workers(demand),
     )
     job.count(pixels=statistics.get("pixels", 0))

@@ -7,6 +7,7 @@ from unglow.job import Job
 with Job.of(snakemake) as job:
     from unglow.plan import plan_pair
 
+    job.fence()
     plan_pair(
         Path(snakemake.input.post),
         Path(snakemake.input.pre),

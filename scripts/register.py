@@ -11,10 +11,11 @@ with Job.of(snakemake) as job:
     from unglow.store import open_store
     from unglow.transform import write_blocks
 
+    job.fence()
     settings = RegisterSettings(**snakemake.params.settings)
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
     demand = memory.register((post.shape, pre.shape), settings.coarse_px, settings.block_px)
-    found = register_stores(post, pre, settings, workers=demand.in_flight(job.mem_mb, job.threads))
+    found = register_stores(post, pre, settings, workers=job.workers(demand))
     write_blocks(Path(snakemake.output.blocks), found.blocks)
     found.transform.save(Path(snakemake.output.transform))
     job.count(pixels=post.shape[0] * post.shape[1])

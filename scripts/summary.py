@@ -7,6 +7,7 @@ from unglow.job import Job
 with Job.of(snakemake) as job:
     from unglow.summary import entries_from, write_summary
 
+    job.fence()
     target = Path(snakemake.output[0])
     write_summary(
         entries_from(snakemake.params.entries), snakemake.params.problems, target.parent, target

@@ -9,6 +9,7 @@ with Job.of(snakemake) as job:
     from unglow.files import write_text
     from unglow.summary import read_summary, verdict
 
+    job.fence()
     rows = read_summary(Path(snakemake.input[0]))
     text = verdict(rows)
     if any(r["status"] == "failed" for r in rows) and not snakemake.params.allow_failed:

@@ -12,6 +12,7 @@ import numpy as np
 
 from unglow.blocks import Window, bounded_map
 from unglow.errors import InputError
+from unglow.fence import is_memory_failure
 from unglow.plan import without_places
 from unglow.store import StoreWriter
 from unglow.tiff import open_reader
@@ -116,6 +117,8 @@ def ingest(plan: Plan, role: str, target: Path, *, workers: int) -> dict[str, An
         try:
             _stream(plan, role, writer, statistics, workers)
         except InputError as error:
+            if is_memory_failure(error):  # no fault of the file
+                raise
             log.warning("%s", error)
             writer.publish_empty(without_places(str(error), header))
             return {}

@@ -1,4 +1,4 @@
-"""The context that every script runs in: pinned threads, a log, measured memory, one clear error.
+"""The context that every script runs in: one clear error, measured memory, limits that hold.
 
 This is the only place of the package that looks at the ``snakemake`` object of a script, and it
 does so through the `Script` protocol.
@@ -7,34 +7,34 @@ does so through the `Script` protocol.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import logging
+import math
 import os
+import signal
 import sys
 import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
+from unglow import fence, watchdog
+from unglow.allocator import pin_threads
 from unglow.errors import UnglowError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "OPENCV_FOR_THREADS_NUM",
-    "BLOSC_NTHREADS",
-)
-# glibc's <malloc.h>: blocks above the threshold are mapped, so that freeing them gives them back.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+    from unglow.memory import Demand
+
+# A job after which the machine has this much less memory, MB, is worth a word.
+_LEFT_BEHIND_MB = 200.0
+# Room that a remedy adds to what was declared.
+_MORE = 1.5
+# These say nothing about the job itself, so another attempt may end well.
+_WORTH_ANOTHER = ("ok", "killed", "interrupted")
 
 log = logging.getLogger("unglow")
 
@@ -56,6 +56,9 @@ class Script(Protocol):
 class Job:
     """One attempt at one job, used as a context manager around a single call into the package.
 
+    On entry the process splits in two: the block of the ``with`` statement runs in the new process,
+    and the old one watches it, keeps its record and ends as it ended.
+
     Attributes
     ----------
     rule, wildcards
@@ -64,45 +67,59 @@ class Job:
         Workers that the job may use.
     mem_mb
         Memory that was declared for it, MB.
+    limit_s
+        Time that it may take, s; None for no limit.
+    attempt
+        1 the first time that a run of the workflow tries the job.
     """
 
     rule: str
     wildcards: dict[str, str]
     threads: int
     mem_mb: float
+    limit_s: float | None = None
+    attempt: int = 1
     log_path: Path | None = None
     record_path: Path | None = None
     counters: dict[str, float] = field(default_factory=dict)
+    _workers: int | None = None
+    _most_workers: int | None = None
+    _report: int | None = None
+    _before: list[dict[str, Any]] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
     @classmethod
     def of(cls, script: Script) -> Job:
         """Describe the job that a script runs as; pins threads, so call it before heavy imports."""
         threads = max(1, int(script.threads))
-        _pin_threads()
+        pin_threads()
         record = getattr(script.log, "telemetry", None)
+        minutes = getattr(script.resources, "runtime", None)
         return cls(
             rule=script.rule,
             wildcards=dict(script.wildcards.items()),
             threads=threads,
             mem_mb=float(getattr(script.resources, "mem_mb", 2000)),
+            limit_s=float(minutes) * 60 if minutes else None,
+            attempt=int(getattr(script.resources, "attempt", 1)),
             log_path=Path(script.log[0]) if len(script.log) else None,
             record_path=Path(record) if record else None,
         )
 
     def __enter__(self) -> Self:
-        logging.raiseExceptions = False  # a log that cannot be written must not hide an error
-        handler: logging.Handler = logging.StreamHandler()
-        if self.log_path is not None:
-            with contextlib.suppress(OSError):
-                self.log_path.parent.mkdir(parents=True, exist_ok=True)
-                handler = logging.FileHandler(
-                    self.log_path, mode="w", encoding="utf-8", errors="backslashreplace"
-                )
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        log.handlers[:] = [handler]
-        log.setLevel(logging.INFO)
+        old_log = self._earlier()
+        stream = self._open_log()
+        if self._before and self._before[-1]["attempt"] == self.attempt - 1:
+            self._learn(self._before[-1], old_log)
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
+        before = watchdog.machine_mb()
+        pid, pipe = watchdog.fork()
+        if pid:
+            on_stall = self._warn_of_stall
+            ending = watchdog.watch(pid, pipe, limit_s=self.limit_s, on_stall=on_stall)
+            self._conclude(ending, before, watchdog.machine_mb())
+        self._report = pipe
+        watchdog.obey(stream)
         return self
 
     def __exit__(
@@ -111,16 +128,19 @@ class Job:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        outcome = (
-            "ok" if error is None else ("bad_input" if isinstance(error, UnglowError) else "error")
-        )
-        self._record(outcome)
-        if error is None:
-            return
-        if isinstance(error, UnglowError):
-            log.error("%s", error)
-            sys.exit(f"{self.title}: {error}")
-        log.error("".join(traceback.format_exception(kind, error, trace)))
+        """Tell the watchdog how it went; the log keeps the trace of what is not a plain refusal."""
+        fence.open_fence()
+        peak = peak_mb()
+        outcome, message = self._verdict(error, peak)
+        if error is not None and outcome != "bad_input":
+            log.error("".join(traceback.format_exception(kind, error, trace)))
+        told = {"outcome": outcome, "message": message, "peak_mb": peak, **_bytes_moved()}
+        workers = {} if self._workers is None else {"in_flight": self._workers}
+        report = {**told, **workers, **self.counters}
+        if self._report is not None:
+            os.write(self._report, json.dumps(report).encode())
+        if error is not None:
+            sys.exit(1)  # the watchdog has the message
 
     @property
     def title(self) -> str:
@@ -138,35 +158,218 @@ class Job:
         for name, amount in amounts.items():
             self.counters[name] = self.counters.get(name, 0) + amount
 
-    def _record(self, outcome: str) -> None:
-        """Log what the job took, and append it as one JSON line to its telemetry file."""
-        seconds = time.monotonic() - self._started
-        times = os.times()
+    def fence(self) -> None:
+        """Hold the job to its declared memory from here on; call it after the imports.
+
+        Import scipy before as well, if only a part of the stage needs it: its OpenBLAS waits for
+        ever for memory that it does not get.
+
+        Raises
+        ------
+        MemoryError
+            If the imports alone took more than was declared.
+        """
+        limit = fence.close_fence(self.mem_mb, self.threads)
+        if limit is not None:
+            log.info("fence at %.0f MB of private memory", limit)
+
+    def workers(self, demand: Demand) -> int:
+        """Return how many blocks may be in flight: fewer after an attempt that lacked memory."""
+        workers = demand.in_flight(self.mem_mb, self.threads)
+        if self._most_workers is not None:
+            workers = min(workers, self._most_workers)
+        self._workers = workers
+        return workers
+
+    def _open_log(self) -> int | None:
+        """Start the log and return its descriptor."""
+        logging.raiseExceptions = False  # a log that cannot be written must not hide an error
+        handler: logging.StreamHandler[Any] = logging.StreamHandler()
+        descriptor = None
+        if self.log_path is not None:
+            with contextlib.suppress(OSError):
+                self.log_path.parent.mkdir(parents=True, exist_ok=True)
+                self.log_path.unlink(missing_ok=True)
+                stream = self.log_path.open("a", encoding="utf-8", errors="backslashreplace")
+                handler, descriptor = logging.StreamHandler(stream), stream.fileno()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        log.handlers[:] = [handler]
+        log.setLevel(logging.INFO)
+        return descriptor
+
+    @property
+    def _notes(self) -> Path | None:
+        """Where failed attempts are noted for the next: Snakemake deletes logs and records."""
+        path = self.record_path
+        return None if path is None else path.with_name(f".{path.stem}.attempts")
+
+    def _earlier(self) -> str:
+        """Take up the records of the attempts before this one; return the log of the last."""
+        if self._notes is None:
+            return ""
+        try:
+            if self.attempt == 1:  # what is there is of a run before
+                self._notes.unlink(missing_ok=True)
+                return ""
+            notes: dict[str, Any] = json.loads(self._notes.read_text())
+        except (OSError, ValueError):
+            return ""
+        self._before = notes["records"]
+        return str(notes["log"])
+
+    def _learn(self, earlier: Mapping[str, Any], old_log: str) -> None:
+        """Put fewer blocks in flight if memory lacked; end at once if nothing else would change."""
+        outcome = earlier["outcome"]
+        if outcome in _WORTH_ANOTHER:
+            return
+        in_flight = int(earlier.get("in_flight", 1))
+        if outcome == "memory" and in_flight > 1:
+            self._most_workers = in_flight // 2
+            log.warning(
+                "attempt %d was short of memory with %d blocks in flight; now at most %d",
+                *(self.attempt - 1, in_flight, self._most_workers),
+            )
+            return
+        same = {key: earlier[key] for key in ("message", "peak_mb") if key in earlier}
+        message = str(earlier.get("message", outcome))
+        log.error("another attempt would end like the first, which said:\n%s", old_log.rstrip())
+        self._record(outcome, {**same, "repeated": True})
+        sys.exit(f"{self.title}: {message}")
+
+    def _verdict(self, error: BaseException | None, peak: float) -> tuple[str, str]:
+        """Return the outcome in one word, and the sentence for the user."""
+        if error is None:
+            return "ok", ""
+        # compiled code that gets no memory may fail without saying why
+        silent = isinstance(error, SystemError) and peak > self.mem_mb
+        if silent or fence.is_memory_failure(error):
+            return "memory", self._memory_sentence(error, peak)
+        if isinstance(error, UnglowError):
+            return "bad_input", str(error)
+        if isinstance(error, KeyboardInterrupt):
+            return "interrupted", "interrupted"
+        words = " ".join(str(error).split())[:200]
+        return "error", (
+            f"ended by an error that is not the data's fault ({type(error).__name__}: {words}); "
+            f"please report it with {self._log_name}."
+        )
+
+    def _memory_sentence(self, error: BaseException | None, peak: float) -> str:
+        asked = fence.asked_mb(error)
+        wanted = f", {asked:.0f} MB more asked for" if asked is not None else ""
+        blocks = f", {self._workers} blocks in flight" if (self._workers or 1) > 1 else ""
+        need = max(self.mem_mb * _MORE, peak + (asked or 0))
+        return (
+            f"needs more memory than the {self.mem_mb:.0f} MB that were declared for it "
+            f"(peak {peak:.0f} MB so far{wanted}{blocks}); run again with --set-resources "
+            f"{self.rule}:mem_mb={math.ceil(need / 50) * 50} (now {self.mem_mb:.0f})."
+        )
+
+    @property
+    def _log_name(self) -> str:
+        return str(self.log_path) if self.log_path is not None else "the log"
+
+    def _warn_of_stall(self, seconds: float) -> None:
+        sentence = (
+            f"stalled: no processor time used and no bytes moved for {seconds:.0f} s; "
+            "is a disk or a network drive not answering?"
+        )
+        log.warning("%s", sentence)
+        sys.stderr.write(f"{self.title}: {sentence}\n")
+        sys.stderr.flush()
+
+    def _conclude(
+        self, ending: watchdog.Ending, before: Mapping[str, float], after: Mapping[str, float]
+    ) -> NoReturn:
+        """In the watchdog: write the record and end as the job has ended."""
+        report = dict(ending.report)
+        outcome, message = report.pop("outcome", None), report.pop("message", "")
+        if ending.timed_out:
+            outcome, message = "timeout", self._timeout_sentence()
+        elif outcome is None or (outcome == "ok" and ending.code != 0):
+            outcome, message = self._ended_sentence(ending)
+        peak = max(ending.peak_mb, report.pop("peak_mb", 0.0))
+        left = watchdog.left_behind_mb(before, after) - report.get("bytes_written", 0) / 1e6
+        entry: dict[str, Any] = {"peak_mb": round(peak, 1), **report}
+        entry["cpu_seconds"] = round(ending.cpu_s, 3)
+        for name, mb in (("before", before), ("after", after)):
+            if "MemAvailable" in mb:
+                entry[f"available_{name}_mb"] = round(mb["MemAvailable"])
+        if ending.stalled_s:
+            entry["stalled_seconds"] = round(ending.stalled_s)
+        if left > _LEFT_BEHIND_MB:
+            log.warning("the machine has %.0f MB less memory than before the job", left)
+            entry["left_behind_mb"] = round(left)
+        if outcome != "ok":
+            entry["message"] = message
+            log.error("%s", message)
+        log.info(
+            *("%s after %.2f s, peak %.0f MB of %.0f declared", outcome),
+            *(time.monotonic() - self._started, peak, self.mem_mb),
+        )
+        self._record(outcome, entry)
+        sys.exit(0 if outcome == "ok" else f"{self.title}: {message}")
+
+    def _timeout_sentence(self) -> str:
+        minutes = (self.limit_s or 0) / 60
+        return (
+            f"ended because it took longer than its limit of {minutes:.3g} min; what every thread "
+            f"was doing is in {self._log_name}. If it was only slow, run again with --config "
+            f"timeout_per_job={math.ceil(3 * minutes)}."
+        )
+
+    def _ended_sentence(self, ending: watchdog.Ending) -> tuple[str, str]:
+        """Return outcome and sentence of a job that could not tell them itself."""
+        if ending.signal == signal.SIGKILL and ending.out_of_memory:
+            return "memory", (
+                f"killed by the system because the machine ran out of memory (the job had taken "
+                f"{ending.peak_mb:.0f} MB of {self.mem_mb:.0f} declared); run fewer jobs at a time "
+                "with a smaller --resources mem_mb, or end other programs."
+            )
+        crashed = ending.signal in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
+        overran = crashed and ending.peak_mb > self.mem_mb
+        if overran or fence.tells_of_memory(self._last_words()):
+            return "memory", self._memory_sentence(None, ending.peak_mb)
+        name = signal.Signals(ending.signal).name if ending.signal else f"status {ending.code}"
+        if ending.signal in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            return "killed", f"ended from outside by {name}; run again."
+        return "error", (
+            f"ended by a fault in a library ({name}); please report it with {self._log_name}."
+        )
+
+    def _last_words(self, size: int = 4000) -> str:
+        """Return the end of the log, where libraries say why they gave up."""
+        if self.log_path is None:
+            return ""
+        try:
+            return self.log_path.read_bytes()[-size:].decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _record(self, outcome: str, measured: Mapping[str, Any]) -> None:
+        """Write what this attempt took, and those before it, a JSON line for each."""
+        if self.record_path is None:
+            return
         entry = {
             "rule": self.rule,
             "wildcards": self.wildcards,
             "outcome": outcome,
-            "seconds": round(seconds, 3),
-            "cpu_seconds": round(times.user + times.system, 3),
+            "attempt": self.attempt,
+            "seconds": round(time.monotonic() - self._started, 3),
             "threads": self.threads,
             "declared_mb": self.mem_mb,
-            "peak_mb": round(peak_mb(), 1),
-            **_bytes_moved(),
-            **self.counters,
+            **measured,
         }
-        log.info(
-            "%s after %.2f s, peak %.0f MB of %.0f declared",
-            outcome,
-            seconds,
-            entry["peak_mb"],
-            self.mem_mb,
-        )
-        if self.record_path is None:
-            return
+        records = [*self._before, entry]
+        lines = [json.dumps(record) + "\n" for record in records]
         try:
             self.record_path.parent.mkdir(parents=True, exist_ok=True)
-            with self.record_path.open("a") as stream:
-                stream.write(json.dumps(entry) + "\n")
+            self.record_path.write_text("".join(lines))
+            if self._notes is not None and outcome != "ok":
+                notes = {"records": records, "log": self._last_words(1 << 16)}
+                self._notes.write_text(json.dumps(notes))
+            elif self._notes is not None:
+                self._notes.unlink(missing_ok=True)
         except OSError as error:  # a record is no reason to lose a result, nor to hide its error
             log.warning("%s could not be written (%s)", self.record_path, error.strerror)
 
@@ -176,13 +379,7 @@ def peak_mb() -> float:
 
     ``ru_maxrss`` is not used: after fork and exec it starts at the parent's value.
     """
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        return float("nan")
-    lines = (row for row in status.splitlines() if row.startswith("VmHWM"))
-    line = next(lines, None)  # some sandboxes leave it out
-    return float("nan") if line is None else int(line.split()[1]) * 1024 / 1e6
+    return fence.process_mb().get("VmHWM", math.nan)
 
 
 def _bytes_moved() -> dict[str, int]:
@@ -192,20 +389,3 @@ def _bytes_moved() -> dict[str, int]:
     except (OSError, ValueError):
         return {}
     return {"bytes_read": int(rows["rchar"]), "bytes_written": int(rows["wchar"])}
-
-
-def _pin_threads() -> None:
-    """Give every numeric library one thread, and return freed blocks to the system.
-
-    The job's own pool is the parallelism; memory and speed then follow from the declaration.
-    """
-    for name in _THREAD_VARIABLES:
-        os.environ[name] = "1"
-    try:
-        libc = ctypes.CDLL(None)
-        # set by hand, glibc no longer adapts either; trimming at once would cost twice the time
-        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 23)
-        libc.mallopt(_M_TRIM_THRESHOLD, 1 << 25)
-        libc.mallopt(_M_ARENA_MAX, 4)
-    except (OSError, AttributeError):  # not glibc: memory may stay with the process a little longer
-        return

@@ -16,6 +16,7 @@ from typing import Any
 from unglow.batch import ROLES, layouts
 from unglow.channels import choose_channels
 from unglow.errors import InputError, StoreError
+from unglow.fence import is_memory_failure
 from unglow.files import write_json
 from unglow.store import StoreLayout
 from unglow.tiff import TiffHeader
@@ -129,6 +130,8 @@ def make_plan(post: TiffHeader, pre: TiffHeader, *, channel: str, dye: str | Non
     try:
         choice = choose_channels(headers, channel=channel, dye=dye)
     except InputError as error:
+        if is_memory_failure(error):  # no fault of the file
+            raise
         log.warning("%s", error)
         nothing: dict[str, tuple[int, ...]] = dict.fromkeys(ROLES, ())
         reason = without_places(str(error), *headers.values())

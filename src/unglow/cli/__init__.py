@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("unglow.cli.init", "write config and sample sheet for a directory of images"),
     "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
+    "preflight": ("unglow.cli.preflight", "say whether a run fits memory and disk"),
     "phantom": ("unglow.phantom.command", "make a pair of test images with known truth"),
     "export": ("unglow.cli.export", "write results in other formats"),
 }

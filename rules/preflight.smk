@@ -1,0 +1,116 @@
+"""Preflight: before the first job, does what is missing fit memory and disk? See docs/memory.md."""
+
+import inspect
+
+from unglow.commandline import only_looks, snakemake_words, told
+from unglow.forecast import RULES, Rules, machine_for, tasks_of
+from unglow.preflight import FORCE, Level, judge
+
+
+def command_line():
+    """Options of the snakemake command with those of profiles; None if it was started otherwise.
+
+    At the time of parsing, Snakemake has not yet told the workflow what it is going to do.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "args_to_api":
+            return frame.f_locals.get("args")
+        frame = frame.f_back
+    return None
+
+
+def asked_for(options):
+    """The pairs whose files are asked for (None for all), and whether that may be only a part."""
+    whole = {
+        workflow.modifier.modify_rulename("all"),
+        *(workflow.pathvars.apply(out.run(n)) for n in ("summary.tsv", "verdict.txt")),
+    }
+    partly = bool(
+        options.until or options.omit_from or options.batch or options.allowed_rules
+    )
+    if not options.targets or whole & set(options.targets):
+        return None, partly
+    results = Path(workflow.pathvars.apply("<results>"))
+    found = set()
+    for target in options.targets:
+        path = Path(target)
+        parts = path.relative_to(results).parts if path.is_relative_to(results) else ()
+        if parts[:2] not in batch.pairs:
+            return None, True
+        found.add(parts[:2])
+    return found, partly
+
+
+def rules_as_set():
+    """Threads and memory of the rules, as --set-threads and --set-resources have changed them."""
+    threads, mem_mb = {}, {}
+    most = workflow.resource_settings.max_threads
+    for name in RULES:
+        called = workflow.modifier.modify_rulename(name)
+        # a workflow that uses this one as a module may leave rules out
+        if not workflow.is_rule(called):
+            continue
+        resources = workflow.get_rule(called).resources
+        for key, known in (("_cores", threads), ("mem_mb", mem_mb)):
+            if not resources[key].is_evaluable():
+                known[name] = resources[key].value
+        if most is not None:
+            threads[name] = min(threads.get(name, most), most)
+    return Rules(threads, mem_mb)
+
+
+def limit_of(name):
+    """A limit for all jobs together; None if there is none."""
+    limit = workflow.global_resources.get(name)
+    return None if limit is None else limit.value
+
+
+def preflight():
+    """Print what is found; raise if a real run does not fit and was not forced."""
+    options = command_line()
+    if options is not None and only_looks(options):
+        return
+    # Not started by the command: what is going to be done cannot be known, so nothing is refused.
+    only, partly = (None, True) if options is None else asked_for(options)
+    results = Path(workflow.pathvars.apply("<results>"))
+    again = options is not None and options.forceall
+    tasks = tasks_of(batch, results, rules_as_set(), only, again=again)
+    local = options is None or options.executor in ("local", "dryrun", "touch")
+    machine = machine_for(tasks, limit_of("_cores"), limit_of("mem_mb"), local=local)
+    judgement = judge(tasks, machine, batch.settings["memory_per_job"])
+    dry = workflow.output_settings.dryrun
+    lines = told(
+        judgement,
+        snakemake_words(sys.argv),
+        Level.FINE if dry else Level.WARNING,
+        in_module=workflow.modifier.parent_modifier is not None,
+    )
+    if lines:
+        tell(judgement.level, len(tasks), lines, dry, partly)
+
+
+def tell(level, jobs, lines, dry, partly):
+    """Print the lines as loud as it is bad; raise if this is a refusal."""
+    # A module does not see --config, which is how the remedy is told.
+    asked = (batch.settings, workflow.config_settings.config)
+    forced = any(str(s.get(FORCE, False)).lower() == "true" for s in asked)
+    if level < Level.REFUSED:
+        head = f"{jobs} jobs to do:"
+        say = logger.info if level == Level.FINE else logger.warning
+    elif dry:
+        say, head = logger.warning, "a real run would be refused:"
+    elif forced:
+        say, head = logger.warning, f"too much, but {FORCE} is set:"
+    elif partly:
+        say, head = logger.warning, "too much if everything is computed:"
+    else:
+        say, head = None, "too much, so nothing was started:"
+    text = "\n".join([f"preflight: {head}", *lines])
+    if say is None:
+        raise WorkflowError(text)
+    say(text)
+
+
+if workflow.is_main_process:
+    preflight()

@@ -1,0 +1,123 @@
+"""``unglow preflight``: whether a run would fit this machine's memory and disks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from unglow.batch import Batch
+from unglow.cli.survey import CONFIG, read_config
+from unglow.commandline import told
+from unglow.errors import ConfigError
+from unglow.forecast import machine_for, tasks_of
+from unglow.machine import memory_limit_mb, processors
+from unglow.preflight import Level, judge
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from unglow.config import Settings
+
+# What profiles/default gives to all jobs together.
+_SHARE = 0.6
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow preflight` to a parser."""
+    parser.description = (
+        "Look at the headers of all pairs and say whether what is still missing fits memory and "
+        "disk, as Snakemake does before it starts. Options are Snakemake's, and so are their "
+        "defaults with profiles/default. The exit status is 1 if a run would be refused."
+    )
+    parser.add_argument(
+        "-n", "-c", "--cores", default="all", metavar="N", help="cores (default: all)"
+    )
+    parser.add_argument(
+        "--resources",
+        nargs="+",
+        default=[],
+        metavar="mem_mb=N",
+        help="memory for all jobs together, MB (default: 60 %% of the machine)",
+    )
+    parser.add_argument(
+        "-C",
+        "--config",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="settings that go before those of config/config.yaml",
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=Path(),
+        metavar="W",
+        help="working directory of the run (default: the current one)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what was found; return 1 if a run would be refused."""
+    directory = arguments.directory
+    cores = _cores(arguments.cores)
+    limit = _limit(arguments.resources)
+    given = read_config(directory / CONFIG)
+    _update(given, _parsed(arguments.config))
+    batch = Batch.load(given, directory)
+    for problem in batch.problems:
+        print(f"left out: {problem.message}")
+    tasks = tasks_of(batch, directory / batch.settings["results"])
+    judgement = judge(tasks, machine_for(tasks, cores, limit), batch.settings["memory_per_job"])
+    refused = judgement.level == Level.REFUSED and not batch.settings["force_run"]
+    what = "a run would be refused" if refused else "a run would start"
+    print(f"{len(tasks)} jobs to do on {cores} core{'s' * (cores != 1)}: {what}.")
+    for line in told(judgement, ["unglow", *sys.argv[1:]], Level.FINE):
+        print(line)
+    if judgement.remedies:
+        print("Give the same options to snakemake.")
+    return int(refused)
+
+
+def _cores(text: str) -> int:
+    if text == "all":
+        return processors()
+    if not text.isdigit() or int(text) < 1:
+        raise ConfigError(f"--cores is '{text}' but has to be a whole number above 0, or all.")
+    return int(text)
+
+
+def _limit(values: Sequence[str]) -> int:
+    limit = memory_limit_mb(_SHARE)
+    for value in values:
+        key, _, number = value.partition("=")
+        if key != "mem_mb" or not number.isdigit():
+            raise ConfigError(f"--resources is '{value}' but has to be mem_mb=N, N in MB.")
+        limit = int(number)
+    return limit
+
+
+def _parsed(values: Sequence[str]) -> dict[str, Any]:
+    """Read KEY=VALUE as Snakemake does: the value is YAML."""
+    parsed: dict[str, Any] = {}
+    for value in values:
+        key, equals, text = value.partition("=")
+        if not equals:
+            raise ConfigError(f"--config is '{value}' but has to be KEY=VALUE.")
+        try:
+            parsed[key] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--config {key}: '{text}' is not YAML; correct it.") from error
+    return parsed
+
+
+def _update(settings: Settings, given: dict[str, Any]) -> None:
+    """Put settings in, section by section."""
+    for key, value in given.items():
+        if isinstance(value, dict) and isinstance(settings.get(key), dict):
+            _update(settings[key], value)
+        else:
+            settings[key] = value

@@ -1,0 +1,270 @@
+"""What is still to be done in a batch, and what this machine has for it: what `preflight` judges.
+
+Only headers and the names of files are looked at. A job is still to be done if one of its outputs
+is not there; a store is there if its root ``zarr.json`` is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unglow import memory
+from unglow.batch import ROLES
+from unglow.concurrency import Machine, Task
+from unglow.machine import disk_free_mb, existing, memory_available_mb
+from unglow.outputs import ROOT
+from unglow.sweep import REGISTRATION, SUBTRACTION, variants
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from unglow.batch import Batch
+    from unglow.memory import Demand
+
+#: Threads that the rules ask for; all others ask for one.
+THREADS = {"ingest": 2, "register": 2, "align": 2, "difference": 2}
+#: Rules whose jobs are counted, in the order of the stages.
+RULES = (
+    "plan",
+    "ingest",
+    "register",
+    "align",
+    "scale",
+    "difference",
+    "figures_registration",
+    "figures_scale",
+    "figures_difference",
+    "comparison",
+    "summary",
+    "verdict",
+)
+#: What a job leaves on disk beside stores, MB.
+SMALL_MB, FIGURES_MB = 1, 5
+# A piece of a raw image that is worth a word, MB decoded.
+_LARGE_PIECE = 100
+# Jobs of one pair: none starts before those of the steps before have ended.
+_PLAN, _INGEST, _REGISTER, _ALIGN, _REST = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the user has changed about rules, by their name.
+
+    Attributes
+    ----------
+    threads
+        Threads; of a rule that is not in it, those of `THREADS` or one.
+    mem_mb
+        Memory set by hand, MB.
+    """
+
+    threads: Mapping[str, int]
+    mem_mb: Mapping[str, int]
+
+    @classmethod
+    def shipped(cls) -> Rules:
+        """Return the rules as they are shipped."""
+        return cls(THREADS, {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """The outputs of one job: rule, wildcards, file patterns, its place in the order, disk."""
+
+    rule: str
+    names: Mapping[str, str]
+    files: tuple[str, ...]
+    step: int
+    disk_mb: int
+
+
+def tasks_of(
+    batch: Batch,
+    results: Path,
+    rules: Rules | None = None,
+    only: Collection[tuple[str, str]] | None = None,
+    *,
+    again: bool = False,
+) -> list[Task]:
+    """List the jobs that are still to be done.
+
+    Parameters
+    ----------
+    batch
+        The pairs, their headers and settings.
+    results
+        Directory of the results.
+    rules
+        Threads and memory of the rules; as shipped if None.
+    only
+        Pairs to look at; all if None.
+    again
+        Whether what is there is computed again as well; it then takes no more disk.
+    """
+    rules = rules or Rules.shipped()
+    found = []
+    known: dict[tuple[str, ...], Demand] = {}
+    for key in batch.pairs if only is None else sorted(only):
+        directory = results.joinpath(*key)
+        fresh = not directory.is_dir()
+        place = str(existing(directory))
+        for output in _outputs(batch, *key):
+            missing = fresh or _missing(output, results)
+            if missing or again:
+                found.append(
+                    _task(
+                        batch, output, rules, _demand(batch, output, known), place, missing=missing
+                    )
+                )
+    if (found and only is None) or again:
+        place = str(existing(results))
+        files = {"summary": "summary.tsv", "verdict": "verdict.txt"}
+        for step, (rule, file) in enumerate(files.items(), start=_REST + 1):
+            output = _Output(rule, {}, (batch.outputs.run(file),), step, SMALL_MB)
+            missing = _missing(output, results)
+            if missing or again:
+                found.append(
+                    _task(
+                        batch, output, rules, _demand(batch, output, known), place, missing=missing
+                    )
+                )
+    return _by_device(found)
+
+
+def machine_for(
+    tasks: Iterable[Task], cores: int | None, limit_mb: int | None, *, local: bool = True
+) -> Machine:
+    """Ask the machine for what it has now: memory if jobs run on it, disks of all places.
+
+    Parameters
+    ----------
+    tasks
+        What is to be done.
+    cores, limit_mb
+        What Snakemake may use for all jobs together; None for no limit.
+    local
+        Whether the jobs run on this machine.
+    """
+    places = {task.place for task in tasks}
+    return Machine(
+        cores=cores,
+        limit_mb=limit_mb,
+        available_mb=memory_available_mb() if local else None,
+        free_mb={place: disk_free_mb(Path(place)) for place in places},
+    )
+
+
+def _outputs(batch: Batch, sample: str, dye: str) -> Iterator[_Output]:
+    """List every output of a pair: of its images, of each registration, of each subtraction."""
+    out = batch.outputs
+    pair = {"sample": sample, "dye": dye}
+    derived = memory.store_disk_mb(batch.layout(sample, dye, "derived"))
+    yield _Output("plan", pair, (out.pair("plan.json"),), _PLAN, SMALL_MB)
+    for role in ROLES:
+        disk = memory.store_disk_mb(batch.layout(sample, dye, role))
+        file = out.pair(f"{role}.ome.zarr/{ROOT}")
+        yield _Output("ingest", pair | {"role": role}, (file,), _INGEST, disk)
+    for registration in variants(batch.settings, REGISTRATION):
+        names = pair | {"registration": registration.name}
+        yield from _of_registration(batch, names, derived)
+        for subtraction in variants(batch.settings, SUBTRACTION):
+            yield from _of_subtraction(batch, names | {"subtraction": subtraction.name}, derived)
+    if batch.settings["sweep"]:
+        files = tuple(out.pair(f"comparison.{kind}") for kind in ("tsv", "png"))
+        yield _Output("comparison", pair, files, _REST, FIGURES_MB)
+
+
+def _of_registration(batch: Batch, names: Mapping[str, str], derived: int) -> Iterator[_Output]:
+    at = batch.outputs.registered
+    files: tuple[str, ...] = (at("transform.json"), at("blocks.csv"))
+    yield _Output("register", names, files, _REGISTER, SMALL_MB)
+    files = (at(f"aligned_pre.ome.zarr/{ROOT}"), at("statistics.npz"))
+    yield _Output("align", names, files, _ALIGN, derived)
+    files = tuple(at(f"figures/{name}.png") for name in ("registration", "residuals"))
+    yield _Output("figures_registration", names, files, _REST, FIGURES_MB)
+
+
+def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Iterator[_Output]:
+    at = batch.outputs.subtracted
+    yield _Output("scale", names, (at("scale.json"),), _REST, SMALL_MB)
+    drawn = ("joint_histogram", "excess_histogram", "histograms", "ratio_histogram")
+    files = tuple(at(f"figures/{name}.png") for name in drawn)
+    yield _Output("figures_scale", names, files, _REST, FIGURES_MB)
+    for method in batch.methods(names):
+        of_method = {**names, "method": method}
+        files = (at(f"difference/{{method}}.ome.zarr/{ROOT}"),
+                 at("difference/{method}.histogram.npz"))  # fmt: skip
+        yield _Output("difference", of_method, files, _REST, derived)
+        files = tuple(at(f"figures/{n}_{{method}}.png")
+                      for n in ("difference", "difference_histogram"))  # fmt: skip
+        yield _Output("figures_difference", of_method, files, _REST, FIGURES_MB)
+
+
+def _missing(output: _Output, results: Path) -> bool:
+    names = output.names
+    relative = (file.removeprefix("<results>/").format(**names) for file in output.files)
+    return not all((results / path).is_file() for path in relative)
+
+
+def _demand(batch: Batch, output: _Output, known: dict[tuple[str, ...], Demand]) -> Demand:
+    """Return the demand of a job; variants differ in that of the registration only."""
+    names, rule = output.names, "summary" if output.rule == "verdict" else output.rule
+    levels = ("sample", "dye", "role", *(("registration",) if rule == "register" else ()))
+    key = rule, *(names.get(level, "") for level in levels)
+    if key not in known:
+        known[key] = batch.demand(rule, {n: names[n] for n in levels if n in names})
+    return known[key]
+
+
+def _task(
+    batch: Batch, output: _Output, rules: Rules, demand: Demand, place: str, *, missing: bool
+) -> Task:
+    names = output.names
+    levels = ("sample", "dye", "registration", "subtraction", "role", "method")
+    track = [names.get(level, "") for level in levels[:4]]
+    return Task(
+        title=" ".join(names[n] for n in levels if names.get(n)) or "the run",
+        rule=output.rule,
+        demand=demand,
+        threads=rules.threads.get(output.rule, 1),
+        track="/".join(track),
+        step=output.step,
+        declared_mb=rules.mem_mb.get(output.rule),
+        disk_mb=output.disk_mb if missing else 0,
+        place=place,
+        advice=_advice(batch, output),
+    )
+
+
+def _advice(batch: Batch, output: _Output) -> str:
+    """Say what another way of saving the raw image would change, if it is what takes memory."""
+    if output.rule not in ("plan", "ingest"):
+        return ""
+    key = output.names["sample"], output.names["dye"]
+    headers = batch.headers[key]
+    if output.rule == "ingest":
+        header = headers[ROLES.index(output.names["role"])]
+        headers = (header, header)
+    header = max(headers, key=lambda h: h.decode_bytes)
+    if header.decode_bytes < _LARGE_PIECE * memory.MB:
+        return ""
+    return (
+        f"save {header.path} again in tiles: its largest piece that has to be decoded at once "
+        f"takes {header.decode_bytes / memory.MB:.0f} MB as it is"
+    )
+
+
+def _by_device(tasks: list[Task]) -> list[Task]:
+    """Give all tasks of one file system the name of the first place on it."""
+    names: dict[int, str] = {}
+    devices: dict[str, str] = {}
+    for task in tasks:
+        if task.place not in devices:
+            device = Path(task.place).stat().st_dev
+            devices[task.place] = names.setdefault(device, task.place)
+    return [
+        task if devices[task.place] == task.place else replace(task, place=devices[task.place])
+        for task in tasks
+    ]

@@ -1,0 +1,205 @@
+"""Preflight in real runs: what it prints, what it refuses, and that what it advises works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import tifffile
+from conftest import PROJECT, command, snakemake
+
+from unglow.batch import Batch
+from unglow.forecast import tasks_of
+
+pytestmark = pytest.mark.workflow
+JOBS = 14  # of one pair with two scale methods, without 'all'
+
+
+@pytest.fixture
+def work(small_raw, tmp_path):
+    (tmp_path / "raw").symlink_to(small_raw)
+    return tmp_path
+
+
+def plain(run):
+    """What was printed, with any white space as one blank."""
+    return " ".join(run.text.split())
+
+
+def remedies(run):
+    """The printed commands, as words."""
+    lines = run.text.splitlines()
+    return [shlex.split(line) for line in lines if line.startswith("      snakemake ")]
+
+
+def test_a_dry_run_tells_jobs_at_a_time_and_disk_before_anything_exists(work):
+    run = snakemake(work, "-n", "--resources", "mem_mb=4000")
+    assert run.code == 0, run.text
+    assert f"preflight: {JOBS} jobs to do:" in run.text
+    assert re.search(
+        r"memory ok 2 jobs at a time, limited by cores \(0\.\d\d of \d+\.\d+ GB available; "
+        r"4\.00 GB are allowed\)",
+        plain(run),
+    )
+    assert re.search(r"disk ok at most 0\.0\d GB of results to come for /", plain(run))
+
+
+def test_preflight_counts_what_the_rules_declare(work):
+    run = snakemake(work, "-n")
+    tasks = tasks_of(Batch.load({}, work), work / "results")
+    declared = re.findall(
+        r"^rule (\w+):.*?\n    resources: (.+?)\n", run.text, re.MULTILINE | re.DOTALL
+    )
+    stated = sorted(
+        (rule, *(int(re.search(rf"\b{key}=(\d+)", line)[1]) for key in ("mem_mb", "disk_mb")))
+        for rule, line in declared
+        if "mem_mb" in line
+    )
+    counted = sorted((t.rule, t.demand.peak_mb(2000, t.threads), t.disk_mb) for t in tasks)
+    assert counted == stated
+
+
+def test_the_command_says_what_snakemake_says(work):
+    words = ("--cores", "2", "--resources", "mem_mb=50")
+    told = command(work, "unglow", "preflight", *words)
+    dry = snakemake(work, "-n", *words[2:])
+    assert told.code == 1
+    assert dry.code == 0
+    assert "preflight: a real run would be refused:" in dry.text
+    for line in re.findall(r"memory +TOO MUCH.*?(?=\n  \w)", told.text, re.DOTALL):
+        assert line in dry.text
+
+
+def test_a_run_that_cannot_fit_is_refused_and_the_remedy_makes_it_run(work):
+    words = ("--resources", "mem_mb=50", "--config", "scale={percentile: 40}")
+    run = snakemake(work, *words)
+    assert run.code == 1
+    assert "preflight: too much, so nothing was started:" in run.text
+    assert (
+        "all jobs together have 50 MB (--resources mem_mb=50), but register of phantom SYTO9 needs"
+    ) in plain(run)
+    assert run.jobs() == {}
+    assert not (work / "results").exists()
+    first, *_, forced = remedies(run)
+    assert forced[-4:] == ["mem_mb=50", "--config", "force_run=True", "scale={percentile: 40}"]
+    again = command(work, *first)
+    assert again.code == 0, again.text
+    assert "preflight" not in again.text
+    assert snakemake(work, *words).code == 0  # there is nothing left to do
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--lint",),
+        ("--unlock",),
+        ("--summary",),
+        ("--rulegraph",),
+        ("--list-rules",),
+        ("--touch",),
+        ("--delete-all-output", "-n"),
+        ("--report", "report.html"),
+    ],
+)
+def test_calls_that_compute_nothing_are_left_alone(small_work, words):
+    shutil.rmtree(next((small_work / "results").glob("*/*/difference")) / "moffat.ome.zarr")
+    run = snakemake(small_work, "--resources", "mem_mb=50", *words)
+    usual = snakemake(small_work, *words)
+    assert "preflight" not in run.text
+    assert run.code == usual.code
+
+
+def test_memory_set_for_a_rule_is_heeded(work):
+    run = snakemake(work, "--set-resources", "align:mem_mb=100")
+    assert run.code == 1
+    assert "align of phantom SYTO9 needs at least" in plain(run)
+    assert "and is given 100 MB" in plain(run)
+
+
+def test_only_the_pairs_that_are_asked_for_are_judged(small_raw, tmp_path):
+    (folder,) = (p for p in small_raw.iterdir() if p.is_dir())
+    for sample in ("A", "B"):
+        (tmp_path / "raw" / sample).mkdir(parents=True)
+        for role in ("pre", "post"):
+            (image,) = folder.glob(f"*_{role}_*.tif")
+            (tmp_path / "raw" / sample / f"{sample}_{role}_SYTO9.tif").symlink_to(image)
+    whole = 2 * (JOBS - 2) + 2
+    for target, jobs in (
+        ("all", whole),
+        ("results/summary.tsv", whole),
+        ("results/A/SYTO9/transform.json", JOBS - 2),
+    ):
+        run = snakemake(tmp_path, "-n", target)
+        assert f"preflight: {jobs} jobs to do:" in run.text, run.text
+    run = snakemake(tmp_path, "--resources", "mem_mb=50", "--until", "plan", "-n")
+    assert "a real run would be refused" in run.text
+
+
+@pytest.fixture
+def giant(tmp_path):
+    """A pair whose one strip can only be decoded whole: 294 MB."""
+    for role in ("pre", "post"):
+        path = tmp_path / "raw" / "G" / f"G_{role}_SYTO9.tif"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image = np.zeros((7000, 7000), np.uint8)
+        image[1000:6000, 1000:6000] = 99
+        tifffile.imwrite(path, image, compression="jpeg2000", rowsperstrip=7000)
+    return tmp_path
+
+
+def test_a_pair_that_needs_more_than_the_budget_is_named_and_each_remedy_works(giant):
+    target = "results/G/SYTO9/post.ome.zarr/zarr.json"
+    run = snakemake(giant, target, "--config", "memory_per_job=300")
+    assert run.code == 1
+    assert "memory_per_job is 300 MB, but ingest of G SYTO9 post needs at least" in plain(run)
+    assert "G_post_SYTO9.tif again in tiles" in plain(run)
+    raised, forced = remedies(run)
+    (budget,) = (word for word in raised if word.startswith("memory_per_job="))
+    assert int(budget.split("=")[1]) > 300
+    dry = command(giant, *raised, "-n")
+    assert f"preflight: {JOBS - 2} jobs to do:" in dry.text
+    assert "refused" not in dry.text
+    assert "memory_per_job=300" in forced
+    done = command(giant, *forced)
+    assert done.code == 0, done.text
+    assert "preflight: too much, but force_run is set:" in done.text
+    assert (giant / target).is_file()
+
+
+def test_a_disk_that_is_too_small_is_refused_and_may_be_tried(work):
+    disk = work / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=30m", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, check=False).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        run = snakemake(work, "--config", "results=disk/results")
+        assert run.code == 1
+        assert f"GB of results to come for {disk}, 0.03 GB free there" in plain(run)
+        elsewhere, forced = remedies(run)
+        dry = command(work, *(w.replace("DIRECTORY", "other") for w in elsewhere), "-n")
+        assert "refused" not in dry.text
+        done = command(work, *forced)
+        assert done.code == 0, done.text
+        assert (disk / "results" / "summary.tsv").is_file()
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_it_works_in_a_module_too(work):
+    (work / "Snakefile").write_text(
+        f'module unglow:\n    snakefile: "{PROJECT / "Snakefile"}"\n'
+        '    config: {"memory_per_job": 300}\n\n'
+        "use rule * from unglow as unglow_*\n"
+    )
+    run = command(work, "snakemake", "--cores", "2", "--resources", "mem_mb=50")
+    assert run.code == 1
+    assert "too much, so nothing was started" in run.text
+    assert "snakemake --cores 2 --resources mem_mb=50 --config force_run=True" in run.text
+    dry = command(work, "snakemake", "--cores", "2", "-n", "--set-threads", "unglow_align=1")
+    assert dry.code == 0, dry.text
+    assert f"preflight: {JOBS} jobs to do:" in dry.text
