@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.io import apply_wildcards
 from snakemake.logging import logger
 
 try:
@@ -18,6 +19,7 @@ except ImportError as error:
     ) from error
 
 from unglow import memory
+from unglow.attempts import next_mb
 from unglow.batch import ROLES, Batch
 from unglow.errors import UnglowError
 from unglow.outputs import ROOT
@@ -245,8 +247,12 @@ def header_of(role):
 def mem_mb(stage):
     """A function that predicts the peak memory of a stage, MB, from headers and budget."""
 
-    def predicted(wildcards, threads):
-        return batch.mem_mb(stage, wildcards, threads)
+    def predicted(wildcards, threads, attempt, rulename):
+        declared = batch.mem_mb(stage, wildcards, threads)
+        if attempt == 1:
+            return declared
+        record = apply_wildcards(workflow.get_rule(rulename).log.telemetry, wildcards)
+        return next_mb(Path(record), declared)
 
     return predicted
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -14,6 +15,9 @@ _THREAD_VARIABLES = (
     "OPENCV_FOR_THREADS_NUM",
     "BLOSC_NTHREADS",
 )
+STACK_MB = 2.1
+"""Address space that a thread of Python takes for its stack, MB; little of it is ever touched."""
+
 # glibc's <malloc.h>: blocks above the threshold are mapped, so that freeing them gives them back.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
@@ -25,6 +29,7 @@ def pin_threads() -> None:
     """
     for name in _THREAD_VARIABLES:
         os.environ[name] = "1"
+    threading.stack_size(1 << 21)
     try:
         libc = ctypes.CDLL(None)
         # set by hand, glibc no longer adapts either; trimming at once would cost twice the time

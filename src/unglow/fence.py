@@ -15,10 +15,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from unglow.allocator import STACK_MB
+
 STATUS = Path("/proc/self/status")
-# A thread's stack counts whole, 8.4 MB, though little of it is ever touched. Beside its workers a
-# job has zarr's event loop and helpers.
-_STACK_MB = 8.4
+# A thread's stack counts whole. Beside its workers a job has zarr's event loop and helpers.
 _OTHER_THREADS = 3
 # Small blocks freed between used ones, arenas that grow ahead of use, and a codec's tables.
 _SPARE_MB = 20.0
@@ -58,7 +58,7 @@ def process_mb(status: Path = STATUS) -> dict[str, float]:
 
 def allowance_mb(threads: int) -> float:
     """Return the memory, MB, that may be reserved beyond the declared without being touched."""
-    return _STACK_MB * (threads + _OTHER_THREADS) + _SPARE_MB
+    return STACK_MB * (threads + _OTHER_THREADS) + _SPARE_MB
 
 
 def close_fence(declared_mb: float, threads: int) -> float | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow import fence, watchdog
+from unglow import attempts, fence, watchdog
 from unglow.allocator import pin_threads
 from unglow.errors import UnglowError
 
@@ -86,6 +86,7 @@ class Job:
     _most_workers: int | None = None
     _report: int | None = None
     _before: list[dict[str, Any]] = field(default_factory=list)
+    _room: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -109,9 +110,9 @@ class Job:
     def __enter__(self) -> Self:
         old_log = self._earlier()
         stream = self._open_log()
+        log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
         if self._before and self._before[-1]["attempt"] == self.attempt - 1:
             self._learn(self._before[-1], old_log)
-        log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
         before = watchdog.machine_mb()
         pid, pipe = watchdog.fork()
         if pid:
@@ -131,10 +132,10 @@ class Job:
         """Tell the watchdog how it went; the log keeps the trace of what is not a plain refusal."""
         fence.open_fence()
         peak = peak_mb()
-        outcome, message = self._verdict(error, peak)
+        outcome, message, more = self._verdict(error, peak)
         if error is not None and outcome != "bad_input":
             log.error("".join(traceback.format_exception(kind, error, trace)))
-        told = {"outcome": outcome, "message": message, "peak_mb": peak, **_bytes_moved()}
+        told = {"outcome": outcome, "message": message, "peak_mb": peak, **more, **_bytes_moved()}
         workers = {} if self._workers is None else {"in_flight": self._workers}
         report = {**told, **workers, **self.counters}
         if self._report is not None:
@@ -197,72 +198,81 @@ class Job:
         log.setLevel(logging.INFO)
         return descriptor
 
-    @property
-    def _notes(self) -> Path | None:
-        """Where failed attempts are noted for the next: Snakemake deletes logs and records."""
-        path = self.record_path
-        return None if path is None else path.with_name(f".{path.stem}.attempts")
-
     def _earlier(self) -> str:
         """Take up the records of the attempts before this one; return the log of the last."""
-        if self._notes is None:
+        if self.record_path is None:
             return ""
-        try:
-            if self.attempt == 1:  # what is there is of a run before
-                self._notes.unlink(missing_ok=True)
-                return ""
-            notes: dict[str, Any] = json.loads(self._notes.read_text())
-        except (OSError, ValueError):
-            return ""
-        self._before = notes["records"]
-        return str(notes["log"])
+        notes = attempts.notes_path(self.record_path)
+        if self.attempt == 1:  # what is there is of a run before
+            with contextlib.suppress(OSError):
+                notes.unlink(missing_ok=True)
+        self._before, old_log = attempts.read_notes(notes)
+        return old_log
 
     def _learn(self, earlier: Mapping[str, Any], old_log: str) -> None:
-        """Put fewer blocks in flight if memory lacked; end at once if nothing else would change."""
-        outcome = earlier["outcome"]
-        if outcome in _WORTH_ANOTHER:
+        """Do what an earlier attempt lacked; end at once if nothing would change."""
+        if earlier["outcome"] in _WORTH_ANOTHER:
             return
-        in_flight = int(earlier.get("in_flight", 1))
-        if outcome == "memory" and in_flight > 1:
-            self._most_workers = in_flight // 2
+        self._most_workers = attempts.fewer_in_flight(earlier)
+        if self._most_workers is not None:
             log.warning(
                 "attempt %d was short of memory with %d blocks in flight; now at most %d",
-                *(self.attempt - 1, in_flight, self._most_workers),
+                *(self.attempt - 1, earlier["in_flight"], self._most_workers),
             )
-            return
-        same = {key: earlier[key] for key in ("message", "peak_mb") if key in earlier}
-        message = str(earlier.get("message", outcome))
-        log.error("another attempt would end like the first, which said:\n%s", old_log.rstrip())
-        self._record(outcome, {**same, "repeated": True})
+        elif earlier["outcome"] == "memory" and self.mem_mb > earlier["declared_mb"]:
+            log.warning(
+                "attempt %d was short of memory with %.0f MB; now with %.0f MB",
+                *(self.attempt - 1, earlier["declared_mb"], self.mem_mb),
+            )
+            try:
+                self._room.enter_context(attempts.one_at_a_time(self.mem_mb))
+            except (MemoryError, OSError) as error:
+                self._give_up("memory", f"{error}; {earlier['message']}", earlier)
+        else:
+            log.error("another attempt would end like the first, which said:\n%s", old_log.rstrip())
+            self._give_up(earlier["outcome"], str(earlier.get("message", "")), earlier)
+
+    def _give_up(self, outcome: str, message: str, earlier: Mapping[str, Any]) -> NoReturn:
+        """End before anything was read, as an earlier attempt has ended."""
+        same = {key: earlier[key] for key in ("peak_mb", "needed_mb") if key in earlier}
+        self._record(outcome, {"message": message, **same, "repeated": True})
         sys.exit(f"{self.title}: {message}")
 
-    def _verdict(self, error: BaseException | None, peak: float) -> tuple[str, str]:
-        """Return the outcome in one word, and the sentence for the user."""
+    def _verdict(
+        self, error: BaseException | None, peak: float
+    ) -> tuple[str, str, dict[str, float]]:
+        """Return the outcome in one word, the sentence for the user, and what else to record."""
         if error is None:
-            return "ok", ""
+            return "ok", "", {}
         # compiled code that gets no memory may fail without saying why
         silent = isinstance(error, SystemError) and peak > self.mem_mb
         if silent or fence.is_memory_failure(error):
-            return "memory", self._memory_sentence(error, peak)
+            needed = self._needed_mb(peak, error)
+            return "memory", self._memory_sentence(peak, error), {"needed_mb": needed}
         if isinstance(error, UnglowError):
-            return "bad_input", str(error)
+            return "bad_input", str(error), {}
         if isinstance(error, KeyboardInterrupt):
-            return "interrupted", "interrupted"
+            return "interrupted", "interrupted", {}
         words = " ".join(str(error).split())[:200]
-        return "error", (
+        sentence = (
             f"ended by an error that is not the data's fault ({type(error).__name__}: {words}); "
             f"please report it with {self._log_name}."
         )
+        return "error", sentence, {}
 
-    def _memory_sentence(self, error: BaseException | None, peak: float) -> str:
+    def _needed_mb(self, peak: float, error: BaseException | None) -> int:
+        """Return a declaration, MB, that a job which lacked memory may get along with."""
+        needed = max(self.mem_mb * _MORE, peak + (fence.asked_mb(error) or 0))
+        return math.ceil(needed / 50) * 50
+
+    def _memory_sentence(self, peak: float, error: BaseException | None) -> str:
         asked = fence.asked_mb(error)
         wanted = f", {asked:.0f} MB more asked for" if asked is not None else ""
         blocks = f", {self._workers} blocks in flight" if (self._workers or 1) > 1 else ""
-        need = max(self.mem_mb * _MORE, peak + (asked or 0))
         return (
             f"needs more memory than the {self.mem_mb:.0f} MB that were declared for it "
             f"(peak {peak:.0f} MB so far{wanted}{blocks}); run again with --set-resources "
-            f"{self.rule}:mem_mb={math.ceil(need / 50) * 50} (now {self.mem_mb:.0f})."
+            f"{self.rule}:mem_mb={self._needed_mb(peak, error)} (now {self.mem_mb:.0f})."
         )
 
     @property
@@ -289,6 +299,8 @@ class Job:
         elif outcome is None or (outcome == "ok" and ending.code != 0):
             outcome, message = self._ended_sentence(ending)
         peak = max(ending.peak_mb, report.pop("peak_mb", 0.0))
+        if outcome == "memory":
+            report.setdefault("needed_mb", self._needed_mb(peak, None))
         left = watchdog.left_behind_mb(before, after) - report.get("bytes_written", 0) / 1e6
         entry: dict[str, Any] = {"peak_mb": round(peak, 1), **report}
         entry["cpu_seconds"] = round(ending.cpu_s, 3)
@@ -329,7 +341,7 @@ class Job:
         crashed = ending.signal in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
         overran = crashed and ending.peak_mb > self.mem_mb
         if overran or fence.tells_of_memory(self._last_words()):
-            return "memory", self._memory_sentence(None, ending.peak_mb)
+            return "memory", self._memory_sentence(ending.peak_mb, None)
         name = signal.Signals(ending.signal).name if ending.signal else f"status {ending.code}"
         if ending.signal in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             return "killed", f"ended from outside by {name}; run again."
@@ -365,11 +377,11 @@ class Job:
         try:
             self.record_path.parent.mkdir(parents=True, exist_ok=True)
             self.record_path.write_text("".join(lines))
-            if self._notes is not None and outcome != "ok":
-                notes = {"records": records, "log": self._last_words(1 << 16)}
-                self._notes.write_text(json.dumps(notes))
-            elif self._notes is not None:
-                self._notes.unlink(missing_ok=True)
+            notes = attempts.notes_path(self.record_path)
+            if outcome == "ok":
+                notes.unlink(missing_ok=True)
+            else:
+                attempts.write_notes(notes, records, self._last_words(1 << 16))
         except OSError as error:  # a record is no reason to lose a result, nor to hide its error
             log.warning("%s could not be written (%s)", self.record_path, error.strerror)
 

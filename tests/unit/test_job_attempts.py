@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from unglow.attempts import next_mb, notes_path, one_at_a_time, write_notes
+
 SCRIPT = """
 from types import SimpleNamespace
 from unglow.job import Job
@@ -146,3 +148,64 @@ def test_another_run_starts_anew(job):
     job("    raise ValueError('no')")
     assert job(FINE)[0].returncode == 0
     assert len(job(FINE, attempt=2)[1]) == 1
+
+
+def test_with_one_block_in_flight_the_next_attempt_gets_more_memory_if_it_declares_more(job):
+    _, (record,), _ = job(LACKS, mem_mb=71)
+    assert record["needed_mb"] == 950
+    _, (_, record), log = job(FINE, mem_mb=950, attempt=2)
+    assert (record["outcome"], record["declared_mb"]) == ("ok", 950)
+    assert "attempt 1 was short of memory with 71 MB; now with 950 MB" in log
+
+
+def test_attempts_with_more_memory_run_one_after_the_other(tmp_path):
+    body = """
+    import pathlib, time
+    place = pathlib.Path("running")
+    place.touch(exist_ok=False)
+    time.sleep(1)
+    place.unlink()
+"""
+    runs = []
+    for name in ("a", "b"):
+        record = tmp_path / "telemetry" / f"{name}.jsonl"
+        record.parent.mkdir(exist_ok=True)
+        failed = {"attempt": 1, "outcome": "memory", "declared_mb": 71, "message": "m"}
+        write_notes(notes_path(record), [failed], "")
+        code = SCRIPT.format(body=body, attempt=2, mem_mb=100, minutes=5)
+        code = code.replace("align.", f"{name}.")
+        runs.append(subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path))
+    assert [run.wait(60) for run in runs] == [0, 0]  # the second to start found no other running
+    logs = [(tmp_path / f"logs/{name}.log").read_text() for name in ("a", "b")]
+    assert sum("waiting until 100 MB are free" in text for text in logs) == 1
+
+
+def test_an_attempt_that_the_machine_has_no_memory_for_gives_up(tmp_path):
+    with (
+        pytest.raises(MemoryError, match=r"would need 10000000000 MB, and only \d+ MB became free"),
+        one_at_a_time(1e10, patience_s=0.1, lock=tmp_path / "lock"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("earlier", "declares"),
+    [
+        ({"outcome": "memory", "needed_mb": 500}, 500),
+        ({"outcome": "memory", "needed_mb": 500, "in_flight": 1}, 500),
+        ({"outcome": "memory", "needed_mb": 500, "in_flight": 2}, 300),
+        ({"outcome": "memory"}, 300),
+        ({"outcome": "timeout", "needed_mb": 500}, 300),
+    ],
+)
+def test_only_what_lacked_memory_with_one_block_declares_more(tmp_path, earlier, declares):
+    record = tmp_path / "align.jsonl"
+    assert next_mb(record, 300) == 300
+    write_notes(notes_path(record), [earlier], "")
+    assert next_mb(record, 300) == declares
+
+
+def test_notes_that_cannot_be_read_count_as_none(tmp_path):
+    record = tmp_path / "align.jsonl"
+    notes_path(record).write_text('{"records": [')
+    assert next_mb(record, 300) == 300

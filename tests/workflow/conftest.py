@@ -31,9 +31,16 @@ class Run:
         return {name: int(count) for name, count in rows if name not in ("total", "all")}
 
 
-def command(directory: Path, *words: str | Path, timeout: int = 300) -> Run:
-    """Run a command in a directory, with the tools of this environment first on the path."""
+def command(
+    directory: Path, *words: str | Path, timeout: int = 300, path: Path | None = None
+) -> Run:
+    """Run a command in a directory, with the tools of this environment first on the path.
+
+    Python modules in ``path`` go before all others.
+    """
     environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "COLUMNS": "200"}
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
     done = subprocess.run(
         [str(w) for w in words],
         cwd=directory,
@@ -47,11 +54,12 @@ def command(directory: Path, *words: str | Path, timeout: int = 300) -> Run:
     return Run(done.returncode, done.stdout)
 
 
-def snakemake(directory: Path, *words: str | Path, timeout: int = 300) -> Run:
+def snakemake(
+    directory: Path, *words: str | Path, timeout: int = 300, path: Path | None = None
+) -> Run:
     """Run the project's Snakefile in a working directory with two cores."""
-    return command(
-        directory, "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2", *words, timeout=timeout
-    )
+    start = ("snakemake", "-s", PROJECT / "Snakefile", "--cores", "2")
+    return command(directory, *start, *words, timeout=timeout, path=path)
 
 
 def bytes_of(results: Path) -> dict[str, str]:

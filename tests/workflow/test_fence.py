@@ -73,3 +73,42 @@ def test_the_time_limit_of_the_configuration_reaches_every_job(small_work):
     assert len(limits) >= 10
     assert set(limits) == {"7"}
     assert "Nothing to be done" in snakemake(small_work, "-n", "--config", "timeout_per_job=7").text
+
+
+def test_two_jobs_that_got_too_little_get_more_but_not_at_the_same_time(finished, tmp_path):
+    """Snakemake's scheduler forgets what a retried job asks for, so the jobs see to it."""
+    done, _ = finished
+    (raw,) = (done / "raw").iterdir()
+    for name in ("one", "two"):
+        shutil.copytree(raw, tmp_path / "work" / "raw" / name)
+    patch = tmp_path / "patch"
+    patch.mkdir()
+    # a model that promises too little for the plan, in the main process and nowhere else
+    (patch / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if any(word.endswith('snakemake') for word in sys.orig_argv):\n"
+        "    from unglow import memory\n"
+        "    memory.BASE['plan'] = 0.0\n"
+    )
+    run = snakemake(
+        tmp_path / "work",
+        *("results/one/SYTO9/plan.json", "results/two/SYTO9/plan.json"),
+        path=patch,
+    )
+    assert run.code == 0, run.text
+    records = sorted((tmp_path / "work" / "results" / "telemetry").rglob("plan.jsonl"))
+    assert len(records) == 2
+    for path in records:
+        first, second = (json.loads(line) for line in path.read_text().splitlines())
+        assert (first["outcome"], second["outcome"]) == ("memory", "ok")
+        assert second["declared_mb"] == first["needed_mb"] > first["declared_mb"]
+    logs = [p.read_text() for p in (tmp_path / "work" / "logs").rglob("plan.log")]
+    spans = sorted(_span(text) for text in logs)
+    assert spans[0][1] <= spans[1][0]
+
+
+def _span(text):
+    """When a job began to work, after it had waited, and when it had ended."""
+    lines = [row for row in text.splitlines() if re.match(r"\d{4}-", row)]
+    begun = next(row for row in lines if "fence at" in row)
+    return begun[:23], lines[-1][:23]
