@@ -53,6 +53,10 @@ include: "rules/summary.smk"
 include: "rules/preflight.smk"
 
 
+onstart:
+    start_jobs_at_once()
+
+
 onsuccess:
     refresh_summary()
 

@@ -190,6 +190,18 @@ def summary_problems():
     ]
 
 
+def start_jobs_at_once():
+    """On this machine alone: lift Snakemake's limit of jobs started per second (100 by default).
+
+    No option switches it off. To keep it, each job that ends sets off one more timer that wakes the
+    scheduler every second as long as jobs wait: after some hundred jobs Snakemake itself takes a
+    whole core. The last timer keeps it from ending for up to a second.
+    """
+    scheduler = workflow.scheduler
+    if workflow.local_exec and getattr(scheduler, "job_rate_limiter", None) is not None:
+        scheduler.job_rate_limiter = None
+
+
 def refresh_summary():
     """After a run, and after a failed one too: what is there, and what is not, in one table."""
     from unglow.summary import entries_from, verdict, write_summary

@@ -17,7 +17,7 @@ rule difference:
         out.record("benchmarks", "difference_{method}", "subtracted")
     conda:
         "../envs/unglow.yaml"
-    threads: 2
+    threads: 1  # the methods of a pair are subtracted side by side
     resources:
         mem_mb=mem_mb("difference"),
         disk_mb=disk_mb("derived"),

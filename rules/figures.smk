@@ -37,7 +37,7 @@ rule figures_registration:
         runtime=minutes(10),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
     script:
         "../scripts/figures_registration.py"
 
@@ -89,7 +89,7 @@ rule figures_scale:
         runtime=minutes(10),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
     script:
         "../scripts/figures_scale.py"
 
@@ -129,6 +129,6 @@ rule figures_difference:
         runtime=minutes(10),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
     script:
         "../scripts/figures_difference.py"

@@ -14,7 +14,7 @@ rule ingest:
         out.record("benchmarks", "ingest_{role}", "pair")
     conda:
         "../envs/unglow.yaml"
-    threads: 2
+    threads: 1  # the two images of a pair are ingested side by side
     resources:
         mem_mb=mem_mb("ingest"),
         disk_mb=disk_mb("post"),

@@ -22,7 +22,7 @@ rule register:
         runtime=runtime(0.05),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
         settings=register_settings,
     script:
         "../scripts/register.py"

@@ -65,7 +65,7 @@ rule comparison:
         runtime=minutes(10),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
         entries=comparison_entries,
     script:
         "../scripts/comparison.py"

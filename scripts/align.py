@@ -5,6 +5,9 @@ from pathlib import Path
 from unglow.job import Job
 
 with Job.of(snakemake) as job:
+    from unglow import kernels
+
+    kernels.load("catmull_rom", *kernels.COUNTING)  # first: while the other libraries are not there
     from unglow import memory, transform
     from unglow.align import align
     from unglow.store import open_store, plan_layout

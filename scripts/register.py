@@ -5,6 +5,9 @@ from pathlib import Path
 from unglow.job import Job
 
 with Job.of(snakemake) as job:
+    from unglow import kernels
+
+    kernels.load("catmull_rom", "narrow_product")  # first: while the other libraries are not there
     from unglow import memory
     from unglow.registration import RegisterSettings
     from unglow.registration.stores import register_stores

@@ -56,6 +56,15 @@ def process_mb(status: Path = STATUS) -> dict[str, float]:
     return {name: int(value.split()[0]) * 1024 / 1e6 for name, value in pairs}
 
 
+def children_mb() -> float:
+    """Return the largest resident set of all child processes that have ended, MB; 0 for none."""
+    with contextlib.suppress(ImportError):
+        import resource  # noqa: PLC0415 (Unix only)
+
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
+    return 0.0
+
+
 def allowance_mb(threads: int) -> float:
     """Return the memory, MB, that may be reserved beyond the declared without being touched."""
     return STACK_MB * (threads + _OTHER_THREADS) + _SPARE_MB

@@ -16,6 +16,7 @@ from unglow.concurrency import Machine, Task
 from unglow.machine import disk_free_mb, existing, memory_available_mb
 from unglow.outputs import ROOT
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
+from unglow.tiff import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from unglow.memory import Demand
 
 #: Threads that the rules ask for; all others ask for one.
-THREADS = {"ingest": 2, "register": 2, "align": 2, "difference": 2}
+THREADS = {"register": 2, "align": 2}
 #: Rules whose jobs are counted, in the order of the stages.
 RULES = (
     "plan",
@@ -42,8 +43,6 @@ RULES = (
 )
 #: What a job leaves on disk beside stores, MB.
 SMALL_MB, FIGURES_MB = 1, 5
-# A piece of a raw image that is worth a word, MB decoded.
-_LARGE_PIECE = 100
 # Jobs of one pair: none starts before those of the steps before have ended.
 _PLAN, _INGEST, _REGISTER, _ALIGN, _REST = range(5)
 
@@ -247,13 +246,8 @@ def _advice(batch: Batch, output: _Output) -> str:
     if output.rule == "ingest":
         header = headers[ROLES.index(output.names["role"])]
         headers = (header, header)
-    header = max(headers, key=lambda h: h.decode_bytes)
-    if header.decode_bytes < _LARGE_PIECE * memory.MB:
-        return ""
-    return (
-        f"save {header.path} again in tiles: its largest piece that has to be decoded at once "
-        f"takes {header.decode_bytes / memory.MB:.0f} MB as it is"
-    )
+    header = max(headers, key=lambda h: h.decode_bytes + h.others_bytes)
+    return remedy(header) or ""
 
 
 def _by_device(tasks: list[Task]) -> list[Task]:

@@ -47,21 +47,7 @@ def draw_registration(
         refuse(targets, title, aligned.empty or str(post.empty))
         return
     view = overview(post)
-    before = at_same_pixels(pre, view.image.shape, view.level)
-    after = overview(aligned, view.level).image
-    details = [
-        Crop(x, y, crop(post, (x, y)), crop(aligned, (x, y))) for x, y in _details(blocks, view)
-    ]
-    figure = figures.draw_registration(
-        view.image,
-        before,
-        after,
-        transform,
-        step=view.step,
-        pixel_size_um=pixel_size(post),
-        crops=details,
-        title=f"{title}: registration",
-    )
+    figure = _overlays(view, (post, pre, aligned), transform, _details(blocks, view), title)
     save_png(figure, targets["registration"])
     figure = figures.draw_residuals(
         view.image,
@@ -71,6 +57,27 @@ def draw_registration(
         title=f"{title}: residuals of the registration",
     )
     save_png(figure, targets["residuals"])
+
+
+def _overlays(
+    view: Overview,
+    stores: tuple[Store, Store, Store],
+    transform: Transform,
+    places: Sequence[tuple[float, float]],
+    title: str,
+) -> Figure:
+    """Return the overlay of post (seen in ``view``) with pre and aligned pre, and its details."""
+    post, pre, aligned = stores
+    return figures.draw_registration(
+        view.image,
+        at_same_pixels(pre, view.image.shape, view.level),
+        overview(aligned, view.level).image,
+        transform,
+        step=view.step,
+        pixel_size_um=pixel_size(post),
+        crops=[Crop(x, y, crop(post, (x, y)), crop(aligned, (x, y))) for x, y in places],
+        title=f"{title}: registration",
+    )
 
 
 def draw_scale(

@@ -14,11 +14,12 @@ from unglow.blocks import Window, bounded_map
 from unglow.errors import InputError
 from unglow.fence import is_memory_failure
 from unglow.plan import without_places
-from unglow.store import StoreWriter
+from unglow.store import StoreWriter, configure_threads
 from unglow.tiff import open_reader
+from unglow.tiff.bands import band_parts, reads_in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from unglow.tiff import TiffReader
 
 log = logging.getLogger(__name__)
-# Rows that one worker decodes at a time of a band of strips.
-_ROWS = 128
 
 
 @dataclass(slots=True)
@@ -109,6 +108,7 @@ def ingest(plan: Plan, role: str, target: Path, *, workers: int) -> dict[str, An
         fill_value=0 if np.dtype(layout.dtype).kind in "iu" else math.nan,
         workers=workers,
     )
+    configure_threads(workers)
     with writer:
         if plan.reason is not None:
             writer.publish_empty(plan.reason)
@@ -134,8 +134,7 @@ def _stream(
     header, dtype = plan.headers[role], np.dtype(plan.layouts[role].dtype)
     channels = plan.channels[role]
 
-    def store(item: tuple[Window, NDArray[Any]]) -> None:
-        window, block = item
+    def store(window: Window, block: NDArray[Any]) -> None:
         statistics.add(window, block)
         writer.write(window, block)
 
@@ -145,7 +144,7 @@ def _stream(
             return
 
         def copy(window: Window) -> None:
-            store((window, signal(reader.read(window, channels), dtype)))
+            store(window, signal(reader.read(window, channels), dtype))
 
         _drain(bounded_map(copy, writer.windows(), workers))
 
@@ -156,27 +155,37 @@ def _bands(
     channels: tuple[int, ...],
     dtype: np.dtype[Any],
     workers: int,
-    store: Any,
+    store: Callable[[Window, NDArray[Any]], None],
 ) -> Iterator[None]:
     """Copy a file of strips: one full-width row of shards at a time, each strip decoded once."""
     rows: dict[tuple[int, int], list[Window]] = {}
     for window in writer.windows():
         rows.setdefault((window.y0, window.y1), []).append(window)
+    height = max(y1 - y0 for y0, y1 in rows)
+    in_order = reads_in_order(reader.header, height)
+    band: NDArray[Any] | None = None
+
+    def fetch(part: Window) -> NDArray[Any]:
+        return signal(reader.read(part, channels), dtype)
+
     for (y0, y1), windows in rows.items():
-        width = max(w.x1 for w in windows)
-        band = np.empty((y1 - y0, width), dtype)
+        first, *others = band_parts(reader.header, y0, y1, height)
+        # The rest of a strip that was begun in the band before is taken before others are decoded.
+        block = fetch(first)
+        if band is None:  # a file of one strip has been decoded by now
+            band = np.empty((height, reader.header.shape[1]), dtype)
+        filled = band[: y1 - y0]
+        filled[: len(block)] = block
+        del block
 
-        def read(part: Window, band: NDArray[Any] = band, y0: int = y0) -> None:
-            block = signal(reader.read(part, channels), dtype)
-            band[part.y0 - y0 : part.y1 - y0] = block
+        def read(part: Window, y0: int = y0, rows: NDArray[Any] = filled) -> None:
+            rows[part.y0 - y0 : part.y1 - y0] = fetch(part)
 
-        parts = [Window(y, min(y + _ROWS, y1), 0, width) for y in range(y0, y1, _ROWS)]
-        # a strip that is decoded as a stream is read from the top down, by one thread
-        yield from bounded_map(read, parts, 1 if reader.header.streams else workers)
-        items = (
-            (w, np.ascontiguousarray(band[w.y0 - y0 : w.y1 - y0, w.x0 : w.x1])) for w in windows
-        )
-        yield from bounded_map(store, items, workers)
+        def write(window: Window, y0: int = y0, rows: NDArray[Any] = filled) -> None:
+            store(window, rows[window.shift(-y0, 0).slices])
+
+        yield from bounded_map(read, others, 1 if in_order else workers)
+        yield from bounded_map(write, windows, workers)
 
 
 def signal(planes: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:

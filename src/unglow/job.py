@@ -387,11 +387,13 @@ class Job:
 
 
 def peak_mb() -> float:
-    """Return the largest resident set of this process so far, MB (VmHWM; NaN where unknown).
+    """Return the largest resident set so far, MB, of this process or a child that has ended.
 
-    ``ru_maxrss`` is not used: after fork and exec it starts at the parent's value.
+    For the process itself this is VmHWM (NaN where unknown) and not ``ru_maxrss``, which starts at
+    the value of the process that it was forked from.
     """
-    return fence.process_mb().get("VmHWM", math.nan)
+    own = fence.process_mb().get("VmHWM", math.nan)
+    return max(own, fence.children_mb())
 
 
 def _bytes_moved() -> dict[str, int]:

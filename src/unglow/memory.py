@@ -1,7 +1,8 @@
 """The memory model: the peak of every job, from image headers, the budget and the thread count.
 
 ``peak = base + fixed + in_flight * each``, all in MB (1e6 bytes): what the imported libraries take,
-what a stage holds whatever it does, and what one block in flight takes. The budget and the threads
+what a stage holds whatever it does, and what one block in flight takes; or what it takes to get
+ready, if that is more. The budget and the threads
 choose only ``in_flight``; they never change what is computed.
 """
 
@@ -22,20 +23,21 @@ if TYPE_CHECKING:
 MB = 1e6
 
 # VmHWM, MB, of a process that has imported what the stage needs and worked on a trivial image.
-# Pages of shared libraries count as they come from the page cache: numba's compiler alone (register
-# and align) is 60 MB more on some installations than on others. These are the larger ones.
+# Pages of shared libraries count, and how many of them come along with one that is used differs
+# between kernels and file systems. For register and align it is the peak where a used page brings
+# in the 2 MB around it (a thread populated them all the time), less the terms below.
 BASE = {
-    "plan": 62.0,
-    "ingest": 64.0,
-    "register": 246.0,
-    "align": 250.0,
+    "plan": 63.0,
+    "ingest": 78.0,
+    "register": 150.0,
+    "align": 128.0,
     "scale": 98.0,
     "difference": 62.0,
-    "figures_registration": 255.0,
+    "figures_registration": 175.0,
     "figures_scale": 145.0,
-    "figures_difference": 205.0,
+    "figures_difference": 150.0,
     "comparison": 205.0,
-    "summary": 45.0,
+    "summary": 33.0,
 }
 # Small files, small arrays, and what the allocator keeps at hand.
 _SLACK = 12.0
@@ -46,14 +48,26 @@ WARP_SPARE_PX = 1 << 16
 _ENCODED = 2.1
 # Halving a block for its pyramid: float32 copies of its four quarters, their sum and the result.
 _HALVING = 4 * 1.5
+# Ingest writes a shard from a view: copies of its chunks, as they compress (no better than noise)
+# and joined, per byte of a stored px, and the pyramid below it, bytes per px.
+_STORED = 2.3
+_CHUNKS = 2.6
+# A survey of an image holds some blocks at a time, and a quarter of about a million px of every
+# channel, three times, MB.
+_SURVEY = 12.0
+_SAMPLED = 4.0
 # Reading a whole shard holds its compressed chunks beside the result.
 _READING = 1.7
 # Less than this is an error of rounding: without it, what was declared for n blocks in flight might
 # hold n - 1 of them, or be 1 MB above the budget.
 _ROUNDING = 1e-6
-# Features are searched in octaves from twice the size of the coarse image: bytes per px of it.
-_SCALE_SPACE = 220.0
-# Matching blocks takes this much, MB, whatever the images.
+# What compiling the loops takes in a process of its own, with this one: needed once on a machine,
+# before the other libraries are there, and given back. Linking them takes up to 190 MB.
+_COMPILING = 280.0
+# Of the coarse images, bytes per px: both with what is derived from them, also mirrored; what
+# judging a map takes; and the octaves of features, which are searched on so many px at a time.
+_COARSE, _JUDGING, _SCALE_SPACE, _FEATURE_PX = 36.0, 26.0, 225.0, 1 << 18
+# Matching blocks takes this much, MB, whatever the images: chunks that are kept, and fits.
 _MATCHING = 50.0
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
@@ -71,12 +85,15 @@ class Demand:
         What one block in flight takes.
     most
         How many blocks there are; None if they cannot run out.
+    least
+        What the job takes before the first block, and has given back by then.
     """
 
     base: float
     each: float
     fixed: float = 0.0
     most: int | None = None
+    least: float = 0.0
 
     def in_flight(self, budget_mb: float, threads: int) -> int:
         """Return how many blocks may be worked on at once: at most one per thread, at least one."""
@@ -87,37 +104,54 @@ class Demand:
     def peak_mb(self, budget_mb: float, threads: int) -> int:
         """Return the predicted peak, rounded up to whole MB."""
         blocks = self.in_flight(budget_mb, threads) * self.each
-        return math.ceil(self.base + self.fixed + blocks - _ROUNDING)
+        return math.ceil(max(self.base + self.fixed + blocks, self.least) - _ROUNDING)
 
 
 def plan(headers: tuple[TiffHeader, TiffHeader]) -> Demand:
-    """Demand of the plan job: one survey block of each image at a time."""
-    return Demand(BASE["plan"], 0.0, fixed=max(_decode_mb(h) for h in headers) + 2 * _SLACK)
+    """Demand of the plan job: one survey block at a time, and what is sampled of every channel."""
+    channels = max(sum(not info.alpha for info in header.channels) for header in headers)
+    if channels == 1:  # there is nothing to choose
+        return Demand(BASE["plan"], 0.0, fixed=_SLACK)
+    reading = max(_decode_mb(h) + h.others_bytes / MB for h in headers)
+    return Demand(BASE["plan"], 0.0, fixed=reading + _SURVEY + channels * _SAMPLED + _SLACK)
 
 
 def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     """Demand of an ingest job: a row of shards for strip files, single shards for tiled ones."""
-    raw_px = np.dtype(header.dtype).itemsize * len(header.channels)
+    # Importing the reader of TIFF files takes memory that other stages do not have.
+    from unglow.tiff.bands import part_rows, reads_in_order  # noqa: PLC0415
+
+    read_px = np.dtype(header.dtype).itemsize * len(header.channels)
     stored_px = np.dtype(layout.dtype).itemsize
     shard_px, shards = _shards(layout)
-    writing = shard_px * _writing(stored_px) / MB
+    writing = shard_px * (_CHUNKS + _STORED * stored_px) / MB
     decode = _decode_mb(header)
     if header.preferred == "windows":
-        reading = shard_px * (raw_px + stored_px) / MB + decode
-        each = max(reading, writing)
+        reading = shard_px * (read_px + stored_px) / MB + decode
+        each = max(reading, writing + shard_px * stored_px / MB)
         return Demand(BASE["ingest"], each, fixed=_SLACK, most=shards)
-    band = min(layout.shards[0], layout.shape[0]) * layout.shape[1] * stored_px / MB
-    if header.streams:  # one thread decodes, then all write
-        return Demand(BASE["ingest"], writing, fixed=band + decode + _SLACK)
-    return Demand(BASE["ingest"], max(writing, decode), fixed=band + _SLACK)
+    rows = min(layout.shards[0], layout.shape[0])
+    band = rows * layout.shape[1] * stored_px / MB
+    part_px = part_rows(header, rows) * layout.shape[1]
+    reading = part_px * (read_px + stored_px) / MB + decode
+    others = header.others_bytes / MB
+    fixed = band + header.kept_bytes / MB + others + _SLACK
+    if not reads_in_order(header, rows):
+        return Demand(BASE["ingest"], max(writing, reading), fixed=fixed)
+    # One thread decodes, then all write. The only strip, if whole, is decoded before the band is.
+    before = BASE["ingest"] + _SLACK + others + reading
+    least = before + (band if header.streams or header.layout != "single strip" else 0.0)
+    return Demand(BASE["ingest"], writing, fixed=fixed, least=least)
 
 
 def register(shapes: tuple[tuple[int, int], ...], coarse_px: int, block_px: int) -> Demand:
-    """Demand of registration: the scale space of a coarse image, later blocks in its place."""
+    """Demand of registration: two coarse images, and features or later blocks beside them."""
     level = coarse_level(shapes, coarse_px)
     pixels = max((rows >> level) * (cols >> level) for rows, cols in shapes)
-    coarse = max(_SCALE_SPACE * pixels / MB, _MATCHING)
-    return Demand(BASE["register"], 20 * 8 * block_px * block_px / MB, fixed=coarse + _SLACK)
+    searching = max(_SCALE_SPACE * min(pixels, _FEATURE_PX), _JUDGING * pixels) / MB
+    coarse = _COARSE * pixels / MB + max(searching, _MATCHING)
+    each = 20 * 8 * block_px * block_px / MB
+    return Demand(BASE["register"], each, fixed=coarse + _SLACK, least=_COMPILING)
 
 
 def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
@@ -126,7 +160,8 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
     window_px = min(WARP_SOURCE * shard_px + WARP_SPARE_PX, pre.shape[0] * pre.shape[1])
     warping = window_px * (np.dtype(pre.dtype).itemsize * _READING + 4) + shard_px * 4
     each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS
-    return Demand(BASE["align"], each, fixed=_SLACK + _STATISTICS, most=shards)
+    fixed = _SLACK + _STATISTICS
+    return Demand(BASE["align"], each, fixed=fixed, most=shards, least=_COMPILING)
 
 
 def difference(layout: StoreLayout) -> Demand:

@@ -9,12 +9,12 @@ positions to 1/32 px in places and refuse sides above 32767 px.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 
 from unglow.blocks import Window
+from unglow.kernels import address, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.transform import Transform
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 SUPPORT = 2
 """Pixels that the interpolation needs beyond the floor of a position (one before, two after)."""
@@ -160,39 +158,6 @@ def _source_window(
     return Window(y0, y1, x0, x1).clip(pre_shape)
 
 
-def _jit(function: F) -> F:
-    """Compile without fast-math: reordered sums would depend on the tiling."""
-    compiled = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
-    return cast("F", compiled)
-
-
-@_jit
-def _row4(
-    source: NDArray[np.float32],
-    row: int,
-    cols: tuple[int, int, int, int],
-    weights: tuple[np.float32, np.float32, np.float32, np.float32],
-) -> np.float32:
-    """Weighted sum of four px of one source row."""
-    line = source[row]
-    left = weights[0] * line[cols[0]] + weights[1] * line[cols[1]]
-    right = weights[2] * line[cols[2]] + weights[3] * line[cols[3]]
-    total: np.float32 = left + right
-    return total
-
-
-@_jit
-def _weights(s: np.float32) -> tuple[np.float32, np.float32, np.float32, np.float32]:
-    """Catmull-Rom weights of the neighbours at -1, 0, 1, 2 for a fraction ``s`` in [0, 1]."""
-    half, one = np.float32(0.5), np.float32(1.0)
-    rest = one - s
-    before = -half * s * rest * rest
-    after = -half * s * s * rest
-    here = one + s * s * (np.float32(1.5) * s - np.float32(2.5))
-    return before, here, one - before - here - after, after
-
-
-@_jit
 def catmull_rom(
     source: NDArray[np.float32],
     source_y0: int,
@@ -204,7 +169,7 @@ def catmull_rom(
     window_x0: int,
     out: NDArray[np.float32],
 ) -> None:
-    """Fill ``out`` with Catmull-Rom samples of ``source`` (pure kernel, releases the GIL).
+    """Fill ``out`` with Catmull-Rom samples of ``source`` (compiled, releases the GIL).
 
     Parameters
     ----------
@@ -220,51 +185,25 @@ def catmull_rom(
     window_y0, window_x0
         Where ``out`` begins in post.
     out
-        (rows, cols) float32, overwritten; NaN outside pre.
+        (rows, cols) float32, overwritten; NaN outside pre. It may be a part of wider rows.
     """
-    affine = matrix[2, 0] == 0.0 and matrix[2, 1] == 0.0
-    last_row, last_col = pre_rows - 1, pre_cols - 1
-    for row in range(out.shape[0]):
-        y = np.float64(window_y0 + row)
-        bu = matrix[0, 1] * y + matrix[0, 2]
-        bv = matrix[1, 1] * y + matrix[1, 2]
-        bw = matrix[2, 1] * y + matrix[2, 2]
-        for col in range(out.shape[1]):
-            x = np.float64(window_x0 + col)
-            u = matrix[0, 0] * x + bu
-            v = matrix[1, 0] * x + bv
-            if not affine:
-                w = matrix[2, 0] * x + bw
-                inverse = 1.0 / w if w > 0.0 else np.nan
-                u *= inverse
-                v *= inverse
-            if not (-0.5 <= u <= pre_cols - 0.5 and -0.5 <= v <= pre_rows - 0.5):
-                out[row, col] = np.nan
-                continue
-            floor_u, floor_v = np.floor(u), np.floor(v)
-            iu, iv = int(floor_u), int(floor_v)
-            wx = _weights(np.float32(u - floor_u))
-            wy = _weights(np.float32(v - floor_v))
-            if 1 <= iu < last_col - 1 and 1 <= iv < last_row - 1:
-                iu -= source_x0
-                iv -= source_y0
-                cols = (iu - 1, iu, iu + 1, iu + 2)
-                rows = (iv - 1, iv, iv + 1, iv + 2)
-            else:
-                cols = (
-                    min(max(iu - 1, 0), last_col) - source_x0,
-                    min(max(iu, 0), last_col) - source_x0,
-                    min(max(iu + 1, 0), last_col) - source_x0,
-                    min(max(iu + 2, 0), last_col) - source_x0,
-                )
-                rows = (
-                    min(max(iv - 1, 0), last_row) - source_y0,
-                    min(max(iv, 0), last_row) - source_y0,
-                    min(max(iv + 1, 0), last_row) - source_y0,
-                    min(max(iv + 2, 0), last_row) - source_y0,
-                )
-            out[row, col] = (
-                wy[0] * _row4(source, rows[0], cols, wx) + wy[1] * _row4(source, rows[1], cols, wx)
-            ) + (
-                wy[2] * _row4(source, rows[2], cols, wx) + wy[3] * _row4(source, rows[3], cols, wx)
-            )
+    if not (source.flags.c_contiguous and out.strides[1] == out.itemsize):
+        raise ValueError("the pixels of a row have to be neighbours in memory")
+    for array, kind in ((source, np.float32), (out, np.float32), (matrix, np.float64)):
+        if array.dtype != kind:
+            raise ValueError(f"resampling takes {np.dtype(kind)}, not {array.dtype}")
+    matrix = np.ascontiguousarray(matrix)
+    kernel("catmull_rom")(
+        address(source),
+        *source.shape,
+        source_y0,
+        source_x0,
+        pre_rows,
+        pre_cols,
+        address(matrix),
+        window_y0,
+        window_x0,
+        address(out),
+        *out.shape,
+        out.strides[0] // out.itemsize,
+    )

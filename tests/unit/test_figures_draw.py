@@ -14,7 +14,16 @@ from PIL import Image
 from unglow import figures
 from unglow.figures import ComparisonRow, Crop, save_png
 from unglow.figures.difference import compressed, knee_of, symmetric_limit
-from unglow.figures.style import DIVERGING, nice, number, overlay, stretch
+from unglow.figures.style import (
+    DIVERGING,
+    nice,
+    number,
+    overlay,
+    sheet,
+    shrunk,
+    stretch,
+    tile,
+)
 from unglow.photometry import DifferenceHistogram, JointStatistics, ScaleSettings, estimate
 from unglow.transform import BLOCK_DTYPE, Quantiles, Transform
 
@@ -277,8 +286,29 @@ def test_the_knee_is_one_grey_level_at_least(histogram):
 
 def test_overlay_is_green_magenta_and_grey():
     post, pre = np.array([[1, 0, 0.5]], np.float32), np.array([[0, 1, 0.5]], np.float32)
-    assert overlay(post, pre)[0].tolist() == [[0, 1, 0], [1, 0, 1], [0.5, 0.5, 0.5]]
+    assert overlay(post, pre)[0].tolist() == [[0, 255, 0], [255, 0, 255], [128, 128, 128]]
     assert np.isnan(stretch(np.array([[1, np.nan, 3]]))).tolist() == [[False, True, False]]
+
+
+def test_overviews_are_shrunk_by_means_to_what_the_paper_shows():
+    values = np.arange(12, dtype=np.uint8).reshape(2, 6) * 10
+    assert shrunk(values, 1.0) is values
+    assert shrunk(values, 0.5).tolist() == [[35, 55, 75]]
+    assert shrunk(values, 2 / 6).tolist() == [[40, 70]]
+    assert shrunk(np.full((7, 1000), 9, np.uint8), 0.123).tolist() == [[9] * 123]
+
+
+def test_details_keep_each_px_and_have_a_frame():
+    pixels = np.random.default_rng(0).integers(0, 255, (50, 50, 3), dtype=np.uint8)
+    figure = sheet(4.0, 3.0, "title")
+    tile(figure, 0.5, 1.0, 1.0, pixels)
+    figure.canvas.draw()
+    drawn = np.asarray(figure.canvas.buffer_rgba())[..., :3]
+    assert (drawn[100:200:2, 50:150:2] == pixels).all()
+    assert (drawn[101:200:2, 51:150:2] == pixels).all()
+    assert len(np.unique(drawn[99:201, [49, 150]].reshape(-1, 3), axis=0)) == 1
+    assert len(np.unique(drawn[[99, 200], 49:151].reshape(-1, 3), axis=0)) == 1
+    assert (drawn[202, 49:151] == 255).all()
 
 
 @pytest.mark.parametrize(("value", "round_"), [(0.9, 0.5), (1, 1), (4.99, 2), (5, 5), (1234, 1000)])

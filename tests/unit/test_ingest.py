@@ -28,6 +28,9 @@ LAYOUTS = {
     "tiles": {"tile": (256, 256), "compression": "zlib"},
     "strips": {"rowsperstrip": 50, "compression": "lzw"},
     "single strip": {"rowsperstrip": SHAPE[0]},
+    "strips of odd height": {"rowsperstrip": 187, "compression": "zstd"},
+    "planar strips": {"rowsperstrip": 300, "compression": "lzw", "planarconfig": "separate"},
+    "whole strip": {"rowsperstrip": SHAPE[0], "compression": "lerc"},
     "streamed strip": {"rowsperstrip": SHAPE[0], "compression": "zlib", "predictor": True},
 }
 
@@ -37,7 +40,8 @@ def planned(tmp_path, post, pre, channel="auto", **options):
     for role, image in (("post", post), ("pre", pre)):
         paths[role] = tmp_path / f"{role}.tif"
         photometric = "rgb" if image.ndim == 3 else "minisblack"
-        tifffile.imwrite(paths[role], image, photometric=photometric, **options)
+        stored = np.moveaxis(image, -1, 0) if "planarconfig" in options else image
+        tifffile.imwrite(paths[role], stored, photometric=photometric, **options)
     headers = [read_header(paths[role]) for role in ("post", "pre")]
     plan = make_plan(*headers, channel=channel)
     plan.save(tmp_path / "plan.json")

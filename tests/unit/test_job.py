@@ -195,6 +195,15 @@ def test_the_peak_is_at_least_what_was_held_and_not_what_the_parent_held(tmp_pat
     assert 200 <= records(tmp_path)[0]["peak_mb"] < 290
 
 
+def test_the_peak_of_a_child_counts(tmp_path):
+    body = """
+        import subprocess
+        subprocess.run([sys.executable, "-c", "b'\\1' * 150_000_000"], check=True)
+    """
+    assert run(tmp_path, body).returncode == 0
+    assert 150 <= records(tmp_path)[0]["peak_mb"] < 200
+
+
 def test_bytes_that_were_read_and_written_are_counted(tmp_path):
     body = "open('x', 'wb').write(bytes(3_000_000))\nopen('x', 'rb').read()"
     run(tmp_path, body)

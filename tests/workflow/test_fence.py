@@ -14,8 +14,8 @@ pytestmark = pytest.mark.workflow
 # the least that each stage can start with, and too little to finish with
 TOO_LITTLE = {
     "ingest": 35,
-    "register": 160,
-    "align": 150,
+    "register": 70,
+    "align": 55,
     "difference": 48,
     "figures_difference": 100,
     "scale": 40,

@@ -76,9 +76,9 @@ def measure(blocks: Iterable[NDArray[Any]], channels: Sequence[ChannelInfo]) -> 
             sums[i].append(left + right)
             with np.errstate(invalid="ignore"):  # infinite less infinite; left out below
                 steps[i].append(left - right)
-    pixels = [_joined(v) for v in values]
     least = _ROUNDING if whole else 0.0
     noise = [max(least, _noise(_joined(a), _joined(b))) for a, b in zip(sums, steps, strict=True)]
+    pixels = [_joined(v) for v in values]
     pixels = [p[np.isfinite(p)] for p in pixels] if not whole else pixels
     signal = _signals(pixels, noise)
     spread = [_spread(p) for p in pixels]
@@ -99,7 +99,10 @@ def _unique_names(channels: Sequence[ChannelInfo], numbers: Sequence[int]) -> li
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[np.float32]:
-    return np.concatenate(parts) if parts else np.empty(0, np.float32)
+    """Return the parts as one and empty their list: an image may have many channels."""
+    whole = np.concatenate(parts) if parts else np.empty(0, np.float32)
+    parts.clear()
+    return whole
 
 
 def _noise(sums: NDArray[np.float32], steps: NDArray[np.float32]) -> float:

@@ -17,7 +17,6 @@ from unglow.figures.style import (
     panel,
     sheet,
     styled,
-    tile,
 )
 
 if TYPE_CHECKING:
@@ -118,14 +117,8 @@ def _draw_row(figure: Figure, row: ComparisonRow, top: float, knee: float, limit
         return
     axes = panel(figure, _COLUMNS[-1][1], top + 0.08, 3.0, _ROW - 0.16)
     axes.set_anchor("W")
-    tile(
-        axes,
-        compressed(row.thumb, knee),
-        cmap=DIVERGING,
-        vmin=-limit,
-        vmax=limit,
-        interpolation="antialiased",
-    )
+    axes.imshow(compressed(row.thumb, knee), cmap=DIVERGING, vmin=-limit, vmax=limit)
+    axes.set(xticks=[], yticks=[])
 
 
 @styled

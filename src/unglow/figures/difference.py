@@ -10,10 +10,11 @@ from unglow.figures.style import (
     DIVERGING,
     SOFT,
     Crop,
-    extent,
+    diverging,
     frame,
+    grey,
+    image,
     label,
-    map_axes,
     number,
     panel,
     scale_bar,
@@ -113,10 +114,8 @@ def draw_difference(
     wide = 7.4 if crops else 12.0
     axes = panel(figure, 0.85, 1.1, wide, 6.9)
     axes.set_anchor("NW")
-    shown = axes.imshow(
-        values, extent=extent(values.shape, step), cmap=DIVERGING, vmin=-limit, vmax=limit
-    )
-    map_axes(axes)
+    drawn = diverging(values, limit)
+    shown = image(axes, drawn, step, cmap=DIVERGING, vmin=-limit, vmax=limit)
     scale_bar(axes, pixel_size_um)
     _colour_bar(figure, axes, shown, knee, limit)
     label(figure, 0.32, 0.55, _summary(method, gain, offset, histogram), color=SOFT)
@@ -187,7 +186,7 @@ def _row(figure: Figure, crop: Crop, n: int, knee: float, limit: float) -> None:
     # One stretch for post and pre: what is brighter in post then looks brighter.
     both = np.concatenate([np.ravel(crop.post), np.ravel(crop.pre)])
     for k, pixels in enumerate((crop.post, crop.pre)):
-        tile(panel(figure, left + k * (side + 0.05), top, side, side), stretch(pixels, both))
+        tile(figure, left + k * (side + 0.05), top, side, grey(stretch(pixels, both)))
     if crop.difference is not None:
-        axes = panel(figure, left + 2 * (side + 0.05), top, side, side)
-        tile(axes, compressed(crop.difference, knee), cmap=DIVERGING, vmin=-limit, vmax=limit)
+        colours = diverging(compressed(crop.difference, knee), limit)
+        tile(figure, left + 2 * (side + 0.05), top, side, colours)

@@ -17,9 +17,11 @@ from unglow.figures.style import (
     label,
     number,
     panel,
+    powers_of_ten,
     sheet,
     styled,
 )
+from unglow.photometry import moffat
 from unglow.photometry.statistics import ratio_edges
 
 if TYPE_CHECKING:
@@ -113,6 +115,7 @@ def _square(
     axes.plot([low, high], [low, high], color=INK, lw=1, ls=":", label="post = pre", zorder=3)
     bar = panel(figure, 8.15, 0.7, 0.22, 7.0)
     figure.colorbar(mesh, cax=bar, label=name)
+    powers_of_ten(bar.yaxis)
     return axes
 
 
@@ -188,6 +191,7 @@ def draw_histograms(
             axes.stairs(counts, stats.edges, color=colour, linewidth=1.6, label=name_and_median)
             axes.stairs(counts, stats.edges, color=colour, fill=True, alpha=0.10, baseline=0.5)
     axes.set_yscale("log")
+    powers_of_ten(axes.yaxis)
     axes.set_ylim(bottom=0.8)
     axes.set_xlim(_occupied(stats, post + pre + stats.post_only))
     graph(axes, "grey level", "pixels per bin")
@@ -207,9 +211,6 @@ def draw_ratio(
     stats: JointStatistics, scale: Scale, *, title: str = "Ratio of post to pre"
 ) -> Figure:
     """Draw the histogram of log10(post / pre) with the Moffat fit and the scale lines."""
-    # scipy, which the fit needs, is for this figure alone.
-    from unglow.photometry import moffat  # noqa: PLC0415
-
     figure = sheet(12.0, 7.2, title)
     axes = panel(figure, 1.0, 1.15, 10.6, 5.0)
     try:
@@ -306,6 +307,7 @@ def draw_difference_histogram(
     axes.axvline(0, color=INK, linewidth=1, linestyle=":")
     if full:
         axes.set_yscale("log")
+        powers_of_ten(axes.yaxis)
         axes.set_ylim(bottom=0.8)
         low = min(h.quantile(1e-4) for h in full.values())
         high = max(h.quantile(1 - 1e-4) for h in full.values())

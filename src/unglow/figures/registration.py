@@ -18,6 +18,7 @@ from unglow.figures.style import (
     Crop,
     frame,
     graph,
+    grey,
     image,
     label,
     nice,
@@ -145,9 +146,9 @@ def _detail(figure: Figure, crop: Crop, n: int, top: float) -> None:
     size = crop.post.shape[1]
     name = f"{n + 1}   {size} × {size} px at ({crop.x:.0f}, {crop.y:.0f})"
     label(figure, left, top - 0.43, name, weight="bold", size=9.5)
-    shown = (("post", post), ("pre, aligned", pre), ("overlay", overlay(post, pre)))
+    shown = (("post", grey(post)), ("pre, aligned", grey(pre)), ("overlay", overlay(post, pre)))
     for k, (what, pixels) in enumerate(shown):
-        tile(panel(figure, left + k * (side + 0.04), top, side, side), pixels, what)
+        tile(figure, left + k * (side + 0.04), top, side, pixels, what)
 
 
 @styled
@@ -175,7 +176,8 @@ def draw_residuals(
     figure = sheet(14.0, 8.6, title, status=transform.status)
     axes = panel(figure, 0.85, 0.95, 7.9, 7.0)
     axes.set_anchor("NW")
-    image(axes, 0.25 + 0.45 * np.nan_to_num(stretch(post_thumb)), step)
+    backdrop = 0.25 + 0.45 * np.nan_to_num(stretch(post_thumb))
+    image(axes, np.rint(255 * backdrop).astype(np.uint8), step)
     used = blocks[blocks["used"] & np.isfinite(blocks["dx"] + blocks["dy"])]
     unused = _thinned(blocks[~blocks["used"]])
     length = np.hypot(used["dx"], used["dy"])

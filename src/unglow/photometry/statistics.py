@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.photometry.archive import damaged, load_arrays, save_arrays
+from unglow.photometry.counting import count_pairs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,9 +143,6 @@ class JointStatistics:
             [row, col] of the first pixel in the post image. It decides which spatial group pixels
             belong to: with it, the split into blocks does not matter.
         """
-        # numba costs 0.3 s and 60 MB, and only the stage that counts pixels needs it.
-        from unglow.photometry.counting import count_pairs  # noqa: PLC0415
-
         if post.ndim != 2 or post.shape != pre.shape:
             raise ValueError(f"post {post.shape} and pre {pre.shape} are not blocks of one shape")
         if min(origin) < 0:

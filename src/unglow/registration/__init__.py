@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.blocks import coarse_level
+from unglow.pages import give_back
 from unglow.registration.coarse import (
     Candidate,
     find_coarse,
@@ -113,6 +114,7 @@ def register(
     no exception is raised for it.
     """
     settings = settings or RegisterSettings()
+    give_back()  # what importing them touched is hardly what will be used
     level = coarse_level((post.shape, pre.shape), settings.coarse_px)
     thumbs = thumbnail(post, level), thumbnail(pre, level)
     pair = _Pair(post, pre, *thumbs, settings, workers)
@@ -120,6 +122,7 @@ def register(
     if problem:
         return _failed(pair, [problem])
     coarse = find_coarse(*thumbs, settings, workers)
+    give_back("cv2")
     if coarse is None or coarse.best.significance < MIN_SIGNIFICANCE:
         best, margin = (coarse.best, coarse.margin) if coarse else (None, np.nan)
         return _failed(pair, [_UNLIKE], best=best, margin=margin)

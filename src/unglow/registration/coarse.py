@@ -10,14 +10,15 @@ detail images inside the section, against the same correlation at all wrong shif
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
-import scipy.fft
 
+from unglow.registration.fourier import backward, fast_length, forward
 from unglow.registration.guesses import (
     feature_guess,
+    halvings,
     rotation_guesses,
     spectrum_guesses,
 )
@@ -91,10 +92,12 @@ def find_coarse(
     threads = cv2.getNumThreads()
     cv2.setNumThreads(workers)
     try:
-        found = _judge(post, pre, _first_guesses(post, pre, settings), settings, workers)
-        if max((c.significance for c in found), default=0.0) < SURE:
-            more = _last_guesses(post, pre, settings)
+        found: list[Candidate] = []
+        for guess in (_first_guesses, _finer_guesses, _last_guesses):
+            more = guess(post, pre, settings)
             found += _judge(post, pre, more, settings, workers, found)
+            if max((c.significance for c in found), default=0.0) >= SURE:
+                break
     finally:
         cv2.setNumThreads(threads)
     if not found:
@@ -149,10 +152,21 @@ def _first_guesses(post: Thumbnail, pre: Thumbnail, settings: RegisterSettings) 
     return guesses
 
 
+def _finer_guesses(post: Thumbnail, pre: Thumbnail, settings: RegisterSettings) -> list[Guess]:
+    guesses: list[Guess] = []
+    if halvings(post, pre):
+        for seen, mirror in _orientations(pre, settings):
+            found = _maybe(feature_guess(post, seen, whole=True))
+            guesses += [("features", mirror @ m) for m in found]
+    return guesses
+
+
 def _last_guesses(post: Thumbnail, pre: Thumbnail, settings: RegisterSettings) -> list[Guess]:
     guesses: list[Guess] = []
     for seen, mirror in _orientations(pre, settings):
-        guesses += [("features", mirror @ m) for m in _maybe(feature_guess(post, seen, -1))]
+        for whole in (False, True) if halvings(post, seen) else (False,):
+            found = _maybe(feature_guess(post, seen, -1, whole=whole))
+            guesses += [("features", mirror @ m) for m in found]
         turned = rotation_guesses(post, seen, settings.max_scale)
         guesses += [("rotations", mirror @ m) for m in turned]
     return guesses
@@ -246,26 +260,28 @@ def _thumb_corners(post: Thumbnail, size: int) -> NDArray[np.int64]:
 def _scored(post: Thumbnail, pre: Thumbnail, candidate: Candidate) -> Candidate:
     """Correlate the detail images under a candidate, at the right and at all wrong shifts."""
     rows, cols = post.image.shape
-    inverse = candidate.matrix
-    warped, inside = (
-        cv2.warpPerspective(
-            source,
-            inverse,
-            (cols, rows),
-            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-            borderMode=cv2.BORDER_CONSTANT,
-            borderValue=0,
-        )
-        for source in (pre.detail, pre.section.astype(np.float32))
+    b, inside = (
+        _resampled(source, candidate.matrix, post.image.shape)
+        for source in (pre.detail, pre.section.view(np.uint8) * np.uint8(255))
     )
-    common = post.section & (inside > 0.5)
+    common = post.section & (inside > 127)
+    del inside
     if common.sum() < 32 * 32:
         return candidate
-    a, b = (np.where(common, d - d[common].mean(), np.float32(0)) for d in (post.detail, warped))
-    norm = float(np.sqrt((a.astype(np.float64) ** 2).sum() * (b.astype(np.float64) ** 2).sum()))
-    size = tuple(scipy.fft.next_fast_len(n, real=True) for n in (rows, cols))
-    product = scipy.fft.rfft2(a, size) * np.conj(scipy.fft.rfft2(b, size))
-    values = np.asarray(scipy.fft.irfft2(product, size) / max(norm, 1e-12), dtype=np.float32)
+    a = post.detail.copy()
+    power = 1.0
+    for image in (a, b):
+        mean = image.mean(where=common, dtype=np.float64)
+        np.subtract(image, np.float32(mean), out=image)
+        np.multiply(image, common, out=image)
+        power *= float((image * image).sum(dtype=np.float64))
+    size = fast_length(rows), fast_length(cols)
+    product, other = forward(a, size), forward(b, size)
+    del a, b
+    product *= np.conj(other, out=other)
+    del other
+    values = backward(product, size)
+    values *= np.float32(size[0] * size[1] / max(np.sqrt(power), 1e-12))
     near = _periodic_square(values, _NEAR_PX)
     sign = 1 if values[near].max() >= -values[near].min() else -1
     values *= sign
@@ -279,6 +295,12 @@ def _scored(post: Thumbnail, pre: Thumbnail, candidate: Candidate) -> Candidate:
         significance=score / deviation,
         rival=float(values.max()),
     )
+
+
+def _resampled(source: NDArray[Any], matrix: Matrix, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Pre at the positions of post, by bilinear interpolation; 0 outside."""
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    return np.asarray(cv2.warpPerspective(source, matrix, shape[::-1], flags=flags))
 
 
 def _periodic_square(

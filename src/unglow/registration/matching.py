@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
-import scipy.fft
 
 from unglow.blocks import Window, bounded_map
+from unglow.kernels import address, kernel
+from unglow.registration.fourier import backward, forward
 from unglow.transform import apply_matrix
 from unglow.warp import warp_matrix
 
@@ -72,7 +72,7 @@ class _Fourier:
     def __init__(self, size: int) -> None:
         taper = np.hanning(size + 2)[1:-1].astype(np.float32)
         self.taper = taper[:, None] * taper[None]
-        self.fy, self.fx = scipy.fft.fftfreq(size), scipy.fft.rfftfreq(size)
+        self.fy, self.fx = np.fft.fftfreq(size), np.fft.rfftfreq(size)
         radius = np.hypot(self.fy[:, None], self.fx[None])
         low, high = 4 / size, 0.35  # cycles per px: shading below, noise and sampling above
         band = (1 - np.exp(-((radius / low) ** 4))) * np.exp(-((radius / high) ** 4))
@@ -109,11 +109,11 @@ def block_shift(
     """
     size = post.shape[0]
     f = _fourier(size)
-    a, b = (scipy.fft.rfft2((block - block.mean()) * f.taper) for block in (post, pre))
-    cross = a * np.conj(b)
+    cross, other = (forward((block - block.mean()) * f.taper, post.shape) for block in (post, pre))
+    cross *= np.conj(other, out=other)
     magnitude = np.abs(cross)
     cross *= (sign * f.band) / (magnitude + (1e-3 * magnitude.mean() + 1e-20))
-    correlation = scipy.fft.irfft2(cross, (size, size))
+    correlation = backward(cross.copy(), post.shape)
     row, col = divmod(int(correlation.argmax()), size)
     quality = _peak_ratio(correlation, row, col)
     dy, dx = (k - size if k > size // 2 else k for k in (row, col))
@@ -128,27 +128,19 @@ def block_shift(
     )
 
 
-def _product(up_y, cross, up_x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  # compiled
-    """Real part of ``up_y @ cross @ up_x``, summed in a fixed order."""
-    rows, size = up_y.shape
-    half = cross.shape[1]
-    partial_sums = np.zeros((rows, half), np.complex64)
-    for i in range(rows):
-        for j in range(size):
-            factor = up_y[i, j]
-            for k in range(half):
-                partial_sums[i, k] += factor * cross[j, k]
-    out = np.zeros((rows, up_x.shape[1]), np.float32)
-    for i in range(rows):
-        for k in range(half):
-            factor = partial_sums[i, k]
-            for m in range(up_x.shape[1]):
-                out[i, m] += factor.real * up_x[k, m].real - factor.imag * up_x[k, m].imag
+def _upsampled(
+    up_y: NDArray[np.complex64], cross: NDArray[np.complex64], up_x: NDArray[np.complex64]
+) -> NDArray[np.float32]:
+    """Real part of ``up_y @ cross @ up_x``, summed in a fixed order.
+
+    A BLAS product would depend, in its last bits, on the number of BLAS threads.
+    """
+    (rows, size), (half, cols) = up_y.shape, up_x.shape
+    sums, out = np.zeros((rows, half), np.complex64), np.zeros((rows, cols), np.float32)
+    up_y, cross, up_x = (np.ascontiguousarray(m, np.complex64) for m in (up_y, cross, up_x))
+    pointers = (address(m) for m in (up_y, cross, up_x, sums, out))
+    kernel("narrow_product")(*pointers, rows, size, half, cols)
     return out
-
-
-# a BLAS product would depend, in its last bits, on the number of BLAS threads
-_upsampled = numba.njit(nogil=True, cache=True, error_model="numpy")(_product)
 
 
 def _peak_ratio(correlation: NDArray[np.float32], row: int, col: int) -> float:

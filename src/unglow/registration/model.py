@@ -28,6 +28,7 @@ TUKEY = 5.1
 
 _ITERATIONS = 20
 _HYPOTHESES = 500
+_CONSENSUS_ERRORS = 1 << 16
 _SEED = 20011
 _FINEST_SIGMA = 0.01  # px: below it all residuals count as equally good
 
@@ -68,14 +69,18 @@ def consensus(post: Points, pre: Points, tolerance: float) -> Mask:
         good = np.abs(base) > 4 * tolerance
         a = (target[second] - target[first])[good] / base[good]
         b = target[first][good] - a * source[first][good]
-        error = np.abs(a[:, None] * source[None] + b[:, None] - target[None])
-        inside = error <= tolerance
-        if len(inside):
+        highest = -1.0
+        step = max(1, _CONSENSUS_ERRORS // count)
+        for k in range(0, len(a), step):  # in parts, so that memory does not grow with the matches
+            error = np.abs(a[k : k + step, None] * source + b[k : k + step, None] - target)
+            inside = error <= tolerance
             # ties in number are broken by the smaller error, then by order
             score = np.where(inside, 1 - 0.5 * (error / tolerance) ** 2, 0).sum(axis=1)
-            mask = inside[int(score.argmax())]
-            if mask.sum() > best.sum():
-                best = mask
+            i = int(score.argmax())
+            if score[i] > highest:
+                highest, mask = score[i], inside[i]
+        if highest >= 0 and mask.sum() > best.sum():
+            best = mask
     return best
 
 

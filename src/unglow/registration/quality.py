@@ -29,6 +29,7 @@ _NEIGHBOURS = 6
 _GROUPS = 10
 _UNCOVERED = 0.15
 _MARGIN = 1.15
+_DISTANCES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,12 @@ def agreement(matches: Matches, matrix: Matrix) -> Mask:
 
 def nearest(points: Points, among: Points, count: int) -> NDArray[np.intp]:
     """Index of the ``count`` nearest of ``among`` for each of ``points``, nearest first."""
-    squares = ((points[:, None] - among[None]) ** 2).sum(axis=2)
-    return np.argsort(squares, axis=1, kind="stable")[:, :count]
+    step = max(1, _DISTANCES // max(1, len(among)))
+    parts = [np.zeros((0, min(count, len(among))), np.intp)]
+    for k in range(0, len(points), step):  # in parts, so that memory stays put
+        squares = ((points[k : k + step, None] - among[None]) ** 2).sum(axis=2)
+        parts.append(np.argsort(squares, axis=1, kind="stable")[:, :count])
+    return np.concatenate(parts)
 
 
 def map_error(

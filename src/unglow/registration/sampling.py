@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import cv2
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _MIN_SECTION = 0.3
 """Least share of a block's area that must belong to the section in both images."""
 _FEW_CELLS = 100
+_MOST_CANDIDATES = 1 << 18
+_BAND_PX = 1 << 17
 
 
 def block_size(shape: tuple[int, int], section_share: float, wanted: int) -> int:
@@ -64,6 +67,8 @@ def sample_corners(
     merit = _merit(post, pre, pre_shape, matrix, size)
     scale = 2**post.level
     stride = max(1, size // (8 * scale))
+    candidates = np.count_nonzero(merit) / stride**2
+    stride *= max(1, math.ceil(math.sqrt(candidates / max(_MOST_CANDIDATES, 8 * count))))
     rows, cols = (stride * v for v in np.nonzero(merit[::stride, ::stride] > 0))
     # of the thumbnail pixels, those around which a whole block fits into post
     x0, y0 = (np.rint(to_level0(post.level)[0, 0] * v + (scale - size) / 2) for v in (cols, rows))
@@ -106,13 +111,33 @@ def _merit(
     size: int,
 ) -> NDArray[np.float32]:
     """Texture around each thumbnail pixel of post; 0 where a block would see too little."""
-    scale = 2**post.level
-    box = max(1, size // scale) | 1
-    texture, share = (_box(v, box) for v in (np.abs(post.detail), post.section))
-    rows, cols = np.indices(post.image.shape)
-    centres = np.column_stack([cols.ravel(), rows.ravel()]) * float(scale) + (scale - 1) / 2
+    box = max(1, size // 2**post.level) | 1
+    merit, share = (_box(v, box) for v in (np.abs(post.detail), post.section))
+    merit += np.float32(1e-3)
+    share_pre = _box(pre.section, box)
+    rows, cols = merit.shape
+    step = max(1, _BAND_PX // max(1, cols))
+    for y0 in range(0, rows, step):  # positions take 20 times the memory of the thumbnail
+        band = slice(y0, min(y0 + step, rows))
+        seen = _seen_share(share_pre, pre_shape, matrix, post.level, size / 2, band, cols)
+        merit[band] *= (seen > _MIN_SECTION) & (share[band] > _MIN_SECTION)
+    return merit
+
+
+def _seen_share(
+    share_pre: NDArray[np.float32],
+    pre_shape: tuple[int, int],
+    matrix: NDArray[np.float64],
+    level: int,
+    reach: float,
+    band: slice,
+    cols: int,
+) -> NDArray[np.float32]:
+    """Section share in pre at thumbnail pixels of post; 0 where a block would leave pre."""
+    scale = 2**level
+    y, x = np.mgrid[band, 0:cols].astype(np.float64)
+    centres = np.column_stack([x.ravel(), y.ravel()]) * float(scale) + (scale - 1) / 2
     mapped = apply_matrix(matrix, centres)
-    reach = size / 2
     height, width = pre_shape
     with np.errstate(invalid="ignore"):
         inside = (
@@ -121,11 +146,10 @@ def _merit(
             & (mapped[:, 0] <= width - 1 - reach)
             & (mapped[:, 1] <= height - 1 - reach)
         )
-    share_pre = _box(pre.section, box)
-    at = np.nan_to_num(mapped / scale).clip(0, [pre.image.shape[1] - 1, pre.image.shape[0] - 1])
-    seen = share_pre[at[:, 1].astype(int), at[:, 0].astype(int)]
-    good = inside & (seen > _MIN_SECTION) & (share.ravel() > _MIN_SECTION)
-    return np.where(good.reshape(texture.shape), texture + np.float32(1e-3), np.float32(0))
+    last = np.array(share_pre.shape[::-1]) - 1
+    at = np.nan_to_num(mapped / scale).clip(0, last).astype(np.int64)
+    seen = np.where(inside, share_pre[at[:, 1], at[:, 0]], np.float32(0))
+    return seen.reshape(x.shape)
 
 
 def _box(values: NDArray[np.generic], size: int) -> NDArray[np.float32]:

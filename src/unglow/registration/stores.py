@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.blocks import Window
 from unglow.registration import RegisterSettings, Registration, register
 from unglow.transform import BLOCK_DTYPE, Transform
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from unglow.store import Store
+
+KEPT_MB = 12.0
+"""Decoded chunks that are kept of each store, MB."""
 
 
 def register_stores(
@@ -21,4 +29,73 @@ def register_stores(
     if reasons:
         refused = Transform("failed", post.shape, pre.shape, reasons)
         return Registration(refused, np.zeros(0, BLOCK_DTYPE))
-    return register(post, pre, settings, workers=workers)
+    return register(KeptChunks(post), KeptChunks(pre), settings, workers=workers)
+
+
+class KeptChunks:
+    """A store as `unglow.blocks.Pixels` that keeps the chunks that it decoded last.
+
+    Sample blocks are smaller than chunks and overlap several of them: without this each chunk would
+    be decoded about five times. Thread-safe.
+
+    Parameters
+    ----------
+    store
+        The store.
+    kept_mb
+        Chunks to keep, MB.
+    """
+
+    def __init__(self, store: Store, kept_mb: float = KEPT_MB) -> None:
+        self._store = store
+        self._room = int(kept_mb * 1e6)
+        self._chunks: OrderedDict[tuple[int, int, int], NDArray[Any]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of level 0."""
+        return self._store.shape
+
+    @property
+    def levels(self) -> int:
+        """Number of pyramid levels."""
+        return self._store.levels
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level."""
+        return self._store.level_shape(level)
+
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+        """Pixels of a window that lies inside the level; large ones are read directly."""
+        height, width = self._store.layout.level_chunks(level)
+        if window.size > 4 * height * width:
+            return self._store.read(window, level)
+        out = np.empty(window.shape, self._store.dtype)
+        for row in range(window.y0 // height, -(-window.y1 // height)):
+            for col in range(window.x0 // width, -(-window.x1 // width)):
+                place = Window(row * height, (row + 1) * height, col * width, (col + 1) * width)
+                y0, x0 = max(place.y0, window.y0), max(place.x0, window.x0)
+                part = Window(y0, min(place.y1, window.y1), x0, min(place.x1, window.x1))
+                chunk = self._chunk(level, row, col, place.clip(self.level_shape(level)))
+                out[part.shift(-window.y0, -window.x0).slices] = chunk[
+                    part.shift(-place.y0, -place.x0).slices
+                ]
+        return out
+
+    def _chunk(self, level: int, row: int, col: int, window: Window) -> NDArray[Any]:
+        key = level, row, col
+        with self._lock:
+            found = self._chunks.get(key)
+            if found is not None:
+                self._chunks.move_to_end(key)
+                return found
+        chunk = self._store.read(window, level)  # two threads may read the same one: no harm
+        with self._lock:
+            if key not in self._chunks:
+                self._chunks[key] = chunk
+                self._bytes += chunk.nbytes
+            while self._bytes > self._room and len(self._chunks) > 1:
+                self._bytes -= self._chunks.popitem(last=False)[1].nbytes
+        return chunk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unglow.tiff.header import ChannelInfo, TiffHeader
+from unglow.tiff.memory import remedy
 from unglow.tiff.reader import TiffReader, open_reader
 from unglow.tiff.resolve import read_header
 from unglow.tiff.survey import survey_blocks
@@ -13,5 +14,6 @@ __all__ = [
     "TiffReader",
     "open_reader",
     "read_header",
+    "remedy",
     "survey_blocks",
 ]

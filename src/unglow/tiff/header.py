@@ -55,8 +55,12 @@ class TiffHeader:
         Number of tiles or strips of one stored page.
     decode_bytes
         Bytes that one `TiffReader.read` needs beside its result, per thread: the largest tile or
-        strip, decoded and encoded, or one band where rows can be had singly. Of separate channels
-        each keeps as much.
+        strip, decoded and encoded, or one band where rows can be had singly.
+    kept_bytes, parts
+        What of that an open `TiffReader` keeps between calls, and how often: for every channel that
+        is stored apart and, where strips are streamed, every plane of a projection.
+    raw
+        Plain rows of samples without a codec: rows are read singly, in any order.
     streams
         The strips are too large to decode whole and their codec need not: rows are decoded once
         if they are asked for from top to bottom by one thread; going back starts again.
@@ -84,6 +88,9 @@ class TiffHeader:
     file_bytes: int
     segments: int
     decode_bytes: int
+    kept_bytes: int
+    parts: int
+    raw: bool
     streams: bool
     axes: dict[str, int]
     plane: dict[str, int | str | None]
@@ -94,6 +101,11 @@ class TiffHeader:
     def name(self) -> str:
         """File name without its directory."""
         return Path(self.path).name
+
+    @property
+    def others_bytes(self) -> int:
+        """Bytes that an open reader keeps for the parts that it is not reading just now."""
+        return self.kept_bytes * (self.parts - 1)
 
     @property
     def sample_bytes(self) -> int:

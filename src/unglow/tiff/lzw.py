@@ -29,29 +29,25 @@ _STARTS = np.concatenate([[0], np.cumsum(_WIDTHS)[:-1]])
 
 
 class LzwStream:
-    """Decode LZW piece by piece.
+    """Decode LZW piece by piece."""
 
-    Parameters
-    ----------
-    limit
-        `feed` returns once it has this many bytes; a last stretch may add 8.4 MB, the most that
-        one can hold.
-    """
+    # Behind the last row nothing is left to check, and not every writer puts an End code there.
+    done = True
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self.hungry = True
         self._data = b""
         self._bit = 9  # behind the first Clear code
-        self._done = False
+        self._ended = False
 
-    def feed(self, data: bytes, *, last: bool) -> bytes:
+    def feed(self, data: bytes, most: int, *, last: bool) -> bytes:
         """Decode whole stretches of what has come so far; with ``last`` the rest as well.
 
-        If `hungry` is False afterwards, there is more to be had without new data.
+        It returns once it has ``most`` bytes; the last stretch may add 8.4 MB, the most that one
+        can hold. If `hungry` is False afterwards, there is more to be had without new data.
         """
         self.hungry = True
-        if self._done:
+        if self._ended:
             return b""
         # Keep the two bytes in front of the stretch: its Clear code is put there.
         drop = max(0, self._bit // 8 - 2)
@@ -60,8 +56,8 @@ class LzwStream:
         padded = np.concatenate([buffer, np.zeros(3, np.uint8)])
         out: list[bytes] = []
         size = 0
-        while not self._done:
-            if size >= self._limit:
+        while not self._ended:
+            if size >= most:
                 self.hungry = False
                 break
             at, width, code = _next_mark(padded, len(buffer) * 8, self._bit)
@@ -70,7 +66,7 @@ class LzwStream:
             out.append(_decode(padded, self._bit, at, width))
             size += len(out[-1])
             self._bit = at + width
-            self._done = code != CLEAR
+            self._ended = code != CLEAR
         self._data = buffer.tobytes()
         return out[0] if len(out) == 1 else b"".join(out)
 

@@ -66,9 +66,9 @@ def open_reader(header: TiffHeader) -> TiffReader:
 class TiffReader:
     """Reads windows of one image; all methods may be called from several threads.
 
-    Decoding takes one thread per call. A call holds its result and `TiffHeader.decode_bytes`; the
-    reader itself keeps the last strip of each part read (so that bands may end inside a strip), or
-    the decoder state of streamed strips.
+    Decoding takes one thread per call. A call holds its result and `TiffHeader.decode_bytes`. The
+    reader keeps the last strip of each part read, so that bands may end inside a strip, or the
+    decoder state of streamed strips (`TiffHeader.kept_bytes`).
     """
 
     def __init__(self, source: Source) -> None:
@@ -193,7 +193,7 @@ class TiffReader:
         geometry, page = self._source.geometry, stored.page
         sparse = stored.counts[index] == 0
         try:
-            if self._source.raw and not sparse:
+            if self.header.raw and not sparse:
                 yield from self._raw_rows(part, index, first, last)
             elif self.header.streams and not sparse:
                 yield from self._stream_rows(part, index, first, last)
@@ -207,6 +207,8 @@ class TiffReader:
             raise
         # Decoders raise nearly anything on damaged data.
         except Exception as exc:
+            # Some of them call it damage if they get no memory: this raises if there is too little.
+            np.empty(min(self.header.decode_bytes, 1 << 31), np.uint8)
             text = " ".join(str(exc).split())[:120] or type(exc).__name__
             raise InputError(
                 f"'{stored.path}' is damaged: {geometry.describe(index)} cannot be decoded "
@@ -240,6 +242,7 @@ class TiffReader:
                     int(stored.counts[index]),
                     int(stored.page.compression),
                     width,
+                    self._source.window,
                 )
             stream.skip(first - stream.row)
             for row in range(first, last, self._step):

@@ -11,7 +11,7 @@ import tifffile
 
 from unglow.errors import InputError
 from unglow.tiff.header import ChannelInfo, TiffHeader
-from unglow.tiff.memory import decode_bytes
+from unglow.tiff.memory import decode_bytes, kept_bytes
 from unglow.tiff.metadata import ome_channel_names, ome_images, pixel_size
 from unglow.tiff.opening import opened
 from unglow.tiff.planes import Choice, choose
@@ -24,7 +24,7 @@ from unglow.tiff.segments import (
     geometry_of,
     is_raw,
 )
-from unglow.tiff.streams import can_stream
+from unglow.tiff.streams import stream_window
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -36,7 +36,7 @@ class Source:
 
     ``planes[p][c]`` is the page of plane p of a projection and of page channel c; they share
     ``geometry`` and ``rule``. Channel k is sample ``k % per_page`` of page channel
-    ``k // per_page``.
+    ``k // per_page``. The decoder of a strip that is streamed looks back ``window`` bytes.
     """
 
     header: TiffHeader
@@ -44,7 +44,7 @@ class Source:
     rule: SampleRule
     planes: tuple[tuple[StoredPage, ...], ...]
     per_page: int
-    raw: bool
+    window: int
     projection: str | None
 
 
@@ -101,8 +101,10 @@ def resolve(
         channels = _channels(page, rule, choice, image)
         per_page = len(channels) // choice.page_channels
         notes += [*choice.notes, *_file_notes(tif, choice, channels)]
-        streams = not raw and can_stream(path, page, geometry, planes[0][0])
-        encoded = max(int(one.counts.max()) for plane in planes for one in plane)
+        pages = [one for plane in planes for one in plane]
+        window = None if raw else stream_window(pages, geometry)
+        parts = geometry.apart * choice.page_channels * (1 if window is None else len(planes))
+        encoded = max(int(one.counts.max()) for one in pages)
         dtype = _projected_dtype(rule.dtype, choice.projection)
         header = TiffHeader(
             path=path,
@@ -120,14 +122,19 @@ def resolve(
             pixel_size_um=pixel_size(tif, tif.pages.first, image),
             file_bytes=int(tif.filehandle.size),
             segments=geometry.count,
-            decode_bytes=decode_bytes(page, geometry, rule, encoded, raw=raw, streams=streams),
-            streams=streams,
+            decode_bytes=decode_bytes(page, geometry, rule, encoded, raw=raw, window=window),
+            kept_bytes=kept_bytes(
+                page, geometry, raw=raw, window=window, projected=len(planes) > 1
+            ),
+            parts=parts,
+            raw=raw,
+            streams=window is not None,
             axes=choice.axes,
             plane=choice.plane,
             problems=tuple(problems),
             notes=tuple(notes),
         )
-    return Source(header, geometry, rule, planes, per_page, raw, choice.projection)
+    return Source(header, geometry, rule, planes, per_page, window or 0, choice.projection)
 
 
 def _stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[StoredPage, ...], ...]]:
