@@ -6,6 +6,7 @@ rule align:
         post=out.pair(store("post")),
         pre=out.pair(store("pre")),
         transform=out.registered("transform.json"),
+        displacement=out.registered("displacement.npz"),
     output:
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),

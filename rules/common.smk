@@ -120,6 +120,7 @@ def evidence(sample, dye):
     return [
         *collect(out.pair("plan.json"), sample=sample, dye=dye),
         *variants_of(out.registered("transform.json"), sample, dye),
+        *variants_of(out.registered("displacement.npz"), sample, dye),
         *variants_of(out.subtracted("scale.json"), sample, dye),
         *methods_of(out.subtracted("difference/{method}.histogram.npz"), sample, dye),
     ]

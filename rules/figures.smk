@@ -7,6 +7,7 @@ rule figures_registration:
         pre=out.pair(store("pre")),
         aligned=out.registered(store("aligned_pre")),
         transform=out.registered("transform.json"),
+        displacement=out.registered("displacement.npz"),
         blocks=out.registered("blocks.csv"),
     output:
         registration=report(

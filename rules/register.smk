@@ -7,6 +7,7 @@ rule register:
         pre=out.pair(store("pre")),
     output:
         transform=out.registered("transform.json"),
+        displacement=out.registered("displacement.npz"),
         blocks=out.registered("blocks.csv"),
     log:
         out.record("logs", "register", "registered"),
@@ -22,7 +23,7 @@ rule register:
         runtime=runtime(0.05),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
         settings=register_settings,
     script:
         "../scripts/register.py"

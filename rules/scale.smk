@@ -5,6 +5,7 @@ rule scale:
     input:
         statistics=out.registered("statistics.npz"),
         transform=out.registered("transform.json"),
+        displacement=out.registered("displacement.npz"),
     output:
         out.subtracted("scale.json"),
     log:

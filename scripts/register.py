@@ -7,8 +7,10 @@ from unglow.job import Job
 with Job.of(snakemake) as job:
     from unglow import kernels
 
-    kernels.load("catmull_rom", "narrow_product")  # first: while the other libraries are not there
-    from unglow import memory
+    kernels.load(
+        "catmull_rom", "narrow_product", "fit_spline"
+    )  # first: while the other libraries are not there
+    from unglow import field, memory
     from unglow.registration import RegisterSettings
     from unglow.registration.stores import register_stores
     from unglow.store import open_store
@@ -17,8 +19,15 @@ with Job.of(snakemake) as job:
     job.fence()
     settings = RegisterSettings(**snakemake.params.settings)
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
-    demand = memory.register((post.shape, pre.shape), settings.coarse_px, settings.block_px)
+    demand = memory.register(
+        (post.shape, pre.shape),
+        settings.coarse_px,
+        settings.block_px,
+        field=settings.field == "auto",
+    )
     found = register_stores(post, pre, settings, workers=job.workers(demand))
     write_blocks(Path(snakemake.output.blocks), found.blocks)
+    # Snakemake wants the file of the field whether or not there is one
+    field.save(Path(snakemake.output.displacement), found.transform.displacement)
     found.transform.save(Path(snakemake.output.transform))
     job.count(pixels=post.shape[0] * post.shape[1])

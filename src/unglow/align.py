@@ -45,6 +45,7 @@ def align(
     -------
     The joint statistics of post and aligned pre; without pixels for a failed transform.
     """
+    field = transform.displacement
     writer = StoreWriter(
         target,
         layout,
@@ -54,6 +55,7 @@ def align(
             "role": "aligned_pre",
             "inputs": {"post": post.digest, "pre": pre.digest},
             "matrix": None if transform.failed else transform.matrix.tolist(),
+            **({} if field is None else {"displacement": {"sha256": field.digest}}),
         },
         fill_value=math.nan,
         workers=workers,

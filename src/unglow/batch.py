@@ -148,7 +148,10 @@ class Batch:
         settings = self.variant_settings(wildcards)["register"]
         if stage == "register":
             return memory.register(
-                tuple(h.shape for h in headers), settings["coarse_px"], settings["block_px"]
+                tuple(h.shape for h in headers),
+                settings["coarse_px"],
+                settings["block_px"],
+                field=settings["field"] == "auto",
             )
         layout = self.layout(*key, "derived")
         if stage == "align":

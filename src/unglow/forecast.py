@@ -177,7 +177,9 @@ def _outputs(batch: Batch, sample: str, dye: str) -> Iterator[_Output]:
 
 def _of_registration(batch: Batch, names: Mapping[str, str], derived: int) -> Iterator[_Output]:
     at = batch.outputs.registered
-    files: tuple[str, ...] = (at("transform.json"), at("blocks.csv"))
+    files: tuple[str, ...] = tuple(
+        at(name) for name in ("transform.json", "displacement.npz", "blocks.csv")
+    )
     yield _Output("register", names, files, _REGISTER, SMALL_MB)
     files = (at(f"aligned_pre.ome.zarr/{ROOT}"), at("statistics.npz"))
     yield _Output("align", names, files, _ALIGN, derived)

@@ -69,6 +69,9 @@ _COMPILING = 280.0
 _COARSE, _JUDGING, _SCALE_SPACE, _FEATURE_PX = 36.0, 26.0, 225.0, 1 << 18
 # Matching blocks takes this much, MB, whatever the images: chunks that are kept, and fits.
 _MATCHING = 50.0
+# A displacement field has at most so many blocks and knots, and fitting it takes so many bytes for
+# each: 7 x 7 products with other knots, some vectors, and what is known of a block.
+_MOST_POINTS, _PER_POINT = 50_000, 900.0
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
 
@@ -144,12 +147,20 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     return Demand(BASE["ingest"], writing, fixed=fixed, least=least)
 
 
-def register(shapes: tuple[tuple[int, int], ...], coarse_px: int, block_px: int) -> Demand:
-    """Demand of registration: two coarse images, and features or later blocks beside them."""
+def register(
+    shapes: tuple[tuple[int, int], ...], coarse_px: int, block_px: int, *, field: bool = True
+) -> Demand:
+    """Demand of registration: two coarse images, and features or later blocks beside them.
+
+    ``field`` says whether a displacement field may be fitted to dense blocks.
+    """
     level = coarse_level(shapes, coarse_px)
     pixels = max((rows >> level) * (cols >> level) for rows, cols in shapes)
     searching = max(_SCALE_SPACE * min(pixels, _FEATURE_PX), _JUDGING * pixels) / MB
-    coarse = _COARSE * pixels / MB + max(searching, _MATCHING)
+    step = max(64, block_px // 2) // 2  # of the dense blocks, and of the knots
+    points = min(max(rows * cols for rows, cols in shapes) / step**2, _MOST_POINTS)
+    matching = _MATCHING + (points * _PER_POINT / MB if field else 0.0)
+    coarse = _COARSE * pixels / MB + max(searching, matching)
     each = 20 * 8 * block_px * block_px / MB
     return Demand(BASE["register"], each, fixed=coarse + _SLACK, least=_COMPILING)
 

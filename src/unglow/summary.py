@@ -226,7 +226,7 @@ def status_of(plan: Mapping[str, Any], found: Transform, scale: Scale) -> tuple[
 
 def _registration_columns(found: Transform) -> dict[str, Any]:
     return {
-        "model": found.model,
+        "model": found.model_name,
         "rotation_deg": found.rotation_deg,
         "scale": found.scale,
         "shift_x_px": found.shift_px[0],

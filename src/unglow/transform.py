@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from unglow.field import Displacement
+
 VERSION = 1
+FIELD_FILE = "displacement.npz"
+"""The file beside ``transform.json`` that holds the field."""
+_INVERSE_STEPS = 60
+_INVERSE_PX = 1e-6
 Status = Literal["ok", "suspect", "failed"]
 
 BLOCK_DTYPE = np.dtype(
@@ -83,7 +89,7 @@ class Transform:
     model
         ``translation``, ``similarity``, ``affine`` or ``homography``; empty when failed.
     displacement
-        Always None for now: a smooth residual field that is added to the matrix's result.
+        A smooth field that is added to the matrix's result (`unglow.field`); None for no field.
     residual_px
         Lengths of the residuals of blocks that were kept out of the fit, block noise included.
     error_px
@@ -107,7 +113,7 @@ class Transform:
     reasons: tuple[str, ...] = ()
     matrix: NDArray[np.float64] = None  # type: ignore[assignment]  # set in __post_init__
     model: str = ""
-    displacement: None = None
+    displacement: Displacement | None = None
     residual_px: Quantiles = Quantiles()
     error_px: Quantiles = Quantiles()
     inliers: int = 0
@@ -134,6 +140,11 @@ class Transform:
         """Whether there is no map."""
         return self.status == "failed"
 
+    @property
+    def model_name(self) -> str:
+        """The model as people read it: ``affine + field``."""
+        return self.model + (" + field" if self.displacement is not None else "")
+
     def map(self, points_xy: ArrayLike) -> NDArray[np.float64]:
         """Map post to pre coordinates.
 
@@ -146,14 +157,27 @@ class Transform:
         -------
         (N, 2) float64 pre coordinates, level-0 px; NaN for a failed transform.
         """
-        return apply_matrix(self.matrix, points_xy)
+        mapped = apply_matrix(self.matrix, points_xy)
+        return mapped if self.displacement is None else mapped + self.displacement.at(points_xy)
 
     def inverse_map(self, points_xy: ArrayLike) -> NDArray[np.float64]:
-        """Map pre to post coordinates, (N, 2) to (N, 2) float64; NaN for a failed transform."""
+        """Map pre to post coordinates, (N, 2) to (N, 2) float64; NaN for a failed transform.
+
+        With a field this is a fixed point, to within 1e-6 px; NaN where there is none.
+        """
+        points = np.asarray(points_xy, dtype=np.float64)
         if not np.isfinite(self.matrix).all():
-            return np.full_like(np.asarray(points_xy, dtype=np.float64), np.nan)
+            return np.full_like(points, np.nan)
         inverse = np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
-        return apply_matrix(inverse, points_xy)
+        found = apply_matrix(inverse, points)
+        if self.displacement is None:
+            return found
+        for _ in range(_INVERSE_STEPS):
+            last, found = found, apply_matrix(inverse, points - self.displacement.at(found))
+            if not np.abs(found - last).max(initial=0.0) > _INVERSE_PX / 10:
+                break
+        off = np.hypot(*(self.map(found) - points).T)
+        return np.where((off <= _INVERSE_PX)[:, None], found, np.nan)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of ``transform.json``, in its order; NaN becomes None."""
@@ -164,7 +188,7 @@ class Transform:
             "reasons": list(self.reasons),
             "matrix": None if failed else [[float(v) for v in row] for row in self.matrix],
             "model": self.model,
-            "displacement": self.displacement,
+            "displacement": _field_dict(self.displacement),
             "residual_px": _quantiles_dict(self.residual_px),
             "error_px": _quantiles_dict(self.error_px),
             "inliers": int(self.inliers),
@@ -183,7 +207,14 @@ class Transform:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write ``transform.json``; it appears under its name only when it is whole."""
+        """Write ``transform.json``, and before it the field beside it, if there is one.
+
+        Each file appears under its name only when it is whole.
+        """
+        if self.displacement is not None:
+            from unglow import field  # noqa: PLC0415 (most transforms need none)
+
+            field.save(Path(path).with_name(FIELD_FILE), self.displacement)
         write_json(Path(path), self.as_dict())
 
 
@@ -222,7 +253,8 @@ def load(path: str | os.PathLike[str]) -> Transform:
     """
     path = Path(path)
     try:
-        return _from_dict(json.loads(path.read_text(encoding="utf-8")))
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return _from_dict(data, _field(path, data["displacement"]))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration first.") from None
     except (ValueError, KeyError, TypeError) as error:
@@ -231,11 +263,33 @@ def load(path: str | os.PathLike[str]) -> Transform:
         ) from error
 
 
-def _from_dict(data: dict[str, Any]) -> Transform:
+def _field(path: Path, known: dict[str, Any] | None) -> Displacement | None:
+    """Read the field beside a ``transform.json``, and see that it is the one that belongs there."""
+    if known is None:
+        return None
+    from unglow import field  # noqa: PLC0415 (most transforms need none)
+
+    found = field.load(path.with_name(known["path"]))
+    if found is None or found.digest != known["sha256"]:
+        raise ValueError(f"the field in {known['path']} is another one")
+    return found
+
+
+def _field_dict(found: Displacement | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "path": FIELD_FILE,
+        "spacing_px": found.spacing_px,
+        "grid": [int(n) for n in found.coefficients.shape[1:]],
+        "max_px": float(np.hypot(*found.coefficients).max()),
+        "sha256": found.digest,
+    }
+
+
+def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Transform:
     if data["version"] != VERSION:
         raise ValueError(f"it has version {data['version']}, not {VERSION}")
-    if data["displacement"] is not None:
-        raise ValueError("it has a displacement field, which this version cannot read")
     if data["status"] not in ("ok", "suspect", "failed"):
         raise ValueError(f"unknown status {data['status']!r}")
     if (data["matrix"] is None) != (data["status"] == "failed"):
@@ -246,6 +300,7 @@ def _from_dict(data: dict[str, Any]) -> Transform:
         reasons=tuple(data["reasons"]),
         matrix=_nan_matrix() if data["matrix"] is None else np.array(data["matrix"], dtype="f8"),
         model=data["model"],
+        displacement=displacement,
         inliers=data["inliers"],
         blocks=data["blocks"],
         overlap=_float(data["overlap"]),

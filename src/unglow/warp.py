@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.field import Displacement
     from unglow.transform import Transform
 
 SUPPORT = 2
@@ -55,7 +56,7 @@ def warp_window(
     A position belongs to pre up to half a pixel beyond its outermost pixel centres; the rim repeats
     the edge pixels.
     """
-    return warp_matrix(read_pre, pre_shape, transform.matrix, window)
+    return warp_matrix(read_pre, pre_shape, transform.matrix, window, transform.displacement)
 
 
 def warp_matrix(
@@ -63,12 +64,13 @@ def warp_matrix(
     pre_shape: tuple[int, int],
     matrix: NDArray[np.float64],
     window: Window,
+    field: Displacement | None = None,
 ) -> NDArray[np.float32]:
-    """Like `warp_window`, for a bare 3 x 3 matrix from post (x, y, 1) to pre (x, y, 1)."""
+    """Like `warp_window`, for a bare 3 x 3 matrix from post to pre, and a field if there is one."""
     out = np.full(window.shape, np.nan, dtype=np.float32)
     if np.isfinite(matrix).all():
         limit = window.size * 5 // 4 + _SPARE_PX
-        _warp_into(out, read_pre, pre_shape, matrix / matrix[2, 2], window, limit)
+        _warp_into(out, read_pre, pre_shape, matrix / matrix[2, 2], field, window, limit)
     return out
 
 
@@ -77,6 +79,7 @@ def _warp_into(
     read_pre: Callable[[Window], NDArray[Any]],
     pre_shape: tuple[int, int],
     matrix: NDArray[np.float64],
+    field: Displacement | None,
     window: Window,
     limit: int,
 ) -> None:
@@ -84,7 +87,7 @@ def _warp_into(
 
     Memory stays bounded for any matrix, however absurd.
     """
-    source = _source_window(matrix, window, pre_shape, 0)
+    source = _source_window(matrix, field, window, pre_shape, 0)
     if window.size == 0 or source.size == 0:
         return
     if source.size > limit and window.size > 1:
@@ -103,12 +106,11 @@ def _warp_into(
         for part in parts:
             y, x = part.y0 - window.y0, part.x0 - window.x0
             target = out[y : y + part.shape[0], x : x + part.shape[1]]
-            _warp_into(target, read_pre, pre_shape, matrix, part, limit)
+            _warp_into(target, read_pre, pre_shape, matrix, field, part, limit)
         return
     pixels = np.ascontiguousarray(read_pre(source), dtype=np.float32)
-    catmull_rom(
-        pixels, source.y0, source.x0, pre_shape[0], pre_shape[1], matrix, window.y0, window.x0, out
-    )
+    corner = source.y0, source.x0
+    catmull_rom(pixels, *corner, *pre_shape, matrix, window.y0, window.x0, out, field)
 
 
 def source_window(
@@ -134,11 +136,16 @@ def source_window(
     """
     if not np.isfinite(transform.matrix).all():
         return Window(0, 0, 0, 0)
-    return _source_window(transform.matrix / transform.matrix[2, 2], window, pre_shape, halo)
+    matrix = transform.matrix / transform.matrix[2, 2]
+    return _source_window(matrix, transform.displacement, window, pre_shape, halo)
 
 
 def _source_window(
-    matrix: NDArray[np.float64], window: Window, pre_shape: tuple[int, int], halo: int
+    matrix: NDArray[np.float64],
+    field: Displacement | None,
+    window: Window,
+    pre_shape: tuple[int, int],
+    halo: int,
 ) -> Window:
     if window.size == 0:
         return Window(0, 0, 0, 0)
@@ -150,9 +157,10 @@ def _source_window(
     if (w <= 1e-9).any():
         return Window.of(pre_shape)
     reach = SUPPORT + halo
+    low, high = (np.zeros(2), np.zeros(2)) if field is None else field.bounds(window)
     # clipped to just beyond the image first, so that absurd positions fit an int
-    y_range = np.clip([np.min(v / w), np.max(v / w)], -1e4, pre_shape[0] + 1e4)
-    x_range = np.clip([np.min(u / w), np.max(u / w)], -1e4, pre_shape[1] + 1e4)
+    y_range = np.clip([np.min(v / w) + low[1], np.max(v / w) + high[1]], -1e4, pre_shape[0] + 1e4)
+    x_range = np.clip([np.min(u / w) + low[0], np.max(u / w) + high[0]], -1e4, pre_shape[1] + 1e4)
     y0, y1 = int(np.floor(y_range[0])) - reach, int(np.floor(y_range[1])) + reach + 2
     x0, x1 = int(np.floor(x_range[0])) - reach, int(np.floor(x_range[1])) + reach + 2
     return Window(y0, y1, x0, x1).clip(pre_shape)
@@ -168,6 +176,7 @@ def catmull_rom(
     window_y0: int,
     window_x0: int,
     out: NDArray[np.float32],
+    field: Displacement | None = None,
 ) -> None:
     """Fill ``out`` with Catmull-Rom samples of ``source`` (compiled, releases the GIL).
 
@@ -186,6 +195,8 @@ def catmull_rom(
         Where ``out`` begins in post.
     out
         (rows, cols) float32, overwritten; NaN outside pre. It may be a part of wider rows.
+    field
+        Displacements that are added to the matrix's positions.
     """
     if not (source.flags.c_contiguous and out.strides[1] == out.itemsize):
         raise ValueError("the pixels of a row have to be neighbours in memory")
@@ -193,6 +204,8 @@ def catmull_rom(
         if array.dtype != kind:
             raise ValueError(f"resampling takes {np.dtype(kind)}, not {array.dtype}")
     matrix = np.ascontiguousarray(matrix)
+    knots = matrix[None] if field is None else field.coefficients
+    positions = np.empty((2, out.shape[1]))
     kernel("catmull_rom")(
         address(source),
         *source.shape,
@@ -201,9 +214,13 @@ def catmull_rom(
         pre_rows,
         pre_cols,
         address(matrix),
+        address(knots),
+        *knots.shape[1:],
+        0 if field is None else field.spacing_px,
         window_y0,
         window_x0,
         address(out),
         *out.shape,
         out.strides[0] // out.itemsize,
+        address(positions),
     )

@@ -115,7 +115,7 @@ def test_failed_transform_survives_its_file(tmp_path):
         (lambda d: d.update(status="fine"), "unknown status 'fine'"),
         (lambda d: d.update(matrix=None), "status and matrix contradict"),
         (lambda d: d.update(matrix=[[1, 2], [3, 4]]), "3 x 3 matrix"),
-        (lambda d: d.update(displacement={"path": "x"}), "displacement field"),
+        (lambda d: d.update(displacement={"spacing_px": 8}), "not a whole transform"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, damage, message):

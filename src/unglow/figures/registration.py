@@ -122,7 +122,7 @@ def _facts(figure: Figure, transform: Transform) -> None:
         ("map error, median", number(transform.error_px.median, "px")),
         ("map error, p95", number(transform.error_px.p95, "px")),
         ("blocks within 2 px", f"{transform.inliers} of {transform.blocks}"),
-        ("model", transform.model or "–"),
+        ("model", transform.model_name or "–"),
         ("rotation", number(transform.rotation_deg, "°").replace(" °", "°")),
         ("scale", f"{transform.scale:.5f}" if np.isfinite(transform.scale) else "–"),
         ("shift x", number(shift[0], "px")),
@@ -225,7 +225,7 @@ def _residual_facts(
         ("residual, p95", number(transform.residual_px.p95, "px")),
         ("blocks", f"{total} measured, {len(used)} agree"),
         ("", f"{len(held)} of these held out of the fit"),
-        ("model", transform.model or "–"),
+        ("model", transform.model_name or "–"),
     ]
     for n, (name, value) in enumerate(rows):
         label(figure, left, 1.27 + 0.27 * n, name, color=SOFT)

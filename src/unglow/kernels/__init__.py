@@ -34,7 +34,8 @@ _COUNT = "f4* i i i8* f8* i4* i f4* i i8* i i8* i8* i i8* f8*"
 COUNTING = tuple(f"count_pairs-{kind}" for kind in ("u1", "u2", "i2", "f4", "f8"))
 """Kernels that count pixel pairs, one for each type of post."""
 KERNELS = {
-    "catmull_rom": "f4* i i i i i i f8* i i f4* i i i",
+    "catmull_rom": "f4* i i i i i i f8* f8* i i i i i f4* i i i f8*",
+    "fit_spline": "f8* f8* f8* i i f8* i f8* f8* f8* f8* i i",
     "narrow_product": "c8* c8* c8* c8* f4* i i i i",
     **{name: f"{name.split('-')[1]}* {_COUNT}" for name in COUNTING},
 }
@@ -93,7 +94,7 @@ def _file_name(llvm: Any, name: str) -> str:
     """Name in the cache: another for other loops, another compiler or another processor."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for source in ("loops.py", "build.py"):
+    for source in ("loops.py", "splines.py", "build.py"):
         digest.update((here / source).read_bytes())
     numba = importlib.util.find_spec("numba")  # its version, without importing it
     if numba is not None and numba.origin is not None:

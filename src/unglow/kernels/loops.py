@@ -6,27 +6,22 @@ reordered sums would depend on the tiling. No loop may allocate or raise.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from unglow.kernels.splines import cell, fit_spline, jit, spline
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Weights = tuple[np.float32, np.float32, np.float32, np.float32]
 
-F = TypeVar("F", bound="Callable[..., Any]")
+__all__ = ["catmull_rom", "count_pairs", "fit_spline", "narrow_product"]
 
 
-def _jit(function: F) -> F:
-    return cast("F", numba.njit(error_model="numpy", boundscheck=False)(function))
-
-
-@_jit
+@jit
 def _row4(
     source: NDArray[np.float32], row: int, cols: tuple[int, int, int, int], weights: Weights
 ) -> np.float32:
@@ -38,7 +33,7 @@ def _row4(
     return total
 
 
-@_jit
+@jit
 def _weights(s: np.float32) -> Weights:
     """Catmull-Rom weights of the neighbours at -1, 0, 1, 2 for a fraction ``s`` in [0, 1]."""
     half, one = np.float32(0.5), np.float32(1.0)
@@ -49,7 +44,84 @@ def _weights(s: np.float32) -> Weights:
     return before, here, one - before - here - after, after
 
 
-@_jit
+@jit
+def _cubic(
+    knots: NDArray[np.float64],
+    row: int,
+    col: int,
+    w: tuple[np.float64, np.float64, np.float64, np.float64],
+) -> tuple[np.float64, np.float64, np.float64, np.float64]:
+    """Powers 0 to 3 of the fraction along a row, between two knots."""
+    a, b, c, d = knots[row], knots[row + 1], knots[row + 2], knots[row + 3]
+    c0 = (w[0] * a[col] + w[1] * b[col]) + (w[2] * c[col] + w[3] * d[col])
+    c1 = (w[0] * a[col + 1] + w[1] * b[col + 1]) + (w[2] * c[col + 1] + w[3] * d[col + 1])
+    c2 = (w[0] * a[col + 2] + w[1] * b[col + 2]) + (w[2] * c[col + 2] + w[3] * d[col + 2])
+    c3 = (w[0] * a[col + 3] + w[1] * b[col + 3]) + (w[2] * c[col + 3] + w[3] * d[col + 3])
+    return (
+        (c0 + 4.0 * c1 + c2) / 6.0,
+        (c2 - c0) / 2.0,
+        (c0 - 2.0 * c1 + c2) / 2.0,
+        (c3 - c0 + 3.0 * (c1 - c2)) / 6.0,
+    )
+
+
+@jit
+def _bend(
+    knots: NDArray[np.float64],
+    spacing: int,
+    row: int,
+    first_col: int,
+    cols: int,
+    positions: NDArray[np.float64],
+) -> None:
+    """Add the displacements of a row of pixels to their positions; ``row`` and cols are of post."""
+    count = knots.shape[2]
+    last = spacing * (count - 3)
+    per_px = 1.0 / np.float64(spacing)
+    first_row, t = cell(row, spacing, knots.shape[1])
+    down = spline(t)
+    col = 0
+    while col < cols:  # from knot to knot, the field is one cubic along the row
+        first, t = cell(first_col + col, spacing, count)
+        start = first * spacing - first_col
+        stop = cols if first == count - 4 else max(min(start + spacing, cols), col + 1)
+        for axis in range(2):
+            c0, c1, c2, c3 = _cubic(knots[axis], first_row, first, down)
+            for k in range(col, stop):
+                t = np.float64(min(max(k, -first_col), last - first_col) - start) * per_px
+                positions[axis, k] += ((c3 * t + c2) * t + c1) * t + c0
+        col = stop
+
+
+@jit
+def _place(
+    matrix: NDArray[np.float64],
+    row: int,
+    first_col: int,
+    cols: int,
+    positions: NDArray[np.float64],
+) -> None:
+    """Where the matrix puts a row of pixels of post."""
+    affine = matrix[2, 0] == 0.0 and matrix[2, 1] == 0.0
+    y = np.float64(row)
+    au, av, aw = matrix[0, 0], matrix[1, 0], matrix[2, 0]
+    bu = matrix[0, 1] * y + matrix[0, 2]
+    bv = matrix[1, 1] * y + matrix[1, 2]
+    bw = matrix[2, 1] * y + matrix[2, 2]
+    for col in range(cols):
+        x = np.float64(first_col + col)
+        positions[0, col] = au * x + bu
+        positions[1, col] = av * x + bv
+    if affine:
+        return
+    for col in range(cols):
+        w = aw * np.float64(first_col + col) + bw
+        inverse = 1.0 / w if w > 0.0 else np.nan
+        positions[0, col] *= inverse
+        positions[1, col] *= inverse
+
+
+@jit
 def _resample(
     source: NDArray[np.float32],
     source_y0: int,
@@ -57,27 +129,21 @@ def _resample(
     pre_rows: int,
     pre_cols: int,
     matrix: NDArray[np.float64],
+    knots: NDArray[np.float64],
+    spacing: int,
     window_y0: int,
     window_x0: int,
     out: NDArray[np.float32],
     out_cols: int,
+    positions: NDArray[np.float64],
 ) -> None:
-    affine = matrix[2, 0] == 0.0 and matrix[2, 1] == 0.0
     last_row, last_col = pre_rows - 1, pre_cols - 1
     for row in range(out.shape[0]):
-        y = np.float64(window_y0 + row)
-        bu = matrix[0, 1] * y + matrix[0, 2]
-        bv = matrix[1, 1] * y + matrix[1, 2]
-        bw = matrix[2, 1] * y + matrix[2, 2]
+        _place(matrix, window_y0 + row, window_x0, out_cols, positions)
+        if spacing > 0:
+            _bend(knots, spacing, window_y0 + row, window_x0, out_cols, positions)
         for col in range(out_cols):
-            x = np.float64(window_x0 + col)
-            u = matrix[0, 0] * x + bu
-            v = matrix[1, 0] * x + bv
-            if not affine:
-                w = matrix[2, 0] * x + bw
-                inverse = 1.0 / w if w > 0.0 else np.nan
-                u *= inverse
-                v *= inverse
+            u, v = positions[0, col], positions[1, col]
             if not (-0.5 <= u <= pre_cols - 0.5 and -0.5 <= v <= pre_rows - 0.5):
                 out[row, col] = np.nan
                 continue
@@ -119,14 +185,23 @@ def catmull_rom(
     pre_rows: int,
     pre_cols: int,
     matrix: Any,
+    knots: Any,
+    knot_rows: int,
+    knot_cols: int,
+    spacing: int,
     window_y0: int,
     window_x0: int,
     out: Any,
     out_rows: int,
     out_cols: int,
     out_stride: int,
+    positions: Any,
 ) -> None:
-    """`unglow.warp.catmull_rom`; rows of ``out`` begin ``out_stride`` px apart."""
+    """`unglow.warp.catmull_rom`; rows of ``out`` begin ``out_stride`` px apart.
+
+    ``positions`` is room for (2, out_cols) float64; a ``spacing`` of 0 means that there is no
+    field, and ``knots`` is not looked at.
+    """
     _resample(
         carray(source, (source_rows, source_cols)),
         source_y0,
@@ -134,10 +209,13 @@ def catmull_rom(
         pre_rows,
         pre_cols,
         carray(matrix, (3, 3)),
+        carray(knots, (2, knot_rows, knot_cols)),
+        spacing,
         window_y0,
         window_x0,
         carray(out, (out_rows, out_stride)),
         out_cols,
+        carray(positions, (2, out_cols)),
     )
 
 
@@ -171,7 +249,7 @@ def narrow_product(
                 total[i, m] += factor.real * c[k, m].real - factor.imag * c[k, m].imag
 
 
-@_jit
+@jit
 def _count(
     post: NDArray[Any],
     pre: NDArray[np.float32],

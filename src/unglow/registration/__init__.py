@@ -21,6 +21,9 @@ from unglow.registration.coarse import (
     section_points,
     singular_values,
 )
+from unglow.registration.deform import is_deformed
+from unglow.registration.deformed import bent
+from unglow.registration.dense import Images
 from unglow.registration.matching import Matches, Plane, match_blocks
 from unglow.registration.model import choose_model, consensus, fit_robust, residuals
 from unglow.registration.quality import (
@@ -91,6 +94,20 @@ class _Pair:
     def planes(self, level: int) -> tuple[Plane, Plane]:
         """Both images at a pyramid level."""
         return _plane(self.post, self.post_thumb, level), _plane(self.pre, self.pre_thumb, level)
+
+    def images(self, matrix: Matrix, sign: int) -> Images:
+        """Both images as passes over dense blocks take them."""
+        return Images(
+            planes=self.planes,
+            levels=min(self.post.levels, self.pre.levels),
+            post=self.post_thumb,
+            pre=self.pre_thumb,
+            post_shape=self.post.shape,
+            pre_shape=self.pre.shape,
+            matrix=matrix,
+            sign=sign,
+            workers=self.workers,
+        )
 
 
 def register(
@@ -321,6 +338,11 @@ def _concluded(
         significance=best.significance,
         margin=margin,
     )
+    if settings.field == "auto" and is_deformed(matches, agreeing, matrix):
+        images = pair.images(matrix, best.sign)
+        followed = bent(images, matches, size, transform, coarse, evidence, settings)
+        if followed is not None:
+            return Registration(*followed)
     return Registration(transform, blocks)
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.field import Displacement
+
 UPSAMPLING = 8
 CLIP = 3.0
 _PEAK_RADIUS = 5
@@ -216,28 +218,80 @@ def match_blocks(
     At most N matches (blocks without content or outside pre are left out), at block centres, in
     pixels of that level.
     """
-    measure = partial(_match_block, post, pre, matrix, size, sign)
-    found = [m for m in bounded_map(measure, [tuple(c) for c in corners], workers) if m is not None]
-    table = np.array(found, dtype=np.float64).reshape(-1, 5)
-    centres, shifts = table[:, :2], table[:, 2:4]
-    return Matches(centres, apply_matrix(matrix, centres - shifts), table[:, 4])
+    shifts = block_shifts(post, pre, matrix, corners, size, sign=sign, workers=workers)
+    found = np.isfinite(shifts[:, 2])
+    centres = np.asarray(corners[found] + (size - 1) / 2, dtype=np.float64)
+    moved = apply_matrix(matrix, centres - shifts[found, :2])
+    return Matches(centres, moved, shifts[found, 2])
 
 
-def _match_block(
+def block_shifts(
     post: Plane,
     pre: Plane,
     matrix: NDArray[np.float64],
+    corners: NDArray[np.int64],
+    size: int,
+    field: Displacement | None = None,
+    *,
+    sign: int = 1,
+    workers: int = 1,
+) -> NDArray[np.float64]:
+    """Measure how far the content of each block of post lies from that of mapped pre.
+
+    Parameters are those of `match_blocks`, and a field, if there is one, in px of the same level.
+
+    Returns
+    -------
+    (N, 3) float64: dx, dy, quality of `block_shift`; NaN for blocks without content or outside pre.
+    """
+    measure = partial(_block_shift_at, post, pre, matrix, field, size, sign)
+    found = np.full((len(corners), 3), np.nan)
+    for i, shift in enumerate(bounded_map(measure, corners, workers)):
+        if shift is not None:
+            found[i] = shift
+    return found
+
+
+def _block_shift_at(
+    post: Plane,
+    pre: Plane,
+    matrix: NDArray[np.float64],
+    field: Displacement | None,
     size: int,
     sign: int,
-    corner: tuple[int, int],
-) -> tuple[float, float, float, float, float] | None:
+    corner: NDArray[np.int64],
+) -> tuple[float, float, float] | None:
+    blocks = mapped_blocks(post, pre, matrix, field, size, corner)
+    return None if blocks is None else block_shift(*blocks, sign)
+
+
+def mapped_blocks(
+    post: Plane,
+    pre: Plane,
+    matrix: NDArray[np.float64],
+    field: Displacement | None,
+    size: int,
+    corner: NDArray[np.int64],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    """Return a block of post and what the map brings there from pre, both compressed, or None."""
     x0, y0 = (int(v) for v in corner)
     window = Window(y0, y0 + size, x0, x0 + size)
     a = compress(post.read(window), post.floor)
     if a is None:
         return None
-    b = compress(warp_matrix(pre.read, pre.shape, matrix, window), pre.floor)
-    if b is None:
-        return None
-    centre = (size - 1) / 2
-    return (x0 + centre, y0 + centre, *block_shift(a, b, sign))
+    b = compress(warp_matrix(pre.read, pre.shape, matrix, window, field), pre.floor)
+    return None if b is None else (a, b)
+
+
+def detail_correlation(post: NDArray[np.float32], pre: NDArray[np.float32], sign: int = 1) -> float:
+    """Correlation (-1..1) of two blocks as they lie, in the pass band of `block_shift`."""
+    f = _fourier(post.shape[0])
+    a, b = (forward((v - v.mean()) * f.taper, post.shape) * f.band for v in (post, pre))
+    # of a half spectrum, columns between the first and the last stand for two
+    twice = np.full(a.shape[1], 2.0)
+    twice[[0, -1]] = 1.0
+    both, own, other = (
+        float((np.sum((p * np.conj(q)).real, axis=0, dtype=np.float64) * twice).sum())
+        for p, q in ((a, b), (a, a), (b, b))
+    )
+    return sign * both / max(float(np.sqrt(own * other)), 1e-30)

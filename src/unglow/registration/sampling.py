@@ -20,6 +20,7 @@ _MIN_SECTION = 0.3
 _FEW_CELLS = 100
 _MOST_CANDIDATES = 1 << 18
 _BAND_PX = 1 << 17
+_STRIP_PX = 1024
 
 
 def block_size(shape: tuple[int, int], section_share: float, wanted: int) -> int:
@@ -87,6 +88,87 @@ def sample_corners(
         side *= 1.03
     corners = np.column_stack([x0[picked], y0[picked]]).astype(np.int64)
     return corners, (cells[:, 0] + 2 * cells[:, 1]) % 5 == 0
+
+
+def dense_corners(
+    post: Thumbnail,
+    pre: Thumbnail,
+    post_shape: tuple[int, int],
+    pre_shape: tuple[int, int],
+    matrix: NDArray[np.float64],
+    size: int,
+    step: int,
+    unit: int = 1,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Put blocks on a square grid wherever both images show the section, flush with the frame.
+
+    Parameters are those of `sample_corners`, and:
+
+    step
+        Distance of the blocks, level-0 px.
+    unit
+        Corners are multiples of it.
+
+    Returns
+    -------
+    (N, 2) int corners (x, y) in level-0 px, and their (N, 2) places (column, row) on the grid.
+    Blocks follow each other in strips of about a thousand px, so that neighbours are read together.
+    """
+    merit = _merit(post, pre, pre_shape, matrix, size)
+    scale = 2**post.level
+    xs, ys = (_starts(n, size, step, unit) for n in post_shape[::-1])
+    at_x, at_y = (
+        np.clip((v + size // 2) // scale, 0, n - 1)
+        for v, n in ((xs, merit.shape[1]), (ys, merit.shape[0]))
+    )
+    rows, cols = np.nonzero(merit[np.ix_(at_y, at_x)] > 0)
+    order = np.lexsort((cols, rows, xs[cols] // _STRIP_PX))
+    rows, cols = rows[order], cols[order]
+    return np.column_stack([xs[cols], ys[rows]]), np.column_stack([cols, rows])
+
+
+def centroids(post: Thumbnail, corners: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    """Where the section is inside blocks: what a measured shift belongs to.
+
+    A block at the edge of the section sees only a part of it, off its centre.
+
+    Parameters
+    ----------
+    post
+        Thumbnail, which says where the section is.
+    corners
+        (N, 2) int (x, y) of the first pixels, level-0 px.
+    size
+        Side of the blocks, level-0 px.
+
+    Returns
+    -------
+    (N, 2) float64 (x, y), level-0 px: centres of the section weighted by the squared taper of
+    `unglow.registration.matching`.
+    """
+    scale = 2**post.level
+    side = max(2, round(size / scale))
+    taper = np.sin(np.pi * (np.arange(side) + 0.5) / side) ** 4
+    rows, cols = post.section.shape
+    first = np.clip(np.rint(corners / scale).astype(np.int64), 0, [cols - side, rows - side])
+    texture = np.abs(post.detail)
+    ramp = np.arange(side) - (side - 1) / 2
+    sums = []
+    for across, down in ((taper, taper), (taper * ramp, taper), (taper, taper * ramp)):
+        filtered = cv2.sepFilter2D(
+            texture, cv2.CV_32F, across, down, anchor=(0, 0), borderType=cv2.BORDER_CONSTANT
+        )
+        sums.append(np.asarray(filtered, np.float64)[first[:, 1], first[:, 0]])
+    area = np.maximum(sums[0], 1e-3 * taper.sum() ** 2)
+    off = np.column_stack([sums[1] / area, sums[2] / area]) * scale
+    return np.asarray(corners + (size - 1) / 2 + off, dtype=np.float64)
+
+
+def _starts(length: int, size: int, step: int, unit: int) -> NDArray[np.int64]:
+    """First pixels of blocks along an axis, the last one flush with its end."""
+    last = (length - size) // unit * unit
+    starts = np.arange(0, last + 1, step, dtype=np.int64)
+    return starts if last < 0 or last - starts[-1] < step // 4 else np.append(starts, last)
 
 
 def _best_per_cell(

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from unglow.errors import ConfigError
 
+FIELDS = ("auto", "never")
+"""Whether a displacement field may be added to the global model."""
 MODELS = ("translation", "similarity", "affine", "homography")
 """Global models, each richer than the one before."""
 
@@ -19,6 +21,9 @@ class RegisterSettings:
     model
         ``translation``, ``similarity``, ``affine``, ``homography``, or ``auto``: the simplest one
         that a richer one does not clearly beat on blocks that were kept out of the fit.
+    field
+        ``auto``: add a displacement field where it beats the global model on blocks that were kept
+        out of the fit; or ``never``.
     coarse_px
         The coarse map is searched on the finest pyramid level with no more pixels than a square of
         this side (px).
@@ -43,6 +48,7 @@ class RegisterSettings:
     """
 
     model: str = "auto"
+    field: str = "auto"
     coarse_px: int = 1024
     block_px: int = 256
     blocks: int = 400
@@ -54,6 +60,7 @@ class RegisterSettings:
     def __post_init__(self) -> None:
         rules = (
             ("model", self.model in ("auto", *MODELS), "one of auto, " + ", ".join(MODELS)),
+            ("field", self.field in FIELDS, "one of " + ", ".join(FIELDS)),
             ("coarse_px", 256 <= self.coarse_px <= 4096, "between 256 and 4096 px"),
             (
                 "block_px",

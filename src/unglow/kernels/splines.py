@@ -1,0 +1,199 @@
+"""Loops over knots of cubic B-splines: their weights, and fits to scattered points.
+
+Only `unglow.kernels.loops` imports this module; what it says about its loops holds here too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numba import carray  # type: ignore[attr-defined]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def jit(function: F) -> F:
+    """Compile a function that kernels call."""
+    return cast("F", numba.njit(error_model="numpy", boundscheck=False)(function))
+
+
+@jit
+def cell(position: int, spacing: int, count: int) -> tuple[int, np.float64]:
+    """First of the four control points of a pixel, and its fraction (0..1) past the knot."""
+    inside = min(max(position, 0), spacing * (count - 3))
+    first = min(inside // spacing, count - 4)
+    return first, np.float64(inside - first * spacing) / np.float64(spacing)
+
+
+@jit
+def spline(t: np.float64) -> tuple[np.float64, np.float64, np.float64, np.float64]:
+    """Return cubic B-spline weights for a fraction ``t`` in [0, 1]."""
+    rest = 1.0 - t
+    return (
+        rest * rest * rest / 6.0,
+        ((3.0 * t - 6.0) * t * t + 4.0) / 6.0,
+        ((3.0 * rest - 6.0) * rest * rest + 4.0) / 6.0,
+        t * t * t / 6.0,
+    )
+
+
+@jit
+def _tie(normal: NDArray[np.float64], row: int, col: int, other: int, k: int, add: float) -> None:
+    """Add to the normal equation of a control point the product with one up to 3 px away."""
+    normal[row, col, other - row + 3, k - col + 3] += add
+
+
+@jit
+def _penalise(normal: NDArray[np.float64], stiffness: np.float64, ridge: np.float64) -> None:
+    """Thin-plate roughness of the control points, and a weak pull towards zero."""
+    ny, nx = normal.shape[0], normal.shape[1]
+    second = (1.0, -2.0, 1.0)
+    cross = (1.0, -1.0)
+    for row in range(ny):
+        for col in range(nx):
+            _tie(normal, row, col, row, col, ridge)
+            for a in range(3):
+                for b in range(3):
+                    add = stiffness * second[a] * second[b]
+                    if col + 2 < nx:
+                        _tie(normal, row, col + a, row, col + b, add)
+                    if row + 2 < ny:
+                        _tie(normal, row + a, col, row + b, col, add)
+            if row + 1 == ny or col + 1 == nx:
+                continue
+            for a in range(4):
+                for b in range(4):
+                    sign = cross[a // 2] * cross[a % 2] * cross[b // 2] * cross[b % 2]
+                    _tie(normal, row + a // 2, col + a % 2, row + b // 2, col + b % 2,
+                         2.0 * stiffness * sign)  # fmt: skip
+
+
+@jit
+def _gather(
+    points: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    spacing: int,
+    normal: NDArray[np.float64],
+    right: NDArray[np.float64],
+) -> None:
+    """Add the weighted points to the normal equations; ``right`` has a margin of 3."""
+    ny, nx = normal.shape[0], normal.shape[1]
+    for n in range(points.shape[0]):
+        weight = weights[n]
+        if weight == 0.0:
+            continue
+        x = min(max(points[n, 0], 0.0), np.float64(spacing * (nx - 3)))
+        y = min(max(points[n, 1], 0.0), np.float64(spacing * (ny - 3)))
+        col = min(int(x) // spacing, nx - 4)
+        row = min(int(y) // spacing, ny - 4)
+        wx = spline((x - np.float64(col * spacing)) / np.float64(spacing))
+        wy = spline((y - np.float64(row * spacing)) / np.float64(spacing))
+        for a in range(16):
+            share = weight * wy[a // 4] * wx[a % 4]
+            i, k = row + a // 4, col + a % 4
+            right[0, i + 3, k + 3] += share * targets[n, 0]
+            right[1, i + 3, k + 3] += share * targets[n, 1]
+            for b in range(16):
+                _tie(normal, i, k, row + b // 4, col + b % 4, share * wy[b // 4] * wx[b % 4])
+
+
+@jit
+def _times(
+    normal: NDArray[np.float64], values: NDArray[np.float64], out: NDArray[np.float64]
+) -> np.float64:
+    """Product of the normal matrix with values that have a margin of 3; values times product."""
+    total = np.float64(0.0)
+    for row in range(normal.shape[0]):
+        for col in range(normal.shape[1]):
+            product = 0.0
+            for i in range(7):
+                for k in range(7):
+                    product += normal[row, col, i, k] * values[row + i, col + k]
+            out[row + 3, col + 3] = product
+            total += product * values[row + 3, col + 3]
+    return total
+
+
+@jit
+def _solve(
+    normal: NDArray[np.float64],
+    right: NDArray[np.float64],
+    solution: NDArray[np.float64],
+    work: NDArray[np.float64],
+    most: int,
+    tolerance: np.float64,
+) -> None:
+    """Conjugate gradients with the diagonal as preconditioner, from ``solution`` on."""
+    ny, nx = normal.shape[0], normal.shape[1]
+    towards, product, error = work[0], work[1], work[2]
+    _times(normal, solution, product)
+    before, least = 0.0, 0.0
+    for row in range(3, ny + 3):
+        for col in range(3, nx + 3):
+            error[row, col] = right[row, col] - product[row, col]
+            towards[row, col] = error[row, col] / normal[row - 3, col - 3, 3, 3]
+            before += error[row, col] * towards[row, col]
+            least += right[row, col] * right[row, col] / normal[row - 3, col - 3, 3, 3]
+    least *= tolerance * tolerance
+    for _ in range(most):
+        if before <= least:
+            return
+        step = before / _times(normal, towards, product)
+        after = 0.0
+        for row in range(3, ny + 3):
+            for col in range(3, nx + 3):
+                solution[row, col] += step * towards[row, col]
+                error[row, col] -= step * product[row, col]
+                after += error[row, col] * error[row, col] / normal[row - 3, col - 3, 3, 3]
+        for row in range(3, ny + 3):
+            for col in range(3, nx + 3):
+                scaled = error[row, col] / normal[row - 3, col - 3, 3, 3]
+                towards[row, col] = scaled + after / before * towards[row, col]
+        before = after
+
+
+def fit_spline(
+    points: Any,
+    targets: Any,
+    weights: Any,
+    count: int,
+    spacing: int,
+    numbers: Any,
+    most: int,
+    normal: Any,
+    right: Any,
+    work: Any,
+    solution: Any,
+    rows: int,
+    cols: int,
+) -> None:
+    """Fit control points (rows, cols) to weighted targets, both (count, 2), at points.
+
+    ``numbers`` are stiffness, ridge and tolerance; ``normal`` (rows, cols, 7, 7), and ``right`` (2,
+    rows + 6, cols + 6) and ``work`` (3, rows + 6, cols + 6), come in as zeros; ``solution`` (2,
+    rows + 6, cols + 6) comes in as a first guess with a margin of zeros.
+    """
+    given = carray(numbers, (3,))
+    matrix = carray(normal, (rows, cols, 7, 7))
+    sums = carray(right, (2, rows + 6, cols + 6))
+    room = carray(work, (3, rows + 6, cols + 6))
+    found = carray(solution, (2, rows + 6, cols + 6))
+    _penalise(matrix, given[0], given[1])
+    _gather(
+        carray(points, (count, 2)),
+        carray(targets, (count, 2)),
+        carray(weights, (count,)),
+        spacing,
+        matrix,
+        sums,
+    )
+    for axis in range(2):
+        _solve(matrix, sums[axis], found[axis], room, most, given[2])

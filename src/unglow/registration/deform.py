@@ -1,0 +1,290 @@
+"""The displacement field of a deformed section, from passes over dense blocks.
+
+Each pass warps pre by the map of the last one.
+A block sees the mean displacement of what is in it, so a pass against a map that is still bent
+inside the blocks is biased; blocks are measured again against the current field until the field's
+change is too straight to matter. The field is kept only if it beats every global model on blocks
+that no fit has used, and if it makes the images themselves more alike there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.field import Displacement
+from unglow.registration.dense import Dense, Images, measure
+from unglow.registration.matching import detail_correlation, mapped_blocks
+from unglow.registration.model import choose_model, residuals
+from unglow.registration.quality import nearest
+from unglow.registration.settings import MODELS
+from unglow.registration.spline import choose_stiffness
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.registration.matching import Matches
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+log = logging.getLogger(__name__)
+
+SHARED_PX = 0.02
+"""Residuals that neighbours share, px, below which nothing is worth a field."""
+MOST_POINTS = 50_000
+"""About as many control points and blocks a field may have."""
+_SURE = 4.0
+_NEIGHBOURS = 6
+_SMALLEST = 64
+_MOST_PASSES = 3
+_BIAS_PX = 0.01
+TAPER_SIGMA = 0.14
+"""Standard deviation, along an axis, of the squared taper of a block, as a share of its side."""
+_COMPARED = 120
+_PINCHED = (0.5, 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Deformation:
+    """A field, the blocks it rests on, and how it was fitted.
+
+    Attributes
+    ----------
+    field
+        The field, to be added to the global model's positions.
+    blocks
+        The last measured blocks.
+    weights
+        (N,) final weights of the blocks, those of held-out blocks 0.
+    stiffness
+        What the field was fitted with.
+    change
+        Final field minus the one that the blocks were measured against.
+    passes
+        Number of passes.
+    """
+
+    field: Displacement
+    blocks: Dense
+    weights: Floats
+    stiffness: float
+    change: Displacement
+    passes: int
+
+    @property
+    def off(self) -> Floats:
+        """(N, 2) measured positions minus those of the map, px."""
+        return self.blocks.off - self.field.at(self.blocks.post)
+
+    @property
+    def agreeing(self) -> Mask:
+        """(N,) blocks that lie near the blocks around them or near the map."""
+        near = np.hypot(*self.off.T) <= 1.0
+        return np.asarray(self.blocks.agreeing(self.field) | (near & (self.blocks.trust > 0)))
+
+
+def is_deformed(matches: Matches, agreeing: Mask, matrix: Floats) -> bool:
+    """Whether residuals of the global model are shared by neighbours, beyond chance and size.
+
+    The noise of blocks is independent from block to block, so the mean product of a residual with
+    the mean of its neighbours' is zero unless the model fails to follow the section.
+    """
+    used = matches.keep(agreeing)
+    if len(used) <= 2 * _NEIGHBOURS:
+        return False
+    off = residuals(matrix, used.post, used.pre)
+    lengths = np.hypot(*off.T)
+    bound = 6 * float(np.median(lengths)) + 1e-9  # a few wild blocks decide nothing
+    off = off * np.minimum(1, bound / np.maximum(lengths, 1e-12))[:, None]
+    around = nearest(used.post, used.post, _NEIGHBOURS + 1)[:, 1:]
+    products = (off * off[around].mean(axis=1)).sum(axis=1)
+    shared = float(products.mean())
+    doubt = float(products.std()) / np.sqrt(len(products))
+    return bool(shared > SHARED_PX**2 and shared > _SURE * doubt)
+
+
+def find_deformation(images: Images, size: int) -> Deformation | None:
+    """Fit a field in several passes; None if too few blocks can be matched.
+
+    Parameters
+    ----------
+    images
+        Images, thumbnails and global model.
+    size
+        Side of the sample blocks, level-0 px; the dense blocks are half as large.
+    """
+    side = max(_SMALLEST, size // 2)
+    found = None
+    for level, block, step, spacing in _passes(images, side):
+        found = _passed(images, found, block, step, spacing, level)
+        if found is None:
+            return None
+    return found
+
+
+def _passes(images: Images, side: int) -> list[tuple[int, int, int, int]]:
+    """Level, block side, step and spacing of the knots of each pass."""
+    step = field_step(images.post_shape, side)
+    if side > _SMALLEST and images.levels > 1:
+        first = (1, side, max(side, step), max(side, step))
+    else:
+        first = (0, 2 * side, 2 * step, 2 * step)
+    return [first, *[(0, side, step, step)] * (_MOST_PASSES - 1)]
+
+
+def field_step(shape: tuple[int, int], side: int) -> int:
+    """Distance of blocks and of knots, px: half a block, or more in a frame of very many.
+
+    `unglow.memory.register` counts on `MOST_POINTS`.
+    """
+    step = side // 2
+    while shape[0] * shape[1] > MOST_POINTS * step**2:
+        step *= 2
+    return step
+
+
+def _passed(
+    images: Images, last: Deformation | None, block: int, step: int, spacing: int, level: int
+) -> Deformation | None:
+    """Measure all blocks against the current map and fit the field to them."""
+    known = None if last is None else last.field
+    if last is not None and last.blocks.step == step and last.blocks.size == block:
+        blocks = _measured_again(images, last)
+        if blocks is None:
+            return last
+    else:
+        blocks = measure(images, known, block, step, level)
+    start = Displacement.zeros(images.post_shape, spacing)
+    if known is not None:
+        finer = known
+        while finer.spacing_px > spacing:
+            finer = finer.finer(images.post_shape)
+        start = known = finer
+    fitted = choose_stiffness(blocks, start, known)
+    if fitted is None:
+        return None
+    field, weights, stiffness = fitted
+    change = field if known is None else minus(field, known)
+    passes = 1 if last is None else last.passes + 1
+    used = np.count_nonzero(weights)
+    log.info("pass %d: %d of %d blocks of %d px used", passes, used, len(blocks), block)
+    return Deformation(field, blocks, weights, stiffness, change, passes)
+
+
+def minus(field: Displacement, other: Displacement) -> Displacement:
+    """Difference of two fields on the same grid."""
+    return Displacement(field.spacing_px, field.coefficients - other.coefficients)
+
+
+def bending_bias(change: Displacement, points: Floats, size: float) -> Floats:
+    """Bias (N, 2), px, of blocks that were measured before the field changed.
+
+    A block of taper variance s^2 per axis sees the change averaged over itself, which differs from
+    the change at its centre by s^2 / 2 times its Laplacian.
+    """
+    reach = TAPER_SIGMA * size
+    total = np.zeros_like(points)
+    here = change.at(points)
+    for axis in range(2):
+        step = np.zeros(2)
+        step[axis] = reach
+        total += (change.at(points + step) + change.at(points - step) - 2 * here) / 2
+    return total
+
+
+def _measured_again(images: Images, last: Deformation) -> Dense | None:
+    """Measure those blocks again that the change of the field has bent; None if there are none."""
+    blocks = last.blocks
+    bias = np.hypot(*bending_bias(last.change, blocks.post, blocks.size).T)
+    bent = (bias > _BIAS_PX) & (blocks.quality > 1)
+    if np.count_nonzero(bent) < 0.02 * len(blocks):
+        return None
+    again = measure(images, last.field, blocks.size, blocks.step, only=blocks.place[bent])
+    return blocks.replaced(again)
+
+
+def beats_global(found: Deformation, matrix: Floats) -> bool:
+    """Whether the field explains held-out blocks better than any global model, beyond chance.
+
+    The global models are fitted to the same dense blocks, so that they lose nothing for having
+    been fitted to fewer. The gain in bounded squared residuals has to be more than three standard
+    errors of the paired difference, and more than 10 %.
+    """
+    blocks, agreeing = found.blocks, found.agreeing
+    test = blocks.held_out & agreeing
+    if np.count_nonzero(test) < 10:
+        return False
+    mine = (found.off[test] ** 2).sum(axis=1)
+    rivals = [matrix]
+    with contextlib.suppress(np.linalg.LinAlgError):
+        rivals.append(choose_model(blocks.post, blocks.pre, agreeing, blocks.held_out, MODELS)[1])
+    squares = [(residuals(m, blocks.post[test], blocks.pre[test]) ** 2).sum(1) for m in rivals]
+    bound = 9 * max(min(float(np.median(s)) for s in (mine, *squares)), 1e-6)
+    theirs = min((np.minimum(s, bound) for s in squares), key=lambda s: float(s.mean()))
+    gain = theirs - np.minimum(mine, bound)
+    doubt = float(gain.std()) / np.sqrt(len(gain))
+    return bool(gain.mean() > 3 * doubt and gain.mean() > 0.1 * theirs.mean())
+
+
+def makes_alike(images: Images, found: Deformation) -> bool:
+    """Whether the field raises the correlation of band-passed held-out blocks as they lie."""
+    blocks = found.blocks
+    test = np.flatnonzero(blocks.held_out & (blocks.trust > 0))
+    test = test[:: max(1, len(test) // _COMPARED)]
+    planes = images.planes(0)
+    gains = []
+    for corner in np.rint(blocks.corner[test]).astype(np.int64):
+        scores = []
+        for field in (None, found.field):
+            both = mapped_blocks(*planes, images.matrix, field, blocks.size, corner)
+            if both is not None:
+                scores.append(detail_correlation(*both, images.sign))
+        if len(scores) == 2:
+            gains.append(scores[1] - scores[0])
+    return len(gains) >= 10 and float(np.mean(gains)) > 0 and float(np.median(gains)) > 0
+
+
+def pinch(field: Displacement, matrix: Floats) -> tuple[float, float]:
+    """Least and greatest area ratio of the whole map over that of the matrix alone.
+
+    Sampled four times per knot and axis: between them a cubic spline does not turn.
+    """
+    _, ny, nx = field.coefficients.shape
+    x = np.arange(0, 4 * (nx - 3) + 1) * field.spacing_px / 4
+    low, high = np.inf, -np.inf
+    for y in np.arange(0, 4 * (ny - 3) + 1) * field.spacing_px / 4:
+        points = np.column_stack([x, np.full_like(x, y)])
+        plain = jacobians(matrix, points)
+        ratio = np.linalg.det(plain + field.jacobian(points)) / np.linalg.det(plain)
+        low, high = min(low, float(ratio.min())), max(high, float(ratio.max()))
+    return low, high
+
+
+def jacobians(matrix: Floats, points: Floats) -> Floats:
+    """Return the derivatives (N, 2, 2) of the matrix's map at points (N, 2)."""
+    p = np.column_stack([points, np.ones(len(points))]) @ matrix.T
+    w = p[:, 2]
+    mapped = p[:, :2] / w[:, None]
+    rows = matrix[None, :2, :2] - mapped[:, :, None] * matrix[None, 2:, :2]
+    return np.asarray(rows / w[:, None, None], dtype=np.float64)
+
+
+def usable(images: Images, found: Deformation | None) -> bool:
+    """Whether the field is better than none: by held-out blocks, by the images, and unfolded."""
+    if found is None or not beats_global(found, images.matrix):
+        return False
+    low, high = pinch(found.field, images.matrix)
+    if low < _PINCHED[0] or high > _PINCHED[1]:
+        log.info("the field would pinch the section (area ratios %.2f to %.2f)", low, high)
+        return False
+    return makes_alike(images, found)
+
+
+def with_error(found: Deformation, error_px: NDArray[np.float32]) -> Deformation:
+    """Return the deformation with an error map in its field."""
+    return replace(found, field=replace(found.field, error_px=error_px))

@@ -1,0 +1,147 @@
+"""The verdict on a pair that a displacement field explains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.registration.coarse import section_points
+from unglow.registration.deform import find_deformation, pinch, usable, with_error
+from unglow.registration.model import residuals
+from unglow.registration.quality import AGREE_PX, doubts
+from unglow.registration.uncertainty import at_points, distances, error_map, torn
+from unglow.transform import BLOCK_DTYPE, Quantiles, Transform, apply_matrix, to_level0
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.registration.deform import Deformation
+    from unglow.registration.dense import Images
+    from unglow.registration.matching import Matches
+    from unglow.registration.quality import Evidence
+    from unglow.registration.settings import RegisterSettings
+
+    Floats = NDArray[np.float64]
+
+MOST_ROWS = 5000
+"""Blocks in the table; of more, every n-th one."""
+_STEEP = 0.15
+_TEXTURE = 0.25
+
+
+def bent(
+    images: Images,
+    matches: Matches,
+    size: int,
+    found: Transform,
+    coarse: Floats,
+    evidence: Evidence,
+    settings: RegisterSettings,
+) -> tuple[Transform, NDArray[np.void]] | None:
+    """Follow a deformed section with a field; None if the field is not better than none.
+
+    Parameters
+    ----------
+    images, matches
+        The pair, and its sample blocks, measured against the global model.
+    size
+        Side of the sample blocks, px.
+    found
+        What is known without a field.
+    coarse
+        (3, 3) coarse map, for the table of blocks.
+    evidence
+        What the global model is judged by.
+    settings
+        See `RegisterSettings`.
+
+    Returns
+    -------
+    The transform, and the table of the dense blocks.
+    """
+    deformation = find_deformation(images, size)
+    if deformation is None or not usable(images, deformation):
+        return None
+    deformation = with_error(deformation, error_map(deformation))
+    field, blocks = deformation.field, deformation.blocks
+    points = textured_points(images)
+    mapped = apply_matrix(found.matrix, points) + field.at(points)
+    seen = ((mapped >= -0.5) & (mapped <= np.array(images.pre_shape)[::-1] - 0.5)).all(axis=1)
+    error = Quantiles.of(at_points(field, field.error_px, points[seen]))
+    lengths = np.hypot(*deformation.off.T)
+    residual = Quantiles.of(lengths[blocks.held_out & deformation.agreeing])
+    sampled = residuals(found.matrix, matches.post, matches.pre) - field.at(matches.post)
+    reach = max(1.5 * size, 0.12 * float(np.hypot(*np.ptp(points, axis=0))))
+    away = at_points(field, distances(deformation).astype(np.float32), points[seen])
+    evidence = replace(
+        evidence,
+        agreeing=int((np.hypot(*sampled.T) <= AGREE_PX).sum()),
+        residual_p95=residual.p95,
+        uncovered=float((away > reach).mean()),
+    )
+    reasons = doubts(evidence, error.p95, settings) + _field_doubts(deformation, images, settings)
+    transform = replace(
+        found,
+        status="suspect" if reasons else "ok",
+        reasons=tuple(reasons),
+        displacement=field,
+        residual_px=residual,
+        error_px=error,
+        inliers=int((lengths <= AGREE_PX).sum()),
+        blocks=len(blocks),
+    )
+    return transform, _table(deformation, coarse)
+
+
+def textured_points(images: Images) -> Floats:
+    """Points (x, y) of post, level-0 px, evenly spread over where the texture itself is.
+
+    The section of a thumbnail reaches beyond its outermost texture, by as much as texture is
+    averaged there; a global map is as good there as inside, a field is not.
+    """
+    points = section_points(images.post)
+    at = points.astype(np.int64)
+    detail = np.abs(images.post.detail)
+    known = detail[at[:, 1], at[:, 0]] > _TEXTURE
+    chosen = points[known] if known.any() else points
+    return apply_matrix(to_level0(images.post.level), chosen)
+
+
+def _field_doubts(found: Deformation, images: Images, settings: RegisterSettings) -> list[str]:
+    """Sentences that say where the field may be wrong."""
+    out = []
+    count, place = torn(found, settings.suspect_px)
+    if count:
+        out.append(
+            f"{count} blocks around ({place[0]:.0f}, {place[1]:.0f}) and elsewhere lie more than "
+            f"{settings.suspect_px:g} px from where the field puts them (setting suspect_px), and "
+            "so do their neighbours: the section may be torn there, or it is dirt on the glass."
+        )
+    low, high = pinch(found.field, images.matrix)
+    if low < 1 - _STEEP or high > 1 + _STEEP:
+        out.append(
+            f"The field changes areas by a factor of {low:.2f} to {high:.2f}, which is much for "
+            "one section: it may be torn or folded, check the overlay."
+        )
+    return out
+
+
+def _table(found: Deformation, coarse: Floats) -> NDArray[np.void]:
+    blocks = found.blocks
+    step = -(-len(blocks) // MOST_ROWS)
+    keep = slice(None, None, max(1, step))
+    table = np.zeros(len(blocks.quality[keep]), BLOCK_DTYPE)
+    for names, values in (
+        (("x", "y"), blocks.post),
+        (("pre_x", "pre_y"), blocks.pre),
+        (("dx_before", "dy_before"), residuals(coarse, blocks.post, blocks.pre)),
+        (("dx", "dy"), found.off),
+    ):
+        for axis, name in enumerate(names):
+            table[name] = values[keep, axis]
+    table["quality"] = blocks.quality[keep]
+    table["used"] = found.agreeing[keep]
+    table["held_out"] = blocks.held_out[keep]
+    return table

@@ -1,0 +1,173 @@
+"""How well a displacement field is known, around each of its control points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+
+from unglow.registration.deform import bending_bias, minus
+from unglow.registration.spline import fit_field
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.field import Displacement
+    from unglow.registration.deform import Deformation
+    from unglow.registration.dense import Dense
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+_GROUPS = 5
+"""Classes of blocks by place; one of them is the held-out one."""
+_TORN_BLOCKS = 4
+_TORN_SHARE = 0.01
+_CLEAR = 2.0
+_LIKE = 3
+
+
+def error_map(found: Deformation) -> NDArray[np.float32]:
+    """Estimate the error of the map around each control point, block noise removed.
+
+    Four parts are added in squares. *Noise*: the delete-a-group jackknife (Efron & Tibshirani 1993,
+    chapter 11) over four interleaved classes of blocks. *Misfit*: what neighbouring residuals
+    share, shrunk by the part of it that is noise, as `unglow.registration.quality.map_error` does.
+    *Bending inside blocks*: how the field has changed since the blocks were measured, see
+    `unglow.registration.deform.bending_bias`. *Continuation*: at a distance r from the nearest
+    block the field goes on in a line, which the section's typical second derivative leaves by half
+    of it times r squared.
+
+    Returns
+    -------
+    (ny, nx) float32, px.
+    """
+    squares = _noise(found) + _misfit(found) + _continued(found)
+    points = control_points(found.field)
+    bias = bending_bias(found.change, points, found.blocks.size)
+    squares += (bias**2).sum(axis=1).reshape(squares.shape)
+    return np.sqrt(squares).astype(np.float32)
+
+
+def control_points(field: Displacement) -> Floats:
+    """Positions (x, y) of all control points in row order, (ny * nx, 2), px."""
+    _, ny, nx = field.coefficients.shape
+    row, col = np.indices((ny, nx))
+    points = (np.column_stack([col.ravel(), row.ravel()]) - 1.0) * field.spacing_px
+    return np.asarray(points, dtype=np.float64)
+
+
+def at_points(field: Displacement, values: NDArray[np.float32], points: Floats) -> Floats:
+    """Values (ny, nx) of the control points next to points (N, 2), (N,) float64."""
+    cells = _cell_of(field, points)
+    return np.asarray(values[cells[:, 1], cells[:, 0]], dtype=np.float64)
+
+
+def distances(found: Deformation) -> Floats:
+    """Distance of each control point to the nearest block that agrees, (ny, nx), px."""
+    field = found.field
+    _, ny, nx = field.coefficients.shape
+    empty = np.ones((ny, nx), np.uint8)
+    cells = _cell_of(field, found.blocks.post[found.agreeing])
+    empty[cells[:, 1], cells[:, 0]] = 0
+    steps = cv2.distanceTransform(empty, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    return np.asarray(steps, dtype=np.float64) * field.spacing_px
+
+
+def torn(found: Deformation, limit_px: float) -> tuple[int, Floats]:
+    """Count the blocks whose surroundings the field misses by more than ``limit_px``.
+
+    Only blocks with a clear peak count, and only if most of the clear blocks around them, and they
+    themselves, are off: single wrong matches are not.
+
+    Returns
+    -------
+    Their number (0 for fewer than a few), and the (x, y) of the first of them.
+    """
+    blocks = found.blocks
+    clear = blocks.quality >= _CLEAR
+    lengths = np.where(clear, np.hypot(*found.off.T), np.nan)
+    around = blocks.neighbours(lengths[:, None])[..., 0]
+    off = (around > limit_px).sum(axis=0) >= _LIKE
+    most = 2 * (around > limit_px).sum(axis=0) > np.isfinite(around).sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        bad = clear & (lengths > limit_px) & off & most
+    count = int(np.count_nonzero(bad))
+    if count < max(_TORN_BLOCKS, _TORN_SHARE * np.count_nonzero(clear)):
+        return 0, np.zeros(2)
+    return count, blocks.post[np.flatnonzero(bad)[0]]
+
+
+def _cell_of(field: Displacement, points: Floats) -> NDArray[np.int64]:
+    """Column and row of the control point next to each point, (N, 2)."""
+    last = np.array(field.coefficients.shape[:0:-1]) - 1
+    return np.clip(np.rint(points / field.spacing_px).astype(np.int64) + 1, 0, last)
+
+
+def _noise(found: Deformation) -> Floats:
+    """Variance of the field at its control points, both components together."""
+    field, blocks = found.field, found.blocks
+    group = (blocks.place[:, 0] + 2 * blocks.place[:, 1]) % _GROUPS
+    points = control_points(field)
+    moved = []
+    for left_out in range(1, _GROUPS):
+        weights = np.where(group == left_out, 0.0, found.weights)
+        other = fit_field(blocks.post, blocks.off, weights, field, found.stiffness)
+        moved.append(minus(other, field).at(points))
+    spread = np.array(moved)
+    spread -= spread.mean(axis=0)
+    count = len(moved)
+    variance = (count - 1) / count * (spread**2).sum(axis=(0, 2))
+    shape = field.coefficients.shape[1:]
+    # a handful of groups say little about one place: average over the nearest ones
+    return np.asarray(cv2.blur(variance.reshape(shape), (3, 3), borderType=cv2.BORDER_REPLICATE))
+
+
+def _misfit(found: Deformation) -> Floats:
+    """Squared residuals that neighbours share, averaged around each control point."""
+    blocks, field = found.blocks, found.field
+    shape = field.coefficients.shape[1:]
+    off = np.where((found.agreeing & (blocks.trust > 0))[:, None], found.off, np.nan)
+    around = blocks.neighbours(off)
+    number = np.isfinite(around[..., 0]).sum(axis=0)
+    use = np.isfinite(off[:, 0]) & (number >= 3)
+    if not use.any():
+        return np.zeros(shape)
+    shared = np.nansum(around[:, use], axis=0) / number[use, None]
+    common = max(float((off[use] * shared).sum(axis=1).mean()), 0.0)
+    squares = (shared**2).sum(axis=1)
+    seen = float(squares.mean())
+    shrink = min(1.0, common / seen) if seen > 0 else 0.0
+    return _spread(field, blocks, use, shrink * squares, shrink * seen)
+
+
+def _spread(
+    field: Displacement, blocks: Dense, use: Mask, values: Floats, otherwise: float
+) -> Floats:
+    """Mean of the values of blocks around each control point; ``otherwise`` where there is none."""
+    shape = field.coefficients.shape[1:]
+    cells = _cell_of(field, blocks.post[use])
+    index = cells[:, 1] * shape[1] + cells[:, 0]
+    size = shape[0] * shape[1]
+    sums, counts = np.bincount(index, values, size), np.bincount(index, minlength=size)
+    mean = np.full(size, otherwise)
+    np.divide(sums, counts, out=mean, where=counts > 0)
+    return mean.reshape(shape)
+
+
+def _continued(found: Deformation) -> Floats:
+    """Squared error of going on in a line beyond the blocks."""
+    field = found.field
+    away = distances(found)
+    c = field.coefficients
+    bends = [
+        c[:, 1:-1, :-2] - 2 * c[:, 1:-1, 1:-1] + c[:, 1:-1, 2:],
+        c[:, :-2, 1:-1] - 2 * c[:, 1:-1, 1:-1] + c[:, 2:, 1:-1],
+    ]
+    near = (away <= field.spacing_px)[1:-1, 1:-1]
+    if not near.any():
+        return np.full(away.shape, np.inf)
+    squares = sum((b**2).sum(axis=0)[near] for b in bends) / 2
+    typical = float(np.sqrt(np.mean(squares))) / field.spacing_px**2
+    return (typical / 2 * away**2) ** 2
