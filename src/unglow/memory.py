@@ -31,13 +31,13 @@ BASE = {
     "ingest": 78.0,
     "register": 150.0,
     "align": 128.0,
-    "scale": 98.0,
-    "difference": 62.0,
-    "figures_registration": 175.0,
-    "figures_scale": 145.0,
-    "figures_difference": 150.0,
+    "scale": 104.0,
+    "difference": 70.0,
+    "figures_registration": 187.0,
+    "figures_scale": 165.0,
+    "figures_difference": 165.0,
     "comparison": 205.0,
-    "summary": 33.0,
+    "summary": 40.0,
 }
 # Small files, small arrays, and what the allocator keeps at hand.
 _SLACK = 12.0
