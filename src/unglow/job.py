@@ -339,14 +339,15 @@ class Job:
 
     def _ended_sentence(self, ending: watchdog.Ending) -> tuple[str, str]:
         """Return outcome and sentence of a job that could not tell them itself."""
-        if ending.signal == signal.SIGKILL and ending.out_of_memory:
+        killed = ending.signal == signal.SIGKILL and ending.out_of_memory
+        if killed and ending.peak_mb <= self.mem_mb:
             return "memory", (
                 f"killed by the system because the machine ran out of memory (the job had taken "
                 f"{ending.peak_mb:.0f} MB of {self.mem_mb:.0f} declared); run fewer jobs at a time "
                 "with a smaller --resources mem_mb, or end other programs."
             )
         crashed = ending.signal in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
-        overran = crashed and ending.peak_mb > self.mem_mb
+        overran = killed or (crashed and ending.peak_mb > self.mem_mb)
         if overran or fence.tells_of_memory(self._last_words()):
             return "memory", self._memory_sentence(ending.peak_mb, None)
         name = signal.Signals(ending.signal).name if ending.signal else f"status {ending.code}"

@@ -80,7 +80,7 @@ def test_a_run_that_cannot_fit_is_refused_and_the_remedy_makes_it_run(work):
     assert run.code == 1
     assert "preflight: too much, so nothing was started:" in run.text
     assert (
-        "all jobs together have 50 MB (--resources mem_mb=50), but align of phantom SYTO9 needs"
+        "all jobs together have 50 MB (--resources mem_mb=50), but register of phantom SYTO9 needs"
     ) in plain(run)
     assert run.jobs() == {}
     assert not (work / "results").exists()
