@@ -12,10 +12,7 @@ import itertools
 import json
 import math
 import os
-import resource
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -24,20 +21,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from phantoms import DTYPES, LAYOUTS, Case, Pair, forget_canvases, look_at, phantom, size_of
+from running import WORK, command, covered, drift_text, read_telemetry, say, snakemake_words
+from tables import RIGHT_RATIO, number, ratio_text, table
 
 from unglow import __version__
 from unglow.machine import processors
-from unglow.tiff import read_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-PROJECT = Path(__file__).resolve().parents[1]
-BIN = Path(sys.executable).parent
 MB = 1e6
 PIECE = 1 << 23
+MOST_WRITTEN = 4_000_000_000
 BUSY = 0.5
-RIGHT_RATIO = 1.0, 1.3
+# From here on, what a run costs anyway is small beside what its pixels cost.
+LARGE_PIXELS = 4096 * 4096
+RIGHT_EXPONENT = 1.05
 LEGEND = f"""\
 wall, CPU    s, summed over the jobs of a rule, which may run side by side; the time in which
              Python itself starts is in CPU and not in wall.
@@ -46,29 +46,6 @@ MB/s         MB of decoded pixels of both raw images (all channels) per s of the
 peak, declared  MB of the job that was predicted most tightly: VmHWM, and mem_mb of the rule.
 ratio        declared / peak: ! if above what was declared, + if below 1/{RIGHT_RATIO[1]} of it.
 MB is 1e6 bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One pair to measure: side of the post image in px, layout and pixel type of its files."""
-
-    size: int
-    layout: str
-    dtype: str
-
-    @property
-    def name(self) -> str:
-        """Name of its directories."""
-        return f"{self.size}-{self.layout}-{self.dtype}"
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """What a raw pair holds: pixels of both images, MB of them decoded, MB of the files."""
-
-    pixels: int
-    decoded_mb: float
-    file_mb: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +93,8 @@ class Measurement:
         Wall time of the same command once more, when there is nothing left to do.
     results_mb
         All files below ``results``.
+    drift
+        How the machine's available memory changed, in words.
     all_wall_s
         Wall times of all repeats, in their order; the others are of the median one.
     """
@@ -130,25 +109,11 @@ class Measurement:
     results_mb: float
     floor: Floor
     rules: tuple[RuleFigures, ...]
+    drift: str = ""
     all_wall_s: tuple[float, ...] = ()
 
 
 # ------------------------------------------------------------------------------- from telemetry
-
-
-def read_telemetry(directory: Path) -> list[dict[str, Any]]:
-    """Return all records below ``directory``, each with ``start`` and ``end`` (s since 1970).
-
-    A job appends its record when it ends, so that the time of the file is the end of its last one.
-    """
-    found = []
-    for path in sorted(directory.rglob("*.jsonl")):
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        end = path.stat().st_mtime_ns / 1e9
-        for record in reversed(records):
-            found.append({**record, "start": end - record["seconds"], "end": end})
-            end -= record["seconds"]
-    return sorted(found, key=lambda record: record["start"])
 
 
 def by_rule(records: Iterable[Mapping[str, Any]], decoded_mb: float) -> tuple[RuleFigures, ...]:
@@ -179,15 +144,6 @@ def _figures(rule: str, jobs: Sequence[Mapping[str, Any]], decoded_mb: float) ->
     )
 
 
-def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """Return the length of the union of (start, end) spans."""
-    length, until = 0.0, -math.inf
-    for start, end in sorted(spans):
-        length += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return length
-
-
 def exponent(pixels: Sequence[float], seconds: Sequence[float]) -> float:
     """Return k of seconds ~ pixels^k by least squares in log-log; NaN for fewer than two sizes."""
     if len(set(pixels)) < 2:
@@ -202,37 +158,6 @@ def median_of(runs: Sequence[Measurement]) -> Measurement:
 
 
 # ------------------------------------------------------------------------------------- the tables
-
-
-def number(value: float) -> str:
-    """Return a positive number in three digits, or whole from 100 up; a dash for NaN."""
-    if math.isnan(value):
-        return "-"
-    if value >= 99.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Align columns: the first to the left, the others to the right, two spaces between."""
-    lines = [header, *rows]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(header))]
-    widths[1:] = [max(width, 6) for width in widths[1:]]
-    return "\n".join(
-        "  ".join(
-            [
-                line[0].ljust(widths[0]),
-                *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True)),
-            ]
-        ).rstrip()
-        for line in lines
-    )
-
-
-def ratio_text(ratio: float) -> str:
-    """Return a predicted/measured ratio with its mark."""
-    low, high = RIGHT_RATIO
-    return f"{ratio:.2f}" + ("!" if ratio < low else "+" if ratio > high else " ")
 
 
 def rules_table(measurement: Measurement) -> str:
@@ -261,7 +186,7 @@ def rules_table(measurement: Measurement) -> str:
 def run_text(m: Measurement) -> str:
     """Return everything about one run."""
     title = (
-        f"{m.case.size} x {m.case.size} px, {m.case.dtype}, {m.case.layout}: "
+        f"{m.case.rows} x {m.case.cols} px, {m.case.dtype}, {m.case.layout}: "
         f"{m.pair.pixels / 1e6:.1f} Mpx in both images, {number(m.pair.decoded_mb)} MB decoded, "
         f"{number(m.pair.file_mb)} MB of files"
     )
@@ -285,7 +210,7 @@ def run_text(m: Measurement) -> str:
     if len(m.all_wall_s) > 1:
         repeats = ", ".join(f"{wall:.2f}" for wall in m.all_wall_s)
         rows.append([f"repeats (the median one is shown): {repeats} s", "", ""])
-    return "\n".join([title, rules_table(m), "", table(rows[0], rows[1:])])
+    return "\n".join([title, rules_table(m), "", table(rows[0], rows[1:]), m.drift]).rstrip()
 
 
 def sizes_text(measurements: Sequence[Measurement]) -> str:
@@ -320,6 +245,14 @@ def sizes_text(measurements: Sequence[Measurement]) -> str:
                 f"CPU time as pixels^{_growth(runs, 'cpu_s'):.2f}"
                 "\n(exponent: of wall time, from the size before to this one)"
             )
+        large = [m for m in runs if m.case.rows * m.case.cols >= LARGE_PIXELS]
+        if len(large) > 1:
+            grown = _growth(large)
+            verdict = "right" if grown <= RIGHT_EXPONENT else "TOO MUCH"
+            text += (
+                f"\nfrom {large[0].case.size} to {large[-1].case.size} px: pixels^{grown:.2f}, "
+                f"at most {RIGHT_EXPONENT} is wanted: {verdict}"
+            )
         parts.append(text)
     return "\n\n".join(parts)
 
@@ -331,63 +264,9 @@ def _growth(runs: Sequence[Measurement], name: str = "wall_s") -> float:
 # --------------------------------------------------------------------------------- running things
 
 
-def phantom(case: Case, work: Path) -> Path:
-    """Return the raw directory of a case, made if it is not in the cache yet."""
-    target = work / "phantoms" / f"{__version__}-{case.name}"
-    if target.is_dir():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".making-", dir=target.parent) as making:
-        raw = Path(making) / "raw"
-        words = ["phantom", "--raw", raw, "--size", f"{case.size}x{case.size}"]
-        words += ["--layout", case.layout, "--dtype", case.dtype, "--workers", processors()]
-        command(BIN / "unglow", *words, directory=target.parent)
-        raw.replace(target)
-    return target
-
-
-def look_at(raw: Path) -> Pair:
-    """Return what the images of a raw directory hold, from their headers."""
-    headers = [read_header(path) for path in sorted(raw.rglob("*.tif"))]
-    pixels = [h.shape[0] * h.shape[1] for h in headers]
-    decoded = sum(
-        n * len(h.channels) * np.dtype(h.dtype).itemsize
-        for n, h in zip(pixels, headers, strict=True)
-    )
-    return Pair(sum(pixels), decoded / MB, sum(h.file_bytes for h in headers) / MB)
-
-
-def command(*words: object, directory: Path) -> tuple[float, float]:
-    """Run a command; return its wall time and the CPU time of its whole process tree, s.
-
-    Raises
-    ------
-    SystemExit
-        With the end of its output, if it fails.
-    """
-    environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        [str(word) for word in words],
-        cwd=directory,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        end = "\n".join(done.stdout.splitlines()[-30:])
-        sys.exit(f"{end}\nfailed in {directory}: {' '.join(str(word) for word in words)}")
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def measure(case: Case, raw: Path, directory: Path, cores: int, budget: int) -> Measurement:
+def measure(case: Case, raw: Path, directory: Path, words: Sequence[str]) -> Measurement:
     """Run the workflow in an empty directory on a raw directory that lies elsewhere."""
     (directory / "raw").symlink_to(raw.resolve(), target_is_directory=True)
-    words = ["snakemake", "-s", PROJECT / "Snakefile", "--cores", cores]
-    words += ["--config", f"memory_per_job={budget}"]
     wall, cpu = command(*words, directory=directory)
     again, _ = command(*words, directory=directory)
     results = directory / "results"
@@ -405,12 +284,17 @@ def measure(case: Case, raw: Path, directory: Path, cores: int, budget: int) -> 
         results_mb=held / MB,
         floor=measure_floor(sorted(raw.rglob("*.tif")), held, directory / "floor.bin"),
         rules=by_rule(records, pair.decoded_mb),
+        drift=drift_text(records),
         all_wall_s=(wall,),
     )
 
 
 def measure_floor(sources: Iterable[Path], volume: int, target: Path) -> Floor:
-    """Time reading ``sources`` once and writing ``volume`` bytes to ``target``, deleted after."""
+    """Time reading ``sources`` once and writing ``volume`` bytes to ``target``, deleted after.
+
+    Of more than `MOST_WRITTEN` bytes only so many are written, and the time is scaled.
+    """
+    written = min(volume, MOST_WRITTEN)
     buffer = bytearray(PIECE)
     started = time.perf_counter()
     for source in sources:
@@ -422,20 +306,21 @@ def measure_floor(sources: Iterable[Path], volume: int, target: Path) -> Floor:
     noise = np.random.default_rng(0).bytes(PIECE)
     started = time.perf_counter()
     with target.open("wb", buffering=0) as stream:
-        for start in range(0, volume, PIECE):
-            stream.write(noise[: min(PIECE, volume - start)])
+        for start in range(0, written, PIECE):
+            stream.write(noise[: min(PIECE, written - start)])
         os.fsync(stream.fileno())
-    write = time.perf_counter() - started
+    write = (time.perf_counter() - started) * (volume / written if written else 1)
     target.unlink()
     return Floor(read, write)
 
 
-def measured_anew(case: Case, work: Path, cores: int, budget: int, *, keep: bool) -> Measurement:
+def measured_anew(case: Case, work: Path, words: Sequence[str], *, keep: bool) -> Measurement:
     """Measure a case in a fresh directory below ``work``, which goes afterwards unless kept."""
-    raw = phantom(case, work)
+    raw = phantom(case, work / "phantoms", processors())
+    forget_canvases(work / "phantoms")
     directory = Path(tempfile.mkdtemp(prefix=f"run-{case.name}-", dir=work))
     try:
-        return measure(case, raw, directory, cores, budget)
+        return measure(case, raw, directory, words)
     finally:
         if keep:
             say(f"kept {directory}")
@@ -443,30 +328,37 @@ def measured_anew(case: Case, work: Path, cores: int, budget: int, *, keep: bool
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def say(text: str) -> None:
-    """Tell about progress, apart from the tables."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
-    add("--sizes", type=int, nargs="+", default=[1024, 2048, 4096, 8192], metavar="PX")
-    add("--layout", nargs="+", default=["tiles"], choices=["tiles", "strips", "single-strip"])
-    add("--dtype", nargs="+", default=["uint8"], choices=["uint8", "uint16"])
+    sizes = ["1024", "2048", "4096", "8192"]
+    add("--sizes", nargs="+", default=sizes, metavar="ROWSxCOLS", help="or one number")
+    add("--layout", nargs="+", default=["tiles"], choices=LAYOUTS)
+    add("--dtype", nargs="+", default=["uint8"], choices=DTYPES)
     add("--budget", type=int, default=2000, help="memory_per_job, MB (default: 2000)")
     add("--cores", type=int, default=processors(), help="cores (default: all)")
     add("--repeats", type=int, default=1, help="runs per pair; the median one is shown")
-    add(
-        "--work",
-        type=Path,
-        default=PROJECT / "benchmarks" / "work",
-        help="directory for pairs and runs",
-    )
+    add("--until", metavar="RULE", help="the last rule to run")
+    add("--methods", metavar="NAME,NAME", help="scale methods (default: as shipped)")
+    add("--work", type=Path, default=WORK, help="directory for pairs and runs")
     add("--keep", action="store_true", help="keep the directories of the runs")
     add("--json", type=Path, metavar="FILE", help="write all figures there too")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    try:
+        options.sizes = sorted(map(size_of, options.sizes), key=math.prod)
+    except ValueError as error:
+        parser.error(f"--sizes: {error} is not ROWSxCOLS, such as 30000x25000")
+    return options
+
+
+def settings(options: argparse.Namespace) -> dict[str, object]:
+    """Return the configuration that the command line asks for."""
+    config: dict[str, object] = {"memory_per_job": options.budget}
+    if options.methods:
+        first = options.methods.split(",")[0]
+        config["scale"] = f"{{methods: [{options.methods}], default: {first}}}"
+    return config
 
 
 def main() -> None:
@@ -474,7 +366,7 @@ def main() -> None:
     options = arguments()
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    settings = {"cores": options.cores, "budget": options.budget}
+    words = snakemake_words(options.cores, settings(options), until=options.until)
     print(
         f"unglow {__version__}, {options.cores} cores, memory_per_job {options.budget} MB",
         flush=True,
@@ -484,20 +376,22 @@ def main() -> None:
         print(f"others keep {load:.1f} processors busy: wall times say little, CPU times some")
     measurements: list[Measurement] = []
     for layout, dtype in itertools.product(options.layout, options.dtype):
-        cases = [Case(size, layout, dtype) for size in sorted(options.sizes)]
-        say(f"warming up on {cases[0].name} (compiled code and libraries come into the caches)")
-        measured_anew(cases[0], work, **settings, keep=False)
+        cases = [Case(rows, cols, layout, dtype) for rows, cols in options.sizes]
+        warm = Case(1024, 1024, layout, dtype)
+        say(f"warming up on {warm.name} (compiled code and libraries come into the caches)")
+        measured_anew(warm, work, words, keep=False)
         for case in cases:
             say(f"measuring {case.name}")
             runs = [
-                measured_anew(case, work, **settings, keep=options.keep)
+                measured_anew(case, work, words, keep=options.keep)
                 for _ in range(max(1, options.repeats))
             ]
             measurements.append(median_of(runs))
             print(f"\n{run_text(measurements[-1])}", flush=True)
     print(f"\n{sizes_text(measurements)}\n\n{LEGEND}")
     if options.json:
-        record = {"version": __version__, **settings, "runs": [asdict(m) for m in measurements]}
+        shared = {"version": __version__, "cores": options.cores, "budget": options.budget}
+        record = {**shared, "runs": [asdict(m) for m in measurements]}
         options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

@@ -22,7 +22,7 @@ rule scale:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
         settings=scale_settings,
     script:
         "../scripts/scale.py"

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from unglow.machine import memory_available_mb
+from unglow.machine import memory_available_mb, memory_total_mb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,8 +101,10 @@ def one_at_a_time(
     Raises
     ------
     MemoryError
-        The memory did not become available.
+        The memory did not become available, or the machine does not have as much.
     """
+    if mb > memory_total_mb():
+        raise MemoryError(f"another attempt would need {mb:.0f} MB, which is more than there is")
     path = lock or Path(tempfile.gettempdir()) / f"unglow-{os.getuid()}.lock"
     end = time.monotonic() + patience_s
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -84,6 +84,7 @@ class Job:
     counters: dict[str, float] = field(default_factory=dict)
     _workers: int | None = None
     _most_workers: int | None = None
+    _least_mb: int | None = None
     _report: int | None = None
     _before: list[dict[str, Any]] = field(default_factory=list)
     _room: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -177,6 +178,7 @@ class Job:
     def workers(self, demand: Demand) -> int:
         """Return how many blocks may be in flight: fewer after an attempt that lacked memory."""
         workers = demand.in_flight(self.mem_mb, self.threads)
+        self._least_mb = demand.peak_mb(0, 1)
         if self._most_workers is not None:
             workers = min(workers, self._most_workers)
         self._workers = workers
@@ -262,7 +264,12 @@ class Job:
 
     def _needed_mb(self, peak: float, error: BaseException | None) -> int:
         """Return a declaration, MB, that a job which lacked memory may get along with."""
-        needed = max(self.mem_mb * _MORE, peak + (fence.asked_mb(error) or 0))
+        from unglow import memory  # noqa: PLC0415 (numpy, which may be what there was no room for)
+
+        least = self._least_mb
+        if least is None and self.rule in memory.BASE:
+            least = memory.small(self.rule).peak_mb(0, 1)
+        needed = max(self.mem_mb * _MORE, peak + (fence.asked_mb(error) or 0), least or 0)
         return math.ceil(needed / 50) * 50
 
     def _memory_sentence(self, peak: float, error: BaseException | None) -> str:
@@ -332,14 +339,15 @@ class Job:
 
     def _ended_sentence(self, ending: watchdog.Ending) -> tuple[str, str]:
         """Return outcome and sentence of a job that could not tell them itself."""
-        if ending.signal == signal.SIGKILL and ending.out_of_memory:
+        killed = ending.signal == signal.SIGKILL and ending.out_of_memory
+        if killed and ending.peak_mb <= self.mem_mb:
             return "memory", (
                 f"killed by the system because the machine ran out of memory (the job had taken "
                 f"{ending.peak_mb:.0f} MB of {self.mem_mb:.0f} declared); run fewer jobs at a time "
                 "with a smaller --resources mem_mb, or end other programs."
             )
         crashed = ending.signal in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
-        overran = crashed and ending.peak_mb > self.mem_mb
+        overran = killed or (crashed and ending.peak_mb > self.mem_mb)
         if overran or fence.tells_of_memory(self._last_words()):
             return "memory", self._memory_sentence(ending.peak_mb, None)
         name = signal.Signals(ending.signal).name if ending.signal else f"status {ending.code}"

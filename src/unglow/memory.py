@@ -28,16 +28,16 @@ MB = 1e6
 # in the 2 MB around it (a thread populated them all the time), less the terms below.
 BASE = {
     "plan": 63.0,
-    "ingest": 78.0,
+    "ingest": 84.0,
     "register": 150.0,
     "align": 128.0,
-    "scale": 98.0,
-    "difference": 62.0,
-    "figures_registration": 175.0,
-    "figures_scale": 145.0,
-    "figures_difference": 150.0,
+    "scale": 104.0,
+    "difference": 70.0,
+    "figures_registration": 187.0,
+    "figures_scale": 165.0,
+    "figures_difference": 165.0,
     "comparison": 205.0,
-    "summary": 33.0,
+    "summary": 40.0,
 }
 # Small files, small arrays, and what the allocator keeps at hand.
 _SLACK = 12.0
@@ -54,7 +54,7 @@ _STORED = 2.3
 _CHUNKS = 2.6
 # A survey of an image holds some blocks at a time, and a quarter of about a million px of every
 # channel, three times, MB.
-_SURVEY = 12.0
+_SURVEY = 28.0
 _SAMPLED = 4.0
 # Reading a whole shard holds its compressed chunks beside the result.
 _READING = 1.7
@@ -63,7 +63,7 @@ _READING = 1.7
 _ROUNDING = 1e-6
 # What compiling the loops takes in a process of its own, with this one: needed once on a machine,
 # before the other libraries are there, and given back. Linking them takes up to 190 MB.
-_COMPILING = 280.0
+_COMPILING = 256.0
 # Of the coarse images, bytes per px: both with what is derived from them, also mirrored; what
 # judging a map takes; and the octaves of features, which are searched on so many px at a time.
 _COARSE, _JUDGING, _SCALE_SPACE, _FEATURE_PX = 36.0, 26.0, 225.0, 1 << 18

@@ -23,12 +23,14 @@ END = 1_700_000_000
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
+    sys.path.insert(0, str(SCRIPT.parent))  # its modules lie beside it
     spec = importlib.util.spec_from_file_location("whole_run", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     sys.modules["whole_run"] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     yield module
     del sys.modules["whole_run"]
+    sys.path.remove(str(SCRIPT.parent))
 
 
 def record(rule, seconds, peak, declared, **more):
@@ -143,7 +145,7 @@ def measurement(bench, run, size, wall):
     pair = bench.Pair(pixels=2 * size * size, decoded_mb=60.0, file_mb=20.0)
     records = bench.read_telemetry(run)
     return bench.Measurement(
-        case=bench.Case(size, "tiles", "uint8"),
+        case=bench.Case(size, size, "tiles", "uint8"),
         pair=pair,
         wall_s=wall,
         cpu_s=2 * wall,
@@ -246,14 +248,14 @@ def test_cpu_time_of_a_command_has_that_of_its_children(bench, tmp_path):
 
 def test_defaults_and_lists_of_the_command_line(bench):
     options = bench.arguments([])
-    assert options.sizes == [1024, 2048, 4096, 8192]
+    assert options.sizes == [(side, side) for side in (1024, 2048, 4096, 8192)]
     assert (options.layout, options.dtype, options.budget) == (["tiles"], ["uint8"], 2000)
     assert options.work == SCRIPT.parent / "work"
     options = bench.arguments(
-        ["--layout", "tiles", "strips", "--dtype", "uint16", "--sizes", "512"]
+        ["--layout", "tiles", "strips", "--dtype", "uint16", "--sizes", "512", "30x20"]
     )
     assert (options.layout, options.dtype, options.sizes) == (
         ["tiles", "strips"],
         ["uint16"],
-        [512],
+        [(30, 20), (512, 512)],
     )

@@ -18,6 +18,7 @@ from unglow.registration.stores import KeptChunks
 from unglow.registration.thumbnails import thumbnail
 from unglow.store import StoreLayout, StoreWriter, open_store
 
+LIBRARIES_MB = 40
 CHILD = """
 from unglow.allocator import pin_threads
 pin_threads()
@@ -62,8 +63,10 @@ def test_the_coarse_step_keeps_what_the_model_says(rows, cols, other, mirror, st
     assert found == status
     demand = memory.register(((rows, cols), (rows, cols)), 1024, 256)
     taken = float(peak) - float(before)
-    assert 20 < taken < demand.fixed + demand.each
-    assert mirror or taken < 100
+    # pages of libraries that come back count as well, more of them on some machines than on others
+    assert 20 < taken < demand.fixed + demand.each + LIBRARIES_MB
+    assert mirror or taken < 100 + LIBRARIES_MB
+    assert float(peak) < demand.base + demand.fixed + demand.each
 
 
 def test_features_of_a_large_image_are_searched_in_tiles_that_cover_it_once():

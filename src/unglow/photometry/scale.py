@@ -15,6 +15,7 @@ import numpy as np
 
 from unglow.errors import ConfigError
 from unglow.files import write_json
+from unglow.photometry import moffat
 from unglow.photometry.archive import damaged
 from unglow.photometry.doubts import doubts
 from unglow.photometry.statistics import ratio_edges
@@ -230,9 +231,6 @@ def estimate(stats: JointStatistics, settings: ScaleSettings) -> Scale:
 
 
 def _moffat(stats: JointStatistics, _: ScaleSettings) -> MethodResult:
-    # scipy costs 0.2 s, and reading settings or a scale.json does not need it.
-    from unglow.photometry import moffat  # noqa: PLC0415
-
     edges, span = ratio_edges(), stats.ratio_range
     if stats.n["ratio"] >= moffat.LEAST and span[0] == span[1]:
         # one image twice, for example: the histogram is a single line, which needs no fit

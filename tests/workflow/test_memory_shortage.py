@@ -88,7 +88,7 @@ def test_two_jobs_that_got_too_little_get_more_but_not_at_the_same_time(finished
         "import sys\n"
         "if any(word.endswith('snakemake') for word in sys.orig_argv):\n"
         "    from unglow import memory\n"
-        "    memory.BASE['plan'] = 0.0\n"
+        "    memory.BASE['plan'] = -40.0\n"
     )
     run = snakemake(
         tmp_path / "work",

@@ -1,0 +1,397 @@
+"""Compare the memory that was predicted for each job with what it took, over a matrix of runs.
+
+Sizes x pixel types x file layouts x budgets x threads, on the real snakemake command. The layout of
+a raw file matters to plan and ingest only, so one layout runs the whole way. README.md beside this
+file says how to read the tables. The exit status is 1 if any prediction is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from control_groups import ControlGroups, NoGroupsError, joined
+from phantoms import DTYPES, LAYOUTS, MAKER, Case, forget_canvases, phantom, size_of
+from running import THREADED, WORK, cold, drift_text, read_telemetry, run, say, snakemake_words
+from shortage import shortage
+from tables import RIGHT_RATIO, number, ratio_text, table
+
+from unglow import __version__
+from unglow.batch import Batch
+from unglow.forecast import Rules, tasks_of
+from unglow.machine import memory_available_mb, processors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+QUICK_SIZES, FULL_SIZES = ["1024", "4096"], ["1024", "4096", "8192", "16384", "30000x25000"]
+QUICK_BUDGETS, FULL_BUDGETS = [400, 2000], [400, 1000, 2000]
+#: Below this many MB libraries are most of it, and a ratio above 1.3 is a few MB.
+COUNTS_ABOVE_MB = 200.0
+#: Of the memory that is available, a single job may be predicted to take this much.
+_SHARE = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the memory of a job may depend on beside the images."""
+
+    budget: int
+    threads: int
+
+    def __str__(self) -> str:
+        return f"{self.budget} MB, {self.threads} thread{'s' * (self.threads > 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobMemory:
+    """One attempt at one job: what was declared and what it took, MB.
+
+    The last three are of its control group: limit, largest use with cached files, processes killed.
+    """
+
+    case: Case
+    setting: Setting
+    rule: str
+    what: str
+    outcome: str
+    declared_mb: float
+    peak_mb: float
+    in_flight: int | None = None
+    limit_mb: float | None = None
+    group_mb: float | None = None
+    kills: int = 0
+
+    @classmethod
+    def of(cls, case: Case, setting: Setting, record: Mapping[str, Any]) -> JobMemory:
+        """Take what is wanted from a record of telemetry."""
+        names = {k: v for k, v in record["wildcards"].items() if k in ("role", "method")}
+        return cls(
+            case=case,
+            setting=setting,
+            rule=record["rule"],
+            what=" ".join(names.values()),
+            outcome=record["outcome"],
+            declared_mb=record["declared_mb"],
+            peak_mb=record["peak_mb"],
+            in_flight=record.get("in_flight"),
+            limit_mb=record.get("limit_mb"),
+            group_mb=record.get("group_mb"),
+            kills=record.get("kills", 0),
+        )
+
+    @property
+    def ratio(self) -> float:
+        """Predicted / measured."""
+        return self.declared_mb / self.peak_mb
+
+    @property
+    def wrong(self) -> str:
+        """What is wrong with it; empty if nothing is."""
+        low, high = RIGHT_RATIO
+        if self.kills:
+            return "killed in its control group"
+        if self.outcome != "ok":
+            return f"ended as {self.outcome}"
+        if self.ratio < low:
+            return "took more than predicted"
+        if self.ratio > high and self.peak_mb > COUNTS_ABOVE_MB:
+            return "took much less than predicted"
+        return ""
+
+    @property
+    def name(self) -> str:
+        """Case and setting in words."""
+        blocks = f", {self.in_flight} in flight" if self.in_flight is not None else ""
+        what = f"{self.what} " if self.what else ""
+        return f"{what}{self.case.name}, {self.setting}{blocks}"
+
+
+# ------------------------------------------------------------------------------------ the verdict
+
+
+def rules_table(jobs: Sequence[JobMemory]) -> str:
+    """Return a line for each rule: predicted / measured, and the worst jobs either way by name."""
+    header = ["rule", "jobs", "lowest ", "median ", "highest ", "wrong", "MB measured"]
+    groups: dict[str, list[JobMemory]] = {}
+    for job in jobs:
+        groups.setdefault(job.rule, []).append(job)
+    rows, worst = [], []
+    for rule, all_jobs in groups.items():
+        ordered = sorted((j for j in all_jobs if j.outcome == "ok"), key=lambda j: j.ratio)
+        if not ordered:
+            continue
+        middle = statistics.median(j.ratio for j in ordered)
+        peaks = [j.peak_mb for j in ordered]
+        rows.append(
+            [
+                rule,
+                str(len(all_jobs)),
+                ratio_text(ordered[0].ratio),
+                ratio_text(middle),
+                ratio_text(ordered[-1].ratio),
+                str(sum(bool(j.wrong) for j in all_jobs)),
+                f"{min(peaks):.0f}-{max(peaks):.0f}",
+            ]
+        )
+        large = [j for j in ordered if j.peak_mb > COUNTS_ABOVE_MB]
+        named = [("tightest", ordered[0]), *(("loosest above 200 MB", j) for j in large[-1:])]
+        worst += [[rule, kind, _figures(job), job.name] for kind, job in named]
+    return "\n\n".join(
+        [table(header, rows), table(["rule", "", "predicted / measured", "job"], worst, left=4)]
+    )
+
+
+def wrong_text(jobs: Sequence[JobMemory]) -> str:
+    """Return a line for each job that is not as predicted, or say that there is none."""
+    wrong = [job for job in jobs if job.wrong]
+    if not wrong:
+        return f"all {len(jobs)} jobs are as predicted"
+    rows = [[job.rule, job.wrong, _figures(job), job.name] for job in wrong]
+    head = f"{len(wrong)} of {len(jobs)} jobs are not as predicted:"
+    return f"{head}\n{table(['rule', '', 'predicted / measured', 'job'], rows, left=4)}"
+
+
+def groups_text(jobs: Sequence[JobMemory], factor: float) -> str:
+    """Say how the jobs did in their control groups; empty if they were in none."""
+    inside = [job for job in jobs if job.limit_mb]
+    if not inside:
+        return ""
+    killed = sum(job.kills for job in inside)
+    fullest = max(inside, key=lambda job: (job.group_mb or 0) / (job.limit_mb or 1))
+    return (
+        f"{len(inside)} jobs in control groups of {factor:g} x declared, no swap: "
+        f"{killed} processes killed; fullest {fullest.group_mb:.0f} of {fullest.limit_mb:.0f} MB, "
+        f"cached files included: {fullest.rule} {fullest.name}"
+    )
+
+
+def _figures(job: JobMemory) -> str:
+    return f"{number(job.declared_mb)} / {number(job.peak_mb)} = {ratio_text(job.ratio)}".rstrip()
+
+
+# ------------------------------------------------------------------------------------- the matrix
+
+
+class Matrix:
+    """Runs all that is asked for, one after the other.
+
+    Attributes
+    ----------
+    jobs
+        What was measured.
+    troubles
+        Sentences about runs that failed or gave other bytes.
+    """
+
+    def __init__(self, options: argparse.Namespace, groups: ControlGroups | None) -> None:
+        self.options = options
+        self.groups = groups
+        self.work: Path = options.work.resolve()
+        self.jobs: list[JobMemory] = []
+        self.troubles: list[str] = []
+
+    def cases(self) -> Iterator[Case]:
+        """Yield all pairs, those of one size behind each other."""
+        for size, dtype, layout in itertools.product(
+            self.options.sizes, self.options.dtypes, self.options.layouts
+        ):
+            case = Case(*size_of(size), layout, dtype)
+            if case.possible:
+                yield case
+
+    def measure(self) -> None:
+        """Go through the matrix; what was made is deleted as soon as nothing needs it."""
+        cache = self.work / "phantoms"
+        for _, cases in itertools.groupby(self.cases(), key=lambda case: case.size):
+            for case in cases:
+                raw = phantom(case, cache, processors())
+                try:
+                    self._settings(case, raw)
+                finally:
+                    if not self.options.keep:
+                        shutil.rmtree(raw, ignore_errors=True)
+            if not self.options.keep:
+                forget_canvases(cache)
+
+    def until(self, case: Case) -> str | None:
+        """Return the last rule to run for a case; None for all."""
+        last: str | None = self.options.until
+        whole = case.layout == self.options.layouts[0]
+        return last if whole or last == "plan" else "ingest"
+
+    def _settings(self, case: Case, raw: Path) -> None:
+        """Run a case with all settings, but those that declare the same for every job only once."""
+        known: dict[tuple[Any, ...], Setting] = {}
+        bytes_of: dict[str, str] = {}
+        pairs = itertools.product(self.options.threads, self.options.budgets)
+        for setting in (Setting(budget, threads) for threads, budget in pairs):
+            with tempfile.TemporaryDirectory(prefix=f"run-{case.name}-", dir=self.work) as name:
+                work = Path(name)
+                (work / "raw").symlink_to(raw.resolve(), target_is_directory=True)
+                declared = declarations(work, setting, self.until(case))
+                if declared in known:
+                    same = known[declared].budget
+                    say(f"{case.name}: {setting} declares what a budget of {same} MB does")
+                    continue
+                known[declared] = setting
+                most = max(mb for *_, mb in declared)
+                if most > _SHARE * memory_available_mb():
+                    say(f"{case.name}: {setting} needs {most} MB, which this machine has not")
+                    continue
+                say(f"{case.name}: {setting}")
+                self._run(case, setting, work)
+                digests = digests_of(work / "results")
+                for path in sorted(bytes_of.keys() & digests.keys()):
+                    if bytes_of[path] != digests[path]:
+                        self.troubles.append(f"{case.name}: {setting} gave other bytes in {path}")
+                bytes_of = digests | bytes_of
+
+    def _run(self, case: Case, setting: Setting, work: Path) -> None:
+        config = {"memory_per_job": setting.budget, "scale": "{methods: [moffat]}"}
+        words = snakemake_words(
+            max(setting.threads, processors()),
+            config,
+            threads=setting.threads,
+            until=self.until(case),
+        )
+        factor = self.options.cgroup
+        environment = self.groups.environment(factor) if self.groups else {}
+        if self.options.cold:
+            environment = cold(environment, work)
+        status, text = run(*words, directory=work, environment=environment)
+        if status != 0:
+            end = "\n".join(text.splitlines()[-15:])
+            self.troubles.append(f"{case.name}: {setting} ended with status {status}:\n{end}")
+        records = read_telemetry(work / "results" / "telemetry")
+        if self.groups:
+            records = joined(records, self.groups.collect())
+        say(f"  {drift_text(records)}")
+        self.jobs += [JobMemory.of(case, setting, record) for record in records]
+        transform = work / "results" / "phantom" / "SYTO9" / "transform.json"
+        if transform.is_file():
+            found = json.loads(transform.read_text())["status"]
+            if found != "ok":
+                self.troubles.append(
+                    f"{case.name}: registration is {found}, so little was measured"
+                )
+
+
+def declarations(work: Path, setting: Setting, until: str | None) -> tuple[Any, ...]:
+    """Return what decides the memory of each job of a run: rule, title, threads, declared MB."""
+    batch = Batch.load({"memory_per_job": setting.budget}, work)
+    threads = dict.fromkeys(THREADED, setting.threads)
+    found = [
+        (task.rule, task.title, task.threads, task.demand.peak_mb(setting.budget, task.threads))
+        for task in tasks_of(batch, work / "results", Rules(threads, {}))
+    ]
+    early = {"plan": ("plan",), "ingest": ("plan", "ingest")}
+    return tuple(f for f in found if until not in early or f[0] in early[until])
+
+
+def digests_of(results: Path) -> dict[str, str]:
+    """Return digests of a pair's files, but shards; a store's root metadata has one of those."""
+    pair = results / "phantom" / "SYTO9"
+    return {
+        str(path.relative_to(pair)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in pair.rglob("*")
+        if path.suffix in (".json", ".csv", ".npz", ".png") and path.is_file()
+    }
+
+
+# ------------------------------------------------------------------------------------ the command
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("--full", action="store_true", help="the whole matrix: hours, and 20 GB of disk")
+    add("--sizes", nargs="+", metavar="ROWSxCOLS", help=f"such as {' '.join(FULL_SIZES)}")
+    add("--dtypes", nargs="+", default=list(DTYPES), choices=DTYPES)
+    add(
+        "--layouts",
+        nargs="+",
+        default=list(LAYOUTS),
+        choices=LAYOUTS,
+        help="the first one runs the whole way, the others to ingest",
+    )
+    add("--budgets", type=int, nargs="+", metavar="MB", help="memory_per_job")
+    add("--threads", type=int, nargs="+", default=[1, 2], metavar="N", help="of each job")
+    add("--until", metavar="RULE", help="the last rule")
+    add(
+        "--cgroup",
+        type=float,
+        metavar="FACTOR",
+        help="run each job in a memory control group of FACTOR x declared; "
+        "below 1: see that too little memory is told and mended",
+    )
+    add("--cold", action="store_true", help="compile anew in each run, as on a new machine")
+    add("--work", type=Path, default=WORK, help="directory for pairs and runs")
+    add("--keep", action="store_true", help="keep the pairs")
+    add("--json", type=Path, metavar="FILE", help="write all figures there too")
+    options = parser.parse_args(words)
+    options.sizes = options.sizes or (FULL_SIZES if options.full else QUICK_SIZES)
+    options.budgets = options.budgets or (FULL_BUDGETS if options.full else QUICK_BUDGETS)
+    for size in options.sizes:
+        try:
+            size_of(size)
+        except ValueError:
+            parser.error(f"--sizes: {size!r} is not ROWSxCOLS, such as 30000x25000")
+    return options
+
+
+def measured(options: argparse.Namespace, groups: ControlGroups | None) -> bool:
+    """Measure the matrix, print the tables; return whether all is well."""
+    matrix = Matrix(options, groups)
+    try:
+        matrix.measure()
+    finally:
+        if options.json:
+            record = {"version": __version__, "jobs": [asdict(job) for job in matrix.jobs]}
+            options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        parts = [*matrix.troubles]
+        if matrix.jobs:
+            parts = [rules_table(matrix.jobs), wrong_text(matrix.jobs), *parts]
+            parts.append(groups_text(matrix.jobs, options.cgroup or 0))
+        print("\n\n".join(filter(None, parts)) or "nothing was measured")
+    return bool(matrix.jobs) and not matrix.troubles and not any(job.wrong for job in matrix.jobs)
+
+
+def starved(options: argparse.Namespace, groups: ControlGroups) -> bool:
+    """Give every rule too little memory; return whether all was told and mended."""
+    fine = True
+    for size, dtype in itertools.product(options.sizes, options.dtypes):
+        case = Case(*size_of(size), options.layouts[0], dtype)
+        raw = phantom(case, options.work.resolve() / "phantoms", processors())
+        fine &= shortage(case, raw, options.work.resolve(), groups, options.cgroup)
+    return fine
+
+
+def main() -> int:
+    """Run what is asked for; return the exit status."""
+    options = arguments()
+    options.work.mkdir(parents=True, exist_ok=True)
+    print(f"unglow {__version__}, pairs of kind {MAKER}, {processors()} cores", flush=True)
+    if options.cgroup is None:
+        return 0 if measured(options, None) else 1
+    try:
+        with ControlGroups() as groups:
+            kind = starved if options.cgroup < 1 else measured
+            return 0 if kind(options, groups) else 1
+    except NoGroupsError as reason:
+        print(reason, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

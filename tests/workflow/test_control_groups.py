@@ -1,0 +1,110 @@
+"""Jobs in memory control groups: the kernel agrees with what was declared, and preflight sees them.
+
+The groups are those of benchmarks/control_groups.py, which does the same over a matrix of images.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+
+import pytest
+from conftest import BIN, PROJECT, command
+
+pytestmark = pytest.mark.workflow
+SNAKEFILE = ("-s", PROJECT / "Snakefile", "--cores", "2")
+RUN = ("snakemake", *SNAKEFILE, "--config", "scale={methods: [moffat]}")
+
+
+@pytest.fixture(scope="module")
+def bench():
+    sys.path.insert(0, str(PROJECT / "benchmarks"))
+    import control_groups
+    import running
+
+    yield control_groups, running
+    sys.path.remove(str(PROJECT / "benchmarks"))
+
+
+@pytest.fixture(scope="module")
+def groups(bench):
+    control_groups, _ = bench
+    try:
+        place = control_groups.ControlGroups()
+    except control_groups.NoGroupsError as reason:
+        pytest.skip(f"memory control groups are not to be had here: {reason}")
+    with place:
+        yield place
+    assert not place.directory.exists()
+
+
+@pytest.fixture
+def work(small_raw, tmp_path):
+    (tmp_path / "raw").symlink_to(small_raw)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def run_inside(bench, groups, small_raw, tmp_path_factory):
+    """A working directory in which every job has run in a group of 1.2 x declared, and records."""
+    control_groups, running = bench
+    work = tmp_path_factory.mktemp("groups")
+    (work / "raw").symlink_to(small_raw)
+    status, text = running.run(*RUN, directory=work, environment=groups.environment(1.2))
+    assert status == 0, text
+    found = running.read_telemetry(work / "results" / "telemetry")
+    return work, control_groups.joined(found, groups.collect())  # raises for a job outside
+
+
+def test_every_job_gets_through_with_little_more_than_was_declared(run_inside):
+    _, records = run_inside
+    assert len(records) == 12
+    for job in records:
+        assert job["limit_mb"] == pytest.approx(1.2 * job["declared_mb"], abs=1e-3)
+        assert job["outcome"] == "ok", job
+        assert job["kills"] == 0, job
+        # the kernel has counted this job and no other: libraries in the cache are not in it
+        assert 20 < job["group_mb"] <= job["limit_mb"], job
+
+
+def test_a_job_that_the_kernel_kills_is_told_in_a_sentence_and_runs_later(
+    bench, groups, run_inside
+):
+    _, running = bench
+    work, _ = run_inside
+    store = "results/phantom/SYTO9/post.ome.zarr/zarr.json"
+    before = (work / store).read_bytes()
+    shutil.rmtree((work / store).parent)
+    words = ("snakemake", store, "--allowed-rules", "ingest", "--retries", "0", *RUN[1:])
+    status, text = running.run(*words, directory=work, environment=groups.environment(0.2))
+    uses = groups.collect()
+    assert status == 1, text
+    assert sum(use.kills for use in uses) >= 1
+    (sentence,) = re.findall(r"^ingest \(phantom, SYTO9, post\): .*", text, re.MULTILINE)
+    assert "killed by the system because the machine ran out of memory" in sentence
+    assert re.search(r"had taken \d+ MB of \d+ declared", sentence)
+    assert not (work / store).exists()
+    assert running.run(*words, directory=work)[0] == 0
+    assert (work / store).read_bytes() == before
+
+
+@pytest.mark.parametrize("program", ["snakemake", "unglow"])
+def test_preflight_sees_the_memory_of_the_group_and_not_of_the_machine(groups, work, program):
+    group = groups.group(f"small-{program}", 900)
+    words = {
+        "snakemake": (BIN / "snakemake", *SNAKEFILE, "-n", "--resources", "mem_mb=4000"),
+        "unglow": (BIN / "unglow", "preflight", "--cores", "2", "--resources", "mem_mb=4000"),
+    }
+    told = command(work, *groups.inside(group, *words[program]))
+    found = re.search(r"(\d+\.\d+) GB available", " ".join(told.text.split()))
+    assert found is not None, told.text
+    # the program itself is in the group as well
+    assert 0.6 < float(found[1]) < 0.9, told.text
+
+
+def test_the_default_limit_for_all_jobs_is_a_share_of_the_group(groups, work):
+    group = groups.group("large", 2000)
+    told = command(work, *groups.inside(group, BIN / "snakemake", *SNAKEFILE, "-n"))
+    assert told.code == 0, told.text
+    assert "1.20 GB are allowed" in " ".join(told.text.split())
