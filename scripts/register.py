@@ -7,9 +7,8 @@ from unglow.job import Job
 with Job.of(snakemake) as job:
     from unglow import kernels
 
-    kernels.load(
-        "catmull_rom", "narrow_product", "fit_spline"
-    )  # first: while the other libraries are not there
+    # first: while the other libraries are not there
+    kernels.load("catmull_rom", "narrow_product", "fit_spline")
     from unglow import field, memory
     from unglow.registration import RegisterSettings
     from unglow.registration.stores import register_stores

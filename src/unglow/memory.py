@@ -29,7 +29,7 @@ MB = 1e6
 BASE = {
     "plan": 63.0,
     "ingest": 84.0,
-    "register": 150.0,
+    "register": 140.0,
     "align": 128.0,
     "scale": 104.0,
     "difference": 70.0,
