@@ -30,7 +30,7 @@ BASE = {
     "plan": 63.0,
     "ingest": 84.0,
     "register": 140.0,
-    "align": 128.0,
+    "align": 122.0,
     "scale": 104.0,
     "difference": 70.0,
     "figures_registration": 187.0,
