@@ -91,6 +91,9 @@ def test_jobs_need_neither_numba_nor_scipy():
     assert not {"numba", "scipy", "zarr"} & set(modules)
 
 
+# What of the compiler's library was written when it was loaded, and stays.
+RELOCATED_MB = 15
+
 needs_smaps = pytest.mark.skipif(
     not pages._SMAPS.exists(), reason="the system does not tell what is resident"
 )
@@ -117,8 +120,8 @@ def test_pages_of_the_compiler_are_given_back_and_results_stay_the_same():
         "print(first == warped(), llvm.get_host_cpu_name() != '')"
     )
     assert float(before) > 60
-    assert float(freed) > float(before) - 6
-    assert float(after) < 6  # what was relocated when it was loaded
+    assert float(freed) > float(before) - RELOCATED_MB
+    assert float(after) < RELOCATED_MB
     assert same == ["True", "True"]
 
 
@@ -128,7 +131,7 @@ def test_loading_leaves_little_of_the_compiler_behind():
         "from unglow import kernels, pages; kernels.load('catmull_rom')\n"
         "print(sum(m.kilobytes['Rss'] for m in pages.mappings('libllvmlite')) / 1e3)"
     )
-    assert float(resident) < 6
+    assert float(resident) < RELOCATED_MB
 
 
 @needs_smaps
