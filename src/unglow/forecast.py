@@ -103,32 +103,26 @@ def tasks_of(
         Whether what is there is computed again as well; it then takes no more disk.
     """
     rules = rules or Rules.shipped()
-    found = []
+    found: list[Task] = []
     known: dict[tuple[str, ...], Demand] = {}
+
+    def add(output: _Output, place: str, *, fresh: bool = False) -> None:
+        missing = fresh or _missing(output, results)
+        if missing or again:
+            demand = _demand(batch, output, known)
+            found.append(_task(batch, output, rules, demand, place, missing=missing))
+
     for key in batch.pairs if only is None else sorted(only):
         directory = results.joinpath(*key)
         fresh = not directory.is_dir()
         place = str(existing(directory))
         for output in _outputs(batch, *key):
-            missing = fresh or _missing(output, results)
-            if missing or again:
-                found.append(
-                    _task(
-                        batch, output, rules, _demand(batch, output, known), place, missing=missing
-                    )
-                )
+            add(output, place, fresh=fresh)
     if (found and only is None) or again:
         place = str(existing(results))
         files = {"summary": "summary.tsv", "verdict": "verdict.txt"}
         for step, (rule, file) in enumerate(files.items(), start=_REST + 1):
-            output = _Output(rule, {}, (batch.outputs.run(file),), step, SMALL_MB)
-            missing = _missing(output, results)
-            if missing or again:
-                found.append(
-                    _task(
-                        batch, output, rules, _demand(batch, output, known), place, missing=missing
-                    )
-                )
+            add(_Output(rule, {}, (batch.outputs.run(file),), step, SMALL_MB), place)
     return _by_device(found)
 
 

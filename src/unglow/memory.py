@@ -66,12 +66,16 @@ _ROUNDING = 1e-6
 _COMPILING = 256.0
 # Of the coarse images, bytes per px: both with what is derived from them, also mirrored; what
 # judging a map takes; and the octaves of features, which are searched on so many px at a time.
-_COARSE, _JUDGING, _SCALE_SPACE, _FEATURE_PX = 36.0, 26.0, 225.0, 1 << 18
+_COARSE, _JUDGING, _SCALE_SPACE = 36.0, 26.0, 225.0
+FEATURE_PX = 1 << 18
+"""Features are searched on at most so many px at a time."""
 # Matching blocks takes this much, MB, whatever the images: chunks that are kept, and fits.
 _MATCHING = 50.0
-# A displacement field has at most so many blocks and knots, and fitting it takes so many bytes for
-# each: 7 x 7 products with other knots, some vectors, and what is known of a block.
-_MOST_POINTS, _PER_POINT = 50_000, 900.0
+# Fitting a displacement field takes so many bytes for each of its knots: 7 x 7 products with other
+# knots, some vectors, and what is known of a block.
+_PER_POINT = 900.0
+FIELD_POINTS = 50_000
+"""About as many control points and blocks a displacement field may have."""
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
 
@@ -156,9 +160,9 @@ def register(
     """
     level = coarse_level(shapes, coarse_px)
     pixels = max((rows >> level) * (cols >> level) for rows, cols in shapes)
-    searching = max(_SCALE_SPACE * min(pixels, _FEATURE_PX), _JUDGING * pixels) / MB
+    searching = max(_SCALE_SPACE * min(pixels, FEATURE_PX), _JUDGING * pixels) / MB
     step = max(64, block_px // 2) // 2  # of the dense blocks, and of the knots
-    points = min(max(rows * cols for rows, cols in shapes) / step**2, _MOST_POINTS)
+    points = min(max(rows * cols for rows, cols in shapes) / step**2, FIELD_POINTS)
     matching = _MATCHING + (points * _PER_POINT / MB if field else 0.0)
     coarse = _COARSE * pixels / MB + max(searching, matching)
     each = 20 * 8 * block_px * block_px / MB

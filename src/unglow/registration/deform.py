@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.field import Displacement
+from unglow.memory import FIELD_POINTS
 from unglow.registration.dense import Dense, Images, measure
 from unglow.registration.matching import detail_correlation, mapped_blocks
 from unglow.registration.model import choose_model, residuals
@@ -36,8 +37,6 @@ log = logging.getLogger(__name__)
 
 SHARED_PX = 0.02
 """Residuals that neighbours share, px, below which nothing is worth a field."""
-MOST_POINTS = 50_000
-"""About as many control points and blocks a field may have."""
 _SURE = 4.0
 _NEIGHBOURS = 6
 _SMALLEST = 64
@@ -140,10 +139,10 @@ def _passes(images: Images, side: int) -> list[tuple[int, int, int, int]]:
 def field_step(shape: tuple[int, int], side: int) -> int:
     """Distance of blocks and of knots, px: half a block, or more in a frame of very many.
 
-    `unglow.memory.register` counts on `MOST_POINTS`.
+    `unglow.memory.register` counts on there being about `FIELD_POINTS` at most.
     """
     step = side // 2
-    while shape[0] * shape[1] > MOST_POINTS * step**2:
+    while shape[0] * shape[1] > FIELD_POINTS * step**2:
         step *= 2
     return step
 

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from unglow.registration.matching import block_shifts
-from unglow.registration.sampling import centroids, dense_corners
+from unglow.registration.sampling import centroids, dense_corners, fifths
 from unglow.transform import apply_matrix, at_level
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ MIN_QUALITY = 1.4
 _FLOOR = 30.0
 NEAR_PX = 2.0
 """Blocks within this distance of a known field agree with it."""
-_HOLD_OUT = 5
 _ISLAND_SHARE = 0.02
 _ISLAND_BLOCKS = 8
 _LEAST = 3
@@ -107,7 +106,7 @@ class Dense:
     @property
     def held_out(self) -> Mask:
         """(N,) every fifth block, spatially interleaved, which no fit may use."""
-        mask: Mask = (self.place[:, 0] + 2 * self.place[:, 1]) % _HOLD_OUT == 0
+        mask: Mask = fifths(self.place) == 0
         return mask
 
     @property

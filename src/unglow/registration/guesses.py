@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 
 from unglow.blocks import Window, grid, halve
+from unglow.memory import FEATURE_PX
 from unglow.registration.fourier import backward, fast_length, forward
 from unglow.registration.thumbnails import blur
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     Image = NDArray[np.float32]
 
 _FEATURES = 2500
-FEATURE_PX = 1 << 18
-"""Features are searched on at most so many px at a time."""
 _TILE, _TILE_MARGIN = 512, 32
 _RATIO = 0.85
 _MIN_MATCHES = 6

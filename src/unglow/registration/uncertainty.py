@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 
 from unglow.registration.deform import bending_bias, minus
+from unglow.registration.sampling import fifths
 from unglow.registration.spline import fit_field
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-_GROUPS = 5
-"""Classes of blocks by place; one of them is the held-out one."""
 _TORN_BLOCKS = 4
 _TORN_SHARE = 0.01
 _CLEAR = 2.0
@@ -108,10 +107,10 @@ def _cell_of(field: Displacement, points: Floats) -> NDArray[np.int64]:
 def _noise(found: Deformation) -> Floats:
     """Variance of the field at its control points, both components together."""
     field, blocks = found.field, found.blocks
-    group = (blocks.place[:, 0] + 2 * blocks.place[:, 1]) % _GROUPS
+    group = fifths(blocks.place)
     points = control_points(field)
     moved = []
-    for left_out in range(1, _GROUPS):
+    for left_out in range(1, 5):  # those of class 0 are held out anyway
         weights = np.where(group == left_out, 0.0, found.weights)
         other = fit_field(blocks.post, blocks.off, weights, field, found.stiffness)
         moved.append(minus(other, field).at(points))
