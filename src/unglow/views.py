@@ -94,16 +94,41 @@ def _well_inside(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return inside
 
 
-def spread_near(view: Overview, centre_xy: tuple[float, float], size: int = CROP_PX) -> float:
-    """Return the standard deviation of the overview within ``size`` level-0 px around a point.
+def texture_near(
+    view: Overview, points: NDArray[np.float64], size: int = CROP_PX
+) -> NDArray[np.float64]:
+    """Return how much there is to see in the overview around points: its mean step between px.
 
-    0 where there is too little to say.
+    Of square roots, in which bright places do not rule; unlike a spread it is small where a square
+    holds nothing but an edge of the section.
+
+    Parameters
+    ----------
+    view
+        An overview; missing data count as no step.
+    points
+        (N, 2) centres (x, y), level-0 px.
+    size
+        Side of the squares, level-0 px.
+
+    Returns
+    -------
+    (N,) float64.
     """
+    image = view.image
+    lowest = np.nanmin(image, initial=np.inf)
+    root = np.sqrt(image - (lowest if np.isfinite(lowest) else 0.0))
+    steps = np.zeros((image.shape[0] + 1, image.shape[1] + 1), np.float64)
+    steps[2:, 1:] = np.nan_to_num(np.abs(np.diff(root, axis=0)))
+    steps[1:, 2:] += np.nan_to_num(np.abs(np.diff(root, axis=1)))
+    total = steps.cumsum(axis=0).cumsum(axis=1)
     half = max(2, size // (2 * view.step))
-    col, row = (int(v / view.step) for v in centre_xy)
-    part = view.image[max(0, row - half) : row + half, max(0, col - half) : col + half]
-    part = part[np.isfinite(part)]
-    return float(part.std()) if part.size > 1 else 0.0
+    middle = (points / view.step).astype(np.intp)
+    (left, top), (right, bottom) = (
+        np.clip(middle + off, 0, np.array(image.shape[::-1])).T for off in (-half, half)
+    )
+    inside = total[bottom, right] - total[top, right] - total[bottom, left] + total[top, left]
+    return np.asarray(inside / (2 * half) ** 2)
 
 
 def brightest(view: Overview, count: int, apart_px: int = CROP_PX) -> list[tuple[float, float]]:

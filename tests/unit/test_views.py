@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from unglow.blocks import ArrayPixels
 from unglow.views import (
@@ -12,7 +13,7 @@ from unglow.views import (
     crop,
     fitting_level,
     overview,
-    spread_near,
+    texture_near,
 )
 
 
@@ -61,8 +62,15 @@ def test_the_brightest_places_are_apart_and_in_order():
 
 def test_texture_is_found_where_it_is():
     image = np.zeros((100, 100), np.float32)
-    image[40:60, 40:60] = np.random.default_rng(0).normal(0, 5, (20, 20))
+    image[40:60, 40:60] = np.random.default_rng(0).normal(20, 5, (20, 20))
+    image[:, 90:] = 25  # an edge is less to see than texture
+    image[0, 0] = np.nan
     view = Overview(image, 2)
-    assert spread_near(view, (200, 200), 64) > 4
-    assert spread_near(view, (20, 20), 64) == 0
-    assert spread_near(Overview(np.full((5, 5), np.nan, np.float32), 0), (2, 2)) == 0
+    inside, edge, nothing, corner = texture_near(
+        view, np.array([(200, 200), (360, 40), (80, 200), (0, 0)], np.float64), 64
+    )
+    assert inside > edge > 0
+    assert edge == pytest.approx(5 * 16 / 16**2)
+    assert (nothing, corner) == (0, 0)
+    lost = Overview(np.full((5, 5), np.nan, np.float32), 0)
+    assert texture_near(lost, np.array([(2.0, 2.0)])).tolist() == [0]
