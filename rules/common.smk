@@ -163,6 +163,8 @@ def final_outputs():
         targets += variants_of(out.registered("statistics.npz"), *key)
         targets += methods_of(out.subtracted(store("difference/{method}")), *key)
         targets += variants_of(out.registered("figures/registration.png"), *key)
+        # Results of a version that did not draw it get it too.
+        targets += variants_of(out.registered("figures/map_error.png"), *key)
         targets += variants_of(out.subtracted("figures/ratio_histogram.png"), *key)
         targets += methods_of(out.subtracted("figures/difference_{method}.png"), *key)
         if batch.settings["sweep"]:

@@ -24,6 +24,13 @@ rule figures_registration:
             subcategory="{sample} {dye}",
             labels=labels("residual vectors"),
         ),
+        map_error=report(
+            out.registered("figures/map_error.png"),
+            caption="../report/map_error.rst",
+            category="Registration",
+            subcategory="{sample} {dye}",
+            labels=labels("map and its error"),
+        ),
     log:
         out.record("logs", "figures_registration", "registered"),
         telemetry=out.record("telemetry", "figures_registration", "registered"),
@@ -38,7 +45,7 @@ rule figures_registration:
         runtime=minutes(10),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
     script:
         "../scripts/figures_registration.py"
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow import figures
-from unglow.figures import ComparisonRow, Crop, save_png
-from unglow.views import at_same_pixels, brightest, crop, overview, spread_near
+from unglow.figures import DETAIL_PX, ComparisonRow, Crop, save_png
+from unglow.figures.residuals import CELLS, gathered
+from unglow.views import at_same_pixels, brightest, crop, overview, texture_near
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 DETAILS = 3
 PLACES = 4
+# Peaks of blocks that are not chance, as the search for torn places takes them.
+_CLEAR = 2.0
 # The comparison shows many small pictures side by side.
 _THUMB_PX = 512
 
@@ -42,12 +45,26 @@ def draw_registration(
     targets: Mapping[str, Path],
     title: str,
 ) -> None:
-    """Write ``registration`` (overlay before and after) and ``residuals`` (vectors)."""
+    """Write ``registration`` (overlays), ``residuals`` (vectors) and ``map_error``."""
     if aligned.empty is not None or post.empty is not None:
         refuse(targets, title, aligned.empty or str(post.empty))
         return
     view = overview(post)
-    figure = _overlays(view, (post, pre, aligned), transform, _details(blocks, view), title)
+    after = overview(aligned, view.level).image
+    crops = [
+        Crop(x, y, crop(post, (x, y), DETAIL_PX), crop(aligned, (x, y), DETAIL_PX), note=note)
+        for x, y, note in _details(blocks, view)
+    ]
+    figure = figures.draw_registration(
+        view.image,
+        at_same_pixels(pre, view.image.shape, view.level),
+        after,
+        transform,
+        step=view.step,
+        pixel_size_um=pixel_size(post),
+        crops=crops,
+        title=f"{title}: registration",
+    )
     save_png(figure, targets["registration"])
     figure = figures.draw_residuals(
         view.image,
@@ -57,27 +74,15 @@ def draw_registration(
         title=f"{title}: residuals of the registration",
     )
     save_png(figure, targets["residuals"])
-
-
-def _overlays(
-    view: Overview,
-    stores: tuple[Store, Store, Store],
-    transform: Transform,
-    places: Sequence[tuple[float, float]],
-    title: str,
-) -> Figure:
-    """Return the overlay of post (seen in ``view``) with pre and aligned pre, and its details."""
-    post, pre, aligned = stores
-    return figures.draw_registration(
+    figure = figures.draw_map_error(
         view.image,
-        at_same_pixels(pre, view.image.shape, view.level),
-        overview(aligned, view.level).image,
+        np.isfinite(after),
+        blocks,
         transform,
         step=view.step,
-        pixel_size_um=pixel_size(post),
-        crops=[Crop(x, y, crop(post, (x, y)), crop(aligned, (x, y))) for x, y in places],
-        title=f"{title}: registration",
+        title=f"{title}: the map and its error",
     )
+    save_png(figure, targets["map_error"])
 
 
 def draw_scale(
@@ -198,18 +203,30 @@ def pixel_size(store: Store) -> float | None:
     return None if store.pixel_size_um is None else float(np.mean(store.pixel_size_um))
 
 
-def _details(blocks: NDArray[np.void], view: Overview) -> list[tuple[float, float]]:
-    """Return the places of the three details: matched blocks with something to see, far apart."""
+def _details(blocks: NDArray[np.void], view: Overview) -> list[tuple[float, float, str]]:
+    """Return the places (x, y) of the three details, far apart, with the residual there.
+
+    The second is where the longest arrow of the residuals is: where a reader should look first.
+    The others are blocks that agree and have much to see.
+    """
     good = blocks[blocks["used"]]
     if len(good) == 0:
         return []
-    contrast = [spread_near(view, (float(b["x"]), float(b["y"]))) for b in good]
-    good = good[np.argsort(contrast, kind="stable")[::-1][: max(DETAILS, len(good) // 3)]]
-    chosen = [0]
+    points, off = (np.column_stack([good[x], good[y]]) for x, y in (("x", "y"), ("dx", "dy")))
+    clear = good["quality"] >= min(_CLEAR, float(good["quality"].max()))
+    arrows = gathered(points[clear], off[clear], view.step * max(view.image.shape) / CELLS)
+    far = arrows.points[np.argmax(arrows.lengths)]
+    worst = int(np.argmin(np.hypot(*(points - far).T)))
+    notes = {worst: f"longest residual {arrows.lengths.max():.2g} px"}
+    texture = texture_near(view, points, DETAIL_PX)
+    rich = np.argsort(texture, kind="stable")[::-1][: max(DETAILS, len(good) // 8)]
+    chosen = list(dict.fromkeys([int(rich[0]), worst]))
     while len(chosen) < min(DETAILS, len(good)):
-        away = [np.hypot(good["x"] - good["x"][i], good["y"] - good["y"][i]) for i in chosen]
-        chosen.append(int(np.argmax(np.min(away, axis=0))))
-    return [(float(good["x"][i]), float(good["y"][i])) for i in chosen]
+        away = [np.hypot(*(points[rich] - points[i]).T) for i in chosen]
+        chosen.append(int(rich[np.argmax(np.min(away, axis=0))]))
+    return [
+        (*points[i].tolist(), notes.get(i, f"residual {np.hypot(*off[i]):.2g} px")) for i in chosen
+    ]
 
 
 def _level_below(store: Store, longest_px: int) -> int:

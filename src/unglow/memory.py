@@ -33,7 +33,7 @@ BASE = {
     "align": 122.0,
     "scale": 104.0,
     "difference": 70.0,
-    "figures_registration": 187.0,
+    "figures_registration": 200.0,
     "figures_scale": 165.0,
     "figures_difference": 165.0,
     "comparison": 205.0,

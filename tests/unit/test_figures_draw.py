@@ -12,10 +12,15 @@ import pytest
 from PIL import Image
 
 from unglow import figures
+from unglow.field import Displacement
 from unglow.figures import ComparisonRow, Crop, save_png
 from unglow.figures.difference import compressed, knee_of, symmetric_limit
+from unglow.figures.map_error import ERROR
+from unglow.figures.paint import painted
+from unglow.figures.residuals import gathered
 from unglow.figures.style import (
     DIVERGING,
+    checker,
     nice,
     number,
     overlay,
@@ -76,7 +81,8 @@ def transform(status="ok", reasons=(), **changes):
         "rotation_deg": 2.937,
         "shift_px": (62.1, -41.7),
     }
-    return Transform(status, SHAPE, SHAPE, reasons, **{**values, **changes})
+    values |= {"post_shape": SHAPE, "pre_shape": SHAPE}
+    return Transform(status, reasons=reasons, **{**values, **changes})
 
 
 def blocks(count=120):
@@ -89,11 +95,19 @@ def blocks(count=120):
     return table
 
 
+def field(scale=1.0):
+    """A field of up to 2 px, 32 px apart, known to 0.1 px."""
+    grid = Displacement.zeros(SHAPE, 32).coefficients.shape[1:]
+    row, col = np.indices(grid)
+    waves = scale * np.stack([2 * np.sin(row / 3), np.cos(col / 4)])
+    return Displacement(32, waves, np.full(grid, 0.1, np.float32))
+
+
 def crops(images, count=4):
     post, pre = images
     parts = [np.s_[100:164, 100 + 70 * n : 164 + 70 * n] for n in range(count)]
     return [
-        Crop(132 + 70 * n, 132, post[p], pre[p], np.float32(post[p] - 1.4 * pre[p]))
+        Crop(132 + 70 * n, 132, post[p], pre[p], np.float32(post[p] - 1.4 * pre[p]), "the first")
         for n, p in enumerate(parts)
     ]
 
@@ -120,6 +134,16 @@ def drawings(images, statistics, scale, histogram):
             title="Section 12, DAPI: registration",
         ),
         "residuals": figures.draw_residuals(post, blocks(), transform(), step=1),
+        "map_error": figures.draw_map_error(post, np.isfinite(pre), blocks(), transform()),
+        "field": figures.draw_map_error(
+            post, np.isfinite(pre), blocks(2000), transform(displacement=field())
+        ),
+        "wide_field": figures.draw_map_error(
+            post[:80],
+            np.isfinite(pre[:80]),
+            blocks(),
+            transform("suspect", (long,), displacement=field(), post_shape=(80, 560)),
+        ),
         "joint": figures.draw_joint_histogram(statistics, scale),
         "excess": figures.draw_excess(statistics, scale),
         "histograms": figures.draw_histograms(statistics),
@@ -141,6 +165,9 @@ def drawings(images, statistics, scale, histogram):
 NAMES = (
     "registration",
     "residuals",
+    "map_error",
+    "field",
+    "wide_field",
     "joint",
     "excess",
     "histograms",
@@ -211,9 +238,29 @@ def test_text_stays_on_the_paper_and_apart(drawings, name):
         ),
         (
             "registration",
-            ["95th percentile of the", "200 µm", "64 × 64 px at (132, 132)", "overlay"],
+            ["95th percentile of the", "200 µm", "at (132, 132), the first", "overlay, 64 × 64 px"],
         ),
         ("residuals", ["held out", "not used", "120 measured, 108 agree", "arrows ×", "px"]),
+        (
+            "map_error",
+            [
+                "0.012 px",
+                "0.031 px",
+                "spots found (F1)",
+                "0.94",
+                "0.88",
+                "0.55",
+                "homography",
+                "ok",
+            ],
+        ),
+        ("map_error", ["Residuals of the blocks (large: held out)", "no block nearby agrees"]),
+        ("field", ["Error of the map", "homography + field", "32 px", "Displacement field ×"]),
+        (
+            "field",
+            ["squares of 20 px", "displaced by", "Length of the field: to", "Area change: −"],
+        ),
+        ("wide_field", ["suspect", "Length of the field: to", "Area change: −"]),
         (
             "joint",
             ["pre, aligned (grey level)", "post = pre", "moffat: gain 1.", "manual: gain 1.2"],
@@ -243,6 +290,65 @@ def test_lines_have_the_slope_of_their_method(drawings, scale):
         for method, result in scale.methods.items():
             x, y = lines[method].get_data()
             np.testing.assert_allclose(y, result.gain * np.asarray(x) + result.offset)
+
+
+def test_the_error_has_the_colours_of_its_bar(drawings):
+    shown = drawings["field"].axes[0].images[0].get_array()
+    assert ERROR.of(0.1).tolist() in shown.reshape(-1, 3).tolist()
+    assert (shown[:, :30] == (0xD8, 0xDE, 0xE4)).all()  # no data in pre
+    assert ERROR.of([0.001, 0.01, 5, 50]).tolist() == [
+        *[ERROR.of(0.01).tolist()] * 2,
+        *[ERROR.of(5.0).tolist()] * 2,
+    ]
+    assert ERROR.of(np.nan).tolist() == [0xD8, 0xDE, 0xE4]
+    assert ERROR.unit([0.01, 0.05, 5]) == pytest.approx([0, np.log(5) / np.log(500), 1])
+
+
+def test_where_no_block_agrees_there_are_stripes_and_no_claim():
+    values = np.full((20, 20), 0.1)
+    near, data = np.ones((20, 20), bool), np.ones((20, 20), bool)
+    near[:, 10:], data[10:] = False, False
+    out = painted(values, ERROR, near, data)
+    assert (out[:10, :10] == ERROR.of(0.1)).all()
+    assert {tuple(p) for p in out[:10, 10:].reshape(-1, 3).tolist()} == {
+        (0xBC, 0xC3, 0xCB),
+        (255, 255, 255),
+    }
+    assert (out[10:] == (0xD8, 0xDE, 0xE4)).all()
+
+
+def test_the_deformed_grid_is_magnified_as_its_heading_says(images):
+    constant = Displacement(32, np.ones((2, 16, 21)) * [[[0.5]], [[-0.25]]])
+    found = transform(displacement=constant)
+    table = blocks(2000)
+    figure = figures.draw_map_error(images[0], np.isfinite(images[1]), table, found)
+    heading = figure.axes[1].get_title(loc="left")
+    magnified = float(heading.split("×")[1].split(",")[0])
+    assert heading == f"Displacement field × {magnified:g}, squares of 20 px"
+    lines = figure.axes[1].collections[0].get_segments()
+    first = lines[0][np.isfinite(lines[0]).all(axis=1)]
+    np.testing.assert_allclose(first[:, 0], 10 + 0.5 * magnified)
+    assert "Length of the field: to 0.559 px" in said(figure)
+    assert "Area change: +0 to +0 %" in said(figure)
+
+
+def test_checkerboard_takes_turns():
+    post, pre = np.ones((12, 12), np.float32), np.zeros((12, 12), np.float32)
+    pre[:, :2] = np.nan
+    out = checker(post, pre, 6)
+    assert out[0, :6, 0].tolist() == [255, 255, 0, 0, 255, 255]
+    assert out[2, :4].tolist() == [[0xD8, 0xDE, 0xE4]] * 2 + [[255] * 3] * 2
+
+
+def test_reasons_are_wrapped_and_cut(images):
+    long = "The map is off by about 1.7 px or more in 5 % of the section. " * 8
+    post, pre = images
+    figure = figures.draw_registration(post, pre, pre, transform("suspect", (long, "Two.")))
+    reason = next(text for text, _ in texts(figure) if text.startswith("The map is off"))
+    lines = reason.splitlines()
+    assert len(lines) == 7
+    assert max(map(len, lines)) <= 34
+    assert lines[-1].endswith(" …")
 
 
 def test_excess_is_the_upper_triangle_only(drawings, statistics):
@@ -326,21 +432,78 @@ def test_number():
     assert number(2.0, "px") == "2 px"
 
 
+def quivers(figure):
+    return [a for a in figure.axes[0].collections if hasattr(a, "U")]
+
+
 def test_arrows_are_magnified_as_the_heading_says(images):
-    figure = figures.draw_residuals(images[0], blocks(), transform(), step=1)
-    quivers = [a for a in figure.axes[0].collections if hasattr(a, "U")]
+    table = blocks()
+    table["x"], table["y"] = np.arange(120) % 12 * 46 + 20, np.arange(120) // 12 * 38 + 15
+    figure = figures.draw_residuals(images[0], table, transform(matrix=np.eye(3)), step=1)
+    arrows = quivers(figure)
     heading = figure.axes[0].get_title(loc="right")
-    assert heading.startswith(f"arrows × {1 / quivers[0].scale:g}:")
-    held = blocks()["held_out"] & blocks()["used"]
-    assert [len(q.U) for q in quivers] == [(blocks()["used"] & ~held).sum(), held.sum()]
+    assert heading.startswith(f"arrows × {1 / arrows[0].scale:g}:")
+    assert "one block each" in said(figure)
+    held = table["held_out"] & table["used"]
+    assert [len(q.U) for q in arrows] == [(table["used"] & ~held).sum(), held.sum()]
+    np.testing.assert_allclose(np.sort(arrows[1].U), np.sort(table["dx"][held]))
+
+
+def test_arrows_of_a_turned_pair_are_turned_back(images):
+    table = blocks(200)
+    table["dx"], table["dy"] = 0.1, 0.0
+    quarter = np.array([[0, -1.02, 400], [1.02, 0, 0], [0, 0, 1]])  # x of post is y of pre
+    figure = figures.draw_residuals(images[0], table, transform(matrix=quarter), step=1)
+    for arrows in quivers(figure):
+        np.testing.assert_allclose(arrows.U, 0, atol=1e-12)
+        np.testing.assert_allclose(arrows.V, -0.1)
+
+
+def test_a_long_arrow_is_cut_and_counted_and_does_not_rule_the_scale(images):
+    table, wild = blocks(), blocks()
+    table["x"], table["y"] = np.arange(120) % 12 * 46 + 20, np.arange(120) // 12 * 38 + 15
+    wild[:] = table
+    wild["dx"][np.flatnonzero(table["used"] & table["held_out"])[0]] = 40
+    calm, stormy = (
+        figures.draw_residuals(images[0], b, transform(), step=1) for b in (table, wild)
+    )
+    assert quivers(calm)[0].scale == quivers(stormy)[0].scale
+    side = max(SHAPE) / 22
+    longest = max(np.hypot(q.U, q.V).max() / q.scale for q in quivers(stormy))
+    assert longest == pytest.approx(2 * side)
+    assert ", drawn at that length: 1" in said(stormy)
+    assert "drawn at that length" not in said(calm)
+
+
+def test_the_key_arrow_is_a_round_length_about_as_long_as_a_cell(images):
+    figure = figures.draw_residuals(images[0], blocks(), transform(), step=1)
+    key = next(a for a in figure.axes[0].artists if hasattr(a, "U"))
+    shown = key.U / quivers(figure)[0].scale
+    assert 0.4 * 560 / 22 < shown <= 1.2 * 560 / 22
+    assert key.text.get_text() == f"{key.U:g} px"
+    assert nice(key.U) == pytest.approx(key.U)
+
+
+def test_cells_have_the_median_of_their_blocks():
+    points = np.array([[1, 1], [3, 5], [9, 9], [12, 3]], np.float64)
+    vectors = np.array([[0, 1], [0, 3], [60, 2], [7, 7]], np.float64)
+    found = gathered(points, vectors, 10)
+    assert found.most == 3
+    assert found.points.tolist() == [[3, 5], [12, 3]]
+    assert found.vectors.tolist() == [[0, 2], [7, 7]]
+    assert found.lengths.tolist() == pytest.approx([2, 98**0.5])
 
 
 @pytest.mark.parametrize("count", [0, 1, 30_000])
 def test_any_number_of_blocks(images, count, tmp_path):
     figure = figures.draw_residuals(images[0], blocks(count), transform())
     save_png(figure, tmp_path / "a.png")
-    arrows = sum(len(a.U) for a in figure.axes[0].collections if hasattr(a, "U"))
-    assert arrows <= 2 * 900
+    assert max(len(q.U) for q in quivers(figure)) <= 22 * 16
+    known = np.isfinite(images[1])
+    for found in (transform(), transform(displacement=field())):
+        figure = figures.draw_map_error(images[0], known, blocks(count), found)
+        save_png(figure, tmp_path / "b.png")
+        assert "Error of the map" in said(figure)
 
 
 @pytest.mark.parametrize("shape", [(900, 60), (60, 900), (1, 1)])
@@ -351,6 +514,10 @@ def test_any_shape_of_section(shape, tmp_path):
     drawn = [
         figures.draw_registration(post, nothing, nothing, transform(), title=name),
         figures.draw_residuals(post, blocks(), transform(), step=2),
+        figures.draw_map_error(post, post > 0, blocks(), transform(post_shape=shape)),
+        figures.draw_map_error(
+            post, post > 0, blocks(), transform(post_shape=shape, displacement=field())
+        ),
         figures.draw_difference(nothing, "percentile", 1.2),
         figures.draw_difference(post, "percentile", 1.2, pixel_size_um=300.0),
     ]
@@ -392,7 +559,13 @@ def test_every_figure_has_a_caption_in_plain_words(project):
     import jinja2
 
     names = {p.stem for p in (project / "report").glob("*.rst")}
-    assert names >= {"registration", "residuals", "joint_histogram", "excess_histogram"}
+    assert names >= {
+        "registration",
+        "residuals",
+        "map_error",
+        "joint_histogram",
+        "excess_histogram",
+    }
     assert names >= {"histograms", "ratio_histogram", "difference", "difference_histogram"}
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=True)
     for path in (project / "report" / f"{name}.rst" for name in names - {"workflow", "summary"}):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.image
@@ -13,6 +14,7 @@ import pytest
 from unglow import gallery
 from unglow.align import align
 from unglow.blocks import Window
+from unglow.field import Displacement
 from unglow.figures import save_png
 from unglow.photometry import (
     DifferenceHistogram,
@@ -25,10 +27,11 @@ from unglow.store import StoreWriter, open_store, plan_layout
 from unglow.subtract import subtract
 from unglow.summary import Entry, comparison, table
 from unglow.transform import BLOCK_DTYPE, Transform
+from unglow.views import overview
 
 SHAPE = (200, 240)
 REASON = "No match was found between pre and post."
-REGISTRATION = ("registration", "residuals")
+REGISTRATION = ("registration", "residuals", "map_error")
 HISTOGRAMS = ("joint_histogram", "excess_histogram", "histograms", "ratio_histogram")
 DIFFERENCE = ("difference", "histogram")
 
@@ -155,13 +158,40 @@ def test_a_registration_without_a_used_block_is_drawn(pair, tmp_path):
 
 
 def test_details_are_three_places_far_apart(pair):
-    from unglow.views import overview
-
     places = gallery._details(pair["blocks"], overview(pair["post"]))
     assert len(places) == 3
-    far = [math.dist(a, b) for i, a in enumerate(places) for b in places[:i]]
+    far = [math.dist(a[:2], b[:2]) for i, a in enumerate(places) for b in places[:i]]
     assert min(far) > 60
-    assert gallery._details(pair["blocks"][:1], overview(pair["post"])) == [(40.0, 30.0)]
+    one = gallery._details(pair["blocks"][:1], overview(pair["post"]))
+    assert one == [(40.0, 30.0, "longest residual 0.14 px")]
+
+
+def test_the_second_detail_is_where_a_clear_block_is_off_most(pair):
+    blocks = pair["blocks"].copy()
+    blocks["dx"][[2, 7]] = 0.7, 0.9
+    blocks["quality"][7] = 1.5  # no clear peak
+    places = gallery._details(blocks, overview(pair["post"]))
+    assert places[1] == (40.0, 170.0, "longest residual 0.71 px")
+    assert not any("longest" in note for *_, note in places[::2])
+
+
+def test_unused_blocks_are_no_details(pair):
+    blocks = pair["blocks"].copy()
+    blocks["used"] = False
+    assert gallery._details(blocks, overview(pair["post"])) == []
+
+
+def test_a_pair_with_a_field_is_drawn(pair, tmp_path):
+    field = Displacement.zeros(SHAPE, 32)
+    bent = Displacement(32, field.coefficients + 0.5, np.full(field.coefficients.shape[1:], 0.1))
+    made = targets(tmp_path, REGISTRATION)
+    inputs = of(pair, "post", "pre", "aligned", "blocks")
+    found = replace(pair["transform"], displacement=bent)
+    gallery.draw_registration(**inputs, transform=found, targets=made, title="S D")
+    plain = targets(tmp_path / "plain", REGISTRATION)
+    inputs = of(pair, "post", "pre", "aligned", "blocks", "transform")
+    gallery.draw_registration(**inputs, targets=plain, title="S D")
+    assert height_of(made["map_error"]) > height_of(plain["map_error"])
 
 
 def test_pixel_size_is_the_mean_of_both_sides_or_unknown(pair, tmp_path):

@@ -11,10 +11,13 @@ from unglow.figures.histograms import (
     draw_joint_histogram,
     draw_ratio,
 )
-from unglow.figures.registration import draw_registration, draw_residuals
+from unglow.figures.map_error import draw_map_error
+from unglow.figures.registration import DETAIL_PX, draw_registration
+from unglow.figures.residuals import draw_residuals
 from unglow.figures.style import Crop, save_png
 
 __all__ = [
+    "DETAIL_PX",
     "ComparisonRow",
     "Crop",
     "draw_comparison",
@@ -23,6 +26,7 @@ __all__ = [
     "draw_excess",
     "draw_histograms",
     "draw_joint_histogram",
+    "draw_map_error",
     "draw_ratio",
     "draw_refusal",
     "draw_registration",

@@ -74,6 +74,8 @@ class Crop:
     post, pre, difference
         (n, n) post, aligned pre, and their difference (None where it is not shown); NaN where
         there is no data.
+    note
+        What is special about the place.
     """
 
     x: float
@@ -81,6 +83,7 @@ class Crop:
     post: NDArray[Any]
     pre: NDArray[np.float32]
     difference: NDArray[np.float32] | None = None
+    note: str = ""
 
 
 def styled(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
@@ -219,7 +222,7 @@ def tile(
     size = round(side * DPI)
     rows, cols = (np.arange(size) * n // size for n in pixels.shape[:2])
     framed = np.empty((size + 2, size + 2, 3), np.uint8)
-    framed[:] = _bytes(SOFT)
+    framed[:] = rgb_bytes(SOFT)
     framed[1:-1, 1:-1] = pixels[np.ix_(rows, cols)]
     figure.figimage(framed, round(left * DPI) - 1, bottom - 1, origin="upper")
     if title:
@@ -230,11 +233,12 @@ def grey(unit: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Return grey RGB of values from 0 to 1; light where there is none."""
     shades = np.rint(255 * np.nan_to_num(unit)).astype(np.uint8)
     out = np.repeat(shades[..., None], 3, axis=-1)
-    out[np.isnan(unit)] = _bytes(FAINT)
+    out[np.isnan(unit)] = rgb_bytes(FAINT)
     return out
 
 
-def _bytes(colour: str) -> NDArray[np.uint8]:
+def rgb_bytes(colour: str) -> NDArray[np.uint8]:
+    """Return a colour as three bytes, RGB."""
     return np.asarray(np.rint(255 * np.array(to_rgb(colour))), np.uint8)
 
 
@@ -267,6 +271,12 @@ def overlay(post: NDArray[np.float32], pre: NDArray[np.float32]) -> NDArray[np.u
     for channel, unit in enumerate((pre, post, pre)):
         out[..., channel] = np.rint(255 * np.nan_to_num(unit))
     return out
+
+
+def checker(post: NDArray[np.float32], pre: NDArray[np.float32], squares: int = 6) -> NDArray[Any]:
+    """Return grey RGB of stretched images, post and pre in turn, ``squares`` along each side."""
+    row, col = (np.arange(n) * squares // n for n in post.shape)
+    return grey(np.where((row[:, None] + col) % 2 == 0, post, pre))
 
 
 def nice(value: float) -> float:
