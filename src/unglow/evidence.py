@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_FINE, _COARSE = 110, 40
+_FINE, _COARSE = 110, 32
 _LEAST_FITTED = 8
 _NEARBY = 1.5
 

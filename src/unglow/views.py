@@ -118,10 +118,12 @@ def texture_near(
     image = view.image
     lowest = np.nanmin(image, initial=np.inf)
     root = np.sqrt(image - (lowest if np.isfinite(lowest) else 0.0))
-    steps = np.zeros((image.shape[0] + 1, image.shape[1] + 1), np.float64)
-    steps[2:, 1:] = np.nan_to_num(np.abs(np.diff(root, axis=0)))
-    steps[1:, 2:] += np.nan_to_num(np.abs(np.diff(root, axis=1)))
-    total = steps.cumsum(axis=0).cumsum(axis=1)
+    total = np.zeros((image.shape[0] + 1, image.shape[1] + 1))
+    for axis, places in ((0, np.s_[2:, 1:]), (1, np.s_[1:, 2:])):
+        step = np.diff(root, axis=axis)
+        total[places] += np.nan_to_num(np.abs(step, out=step), copy=False)
+    for axis in (0, 1):
+        np.cumsum(total, axis=axis, out=total)
     half = max(2, size // (2 * view.step))
     middle = (points / view.step).astype(np.intp)
     (left, top), (right, bottom) = (
