@@ -3,33 +3,78 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.errors import InputError
+from unglow.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from unglow.export.pointmap import PointMap
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow export` to a parser."""
-    parser.add_argument(
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument(
         "--spatialdata",
         type=Path,
-        required=True,
         metavar="OUT.zarr",
-        help="write a SpatialData store (needs the package spatialdata)",
+        help="write stores as a SpatialData store (needs the package spatialdata)",
     )
-    parser.add_argument("stores", nargs="+", type=Path, metavar="STORE", help="*.ome.zarr")
+    kind.add_argument(
+        "--itk",
+        type=Path,
+        metavar="OUT",
+        help="write a transform for ITK and SimpleITK: OUT.mha is a displacement field, OUT.tfm a "
+        "transform file",
+    )
+    kind.add_argument(
+        "--elastix",
+        type=Path,
+        metavar="DIR",
+        help="write a transform as parameter files for elastix and transformix",
+    )
+    kind.add_argument(
+        "--ngff",
+        type=Path,
+        metavar="OUT.zarr",
+        help="write a transform as an OME-Zarr 0.6 scene",
+    )
+    parser.add_argument(
+        "--spacing",
+        type=int,
+        metavar="PX",
+        help="distance of the samples of a displacement field (default: as wide as linear "
+        "interpolation between them errs by 0.005 px at most)",
+    )
+    parser.add_argument(
+        "--unit",
+        choices=("um", "px"),
+        help="of a transform (default: um if the stores beside it have a pixel size)",
+    )
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        type=Path,
+        metavar="INPUT",
+        help="*.ome.zarr stores for --spatialdata, one transform.json for the others",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export the stores."""
+    """Export the stores or the transform."""
+    if arguments.spatialdata is None:
+        _export_transform(arguments)
+        return 0
+    if arguments.spacing is not None or arguments.unit is not None:
+        raise ConfigError("--spacing and --unit belong to a transform; leave them out.")
     from unglow.export.spatialdata import export_spatialdata  # noqa: PLC0415 - heavy
 
-    export_spatialdata(image_names(arguments.stores), arguments.spatialdata)
+    export_spatialdata(image_names(arguments.inputs), arguments.spatialdata)
     return 0
 
 
@@ -54,3 +99,42 @@ def _plain_parts(store: Path) -> list[str]:
     parts = list(store.absolute().parts[1:])
     parts[-1] = parts[-1].removesuffix(".zarr").removesuffix(".ome")
     return [re.sub(r"[^\w.-]+", "-", part) for part in parts]
+
+
+def _export_transform(arguments: argparse.Namespace) -> None:
+    _check_options(arguments)
+    from unglow.export import pointmap  # noqa: PLC0415 - heavy
+
+    (path,) = arguments.inputs
+    found = pointmap.load(path, arguments.unit)
+    print(_write(found, path, arguments))
+    if found.transform.status == "suspect":
+        print(f"{path} is suspect: {' '.join(found.transform.reasons)}", file=sys.stderr)
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    if len(arguments.inputs) != 1:
+        raise ConfigError("one transform.json is exported at a time; name one.")
+    if arguments.itk is not None and arguments.itk.suffix not in {".mha", ".tfm"}:
+        raise ConfigError(f"{arguments.itk} has to end in .mha (a field) or .tfm (a transform).")
+    if arguments.spacing is None:
+        return
+    if arguments.elastix is not None or (arguments.itk and arguments.itk.suffix == ".tfm"):
+        raise ConfigError("--spacing is for displacement fields; leave it out.")
+    if arguments.spacing < 1:
+        raise ConfigError(f"--spacing is in whole px, 1 or more, not {arguments.spacing}.")
+
+
+def _write(found: PointMap, path: Path, arguments: argparse.Namespace) -> str:
+    """Write what is asked for; return what to tell of it."""
+    from unglow.export import elastix, itk, ngff  # noqa: PLC0415 - heavy
+
+    if arguments.ngff is not None:
+        return ngff.write_scene(found, arguments.ngff, arguments.spacing)
+    if arguments.itk is not None and arguments.itk.suffix == ".mha":
+        return itk.write_field(found, arguments.itk, arguments.spacing)
+    if arguments.itk is not None:
+        found.need_affine(path, "an ITK transform file")
+        return itk.write_transform(found, arguments.itk)
+    found.need_affine(path, "elastix")
+    return elastix.write_parameters(found, arguments.elastix)

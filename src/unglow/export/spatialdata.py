@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +10,7 @@ import numpy as np
 
 from unglow.blocks import Window
 from unglow.errors import ConfigError, StoreError, UnglowError
+from unglow.export.targets import refuse_existing, whole_directory
 from unglow.store import open_store
 
 if TYPE_CHECKING:
@@ -69,8 +68,7 @@ def export_spatialdata(stores: Mapping[str, Path], target: Path) -> None:
     """
     target = Path(target)
     _check_names(stores)
-    if target.exists():
-        raise ConfigError(f"{target} exists already; remove it or export to another path")
+    refuse_existing(target)
     opened = {name: open_store(path) for name, path in stores.items()}
     for store in opened.values():
         if store.empty is not None:
@@ -82,16 +80,10 @@ def export_spatialdata(stores: Mapping[str, Path], target: Path) -> None:
             "the SpatialData export needs the package spatialdata, which is not installed here; "
             'install it with: pip install "unglow[spatialdata]"'
         ) from error
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
-    try:
-        # One block at a time: the memory of the copy is that of a block, whatever the machine.
-        with dask.config.set(scheduler="single-threaded"):
-            images = {name: _image(store) for name, store in opened.items()}
-            spatialdata.SpatialData(images=images).write(partial)
-        partial.rename(target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    # One block at a time: the memory of the copy is that of a block, whatever the machine.
+    with whole_directory(target) as partial, dask.config.set(scheduler="single-threaded"):
+        images = {name: _image(store) for name, store in opened.items()}
+        spatialdata.SpatialData(images=images).write(partial)
 
 
 def _check_names(names: Iterable[str]) -> None:
