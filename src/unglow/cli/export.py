@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.allocator import pin_threads
 from unglow.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ def _plain_parts(store: Path) -> list[str]:
 
 def _export_transform(arguments: argparse.Namespace) -> None:
     _check_options(arguments)
+    if "numpy" not in sys.modules:  # the products are small: threads only wait for each other
+        pin_threads()
     from unglow.export import pointmap  # noqa: PLC0415 - heavy
 
     (path,) = arguments.inputs

@@ -1,4 +1,4 @@
-"""Displacement fields (MetaImage) and transforms (``.tfm``) for ITK, SimpleITK, ANTs and 3D Slicer.
+"""Displacement fields (MetaImage) and transforms (``.tfm``) for ITK and SimpleITK.
 
 ITK maps points of the fixed image (post) to the moving one (pre), (x, y), origin in the centre of
 the first pixel: the same direction and convention as here.
