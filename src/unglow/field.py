@@ -10,7 +10,7 @@ grid the value of its edge goes on, so the field never grows outside of what was
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from unglow.errors import InputError, StoreError
 from unglow.photometry.archive import load_arrays, save_arrays
+from unglow.strips import Strips
 
 if TYPE_CHECKING:
     import os
@@ -46,6 +47,8 @@ class Displacement:
     error_px
         (ny, nx) float32: estimated error of the map around each control point, px; NaN where
         nothing was measured nearby.
+    strips
+        Steps between the strips of a scanner, added to the smooth field; None for none.
     """
 
     spacing_px: int
@@ -53,6 +56,7 @@ class Displacement:
     error_px: NDArray[np.float32] = field(
         default_factory=lambda: np.zeros((0, 0), dtype=np.float32)
     )
+    strips: Strips | None = None
 
     def __post_init__(self) -> None:
         coefficients = np.array(self.coefficients, dtype=np.float64, order="C")
@@ -77,21 +81,33 @@ class Displacement:
             np.array([self.spacing_px, *self.coefficients.shape], dtype="<i8").tobytes()
         )
         sha.update(self.coefficients.astype("<f8").tobytes())
+        for values in () if self.strips is None else self.strips.arrays().values():
+            sha.update(values.astype("<f8").tobytes())
         return sha.hexdigest()
+
+    @property
+    def smooth(self) -> Displacement:
+        """The field without strips."""
+        return replace(self, strips=None)
 
     def at(self, points_xy: ArrayLike) -> Floats:
         """Displacements of points of post, (N, 2) (x, y) to (N, 2) px; NaN gives NaN."""
-        return self._weighted(np.asarray(points_xy, dtype=np.float64), weights, weights)
+        points = np.asarray(points_xy, dtype=np.float64)
+        smooth = self._weighted(points, weights, weights)
+        return smooth if self.strips is None else smooth + self.strips.at(points, smooth)
 
     def jacobian(self, points_xy: ArrayLike) -> Floats:
-        """Return derivatives, (N, 2) to (N, 2, 2): [:, i, j] is component i along axis j."""
+        """Return derivatives, (N, 2) to (N, 2, 2): [:, i, j] is component i along axis j.
+
+        Between seams, that is: at a seam there is none.
+        """
         points = np.asarray(points_xy, dtype=np.float64)
         along_x = self._weighted(points, slopes, weights)
         along_y = self._weighted(points, weights, slopes)
         return np.stack([along_x, along_y], axis=2) / self.spacing_px
 
     def dense(self, window: Window) -> Floats:
-        """Displacements of all pixels of a window, (2, rows, cols), by two matrix products."""
+        """Smooth part for all pixels of a window, (2, rows, cols), by two matrix products."""
         rows = _operator(window.y0, window.y1, self.spacing_px, self.coefficients.shape[1])
         cols = _operator(window.x0, window.x1, self.spacing_px, self.coefficients.shape[2])
         (first_row, down), (first_col, across) = rows, cols
@@ -110,7 +126,11 @@ class Displacement:
             cells, _ = _cells(np.array([begin, max(begin, end - 1)]), self.spacing_px, count)
             reach.append(slice(int(cells[0]), int(cells[1]) + SUPPORT))
         part = self.coefficients[:, reach[0], reach[1]]
-        return part.min(axis=(1, 2)), part.max(axis=(1, 2))
+        low, high = part.min(axis=(1, 2)), part.max(axis=(1, 2))
+        if self.strips is None:
+            return low, high
+        offsets = self.strips.offsets
+        return low + offsets.min(axis=0), high + offsets.max(axis=0)
 
     def finer(self, shape: tuple[int, int]) -> Displacement:
         """Return the same field over a frame of ``shape`` with knots half as far apart.
@@ -123,7 +143,7 @@ class Displacement:
         values = self.coefficients
         for axis, count in zip((1, 2), grid_shape(shape, spacing), strict=True):
             values = _inserted(values, axis, count)
-        return Displacement(spacing, values)
+        return Displacement(spacing, values, strips=self.strips)
 
     def _weighted(self, points: Floats, of_x: _Basis, of_y: _Basis) -> Floats:
         if points.ndim != 2 or points.shape[1] != 2:
@@ -153,6 +173,7 @@ def save(path: str | os.PathLike[str], found: Displacement | None) -> None:
             "spacing_px": np.array(0 if found is None else found.spacing_px),
             "coefficients": empty[None] if found is None else found.coefficients,
             "error_px": (empty if found is None else found.error_px).astype(np.float32),
+            **(found.strips.arrays() if found is not None and found.strips is not None else {}),
         },
     )
 
@@ -169,7 +190,12 @@ def load(path: str | os.PathLike[str]) -> Displacement | None:
         arrays = load_arrays(Path(path))
         if not arrays["coefficients"].size:
             return None
-        return Displacement(int(arrays["spacing_px"]), arrays["coefficients"], arrays["error_px"])
+        return Displacement(
+            int(arrays["spacing_px"]),
+            arrays["coefficients"],
+            arrays["error_px"],
+            Strips.from_arrays(arrays),
+        )
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration again.") from None
     except (StoreError, KeyError, ValueError, TypeError) as error:

@@ -283,6 +283,7 @@ def _field_dict(found: Displacement | None) -> dict[str, Any] | None:
         "spacing_px": found.spacing_px,
         "grid": [int(n) for n in found.coefficients.shape[1:]],
         "max_px": float(np.hypot(*found.coefficients).max()),
+        "strips": None if found.strips is None else found.strips.as_dict(),
         "sha256": found.digest,
     }
 

@@ -196,7 +196,7 @@ def catmull_rom(
     out
         (rows, cols) float32, overwritten; NaN outside pre. It may be a part of wider rows.
     field
-        Displacements that are added to the matrix's positions.
+        Displacements that are added to the matrix's positions, strips included.
     """
     if not (source.flags.c_contiguous and out.strides[1] == out.itemsize):
         raise ValueError("the pixels of a row have to be neighbours in memory")
@@ -205,6 +205,8 @@ def catmull_rom(
             raise ValueError(f"resampling takes {np.dtype(kind)}, not {array.dtype}")
     matrix = np.ascontiguousarray(matrix)
     knots = matrix[None] if field is None else field.coefficients
+    strips = None if field is None else field.strips
+    seams, offsets = (matrix, matrix) if strips is None else (strips.seams, strips.offsets)
     positions = np.empty((2, out.shape[1]))
     kernel("catmull_rom")(
         address(source),
@@ -217,6 +219,11 @@ def catmull_rom(
         address(knots),
         *knots.shape[1:],
         0 if field is None else field.spacing_px,
+        address(seams),
+        address(offsets),
+        0 if strips is None else len(strips.seams),
+        0 if strips is None else strips.axis,
+        0 if strips is None else int(strips.image == "pre"),
         window_y0,
         window_x0,
         address(out),

@@ -34,7 +34,7 @@ _COUNT = "f4* i i i8* f8* i4* i f4* i i8* i i8* i8* i i8* f8*"
 COUNTING = tuple(f"count_pairs-{kind}" for kind in ("u1", "u2", "i2", "f4", "f8"))
 """Kernels that count pixel pairs, one for each type of post."""
 KERNELS = {
-    "catmull_rom": "f4* i i i i i i f8* f8* i i i i i f4* i i i f8*",
+    "catmull_rom": "f4* i i i i i i f8* f8* i i i f8* f8* i i i i i f4* i i i f8*",
     "fit_spline": "f8* f8* f8* i i f8* i f8* f8* f8* f8* i i",
     "narrow_product": "c8* c8* c8* c8* f4* i i i i",
     **{name: f"{name.split('-')[1]}* {_COUNT}" for name in COUNTING},

@@ -94,6 +94,33 @@ def _bend(
 
 
 @jit
+def _step(
+    seams: NDArray[np.float64],
+    offsets: NDArray[np.float64],
+    axis: int,
+    of_pre: int,
+    row: int,
+    first_col: int,
+    cols: int,
+    positions: NDArray[np.float64],
+) -> None:
+    """Add the displacements of strips to a row of positions that a field has displaced."""
+    last = offsets.shape[0] - 1
+    strip = 0
+    for col in range(cols):
+        t = np.float64(row if axis == 1 else first_col + col)
+        if of_pre == 1:
+            t = positions[axis, col]
+        # from px to px the strip hardly ever changes
+        while strip < last and t >= seams[strip]:
+            strip += 1
+        while strip > 0 and t < seams[strip - 1]:
+            strip -= 1
+        positions[0, col] += offsets[strip, 0]
+        positions[1, col] += offsets[strip, 1]
+
+
+@jit
 def _place(
     matrix: NDArray[np.float64],
     row: int,
@@ -131,6 +158,10 @@ def _resample(
     matrix: NDArray[np.float64],
     knots: NDArray[np.float64],
     spacing: int,
+    seams: NDArray[np.float64],
+    offsets: NDArray[np.float64],
+    axis: int,
+    of_pre: int,
     window_y0: int,
     window_x0: int,
     out: NDArray[np.float32],
@@ -142,6 +173,8 @@ def _resample(
         _place(matrix, window_y0 + row, window_x0, out_cols, positions)
         if spacing > 0:
             _bend(knots, spacing, window_y0 + row, window_x0, out_cols, positions)
+        if len(seams) > 0:
+            _step(seams, offsets, axis, of_pre, window_y0 + row, window_x0, out_cols, positions)
         for col in range(out_cols):
             u, v = positions[0, col], positions[1, col]
             if not (-0.5 <= u <= pre_cols - 0.5 and -0.5 <= v <= pre_rows - 0.5):
@@ -189,6 +222,11 @@ def catmull_rom(
     knot_rows: int,
     knot_cols: int,
     spacing: int,
+    seams: Any,
+    offsets: Any,
+    seam_count: int,
+    axis: int,
+    of_pre: int,
     window_y0: int,
     window_x0: int,
     out: Any,
@@ -200,7 +238,8 @@ def catmull_rom(
     """`unglow.warp.catmull_rom`; rows of ``out`` begin ``out_stride`` px apart.
 
     ``positions`` is room for (2, out_cols) float64; a ``spacing`` of 0 means that there is no
-    field, and ``knots`` is not looked at.
+    field, and ``knots`` is not looked at. Strips, if there are seams, lie across ``axis`` (0 for x)
+    of post, or of pre if ``of_pre`` is 1.
     """
     _resample(
         carray(source, (source_rows, source_cols)),
@@ -211,6 +250,10 @@ def catmull_rom(
         carray(matrix, (3, 3)),
         carray(knots, (2, knot_rows, knot_cols)),
         spacing,
+        carray(seams, (seam_count,)),
+        carray(offsets, (seam_count + 1, 2)),
+        axis,
+        of_pre,
         window_y0,
         window_x0,
         carray(out, (out_rows, out_stride)),

@@ -107,6 +107,7 @@ class _Pair:
             matrix=matrix,
             sign=sign,
             workers=self.workers,
+            strips=self.settings.strips == "auto",
         )
 
 

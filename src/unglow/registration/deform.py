@@ -18,10 +18,13 @@ import numpy as np
 
 from unglow.field import Displacement
 from unglow.memory import FIELD_POINTS
-from unglow.registration.dense import Dense, Images, measure
+from unglow.registration.dense import TAPER_SIGMA, Dense, Images, measure
+from unglow.registration.jumps import without
 from unglow.registration.matching import detail_correlation, mapped_blocks
 from unglow.registration.model import choose_model, residuals
 from unglow.registration.quality import nearest
+from unglow.registration.seamlines import located
+from unglow.registration.seams import find_strips, with_more
 from unglow.registration.settings import MODELS
 from unglow.registration.spline import choose_stiffness
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.registration.matching import Matches
+    from unglow.strips import Strips
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -42,8 +46,8 @@ _NEIGHBOURS = 6
 _SMALLEST = 64
 _MOST_PASSES = 3
 _BIAS_PX = 0.01
-TAPER_SIGMA = 0.14
-"""Standard deviation, along an axis, of the squared taper of a block, as a share of its side."""
+_SEAM_PX = 24.0
+_SEAM_CHANGE = 0.1
 _COMPARED = 120
 _PINCHED = (0.5, 2.0)
 
@@ -74,6 +78,12 @@ class Deformation:
     stiffness: float
     change: Displacement
     passes: int
+
+    @property
+    def smooth_off(self) -> Floats:
+        """(N, 2) what the smooth part of the field was fitted to, px."""
+        strips, smooth = self.field.strips, self.field.smooth
+        return self.blocks.off if strips is None else without(self.blocks, strips, smooth).off
 
     @property
     def off(self) -> Floats:
@@ -160,19 +170,44 @@ def _passed(
         blocks = measure(images, known, block, step, level)
     start = Displacement.zeros(images.post_shape, spacing)
     if known is not None:
-        finer = known
-        while finer.spacing_px > spacing:
-            finer = finer.finer(images.post_shape)
-        start = known = finer
-    fitted = choose_stiffness(blocks, start, known)
+        while known.spacing_px > spacing:
+            known = known.finer(images.post_shape)
+        start = known.smooth
+    strips, blocks = _strips(images, blocks, known, level)
+    smooth = None if known is None else known.smooth
+    rest = blocks if strips is None else without(blocks, strips, smooth)
+    fitted = choose_stiffness(rest, start, smooth)
     if fitted is None:
         return None
     field, weights, stiffness = fitted
-    change = field if known is None else minus(field, known)
+    change = field if smooth is None else minus(field, smooth)
+    field = replace(field, strips=strips)
     passes = 1 if last is None else last.passes + 1
     used = np.count_nonzero(weights)
     log.info("pass %d: %d of %d blocks of %d px used", passes, used, len(blocks), block)
     return Deformation(field, blocks, weights, stiffness, change, passes)
+
+
+def _strips(
+    images: Images, blocks: Dense, known: Displacement | None, level: int
+) -> tuple[Strips | None, Dense]:
+    """Find a scanner's strips, or improve those that are known; and the blocks to go on with."""
+    if known is None:
+        found = find_strips(images, blocks, level) if images.strips else None
+        return (None, blocks) if found is None else found
+    strips = with_more(blocks, known, images)
+    if strips is None or known.strips is None:
+        return None, blocks
+    if len(strips.seams) and _changed(strips, known.strips) > _SEAM_CHANGE:
+        strips, _ = located(images, strips, known.smooth, blocks, _SEAM_PX)
+    return (strips if len(strips.seams) else None), blocks
+
+
+def _changed(strips: Strips, other: Strips) -> float:
+    """Greatest change of a jump, px; infinite if there are other seams."""
+    if len(strips.seams) != len(other.seams):
+        return np.inf
+    return float(np.hypot(*(strips.jumps - other.jumps).T).max(initial=0.0))
 
 
 def minus(field: Displacement, other: Displacement) -> Displacement:
@@ -201,6 +236,10 @@ def _measured_again(images: Images, last: Deformation) -> Dense | None:
     blocks = last.blocks
     bias = np.hypot(*bending_bias(last.change, blocks.post, blocks.size).T)
     bent = (bias > _BIAS_PX) & (blocks.quality > 1)
+    strips = last.field.strips
+    if strips is not None:  # blocks across a seam gain from every better one
+        smooth = last.field.smooth.at(blocks.post)
+        bent |= strips.gap(strips.across(blocks.post, smooth)) < blocks.size / 2
     if np.count_nonzero(bent) < 0.02 * len(blocks):
         return None
     again = measure(images, last.field, blocks.size, blocks.step, only=blocks.place[bent])

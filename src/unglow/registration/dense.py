@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MIN_QUALITY = 1.4
 """Peaks lower than this over the next one are chance."""
 _FLOOR = 30.0
+TAPER_SIGMA = 0.14
+"""Standard deviation, along an axis, of the squared taper of a block, as a share of its side."""
 NEAR_PX = 2.0
 """Blocks within this distance of a known field agree with it."""
 _ISLAND_SHARE = 0.02
@@ -56,6 +58,8 @@ class Images:
         -1 if the contrast is reversed.
     workers
         Threads.
+    strips
+        Whether a scanner's strips are to be looked for.
     """
 
     planes: Callable[[int], tuple[Plane, Plane]]
@@ -67,6 +71,7 @@ class Images:
     matrix: Floats
     sign: int
     workers: int
+    strips: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +216,7 @@ def measure(
     size: int,
     step: int,
     level: int = 0,
-    only: NDArray[np.int64] | None = None,
+    only: NDArray[np.int64] | Callable[[NDArray[np.int64]], Mask] | None = None,
 ) -> Dense:
     """Match blocks of ``size`` px, ``step`` px apart (level-0 px), on a pyramid level.
 
@@ -226,7 +231,8 @@ def measure(
     level
         Pyramid level.
     only
-        (N, 2) places (column, row) of the blocks to measure; all if None.
+        (N, 2) places (column, row) of the blocks to measure, or a function that marks them; all
+        if None.
     """
     unit = 2**level
     corners, place = dense_corners(
@@ -240,8 +246,7 @@ def measure(
         unit,
     )
     if only is not None:
-        wanted = {(c, r) for c, r in only.tolist()}
-        chosen = np.array([(c, r) in wanted for c, r in place.tolist()], dtype=bool)
+        chosen = only(place) if callable(only) else _listed(place, only)
         corners, place = corners[chosen], place[chosen]
     matrix = at_level(images.matrix, level) if level else images.matrix
     shifts = block_shifts(
@@ -262,3 +267,8 @@ def measure(
         pre += field.at(moved)
     off = pre - apply_matrix(images.matrix, centres)
     return Dense(centres, pre, off, shifts[:, 2], place, corners, size, step)
+
+
+def _listed(place: NDArray[np.int64], wanted: NDArray[np.int64]) -> Mask:
+    known = {(c, r) for c, r in wanted.tolist()}
+    return np.array([(c, r) in known for c, r in place.tolist()], dtype=bool)

@@ -295,3 +295,9 @@ def detail_correlation(post: NDArray[np.float32], pre: NDArray[np.float32], sign
         for p, q in ((a, b), (a, a), (b, b))
     )
     return sign * both / max(float(np.sqrt(own * other)), 1e-30)
+
+
+def band_passed(block: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a compressed block in the pass band of `block_shift`, untapered."""
+    f = _fourier(block.shape[0])
+    return backward(forward(block - block.mean(), block.shape) * f.band, block.shape)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from unglow.errors import ConfigError
 
 FIELDS = ("auto", "never")
-"""Whether a displacement field may be added to the global model."""
+"""Whether a displacement field may be added to the global model, and strips to the field."""
 MODELS = ("translation", "similarity", "affine", "homography")
 """Global models, each richer than the one before."""
 
@@ -24,6 +24,9 @@ class RegisterSettings:
     field
         ``auto``: add a displacement field where it beats the global model on blocks that were kept
         out of the fit; or ``never``.
+    strips
+        ``auto``: look for the strips of a scanner, between which the field jumps; or ``never``.
+        Without a field there are none.
     coarse_px
         The coarse map is searched on the finest pyramid level with no more pixels than a square of
         this side (px).
@@ -49,6 +52,7 @@ class RegisterSettings:
 
     model: str = "auto"
     field: str = "auto"
+    strips: str = "auto"
     coarse_px: int = 1024
     block_px: int = 256
     blocks: int = 400
@@ -61,6 +65,7 @@ class RegisterSettings:
         rules = (
             ("model", self.model in ("auto", *MODELS), "one of auto, " + ", ".join(MODELS)),
             ("field", self.field in FIELDS, "one of " + ", ".join(FIELDS)),
+            ("strips", self.strips in FIELDS, "one of " + ", ".join(FIELDS)),
             ("coarse_px", 256 <= self.coarse_px <= 4096, "between 256 and 4096 px"),
             (
                 "block_px",

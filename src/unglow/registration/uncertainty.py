@@ -106,13 +106,14 @@ def _cell_of(field: Displacement, points: Floats) -> NDArray[np.int64]:
 
 def _noise(found: Deformation) -> Floats:
     """Variance of the field at its control points, both components together."""
-    field, blocks = found.field, found.blocks
+    field, blocks = found.field.smooth, found.blocks
+    off = found.smooth_off
     group = fifths(blocks.place)
     points = control_points(field)
     moved = []
     for left_out in range(1, 5):  # those of class 0 are held out anyway
         weights = np.where(group == left_out, 0.0, found.weights)
-        other = fit_field(blocks.post, blocks.off, weights, field, found.stiffness)
+        other = fit_field(blocks.post, off, weights, field, found.stiffness)
         moved.append(minus(other, field).at(points))
     spread = np.array(moved)
     spread -= spread.mean(axis=0)

@@ -1,0 +1,150 @@
+"""How far the strips of a scanner jump at known seams, beside a smooth field."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.field import Displacement
+from unglow.registration.dense import TAPER_SIGMA
+from unglow.registration.model import TUKEY
+from unglow.registration.spline import fit_field, stiffness_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.registration.dense import Dense, Images
+    from unglow.strips import Strips
+
+    Floats = NDArray[np.float64]
+
+LEAST_PX = 0.25
+"""Smaller jumps are left to the field."""
+SURE = 5.0
+"""Standard errors from which a step is one."""
+ROUGH, FINE = 1.5, 0.75
+"""Steps of the blocks over which fields are smoothed, before and after the strips are known."""
+_ROUNDS = 3
+_LEAST_BLOCKS = 30
+_TORN = 0.35
+_CAPPED_PX = 3.0
+_MEDIAN_OF_SQUARES = 1.3863
+
+
+def with_jumps(
+    blocks: Dense, strips: Strips, images: Images, known: Displacement | None = None
+) -> Strips:
+    """Fit the jumps at given seams beside a smooth field, and drop seams without one.
+
+    The partly linear model of Speckman (1988, doi:10.1111/j.2517-6161.1988.tb01729.x): what a
+    smooth field can follow is taken off blocks and steps alike before the steps are fitted.
+
+    Parameters
+    ----------
+    blocks
+        N measured blocks.
+    strips
+        Where the seams are.
+    images
+        Says how large the frame is.
+    known
+        Map that the blocks were measured against, if it holds these strips: then blocks across a
+        seam are used too, and tell how wrong its jumps are.
+    """
+    if np.count_nonzero(blocks.trust) < _LEAST_BLOCKS:
+        return at_seams(strips, strips.seams[:0])
+    while len(strips.seams):
+        jumps, doubt = _jumps(blocks, strips, images, known)
+        lengths = np.hypot(*jumps.T)
+        weakest = int(np.argmin(lengths / np.maximum(LEAST_PX, SURE * doubt)))
+        if lengths[weakest] >= max(LEAST_PX, SURE * doubt[weakest]):
+            return _offset(strips, jumps)
+        strips = at_seams(strips, np.delete(strips.seams, weakest))
+    return strips
+
+
+def without(blocks: Dense, strips: Strips, field: Displacement | None) -> Dense:
+    """Return the blocks as if there were no strips; those across a seam are not trusted.
+
+    ``field`` is the smooth field, if it is known.
+    """
+    smooth = blocks.off if field is None else field.at(blocks.post)
+    off = blocks.off - strips.at(blocks.post, smooth)
+    across = strips.across(blocks.post, smooth)
+    torn = strips.gap(across) < _TORN * blocks.size if field is None else np.zeros(len(off), bool)
+    quality = np.where(torn, 0.0, blocks.quality)
+    return replace(blocks, off=off, quality=quality)
+
+
+def at_seams(strips: Strips, seams: Floats) -> Strips:
+    """Return strips with other seams and no jumps yet."""
+    return replace(strips, seams=seams, offsets=np.zeros((len(seams) + 1, 2)))
+
+
+def _offset(strips: Strips, jumps: Floats) -> Strips:
+    offsets = np.concatenate([np.zeros((1, 2)), np.cumsum(jumps, axis=0)])
+    return replace(strips, offsets=offsets - offsets.mean(axis=0))
+
+
+def _jumps(
+    blocks: Dense, strips: Strips, images: Images, known: Displacement | None
+) -> tuple[Floats, Floats]:
+    """Jumps (K, 2) at the seams, px, and their standard errors (K,)."""
+    smooth = blocks.off if known is None else known.smooth.at(blocks.post)
+    across = strips.across(blocks.post, smooth)
+    trust = np.where(blocks.held_out, 0.0, blocks.trust)
+    if known is None:
+        trust = np.where(strips.gap(across) < _TORN * blocks.size, 0.0, trust)
+    soft = TAPER_SIGMA * blocks.size if known is not None else 1e-3
+    columns = [_ramp((across - seam) / soft) for seam in strips.seams]
+    start, stiffness = _grid(blocks, trust, images, ROUGH if known is None else FINE)
+    weights = trust * blocks.agreeing(known)
+
+    def rough(values: Floats) -> Floats:
+        return values - fit_field(blocks.post, values, weights, start, stiffness).at(blocks.post)
+
+    pairs = [np.column_stack(columns[k : k + 2]) for k in range(0, len(columns), 2)]
+    steps = np.column_stack(
+        [rough(p if p.shape[1] == 2 else np.repeat(p, 2, axis=1))[:, : p.shape[1]] for p in pairs]
+    )
+    off = rough(blocks.off if known is None else blocks.off - strips.at(blocks.post, smooth))
+    jumps: Floats = np.zeros((len(columns), 2))
+    for _ in range(_ROUNDS):
+        normal = steps.T @ (weights[:, None] * steps) + 1e-9 * np.eye(len(columns))
+        jumps = np.asarray(np.linalg.solve(normal, steps.T @ (weights[:, None] * off)))
+        left = ((off - steps @ jumps) ** 2).sum(axis=1) * trust
+        scale = max(float(np.median(left[weights > 0])) / _MEDIAN_OF_SQUARES, 1e-12)
+        weights = trust * np.clip(1 - left / (TUKEY**2 * scale), 0, None) ** 2
+    doubt = np.sqrt(np.diag(np.linalg.inv(normal)) * scale)
+    return jumps + (0 if known is None else strips.jumps), doubt
+
+
+def _ramp(t: Floats) -> Floats:
+    """Share of a normal distribution below ``t`` (Page 1977's approximation by tanh)."""
+    return np.asarray(0.5 * (1 + np.tanh(0.7978846 * (t + 0.044715 * np.clip(t, -50, 50) ** 3))))
+
+
+def misfit(blocks: Dense, images: Images, strips: Strips | None) -> float:
+    """Bounded mean square of what a smooth field and strips leave of held-out blocks, px."""
+    rest = blocks if strips is None else without(blocks, strips, None)
+    field = smooth_field(rest, images, 0.5)
+    left = np.hypot(*(rest.off - field.at(blocks.post)).T)
+    test = blocks.held_out & (rest.trust > 0)
+    squares = np.minimum(left[test], _CAPPED_PX) ** 2
+    return float(np.sqrt(squares.mean())) if test.any() else np.inf
+
+
+def smooth_field(blocks: Dense, images: Images, steps: float) -> Displacement:
+    """Field through blocks that are not held out, smoothed over so many steps of the blocks."""
+    trust = np.where(blocks.held_out, 0.0, blocks.trust) * blocks.agreeing()
+    start, stiffness = _grid(blocks, trust, images, steps)
+    return fit_field(blocks.post, blocks.off, trust, start, stiffness)
+
+
+def _grid(blocks: Dense, trust: Floats, images: Images, steps: float) -> tuple[Displacement, float]:
+    """Knots two steps of the blocks apart, and the stiffness that smooths over so many steps."""
+    start = Displacement.zeros(images.post_shape, 2 * blocks.step)
+    unit = float(np.median(trust[trust > 0])) if (trust > 0).any() else 1.0
+    return start, unit * stiffness_of(steps * blocks.step, start.spacing_px, blocks.step)
