@@ -1,0 +1,185 @@
+"""Forward and backward: does registering post onto pre lead back to where one came from?
+
+Blocks of pre are matched in post, around the inverse of the map that was found, and a map is fitted
+to them in the same way. Where both maps rest on the same structures they are each other's inverse.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.field import Displacement
+from unglow.registration.dense import Dense, Images, measure
+from unglow.registration.jumps import without
+from unglow.registration.matching import match_blocks
+from unglow.registration.model import consensus, fit_robust
+from unglow.registration.sampling import sample_corners
+from unglow.registration.spline import fit_robust_field
+from unglow.strips import Strips
+from unglow.transform import Transform, apply_matrix
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Places = NDArray[np.int64]
+
+_BLOCKS = 1500
+_PATCH = 10
+_SAMPLES = 150
+_REACH_PX = 2.0
+_LEAST = 20
+_INTERPOLATION_STEPS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """How far going to post and back misses, at points of pre.
+
+    Attributes
+    ----------
+    post
+        (N, 2) where the points of pre lie in post, px of post.
+    miss
+        (N,) distance between a point of pre and where it comes back to, px of pre.
+    """
+
+    post: Floats
+    miss: Floats
+
+
+def field_closure(images: Images, found: Transform, blocks: Dense, stiffness: float) -> Closure:
+    """Measure blocks of pre on patches spread over the section, and fit a field to them.
+
+    Parameters
+    ----------
+    images
+        The pair; its global model is that of ``found``.
+    found
+        The map, with a field.
+    blocks
+        The blocks that its field was fitted to.
+    stiffness
+        What it was fitted with.
+    """
+    field = found.displacement
+    if field is None:
+        raise ValueError("the map has no field")
+    back = swapped(images)
+    known = inverse_field(found, images)
+    seen = measure(back, known, blocks.size, blocks.step, only=_patches)
+    if np.count_nonzero(seen.trust) < _LEAST:
+        return Closure(np.zeros((0, 2)), np.zeros(0))
+    rest = seen if known.strips is None else without(seen, known.strips, known.smooth)
+    rest = replace(rest, off=rest.off - known.smooth.at(rest.post))
+    inside = rest.agreeing()
+    trust = np.where(inside, rest.trust, 0.0)
+    start = Displacement.zeros(back.post_shape, known.spacing_px)
+    weights = inside.astype(np.float64)
+    change, weights = fit_robust_field(rest, trust, start, stiffness, weights)
+    around = rest.neighbours((weights > 0)[:, None].astype(np.float64))
+    whole = (np.nan_to_num(around[..., 0]) > 0).sum(axis=0) >= 7
+    points = rest.post[whole]
+    returned = apply_matrix(back.matrix, points) + known.at(points) + change.at(points)
+    return Closure(returned, np.hypot(*(found.map(returned) - points).T))
+
+
+def global_closure(images: Images, found: Transform, size: int, points: Floats) -> Closure:
+    """Fit the same global model to blocks of pre.
+
+    Parameters
+    ----------
+    images
+        The pair.
+    found
+        The map, without a field.
+    size
+        Side of the blocks, px.
+    points
+        (N, 2) points of post to be judged at, px.
+    """
+    back = swapped(replace(images, matrix=found.matrix))
+    shapes = back.post_shape, back.pre_shape
+    corners, _ = sample_corners(back.post, back.pre, *shapes, back.matrix, size, _SAMPLES)
+    planes = back.planes(0)
+    seen = match_blocks(
+        *planes, back.matrix, corners, size, sign=back.sign, workers=back.workers
+    )
+    start = consensus(seen.post, seen.pre, _REACH_PX)
+    try:
+        matrix, _ = fit_robust(found.model, seen.post, seen.pre, start)
+    except np.linalg.LinAlgError:
+        return Closure(np.zeros((0, 2)), np.zeros(0))
+    pre = found.map(points)
+    returned = apply_matrix(matrix, pre)
+    return Closure(points, np.hypot(*(found.map(returned) - pre).T))
+
+
+def swapped(images: Images) -> Images:
+    """Return the same pair with the roles of post and pre exchanged."""
+    inverse = np.linalg.inv(images.matrix)
+
+    def planes(level: int):  # type: ignore[no-untyped-def]
+        post, pre = images.planes(level)
+        return pre, post
+
+    return replace(
+        images,
+        planes=planes,
+        post=images.pre,
+        pre=images.post,
+        post_shape=images.pre_shape,
+        pre_shape=images.post_shape,
+        matrix=inverse / inverse[2, 2],
+    )
+
+
+def inverse_field(found: Transform, images: Images) -> Displacement:
+    """Field that, added to the inverse matrix, about undoes a map: good to start from.
+
+    It is exact at knots but for seams, which are shifted by what their strips are.
+    """
+    field = found.displacement
+    if field is None:
+        raise ValueError("the map has no field")
+    start = Displacement.zeros(images.pre_shape, field.spacing_px)
+    _, rows, cols = start.coefficients.shape
+    row, col = np.indices((rows, cols))
+    knots = (np.column_stack([col.ravel(), row.ravel()]) - 1.0) * field.spacing_px
+    inverse = np.linalg.inv(found.matrix)
+    plain = replace(found, displacement=field.smooth)
+    wanted = plain.inverse_map(knots) - apply_matrix(inverse, knots)
+    wanted = np.nan_to_num(wanted).T.reshape(start.coefficients.shape)
+    values = wanted.copy()
+    for _ in range(_INTERPOLATION_STEPS):  # control points whose spline takes the values at knots
+        values += wanted - _at_knots(values)
+    strips = None if field.strips is None else _inverse_strips(field.strips, inverse)
+    return Displacement(field.spacing_px, values, strips=strips)
+
+
+def _inverse_strips(strips: Strips, inverse: Floats) -> Strips:
+    offsets = -strips.offsets @ inverse[:2, :2].T
+    if strips.image == "pre":
+        moved = (strips.offsets[1:] + strips.offsets[:-1])[:, strips.axis] / 2
+        return replace(
+            strips, image="post", frame=np.eye(3), seams=strips.seams + moved, offsets=offsets
+        )
+    return replace(strips, image="pre", frame=inverse, offsets=offsets)
+
+
+def _at_knots(values: Floats) -> Floats:
+    """Values of a spline at its own knots; control points beyond the rim repeat it."""
+    padded = np.pad(values, ((0, 0), (1, 1), (1, 1)), mode="edge")
+    rows = (padded[:, :-2] + 4 * padded[:, 1:-1] + padded[:, 2:]) / 6
+    return np.asarray((rows[..., :-2] + 4 * rows[..., 1:-1] + rows[..., 2:]) / 6)
+
+
+def _patches(place: Places) -> NDArray[np.bool_]:
+    """Mark square patches of places, spread evenly, of about `_BLOCKS` places together."""
+    every = max(1, math.ceil(len(place) / _BLOCKS))
+    patch = place // _PATCH
+    return np.asarray((patch[:, 0] + 2 * patch[:, 1]) % every == 0, dtype=np.bool_)
