@@ -214,7 +214,8 @@ def _refined(pair: _Pair, best: Candidate, margin: float) -> Registration:
         matches, held_out = _measure(pair, matrix, size, count, best.sign)
         start = consensus(matches.post, matches.pre, _REACH_PX)
         try:
-            matrix, _ = fit_robust("affine", matches.post, matches.pre, start & ~held_out)
+            fitted = start & ~held_out
+            matrix, _ = fit_robust("affine", matches.post, matches.pre, fitted, matches.trust)
         except np.linalg.LinAlgError:
             break
     return _concluded(pair, best, margin, coarse, matrix, matches, held_out, size)
@@ -286,7 +287,9 @@ def _concluded(
     agreeing = agreement(matches, matrix)
     model = models[0]
     try:
-        model, matrix = choose_model(matches.post, matches.pre, agreeing, held_out, models)
+        model, matrix = choose_model(
+            matches.post, matches.pre, agreeing, held_out, models, matches.trust
+        )
         agreeing = agreement(matches, matrix)
     except np.linalg.LinAlgError:
         agreeing[:] = False

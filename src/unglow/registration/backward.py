@@ -1,4 +1,4 @@
-"""Forward and backward: does registering post onto pre lead back to where one came from?
+"""Forward and backward: whether registering post onto pre leads back to where one came from.
 
 Blocks of pre are matched in post, around the inverse of the map that was found, and a map is fitted
 to them in the same way. Where both maps rest on the same structures they are each other's inverse.
@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.field import Displacement
-from unglow.registration.dense import Dense, Images, measure
+from unglow.registration.dense import measure
 from unglow.registration.jumps import without
 from unglow.registration.matching import match_blocks
 from unglow.registration.model import consensus, fit_robust
 from unglow.registration.sampling import sample_corners
 from unglow.registration.spline import fit_robust_field
-from unglow.strips import Strips
-from unglow.transform import Transform, apply_matrix
+from unglow.transform import apply_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from unglow.registration.dense import Dense, Images
+    from unglow.registration.matching import Plane
+    from unglow.strips import Strips
+    from unglow.transform import Transform
 
     Floats = NDArray[np.float64]
     Places = NDArray[np.int64]
@@ -106,9 +110,7 @@ def global_closure(images: Images, found: Transform, size: int, points: Floats) 
     shapes = back.post_shape, back.pre_shape
     corners, _ = sample_corners(back.post, back.pre, *shapes, back.matrix, size, _SAMPLES)
     planes = back.planes(0)
-    seen = match_blocks(
-        *planes, back.matrix, corners, size, sign=back.sign, workers=back.workers
-    )
+    seen = match_blocks(*planes, back.matrix, corners, size, sign=back.sign, workers=back.workers)
     start = consensus(seen.post, seen.pre, _REACH_PX)
     try:
         matrix, _ = fit_robust(found.model, seen.post, seen.pre, start)
@@ -123,7 +125,7 @@ def swapped(images: Images) -> Images:
     """Return the same pair with the roles of post and pre exchanged."""
     inverse = np.linalg.inv(images.matrix)
 
-    def planes(level: int):  # type: ignore[no-untyped-def]
+    def planes(level: int) -> tuple[Plane, Plane]:
         post, pre = images.planes(level)
         return pre, post
 
@@ -150,10 +152,10 @@ def inverse_field(found: Transform, images: Images) -> Displacement:
     _, rows, cols = start.coefficients.shape
     row, col = np.indices((rows, cols))
     knots = (np.column_stack([col.ravel(), row.ravel()]) - 1.0) * field.spacing_px
-    inverse = np.linalg.inv(found.matrix)
+    inverse = np.asarray(np.linalg.inv(found.matrix), dtype=np.float64)
     plain = replace(found, displacement=field.smooth)
     wanted = plain.inverse_map(knots) - apply_matrix(inverse, knots)
-    wanted = np.nan_to_num(wanted).T.reshape(start.coefficients.shape)
+    wanted = np.asarray(np.nan_to_num(wanted).T.reshape(start.coefficients.shape))
     values = wanted.copy()
     for _ in range(_INTERPOLATION_STEPS):  # control points whose spline takes the values at knots
         values += wanted - _at_knots(values)

@@ -41,9 +41,10 @@ log = logging.getLogger(__name__)
 
 SHARED_PX = 0.02
 """Residuals that neighbours share, px, below which nothing is worth a field."""
-_SURE = 4.0
+_SURE = 2.5
 _NEIGHBOURS = 6
 _SMALLEST = 64
+_FEW_POINTS = 2000
 _MOST_PASSES = 3
 _BIAS_PX = 0.01
 _SEAM_PX = 24.0
@@ -125,9 +126,9 @@ def find_deformation(images: Images, size: int) -> Deformation | None:
     images
         Images, thumbnails and global model.
     size
-        Side of the sample blocks, level-0 px; the dense blocks are half as large.
+        Side of the sample blocks, level-0 px; `dense_side` says that of the dense ones.
     """
-    side = max(_SMALLEST, size // 2)
+    side = dense_side(images.post_shape, size)
     found = None
     for level, block, step, spacing in _passes(images, side):
         found = _passed(images, found, block, step, spacing, level)
@@ -139,20 +140,30 @@ def find_deformation(images: Images, size: int) -> Deformation | None:
 def _passes(images: Images, side: int) -> list[tuple[int, int, int, int]]:
     """Level, block side, step and spacing of the knots of each pass."""
     step = field_step(images.post_shape, side)
-    if side > _SMALLEST and images.levels > 1:
+    if side > _SMALLEST and images.levels > 1 and step >= side // 2:
         first = (1, side, max(side, step), max(side, step))
+    elif side > _SMALLEST:
+        first = (0, side, 2 * step, 2 * step)
     else:
         first = (0, 2 * side, 2 * step, 2 * step)
     return [first, *[(0, side, step, step)] * (_MOST_PASSES - 1)]
 
 
+def dense_side(shape: tuple[int, int], size: int) -> int:
+    """Side of dense blocks, px: half a sample block, but not less than 128 px where three fit."""
+    least = 2 * _SMALLEST if min(shape) >= 6 * _SMALLEST else _SMALLEST
+    return max(least, size // 2)
+
+
 def field_step(shape: tuple[int, int], side: int) -> int:
-    """Distance of blocks and of knots, px: half a block, or more in a frame of very many.
+    """Distance of blocks and of knots, px: half a block; less in a small frame, more in a huge one.
 
     `unglow.memory.register` counts on there being about `FIELD_POINTS` at most.
     """
-    step = side // 2
-    while shape[0] * shape[1] > FIELD_POINTS * step**2:
+    area, step = shape[0] * shape[1], side // 2
+    if area <= _FEW_POINTS * (step // 2) ** 2:
+        return step // 2
+    while area > FIELD_POINTS * step**2:
         step *= 2
     return step
 
@@ -260,7 +271,8 @@ def beats_global(found: Deformation, matrix: Floats) -> bool:
     mine = (found.off[test] ** 2).sum(axis=1)
     rivals = [matrix]
     with contextlib.suppress(np.linalg.LinAlgError):
-        rivals.append(choose_model(blocks.post, blocks.pre, agreeing, blocks.held_out, MODELS)[1])
+        given = (blocks.post, blocks.pre, agreeing, blocks.held_out, MODELS, blocks.trust)
+        rivals.append(choose_model(*given)[1])
     squares = [(residuals(m, blocks.post[test], blocks.pre[test]) ** 2).sum(1) for m in rivals]
     bound = 9 * max(min(float(np.median(s)) for s in (mine, *squares)), 1e-6)
     theirs = min((np.minimum(s, bound) for s in squares), key=lambda s: float(s.mean()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
-from unglow.registration.matching import block_shifts
+from unglow.registration.matching import MIN_QUALITY, block_shifts, trust_of
 from unglow.registration.sampling import centroids, dense_corners, fifths
 from unglow.transform import apply_matrix, at_level
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-MIN_QUALITY = 1.4
-"""Peaks lower than this over the next one are chance."""
-_FLOOR = 30.0
 TAPER_SIGMA = 0.14
 """Standard deviation, along an axis, of the squared taper of a block, as a share of its side."""
 NEAR_PX = 2.0
@@ -116,10 +113,8 @@ class Dense:
 
     @property
     def trust(self) -> Floats:
-        """(N,) inverse variances up to a factor: the error of a block goes as 1 / (quality - 1)."""
-        above = np.clip(self.quality - 1, 1e-3, None)
-        trust = 1 / (above**-2 + _FLOOR**-2)
-        return np.where(self.quality >= MIN_QUALITY, trust, 0.0)
+        """(N,) inverse variances up to a factor, see `unglow.registration.matching.trust_of`."""
+        return trust_of(self.quality)
 
     def on_grid(self, values: Floats, reach: int = 1) -> tuple[Floats, NDArray[np.int64]]:
         """Spread (N,) or (N, K) values over the grid, NaN where there is no block.

@@ -3,7 +3,9 @@
 Each block of pre is first resampled by the current map, so that what is left is a small shift.
 Square roots even out shot noise and keep bright new signal from dominating; phase normalisation
 takes gain and shading away; the peak is found on a locally upsampled correlation
-(Guizar-Sicairos et al. 2008, doi:10.1364/OL.33.000156) with a parabola on top.
+(Guizar-Sicairos et al. 2008, doi:10.1364/OL.33.000156) with a parabola on top. There, waves weigh
+by the square root of their product's magnitude, which halves the noise of a block: pure phases
+would weigh those that are all noise like those that are all signal.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
     from unglow.field import Displacement
 
+MIN_QUALITY = 1.4
+"""Peaks lower than this over the next one are chance."""
+_FLOOR = 30.0
 UPSAMPLING = 8
 CLIP = 3.0
 _PEAK_RADIUS = 5
@@ -63,9 +68,23 @@ class Matches:
     def __len__(self) -> int:
         return len(self.quality)
 
+    @property
+    def trust(self) -> NDArray[np.float64]:
+        """(N,) see `trust_of`."""
+        return trust_of(self.quality)
+
     def keep(self, mask: NDArray[np.bool_]) -> Matches:
         """Return the matches where ``mask`` (N,) is true."""
         return Matches(self.post[mask], self.pre[mask], self.quality[mask])
+
+
+def trust_of(quality: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Inverse variances of blocks, up to a factor: the error of one goes as 1 / (quality - 1).
+
+    0 for blocks whose peak may be chance.
+    """
+    above = np.clip(quality - 1, 1e-3, None)
+    return np.where(quality >= MIN_QUALITY, 1 / (above**-2 + _FLOOR**-2), 0.0)
 
 
 class _Fourier:
@@ -114,11 +133,13 @@ def block_shift(
     cross, other = (forward((block - block.mean()) * f.taper, post.shape) for block in (post, pre))
     cross *= np.conj(other, out=other)
     magnitude = np.abs(cross)
-    cross *= (sign * f.band) / (magnitude + (1e-3 * magnitude.mean() + 1e-20))
+    magnitude += 1e-3 * magnitude.mean() + 1e-20
+    cross *= (sign * f.band) / magnitude
     correlation = backward(cross.copy(), post.shape)
     row, col = divmod(int(correlation.argmax()), size)
     quality = _peak_ratio(correlation, row, col)
     dy, dx = (k - size if k > size // 2 else k for k in (row, col))
+    cross *= np.sqrt(magnitude)  # strong waves are known better than weak ones
     cross *= np.exp(2j * np.pi * dy * f.fy).astype(np.complex64)[:, None]
     cross *= np.exp(2j * np.pi * dx * f.fx).astype(np.complex64)[None]
     fine = _upsampled(f.up_y, cross, f.up_x)
@@ -261,8 +282,38 @@ def _block_shift_at(
     sign: int,
     corner: NDArray[np.int64],
 ) -> tuple[float, float, float] | None:
-    blocks = mapped_blocks(post, pre, matrix, field, size, corner)
-    return None if blocks is None else block_shift(*blocks, sign)
+    centre = np.asarray(corner + (size - 1) / 2, dtype=np.float64)
+    step, back = _to_whole_px(matrix, field, centre)
+    blocks = mapped_blocks(post, pre, moved(matrix, step), field, size, corner)
+    if blocks is None:
+        return None
+    dx, dy, quality = block_shift(*blocks, sign)
+    return dx - float(back[0]), dy - float(back[1]), quality
+
+
+def _to_whole_px(
+    matrix: NDArray[np.float64], field: Displacement | None, centre: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Step in pre that puts a block's centre on a whole px there, and the same in post, (2,) each.
+
+    An interpolated image is shifted a little, by an amount that depends on the fraction of a px.
+    With fractions evenly around zero that cancels; with the same one everywhere, as where pre is
+    neither turned nor scaled, blocks would be off by up to 0.04 px together.
+    """
+    around = centre + 0.5 * np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]])
+    at = apply_matrix(matrix, around)
+    if field is not None:
+        at += field.smooth.at(around)
+    if not np.isfinite(at).all():
+        return np.zeros(2), np.zeros(2)
+    step = np.rint(at[0]) - at[0]
+    slope = np.column_stack([at[1] - at[2], at[3] - at[4]])
+    return step, np.linalg.solve(slope, step)
+
+
+def moved(matrix: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the matrix followed by a translation (x, y), px."""
+    return np.array([[1, 0, step[0]], [0, 1, step[1]], [0, 0, 1]]) @ matrix
 
 
 def mapped_blocks(

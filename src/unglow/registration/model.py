@@ -180,7 +180,7 @@ def fit_robust(
     start
         (N,) matches that the first fit uses.
     prior
-        (N,) weights before any residual is known; 0 keeps a match out for good.
+        (N,) inverse variances up to a factor; 0 keeps a match out for good.
 
     Returns
     -------
@@ -192,16 +192,19 @@ def fit_robust(
         Too few matches, or they do not determine the model.
     """
     trust = np.ones(len(post)) if prior is None else prior
+    known = trust > 0
+    # lengths count in units of what is usual for a match as good as this one
+    unit = np.sqrt(trust / (np.median(trust[known]) if known.any() else 1.0))
     weights = np.where(start, trust, 0.0)
     matrix = np.eye(3)
     for _ in range(_ITERATIONS):
         if np.count_nonzero(weights) < max(MIN_POINTS[model], 2):
             raise np.linalg.LinAlgError("too few matches agree")
         previous, matrix = matrix, fit(model, post, pre, weights)
-        lengths = np.hypot(*residuals(matrix, post, pre).T)
-        inside = lengths[(weights > 0) & (trust > 0)]
+        lengths = np.minimum(np.hypot(*residuals(matrix, post, pre).T), 1e9) * unit
+        inside = lengths[(weights > 0) & known]
         sigma = max(float(np.median(inside)) / 1.1774, _FINEST_SIGMA)
-        biweight = np.clip(1 - (np.minimum(lengths, 1e9) / (TUKEY * sigma)) ** 2, 0, None) ** 2
+        biweight = np.where(known, np.clip(1 - (lengths / (TUKEY * sigma)) ** 2, 0, None) ** 2, 0)
         weights = trust * biweight
         if np.abs(apply_matrix(matrix, post) - apply_matrix(previous, post)).max() < 1e-7:
             break
@@ -209,7 +212,12 @@ def fit_robust(
 
 
 def choose_model(
-    post: Points, pre: Points, start: Mask, held_out: Mask, models: Sequence[str] = MODELS
+    post: Points,
+    pre: Points,
+    start: Mask,
+    held_out: Mask,
+    models: Sequence[str] = MODELS,
+    trust: NDArray[np.float64] | None = None,
 ) -> tuple[str, Matrix]:
     """Take the simplest model that no richer one clearly beats on held-out matches.
 
@@ -226,6 +234,8 @@ def choose_model(
         (N,) matches that no fit may use.
     models
         Candidates, simplest first.
+    trust
+        (N,) inverse variances of the matches, up to a factor; the same for all if None.
 
     Returns
     -------
@@ -236,15 +246,17 @@ def choose_model(
     numpy.linalg.LinAlgError
         Not even the simplest model can be fitted.
     """
-    prior = np.where(held_out, 0.0, 1.0)
-    test = held_out & start
+    trust = np.ones(len(post)) if trust is None else trust
+    prior = np.where(held_out, 0.0, trust)
+    test = held_out & start & (trust > 0)
+    unit = trust[test] / (np.median(trust[test]) if test.any() else 1.0)
     fitted: list[tuple[str, Matrix, NDArray[np.float64]]] = []
     for model in models:
         try:
             matrix, _ = fit_robust(model, post, pre, start, prior)
         except np.linalg.LinAlgError:
             continue
-        squares = (residuals(matrix, post[test], pre[test]) ** 2).sum(1)
+        squares = (residuals(matrix, post[test], pre[test]) ** 2).sum(1) * unit
         fitted.append((model, matrix, squares))
     if not fitted:
         raise np.linalg.LinAlgError("too few matches agree")

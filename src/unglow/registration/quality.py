@@ -28,6 +28,8 @@ _FEW_SHARE = 0.6
 _NEIGHBOURS = 6
 _GROUPS = 10
 _UNCOVERED = 0.15
+_WILD = 25.0
+_MEDIAN_OF_SQUARES = 1.3863  # of the sum of two squared standard normals
 _MARGIN = 1.15
 _DISTANCES = 1 << 18
 
@@ -123,15 +125,52 @@ def map_error(
         return np.sqrt(variance)
     off = residuals(matrix, used.post, used.pre)
     around = nearest(used.post, used.post, _NEIGHBOURS + 1)[:, 1:]
-    shared = off[around].mean(axis=1)
-    total = float((off**2).sum(axis=1).mean())
-    # the mean product of a residual with its neighbours' has no contribution from noise
-    common = min(max(float((off * shared).sum(axis=1).mean()), 0.0), total)
-    seen = float((shared**2).sum(axis=1).mean())
-    shrink = min(1.0, common / seen) if seen > 0 else 0.0
-    misfit = shrink * (shared**2).sum(axis=1)
+    misfit = shared_squares(off, used.trust, off[around], used.trust[around])
     at = nearest(points, used.post, 1)[:, 0]
     return np.asarray(np.sqrt(variance + misfit[at]), dtype=np.float64)
+
+
+def shared_squares(
+    off: Points,
+    trust: NDArray[np.float64],
+    around: NDArray[np.float64],
+    others: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Estimate the squared misfit of a map around each block from what neighbours share.
+
+    Block noise is independent from block to block while misfit is shared by neighbours, so the mean
+    residual of those around a block estimates it. How much of its square is misfit and how much
+    noise is known from the section as a whole: misfit is zero where residuals are only noise.
+
+    Parameters
+    ----------
+    off, trust
+        (N, 2) residuals, px, and (N,) inverse variances up to a factor.
+    around, others
+        (N, K, 2) and (N, K) those of the K blocks around each; 0 trust for none.
+
+    Returns
+    -------
+    (N,) float64, px squared.
+    """
+    total = others.sum(axis=1)
+    good = (total > 0) & (trust > 0)
+    if not good.any():
+        return np.zeros(len(off))
+    unit = float(np.median(trust[good]))
+    mine, total = trust / unit, np.maximum(total / unit, 1e-9)
+    shared = (np.nan_to_num(around) * (others / unit)[..., None]).sum(axis=1) / total[:, None]
+    squares = (shared**2).sum(axis=1)
+    # a few wild blocks decide nothing
+    bound = _WILD * max(float(np.median(((off**2).sum(axis=1) * mine)[good])), 1e-12)
+    tame = np.sqrt(np.minimum(1, bound / np.maximum((off**2).sum(axis=1) * mine, 1e-30)))
+    noise = float(np.median(((off**2).sum(axis=1) * mine)[good])) / _MEDIAN_OF_SQUARES * 2
+    weights = np.where(good, mine * total, 0.0)
+    products = tame * (np.nan_to_num(off) * shared).sum(axis=1)
+    # the mean product of a residual with its neighbours' has no contribution from noise
+    common = max(float((weights * products).sum() / weights.sum()), 0.0)
+    share = common / (common + noise / total) if common > 0 else np.zeros(len(off))
+    return np.where(good, share * squares, common)
 
 
 def _jackknife(model: str, fitted: Matches, matrix: Matrix, points: Points) -> NDArray[np.float64]:
@@ -144,7 +183,8 @@ def _jackknife(model: str, fitted: Matches, matrix: Matrix, points: Points) -> N
         keep = group != left_out
         part = fitted.keep(keep)
         try:
-            other, _ = fit_robust(model, part.post, part.pre, np.ones(len(part), dtype=bool))
+            start = np.ones(len(part), dtype=bool)
+            other, _ = fit_robust(model, part.post, part.pre, start, part.trust)
         except np.linalg.LinAlgError:
             return np.full(len(points), np.inf)
         moved.append(residuals(other, points, points) - residuals(matrix, points, points))

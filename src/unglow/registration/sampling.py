@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _MIN_SECTION = 0.3
 """Least share of a block's area that must belong to the section in both images."""
-_FEW_CELLS = 100
 _MOST_CANDIDATES = 1 << 18
 _BAND_PX = 1 << 17
 _STRIP_PX = 1024
@@ -78,9 +77,8 @@ def sample_corners(
     if not len(rows):
         return np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=bool)
     area = len(rows) * float(stride * scale) ** 2
-    side = max(float(np.sqrt(area / count)), float(size))
-    if area / side**2 < _FEW_CELLS:  # tapered blocks that overlap by half are nearly independent
-        side = max(float(np.sqrt(area / min(count, _FEW_CELLS))), size / 2)
+    # tapered blocks that overlap by half are nearly independent
+    side = max(float(np.sqrt(area / count)), size / 2)
     while True:
         picked, cells = _best_per_cell(merit[rows, cols], x0, y0, side)
         if len(picked) <= count:

@@ -78,7 +78,7 @@ def _corners(
     images: Images, strips: Strips, blocks: Dense, across: Floats, seam: float, side: int
 ) -> NDArray[np.int64]:
     """First pixels (x, y) of windows along a seam, evenly spread over where there is texture."""
-    near = np.flatnonzero((np.abs(across - seam) <= blocks.step) & (blocks.quality > 1.4))
+    near = np.flatnonzero((np.abs(across - seam) <= blocks.step) & (blocks.trust > 0))
     order = near[np.argsort(blocks.post[near, 1 - strips.axis], kind="stable")]
     chosen = order[np.linspace(0, len(order) - 1, min(_WINDOWS, len(order))).astype(np.int64)]
     slope = strips.frame[strips.axis, :2]

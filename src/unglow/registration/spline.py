@@ -35,6 +35,7 @@ _MOST_POWERS = 6
 _GROWTH = 3
 _LEAST_BLOCKS = 30
 _FINEST_SIGMA = 0.005
+_SHORTEST = 0.25
 _MEDIAN_OF_SQUARES = 1.3863  # of the sum of two squared standard normals
 
 
@@ -140,7 +141,8 @@ def choose_stiffness(
     """Fit with the stiffness that predicts held-out blocks best.
 
     The smoothing length begins at half the distance of the blocks, and is halved or doubled by
-    steps of sqrt(2) for as long as held-out blocks gain. Before that, a field through the blocks
+    steps of sqrt(2) for as long as held-out blocks gain; it is at least a quarter of a block, since
+    blocks that overlap share what is wrong with them. Before that, a field through the blocks
     that hang together takes in those around them that it comes near.
 
     Parameters
@@ -164,7 +166,7 @@ def choose_stiffness(
     unit = float(np.median(blocks.trust[inside]))
 
     def tried(power: int, start: Displacement, biweights: Floats, iterations: int) -> _Try:
-        length = blocks.step / 2 * 2 ** (power / 2)
+        length = max(blocks.step / 2 * 2 ** (power / 2), _SHORTEST * blocks.size)
         stiffness = unit * stiffness_of(length, start.spacing_px, blocks.step)
         trust = np.where(inside & ~blocks.held_out, blocks.trust, 0.0)
         field, weights = fit_robust_field(blocks, trust, start, stiffness, biweights, iterations)

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 
 from unglow.registration.deform import bending_bias, minus
+from unglow.registration.quality import shared_squares
 from unglow.registration.sampling import fifths
 from unglow.registration.spline import fit_field
 
@@ -128,18 +129,15 @@ def _misfit(found: Deformation) -> Floats:
     """Squared residuals that neighbours share, averaged around each control point."""
     blocks, field = found.blocks, found.field
     shape = field.coefficients.shape[1:]
-    off = np.where((found.agreeing & (blocks.trust > 0))[:, None], found.off, np.nan)
-    around = blocks.neighbours(off)
-    number = np.isfinite(around[..., 0]).sum(axis=0)
-    use = np.isfinite(off[:, 0]) & (number >= 3)
+    use = found.agreeing & (blocks.trust > 0)
     if not use.any():
         return np.zeros(shape)
-    shared = np.nansum(around[:, use], axis=0) / number[use, None]
-    common = max(float((off[use] * shared).sum(axis=1).mean()), 0.0)
-    squares = (shared**2).sum(axis=1)
-    seen = float(squares.mean())
-    shrink = min(1.0, common / seen) if seen > 0 else 0.0
-    return _spread(field, blocks, use, shrink * squares, shrink * seen)
+    off = np.where(use[:, None], found.off, np.nan)
+    trust = np.where(use, blocks.trust, 0.0)
+    around = np.moveaxis(blocks.neighbours(off), 0, 1)
+    others = np.nan_to_num(blocks.neighbours(trust[:, None])[..., 0]).T
+    squares = shared_squares(found.off, trust, around, others)
+    return _spread(field, blocks, use, squares[use], float(np.median(squares[use])))
 
 
 def _spread(
