@@ -47,9 +47,10 @@ def located(
     Returns
     -------
     The strips with better seams, and how much worse than seams of their own the windows fit them,
-    0 to 1: straight lines of the wrong image do not follow the seams.
+    0 to 1: straight lines of the wrong image do not follow the seams. It is the median over the
+    seams, since one that is none would decide.
     """
-    seams, lost, most = strips.seams.copy(), 0.0, 1e-12
+    seams, lost = strips.seams.copy(), []
     across = strips.across(blocks.post, smooth.at(blocks.post))
     for k, seam in enumerate(strips.seams):
         middle = (strips.seams[:-1] + strips.seams[1:]) / 2
@@ -66,12 +67,11 @@ def located(
         ]
         if gains:
             total = np.sum(gains, axis=0)
-            seams[k] = first + int(total.argmax()) - 0.5
+            seams[k] = first + int(total.argmax()) + 0.5
             own = sum(float(gain.max()) for gain in gains)
-            lost += own - float(total.max())
-            most += own - float(total.min())
+            lost.append((own - float(total.max())) / max(own - float(total.min()), 1e-12))
     seams = np.maximum.accumulate(seams + 1e-6 * np.arange(len(seams)))
-    return replace(strips, seams=seams), lost / most
+    return replace(strips, seams=seams), float(np.median(lost)) if lost else 1.0
 
 
 def _corners(
@@ -97,10 +97,10 @@ def _gain(
     side: int,
     span: tuple[int, int],
 ) -> Floats | None:
-    """How well a window fits with seam ``k`` at each whole px of a span, up to a constant.
+    """How well a window fits with seam ``k`` after each whole px of a span, up to a constant.
 
-    With the seam at p, px before p take the displacement of the strip before, the others that of
-    the strip after.
+    With the seam after px p, px up to p take the displacement of the strip before, the others that
+    of the strip after.
     """
     x, y = (int(v) for v in corner)
     window = Window(y, y + side, x, x + side)
@@ -121,7 +121,7 @@ def _gain(
 
 
 def _positions(strips: Strips, smooth: Displacement, window: Window) -> NDArray[np.int64]:
-    """Whole px across the strips of all pixels of a window, in row order."""
+    """Nearest whole px across the strips of all pixels of a window, in row order."""
     rows, cols = (n - 1 for n in window.shape)  # seams hardly bend in a window
     place = np.array([(x, y) for y in (0, rows) for x in (0, cols)], dtype=np.float64)
     corners = place + np.array([window.x0, window.y0])
@@ -129,5 +129,5 @@ def _positions(strips: Strips, smooth: Displacement, window: Window) -> NDArray[
     down, right = (np.linspace(0, 1, n) for n in window.shape)
     left = at[0, 0] + (at[1, 0] - at[0, 0]) * down
     slope = (at[0, 1] - at[0, 0]) + (at[1, 1] - at[1, 0] - at[0, 1] + at[0, 0]) * down
-    positions = np.ceil(left[:, None] + slope[:, None] * right)
+    positions = np.rint(left[:, None] + slope[:, None] * right)
     return np.asarray(positions.ravel(), dtype=np.int64)

@@ -46,6 +46,7 @@ _ROUNDS = 3
 _CLEAREST = 0.4
 _RARE = 3.0
 _LINES = 4
+_LEAST_LINES = 16
 _MOST_SEAMS = 200
 _WORTH = 0.9
 _ALIKE = 1.5
@@ -110,19 +111,20 @@ def find_strips(images: Images, blocks: Dense, level: int) -> tuple[Strips, Dens
     Strips with seams known to about half a step of the blocks, and the blocks that they rest on.
     """
     suspects = [along for along in ALONG if _suspect(blocks, _empty(images, "post", along))]
-    step = min(blocks.step, blocks.size // 2)
-    suspects = [
-        along
-        for along in suspects
-        if _suspect(
-            measure(images, None, blocks.size, step, level, _lines_across(along)),
-            _empty(images, "post", along),
-        )
-    ]
+    step = blocks.size // 2
+    if step < blocks.step:
+        suspects = [
+            along
+            for along in suspects
+            if _suspect(
+                measure(images, None, blocks.size, step, level, _lines_across(along)),
+                _empty(images, "post", along),
+            )
+        ]
+        if suspects:
+            blocks = measure(images, None, blocks.size, step, level)
     if not suspects:
         return None
-    if step < blocks.step:
-        blocks = measure(images, None, blocks.size, step, level)
     plain = misfit(blocks, images, None)
     found: list[tuple[float, Strips]] = []
     for along in suspects:
@@ -143,7 +145,13 @@ def find_strips(images: Images, blocks: Dense, level: int) -> tuple[Strips, Dens
 def _lines_across(along: str) -> Callable[[NDArray[np.int64]], Mask]:
     """Mark every few lines of blocks across strips: enough to see whether there are any."""
     axis = 0 if along == "rows" else 1
-    return lambda place: place[:, axis] % _LINES == 0
+
+    def marked(place: NDArray[np.int64]) -> Mask:
+        lines = int(np.ptp(place[:, axis])) + 1 if len(place) else 0
+        every = min(_LINES, max(1, lines // _LEAST_LINES))
+        return np.asarray(place[:, axis] % every == 0)
+
+    return marked
 
 
 def _suspect(blocks: Dense, strips: Strips) -> bool:
