@@ -39,9 +39,15 @@ class Strips:
         (3, 3) float64 map from post to the frame in which seams are straight: the identity, or
         the matrix of the transform.
     seams
-        (K,) increasing positions: a strip begins at its seam, px of that image.
+        (K,) increasing positions: a strip begins at its seam. px of that image; those of pre are
+        where a point is put before its strip is displaced.
     offsets
-        (K + 1, 2) displacements (x, y) of the strips, px of pre.
+        (K + 1, 2) displacements (x, y) of the strips, px of pre; zero if there is no seam.
+
+    Raises
+    ------
+    ValueError
+        Anything of this does not hold.
     """
 
     image: str
@@ -65,6 +71,11 @@ class Strips:
             object.__setattr__(self, name, values)
         if (np.diff(self.seams) <= 0).any():
             raise ValueError("seams of strips have to increase")
+        # resampling knows neither a frame of post nor a strip that is all there is
+        if self.image == "post" and not np.array_equal(self.frame, np.eye(3)):
+            raise ValueError("strips of post have the identity as their frame")
+        if not len(self.seams) and self.offsets.any():
+            raise ValueError("without a seam there is nothing to displace")
 
     @property
     def name(self) -> str:

@@ -139,7 +139,8 @@ def find_strips(images: Images, blocks: Dense, level: int) -> tuple[Strips, Dens
     least, best = min(found, key=lambda item: item[0])
     rivals = [s for left, s in found if s.along == best.along and left < _ALIKE * least]
     seen = [_at_lines(images, strips, blocks) for strips in rivals]
-    return min(seen, key=lambda item: item[1])[0], blocks
+    strips = min(seen, key=lambda item: item[1])[0]
+    return (strips, blocks) if len(strips.seams) else None
 
 
 def _lines_across(along: str) -> Callable[[NDArray[np.int64]], Mask]:
