@@ -50,7 +50,7 @@ _LEAST_LINES = 16
 _MOST_SEAMS = 200
 _WORTH = 0.9
 _ALIKE = 1.5
-_NEAR, _FAR = 3, 5
+_NEAR, _FAR = 3, 8
 
 
 @dataclass(frozen=True, eq=False)
