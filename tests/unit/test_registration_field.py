@@ -201,6 +201,7 @@ def test_a_deformed_pair_ends_ok_with_an_honest_error(deformed, followed):
     found = followed.transform
     assert found.status == "ok", found.reasons
     assert found.displacement is not None
+    assert found.displacement.strips is None
     y, x = np.nonzero(post[::8, ::8] > 10)
     at = 8.0 * np.column_stack([x, y])
     error = np.hypot(*(found.map(at) - truth.to_pre(at)).T)
