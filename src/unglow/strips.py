@@ -99,8 +99,11 @@ class Strips:
 
     def at(self, points: Floats, displaced: Floats) -> Floats:
         """Displacements (N, 2), px, of points of post that a field displaces, (N, 2)."""
-        index = np.searchsorted(self.seams, self.across(points, displaced), side="right")
-        return np.asarray(self.offsets[index], dtype=np.float64)
+        return np.asarray(self.offsets[self.index(self.across(points, displaced))])
+
+    def index(self, across: Floats) -> NDArray[np.intp]:
+        """Which strip positions across the strips lie in, 0 to K, any shape."""
+        return np.searchsorted(self.seams, across, side="right")
 
     def gap(self, across: Floats) -> Floats:
         """Distances (N,) of positions across the strips to the nearest seam, px."""

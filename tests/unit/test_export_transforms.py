@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from unglow.cli import main
 from unglow.export.sampling import ERROR_PX, Grid, error_px, precision, widest_step
 from unglow.field import Displacement
 from unglow.store import StoreWriter, plan_layout
+from unglow.strips import Strips
 from unglow.transform import Transform
 
 # one frame ends on a knot (8 * 32 + 1 columns, 6 * 32 + 1 rows), the other does not
@@ -30,12 +32,23 @@ def wavy(shape, spacing=32, amplitude=0.1):
     return Displacement(spacing, amplitude * noise)
 
 
+def torn(shape, image, along, matrix=AFFINE):
+    """A field whose seams cut through the frame."""
+    frame = matrix if image == "pre" else np.eye(3)
+    offsets = np.array([[1.0, 0.5], [-2.0, 0.25], [0.5, -1.5]])
+    strips = Strips(image, along, frame, np.array([60.5, 140.25]), offsets)
+    return replace(wavy(shape), strips=strips)
+
+
 def saved(folder, shape=FRAMES[0], matrix=AFFINE, field=True, um=True):
-    """Save a transform, and stores with pixel sizes beside it; return both."""
+    """Save a transform, and stores with pixel sizes beside it; return both.
+
+    ``field`` is a field, or whether there is one.
+    """
     folder.mkdir(exist_ok=True)
-    found = Transform(
-        "ok", shape, PRE, matrix=matrix, displacement=wavy(shape) if field else None, model="any"
-    )
+    if isinstance(field, bool):
+        field = wavy(shape) if field else None
+    found = Transform("ok", shape, PRE, matrix=matrix, displacement=field, model="any")
     found.save(folder / "transform.json")
     for name, size in (("post", POST_UM), ("pre", PRE_UM)) if um else ():
         store(folder / f"{name}.ome.zarr", size)
@@ -306,6 +319,91 @@ def test_units(tmp_path, capsys):
     below = tmp_path / "variant" / "transform.json"
     assert main(["export", "--elastix", str(tmp_path / "um"), str(below)]) == 0
     assert "in um" in capsys.readouterr().out
+
+
+# ----------------------------------------------------------------------------------------- strips
+
+KINDS = [(image, along) for image in ("post", "pre") for along in ("rows", "columns")]
+
+
+def clear_of_seams(found, at, reach):
+    """Whether points are ``reach`` px of post or more from where the strips change."""
+    strips = found.displacement.strips
+    across = strips.across(at, found.displacement.smooth.at(at))
+    slope = np.abs(strips.frame[strips.axis, :2]).sum()
+    return strips.gap(across) > 1.05 * slope * reach
+
+
+@pytest.mark.parametrize("matrix", [AFFINE, HOMOGRAPHY])
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_pixels_have_the_map_of_their_strip(tmp_path, image, along, matrix, capsys):
+    shape = FRAMES[0]
+    path, found = saved(tmp_path, shape, matrix, torn(shape, image, along, matrix))
+    assert widest_step(found) == 1
+    assert main(["export", "--itk", str(tmp_path / "out.mha"), str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "samples 1 px apart" in told
+    assert f"on two sides of a seam of {along} of {image} it blurs the jump (up to 3.1 px)" in told
+    _, vectors = metaimage(tmp_path / "out.mha")
+    at = np.argwhere(np.ones(shape))[:, ::-1].astype(float)
+    assert vectors.shape == (*shape, 2)
+    assert off(at * POST_UM + vectors.reshape(-1, 2), found, at, PRE_UM) < 2e-4  # float32
+    jumps = np.hypot(*np.diff(vectors / PRE_UM, axis=0 if along == "rows" else 1).T).max()
+    assert jumps > 2.5
+    # and between them, where no seam is
+    at = points(shape, 5000)
+    far = clear_of_seams(found, at, 1)
+    assert 0.9 < far.mean() < 1
+    got = at * POST_UM + bilinear(vectors, at)
+    assert off(got[far], found, at[far], PRE_UM) <= error_px(found, 1) + 2e-4
+    assert off(got, found, at, PRE_UM) > 0.5
+
+
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_scene_has_the_strips(tmp_path, image, along, capsys):
+    shape = FRAMES[1]
+    path, found = saved(tmp_path, shape, field=torn(shape, image, along))
+    for name, more, step in (("one", [], 1), ("five", ["--spacing", "5"], 5)):
+        assert main(["export", "--ngff", str(tmp_path / name), *more, str(path)]) == 0
+        assert "it blurs the jump" in capsys.readouterr().out
+        group, _, steps = scene(tmp_path / name)
+        at = np.argwhere(np.ones(shape))[:, ::-1].astype(float)
+        far = clear_of_seams(found, at, step if step > 1 else 0)
+        assert far.mean() > 0.8
+        got = apply_scene(group, steps, (at * POST_UM)[far][:, ::-1])[:, ::-1]
+        assert off(got, found, at[far], PRE_UM) <= error_px(found, step) + 2e-4
+
+
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_windows_of_a_grid_with_strips_fit_together(image, along):
+    field = torn(FRAMES[1], image, along)
+    found = Transform("ok", FRAMES[1], PRE, matrix=AFFINE, displacement=field)
+    grid = Grid(1, FRAMES[1])
+    whole = grid.mapped(found, window_of(grid.shape))
+    for window in ((0, 90, 0, 251), (50, 70, 60, 200)):
+        part = window_of(*window)
+        mapped = grid.mapped(found, part)
+        np.testing.assert_allclose(mapped, whole[(slice(None), *part.slices)], atol=1e-11)
+
+
+def test_splines_cannot_jump(tmp_path, capsys):
+    path, _ = saved(tmp_path / "torn", field=torn(FRAMES[0], "pre", "rows"), um=False)
+    for option, name, tool in (
+        ("--itk", "out.tfm", "an ITK transform file"),
+        ("--elastix", "out", "elastix"),
+    ):
+        error = failure(capsys, option, tmp_path / name, path)
+        assert f"jumps between strips (rows of pre), which {tool} cannot express" in error
+        assert error.endswith("with --itk OUT.mha --spacing 1.\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["torn"]
+
+
+def test_offsets_count_for_the_precision():
+    far = np.array([[0.0, 0], [5000, 0]])
+    strips = Strips("post", "rows", np.eye(3), np.array([90.0]), far)
+    field = replace(wavy(FRAMES[0]), strips=strips)
+    found = Transform("ok", FRAMES[0], PRE, matrix=AFFINE, displacement=field)
+    assert precision(found, matrix=False) is np.float64
 
 
 def failure(capsys, *arguments):

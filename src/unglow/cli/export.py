@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="PX",
         help="distance of the samples of a displacement field (default: as wide as linear "
-        "interpolation between them errs by 0.005 px at most)",
+        "interpolation between them errs by 0.005 px at most; 1 if there are strips)",
     )
     parser.add_argument(
         "--unit",
@@ -137,7 +137,7 @@ def _write(found: PointMap, path: Path, arguments: argparse.Namespace) -> str:
     if arguments.itk is not None and arguments.itk.suffix == ".mha":
         return itk.write_field(found, arguments.itk, arguments.spacing)
     if arguments.itk is not None:
-        found.need_affine(path, "an ITK transform file")
+        found.need_spline(path, "an ITK transform file")
         return itk.write_transform(found, arguments.itk)
-    found.need_affine(path, "elastix")
+    found.need_spline(path, "elastix")
     return elastix.write_parameters(found, arguments.elastix)

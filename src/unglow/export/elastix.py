@@ -31,7 +31,7 @@ def write_parameters(found: PointMap, target: Path) -> str:
     Parameters
     ----------
     found
-        The map; its matrix has to be affine (`PointMap.need_affine`).
+        The map; affine but for a smooth field (`PointMap.need_spline`).
     target
         Directory to make, with ``TransformParameters.0.txt`` and ``TransformParameters.1.txt``.
 

@@ -38,7 +38,7 @@ def write_field(found: PointMap, target: Path, step: int | None = None) -> str:
         ``*.mha`` to write: vectors (x, y) of float32, or float64 where that is too coarse.
     step
         Distance of the samples, whole px of post; None for the widest that linear interpolation
-        forgives (`unglow.export.sampling.ERROR_PX`).
+        forgives (`unglow.export.sampling.ERROR_PX`), 1 with strips.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def write_transform(found: PointMap, target: Path) -> str:
     Parameters
     ----------
     found
-        The map; its matrix has to be affine (`PointMap.need_affine`).
+        The map; affine but for a smooth field (`PointMap.need_spline`).
     target
         ``*.tfm`` to write.
 

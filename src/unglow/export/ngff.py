@@ -44,7 +44,7 @@ def write_scene(found: PointMap, target: Path, step: int | None = None) -> str:
         ``*.zarr`` directory to make.
     step
         Distance of the samples of the field, whole px of post; None for the widest that linear
-        interpolation forgives (`unglow.export.sampling.ERROR_PX`).
+        interpolation forgives (`unglow.export.sampling.ERROR_PX`), 1 with strips.
 
     Returns
     -------

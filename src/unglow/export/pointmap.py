@@ -57,7 +57,10 @@ class PointMap:
 
     @property
     def coefficients(self) -> Floats | None:
-        """(2, ny, nx) control points of the field (x and y component), physical; None if none."""
+        """(2, ny, nx) control points of the field (x and y component), physical; None if none.
+
+        Strips are not in them.
+        """
         if self.transform.displacement is None:
             return None
         sizes = np.array(self.sizes.pre, dtype=np.float64)[:, None, None]
@@ -70,18 +73,25 @@ class PointMap:
         spacing = 0 if field is None else field.spacing_px
         return spacing * self.sizes.post[0], spacing * self.sizes.post[1]
 
-    def need_affine(self, path: Path, tool: str) -> None:
-        """See that the matrix is affine.
+    def need_spline(self, path: Path, tool: str) -> None:
+        """See that an affine matrix and a smooth field are all there is.
 
         Raises
         ------
         InputError
-            It is a homography, which ``tool`` has no transform for.
+            There is a homography, or strips, which ``tool`` has no transform for.
         """
         if not self.affine:
             raise InputError(
                 f"{path} holds a homography, which {tool} cannot express: write the displacement "
                 "field instead, with --itk OUT.mha."
+            )
+        field = self.transform.displacement
+        if field is not None and field.strips is not None:
+            raise InputError(
+                f"{path} holds a field that jumps between strips ({field.strips.name}), which "
+                f"{tool} cannot express: write the displacements of all pixels instead, with "
+                "--itk OUT.mha --spacing 1."
             )
 
 

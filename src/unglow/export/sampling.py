@@ -4,6 +4,9 @@ A linear function between samples h apart errs by h^2 / 8 times the greatest sec
 most; a bilinear one by the sum over both axes (de Boor, A Practical Guide to Splines, chapter 3).
 The second derivative of a cubic B-spline along one axis is a weighted mean of second differences
 of its control points over the square of their distance, so none exceeds the greatest of those.
+
+Strips jump, which no interpolation follows: samples on two sides of a seam have a ramp between
+them. With one sample for each pixel, no pixel of post lies on a ramp.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from unglow.blocks import Window
     from unglow.field import Displacement
+    from unglow.strips import Strips
     from unglow.transform import Transform
 
     Floats = NDArray[np.float64]
@@ -82,19 +86,31 @@ class Grid:
         field = transform.displacement
         if field is not None:
             found += _spline(field, self, window)
+        if field is not None and field.strips is not None:
+            _step(found, points, field.strips)
         return found
 
     def described(self, transform: Transform) -> str:
         """Return how many samples there are, how far apart, and how precise that is, in words."""
         ny, nx = self.shape
-        return (
+        text = (
             f"{nx} x {ny} samples {self.step} px apart; linear interpolation between them is off "
             f"by at most {error_px(transform, self.step):.2g} px"
+        )
+        strips = _strips(transform)
+        if strips is None:
+            return text
+        return (
+            f"{text}, but between samples on two sides of a seam of {strips.name} it blurs the "
+            f"jump (up to {np.hypot(*strips.jumps.T).max():.2g} px)"
         )
 
 
 def error_px(transform: Transform, step: int) -> float:
-    """Bound of the error of linear interpolation on a grid of ``step`` px of post, px of pre."""
+    """Bound of the error of linear interpolation on a grid of ``step`` px of post, px of pre.
+
+    It does not hold between samples on two sides of a seam.
+    """
     far = np.array([[0.0, 0.0], np.array(transform.post_shape[::-1]) - 1.0 + step])
     bend = _bend(transform.matrix, far)
     if transform.displacement is not None:
@@ -103,7 +119,12 @@ def error_px(transform: Transform, step: int) -> float:
 
 
 def widest_step(transform: Transform) -> int:
-    """Return the widest step whose interpolation error stays below `ERROR_PX`, 1 px or more."""
+    """Return the widest step whose interpolation error stays below `ERROR_PX`, 1 px or more.
+
+    With strips it is 1, so that each pixel has the map of its own strip.
+    """
+    if _strips(transform) is not None:
+        return 1
     return next(s for s in range(_WIDEST, 0, -1) if s == 1 or error_px(transform, s) <= ERROR_PX)
 
 
@@ -124,7 +145,24 @@ def precision(transform: Transform, *, matrix: bool) -> type[np.float32 | np.flo
         longest += float(np.abs(apply_matrix(transform.matrix, corners) - corners).max())
     if transform.displacement is not None:
         longest += float(np.abs(transform.displacement.coefficients).max())
+    strips = _strips(transform)
+    if strips is not None:
+        longest += float(np.abs(strips.offsets).max())
     return np.float32 if longest < _FLOAT32_PX else np.float64
+
+
+def _strips(transform: Transform) -> Strips | None:
+    return None if transform.displacement is None else transform.displacement.strips
+
+
+def _step(mapped: Floats, points: Floats, strips: Strips) -> None:
+    """Add the displacements of strips to points that the rest of a map has mapped, in place.
+
+    Both are (2, rows, cols); the frame of seams of pre is what they are mapped to.
+    """
+    index = strips.index((mapped if strips.image == "pre" else points)[strips.axis])
+    for component in range(2):
+        mapped[component] += strips.offsets[index, component]
 
 
 def _bend(matrix: Floats, corners: Floats) -> float:
