@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unglow.strips import Strips
 
     Floats = NDArray[np.float64]
+    _Steps = NDArray[np.float32]
 
 LEAST_PX = 0.25
 """Smaller jumps are left to the field."""
@@ -31,6 +32,7 @@ _LEAST_BLOCKS = 30
 _TORN = 0.35
 _CAPPED_PX = 3.0
 _MEDIAN_OF_SQUARES = 1.3863
+_PART = 1 << 12
 
 
 def with_jumps(
@@ -98,27 +100,47 @@ def _jumps(
     if known is None:
         trust = np.where(strips.gap(across) < _TORN * blocks.size, 0.0, trust)
     soft = TAPER_SIGMA * blocks.size if known is not None else 1e-3
-    columns = [_ramp((across - seam) / soft) for seam in strips.seams]
     start, stiffness = _grid(blocks, trust, images, ROUGH if known is None else FINE)
     weights = trust * blocks.agreeing(known)
 
     def rough(values: Floats) -> Floats:
         return values - fit_field(blocks.post, values, weights, start, stiffness).at(blocks.post)
 
-    pairs = [np.column_stack(columns[k : k + 2]) for k in range(0, len(columns), 2)]
-    steps = np.column_stack(
-        [rough(p if p.shape[1] == 2 else np.repeat(p, 2, axis=1))[:, : p.shape[1]] for p in pairs]
-    )
+    count = len(strips.seams)
+    steps = np.empty((len(blocks), count), np.float32)
+    for k in range(0, count, 2):  # a field has two components: two steps are fitted at a time
+        two = strips.seams[[k, min(k + 1, count - 1)]]
+        steps[:, k : k + 2] = rough(_ramp((across[:, None] - two) / soft))[:, : count - k]
     off = rough(blocks.off if known is None else blocks.off - strips.at(blocks.post, smooth))
-    jumps: Floats = np.zeros((len(columns), 2))
     for _ in range(_ROUNDS):
-        normal = steps.T @ (weights[:, None] * steps) + 1e-9 * np.eye(len(columns))
-        jumps = np.asarray(np.linalg.solve(normal, steps.T @ (weights[:, None] * off)))
-        left = ((off - steps @ jumps) ** 2).sum(axis=1) * trust
+        normal, right = _normal_equations(steps, off, weights)
+        jumps = np.asarray(np.linalg.solve(normal, right))
+        left = ((off - _product(steps, jumps)) ** 2).sum(axis=1) * trust
         scale = max(float(np.median(left[weights > 0])) / _MEDIAN_OF_SQUARES, 1e-12)
         weights = trust * np.clip(1 - left / (TUKEY**2 * scale), 0, None) ** 2
     doubt = np.sqrt(np.diag(np.linalg.inv(normal)) * scale)
     return jumps + (0 if known is None else strips.jumps), doubt
+
+
+def _normal_equations(steps: _Steps, off: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Weighted normal matrix (K, K) and right side (K, 2), in parts: N x K numbers are many."""
+    count = steps.shape[1]
+    normal, right = 1e-9 * np.eye(count), np.zeros((count, 2))
+    for part in _parts(steps):
+        exact = steps[part].astype(np.float64)
+        weighted = exact * weights[part, None]
+        normal += exact.T @ weighted
+        right += weighted.T @ off[part]
+    return normal, right
+
+
+def _product(steps: _Steps, jumps: Floats) -> Floats:
+    """Displacements (N, 2) that jumps (K, 2) at steps (N, K) give."""
+    return np.concatenate([steps[part].astype(np.float64) @ jumps for part in _parts(steps)])
+
+
+def _parts(steps: _Steps) -> list[slice]:
+    return [slice(k, k + _PART) for k in range(0, len(steps), _PART)]
 
 
 def _ramp(t: Floats) -> Floats:
