@@ -75,6 +75,10 @@ def raw_image(wildcards):
     return str(getattr(batch.pair(wildcards), wildcards.role))
 
 
+def register_inputs(wildcards):
+    return batch.register_inputs(wildcards)
+
+
 def store(name):
     """The declared output of a store: its root metadata, which holds a digest of all pixels."""
     return f"{name}.ome.zarr/{ROOT}"

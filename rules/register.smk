@@ -3,6 +3,7 @@
 
 rule register:
     input:
+        unpack(register_inputs),
         post=out.pair(store("post")),
         pre=out.pair(store("pre")),
     output:

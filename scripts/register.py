@@ -11,7 +11,7 @@ with Job.of(snakemake) as job:
     kernels.load("catmull_rom", "narrow_product", "fit_spline")
     from unglow import field, memory
     from unglow.registration import RegisterSettings
-    from unglow.registration.stores import register_stores
+    from unglow.registration.stores import given_for, register_stores
     from unglow.store import open_store
     from unglow.transform import write_blocks
 
@@ -24,7 +24,8 @@ with Job.of(snakemake) as job:
         settings.block_px,
         field=settings.field == "auto",
     )
-    found = register_stores(post, pre, settings, workers=job.workers(demand))
+    given = given_for(post, pre, snakemake.input)
+    found = register_stores(post, pre, settings, workers=job.workers(demand), given=given)
     write_blocks(Path(snakemake.output.blocks), found.blocks)
     # Snakemake wants the file of the field whether or not there is one
     field.save(Path(snakemake.output.displacement), found.transform.displacement)

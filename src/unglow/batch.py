@@ -16,6 +16,7 @@ from unglow import config as configuration
 from unglow import memory
 from unglow.errors import ConfigError, InputError
 from unglow.headers import CACHE, HeaderCache, channel_of, headers_of, stored_type
+from unglow.landmarks import read_landmarks
 from unglow.outputs import Outputs
 from unglow.pairs import Pair, Problem, discover, read_sheet
 from unglow.store import StoreLayout, plan_layout
@@ -74,6 +75,8 @@ class Batch:
             try:
                 headers[pair.key] = headers_of(pair, settings, cache)
                 _check_manual(pair, scales)
+                if pair.landmarks:
+                    read_landmarks(pair.landmarks, *headers[pair.key])
                 pairs[pair.key] = pair
             except InputError as error:
                 problems.append(
@@ -127,6 +130,11 @@ class Batch:
         if "manual" not in chosen and self.manual_gain(self.pair(wildcards), settings) is not None:
             chosen.append("manual")
         return tuple(chosen)
+
+    def register_inputs(self, wildcards: Mapping[str, str]) -> dict[str, list[str]]:
+        """Return the files besides the images that a registration reads; none for most pairs."""
+        landmarks = self.pair(wildcards).landmarks
+        return {"landmarks": [str(path) for path in landmarks]} if landmarks else {}
 
     def layout(self, sample: str, dye: str, role: str) -> StoreLayout:
         """Return the layout of a pair's store: ``post``, ``pre`` or ``derived`` (float32)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -70,6 +70,15 @@ class Quantiles:
         return cls(*(float(q) for q in np.quantile(values, (0.5, 0.95))))
 
 
+@dataclass(frozen=True, slots=True)
+class LandmarkMisfit:
+    """How far the map misses landmarks: their number, median and greatest distance, px."""
+
+    count: int
+    median_px: float
+    max_px: float
+
+
 def _nan_matrix() -> NDArray[np.float64]:
     return np.full((3, 3), np.nan)
 
@@ -105,6 +114,10 @@ class Transform:
     coarse_method, significance, margin
         What found the start; its score in standard deviations of the same images at wrong shifts;
         the score over that of the best clearly different candidate.
+    landmarks
+        How far the map misses the landmarks that were given; None without them.
+    source
+        The dye whose map this is; empty for a map of its own.
     """
 
     status: Status
@@ -125,6 +138,8 @@ class Transform:
     coarse_method: str = ""
     significance: float = math.nan
     margin: float = math.nan
+    landmarks: LandmarkMisfit | None = None
+    source: str = ""
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -180,7 +195,10 @@ class Transform:
         return np.where((off <= _INVERSE_PX)[:, None], found, np.nan)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the content of ``transform.json``, in its order; NaN becomes None."""
+        """Return the content of ``transform.json``, in its order; NaN becomes None.
+
+        ``from`` and ``landmarks`` are there only where there are any.
+        """
         failed = not np.isfinite(self.matrix).all()
         return {
             "version": self.version,
@@ -202,6 +220,8 @@ class Transform:
                 "significance": _number(self.significance),
                 "margin": _number(self.margin),
             },
+            **({"from": self.source} if self.source else {}),
+            **({} if self.landmarks is None else {"landmarks": asdict(self.landmarks)}),
             "post_shape": [int(n) for n in self.post_shape],
             "pre_shape": [int(n) for n in self.pre_shape],
         }
@@ -311,6 +331,8 @@ def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Trans
         coarse_method=data["coarse"]["method"],
         significance=_float(data["coarse"]["significance"]),
         margin=_float(data["coarse"]["margin"]),
+        landmarks=LandmarkMisfit(**data["landmarks"]) if "landmarks" in data else None,
+        source=data.get("from", ""),
         post_shape=_shape(data["post_shape"]),
         pre_shape=_shape(data["pre_shape"]),
         residual_px=_quantiles(data["residual_px"]),

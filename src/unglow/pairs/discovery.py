@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.pairs.beside import LandmarkFiles
 from unglow.pairs.layout import (
     check_raw,
     dangling_sentence,
@@ -44,6 +45,7 @@ class _Folder:
     files: list[tuple[Path, FileName]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     tiffs: int = 0
+    landmarks: LandmarkFiles = field(default_factory=lambda: LandmarkFiles((), ()))
 
     def problem(self, kind: str, message: str, *paths: Path, dye: str | None = None) -> None:
         self.problems.append(Problem(message, kind, self.sample, dye, tuple(paths)))
@@ -107,6 +109,8 @@ def _scan(path: Path) -> _Folder:
         return folder
     tiffs = [entry for entry in entries if is_tiff(entry.name) and not entry.is_dir()]
     folder.tiffs = len(tiffs)
+    folder.landmarks = LandmarkFiles(entries, tiffs)
+    _lonely(folder)
     _nested(folder, [entry for entry in entries if entry.is_dir()])
     if not tiffs:
         return folder
@@ -146,6 +150,17 @@ def _nested(folder: _Folder, inside: list[Path]) -> None:
         "images a sample of its own.",
         *deep,
     )
+
+
+def _lonely(folder: _Folder) -> None:
+    """Name landmarks that no image is called like."""
+    for file in folder.landmarks.lonely:
+        folder.problem(
+            "lonely-landmarks",
+            f"{file}: no image beside it has this name; call it like the image that it was clicked "
+            "in, with .landmarks.csv in the place of .tif, or move it away.",
+            file,
+        )
 
 
 def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:
@@ -216,7 +231,12 @@ def _match(folder: _Folder) -> list[Pair]:
         if not (double or missing or dangling):
             (pre, pre_name), (post, post_name) = slot["pre"][0], slot["post"][0]
             rule = f"pre: {pre_name.rule}; post: {post_name.rule}"
-            pairs.append(Pair(folder.sample, dye, pre, post, rule=rule))
+            try:
+                landmarks = folder.landmarks.of(post, pre)
+            except ValueError as error:
+                folder.problem("two-landmarks", str(error), post, pre, dye=dye)
+                continue
+            pairs.append(Pair(folder.sample, dye, pre, post, rule=rule, landmarks=landmarks))
     return pairs
 
 

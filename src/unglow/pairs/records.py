@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 class Pair:
     """One sample in one dye, imaged before (``pre``) and after (``post``) staining.
 
-    ``rule`` says why these two files were taken for a pair. ``channel``, ``series`` and
-    ``manual_scale`` are what the sample sheet sets for this pair alone; None where it does not.
+    ``rule`` says why these two files were taken for a pair. ``channel``, ``series``,
+    ``manual_scale`` and ``register_from`` are what the sample sheet sets for this pair alone; None
+    where it does not. ``landmarks`` are the files that help to register it: one of both images, or
+    that of post and that of pre; ``initial_transform`` is one that holds a first map.
     """
 
     sample: str
@@ -27,6 +29,9 @@ class Pair:
     series: int | None = None
     manual_scale: float | None = None
     rule: str = ""
+    landmarks: tuple[Path, ...] = ()
+    initial_transform: Path | None = None
+    register_from: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.errors import InputError
+from unglow.pairs.named import INITIAL, LANDMARKS, file_problem, helping_files, helping_problem
 from unglow.pairs.naming import RESERVED, composed, unsafe
 from unglow.pairs.records import Discovery, Pair, Problem
 from unglow.schemas import schema
@@ -97,14 +98,24 @@ def sheet_text(pairs: Iterable[Pair], base: Path) -> str:
     out = io.StringIO()
     writer = csv.writer(out, delimiter="\t", lineterminator="\n")
     pairs = list(pairs)
-    optional = [c for c in ("channel", "series", "manual_scale")
-                if any(getattr(p, c) is not None for p in pairs)]  # fmt: skip
+    cells = [_optional(pair, base) for pair in pairs]
+    optional = [c for c in schema("samples")["properties"] if any(c in own for own in cells)]
     writer.writerow(["sample", "dye", "pre", "post", *optional])
-    for pair in pairs:
+    for pair, own in zip(pairs, cells, strict=True):
         images = [_relative(image, base) for image in (pair.pre, pair.post)]
-        extra = [getattr(pair, c) for c in optional]
-        writer.writerow([pair.sample, pair.dye, *images, *("" if e is None else e for e in extra)])
+        writer.writerow([pair.sample, pair.dye, *images, *(own.get(c, "") for c in optional)])
     return out.getvalue()
+
+
+def _optional(pair: Pair, base: Path) -> dict[str, str]:
+    """Return the cells of a pair's optional columns, those without a value left out."""
+    values = {c: getattr(pair, c) for c in ("channel", "series", "manual_scale", "register_from")}
+    columns = LANDMARKS[:1] if len(pair.landmarks) == 1 else LANDMARKS[1:]
+    files = dict(zip(columns, pair.landmarks, strict=False))
+    if pair.initial_transform is not None:
+        files[INITIAL] = pair.initial_transform
+    values |= {column: _relative(file, base) for column, file in files.items()}
+    return {column: str(value) for column, value in values.items() if value is not None}
 
 
 def _relative(image: Path, base: Path) -> str:
@@ -245,7 +256,7 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
         return Problem(f"{where}: {wrong[1]}.", "sheet-cell", sample, dye, (path,))
     images = {role: base / Path(row.cells[role]).expanduser() for role in ("pre", "post")}
     for role, image in images.items():
-        amiss = _image_problem(image, path, row.cells[role])
+        amiss = file_problem(image, path, row.cells[role])
         if amiss is not None:
             where = f"{path}, line {row.line}, column '{role}'"
             return Problem(f"{where}: {amiss}.", "missing-file", sample, dye, (image,))
@@ -258,6 +269,11 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
             dye,
             (images["pre"],),
         )
+    helps = helping_files(row.cells, base)
+    amiss = helping_problem(row.cells, helps, path)
+    if amiss is not None:
+        told = f"{path}, line {row.line}{amiss}."
+        return Problem(told, "missing-file", sample, dye, tuple(helps.values()))
     series, scale = values.get("series"), values.get("manual_scale")
     return Pair(
         sample or "",
@@ -267,6 +283,9 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
         series=None if series is None else int(series),
         manual_scale=None if scale is None else float(scale),
         rule=f"line {row.line} of {path.name}",
+        landmarks=tuple(helps[column] for column in LANDMARKS if column in helps),
+        initial_transform=helps.get(INITIAL),
+        register_from=row.cells.get("register_from"),
     )
 
 
@@ -322,23 +341,3 @@ def _about(rule: Mapping[str, Any]) -> str:
     """Return the first sentence of a column's description, as the end of a sentence."""
     text = " ".join(str(rule["description"]).split()).split("; ")[0].rstrip(".")
     return text[0].lower() + text[1:] if not text[:2].isupper() else text
-
-
-def _image_problem(image: Path, sheet: Path, cell: str) -> str | None:
-    """Return what keeps an image from being opened, as the end of a sentence."""
-    if image.is_symlink() and not image.exists():
-        return f"{cell} is a link to {image.readlink()}, which does not exist; mend the link"
-    if image.is_dir():
-        return f"{cell} is a directory; name the TIFF file in it"
-    if image.exists():
-        return None
-    if (sheet.parent / cell).is_file():
-        return (
-            f"there is no {image}; paths start at the working directory, so write "
-            f"{sheet.parent / cell}"
-        )
-    if image.parent.is_dir():
-        near = difflib.get_close_matches(image.name, [p.name for p in image.parent.iterdir()], n=1)
-        if near:
-            return f"there is no {image}; did you mean {image.with_name(near[0])}?"
-    return f"there is no {image}; correct the path (relative ones start at the working directory)"

@@ -7,7 +7,7 @@ time and memory hardly depend on the size of the images.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from unglow.blocks import coarse_level
 from unglow.pages import give_back
 from unglow.registration.coarse import (
     Candidate,
+    Coarse,
     find_coarse,
     local_jacobian,
     section_points,
@@ -24,6 +25,7 @@ from unglow.registration.coarse import (
 from unglow.registration.deform import is_deformed
 from unglow.registration.deformed import bent
 from unglow.registration.dense import Images
+from unglow.registration.given import Given, checked, given_start
 from unglow.registration.matching import Matches, Plane, match_blocks
 from unglow.registration.model import choose_model, consensus, fit_robust, residuals
 from unglow.registration.quality import (
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-__all__ = ["RegisterSettings", "Registration", "register"]
+__all__ = ["Given", "RegisterSettings", "Registration", "register"]
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +114,12 @@ class _Pair:
 
 
 def register(
-    post: Pixels, pre: Pixels, settings: RegisterSettings | None = None, *, workers: int = 1
+    post: Pixels,
+    pre: Pixels,
+    settings: RegisterSettings | None = None,
+    *,
+    workers: int = 1,
+    given: Given | None = None,
 ) -> Registration:
     """Find the map from post to pre, and say how far it can be trusted.
 
@@ -125,6 +132,9 @@ def register(
         See `RegisterSettings`.
     workers
         Threads for block matching. The result has the same bytes for any number.
+    given
+        What a person says about the map. It is the start, if it leads to a map; only if it does not
+        is one searched.
 
     Returns
     -------
@@ -139,12 +149,29 @@ def register(
     problem = _unusable(pair)
     if problem:
         return _failed(pair, [problem])
-    coarse = find_coarse(*thumbs, settings, workers)
+    if given is None:
+        return _searched(pair)
+    start = given_start(*thumbs, given, settings, workers)
+    found = None if start is None else _continued(pair, start)
+    if found is None or found.transform.failed:
+        searched = _searched(pair)
+        found = searched if found is None or not searched.transform.failed else found
+    return replace(found, transform=checked(found.transform, given, settings))
+
+
+def _searched(pair: _Pair) -> Registration:
+    """Search for a start, and go on from there."""
+    coarse = find_coarse(pair.post_thumb, pair.pre_thumb, pair.settings, pair.workers)
     give_back("cv2")
     if coarse is None or coarse.best.significance < MIN_SIGNIFICANCE:
         best, margin = (coarse.best, coarse.margin) if coarse else (None, np.nan)
         return _failed(pair, [_UNLIKE], best=best, margin=margin)
-    if not settings.mirror and np.linalg.det(coarse.best.matrix) < 0:
+    return _continued(pair, coarse)
+
+
+def _continued(pair: _Pair, coarse: Coarse) -> Registration:
+    """Take a start to full resolution, if it is not mirrored against the settings."""
+    if not pair.settings.mirror and np.linalg.det(coarse.best.matrix) < 0:
         return _failed(pair, [_MIRRORED], best=coarse.best, margin=coarse.margin)
     log.info("coarse map by %s, significance %.1f", coarse.best.method, coarse.best.significance)
     return _refined(pair, coarse.best, coarse.margin)

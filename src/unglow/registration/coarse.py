@@ -9,6 +9,7 @@ detail images inside the section, against the same correlation at all wrong shif
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,8 @@ class Candidate:
     Attributes
     ----------
     method
-        What found it: ``features``, ``spectrum`` or ``rotations``.
+        What found it: ``features``, ``spectrum`` or ``rotations``; ``landmarks`` or ``initial`` if
+        a person did; ``reused`` for the map of another dye.
     matrix
         (3, 3) float64, post to pre.
     sign
@@ -89,17 +91,42 @@ def find_coarse(
     images if the settings ask for it (a mirrored map may be found even so, and is for the caller to
     refuse).
     """
-    threads = cv2.getNumThreads()
-    cv2.setNumThreads(workers)
-    try:
+    with held_to(workers):
         found: list[Candidate] = []
         for guess in (_first_guesses, _finer_guesses, _last_guesses):
             more = guess(post, pre, settings)
             found += _judge(post, pre, more, settings, workers, found)
             if max((c.significance for c in found), default=0.0) >= SURE:
                 break
+    return _best(found, post)
+
+
+def judge_guesses(
+    post: Thumbnail,
+    pre: Thumbnail,
+    guesses: list[Guess],
+    settings: RegisterSettings,
+    workers: int = 1,
+) -> Coarse | None:
+    """Refine and score guesses (method, matrix in thumbnail px); None if none is plausible."""
+    with held_to(workers):
+        found = _judge(post, pre, guesses, settings, workers)
+    return _best(found, post)
+
+
+@contextmanager
+def held_to(workers: int) -> Iterator[None]:
+    """Hold OpenCV to so many threads."""
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(workers)
+    try:
+        yield
     finally:
         cv2.setNumThreads(threads)
+
+
+def _best(found: list[Candidate], post: Thumbnail) -> Coarse | None:
+    """Return the candidate with the highest score, and how far it is above the others."""
     if not found:
         return None
     found.sort(key=lambda c: -c.score)
@@ -204,7 +231,7 @@ def _judge(
             continue
         if any(_apart(matrix, c.matrix, points) < SAME_PX for c in done):
             continue
-        candidate = _refine(post, pre, _scored(post, pre, Candidate(method, matrix)), workers)
+        candidate = _refine(post, pre, scored(post, pre, Candidate(method, matrix)), workers)
         if plausible(candidate.matrix, centre, settings.max_scale * 1.02):
             done.append(candidate)
             new.append(candidate)
@@ -232,7 +259,7 @@ def _refine(post: Thumbnail, pre: Thumbnail, candidate: Candidate, workers: int)
             matrix, _ = fit_robust("affine", found.post, found.pre, agree)
         except np.linalg.LinAlgError:
             return candidate
-        better = _scored(post, pre, replace(candidate, matrix=matrix))
+        better = scored(post, pre, replace(candidate, matrix=matrix))
         if better.score <= candidate.score:
             return candidate
         candidate = better
@@ -257,7 +284,7 @@ def _thumb_corners(post: Thumbnail, size: int) -> NDArray[np.int64]:
     return np.array(corners, dtype=np.int64).reshape(-1, 2)
 
 
-def _scored(post: Thumbnail, pre: Thumbnail, candidate: Candidate) -> Candidate:
+def scored(post: Thumbnail, pre: Thumbnail, candidate: Candidate) -> Candidate:
     """Correlate the detail images under a candidate, at the right and at all wrong shifts."""
     rows, cols = post.image.shape
     b, inside = (

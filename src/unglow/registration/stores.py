@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.blocks import Window
-from unglow.registration import RegisterSettings, Registration, register
+from unglow.landmarks import read_landmarks
+from unglow.registration import Given, RegisterSettings, Registration, register
 from unglow.transform import BLOCK_DTYPE, Transform
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from unglow.store import Store
@@ -21,15 +25,41 @@ KEPT_MB = 12.0
 """Decoded chunks that are kept of each store, MB."""
 
 
+def given_for(post: Store, pre: Store, files: Mapping[str, Any]) -> Given | None:
+    """Read what a person says about the map of a pair; None if nothing.
+
+    Parameters
+    ----------
+    post, pre
+        The images.
+    files
+        ``landmarks``: list of one or two files.
+
+    Raises
+    ------
+    InputError
+        A file cannot be used.
+    """
+    landmarks = files.get("landmarks")
+    if not landmarks:
+        return None
+    return Given(read_landmarks([Path(path) for path in landmarks], post, pre))
+
+
 def register_stores(
-    post: Store, pre: Store, settings: RegisterSettings, *, workers: int
+    post: Store,
+    pre: Store,
+    settings: RegisterSettings,
+    *,
+    workers: int,
+    given: Given | None = None,
 ) -> Registration:
     """Register two stores; the reason of an empty one becomes the reason of the refusal."""
     reasons = tuple(dict.fromkeys(s.empty for s in (post, pre) if s.empty is not None))
     if reasons:
         refused = Transform("failed", post.shape, pre.shape, reasons)
         return Registration(refused, np.zeros(0, BLOCK_DTYPE))
-    return register(KeptChunks(post), KeptChunks(pre), settings, workers=workers)
+    return register(KeptChunks(post), KeptChunks(pre), settings, workers=workers, given=given)
 
 
 class KeptChunks:
