@@ -232,7 +232,7 @@ def refresh_summary():
 
 
 def register_settings(wildcards):
-    return batch.variant_settings(wildcards)["register"]
+    return batch.register_settings(wildcards)
 
 
 def scale_settings(wildcards):

@@ -11,12 +11,14 @@ with Job.of(snakemake) as job:
     kernels.load("catmull_rom", "narrow_product", "fit_spline")
     from unglow import field, memory
     from unglow.registration import RegisterSettings
-    from unglow.registration.stores import given_for, register_stores
+    from unglow.registration.stores import given_for, register_stores, source_for
     from unglow.store import open_store
     from unglow.transform import write_blocks
 
     job.fence()
-    settings = RegisterSettings(**snakemake.params.settings)
+    chosen = dict(snakemake.params.settings)
+    source = source_for(chosen.pop("from", None), snakemake.input)
+    settings = RegisterSettings(**chosen)
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
     demand = memory.register(
         (post.shape, pre.shape),
@@ -25,7 +27,8 @@ with Job.of(snakemake) as job:
         field=settings.field == "auto",
     )
     given = given_for(post, pre, snakemake.input)
-    found = register_stores(post, pre, settings, workers=job.workers(demand), given=given)
+    workers = job.workers(demand)
+    found = register_stores(post, pre, settings, workers=workers, given=given, source=source)
     write_blocks(Path(snakemake.output.blocks), found.blocks)
     # Snakemake wants the file of the field whether or not there is one
     field.save(Path(snakemake.output.displacement), found.transform.displacement)

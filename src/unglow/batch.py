@@ -16,9 +16,10 @@ from unglow import config as configuration
 from unglow import memory
 from unglow.errors import ConfigError, InputError
 from unglow.headers import CACHE, HeaderCache, channel_of, headers_of, stored_type
+from unglow.initial import read_initial
 from unglow.landmarks import read_landmarks
 from unglow.outputs import Outputs
-from unglow.pairs import Pair, Problem, discover, read_sheet
+from unglow.pairs import Pair, Problem, discover, map_sources, read_sheet
 from unglow.store import StoreLayout, plan_layout
 from unglow.summary import Entry
 from unglow.sweep import REGISTRATION, SUBTRACTION, settings_of, variants
@@ -45,6 +46,8 @@ class Batch:
     problems: tuple[Problem, ...]
     headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = field(repr=False)
     source: Path
+    maps_from: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The dye whose map a pair takes, for pairs that do not register themselves."""
 
     @classmethod
     def load(cls, config: Mapping[str, Any], directory: Path | None = None) -> Batch:
@@ -75,8 +78,7 @@ class Batch:
             try:
                 headers[pair.key] = headers_of(pair, settings, cache)
                 _check_manual(pair, scales)
-                if pair.landmarks:
-                    read_landmarks(pair.landmarks, *headers[pair.key])
+                check_help(pair, headers[pair.key])
                 pairs[pair.key] = pair
             except InputError as error:
                 problems.append(
@@ -89,9 +91,13 @@ class Batch:
                     )
                 )
         cache.save()
+        maps_from, unusable = map_sources(pairs, shapes_of(headers), settings["register"]["from"])
+        for problem in unusable:
+            pairs.pop((str(problem.sample), str(problem.dye)))
+        problems += unusable
         if not pairs:
             raise InputError(_nothing_to_do(source, problems))
-        return cls(settings, pairs, tuple(problems), headers, source)
+        return cls(settings, pairs, tuple(problems), headers, source, maps_from)
 
     @cached_property
     def outputs(self) -> Outputs:
@@ -131,10 +137,30 @@ class Batch:
             chosen.append("manual")
         return tuple(chosen)
 
+    def register_settings(self, wildcards: Mapping[str, str]) -> Settings:
+        """Return the section ``register`` of a job, ``from`` only where another's map is taken."""
+        settings: Settings = dict(self.variant_settings(wildcards)["register"])
+        del settings["from"]
+        dye = self.maps_from.get(self.pair(wildcards).key)
+        return settings if dye is None else {**settings, "from": dye}
+
     def register_inputs(self, wildcards: Mapping[str, str]) -> dict[str, list[str]]:
         """Return the files besides the images that a registration reads; none for most pairs."""
-        landmarks = self.pair(wildcards).landmarks
-        return {"landmarks": [str(path) for path in landmarks]} if landmarks else {}
+        pair = self.pair(wildcards)
+        files = {"landmarks": [str(path) for path in pair.landmarks]}
+        if pair.initial_transform is not None:
+            files["initial"] = [str(pair.initial_transform)]
+        if pair.key in self.maps_from:
+            names = {
+                "sample": pair.sample,
+                "dye": self.maps_from[pair.key],
+                "registration": wildcards.get("registration", ""),
+            }
+            files["source"] = [
+                self.outputs.registered(name).format(**names)
+                for name in ("transform.json", "displacement.npz")
+            ]
+        return {name: paths for name, paths in files.items() if paths}
 
     def layout(self, sample: str, dye: str, role: str) -> StoreLayout:
         """Return the layout of a pair's store: ``post``, ``pre`` or ``derived`` (float32)."""
@@ -221,6 +247,21 @@ def layouts(post: TiffHeader, pre: TiffHeader, channel: str) -> dict[str, StoreL
         made[role] = plan_layout(header.shape, stored_type(header, channel), by_rows=by_rows)
     made["derived"] = plan_layout(post.shape, "float32")
     return made
+
+
+def check_help(pair: Pair, headers: tuple[TiffHeader, TiffHeader]) -> None:
+    """Raise `InputError` if the landmarks or the initial transform of a pair cannot be used."""
+    if pair.landmarks:
+        read_landmarks(pair.landmarks, *headers)
+    if pair.initial_transform is not None:
+        read_initial(pair.initial_transform, *headers)
+
+
+def shapes_of(
+    headers: Mapping[tuple[str, str], tuple[TiffHeader, TiffHeader]],
+) -> dict[tuple[str, str], tuple[tuple[int, int], ...]]:
+    """Return the shapes of post and pre of each pair."""
+    return {key: tuple(header.shape for header in both) for key, both in headers.items()}
 
 
 def _find(settings: Settings, base: Path) -> tuple[Path, Any]:

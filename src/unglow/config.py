@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 Settings = dict[str, Any]
+SOURCE = "register.from"
+"""The one key of these sections that says which pairs depend on which, and cannot be swept."""
 
 
 def load(config: Mapping[str, Any]) -> Settings:
@@ -74,8 +76,8 @@ def _complete(value: Any, rule: Mapping[str, Any]) -> Any:
     elif isinstance(value, str) and len(types) > 1:
         parsed = _parse(value, types)
         value = value if isinstance(parsed, str) else parsed
-    elif isinstance(value, int) and types == ["string"] and not isinstance(value, bool):
-        value = str(value)  # channel: 1
+    elif isinstance(value, int) and not isinstance(value, bool) and _is_name(types):
+        value = str(value)  # channel: 1, from: 488
     if value is None and types == ["object"]:
         value = {}  # a section whose keys are all commented out
     if isinstance(value, dict) and "object" in types:
@@ -85,6 +87,10 @@ def _complete(value: Any, rule: Mapping[str, Any]) -> Any:
     if isinstance(value, list) and "items" in rule:
         value = [_complete(item, rule["items"]) for item in value]
     return value
+
+
+def _is_name(types: list[str]) -> bool:
+    return "string" in types and not {"integer", "number"} & set(types)
 
 
 def _parse(text: str, types: list[str]) -> Any:
@@ -189,8 +195,13 @@ def _check_sweep(settings: Settings, rules: Mapping[str, Any]) -> None:
     """Check each swept value as if it stood in the configuration itself."""
     for name, values in settings["sweep"].items():
         section, _, key = str(name).partition(".")
+        if name == SOURCE:
+            raise ConfigError(
+                f"config key 'sweep.{SOURCE}' cannot be swept, since pairs depend on each other by "
+                "it; compare two runs with other results directories instead."
+            )
         known = rules["properties"].get(section, {}).get("properties", {})
-        swept = {f"{s}.{k}" for s in ("register", "scale") for k in _keys(rules, s)}
+        swept = {f"{s}.{k}" for s in ("register", "scale") for k in _keys(rules, s)} - {SOURCE}
         if section not in ("register", "scale") or key not in known:
             raise ConfigError(
                 f"config key 'sweep.{name}' is not a parameter of registration or subtraction; "

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.batch import check_help
 from unglow.channels import AUTO, choose_channels, stored_dtype
 from unglow.channels.choice import BLOCKS, SIDE
 from unglow.errors import InputError
 from unglow.headers import CACHE, HeaderCache, headers_of
+from unglow.pairs import map_sources
 from unglow.tiff import survey_blocks
 
 if TYPE_CHECKING:
@@ -38,11 +40,16 @@ def inventory(found: Discovery, settings: Settings) -> dict[str, Any]:
     or a pair is a problem, not an exception.
     """
     cache = HeaderCache(Path(CACHE))
+    usable: dict[tuple[str, str], Pair] = {}
+    shapes: dict[tuple[str, str], list[list[int]]] = {}
     files: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
     problems = [_problem(asdict(problem)) for problem in found.problems]
     for pair in found.pairs:
         record, failures = _look(pair, settings, cache)
+        if not failures:
+            usable[pair.key] = pair
+            shapes[pair.key] = [file["shape"] for file in record["files"]]
         files += record.pop("files")
         pairs.append(record)
         problems += [
@@ -50,6 +57,8 @@ def inventory(found: Discovery, settings: Settings) -> dict[str, Any]:
              "paths": [str(pair.post), str(pair.pre)]}
             for told in failures
         ]  # fmt: skip
+    _, unusable = map_sources(usable, shapes, settings["register"]["from"])
+    problems += [_problem(asdict(problem)) for problem in unusable]
     return {"layout": found.layout, "files": files, "pairs": pairs, "problems": problems}
 
 
@@ -87,7 +96,7 @@ def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str,
     }
     if len(files) == len(ROLES):
         try:
-            headers_of(pair, settings, cache)
+            check_help(pair, headers_of(pair, settings, cache))
             choice = choose_channels(headers, channel=channel, dye=pair.dye)
             record["chosen"] = asdict(choice)
             for file in files:

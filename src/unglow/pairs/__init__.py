@@ -6,6 +6,7 @@ from unglow.pairs.discovery import discover
 from unglow.pairs.naming import SAFE_NAME, unsafe
 from unglow.pairs.records import Discovery, Pair, Problem
 from unglow.pairs.sheet import read_sheet, sheet_text
+from unglow.pairs.sources import map_sources
 
 __all__ = [
     "SAFE_NAME",
@@ -13,6 +14,7 @@ __all__ = [
     "Pair",
     "Problem",
     "discover",
+    "map_sources",
     "read_sheet",
     "sheet_text",
     "unsafe",

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-__all__ = ["Given", "RegisterSettings", "Registration", "register"]
+__all__ = ["Given", "RegisterSettings", "Registration", "block_table", "register"]
 
 log = logging.getLogger(__name__)
 
@@ -340,7 +340,7 @@ def _concluded(
         shear=largest / smallest,
         margin=margin,
     )
-    blocks = _table(matches, coarse, off, agreeing, held_out)
+    blocks = block_table(matches, coarse, off, agreeing, held_out)
     refused = refusals(evidence, settings)
     if refused:
         return _failed(pair, refused, blocks, best, margin)
@@ -377,13 +377,14 @@ def _concluded(
     return Registration(transform, blocks)
 
 
-def _table(
+def block_table(
     matches: Matches,
     coarse: Matrix,
     off: NDArray[np.float64],
     agreeing: NDArray[np.bool_],
     held_out: NDArray[np.bool_],
 ) -> NDArray[np.void]:
+    """Return N matches as `unglow.transform.BLOCK_DTYPE`; ``off`` (N, 2), px, is what is left."""
     before = residuals(coarse, matches.post, matches.pre)
     blocks = np.zeros(len(matches), BLOCK_DTYPE)
     for names, values in (

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.blocks import Window
+from unglow.initial import read_initial
 from unglow.landmarks import read_landmarks
 from unglow.registration import Given, RegisterSettings, Registration, register
-from unglow.transform import BLOCK_DTYPE, Transform
+from unglow.registration.given import checked
+from unglow.registration.reuse import Source, reuse
+from unglow.transform import BLOCK_DTYPE, Transform, load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,17 +37,38 @@ def given_for(post: Store, pre: Store, files: Mapping[str, Any]) -> Given | None
     post, pre
         The images.
     files
-        ``landmarks``: list of one or two files.
+        ``landmarks``: list of one or two files; ``initial``: list of one file; or neither.
 
     Raises
     ------
     InputError
         A file cannot be used.
     """
-    landmarks = files.get("landmarks")
-    if not landmarks:
+    landmarks, initial = ([Path(p) for p in files.get(k, ())] for k in ("landmarks", "initial"))
+    if not landmarks and not initial:
         return None
-    return Given(read_landmarks([Path(path) for path in landmarks], post, pre))
+    return Given(
+        read_landmarks(landmarks, post, pre) if landmarks else None,
+        read_initial(initial[0], post, pre) if initial else None,
+    )
+
+
+def source_for(dye: str | None, files: Mapping[str, Any]) -> Source | None:
+    """Read the map that a pair takes over; None if it registers itself.
+
+    Parameters
+    ----------
+    dye
+        Whose map it is.
+    files
+        ``source``: ``transform.json`` first.
+
+    Raises
+    ------
+    InputError
+        The map cannot be read.
+    """
+    return None if dye is None else Source(dye, load(files["source"][0]))
 
 
 def register_stores(
@@ -53,13 +78,23 @@ def register_stores(
     *,
     workers: int,
     given: Given | None = None,
+    source: Source | None = None,
 ) -> Registration:
-    """Register two stores; the reason of an empty one becomes the reason of the refusal."""
+    """Register two stores, or take over the map of ``source``.
+
+    The reason of an empty store becomes the reason of the refusal.
+    """
     reasons = tuple(dict.fromkeys(s.empty for s in (post, pre) if s.empty is not None))
     if reasons:
         refused = Transform("failed", post.shape, pre.shape, reasons)
         return Registration(refused, np.zeros(0, BLOCK_DTYPE))
-    return register(KeptChunks(post), KeptChunks(pre), settings, workers=workers, given=given)
+    images = KeptChunks(post), KeptChunks(pre)
+    if source is None:
+        return register(*images, settings, workers=workers, given=given)
+    found = reuse(*images, source, settings, workers=workers)
+    if given is None or found.transform.failed:
+        return found
+    return replace(found, transform=checked(found.transform, given, settings))
 
 
 class KeptChunks:
