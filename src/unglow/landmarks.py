@@ -223,7 +223,7 @@ def _of_one(table: _Table, frame: Frame) -> Floats:
         if frame.pixel_size_um is None:
             raise InputError(
                 f"{table.path} is in µm, but the image does not say how large its pixels are: save "
-                "the points themselves in QuPath (Points, Save points), which is in px."
+                "the points themselves in QuPath (points tool, Save points), which is in px."
             )
         in_um = table.numbers("centroid x µm", "centroid y µm")
         return np.asarray(in_um / frame.pixel_size_um - _CORNER_PX, dtype=np.float64)
@@ -242,8 +242,8 @@ def _check_annotations(table: _Table) -> None:
         if cells.get("num points", "") not in ("", "1", "1.0"):
             raise InputError(
                 f"{table.path}, line {line} is an annotation of {cells['num points']} points, of "
-                "which QuPath measures the centre only: save the points themselves (Points, Save "
-                "points), or make each of them an annotation."
+                "which QuPath measures the centre only: save the points themselves (points tool, "
+                "Save points), or make each of them an annotation."
             )
     images = sorted({cells["image"] for _, cells in table.rows if "image" in cells})
     if len(images) > 1:

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.registration.coarse import (
+    SURE,
     Candidate,
     Coarse,
+    held_to,
     judge_guesses,
+    plausible,
     scored,
+    section_points,
     singular_values,
 )
 from unglow.registration.model import consensus, fit, fit_robust
-from unglow.transform import LandmarkMisfit, apply_matrix, to_level0
+from unglow.transform import LandmarkMisfit, apply_matrix, at_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +39,7 @@ CLICK_SHARE = 0.01
 that shows the whole image: more than a person's clicks are off by."""
 CLICK_PX = 10.0
 """It may always miss one by this much, px."""
+_MODELS = (("affine", 3), ("similarity", 2))
 LANDMARKS, INITIAL = "landmarks", "initial"
 
 
@@ -64,23 +69,26 @@ def given_start(
     The start, in thumbnail px; None if nothing of it is a modest scaling with little shear. Where
     landmarks lead, no other place is a rival of the one that a person has pointed at.
     """
-    up = to_level0(post.level)
     found: list[Guess] = []
     if given.landmarks is not None:
         found += [(LANDMARKS, matrix) for matrix in landmark_maps(given.landmarks)]
     if given.initial is not None:
         found.append((INITIAL, given.initial))
-    guesses = [(method, np.linalg.inv(up) @ matrix @ up) for method, matrix in found]
+    centre = section_points(post).mean(axis=0)
+    guesses = [
+        (method, at_level(matrix, post.level))
+        for method, matrix in found
+        if plausible(at_level(matrix, post.level), centre, 1.1 * settings.max_scale)
+    ]
+    if not guesses:
+        return None
     start = judge_guesses(post, pre, guesses, settings, workers)
-    if start is None or start.best.method != LANDMARKS or given.landmarks is None:
-        return start
-    best = start.best
-    limit = click_limit(tuple(n << post.level for n in post.image.shape))
-    matrix = up @ best.matrix @ np.linalg.inv(up)
-    if not _lengths(apply_matrix(matrix, given.landmarks.post), given.landmarks).max() <= limit:
-        # thumbnails without common structures improve nothing
-        best = scored(post, pre, Candidate(LANDMARKS, guesses[0][1]))
-    return Coarse(best, math.inf)
+    if start is None or start.best.significance < SURE:
+        # the thumbnails have too little in common to improve on a person
+        with held_to(workers):
+            best = scored(post, pre, Candidate(*guesses[0]))
+        start = Coarse(best, best.score / max(best.rival, 1e-9))
+    return replace(start, margin=math.inf) if start.best.method == LANDMARKS else start
 
 
 def click_limit(shape: tuple[int, ...]) -> float:
@@ -93,17 +101,16 @@ def landmark_maps(landmarks: Landmarks) -> list[Matrix]:
 
     Returns
     -------
-    (3, 3) matrices, post to pre, level-0 px.
+    (3, 3) matrices, post to pre, level-0 px; first the one that is known with landmarks to spare.
     """
     post, pre = landmarks.post, landmarks.pre
     tolerance = CLICK_SHARE * float(np.hypot(*np.ptp(post, axis=0)))
     agree = consensus(post, pre, max(tolerance, CLICK_PX))
     everything = np.ones(len(post), dtype=bool)
     start = agree if agree.sum() >= 3 else everything
+    models = [(model, least) for model, least in _MODELS if len(post) >= least]
     maps = []
-    for model, least in (("affine", 3), ("similarity", 2)):
-        if len(post) < least:
-            continue
+    for model, least in models if len(post) > _MODELS[0][1] else models[::-1]:
         try:
             # as many landmarks as the model needs fit exactly: none of them can be told to be wrong
             exact = len(post) == least
