@@ -14,7 +14,7 @@ import numpy as np
 
 from unglow.blocks import coarse_level
 from unglow.registration import MIN_SIGNIFICANCE, Registration, block_table
-from unglow.registration.coarse import Candidate, held_to, scored, section_points
+from unglow.registration.coarse import SURE, Candidate, held_to, scored, section_points
 from unglow.registration.matching import Matches, Plane, block_shifts
 from unglow.registration.quality import (
     AGREE_PX,
@@ -183,35 +183,55 @@ def _checked(
     corners, _ = sample_corners(
         *thumbs, post.shape, pre.shape, theirs.matrix, size, settings.blocks
     )
-    shifts = block_shifts(
+    # thumbnails that do not fit do not tell either whether the contrast is reversed
+    signs = (coarse.sign,) if coarse.significance >= SURE else (1, -1)
+    planes = (
         Plane(post.read, post.shape, thumbs[0].floor),
         Plane(pre.read, pre.shape, thumbs[1].floor),
-        theirs.matrix,
-        corners,
-        size,
-        theirs.displacement,
-        sign=coarse.sign,
-        workers=workers,
     )
-    known = np.isfinite(shifts[:, 2])
-    centres = np.asarray(corners[known] + (size - 1) / 2, dtype=np.float64)
-    found = theirs.map(centres - shifts[known, :2])
-    off = found - theirs.map(centres)
-    quality = shifts[known, 2]
-    beside = Matches(centres, apply_matrix(theirs.matrix, centres) + off, quality)
+    matches = _matched(planes, theirs, corners, size, signs, workers)
+    plain = apply_matrix(theirs.matrix, matches.post)
+    off = matches.pre - theirs.map(matches.post)
     points = apply_matrix(to_level0(level), section_points(thumbs[0]))
     across = float(np.hypot(*np.ptp(points, axis=0))) if len(points) else 0.0
     mapped = theirs.map(points)
     seen = ((mapped >= -0.5) & (mapped <= np.array(pre.shape)[::-1] - 0.5)).all(axis=1)
     return _Check(
         coarse=coarse,
-        matches=Matches(centres, found, quality),
+        matches=matches,
         off=off,
-        agreeing=agreement(beside, theirs.matrix),
+        agreeing=agreement(replace(matches, pre=plain + off), theirs.matrix),
         points=points[seen],
         overlap=float(seen.mean()) if len(points) else np.nan,
         reach=max(1.5 * size, 0.12 * across),
     )
+
+
+def _matched(
+    planes: tuple[Plane, Plane],
+    theirs: Transform,
+    corners: NDArray[np.int64],
+    size: int,
+    signs: tuple[int, ...],
+    workers: int,
+) -> Matches:
+    """Match blocks against a whole map, with the sign of the contrast that gives higher peaks."""
+    tried = [
+        block_shifts(
+            *planes,
+            matrix=theirs.matrix,
+            corners=corners,
+            size=size,
+            field=theirs.displacement,
+            sign=sign,
+            workers=workers,
+        )
+        for sign in signs
+    ]
+    shifts = max(tried, key=lambda found: float(np.nansum(found[:, 2])))
+    known = np.isfinite(shifts[:, 2])
+    centres = np.asarray(corners[known] + (size - 1) / 2, dtype=np.float64)
+    return Matches(centres, theirs.map(centres - shifts[known, :2]), shifts[known, 2])
 
 
 def _refuted(check: _Check, source: Source, settings: RegisterSettings) -> str | None:
