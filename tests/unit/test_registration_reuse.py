@@ -10,9 +10,10 @@ from test_registration_pairs import render, similarity
 
 from unglow.blocks import ArrayPixels
 from unglow.field import Displacement
-from unglow.registration import RegisterSettings
+from unglow.landmarks import Landmarks
+from unglow.registration import Given, RegisterSettings, stores
 from unglow.registration.reuse import Source, reuse
-from unglow.transform import Quantiles, Transform, apply_matrix, load
+from unglow.transform import LandmarkMisfit, Quantiles, Transform, apply_matrix, load
 
 SHAPE = (512, 512)
 MATRIX = similarity(4, 1.01, (12.0, -7.0), SHAPE)
@@ -140,3 +141,24 @@ def test_images_of_another_shape_share_no_map(images, role):
     given = source(**{f"{role}_shape": (500, 512)})
     (reason,) = run(images, given).transform.reasons
     assert f"whose {role}-stain image has 512 x 500 px and not 512 x 512 px" in reason
+
+
+class Image(ArrayPixels):
+    """Pixels that stand for a store with content."""
+
+    empty = None
+
+
+def test_landmarks_are_compared_with_a_map_that_is_taken_over(images, monkeypatch):
+    monkeypatch.setattr(stores, "KeptChunks", lambda store: store)
+    places = np.array([[100.0, 120], [400, 300]])
+    marks = Landmarks(
+        places, apply_matrix(MATRIX, places) + np.array([[3, 4], [0, 50]]), ("a", "b")
+    )
+    post, pre = (Image(image, 2) for image in images)
+    found = stores.register_stores(
+        post, pre, RegisterSettings(), workers=1, given=Given(marks), source=source()
+    ).transform
+    assert (found.status, found.source) == ("suspect", "DAPI")
+    assert found.landmarks == LandmarkMisfit(2, pytest.approx(27.5), pytest.approx(50))
+    assert found.reasons[0].startswith("The map misses landmark b by 50 px")

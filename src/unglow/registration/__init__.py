@@ -152,6 +152,7 @@ def register(
     if given is None:
         return _searched(pair)
     start = given_start(*thumbs, given, settings, workers)
+    give_back("cv2")
     found = None if start is None else _continued(pair, start)
     if found is None or found.transform.failed:
         searched = _searched(pair)

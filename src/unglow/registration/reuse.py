@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.blocks import coarse_level
+from unglow.pages import give_back
 from unglow.registration import MIN_SIGNIFICANCE, Registration, block_table
 from unglow.registration.coarse import SURE, Candidate, held_to, scored, section_points
 from unglow.registration.matching import Matches, Plane, block_shifts
@@ -127,6 +128,7 @@ def reuse(
     refused = _refused(source, post.shape, pre.shape)
     if refused is not None:
         return _failed(post, pre, source, refused, np.zeros(0, BLOCK_DTYPE))
+    give_back()  # as `register` does
     check = _checked(post, pre, source.transform, settings, workers)
     log.info("the map of %s, significance %.1f", source.dye, check.coarse.significance)
     every = np.ones(len(check.matches), dtype=bool)
@@ -179,6 +181,7 @@ def _checked(
     thumbs = thumbnail(post, level), thumbnail(pre, level)
     with held_to(workers):
         coarse = scored(*thumbs, Candidate(METHOD, at_level(theirs.matrix, level)))
+    give_back("cv2")
     size = block_size(post.shape, float(thumbs[0].section.mean()), settings.block_px)
     corners, _ = sample_corners(
         *thumbs, post.shape, pre.shape, theirs.matrix, size, settings.blocks
