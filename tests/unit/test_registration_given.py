@@ -137,6 +137,17 @@ def test_landmarks_of_another_magnification_name_the_setting(hard):
     assert "(setting max_scale)" in found.reasons[-1]
 
 
+@pytest.mark.parametrize("seed", [100, 200])
+def test_landmarks_do_not_make_a_map_of_unrelated_images(hard, seed):
+    rows, cols = np.indices(SHAPE)
+    points = np.column_stack([cols.ravel(), rows.ravel()]).astype(float)
+    values = sum(smooth(points, size, seed + k) for k, size in enumerate((4.0, 12.0, 40.0)))
+    other = np.rint(300 * np.exp(values.reshape(SHAPE))).astype(np.uint16)
+    found = run((hard[0], other), Given(landmarks=clicked()))
+    assert found.status == "failed"
+    assert "sample blocks show the same structures" in found.reasons[0]
+
+
 @pytest.fixture(scope="module")
 def easy():
     """A pair that the search finds, too."""
