@@ -104,6 +104,8 @@ class Transform:
     error_px
         Estimated error of the map over the section, block noise removed
         (`unglow.registration.quality.map_error` says how).
+    forward_backward_px
+        How far going to post and back by a map of its own misses (`unglow.registration.backward`).
     inliers, blocks
         Blocks that agree with the final map, and blocks measured.
     overlap
@@ -129,6 +131,7 @@ class Transform:
     displacement: Displacement | None = None
     residual_px: Quantiles = Quantiles()
     error_px: Quantiles = Quantiles()
+    forward_backward_px: Quantiles = Quantiles()
     inliers: int = 0
     blocks: int = 0
     overlap: float = math.nan
@@ -209,6 +212,7 @@ class Transform:
             "displacement": _field_dict(self.displacement),
             "residual_px": _quantiles_dict(self.residual_px),
             "error_px": _quantiles_dict(self.error_px),
+            "forward_backward_px": _quantiles_dict(self.forward_backward_px),
             "inliers": int(self.inliers),
             "blocks": int(self.blocks),
             "overlap": _number(self.overlap),
@@ -337,6 +341,7 @@ def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Trans
         pre_shape=_shape(data["pre_shape"]),
         residual_px=_quantiles(data["residual_px"]),
         error_px=_quantiles(data["error_px"]),
+        forward_backward_px=_quantiles(data["forward_backward_px"]),
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from unglow.blocks import coarse_level
 from unglow.pages import give_back
+from unglow.registration.backward import global_closure
 from unglow.registration.coarse import (
     Candidate,
     Coarse,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.blocks import Pixels
+    from unglow.registration.backward import Closure
 
     Matrix = NDArray[np.float64]
 
@@ -370,12 +372,24 @@ def _concluded(
         significance=best.significance,
         margin=margin,
     )
+    images = pair.images(matrix, best.sign)
     if settings.field == "auto" and is_deformed(matches, agreeing, matrix):
-        images = pair.images(matrix, best.sign)
         followed = bent(images, matches, size, transform, coarse, evidence, settings)
         if followed is not None:
             return Registration(*followed)
-    return Registration(transform, blocks)
+    closure = global_closure(images, transform, size, points[seen])
+    return Registration(_with_closure(transform, closure, settings), blocks)
+
+
+def _with_closure(found: Transform, closure: Closure, settings: RegisterSettings) -> Transform:
+    """Add what going there and back tells."""
+    reasons = (*found.reasons, *closure.doubts(settings))
+    return replace(
+        found,
+        status="suspect" if reasons else "ok",
+        reasons=reasons,
+        forward_backward_px=closure.quantiles,
+    )
 
 
 def block_table(

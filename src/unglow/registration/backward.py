@@ -19,13 +19,14 @@ from unglow.registration.matching import match_blocks
 from unglow.registration.model import consensus, fit_robust
 from unglow.registration.sampling import sample_corners
 from unglow.registration.spline import fit_robust_field
-from unglow.transform import apply_matrix
+from unglow.transform import Quantiles, apply_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.registration.dense import Dense, Images
     from unglow.registration.matching import Plane
+    from unglow.registration.settings import RegisterSettings
     from unglow.strips import Strips
     from unglow.transform import Transform
 
@@ -54,6 +55,23 @@ class Closure:
 
     post: Floats
     miss: Floats
+
+    @property
+    def quantiles(self) -> Quantiles:
+        """Median and 95th percentile of the miss, px; NaN for too few points."""
+        known = self.miss[np.isfinite(self.miss)]
+        return Quantiles.of(known) if len(known) >= _LEAST else Quantiles()
+
+    def doubts(self, settings: RegisterSettings) -> list[str]:
+        """Return a sentence if the way back does not lead to where one came from."""
+        p95 = self.quantiles.p95
+        if not p95 > settings.suspect_px:
+            return []
+        sentence = (
+            f"Registered the other way round, 5 % of the section lie more than {p95:.1f} px from "
+            f"where they came (setting suspect_px: {settings.suspect_px:g}): check the overlay."
+        )
+        return [sentence]
 
 
 def field_closure(images: Images, found: Transform, blocks: Dense, stiffness: float) -> Closure:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.registration.backward import field_closure
 from unglow.registration.coarse import section_points
 from unglow.registration.deform import find_deformation, pinch, usable, with_error
 from unglow.registration.model import residuals
 from unglow.registration.quality import AGREE_PX, doubts
-from unglow.registration.uncertainty import at_points, distances, error_map, torn
+from unglow.registration.uncertainty import at_points, distances, error_map, raised, torn
 from unglow.transform import BLOCK_DTYPE, Quantiles, Transform, apply_matrix, to_level0
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ def bent(
     if deformation is None or not usable(images, deformation):
         return None
     deformation = with_error(deformation, error_map(deformation))
+    bare = replace(found, displacement=deformation.field)
+    closure = field_closure(images, bare, deformation.blocks, deformation.stiffness)
+    deformation = with_error(deformation, raised(deformation.field, closure))
     field, blocks = deformation.field, deformation.blocks
     points = textured_points(images)
     mapped = apply_matrix(found.matrix, points) + field.at(points)
@@ -81,7 +85,8 @@ def bent(
         residual_p95=residual.p95,
         uncovered=float((away > reach).mean()),
     )
-    reasons = doubts(evidence, error.p95, settings) + _field_doubts(deformation, images, settings)
+    reasons = doubts(evidence, error.p95, settings) + closure.doubts(settings)
+    reasons += _field_doubts(deformation, images, settings)
     transform = replace(
         found,
         status="suspect" if reasons else "ok",
@@ -89,6 +94,7 @@ def bent(
         displacement=field,
         residual_px=residual,
         error_px=error,
+        forward_backward_px=closure.quantiles,
         inliers=int((lengths <= AGREE_PX).sum()),
         blocks=len(blocks),
     )

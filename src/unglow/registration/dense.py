@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from unglow.registration.matching import MIN_QUALITY, block_shifts, trust_of
-from unglow.registration.sampling import centroids, dense_corners, fifths
+from unglow.registration.sampling import centroids, dense_corners, fifths, rim_corners
 from unglow.transform import apply_matrix, at_level
 
 if TYPE_CHECKING:
@@ -28,11 +28,13 @@ TAPER_SIGMA = 0.14
 """Standard deviation, along an axis, of the squared taper of a block, as a share of its side."""
 NEAR_PX = 2.0
 """Blocks within this distance of a known field agree with it."""
+_DIVISIBLE = 128
 _ISLAND_SHARE = 0.02
 _ISLAND_BLOCKS = 8
 _LEAST = 3
 _SLOPE = 0.02
 _PART = 1 << 13
+_COLUMNS = ("post", "pre", "off", "quality", "place", "corner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Dense:
     corner
         (N, 2) int (x, y) of the first pixel, level-0 px.
     size, step
-        Side and distance of the blocks, level-0 px.
+        Side and distance of the blocks, level-0 px; along rims there may be smaller ones.
     """
 
     post: Floats
@@ -173,10 +175,9 @@ class Dense:
         # of blocks with the same place the last one counts
         _, last = np.unique(place[::-1], axis=0, return_index=True)
         keep = len(place) - 1 - np.sort(last)[::-1]
-        names = ("post", "pre", "off", "quality", "place", "corner")
         joined: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(again, name)])[keep]
-            for name in names
+            for name in _COLUMNS
         }
         return replace(self, **joined)
 
@@ -229,20 +230,34 @@ def measure(
         (N, 2) places (column, row) of the blocks to measure, or a function that marks them; all
         if None.
     """
+    frames = images.post, images.pre, images.post_shape, images.pre_shape, images.matrix
+    whole = dense_corners(*frames, size, step, 2**level)
+    groups = [(*whole, size)]
+    if level == 0 and size >= _DIVISIBLE:
+        groups.append((*rim_corners(*frames, size, step, whole[1]), size // 2))
+    parts = []
+    for corners, place, side in groups:
+        if only is None:
+            chosen = np.ones(len(place), dtype=bool)
+        else:
+            chosen = only(place) if callable(only) else _listed(place, only)
+        parts.append(_matched(images, field, corners[chosen], place[chosen], side, level))
+    joined: dict[str, Any] = {
+        name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+    }
+    return Dense(**joined, size=size, step=step)
+
+
+def _matched(
+    images: Images,
+    field: Displacement | None,
+    corners: NDArray[np.int64],
+    place: NDArray[np.int64],
+    size: int,
+    level: int,
+) -> dict[str, NDArray[Any]]:
+    """Match blocks of one side: the columns of `Dense`."""
     unit = 2**level
-    corners, place = dense_corners(
-        images.post,
-        images.pre,
-        images.post_shape,
-        images.pre_shape,
-        images.matrix,
-        size,
-        step,
-        unit,
-    )
-    if only is not None:
-        chosen = only(place) if callable(only) else _listed(place, only)
-        corners, place = corners[chosen], place[chosen]
     matrix = at_level(images.matrix, level) if level else images.matrix
     shifts = block_shifts(
         *images.planes(level),
@@ -261,7 +276,8 @@ def measure(
     if field is not None:
         pre += field.at(moved)
     off = pre - apply_matrix(images.matrix, centres)
-    return Dense(centres, pre, off, shifts[:, 2], place, corners, size, step)
+    columns = centres, pre, off, shifts[:, 2], place, corners
+    return dict(zip(_COLUMNS, columns, strict=True))
 
 
 def _listed(place: NDArray[np.int64], wanted: NDArray[np.int64]) -> Mask:

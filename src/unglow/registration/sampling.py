@@ -122,8 +122,53 @@ def dense_corners(
     Blocks follow each other in strips of about a thousand px, so that neighbours are read together.
     """
     merit = _merit(post, pre, pre_shape, matrix, size)
-    scale = 2**post.level
     xs, ys = (_starts(n, size, step, unit) for n in post_shape[::-1])
+    return _worth(merit, 2**post.level, xs, ys, size)
+
+
+def rim_corners(
+    post: Thumbnail,
+    pre: Thumbnail,
+    post_shape: tuple[int, int],
+    pre_shape: tuple[int, int],
+    matrix: NDArray[np.float64],
+    size: int,
+    step: int,
+    taken: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Put blocks of half the side where whole ones do not fit: along rims of frames and section.
+
+    A field is known as far as there are centres of blocks. Parameters are those of `dense_corners`,
+    and:
+
+    taken
+        (N, 2) places of the whole blocks.
+
+    Returns
+    -------
+    Corners and places as from `dense_corners`; the grid goes on by one place on each side.
+    """
+    half = size // 2
+    merit = _merit(post, pre, pre_shape, matrix, half)
+    starts: list[NDArray[np.int64]] = []
+    for length in post_shape[::-1]:
+        inner = _starts(length, size, step, 1) + size // 4
+        starts.append(np.concatenate([[0], inner, [length - half]]).astype(np.int64))
+    corners, place = _worth(merit, 2**post.level, starts[0], starts[1], half)
+    place -= 1
+    width = len(starts[0]) + 1  # so that each place has a number of its own
+    free = ~np.isin(place @ [1, width], taken @ [1, width])
+    return corners[free], place[free]
+
+
+def _worth(
+    merit: NDArray[np.float32],
+    scale: int,
+    xs: NDArray[np.int64],
+    ys: NDArray[np.int64],
+    size: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Corners and places on a grid of starts, for blocks in whose middle there is merit."""
     at_x, at_y = (
         np.clip((v + size // 2) // scale, 0, n - 1)
         for v, n in ((xs, merit.shape[1]), (ys, merit.shape[0]))
