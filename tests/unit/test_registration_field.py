@@ -124,7 +124,13 @@ def test_without_blocks_the_field_fades():
 
 @pytest.mark.parametrize(
     ("shape", "side", "step"),
-    [((512, 512), 64, 32), ((4096, 4096), 128, 64), ((25000, 30000), 128, 128)],
+    [
+        ((512, 512), 64, 16),
+        ((483, 913), 128, 32),
+        ((1024, 1024), 128, 32),
+        ((4096, 4096), 128, 64),
+        ((25000, 30000), 128, 128),
+    ],
 )
 def test_the_number_of_blocks_is_bounded(shape, side, step):
     assert field_step(shape, side) == step
