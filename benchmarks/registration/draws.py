@@ -1,0 +1,182 @@
+"""Random pairs over the whole range that registration promises to follow, and pairs it must refuse.
+
+Everything follows from a seed: `drawn` says what a seed is, `images` renders it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from registration.bases import SCANNERS, PhantomBase, PictureBase, picture
+from registration.geometry import Warp, linear
+from registration.judging import inside, section_points
+from registration.recording import Camera, curve, cut, saturate, shade, stain
+
+from unglow.phantom.geometry import PhantomMap
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from registration.bases import Base
+
+LEAST_OVERLAP = 0.3
+"""Share of the section that pre shows in every draw; the default refuses less than 0.2."""
+_MONTAGE_SHARE, _SCANNER_SHARE = 0.15, 0.25
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One random pair; shares are parts of 1, lengths px.
+
+    Attributes
+    ----------
+    base
+        ``phantom``, a scanner's image, or the montage of fluorescence.
+    shape, pre_shape
+        (rows, columns).
+    rotation_deg, scale, shear, shift, mirror
+        The true map, as in `registration.geometry.linear`.
+    gain, gamma, reversed
+        Of post against pre; ``reversed`` turns bright and dark of pre around.
+    saturated
+        (post, pre) share of pixels beyond the camera's range; 0 leaves the gain as it is.
+    light
+        (post, pre) greatest relative difference of illumination.
+    cut
+        Share of pre that is dark at one side: a differing outline.
+    outline
+        Real pixels: cut to the outline of a phantom, with an empty background.
+    bright
+        Real pixels: dark structures on a bright field.
+    stain, strength
+        Share of the section with new signal in post, and its brightness.
+    electrons, read_noise, dtype
+        Of the camera.
+    """
+
+    seed: int
+    base: str
+    shape: tuple[int, int]
+    pre_shape: tuple[int, int]
+    rotation_deg: float
+    scale: float
+    shear: float
+    shift: tuple[float, float]
+    mirror: bool
+    gain: float
+    gamma: float
+    reversed: bool
+    saturated: tuple[float, float]
+    light: tuple[float, float]
+    cut: float
+    outline: bool
+    bright: bool
+    stain: float
+    strength: float
+    electrons: float
+    read_noise: float
+    dtype: str
+    overlap: float = float("nan")
+
+    @property
+    def warp(self) -> Warp:
+        """The true map."""
+        matrix = linear(
+            self.shape,
+            self.pre_shape,
+            rotation_deg=self.rotation_deg,
+            scale=self.scale,
+            shear=self.shear,
+            shift=self.shift,
+            mirror=self.mirror,
+        )
+        return Warp(PhantomMap(matrix, np.zeros((0, 5))))
+
+
+def drawn(seed: int, data: Path | None, sides: tuple[int, int] = (1024, 2048)) -> Draw:
+    """Draw a pair; without real images (``data`` None) all are phantoms."""
+    rng = np.random.default_rng([seed, 11])
+    which, scanner = rng.random(), str(rng.choice(list(SCANNERS)))
+    base = "phantom"
+    if data is not None and which < _MONTAGE_SHARE + _SCANNER_SHARE:
+        base = scanner if which < _SCANNER_SHARE else "fluorescence"
+    rows, cols = (int(n) for n in rng.integers(sides[0], sides[1], 2, endpoint=True))
+    more = rng.uniform(0.85, 1.15, 2)
+    chance = rng.random(7)
+    light, sharp = rng.uniform(0.0, 0.6, 2), rng.uniform(0.001, 0.05, 2)
+    draw = Draw(
+        seed=seed,
+        base=base,
+        shape=(rows, cols),
+        pre_shape=(round(rows * more[0]), round(cols * more[1])),
+        rotation_deg=rng.uniform(-180, 180),
+        scale=float(np.exp(rng.uniform(np.log(0.8), np.log(1.25)))),
+        shear=rng.uniform(-0.005, 0.005),
+        shift=(0.0, 0.0),
+        mirror=bool(chance[0] < 0.2),
+        gain=float(np.exp(rng.uniform(np.log(0.4), np.log(2.5)))),
+        gamma=float(np.exp(rng.uniform(np.log(0.6), np.log(1.6)))) if chance[1] < 0.5 else 1.0,
+        reversed=bool(chance[2] < 0.12),
+        saturated=(sharp[0], sharp[1]) if chance[3] < 0.4 else (0.0, 0.0),
+        light=(light[0], light[1]) if chance[4] < 0.6 else (0.0, 0.0),
+        cut=rng.uniform(0.02, 0.2) if chance[5] < 0.35 else 0.0,
+        outline=base != "phantom" and bool(rng.random() < 0.6),
+        bright=base in SCANNERS and bool(rng.random() < 0.4),
+        stain=rng.uniform(0.0, 0.3) if chance[6] < 0.7 else 0.0,
+        strength=rng.uniform(0.3, 2.5),
+        electrons=float(np.exp(rng.uniform(np.log(3), np.log(25)))),
+        read_noise=rng.uniform(0.3, 1.5),
+        dtype=str(rng.choice(("uint8", "uint16"))),
+    )
+    return _shifted(draw, data, rng)
+
+
+def _shifted(draw: Draw, data: Path | None, rng: np.random.Generator) -> Draw:
+    """Shift by up to half the frame, as long as pre still shows enough of the section."""
+    points = section_points(base_of(draw, data), draw.shape)
+    while True:
+        angle, length = rng.uniform(0, 2 * np.pi), rng.uniform(0, 0.5) * min(draw.shape)
+        shift = (float(length * np.cos(angle)), float(length * np.sin(angle)))
+        shifted = replace(draw, shift=shift)
+        mapped = shifted.warp.to_pre(points)
+        overlap = float(inside(mapped, draw.pre_shape).mean())
+        if overlap >= LEAST_OVERLAP:
+            return replace(shifted, overlap=overlap)
+
+
+def base_of(draw: Draw, data: Path | None) -> Base:
+    """Return the scene of a draw."""
+    if draw.base == "phantom" or data is None:
+        return PhantomBase(draw.shape, draw.seed)
+    rng = np.random.default_rng([draw.seed, 12])
+    shown = picture(draw.base, data)
+    low, high = (0.12, 0.88) if draw.base in SCANNERS else (0.0, 1.0)
+    corner = [
+        int(rng.uniform(low * n, max(low * n + 1, high * n - side)))
+        for n, side in zip(shown.shape, draw.shape, strict=True)
+    ]
+    outline = draw.seed if draw.outline else None
+    return PictureBase(shown, draw.shape, (corner[0], corner[1]), outline, bright=draw.bright)
+
+
+def images(draw: Draw, data: Path | None) -> tuple[NDArray[Any], NDArray[Any], Base]:
+    """Render post and pre of a draw as its camera records them; and the scene."""
+    base = base_of(draw, data)
+    post, pre = base.post(), base.pre(draw.warp, draw.pre_shape)
+    rng = np.random.default_rng([draw.seed, 13])
+    curve(post, draw.gamma, reverse=False)
+    curve(pre, 1.0, reverse=draw.reversed)
+    if draw.cut:
+        cut(pre, draw.cut, rng)
+    if draw.stain:
+        stain(post, base, draw.stain, draw.strength, draw.seed)
+    for light, uneven, full, gain in zip(
+        (post, pre), draw.light, draw.saturated, (draw.gain, 1.0), strict=True
+    ):
+        shade(light, uneven, rng)
+        saturate(light, full, gain)
+    camera = Camera(draw.electrons, draw.read_noise, 1.0, draw.dtype)
+    return camera.exposed(post, rng), camera.exposed(pre, rng), base

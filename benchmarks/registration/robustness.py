@@ -1,0 +1,274 @@
+"""Many random pairs: how often is the map right, and is any wrong one passed for a good one?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from registration.draws import Draw, drawn, images
+from registration.judging import Errors, errors, section_points
+from registration.negatives import KINDS, unrelated
+from registration.pool import in_children, plain, registered, save_json
+from registration.writing import write_pair
+from tables import number, table
+
+from unglow.registration import RegisterSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unglow.transform import Transform
+
+RIGHT_PX, WRONG_PX = 1.0, 2.0
+LEAST_RIGHT = 0.99
+_FEATURES = {
+    "base": lambda d: "scanner" if d.base.startswith("scanner") else d.base,
+    "shift of the frame": lambda d: _tercile(
+        np.hypot(*d.shift) / min(d.shape), (0.17, 0.33), ("< 0.17", "0.17-0.33", "> 0.33")
+    ),
+    "overlap": lambda d: _tercile(d.overlap, (0.5, 0.75), ("< 0.5", "0.5-0.75", "> 0.75")),
+    "scale": lambda d: _tercile(d.scale, (0.9, 1.11), ("< 0.90", "0.90-1.11", "> 1.11")),
+    "new signal": lambda d: _tercile(d.stain, (0.01, 0.15), ("none", "< 15 %", "> 15 %")),
+    "mirrored": lambda d: "yes" if d.mirror else "no",
+    "contrast reversed": lambda d: "yes" if d.reversed else "no",
+    "differing outline": lambda d: "yes" if d.cut else "no",
+    "saturated": lambda d: "yes" if d.saturated[0] else "no",
+    "uneven light": lambda d: "yes" if d.light[0] else "no",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one draw; a kind for those that have to be refused."""
+
+    seed: int
+    status: str
+    cpu_seconds: float
+    reasons: tuple[str, ...] = ()
+    model: str = ""
+    said: tuple[float, float] = (float("nan"), float("nan"))
+    coarse: tuple[str, float, float] = ("", float("nan"), float("nan"))
+    errors: Errors | None = None
+    draw: Draw | None = None
+    kind: str = ""
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def right(self) -> bool:
+        """Whether the map is right: to 1 px over 95 % of the section that both images show."""
+        return self.errors is not None and self.errors.p95 < RIGHT_PX
+
+    @property
+    def silent(self) -> bool:
+        """Whether a wrong map passes for a good one."""
+        if self.errors is None:
+            return self.status == "ok"
+        return self.status == "ok" and not self.errors.p95 <= WRONG_PX
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("--draws", type=int, default=300, help="positive draws (default: 300)")
+    parser.add_argument("--negatives", type=int, default=60, help="pairs to refuse (default: 60)")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first draw (default: 0)")
+    parser.add_argument("--seed", type=int, help="one positive draw alone, told in full")
+    parser.add_argument("--negative-seed", type=int, help="one negative draw alone")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="write images of that one draw")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the draws, print the tables; return 1 where an aim is missed."""
+    data: Path | None = args.data
+    if args.seed is not None or args.negative_seed is not None:
+        return _alone(args, data)
+    seeds = range(args.first, args.first + args.draws)
+    jobs = [partial(positive, seed, data) for seed in seeds]
+    jobs += [partial(negative, seed, data) for seed in range(args.first, args.first + args.negatives)]
+    outcomes = []
+    for n, outcome in enumerate(in_children(_call, jobs, args.jobs)):
+        outcomes.append(outcome)
+        if outcome.silent or (outcome.kind == "" and not outcome.right):
+            print(_line(outcome), file=sys.stderr, flush=True)
+        if n % 25 == 24:
+            print(f"{n + 1} of {len(jobs)} draws", file=sys.stderr, flush=True)
+    outcomes.sort(key=lambda outcome: (outcome.kind != "", outcome.seed))
+    save_json(args.json, [asdict(outcome) for outcome in outcomes])
+    return report(outcomes)
+
+
+def _call(job: Any) -> Outcome:
+    return job()
+
+
+def positive(seed: int, data: Path | None) -> Outcome:
+    """Render, register and judge one draw."""
+    draw = drawn(seed, data)
+    post, pre, base = images(draw, data)
+    found, cpu = registered(post, pre, RegisterSettings(mirror=draw.mirror))
+    points = section_points(base, draw.shape)
+    judged = errors(found.transform, draw.warp, points)
+    return replace_with(found.transform, Outcome(seed, "", cpu, errors=judged, draw=draw))
+
+
+def negative(seed: int, data: Path | None) -> Outcome:
+    """Register a pair that has nothing in common."""
+    kind, post, pre = unrelated(seed, data)
+    found, cpu = registered(post, pre)
+    return replace_with(found.transform, Outcome(seed, "", cpu, kind=kind))
+
+
+def replace_with(found: Transform, outcome: Outcome) -> Outcome:
+    """Fill in what the transform says."""
+    values = dict(vars(outcome))
+    values.update(
+        status=found.status,
+        reasons=found.reasons,
+        model=found.model_name,
+        said=(found.error_px.median, found.error_px.p95),
+        coarse=(found.coarse_method, found.significance, found.margin),
+        more={
+            "blocks": found.blocks,
+            "inliers": found.inliers,
+            "overlap": found.overlap,
+            "scale": found.scale,
+            "residual_p95": found.residual_px.p95,
+        },
+    )
+    return Outcome(**values)
+
+
+def report(outcomes: Sequence[Outcome]) -> int:
+    """Print the tables; return 1 where an aim is missed."""
+    positives = [o for o in outcomes if not o.kind]
+    negatives = [o for o in outcomes if o.kind]
+    missed = False
+    if positives:
+        missed |= _report_positives(positives)
+    if negatives:
+        missed |= _report_negatives(negatives)
+    bad = [o for o in outcomes if (not o.kind and not o.right) or o.silent or _passed(o)]
+    if bad:
+        print("\nbad draws (--seed N, or --negative-seed N, and --write DIR shows one alone):")
+        print("\n".join(_line(o) for o in bad))
+    return int(missed)
+
+
+def _report_positives(outcomes: Sequence[Outcome]) -> bool:
+    count = Counter(o.status for o in outcomes)
+    right = [o for o in outcomes if o.right]
+    silent = [o for o in outcomes if o.silent]
+    rows = [
+        (
+            status,
+            str(count[status]),
+            str(sum(o.right for o in outcomes if o.status == status)),
+            str(sum(o.status == status and not o.right for o in outcomes)),
+            str(sum(o.status == status and o.errors is not None and o.errors.p95 > WRONG_PX for o in outcomes)),
+        )
+        for status in ("ok", "suspect", "failed")
+    ]
+    header = ("status", "draws", f"< {RIGHT_PX:g} px", "other", f"> {WRONG_PX:g} px")
+    print(f"{len(outcomes)} draws, error at p95 over the section that both images show")
+    print(table(header, rows))
+    share = len(right) / len(outcomes)
+    print(f"\nright: {100 * share:.2f} % (aim: {100 * LEAST_RIGHT:g} %)   silent failures: {len(silent)} (aim: 0)")
+    p95 = np.array([o.errors.p95 for o in right if o.errors])
+    if len(p95):
+        medians = np.array([o.errors.median for o in right if o.errors])
+        ratio = np.array([o.said[1] for o in right]) / p95
+        print(
+            f"right draws: median error {number(float(np.median(medians)))} px, "
+            f"p95 {number(float(np.median(p95)))} px (worst {number(float(p95.max()))}); said/true p95 "
+            f"{number(float(np.nanmedian(ratio)))} (median); {number(float(np.mean([o.cpu_seconds for o in outcomes])))} CPU-s each"
+        )
+    _by_feature(outcomes)
+    return share < LEAST_RIGHT or bool(silent)
+
+
+def _by_feature(outcomes: Sequence[Outcome]) -> None:
+    rows = []
+    for name, of in _FEATURES.items():
+        groups: dict[str, list[Outcome]] = {}
+        for outcome in outcomes:
+            if outcome.draw is not None:
+                groups.setdefault(of(outcome.draw), []).append(outcome)
+        for value, group in sorted(groups.items()):
+            rows.append(
+                (
+                    name,
+                    value,
+                    str(len(group)),
+                    str(sum(not o.right for o in group)),
+                    str(sum(o.status == "suspect" for o in group)),
+                    number(float(np.nanmedian([o.errors.p95 if o.errors else np.nan for o in group]))),
+                )
+            )
+    header = ("draws by", "", "draws", "not right", "suspect", "p95 px")
+    print("\n" + table(header, rows, left=2))
+
+
+def _report_negatives(outcomes: Sequence[Outcome]) -> bool:
+    rows = []
+    for kind in KINDS:
+        group = [o for o in outcomes if o.kind == kind]
+        if group:
+            strongest = max((o.coarse[1] for o in group if np.isfinite(o.coarse[1])), default=np.nan)
+            counts = Counter(o.status for o in group)
+            rows.append(
+                (kind, str(len(group)), *(str(counts[s]) for s in ("failed", "suspect", "ok")), number(strongest))
+            )
+    header = ("to be refused", "pairs", "failed", "suspect", "ok", "most significant")
+    print("\n" + table(header, rows))
+    return any(_passed(o) for o in outcomes)
+
+
+def _passed(outcome: Outcome) -> bool:
+    return bool(outcome.kind) and outcome.status != "failed"
+
+
+def _line(outcome: Outcome) -> str:
+    o = outcome
+    head = f"{o.kind or 'seed'} {o.seed}: {o.status}"
+    if o.errors is not None:
+        head += f", p95 {number(o.errors.p95)} px (said {number(o.said[1])})"
+    if o.draw is not None:
+        d = o.draw
+        head += (
+            f", {d.base} {d.shape[0]}x{d.shape[1]}, {d.rotation_deg:.0f} deg, scale {d.scale:.2f}, "
+            f"overlap {d.overlap:.2f}, stain {d.stain:.2f} x {d.strength:.1f}"
+            + ", mirror" * d.mirror + ", reversed" * d.reversed + ", cut" * bool(d.cut)
+            + ", bright" * d.bright
+        )
+    return head + f", significance {number(o.coarse[1])}" + "".join("\n    " + r for r in o.reasons)
+
+
+def _alone(args: argparse.Namespace, data: Path | None) -> int:
+    """Run one draw, tell all about it and write its images where asked."""
+    if args.seed is not None:
+        outcome = positive(args.seed, data)
+        good = outcome.right and not outcome.silent
+    else:
+        outcome = negative(args.negative_seed, data)
+        good = outcome.status == "failed"
+    print(_line(outcome))
+    values = plain(asdict(outcome))
+    print("\n".join(f"{key}: {value}" for key, value in values.items()))
+    if args.write is not None:
+        if args.seed is not None:
+            draw = drawn(args.seed, data)
+            post, pre, _ = images(draw, data)
+            write_pair(args.write, post, pre, {"draw": asdict(draw), "truth": draw.warp.to_json()})
+        else:
+            _, post, pre = unrelated(args.negative_seed, data)
+            write_pair(args.write, post, pre, {})
+    return int(not good)
+
+
+def _tercile(value: float, limits: tuple[float, float], names: tuple[str, str, str]) -> str:
+    return names[int(np.searchsorted(limits, value, side="right"))]
