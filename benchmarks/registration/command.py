@@ -6,13 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registration import robustness
+from registration import accuracy, robustness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
-COMMANDS = {"robustness": robustness}
+COMMANDS = {"accuracy": accuracy, "robustness": robustness}
 
 
 def main(words: Sequence[str] | None = None) -> int:

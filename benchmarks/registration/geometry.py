@@ -82,8 +82,18 @@ class Warp:
         return mapped if self.strips is None else self.strips.moved(mapped)
 
     def to_post(self, points: Points) -> Points:
-        """Map pre points to post in closed form, (N, 2) to (N, 2) px."""
-        return self.smooth.to_post(points if self.strips is None else self.strips.undone(points))
+        """Map pre points to post in closed form, (N, 2) to (N, 2) px.
+
+        The formula of `PhantomMap.to_post`, column by column, which is much faster for many points.
+        """
+        x, y = (points if self.strips is None else self.strips.undone(points)).T
+        u, v = (row[0] * x + row[1] * y + row[2] for row in np.linalg.inv(self.smooth.matrix)[:2])
+        out = np.column_stack([u, v])
+        for kx, ky, phase, dx, dy in self.smooth.waves:
+            wave = np.sin(kx * u + ky * v + phase)
+            out[:, 0] += dx * wave
+            out[:, 1] += dy * wave
+        return out
 
     def from_seam(self, points: Points) -> NDArray[np.float64]:
         """Distance of pre points from the nearest seam, px; infinite if there is none."""

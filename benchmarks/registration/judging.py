@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unglow.transform import Transform
 
 BORDER_PX = 130.0
-SEAM_PX = 130.0
+SEAM_PX = 100.0
 _POINTS = 160
 
 

@@ -1,0 +1,351 @@
+"""Errors to the truth on large pairs: undeformed, smoothly deformed, cut into strips that jump."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from registration.bases import (
+    BLUR_PX,
+    FLUORESCENCE,
+    REAL,
+    SCANNERS,
+    PhantomBase,
+    PictureBase,
+    interpolated,
+    picture,
+    spline_error_px,
+)
+from registration.geometry import Warp, draw_strips, linear, pixel_centres, waves
+from registration.judging import BORDER_PX, SEAM_PX, Errors, errors, section_points
+from registration.pool import in_children, registered, save_json
+from registration.recording import Camera, saturate, shade, spots
+from registration.writing import write_pair
+from tables import table
+
+from unglow.blocks import Window
+from unglow.phantom.geometry import PhantomMap
+from unglow.registration import RegisterSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from numpy.typing import NDArray
+    from registration.bases import Base
+
+CASES = ("affine", "smooth", "strips", "strips + smooth")
+GROUPS = ("phantom", "scanner", "fluorescence")
+HONEST_FACTOR, HONEST_PX, HONEST_SHARE = 1.5, 0.02, 0.9
+_MICROBES_PER_MPX = 40.0
+_SHADING = 0.1
+_PICTURE_MARGIN = 300
+
+
+@dataclass(frozen=True)
+class Aim:
+    """One aim: a column of `Errors`, its limit in px, over the typical or over every draw."""
+
+    column: str
+    limit: float
+    worst: bool = False
+
+    def reached(self, outcomes: Sequence[Outcome]) -> float:
+        """Return what was reached, px; infinite where a draw has no map."""
+        values = [getattr(o.errors, self.column) for o in outcomes]
+        if not np.isfinite(values).all():
+            return float("inf")
+        return float(np.max(values) if self.worst else np.median(values))
+
+
+AIMS = {
+    "affine": (Aim("median", 0.006), Aim("p95", 0.012)),
+    "smooth": (Aim("median", 0.03), Aim("p95", 0.12), Aim("inside_most", 0.5, worst=True)),
+    "strips": (Aim("seam_median", 0.1),),
+    "strips + smooth": (Aim("seam_median", 0.1),),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One pair: what it shows, its truth and its camera."""
+
+    case: str
+    base: str
+    seed: int
+    shape: tuple[int, int]
+    pre_shape: tuple[int, int]
+    rotation_deg: float
+    scale: float
+    shear: float
+    shift: tuple[float, float]
+    deform_px: float
+    wavelength_px: float
+    gain: float
+    dtype: str
+
+    @property
+    def warp(self) -> Warp:
+        """The true map."""
+        matrix = linear(
+            self.shape,
+            self.pre_shape,
+            rotation_deg=self.rotation_deg,
+            scale=self.scale,
+            shear=self.shear,
+            shift=self.shift,
+        )
+        bends = waves(self.shape, self.deform_px, self.wavelength_px, self.seed)
+        strips = draw_strips(self.pre_shape, self.seed) if "strips" in self.case else None
+        return Warp(PhantomMap(matrix, bends), strips)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one pair; ``plain`` is the median error without a field, px."""
+
+    pair: Pair
+    status: str
+    reasons: tuple[str, ...]
+    model: str
+    errors: Errors
+    said: tuple[float, float]
+    plain: float
+    cpu_seconds: float
+
+    @property
+    def group(self) -> str:
+        """The row of the table that it belongs to."""
+        return "scanner" if self.pair.base in SCANNERS else self.pair.base
+
+    @property
+    def honest(self) -> bool:
+        """Whether the error that was said is near the true one."""
+        true, said = self.errors.p95, self.said[1]
+        near = abs(said - true) <= HONEST_PX
+        return bool(near or true / HONEST_FACTOR <= said <= true * HONEST_FACTOR)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("--draws", type=int, default=20, help="of each kind (default: 20)")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first draw (default: 0)")
+    parser.add_argument("--side", type=int, default=4096, help="of post, px (default: 4096)")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
+    parser.add_argument("--bases", nargs="+", choices=GROUPS, default=GROUPS)
+    parser.add_argument("--seed", type=int, help="one draw of each case and base alone")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="write images of these draws")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the draws, print the tables; return 1 where an aim is missed."""
+    data: Path | None = args.data
+    groups = [g for g in args.bases if data is not None or g == "phantom"]
+    seeds = range(args.first, args.first + args.draws) if args.seed is None else [args.seed]
+    pairs = [
+        drawn(case, group, seed, args.side, data)
+        for group in groups
+        for case in args.cases
+        for seed in seeds
+    ]
+    outcomes: list[Outcome] = []
+    for outcome in in_children(partial(measured, data=data, folder=args.write), pairs, args.jobs):
+        outcomes.append(outcome)
+        print(_line(outcome), file=sys.stderr, flush=True)
+    outcomes.sort(key=lambda o: (CASES.index(o.pair.case), GROUPS.index(o.group), o.pair.seed))
+    rendering = {} if data is None else _rendering_errors(groups, data)
+    save_json(args.json, {"outcomes": [asdict(o) for o in outcomes], "rendering": rendering})
+    _about(groups, rendering, args.side)
+    return report(outcomes)
+
+
+def drawn(case: str, group: str, seed: int, side: int, data: Path | None) -> Pair:
+    """Draw one pair; a scanner's image takes turns with the others."""
+    rng = np.random.default_rng([seed, 31, GROUPS.index(group)])
+    base = list(SCANNERS)[seed % len(SCANNERS)] if group == "scanner" else group
+    shape = (side, side)
+    if group != "phantom" and data is not None:
+        rows, cols = picture(base, data).shape
+        shape = min(side, rows - _PICTURE_MARGIN), min(side, cols - _PICTURE_MARGIN)
+    smooth = case.endswith("smooth")
+    return Pair(
+        case=case,
+        base=base,
+        seed=seed,
+        shape=shape,
+        pre_shape=(round(1.02 * shape[0]), round(1.03 * shape[1])),
+        rotation_deg=rng.uniform(-10, 10),
+        scale=rng.uniform(0.95, 1.05),
+        shear=rng.uniform(-0.003, 0.003),
+        shift=(rng.uniform(-120, 120), rng.uniform(-120, 120)),
+        deform_px=rng.uniform(4, 8) if smooth else 0.0,
+        wavelength_px=rng.uniform(1000, 2000),
+        gain=float(np.exp(rng.uniform(np.log(0.7), np.log(1.5)))),
+        dtype=("uint8", "uint16")[seed % 2],
+    )
+
+
+def base_of(pair: Pair, data: Path | None) -> Base:
+    """Return the scene of a pair; a picture is cut out around its middle."""
+    if pair.base == "phantom" or data is None:
+        return PhantomBase(pair.shape, pair.seed)
+    shown = picture(pair.base, data)
+    row, col = ((n - m) // 2 for n, m in zip(shown.shape, pair.shape, strict=True))
+    return PictureBase(shown, pair.shape, (row, col))
+
+
+def images(pair: Pair, base: Base) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Render post and pre as the camera records them."""
+    rng = np.random.default_rng([pair.seed, 32])
+    camera = Camera(dtype=pair.dtype)
+    pre = base.pre(pair.warp, pair.pre_shape)
+    shade(pre, -_SHADING / 2, rng)
+    pre = camera.exposed(pre, rng)
+    post = base.post()
+    shade(post, _SHADING / 2, rng)
+    saturate(post, 0.0, pair.gain)
+    spots(post, base, _MICROBES_PER_MPX, pair.seed)
+    return camera.exposed(post, rng), pre
+
+
+def measured(pair: Pair, data: Path | None, folder: Path | None = None) -> Outcome:
+    """Render, register and judge one pair, with and without a field."""
+    base = base_of(pair, data)
+    post, pre = images(pair, base)
+    if folder is not None:
+        name = f"{pair.case}-{pair.base}-{pair.seed}".replace(" ", "")
+        truth = {"pair": asdict(pair), "truth": pair.warp.to_json()}
+        write_pair(folder / name, post, pre, truth)
+    found, cpu = registered(post, pre)
+    points = section_points(base, pair.shape)
+    plain = float("nan")
+    if found.transform.displacement is not None:
+        without, _ = registered(post, pre, RegisterSettings(field="never"))
+        plain = errors(without.transform, pair.warp, points).median
+    return Outcome(
+        pair=pair,
+        status=found.transform.status,
+        reasons=found.transform.reasons,
+        model=found.transform.model_name,
+        errors=errors(found.transform, pair.warp, points),
+        said=(found.transform.error_px.median, found.transform.error_px.p95),
+        plain=plain,
+        cpu_seconds=cpu,
+    )
+
+
+def report(outcomes: Sequence[Outcome]) -> int:
+    """Print the tables; return 1 where an aim is missed."""
+    rows: list[tuple[str, ...]] = []
+    aims: list[tuple[str, ...]] = []
+    missed = False
+    for case in CASES:
+        for group in GROUPS:
+            some = [o for o in outcomes if o.pair.case == case and o.group == group]
+            if not some:
+                continue
+            rows.append(_row(case, group, some))
+            for aim in AIMS[case]:
+                reached = aim.reached(some)
+                missed |= not reached <= aim.limit
+                name = aim.column.replace("_", " ").replace("seam", "off seams")
+                over = "every draw" if aim.worst else "typical draw"
+                aims.append(_aim_row(case, group, f"{name}, {over}, px", reached, aim.limit))
+            share = float(np.mean([o.honest for o in some]))
+            missed |= share < HONEST_SHARE
+            aims.append(_aim_row(case, group, "said p95 is honest", share, HONEST_SHARE, least=True))
+    print(
+        "errors in px: of the typical draw (median over draws), and of the worst draw; inside = more "
+        f"than {BORDER_PX:g} px from any border,\noff seams = more than {SEAM_PX:g} px from a seam; "
+        "/ no field = median error of the global model over that with a field\n"
+    )
+    header = (
+        ("case", "pixels", "draws", "median", "worst", "p95", "worst", "inside p95", "inside max")
+        + ("off seams", "worst", "said/true", "honest", "/ no field", "CPU-s", "not ok")
+    )
+    print(table(header, rows, left=2))
+    print("\n" + table(("case", "pixels", "aim", "reached", "limit", "ratio"), aims, left=3))
+    return int(missed)
+
+
+def _row(case: str, group: str, some: Sequence[Outcome]) -> tuple[str, ...]:
+    def px(column: str, how: Any = np.median) -> str:
+        return f"{how([getattr(o.errors, column) for o in some]):.4f}"
+
+    ratio = np.median([o.said[1] / o.errors.p95 for o in some])
+    plain = np.array([o.plain / o.errors.median for o in some])
+    fields = plain[np.isfinite(plain)]
+    return (
+        case,
+        group,
+        str(len(some)),
+        px("median"),
+        px("median", np.max),
+        px("p95"),
+        px("p95", np.max),
+        px("inside_p95"),
+        px("inside_most", np.max),
+        px("seam_median"),
+        px("seam_median", np.max),
+        f"{ratio:.2f}",
+        f"{100 * np.mean([o.honest for o in some]):.0f} %",
+        f"{np.median(fields):.0f}x" if len(fields) else "-",
+        f"{np.median([o.cpu_seconds for o in some]):.1f}",
+        str(sum(o.status != "ok" for o in some)),
+    )
+
+
+def _aim_row(
+    case: str, group: str, name: str, reached: float, limit: float, *, least: bool = False
+) -> tuple[str, ...]:
+    good = reached >= limit if least else reached <= limit
+    ratio = reached / limit
+    return case, group, name, f"{reached:.4f}", f"{limit:g}", f"{ratio:.2f}" + " !"[not good]
+
+
+def _line(o: Outcome) -> str:
+    e, p = o.errors, o.pair
+    text = (
+        f"{p.case}, {p.base}, seed {p.seed}: {o.status} {o.model}, median {e.median:.4f}, "
+        f"p95 {e.p95:.4f}, inside max {e.inside_most:.3f}, off seams {e.seam_median:.4f}, "
+        f"said p95 {o.said[1]:.4f}{'' if o.honest else ' (not honest)'}, {o.cpu_seconds:.1f} CPU-s"
+    )
+    return text + "".join("\n    " + reason for reason in o.reasons)
+
+
+def _rendering_errors(groups: Sequence[str], data: Path) -> dict[str, float]:
+    """Return how far the rendering of each real image is from exact, px, in its middle."""
+    names = [n for n in REAL if ("scanner" if n in SCANNERS else n) in groups]
+    out = {}
+    for name in names:
+        shown = picture(name, data)
+        row, col = (n // 2 - 256 for n in shown.shape)
+        window = Window(row, row + 512, col, col + 512)
+        places = pixel_centres(window)[:, ::-1]
+        levels = interpolated(shown.coefficients, places).reshape(512, 512)
+        out[name] = spline_error_px(levels)
+    return out
+
+
+def _about(groups: Sequence[str], rendering: dict[str, float], side: int) -> None:
+    print("phantom: the scene of unglow phantom, evaluated at every pixel of both images: exact")
+    if "scanner" in groups:
+        print(f"scanner: up to {side} px of level 0 of a slide by each scanner in turn, dark is signal")
+    if "fluorescence" in groups:
+        print(
+            f"fluorescence: montage of pieces of 440 px of {len(FLUORESCENCE)} projections "
+            "(483 x 913 px each), turned, flipped and blended at random"
+        )
+    if rendering:
+        text = ", ".join(f"{name} {value:.5f}" for name, value in rendering.items())
+        print(
+            f"real pixels are blurred by {BLUR_PX:g} px and interpolated by a spline of order 5, "
+            f"which displaces structures against Fourier's exact shift by (p95, px): {text}"
+        )
+    print(
+        f"stained spots {_MICROBES_PER_MPX:g} per Mpx, shading {100 * _SHADING:g} %, gain 0.7 to 1.5, "
+        "8 electrons per grey level, rotation up to 10 deg, scale 0.95 to 1.05\n"
+    )
