@@ -21,6 +21,7 @@ import numpy as np
 import tifffile
 
 from unglow.blocks import Window, bounded_map, grid
+from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
 from unglow.phantom.tiff import Raster, write_tiff
@@ -220,11 +221,24 @@ class Section:
     ----------
     shape, pre_shape
         (rows, columns) of post and of pre.
+    waves
+        (W, 5) smooth deformation, as `unglow.phantom.geometry.PhantomMap` has it; None for none.
     """
 
-    def __init__(self, shape: tuple[int, int], pre_shape: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        pre_shape: tuple[int, int],
+        waves: NDArray[np.float64] | None = None,
+    ) -> None:
         self.shape = shape
         self.pre_shape = pre_shape
+        self.waves = np.zeros((0, 5)) if waves is None else waves
+
+    @property
+    def map(self) -> PhantomMap:
+        """The map from post to pre, which the pixels follow to about 1/32 px."""
+        return PhantomMap(np.linalg.inv(np.vstack([self._to_post, [0.0, 0.0, 1.0]])), self.waves)
 
     def post(self, window: Window) -> Image:
         """Return the pixels of a window of post, (rows, cols) uint8."""
@@ -232,6 +246,25 @@ class Section:
 
     def pre(self, window: Window) -> Image:
         """Return the pixels of a window of pre, (rows, cols) uint8."""
+        seen = self._bent(window) if len(self.waves) else self._turned(window)
+        return _recorded(seen, 1.0, window, shift=997)
+
+    def _bent(self, window: Window) -> NDArray[np.float32]:
+        """Return the scene at a window of a deformed pre."""
+        x, y = self.map.window_to_post(window)
+        x0, y0 = (int(np.floor(v.min())) - 2 for v in (x, y))
+        x1, y1 = (int(np.ceil(v.max())) + 3 for v in (x, y))
+        seen: Any = cv2.remap(
+            self._scene(Window(y0, y1, x0, x1)),
+            (x - x0).astype(np.float32),
+            (y - y0).astype(np.float32),
+            cv2.INTER_LINEAR,
+            borderMode=cv2.BORDER_REPLICATE,
+        )
+        return np.asarray(seen)
+
+    def _turned(self, window: Window) -> NDArray[np.float32]:
+        """Return the scene at a window of a pre that is turned and scaled alone."""
         corners = np.array([[x, y] for x in (window.x0, window.x1) for y in (window.y0, window.y1)])
         there = corners @ self._to_post[:, :2].T + self._to_post[:, 2]
         x0, y0 = np.floor(there.min(axis=0)).astype(int) - 2
@@ -246,7 +279,7 @@ class Section:
             flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
             borderMode=cv2.BORDER_REPLICATE,
         )
-        return _recorded(seen, 1.0, window, shift=997)
+        return np.asarray(seen)
 
     @cached_property
     def _to_post(self) -> NDArray[np.float64]:

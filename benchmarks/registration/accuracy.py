@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tables import table
+
 from registration.bases import (
     BLUR_PX,
     FLUORESCENCE,
@@ -26,15 +27,16 @@ from registration.judging import BORDER_PX, SEAM_PX, Errors, errors, section_poi
 from registration.pool import in_children, registered, save_json
 from registration.recording import Camera, saturate, shade, spots
 from registration.writing import write_pair
-from tables import table
-
 from unglow.blocks import Window
 from unglow.phantom.geometry import PhantomMap
 from unglow.registration import RegisterSettings
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
     from registration.bases import Base
 
 CASES = ("affine", "smooth", "strips", "strips + smooth")
@@ -256,15 +258,33 @@ def report(outcomes: Sequence[Outcome]) -> int:
                 aims.append(_aim_row(case, group, f"{name}, {over}, px", reached, aim.limit))
             share = float(np.mean([o.honest for o in some]))
             missed |= share < HONEST_SHARE
-            aims.append(_aim_row(case, group, "said p95 is honest", share, HONEST_SHARE, least=True))
+            aims.append(
+                _aim_row(case, group, "said p95 is honest", share, HONEST_SHARE, least=True)
+            )
     print(
-        "errors in px: of the typical draw (median over draws), and of the worst draw; inside = more "
-        f"than {BORDER_PX:g} px from any border,\noff seams = more than {SEAM_PX:g} px from a seam; "
-        "/ no field = median error of the global model over that with a field\n"
+        "errors in px: of the typical draw (median over draws), and of the worst draw\n"
+        f"inside: more than {BORDER_PX:g} px from any border; off seams: more than {SEAM_PX:g} px "
+        "from a seam\nhonest: said p95 within a factor of "
+        f"{HONEST_FACTOR:g} or {HONEST_PX:g} px of the true one; / no field: median error of the "
+        "global model over that with a field\n"
     )
     header = (
-        ("case", "pixels", "draws", "median", "worst", "p95", "worst", "inside p95", "inside max")
-        + ("off seams", "worst", "said/true", "honest", "/ no field", "CPU-s", "not ok")
+        "case",
+        "pixels",
+        "draws",
+        "median",
+        "worst",
+        "p95",
+        "worst",
+        "inside p95",
+        "inside max",
+        "off seams",
+        "worst",
+        "said/true",
+        "honest",
+        "/ no field",
+        "CPU-s",
+        "not ok",
     )
     print(table(header, rows, left=2))
     print("\n" + table(("case", "pixels", "aim", "reached", "limit", "ratio"), aims, left=3))
@@ -333,7 +353,9 @@ def _rendering_errors(groups: Sequence[str], data: Path) -> dict[str, float]:
 def _about(groups: Sequence[str], rendering: dict[str, float], side: int) -> None:
     print("phantom: the scene of unglow phantom, evaluated at every pixel of both images: exact")
     if "scanner" in groups:
-        print(f"scanner: up to {side} px of level 0 of a slide by each scanner in turn, dark is signal")
+        print(
+            f"scanner: up to {side} px of level 0 of a slide, each scanner in turn; dark is signal"
+        )
     if "fluorescence" in groups:
         print(
             f"fluorescence: montage of pieces of 440 px of {len(FLUORESCENCE)} projections "
@@ -346,6 +368,6 @@ def _about(groups: Sequence[str], rendering: dict[str, float], side: int) -> Non
             f"which displaces structures against Fourier's exact shift by (p95, px): {text}"
         )
     print(
-        f"stained spots {_MICROBES_PER_MPX:g} per Mpx, shading {100 * _SHADING:g} %, gain 0.7 to 1.5, "
-        "8 electrons per grey level, rotation up to 10 deg, scale 0.95 to 1.05\n"
+        f"stained spots {_MICROBES_PER_MPX:g} per Mpx, shading {100 * _SHADING:g} %, gain 0.7 to "
+        "1.5, 8 electrons per grey level, rotation up to 10 deg, scale 0.95 to 1.05\n"
     )

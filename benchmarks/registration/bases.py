@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -25,6 +24,7 @@ from unglow.phantom.spots import add_spots, boxes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -86,18 +86,22 @@ class PhantomBase:
         self.grains = draw_grains(count, shape, seed, self.scene.coverage)
 
     def post(self) -> Levels:
+        """Return all of post."""
         areas = boxes(self.grains, self.grains.xy, 1.0, self.shape)
         return self._rendered(self.shape, areas, lambda points: points)
 
     def pre(self, warp: Warp, shape: tuple[int, int]) -> Levels:
+        """Return all of pre as the warp has it."""
         # a box reaches a little further than a smooth map needs: a seam may cut through a grain
         areas = boxes(self.grains, warp.to_pre(self.grains.xy), 2 * warp.stretch(), shape)
         return self._rendered(shape, areas, warp.to_post)
 
     def section(self, points: Points) -> NDArray[np.bool_]:
+        """Say which points of post lie on the section and have texture around them."""
         return self.inside(*points.T) > 0.95
 
     def inside(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return 1 on the section, 0 beside it."""
         return self.scene.coverage(x, y)
 
     def _rendered(
@@ -159,12 +163,15 @@ class PictureBase:
         self.scene = None if outline is None else Scene(PhantomSpec(shape=shape, seed=outline))
 
     def post(self) -> Levels:
+        """Return all of post."""
         return self._rendered(self.shape, lambda points: points)
 
     def pre(self, warp: Warp, shape: tuple[int, int]) -> Levels:
+        """Return all of pre as the warp has it."""
         return self._rendered(shape, warp.to_post)
 
     def section(self, points: Points) -> NDArray[np.bool_]:
+        """Say which points of post lie on the section and have texture around them."""
         row, col = (np.rint(points[:, ::-1] + self.corner)).astype(int).T
         rows, cols = self.picture.shape
         known = (row >= 0) & (col >= 0) & (row < rows) & (col < cols)
@@ -172,6 +179,7 @@ class PictureBase:
         return known & (self.inside(*points.T) > 0.95)
 
     def inside(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return 1 on the section, 0 beside it."""
         return np.ones(len(x)) if self.scene is None else self.scene.coverage(x, y)
 
     def _rendered(self, shape: tuple[int, int], to_post: Callable[[Points], Points]) -> Levels:

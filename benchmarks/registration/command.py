@@ -6,13 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registration import accuracy, robustness
+from registration import accuracy, cost, real, robustness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
-COMMANDS = {"accuracy": accuracy, "robustness": robustness}
+COMMANDS = {"accuracy": accuracy, "cost": cost, "real": real, "robustness": robustness}
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -22,7 +22,9 @@ def main(words: Sequence[str] | None = None) -> int:
     for name, module in COMMANDS.items():
         one = commands.add_parser(name, help=module.__doc__, description=module.__doc__)
         one.add_argument("--jobs", type=int, default=1, help="processes side by side (default: 1)")
-        one.add_argument("--json", type=Path, metavar="FILE", help="write all figures there as well")
+        one.add_argument(
+            "--json", type=Path, metavar="FILE", help="write all figures there as well"
+        )
         one.add_argument(
             "--shared", type=Path, default=SHARED, help="where real images are (default: ../shared)"
         )

@@ -9,17 +9,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from registration.bases import SCANNERS, PhantomBase, PictureBase, picture
 from registration.geometry import Warp, linear
 from registration.judging import inside, section_points
 from registration.recording import Camera, curve, cut, saturate, shade, stain
-
 from unglow.phantom.geometry import PhantomMap
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
     from registration.bases import Base
 
 LEAST_OVERLAP = 0.3

@@ -148,10 +148,7 @@ def waves(
 
 
 def draw_strips(pre_shape: tuple[int, int], seed: int) -> Strips:
-    """Draw strips of 300 to 900 px of rows or columns that jump by 1 to 3 px against their neighbours.
-
-    The jumps of even strips are small, so that they do not add up.
-    """
+    """Draw strips of 300 to 900 px, of rows or columns; every other one has jumped by 1 to 3 px."""
     rng = np.random.default_rng([seed, _SEAM_STREAM])
     axis = int(rng.integers(2))
     width = rng.uniform(300.0, 900.0)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
+
 from registration.bases import SCANNERS, PhantomBase, PictureBase, picture
 from registration.geometry import Warp, linear
 from registration.recording import Camera, shade
-
 from unglow.phantom.geometry import PhantomMap
 
 if TYPE_CHECKING:
@@ -52,30 +52,30 @@ def _same_light(rng: np.random.Generator, side: int, _: Path | None) -> Made:
         cv2.circle(dust, (x, y), int(own.integers(2, 9)), 0.4, -1, cv2.LINE_AA)
     for light in lights:
         shade(light, 0.6, np.random.default_rng(seed))
-        light *= dust
-    return _exposed(*lights, rng)
+    return _exposed(lights[0] * dust, lights[1] * dust, rng)
 
 
 def _mirrored(rng: np.random.Generator, side: int, _: Path | None) -> Made:
     base = PhantomBase((side, side), int(rng.integers(10**6, 10**9)))
-    matrix = linear((side, side), (side, side), rotation_deg=rng.uniform(-180, 180), scale=1.0, mirror=True)
+    matrix = linear(
+        (side, side), (side, side), rotation_deg=rng.uniform(-180, 180), scale=1.0, mirror=True
+    )
     pre = base.pre(Warp(PhantomMap(matrix, np.zeros((0, 5)))), (side, side))
     return _exposed(base.post(), pre, rng)
 
 
-def _phantom_and_real(rng: np.random.Generator, side: int, data: Path | None) -> Made:
+def _phantom_and_real(rng: np.random.Generator, side: int, data: Path) -> Made:
     return _exposed(_phantom(rng, side), _crop(rng, side, data, rng.uniform(0.2, 0.5, 2)), rng)
 
 
-def _two_places(rng: np.random.Generator, side: int, data: Path | None) -> Made:
+def _two_places(rng: np.random.Generator, side: int, data: Path) -> Made:
     """Two places of one slide that do not overlap: the same kind of cells, other ones."""
     side = min(side, 1300)
     left = rng.uniform(0.2, 0.23, 2)
     return _exposed(_crop(rng, side, data, left), _crop(rng, side, data, left + 0.29), rng)
 
 
-def _histology(rng: np.random.Generator, _: int, data: Path | None) -> Made:
-    assert data is not None
+def _histology(rng: np.random.Generator, _: int, data: Path) -> Made:
     pictures = []
     for stain in ("HE", "proSPC"):
         colours = cv2.imread(str(data / _HISTOLOGY.format(stain)))
@@ -107,9 +107,8 @@ def _noise(rng: np.random.Generator, side: int, _: Path | None) -> Made:
 
 
 def _crop(
-    rng: np.random.Generator, side: int, data: Path | None, at: NDArray[np.float64]
+    rng: np.random.Generator, side: int, data: Path, at: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    assert data is not None
     shown = picture(str(rng.choice(list(SCANNERS))), data)
     corner = (at * shown.shape).astype(int)
     return PictureBase(shown, (side, side), (int(corner[0]), int(corner[1]))).post()

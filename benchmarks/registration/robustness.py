@@ -1,8 +1,7 @@
-"""Many random pairs: how often is the map right, and is any wrong one passed for a good one?"""
+"""How often the map of random pairs is right, and whether a wrong one passes for a good one."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -11,16 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tables import number, table
+
 from registration.draws import Draw, drawn, images
 from registration.judging import Errors, errors, section_points
 from registration.negatives import KINDS, unrelated
 from registration.pool import in_children, plain, registered, save_json
 from registration.writing import write_pair
-from tables import number, table
-
 from unglow.registration import RegisterSettings
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from unglow.transform import Transform
@@ -89,7 +89,9 @@ def run(args: argparse.Namespace) -> int:
         return _alone(args, data)
     seeds = range(args.first, args.first + args.draws)
     jobs = [partial(positive, seed, data) for seed in seeds]
-    jobs += [partial(negative, seed, data) for seed in range(args.first, args.first + args.negatives)]
+    jobs += [
+        partial(negative, seed, data) for seed in range(args.first, args.first + args.negatives)
+    ]
     outcomes = []
     for n, outcome in enumerate(in_children(_call, jobs, args.jobs)):
         outcomes.append(outcome)
@@ -169,7 +171,12 @@ def _report_positives(outcomes: Sequence[Outcome]) -> bool:
             str(count[status]),
             str(sum(o.right for o in outcomes if o.status == status)),
             str(sum(o.status == status and not o.right for o in outcomes)),
-            str(sum(o.status == status and o.errors is not None and o.errors.p95 > WRONG_PX for o in outcomes)),
+            str(
+                sum(
+                    o.status == status and o.errors is not None and o.errors.p95 > WRONG_PX
+                    for o in outcomes
+                )
+            ),
         )
         for status in ("ok", "suspect", "failed")
     ]
@@ -177,15 +184,20 @@ def _report_positives(outcomes: Sequence[Outcome]) -> bool:
     print(f"{len(outcomes)} draws, error at p95 over the section that both images show")
     print(table(header, rows))
     share = len(right) / len(outcomes)
-    print(f"\nright: {100 * share:.2f} % (aim: {100 * LEAST_RIGHT:g} %)   silent failures: {len(silent)} (aim: 0)")
-    p95 = np.array([o.errors.p95 for o in right if o.errors])
-    if len(p95):
-        medians = np.array([o.errors.median for o in right if o.errors])
-        ratio = np.array([o.said[1] for o in right]) / p95
+    print(
+        f"\nright: {100 * share:.2f} % (aim: {100 * LEAST_RIGHT:g} %)   "
+        f"silent failures: {len(silent)} (aim: 0)"
+    )
+    p95, median, said = (
+        np.array([of(o) for o in right])
+        for of in (lambda o: o.errors.p95, lambda o: o.errors.median, lambda o: o.said[1])
+    )
+    if right:
+        seconds = float(np.mean([o.cpu_seconds for o in outcomes]))
         print(
-            f"right draws: median error {number(float(np.median(medians)))} px, "
-            f"p95 {number(float(np.median(p95)))} px (worst {number(float(p95.max()))}); said/true p95 "
-            f"{number(float(np.nanmedian(ratio)))} (median); {number(float(np.mean([o.cpu_seconds for o in outcomes])))} CPU-s each"
+            f"right draws: median error {number(float(np.median(median)))} px, "
+            f"p95 {number(float(np.median(p95)))} px (worst {number(float(p95.max()))}); "
+            f"said/true p95 {np.nanmedian(said / p95):.2f}; {number(seconds)} CPU-s each"
         )
     _by_feature(outcomes)
     return share < LEAST_RIGHT or bool(silent)
@@ -206,7 +218,9 @@ def _by_feature(outcomes: Sequence[Outcome]) -> None:
                     str(len(group)),
                     str(sum(not o.right for o in group)),
                     str(sum(o.status == "suspect" for o in group)),
-                    number(float(np.nanmedian([o.errors.p95 if o.errors else np.nan for o in group]))),
+                    number(
+                        float(np.nanmedian([o.errors.p95 if o.errors else np.nan for o in group]))
+                    ),
                 )
             )
     header = ("draws by", "", "draws", "not right", "suspect", "p95 px")
@@ -218,10 +232,17 @@ def _report_negatives(outcomes: Sequence[Outcome]) -> bool:
     for kind in KINDS:
         group = [o for o in outcomes if o.kind == kind]
         if group:
-            strongest = max((o.coarse[1] for o in group if np.isfinite(o.coarse[1])), default=np.nan)
+            strongest = max(
+                (o.coarse[1] for o in group if np.isfinite(o.coarse[1])), default=np.nan
+            )
             counts = Counter(o.status for o in group)
             rows.append(
-                (kind, str(len(group)), *(str(counts[s]) for s in ("failed", "suspect", "ok")), number(strongest))
+                (
+                    kind,
+                    str(len(group)),
+                    *(str(counts[s]) for s in ("failed", "suspect", "ok")),
+                    number(strongest),
+                )
             )
     header = ("to be refused", "pairs", "failed", "suspect", "ok", "most significant")
     print("\n" + table(header, rows))
@@ -242,7 +263,9 @@ def _line(outcome: Outcome) -> str:
         head += (
             f", {d.base} {d.shape[0]}x{d.shape[1]}, {d.rotation_deg:.0f} deg, scale {d.scale:.2f}, "
             f"overlap {d.overlap:.2f}, stain {d.stain:.2f} x {d.strength:.1f}"
-            + ", mirror" * d.mirror + ", reversed" * d.reversed + ", cut" * bool(d.cut)
+            + ", mirror" * d.mirror
+            + ", reversed" * d.reversed
+            + ", cut" * bool(d.cut)
             + ", bright" * d.bright
         )
     return head + f", significance {number(o.coarse[1])}" + "".join("\n    " + r for r in o.reasons)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tifffile
+
 from registration.pool import save_json
 
 if TYPE_CHECKING:
