@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LEAST_OVERLAP = 0.3
 """Share of the section that pre shows in every draw; the default refuses less than 0.2."""
 _MONTAGE_SHARE, _SCANNER_SHARE = 0.15, 0.25
+_BRIGHT_GAIN = 1.05
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,8 @@ def drawn(seed: int, data: Path | None, sides: tuple[int, int] = (1024, 2048)) -
         read_noise=rng.uniform(0.3, 1.5),
         dtype=str(rng.choice(("uint8", "uint16"))),
     )
+    if draw.bright:  # a field of 220 levels is not to vanish in saturation
+        draw = replace(draw, gain=min(draw.gain, _BRIGHT_GAIN))
     return _shifted(draw, data, rng)
 
 
