@@ -44,6 +44,7 @@ BLUR_PX = 0.8
 _BLOCK = 512
 _MONTAGE, _PIECE, _BLEND = 5120, 440, 40
 _TEXTURE_WINDOW, _TEXTURE_LEVELS = 49, 4.0
+_AROUND_WINDOW, _AROUND_SHARE = 385, 0.15
 _BRIGHT_LEVEL = 110.0
 _GRAINS_PER_MPX = 60
 
@@ -224,6 +225,9 @@ def picture_of(levels: Levels) -> Picture:
     mean = ndimage.uniform_filter(blurred, _TEXTURE_WINDOW)
     square = ndimage.uniform_filter(blurred * blurred, _TEXTURE_WINDOW)
     textured = square - mean * mean > _TEXTURE_LEVELS**2
+    # a speck on the glass, far from everything else, is no part of the section
+    around = ndimage.uniform_filter(textured.astype(np.float32), _AROUND_WINDOW, mode="nearest")
+    textured &= around > _AROUND_SHARE
     coefficients = ndimage.spline_filter(blurred, 5, output=np.float32, mode="mirror")
     return Picture(coefficients, textured)
 
