@@ -110,6 +110,15 @@ def test_real_pixels_move_by_what_the_truth_says(room):
     np.testing.assert_allclose(pre[:96, 7:], post[4:, :-7], atol=1e-3)
 
 
+def test_a_speck_is_no_part_of_the_section(room):
+    levels = np.zeros((900, 900), np.float32)
+    levels[:300, :300] = 60 * RNG.random((300, 300))
+    levels[740:752, 740:752] = 100
+    base = room.bases.PictureBase(room.bases.picture_of(levels), (900, 900), (0, 0))
+    points = np.array([[150.0, 150], [450, 450], [746, 746]])
+    np.testing.assert_array_equal(base.section(points), [True, False, False])
+
+
 def test_quick_pairs_follow_their_map(room):
     section = room.cost.pair_of((1500, 1400))
     assert np.abs(section.waves).max() > 1
