@@ -21,6 +21,7 @@ from registration.judging import inside
 from registration.pool import in_children, registered, save_json
 from unglow import transform
 from unglow.blocks import bounded_map, grid
+from unglow.fence import process_mb
 from unglow.machine import processors
 from unglow.phantom.tiff import Raster, write_tiff
 from unglow.registration import RegisterSettings
@@ -134,7 +135,8 @@ def _in_memory(field: str, folder: Path, size: str) -> Cost:
     images = (np.load(folder / f"{role}.npy") for role in ("post", "pre"))
     found, cpu = registered(*images, RegisterSettings(field=field))
     np.save(folder / f"field: {field}.npy", found.transform.map(np.load(folder / "points.npy")))
-    return Cost(size, f"field: {field}", cpu, status=found.transform.status)
+    peak_mb = process_mb().get("VmHWM", float("nan"))
+    return Cost(size, f"field: {field}", cpu, peak_mb, status=found.transform.status)
 
 
 def _by_prototype(size: str, prototype: Path, folder: Path) -> Cost:

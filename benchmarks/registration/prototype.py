@@ -7,11 +7,14 @@ seconds; the mapped points are written beside it as ``.npy``.
 from __future__ import annotations
 
 import json
+import math
 import resource
 import sys
 from pathlib import Path
 
 import numpy as np
+
+from unglow.fence import process_mb
 
 if __name__ == "__main__":
     folder, post, pre, points, out = (Path(word) for word in sys.argv[1:])
@@ -25,5 +28,5 @@ if __name__ == "__main__":
     at = np.load(points)
     np.save(out.with_suffix(".npy"), mapf(found["M"], found["F"], at[:, 0], at[:, 1]))
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    peak_mb = after.ru_maxrss * 1024 / 1e6
+    peak_mb = process_mb().get("VmHWM", math.nan)
     out.write_text(json.dumps({"cpu_seconds": seconds, "peak_mb": peak_mb}), encoding="utf-8")
