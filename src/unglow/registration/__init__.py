@@ -377,7 +377,7 @@ def _concluded(
         followed = bent(images, matches, size, transform, coarse, evidence, settings)
         if followed is not None:
             return Registration(*followed)
-    closure = global_closure(images, transform, size, points[seen])
+    closure = global_closure(images, transform, size, settings.blocks, points[seen])
     return Registration(_with_closure(transform, closure, settings), blocks)
 
 

@@ -110,7 +110,9 @@ def field_closure(images: Images, found: Transform, blocks: Dense, stiffness: fl
     return Closure(returned, np.hypot(*(found.map(returned) - points).T))
 
 
-def global_closure(images: Images, found: Transform, size: int, points: Floats) -> Closure:
+def global_closure(
+    images: Images, found: Transform, size: int, count: int, points: Floats
+) -> Closure:
     """Fit the same global model to blocks of pre.
 
     Parameters
@@ -121,12 +123,16 @@ def global_closure(images: Images, found: Transform, size: int, points: Floats) 
         The map, without a field.
     size
         Side of the blocks, px.
+    count
+        How many blocks the map itself rests on at most; here are no more.
     points
         (N, 2) points of post to be judged at, px.
     """
     back = swapped(replace(images, matrix=found.matrix))
     shapes = back.post_shape, back.pre_shape
-    corners, _ = sample_corners(back.post, back.pre, *shapes, back.matrix, size, _SAMPLES)
+    corners, _ = sample_corners(
+        back.post, back.pre, *shapes, back.matrix, size, min(count, _SAMPLES)
+    )
     planes = back.planes(0)
     seen = match_blocks(*planes, back.matrix, corners, size, sign=back.sign, workers=back.workers)
     start = consensus(seen.post, seen.pre, _REACH_PX)

@@ -282,8 +282,8 @@ def _block_shift_at(
     sign: int,
     corner: NDArray[np.int64],
 ) -> tuple[float, float, float] | None:
-    centre = np.asarray(corner + (size - 1) / 2, dtype=np.float64)
-    step, back = _to_whole_px(matrix, field, centre)
+    middle = np.asarray(corner + size // 2, dtype=np.float64)
+    step, back = _to_whole_px(matrix, field, middle)
     blocks = mapped_blocks(post, pre, moved(matrix, step), field, size, corner)
     if blocks is None:
         return None
@@ -292,15 +292,15 @@ def _block_shift_at(
 
 
 def _to_whole_px(
-    matrix: NDArray[np.float64], field: Displacement | None, centre: NDArray[np.float64]
+    matrix: NDArray[np.float64], field: Displacement | None, pixel: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Step in pre that puts a block's centre on a whole px there, and the same in post, (2,) each.
+    """Step in pre that puts a block's middle pixel on a whole px, and the same in post, (2,) each.
 
     An interpolated image is shifted a little, by an amount that depends on the fraction of a px.
     With fractions evenly around zero that cancels; with the same one everywhere, as where pre is
     neither turned nor scaled, blocks would be off by up to 0.04 px together.
     """
-    around = centre + 0.5 * np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]])
+    around = pixel + 0.5 * np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]])
     at = apply_matrix(matrix, around)
     if field is not None:
         at += field.smooth.at(around)
