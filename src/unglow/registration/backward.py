@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Places = NDArray[np.int64]
 
-_BLOCKS = 1500
+_BLOCKS = 700
 _PATCH = 10
 _SAMPLES = 150
 _REACH_PX = 2.0

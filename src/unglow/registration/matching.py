@@ -11,7 +11,7 @@ would weigh those that are all noise like those that are all signal.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -265,50 +265,41 @@ def block_shifts(
     -------
     (N, 3) float64: dx, dy, quality of `block_shift`; NaN for blocks without content or outside pre.
     """
-    measure = partial(_block_shift_at, post, pre, matrix, field, size, sign)
+    steps, back = _to_whole_px(matrix, field, np.asarray(corners + size // 2, dtype=np.float64))
+
+    def measure(k: int) -> tuple[float, float, float] | None:
+        blocks = mapped_blocks(post, pre, moved(matrix, steps[k]), field, size, corners[k])
+        return None if blocks is None else block_shift(*blocks, sign)
+
     found = np.full((len(corners), 3), np.nan)
-    for i, shift in enumerate(bounded_map(measure, corners, workers)):
+    for i, shift in enumerate(bounded_map(measure, range(len(corners)), workers)):
         if shift is not None:
             found[i] = shift
+    found[:, :2] -= back
     return found
 
 
-def _block_shift_at(
-    post: Plane,
-    pre: Plane,
-    matrix: NDArray[np.float64],
-    field: Displacement | None,
-    size: int,
-    sign: int,
-    corner: NDArray[np.int64],
-) -> tuple[float, float, float] | None:
-    middle = np.asarray(corner + size // 2, dtype=np.float64)
-    step, back = _to_whole_px(matrix, field, middle)
-    blocks = mapped_blocks(post, pre, moved(matrix, step), field, size, corner)
-    if blocks is None:
-        return None
-    dx, dy, quality = block_shift(*blocks, sign)
-    return dx - float(back[0]), dy - float(back[1]), quality
-
-
 def _to_whole_px(
-    matrix: NDArray[np.float64], field: Displacement | None, pixel: NDArray[np.float64]
+    matrix: NDArray[np.float64], field: Displacement | None, pixels: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Step in pre that puts a block's middle pixel on a whole px, and the same in post, (2,) each.
+    """Find steps in pre that put pixels (N, 2) on whole px, and the same in post, (N, 2) each.
 
     An interpolated image is shifted a little, by an amount that depends on the fraction of a px.
     With fractions evenly around zero that cancels; with the same one everywhere, as where pre is
     neither turned nor scaled, blocks would be off by up to 0.04 px together.
     """
-    around = pixel + 0.5 * np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]])
-    at = apply_matrix(matrix, around)
+    around = 0.5 * np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]])
+    points = (pixels[:, None] + around).reshape(-1, 2)
+    at = apply_matrix(matrix, points)
     if field is not None:
-        at += field.smooth.at(around)
-    if not np.isfinite(at).all():
-        return np.zeros(2), np.zeros(2)
-    step = np.rint(at[0]) - at[0]
-    slope = np.column_stack([at[1] - at[2], at[3] - at[4]])
-    return step, np.linalg.solve(slope, step)
+        at += field.smooth.at(points)
+    at = at.reshape(-1, 5, 2)
+    steps = np.rint(at[:, 0]) - at[:, 0]
+    slopes = np.stack([at[:, 1] - at[:, 2], at[:, 3] - at[:, 4]], axis=2)
+    known = np.isfinite(at).all(axis=(1, 2))
+    steps[~known], slopes[~known] = 0.0, np.eye(2)
+    back = np.asarray(np.linalg.solve(slopes, steps[..., None])[..., 0], dtype=np.float64)
+    return steps, back
 
 
 def moved(matrix: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -98,7 +98,9 @@ def distances(found: Deformation) -> Floats:
     cells = _cell_of(field, found.blocks.post[found.agreeing])
     empty[cells[:, 1], cells[:, 0]] = 0
     steps = cv2.distanceTransform(empty, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-    return np.asarray(steps, dtype=np.float64) * field.spacing_px
+    # its last bits vary from call to call; squares of distances on a grid are whole numbers
+    squares = np.rint(np.asarray(steps, dtype=np.float64) ** 2)
+    return np.asarray(np.sqrt(squares) * field.spacing_px, dtype=np.float64)
 
 
 def torn(found: Deformation, limit_px: float) -> tuple[int, Floats]:
