@@ -146,7 +146,7 @@ def test_a_sweep_shares_what_it_can_and_compares(small_raw, tmp_path):
     assert len(rows) == 8
     assert {row["registration"] for row in rows} == {"model-affine", "model-homography"}
     gains = {
-        method: {row["gain"] for row in rows if row["method"] == method}
+        method: {(row["registration"], row["gain"]) for row in rows if row["method"] == method}
         for method in ("moffat", "percentile")
     }
     assert [len(gains["moffat"]), len(gains["percentile"])] == [2, 4]
