@@ -59,6 +59,12 @@ def test_a_map_that_fits_is_taken_over_unchanged_and_measured(images, tmp_path):
     assert load(tmp_path / "transform.json").source == "DAPI"
 
 
+def test_the_way_back_of_the_source_is_not_taken_over(images):
+    found = run(images, source(forward_backward_px=Quantiles(0.01, 0.02))).transform
+    assert found.status == "ok", found.reasons
+    assert found.as_dict()["forward_backward_px"] == {"median": None, "p95": None}
+
+
 def test_bytes_do_not_depend_on_threads(images):
     one, many = (run(images, source(), workers=workers) for workers in (1, 3))
     assert one.transform.as_dict() == many.transform.as_dict()

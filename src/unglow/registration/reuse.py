@@ -272,6 +272,7 @@ def _judged(check: _Check, source: Source, settings: RegisterSettings) -> Transf
         reasons=tuple(reasons),
         residual_px=residual,
         error_px=error,
+        forward_backward_px=Quantiles(),  # that of the source says nothing about these images
         inliers=int((lengths <= AGREE_PX).sum()),
         blocks=len(check.matches),
         overlap=check.overlap,
