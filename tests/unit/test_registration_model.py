@@ -11,7 +11,9 @@ from unglow.registration.model import choose_model, consensus, fit, fit_robust, 
 from unglow.registration.quality import (
     Evidence,
     agreement,
+    confirmed_reach,
     doubts,
+    inside_frame,
     map_error,
     refusals,
     uncovered_share,
@@ -167,6 +169,18 @@ def test_uncovered_share():
     points = np.array([[0.0, 0], [10, 0], [100, 0], [200, 0]])
     assert uncovered_share(points, np.array([[0.0, 0]]), 50) == 0.5
     assert uncovered_share(points, np.zeros((0, 2)), 50) == 1.0
+
+
+def test_a_frame_ends_half_a_pixel_beyond_its_outermost_centres():
+    points = np.array([[-0.5, 0], [-0.6, 0], [9.5, 4.5], [9.6, 0], [0, 4.6], [np.nan, 0]])
+    assert inside_frame(points, (5, 10)).tolist() == [True, False, True, False, False, False]
+
+
+def test_a_block_confirms_the_map_around_it_or_in_a_share_of_the_section():
+    section = np.array([[0.0, 0], [3000, 4000]])
+    assert confirmed_reach(section, 256) == pytest.approx(0.12 * 5000)
+    assert confirmed_reach(section / 10, 256) == 1.5 * 256
+    assert confirmed_reach(np.zeros((0, 2)), 256) == 1.5 * 256
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ from unglow.registration.model import choose_model, consensus, fit_robust, resid
 from unglow.registration.quality import (
     Evidence,
     agreement,
+    confirmed_reach,
     doubts,
+    inside_frame,
     map_error,
     refusals,
     uncovered_share,
@@ -326,19 +328,20 @@ def _concluded(
     points = section_points(pair.post_thumb)
     points = apply_matrix(to_level0(pair.post_thumb.level), points)
     mapped = apply_matrix(matrix, points)
-    seen = ((mapped >= -0.5) & (mapped <= np.array(pair.pre.shape)[::-1] - 0.5)).all(axis=1)
+    seen = inside_frame(mapped, pair.pre.shape)
     centre = points[seen].mean(axis=0) if seen.any() else points.mean(axis=0)
     largest, smallest = singular_values(matrix, centre)
     off = residuals(matrix, matches.post, matches.pre)
     lengths = np.hypot(*off.T)
     residual = Quantiles.of(lengths[held_out & agreeing])
-    reach = max(1.5 * size, 0.12 * float(np.hypot(*np.ptp(points, axis=0))))
     evidence = Evidence(
         measured=len(matches),
         agreeing=int(agreeing.sum()),
         residual_p95=residual.p95,
         overlap=float(seen.mean()),
-        uncovered=uncovered_share(points[seen], matches.post[agreeing], reach),
+        uncovered=uncovered_share(
+            points[seen], matches.post[agreeing], confirmed_reach(points, size)
+        ),
         scale=float(np.sqrt(largest * smallest)),
         shear=largest / smallest,
         margin=margin,

@@ -11,7 +11,7 @@ from unglow.registration.backward import field_closure
 from unglow.registration.coarse import section_points
 from unglow.registration.deform import find_deformation, pinch, usable, with_error
 from unglow.registration.model import residuals
-from unglow.registration.quality import AGREE_PX, doubts
+from unglow.registration.quality import AGREE_PX, confirmed_reach, doubts, inside_frame
 from unglow.registration.uncertainty import at_points, distances, error_map, raised, torn
 from unglow.transform import BLOCK_DTYPE, Quantiles, Transform, apply_matrix, to_level0
 
@@ -72,18 +72,17 @@ def bent(
     field, blocks = deformation.field, deformation.blocks
     points = textured_points(images)
     mapped = apply_matrix(found.matrix, points) + field.at(points)
-    seen = ((mapped >= -0.5) & (mapped <= np.array(images.pre_shape)[::-1] - 0.5)).all(axis=1)
+    seen = inside_frame(mapped, images.pre_shape)
     error = Quantiles.of(at_points(field, field.error_px, points[seen]))
     lengths = np.hypot(*deformation.off.T)
     residual = Quantiles.of(lengths[blocks.held_out & deformation.agreeing])
     sampled = residuals(found.matrix, matches.post, matches.pre) - field.at(matches.post)
-    reach = max(1.5 * size, 0.12 * float(np.hypot(*np.ptp(points, axis=0))))
     away = at_points(field, distances(deformation).astype(np.float32), points[seen])
     evidence = replace(
         evidence,
         agreeing=int((np.hypot(*sampled.T) <= AGREE_PX).sum()),
         residual_p95=residual.p95,
-        uncovered=float((away > reach).mean()),
+        uncovered=float((away > confirmed_reach(points, size)).mean()),
     )
     reasons = doubts(evidence, error.p95, settings) + closure.doubts(settings)
     reasons += _field_doubts(deformation, images, settings)

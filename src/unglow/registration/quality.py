@@ -32,11 +32,12 @@ _WILD = 25.0
 _MEDIAN_OF_SQUARES = 1.3863  # of the sum of two squared standard normals
 _MARGIN = 1.15
 _DISTANCES = 1 << 18
+_REACH_BLOCKS, _REACH_SHARE = 1.5, 0.12
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What `judge` looks at; lengths in level-0 px.
+    """What `refusals` and `doubts` look at; lengths in level-0 px.
 
     Attributes
     ----------
@@ -192,6 +193,33 @@ def _jackknife(model: str, fitted: Matches, matrix: Matrix, points: Points) -> N
     spread -= spread.mean(axis=0)
     variance: NDArray[np.float64] = (groups - 1) / groups * (spread**2).sum(axis=(0, 2))
     return variance
+
+
+def inside_frame(points: Points, shape: tuple[int, int]) -> Mask:
+    """Mark the points (N, 2) (x, y) that lie on a pixel of a frame (rows, columns), (N,).
+
+    A pixel reaches half a px beyond its centre; NaN lies on none.
+    """
+    last = np.array(shape)[::-1] - 0.5
+    return np.asarray(((points >= -0.5) & (points <= last)).all(axis=1), dtype=np.bool_)
+
+
+def confirmed_reach(points: Points, size: int) -> float:
+    """How far from a block that agrees a map still counts as confirmed, px.
+
+    Parameters
+    ----------
+    points
+        (N, 2) points (x, y) of the section, level-0 px.
+    size
+        Side of the sample blocks, px.
+
+    Returns
+    -------
+    One and a half blocks, or 12 % of the diagonal of the section if that is more.
+    """
+    across = float(np.hypot(*np.ptp(points, axis=0))) if len(points) else 0.0
+    return max(_REACH_BLOCKS * size, _REACH_SHARE * across)
 
 
 def uncovered_share(points: Points, blocks: Points, reach: float) -> float:

@@ -23,7 +23,9 @@ from unglow.registration.quality import (
     MIN_SHARE,
     Evidence,
     agreement,
+    confirmed_reach,
     doubts,
+    inside_frame,
     nearest,
     uncovered_share,
 )
@@ -196,9 +198,7 @@ def _checked(
     plain = apply_matrix(theirs.matrix, matches.post)
     off = matches.pre - theirs.map(matches.post)
     points = apply_matrix(to_level0(level), section_points(thumbs[0]))
-    across = float(np.hypot(*np.ptp(points, axis=0))) if len(points) else 0.0
-    mapped = theirs.map(points)
-    seen = ((mapped >= -0.5) & (mapped <= np.array(pre.shape)[::-1] - 0.5)).all(axis=1)
+    seen = inside_frame(theirs.map(points), pre.shape)
     return _Check(
         coarse=coarse,
         matches=matches,
@@ -206,7 +206,7 @@ def _checked(
         agreeing=agreement(replace(matches, pre=plain + off), theirs.matrix),
         points=points[seen],
         overlap=float(seen.mean()) if len(points) else np.nan,
-        reach=max(1.5 * size, 0.12 * across),
+        reach=confirmed_reach(points, size),
     )
 
 
