@@ -9,7 +9,7 @@ import numpy as np
 
 from unglow.field import Displacement
 from unglow.registration.dense import TAPER_SIGMA
-from unglow.registration.model import TUKEY
+from unglow.registration.model import MEDIAN_OF_SQUARES, TUKEY
 from unglow.registration.spline import fit_field, stiffness_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ _ROUNDS = 3
 _LEAST_BLOCKS = 30
 _TORN = 0.35
 _CAPPED_PX = 3.0
-_MEDIAN_OF_SQUARES = 1.3863
 _PART = 1 << 12
 
 
@@ -116,7 +115,7 @@ def _jumps(
         normal, right = _normal_equations(steps, off, weights)
         jumps = np.asarray(np.linalg.solve(normal, right))
         left = ((off - _product(steps, jumps)) ** 2).sum(axis=1) * trust
-        scale = max(float(np.median(left[weights > 0])) / _MEDIAN_OF_SQUARES, 1e-12)
+        scale = max(float(np.median(left[weights > 0])) / MEDIAN_OF_SQUARES, 1e-12)
         weights = trust * np.clip(1 - left / (TUKEY**2 * scale), 0, None) ** 2
     doubt = np.sqrt(np.diag(np.linalg.inv(normal)) * scale)
     return jumps + (0 if known is None else strips.jumps), doubt

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MIN_POINTS = {"translation": 1, "similarity": 2, "affine": 3, "homography": 4}
 TUKEY = 5.1
 """Cut-off in standard deviations per axis (95 % efficiency for two-dimensional residuals)."""
+MEDIAN_OF_SQUARES = 1.3863
+"""Of the sum of two squared standard normals: 2 ln 2."""
 
 _ITERATIONS = 20
 _HYPOTHESES = 500

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.registration.model import fit_robust, residuals
+from unglow.registration.model import MEDIAN_OF_SQUARES, fit_robust, residuals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,6 @@ _NEIGHBOURS = 6
 _GROUPS = 10
 _UNCOVERED = 0.15
 _WILD = 25.0
-_MEDIAN_OF_SQUARES = 1.3863  # of the sum of two squared standard normals
 _MARGIN = 1.15
 _DISTANCES = 1 << 18
 _REACH_BLOCKS, _REACH_SHARE = 1.5, 0.12
@@ -165,7 +164,7 @@ def shared_squares(
     # a few wild blocks decide nothing
     bound = _WILD * max(float(np.median(((off**2).sum(axis=1) * mine)[good])), 1e-12)
     tame = np.sqrt(np.minimum(1, bound / np.maximum((off**2).sum(axis=1) * mine, 1e-30)))
-    noise = float(np.median(((off**2).sum(axis=1) * mine)[good])) / _MEDIAN_OF_SQUARES * 2
+    noise = float(np.median(((off**2).sum(axis=1) * mine)[good])) / MEDIAN_OF_SQUARES * 2
     weights = np.where(good, mine * total, 0.0)
     products = tame * (np.nan_to_num(off) * shared).sum(axis=1)
     # the mean product of a residual with its neighbours' has no contribution from noise

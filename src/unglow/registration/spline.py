@@ -14,7 +14,7 @@ import numpy as np
 from unglow.field import Displacement
 from unglow.kernels import address, kernel
 from unglow.registration.dense import NEAR_PX
-from unglow.registration.model import TUKEY
+from unglow.registration.model import MEDIAN_OF_SQUARES, TUKEY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +36,6 @@ _GROWTH = 3
 _LEAST_BLOCKS = 30
 _FINEST_SIGMA = 0.005
 _SHORTEST = 0.25
-_MEDIAN_OF_SQUARES = 1.3863  # of the sum of two squared standard normals
 
 
 def stiffness_of(smooth_px: float, spacing_px: int, step_px: float) -> float:
@@ -127,10 +126,10 @@ def biweight(blocks: Dense, off: Floats, trust: Floats) -> Floats:
     if not known.any():
         return np.zeros(len(trust))
     squares = np.where(known, (off**2).sum(axis=1) * trust, np.nan)
-    scale = float(np.nanmedian(squares)) / _MEDIAN_OF_SQUARES
+    scale = float(np.nanmedian(squares)) / MEDIAN_OF_SQUARES
     scale = max(scale, _FINEST_SIGMA**2 * float(np.median(trust[known])))
     around = blocks.around(squares[:, None])[0][:, 0]
-    local = np.nan_to_num(around) / _MEDIAN_OF_SQUARES
+    local = np.nan_to_num(around) / MEDIAN_OF_SQUARES
     ratio = squares / (TUKEY**2 * np.maximum(scale, local))
     return np.where(known, np.clip(1 - ratio, 0, None) ** 2, 0.0)
 
