@@ -161,10 +161,11 @@ def shared_squares(
     mine, total = trust / unit, np.maximum(total / unit, 1e-9)
     shared = (np.nan_to_num(around) * (others / unit)[..., None]).sum(axis=1) / total[:, None]
     squares = (shared**2).sum(axis=1)
+    own = (off**2).sum(axis=1) * mine
+    typical = float(np.median(own[good]))
     # a few wild blocks decide nothing
-    bound = _WILD * max(float(np.median(((off**2).sum(axis=1) * mine)[good])), 1e-12)
-    tame = np.sqrt(np.minimum(1, bound / np.maximum((off**2).sum(axis=1) * mine, 1e-30)))
-    noise = float(np.median(((off**2).sum(axis=1) * mine)[good])) / MEDIAN_OF_SQUARES * 2
+    tame = np.sqrt(np.minimum(1, _WILD * max(typical, 1e-12) / np.maximum(own, 1e-30)))
+    noise = typical / MEDIAN_OF_SQUARES * 2
     weights = np.where(good, mine * total, 0.0)
     products = tame * (np.nan_to_num(off) * shared).sum(axis=1)
     # the mean product of a residual with its neighbours' has no contribution from noise
