@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.transform import apply_matrix
+from unglow.transform import jacobians
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,12 +127,11 @@ def displacement_length(field: Displacement, frame: tuple[int, int]) -> Grid:
 def area_ratio(transform: Transform) -> Grid:
     """Return the area of the map with its field over that of the matrix alone.
 
-    The ratio of the two Jacobian determinants; the derivatives of the matrix's map are differences
-    over one px, which are exact for an affine one. 1 everywhere without a field.
+    The ratio of the two Jacobian determinants. 1 everywhere without a field.
     """
     grid = lattice(transform.post_shape, _FINE)
     points = grid.places()
-    plain = _slopes(transform.matrix, points)
+    plain = jacobians(transform.matrix, points)
     whole = plain
     if transform.displacement is not None:
         whole = plain + transform.displacement.jacobian(points)
@@ -146,15 +145,8 @@ def turned_to_post(transform: Transform, vectors: Floats) -> Floats:
     polar decomposition.
     """
     rows, cols = transform.post_shape
-    turning = _slopes(transform.matrix, np.array([[(cols - 1) / 2, (rows - 1) / 2]]))[0]
+    turning = jacobians(transform.matrix, np.array([[(cols - 1) / 2, (rows - 1) / 2]]))[0]
     if not np.isfinite(turning).all():
         return vectors
     left, _, right = np.linalg.svd(turning)
     return np.asarray(vectors @ (left @ right))
-
-
-def _slopes(matrix: Floats, points: Floats) -> Floats:
-    """Differences of a map over one px, (N, 2, 2): [:, i, j] is component i along axis j."""
-    halves = np.eye(2) / 2
-    sides = [apply_matrix(matrix, points + h) - apply_matrix(matrix, points - h) for h in halves]
-    return np.stack(sides, axis=2)

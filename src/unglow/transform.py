@@ -254,6 +254,24 @@ def apply_matrix(matrix: NDArray[np.float64], points_xy: ArrayLike) -> NDArray[n
     return np.stack([u / w, v / w], axis=1)
 
 
+def jacobians(matrix: NDArray[np.float64], points_xy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the derivatives of a matrix's map at points (N, 2) (x, y): differences over one px.
+
+    They are exact for an affine map; for a homography with the last row (g, h, 1) they are off by
+    up to about (g^2 + h^2) / 4 of themselves.
+
+    Returns
+    -------
+    (N, 2, 2): [:, i, j] is the change of component i along axis j; NaN beyond the horizon.
+    """
+    halves = np.eye(2) / 2
+    sides = [
+        apply_matrix(matrix, points_xy + half) - apply_matrix(matrix, points_xy - half)
+        for half in halves
+    ]
+    return np.stack(sides, axis=2)
+
+
 def at_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
     """Convert a level-0 matrix into the pixels of pyramid ``level`` (of both images)."""
     up = to_level0(level)

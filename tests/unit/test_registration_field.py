@@ -11,8 +11,9 @@ from unglow.field import Displacement
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
 from unglow.registration import RegisterSettings, register
-from unglow.registration.deform import bending_bias, field_step, is_deformed, pinch
+from unglow.registration.deform import bending_bias, field_step, is_deformed
 from unglow.registration.dense import Dense
+from unglow.registration.folding import pinch
 from unglow.registration.matching import Matches, detail_correlation
 from unglow.registration.spline import choose_stiffness, fit_field, stiffness_of
 

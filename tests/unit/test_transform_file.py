@@ -14,6 +14,7 @@ from unglow.transform import (
     Quantiles,
     Transform,
     at_level,
+    jacobians,
     load,
     read_blocks,
     to_level0,
@@ -67,6 +68,18 @@ def test_points_beyond_the_horizon_are_nan():
     mapped = transform(matrix=matrix).map([[50.0, 0], [150.0, 0]])
     np.testing.assert_allclose(mapped[0], [100, 0])
     assert np.isnan(mapped[1]).all()
+
+
+def test_derivatives_are_those_of_the_formula():
+    matrix = np.array([[1.01, -0.02, 12.5], [0.03, 0.99, -7.25], [1e-5, 2e-5, 1.0]])
+    (found,) = jacobians(matrix, np.array([[300.0, 500.0]]))
+    u, v, w = matrix @ [300.0, 500.0, 1.0]
+    expected = (matrix[:2, :2] - np.outer([u / w, v / w], matrix[2, :2])) / w
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+    affine = np.array([[1.01, -0.02, 12.5], [0.03, 0.99, -7.25], [0, 0, 1.0]])
+    np.testing.assert_allclose(jacobians(affine, np.zeros((2, 2))), [affine[:2, :2]] * 2)
+    beyond = np.array([[1.0, 0, 0], [0, 1, 0], [-0.01, 0, 1]])
+    assert np.isnan(jacobians(beyond, np.array([[150.0, 0]]))).all()
 
 
 @pytest.mark.parametrize("points", [[1.0, 2.0], [[1.0, 2.0, 3.0]]])

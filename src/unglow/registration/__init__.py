@@ -19,7 +19,6 @@ from unglow.registration.coarse import (
     Candidate,
     Coarse,
     find_coarse,
-    local_jacobian,
     section_points,
     singular_values,
 )
@@ -48,6 +47,7 @@ from unglow.transform import (
     Transform,
     apply_matrix,
     at_level,
+    jacobians,
     to_level0,
 )
 
@@ -354,7 +354,7 @@ def _concluded(
         map_error(model, matches, agreeing & ~held_out, agreeing, matrix, points[seen])
     )
     reasons = doubts(evidence, error.p95, settings)
-    jacobian = local_jacobian(matrix, centre)
+    jacobian = jacobians(matrix, centre[None])[0]
     shift = apply_matrix(matrix, centre[None])[0] - centre
     transform = Transform(
         status="suspect" if reasons else "ok",

@@ -25,7 +25,7 @@ from unglow.registration.guesses import (
 )
 from unglow.registration.matching import match_blocks
 from unglow.registration.model import consensus, fit_robust
-from unglow.transform import apply_matrix
+from unglow.transform import apply_matrix, jacobians
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -156,18 +156,11 @@ def plausible(matrix: Matrix, centre: NDArray[np.float64], max_scale: float) -> 
 
 def singular_values(matrix: Matrix, at: NDArray[np.float64]) -> tuple[float, float]:
     """Largest and smallest local magnification of a map at a point (x, y)."""
-    jacobian = local_jacobian(matrix, at)
+    jacobian = jacobians(matrix, at[None])[0]
     if not np.isfinite(jacobian).all():
         return float("nan"), float("nan")
     largest, smallest = np.linalg.svd(jacobian, compute_uv=False)
     return float(largest), float(smallest)
-
-
-def local_jacobian(matrix: Matrix, at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(2, 2) derivative of the mapped position at a post point (x, y), by central differences."""
-    steps = at + 0.5 * np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1]])
-    right, left, below, above = apply_matrix(matrix, steps)
-    return np.column_stack([right - left, below - above])
 
 
 def _first_guesses(post: Thumbnail, pre: Thumbnail, settings: RegisterSettings) -> list[Guess]:

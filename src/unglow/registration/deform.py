@@ -19,6 +19,7 @@ import numpy as np
 from unglow.field import Displacement
 from unglow.memory import FIELD_POINTS
 from unglow.registration.dense import TAPER_SIGMA, Dense, Images, measure
+from unglow.registration.folding import pinch
 from unglow.registration.jumps import without
 from unglow.registration.matching import detail_correlation, mapped_blocks
 from unglow.registration.model import choose_model, residuals
@@ -51,7 +52,6 @@ _SEAM_PX = 24.0
 _SEAM_CHANGE = 0.1
 _COMPARED = 120
 _PINCHED = (0.5, 2.0)
-_INSERTIONS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,76 +302,12 @@ def makes_alike(images: Images, found: Deformation) -> bool:
     return len(gains) >= 10 and float(np.mean(gains)) > 0 and float(np.median(gains)) > 0
 
 
-def pinch(field: Displacement, matrix: Floats) -> tuple[float, float]:
-    """Bounds of the area ratio of the whole map over that of the matrix alone.
-
-    They hold everywhere, not only at samples: between knots, a derivative of the spline lies
-    between the extremes of its own control points. These are made denser by knot insertion, so that
-    little is lost. A lower bound above 0 proves that nothing folds. (A homography counts with its
-    derivatives at the middle of each of these small cells.)
-    """
-    fine = field.smooth
-    for _ in range(_INSERTIONS):
-        if fine.spacing_px % 2 == 0:
-            _, ny, nx = fine.coefficients.shape
-            frame = (ny - 3) * fine.spacing_px + 1, (nx - 3) * fine.spacing_px + 1
-            fine = fine.finer(frame)
-    c, spacing = fine.coefficients, fine.spacing_px
-    _, ny, nx = c.shape
-    # bounds of the four derivatives in each cell between knots: [component][axis][low, high]
-    slopes = [
-        [_hull(np.diff(c[k], axis=1 - axis) / spacing, 4 - axis, 3 + axis) for axis in range(2)]
-        for k in range(2)
-    ]
-    row, col = np.indices((ny - 3, nx - 3))
-    middle = (np.column_stack([col.ravel(), row.ravel()]) + 0.5) * spacing
-    inverse = np.asarray(np.linalg.inv(jacobians(matrix, middle)), dtype=np.float64)
-    inverse = inverse.reshape(ny - 3, nx - 3, 2, 2)
-    ratio = [
-        [_sum(*(_times(inverse[..., i, k], slopes[k][j]) for k in range(2))) for j in range(2)]
-        for i in range(2)
-    ]
-    for k in range(2):
-        ratio[k][k] = ratio[k][k] + 1.0
-    straight, crossed = _product(ratio[0][0], ratio[1][1]), _product(ratio[0][1], ratio[1][0])
-    return float((straight[0] - crossed[1]).min()), float((straight[1] - crossed[0]).max())
-
-
-def _hull(values: Floats, rows: int, cols: int) -> Floats:
-    """Least and greatest of the control points of each cell, (2, rows, cols)."""
-    windows = np.lib.stride_tricks.sliding_window_view(values, (rows, cols))
-    return np.stack([windows.min(axis=(2, 3)), windows.max(axis=(2, 3))])
-
-
-def _times(factor: Floats, interval: Floats) -> Floats:
-    both = factor * interval
-    return np.stack([both.min(axis=0), both.max(axis=0)])
-
-
-def _sum(one: Floats, other: Floats) -> Floats:
-    return np.asarray(one + other, dtype=np.float64)
-
-
-def _product(one: Floats, other: Floats) -> Floats:
-    four = (one[:, None] * other[None]).reshape(4, *one.shape[1:])
-    return np.stack([four.min(axis=0), four.max(axis=0)])
-
-
-def jacobians(matrix: Floats, points: Floats) -> Floats:
-    """Return the derivatives (N, 2, 2) of the matrix's map at points (N, 2)."""
-    p = np.column_stack([points, np.ones(len(points))]) @ matrix.T
-    w = p[:, 2]
-    mapped = p[:, :2] / w[:, None]
-    rows = matrix[None, :2, :2] - mapped[:, :, None] * matrix[None, 2:, :2]
-    return np.asarray(rows / w[:, None, None], dtype=np.float64)
-
-
 def usable(images: Images, found: Deformation | None) -> bool:
     """Whether the field is better than none: by held-out blocks, by the images, and unfolded."""
     if found is None or not beats_global(found, images.matrix):
         return False
     low, high = pinch(found.field, images.matrix)
-    if low < _PINCHED[0] or high > _PINCHED[1]:
+    if not (_PINCHED[0] <= low and high <= _PINCHED[1]):  # NaN beyond a horizon counts as pinched
         log.info("the field would pinch the section (area ratios %.2f to %.2f)", low, high)
         return False
     return makes_alike(images, found)

@@ -9,7 +9,8 @@ import numpy as np
 
 from unglow.registration.backward import field_closure
 from unglow.registration.coarse import section_points
-from unglow.registration.deform import find_deformation, pinch, usable, with_error
+from unglow.registration.deform import find_deformation, usable, with_error
+from unglow.registration.folding import pinch
 from unglow.registration.model import residuals
 from unglow.registration.quality import AGREE_PX, confirmed_reach, doubts, inside_frame
 from unglow.registration.uncertainty import at_points, distances, error_map, raised, torn
