@@ -24,6 +24,7 @@ from unglow.registration.jumps import without
 from unglow.registration.matching import detail_correlation, mapped_blocks
 from unglow.registration.model import choose_model, residuals
 from unglow.registration.quality import nearest
+from unglow.registration.sampling import SMALLEST_PX
 from unglow.registration.seamlines import located
 from unglow.registration.seams import find_strips, with_more
 from unglow.registration.settings import MODELS
@@ -44,7 +45,6 @@ SHARED_PX = 0.02
 """Residuals that neighbours share, px, below which nothing is worth a field."""
 _SURE = 2.5
 _NEIGHBOURS = 6
-_SMALLEST = 64
 _FEW_POINTS = 2000
 _MOST_PASSES = 3
 _BIAS_PX = 0.01
@@ -141,9 +141,9 @@ def find_deformation(images: Images, size: int) -> Deformation | None:
 def _passes(images: Images, side: int) -> list[tuple[int, int, int, int]]:
     """Level, block side, step and spacing of the knots of each pass."""
     step = field_step(images.post_shape, side)
-    if side > _SMALLEST and images.levels > 1 and step >= side // 2:
+    if side > SMALLEST_PX and images.levels > 1 and step >= side // 2:
         first = (1, side, max(side, step), max(side, step))
-    elif side > _SMALLEST:
+    elif side > SMALLEST_PX:
         first = (0, side, 2 * step, 2 * step)
     else:
         first = (0, 2 * side, 2 * step, 2 * step)
@@ -152,7 +152,7 @@ def _passes(images: Images, side: int) -> list[tuple[int, int, int, int]]:
 
 def dense_side(shape: tuple[int, int], size: int) -> int:
     """Side of dense blocks, px: half a sample block, but not less than 128 px where three fit."""
-    least = 2 * _SMALLEST if min(shape) >= 6 * _SMALLEST else _SMALLEST
+    least = 2 * SMALLEST_PX if min(shape) >= 6 * SMALLEST_PX else SMALLEST_PX
     return max(least, size // 2)
 
 

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from unglow.registration.matching import MIN_QUALITY, block_shifts, trust_of
-from unglow.registration.sampling import centroids, dense_corners, fifths, rim_corners
+from unglow.registration.sampling import SMALLEST_PX, centroids, dense_corners, fifths, rim_corners
 from unglow.transform import apply_matrix, at_level
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ TAPER_SIGMA = 0.14
 """Standard deviation, along an axis, of the squared taper of a block, as a share of its side."""
 NEAR_PX = 2.0
 """Blocks within this distance of a known field agree with it."""
-_DIVISIBLE = 128
 _ISLAND_SHARE = 0.02
 _ISLAND_BLOCKS = 8
 _LEAST = 3
@@ -233,7 +232,7 @@ def measure(
     frames = images.post, images.pre, images.post_shape, images.pre_shape, images.matrix
     whole = dense_corners(*frames, size, step, 2**level)
     groups = [(*whole, size)]
-    if level == 0 and size >= _DIVISIBLE:
+    if level == 0 and size >= 2 * SMALLEST_PX:  # blocks of half the side are for rims
         groups.append((*rim_corners(*frames, size, step, whole[1]), size // 2))
     parts = []
     for corners, place, side in groups:

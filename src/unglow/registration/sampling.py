@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from unglow.registration.thumbnails import Thumbnail
 
+SMALLEST_PX = 64
+"""Side of the smallest blocks, level-0 px."""
 _MIN_SECTION = 0.3
 """Least share of a block's area that must belong to the section in both images."""
 _MOST_CANDIDATES = 1 << 18
@@ -30,7 +32,7 @@ def block_size(shape: tuple[int, int], section_share: float, wanted: int) -> int
     """
     side = min(min(shape) / 4, float(np.sqrt(section_share * shape[0] * shape[1])) / 3)
     size = wanted
-    while size > 64 and size > side:
+    while size > SMALLEST_PX and size > side:
         size //= 2
     return size
 
