@@ -5,7 +5,7 @@ from pathlib import Path
 from unglow.job import Job
 
 with Job.of(snakemake) as job:
-    from unglow import transform
+    from unglow import blocktable, transform
     from unglow.gallery import draw_registration
     from unglow.store import open_store
 
@@ -18,7 +18,7 @@ with Job.of(snakemake) as job:
         pre,
         aligned,
         transform.load(Path(snakemake.input.transform)),
-        transform.read_blocks(Path(snakemake.input.blocks)),
+        blocktable.read_blocks(Path(snakemake.input.blocks)),
         {name: Path(path) for name, path in snakemake.output.items()},
         job.pair_title,
     )

@@ -10,10 +10,10 @@ with Job.of(snakemake) as job:
     # first: while the other libraries are not there
     kernels.load("catmull_rom", "narrow_product", "fit_spline")
     from unglow import field, memory
+    from unglow.blocktable import write_blocks
     from unglow.registration import RegisterSettings
     from unglow.registration.stores import given_for, register_stores, source_for
     from unglow.store import open_store
-    from unglow.transform import write_blocks
 
     job.fence()
     chosen = dict(snakemake.params.settings)

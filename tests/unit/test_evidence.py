@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from unglow.blocktable import BLOCK_DTYPE
 from unglow.evidence import (
     Grid,
     area_ratio,
@@ -15,7 +16,7 @@ from unglow.evidence import (
     turned_to_post,
 )
 from unglow.field import Displacement
-from unglow.transform import BLOCK_DTYPE, Quantiles, Transform, apply_matrix
+from unglow.transform import Quantiles, Transform, apply_matrix
 
 FRAME = (300, 600)
 MATRIX = np.array([[1.02, 0.01, 9], [-0.01, 1.01, -4], [0, 0, 1]])

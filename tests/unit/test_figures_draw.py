@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from unglow import figures
+from unglow.blocktable import BLOCK_DTYPE
 from unglow.field import Displacement
 from unglow.figures import ComparisonRow, Crop, save_png
 from unglow.figures.difference import compressed, knee_of, symmetric_limit
@@ -30,7 +31,7 @@ from unglow.figures.style import (
     tile,
 )
 from unglow.photometry import DifferenceHistogram, JointStatistics, ScaleSettings, estimate
-from unglow.transform import BLOCK_DTYPE, Quantiles, Transform
+from unglow.transform import Quantiles, Transform
 
 SHAPE = (400, 560)
 

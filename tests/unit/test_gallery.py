@@ -14,6 +14,7 @@ import pytest
 from unglow import gallery
 from unglow.align import align
 from unglow.blocks import Window
+from unglow.blocktable import BLOCK_DTYPE
 from unglow.field import Displacement
 from unglow.figures import save_png
 from unglow.photometry import (
@@ -26,7 +27,7 @@ from unglow.photometry import (
 from unglow.store import StoreWriter, open_store, plan_layout
 from unglow.subtract import subtract
 from unglow.summary import Entry, comparison, table
-from unglow.transform import BLOCK_DTYPE, Transform
+from unglow.transform import Transform
 from unglow.views import overview
 
 SHAPE = (200, 240)

@@ -11,10 +11,11 @@ import tifffile
 from scipy.ndimage import map_coordinates
 
 from unglow.blocks import ArrayPixels
+from unglow.blocktable import BLOCK_DTYPE
 from unglow.registration import RegisterSettings, register
 from unglow.registration.guesses import feature_guess, rotation_guesses, spectrum_guesses
 from unglow.registration.thumbnails import thumbnail
-from unglow.transform import BLOCK_DTYPE, apply_matrix
+from unglow.transform import apply_matrix
 
 SIDE = 512
 OCTAVES = (3.0, 8.0, 21.0, 55.0, 144.0)

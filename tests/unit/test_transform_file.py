@@ -8,17 +8,15 @@ import math
 import numpy as np
 import pytest
 
+from unglow.blocktable import BLOCK_DTYPE, read_blocks, write_blocks
 from unglow.errors import InputError
 from unglow.transform import (
-    BLOCK_DTYPE,
     Quantiles,
     Transform,
     at_level,
     jacobians,
     load,
-    read_blocks,
     to_level0,
-    write_blocks,
 )
 
 MATRIX = np.array([[1.01, -0.02, 12.5], [0.03, 0.99, -7.25], [1e-6, 2e-6, 1.0]])

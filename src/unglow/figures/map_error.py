@@ -64,7 +64,7 @@ def draw_map_error(
     data
         (rows, cols) where aligned pre has data.
     blocks
-        Sample blocks, `unglow.transform.BLOCK_DTYPE`.
+        Sample blocks, `unglow.blocktable.BLOCK_DTYPE`.
     transform
         What the registration found; ``post_shape`` is the frame of all maps.
     step

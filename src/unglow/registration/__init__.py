@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.blocks import coarse_level
+from unglow.blocktable import BLOCK_DTYPE, block_table
 from unglow.pages import give_back
 from unglow.registration.backward import global_closure
 from unglow.registration.coarse import (
@@ -42,7 +43,6 @@ from unglow.registration.sampling import block_size, sample_corners
 from unglow.registration.settings import MODELS, RegisterSettings
 from unglow.registration.thumbnails import Thumbnail, thumbnail
 from unglow.transform import (
-    BLOCK_DTYPE,
     Quantiles,
     Transform,
     apply_matrix,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-__all__ = ["Given", "RegisterSettings", "Registration", "block_table", "register"]
+__all__ = ["Given", "RegisterSettings", "Registration", "register"]
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ _MIRRORED = (
 
 @dataclass(frozen=True, eq=False)
 class Registration:
-    """A transform and the sample blocks (`unglow.transform.BLOCK_DTYPE`) that it rests on."""
+    """A transform and the sample blocks (`unglow.blocktable.BLOCK_DTYPE`) that it rests on."""
 
     transform: Transform
     blocks: NDArray[np.void]
@@ -346,7 +346,15 @@ def _concluded(
         shear=largest / smallest,
         margin=margin,
     )
-    blocks = block_table(matches, coarse, off, agreeing, held_out)
+    blocks = block_table(
+        matches.post,
+        matches.pre,
+        residuals(coarse, matches.post, matches.pre),
+        off,
+        matches.quality,
+        used=agreeing,
+        held_out=held_out,
+    )
     refused = refusals(evidence, settings)
     if refused:
         return _failed(pair, refused, blocks, best, margin)
@@ -393,27 +401,3 @@ def _with_closure(found: Transform, closure: Closure, settings: RegisterSettings
         reasons=reasons,
         forward_backward_px=closure.quantiles,
     )
-
-
-def block_table(
-    matches: Matches,
-    coarse: Matrix,
-    off: NDArray[np.float64],
-    agreeing: NDArray[np.bool_],
-    held_out: NDArray[np.bool_],
-) -> NDArray[np.void]:
-    """Return N matches as `unglow.transform.BLOCK_DTYPE`; ``off`` (N, 2), px, is what is left."""
-    before = residuals(coarse, matches.post, matches.pre)
-    blocks = np.zeros(len(matches), BLOCK_DTYPE)
-    for names, values in (
-        (("x", "y"), matches.post),
-        (("pre_x", "pre_y"), matches.pre),
-        (("dx_before", "dy_before"), before),
-        (("dx", "dy"), off),
-    ):
-        for axis, name in enumerate(names):
-            blocks[name] = values[:, axis]
-    blocks["quality"] = matches.quality
-    blocks["used"] = agreeing
-    blocks["held_out"] = held_out
-    return blocks

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.blocktable import block_table
 from unglow.registration.backward import field_closure
 from unglow.registration.coarse import section_points
 from unglow.registration.deform import find_deformation, usable, with_error
@@ -14,7 +15,7 @@ from unglow.registration.folding import pinch
 from unglow.registration.model import residuals
 from unglow.registration.quality import AGREE_PX, confirmed_reach, doubts, inside_frame
 from unglow.registration.uncertainty import at_points, distances, error_map, raised, torn
-from unglow.transform import BLOCK_DTYPE, Quantiles, Transform, apply_matrix, to_level0
+from unglow.transform import Quantiles, Transform, apply_matrix, to_level0
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,18 +137,14 @@ def _field_doubts(found: Deformation, images: Images, settings: RegisterSettings
 
 def _table(found: Deformation, coarse: Floats) -> NDArray[np.void]:
     blocks = found.blocks
-    step = -(-len(blocks) // MOST_ROWS)
-    keep = slice(None, None, max(1, step))
-    table = np.zeros(len(blocks.quality[keep]), BLOCK_DTYPE)
-    for names, values in (
-        (("x", "y"), blocks.post),
-        (("pre_x", "pre_y"), blocks.pre),
-        (("dx_before", "dy_before"), residuals(coarse, blocks.post, blocks.pre)),
-        (("dx", "dy"), found.off),
-    ):
-        for axis, name in enumerate(names):
-            table[name] = values[keep, axis]
-    table["quality"] = blocks.quality[keep]
-    table["used"] = found.agreeing[keep]
-    table["held_out"] = blocks.held_out[keep]
-    return table
+    keep = slice(None, None, max(1, -(-len(blocks) // MOST_ROWS)))
+    post, pre = blocks.post[keep], blocks.pre[keep]
+    return block_table(
+        post,
+        pre,
+        residuals(coarse, post, pre),
+        found.off[keep],
+        blocks.quality[keep],
+        used=found.agreeing[keep],
+        held_out=blocks.held_out[keep],
+    )

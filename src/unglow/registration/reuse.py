@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.blocks import coarse_level
+from unglow.blocktable import BLOCK_DTYPE, block_table
 from unglow.pages import give_back
-from unglow.registration import MIN_SIGNIFICANCE, Registration, block_table
+from unglow.registration import MIN_SIGNIFICANCE, Registration
 from unglow.registration.coarse import SURE, Candidate, held_to, scored, section_points
 from unglow.registration.matching import Matches, Plane, block_shifts
+from unglow.registration.model import residuals
 from unglow.registration.quality import (
     AGREE_PX,
     MIN_AGREEING,
@@ -31,7 +33,7 @@ from unglow.registration.quality import (
 )
 from unglow.registration.sampling import block_size, sample_corners
 from unglow.registration.thumbnails import thumbnail
-from unglow.transform import BLOCK_DTYPE, Quantiles, Transform, apply_matrix, at_level, to_level0
+from unglow.transform import Quantiles, Transform, apply_matrix, at_level, to_level0
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,8 +135,16 @@ def reuse(
     give_back()  # as `register` does
     check = _checked(post, pre, source.transform, settings, workers)
     log.info("the map of %s, significance %.1f", source.dye, check.coarse.significance)
-    every = np.ones(len(check.matches), dtype=bool)
-    table = block_table(check.matches, source.transform.matrix, check.off, check.agreeing, every)
+    seen = check.matches
+    table = block_table(
+        seen.post,
+        seen.pre,
+        residuals(source.transform.matrix, seen.post, seen.pre),
+        check.off,
+        seen.quality,
+        used=check.agreeing,
+        held_out=np.ones(len(seen), dtype=bool),
+    )
     refused = _refuted(check, source, settings)
     if refused is not None:
         return _failed(post, pre, source, refused, table)

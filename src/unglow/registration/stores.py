@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.blocks import Window
+from unglow.blocktable import BLOCK_DTYPE
 from unglow.initial import read_initial
 from unglow.landmarks import read_landmarks
 from unglow.registration import Given, RegisterSettings, Registration, register
 from unglow.registration.given import checked
 from unglow.registration.reuse import Source, reuse
-from unglow.transform import BLOCK_DTYPE, Transform, load
+from unglow.transform import Transform, load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
