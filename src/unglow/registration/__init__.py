@@ -41,7 +41,7 @@ from unglow.registration.quality import (
 )
 from unglow.registration.sampling import block_size, sample_corners
 from unglow.registration.settings import MODELS, RegisterSettings
-from unglow.registration.thumbnails import Thumbnail, thumbnail
+from unglow.registration.thumbnails import Thumbnail, thumbnail, unusable
 from unglow.transform import (
     Quantiles,
     Transform,
@@ -63,7 +63,6 @@ __all__ = ["Given", "RegisterSettings", "Registration", "register"]
 
 log = logging.getLogger(__name__)
 
-MIN_SIDE = 128
 MIN_SIGNIFICANCE = 12.0
 """Unrelated images reach about 8, true pairs 30 to 200."""
 _FIRST_PASS = 100
@@ -150,9 +149,10 @@ def register(
     level = coarse_level((post.shape, pre.shape), settings.coarse_px)
     thumbs = thumbnail(post, level), thumbnail(pre, level)
     pair = _Pair(post, pre, *thumbs, settings, workers)
-    problem = _unusable(pair)
-    if problem:
-        return _failed(pair, [problem])
+    for name, pixels, thumb in zip(("post", "pre"), (post, pre), thumbs, strict=True):
+        problem = unusable(name, pixels.shape, thumb)
+        if problem:
+            return _failed(pair, [problem])
     if given is None:
         return _searched(pair)
     start = given_start(*thumbs, given, settings, workers)
@@ -186,30 +186,6 @@ def _plane(pixels: Pixels, thumb: Thumbnail, level: int) -> Plane:
     if level >= pixels.levels:
         return thumb.plane
     return Plane(lambda window: pixels.read(window, level), pixels.level_shape(level), thumb.floor)
-
-
-def _unusable(pair: _Pair) -> str | None:
-    """One sentence if an image cannot be registered at all."""
-    for name, pixels, thumb in (
-        ("post", pair.post, pair.post_thumb),
-        ("pre", pair.pre, pair.pre_thumb),
-    ):
-        if min(pixels.shape) < MIN_SIDE:
-            rows, cols = pixels.shape
-            return (
-                f"The {name}-stain image of {cols} x {rows} px is too small to be registered "
-                f"(at least {MIN_SIDE} px per side are needed)."
-            )
-        if float(np.ptp(thumb.image)) == 0:
-            return f"The {name}-stain image is empty: all its pixels have the same value."
-        if float(thumb.section.mean()) * min(thumb.image.shape) < 1:
-            if thumb.saturated > 0.5:
-                return (
-                    f"{100 * thumb.saturated:.0f} % of the {name}-stain image is saturated, and "
-                    "the rest has too little texture."
-                )
-            return f"The {name}-stain image has no texture to register by."
-    return None
 
 
 def _failed(

@@ -14,6 +14,7 @@ from unglow.registration.matching import Plane
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MIN_SIDE = 128
 _BAND_PX = 1 << 22
 _TEXTURE_SHARE = 0.12
 """Texture below this share of the image's strongest texture counts as background."""
@@ -63,6 +64,36 @@ def thumbnail(pixels: Pixels, level: int) -> Thumbnail:
     detail, section = _detail(np.sqrt(np.clip(image - floor, 0, None)), finite)
     top = image == image.max()
     return Thumbnail(image, level, detail, section, floor, float(top.mean()))
+
+
+def unusable(name: str, shape: tuple[int, int], thumb: Thumbnail) -> str | None:
+    """Return one sentence if an image cannot be registered at all.
+
+    Parameters
+    ----------
+    name
+        ``post`` or ``pre``.
+    shape
+        (rows, columns) of level 0.
+    thumb
+        The image on the coarse level.
+    """
+    rows, cols = shape
+    if min(shape) < MIN_SIDE:
+        return (
+            f"The {name}-stain image of {cols} x {rows} px is too small to be registered "
+            f"(at least {MIN_SIDE} px per side are needed)."
+        )
+    if float(np.ptp(thumb.image)) == 0:
+        return f"The {name}-stain image is empty: all its pixels have the same value."
+    if float(thumb.section.mean()) * min(thumb.image.shape) < 1:
+        if thumb.saturated > 0.5:
+            return (
+                f"{100 * thumb.saturated:.0f} % of the {name}-stain image is saturated, and "
+                "the rest has too little texture."
+            )
+        return f"The {name}-stain image has no texture to register by."
+    return None
 
 
 def read_level(pixels: Pixels, level: int) -> NDArray[np.float32]:
