@@ -207,9 +207,9 @@ def _strips(
     if known is None:
         found = find_strips(images, blocks, level) if images.strips else None
         return (None, blocks) if found is None else found
-    strips = with_more(blocks, known, images)
-    if strips is None or known.strips is None:
+    if known.strips is None:
         return None, blocks
+    strips = with_more(blocks, known.strips, known.smooth, images)
     if len(strips.seams) and _changed(strips, known.strips) > _SEAM_CHANGE:
         strips, _ = located(images, strips, known.smooth, blocks, _SEAM_PX)
     return (strips if len(strips.seams) else None), blocks

@@ -175,9 +175,8 @@ def _grown(blocks: Dense, strips: Strips, images: Images) -> Strips:
     for _ in range(_ROUNDS):
         shown = profile(rest, strips)
         largest = float(np.nan_to_num(np.hypot(*shown.step.T)).max(initial=0.0))
-        seams = shown.seams(max(LEAST_PX, _CLEAREST * largest), 1.5 * blocks.step)
-        far = [t for t in seams if strips.gap(np.array([t]))[0] > 1.5 * blocks.step]
-        if not far:
+        far = _unseen(shown, strips, blocks, max(LEAST_PX, _CLEAREST * largest))
+        if not len(far):
             break
         seams = np.sort(np.concatenate([strips.seams, far]))
         strips = with_jumps(blocks, at_seams(strips, seams), images)
@@ -230,22 +229,38 @@ def _pairs(blocks: Dense, strips: Strips) -> tuple[NDArray[np.intp], NDArray[np.
     return first[both], second[both]
 
 
-def with_more(blocks: Dense, known: Displacement, images: Images) -> Strips | None:
-    """Fit the jumps of known strips to blocks measured against them, and of seams still unseen."""
-    strips = known.strips
-    if strips is None:
-        return None
+def with_more(blocks: Dense, strips: Strips, smooth: Displacement, images: Images) -> Strips:
+    """Fit the jumps of known strips to blocks measured against them, and of seams still unseen.
+
+    Parameters
+    ----------
+    blocks
+        N blocks measured against ``smooth`` with ``strips``.
+    strips
+        What is known of them.
+    smooth
+        The field without strips.
+    images
+        Says how large the frame is.
+    """
+    known = replace(smooth, strips=strips)
     rest = replace(blocks, off=blocks.off - known.at(blocks.post))
-    seams = profile(rest, strips).seams(LEAST_PX, 1.5 * blocks.step)
-    far = [t for t in seams if strips.gap(np.array([t]))[0] > 1.5 * blocks.step]
-    at = [int(np.searchsorted(strips.seams, t)) for t in far]
-    if far:  # a new strip begins with the offset of the one it was part of
+    far = _unseen(profile(rest, strips), strips, blocks, LEAST_PX)
+    at = np.searchsorted(strips.seams, far)
+    if len(far):  # a new strip begins with the offset of the one it was part of
         strips = replace(
             strips,
             seams=np.insert(strips.seams, at, far),
             offsets=np.insert(strips.offsets, at, strips.offsets[at], axis=0),
         )
     return with_jumps(blocks, strips, images, known)
+
+
+def _unseen(shown: Profile, strips: Strips, blocks: Dense, least_px: float) -> Floats:
+    """Positions of clear steps that no seam is near, increasing: a block and a half apart."""
+    apart = 1.5 * blocks.step
+    seams = shown.seams(least_px, apart)
+    return seams[strips.gap(seams) > apart]
 
 
 def _empty(images: Images, image: str, along: str) -> Strips:
