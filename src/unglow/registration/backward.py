@@ -1,7 +1,8 @@
 """Forward and backward: whether registering post onto pre leads back to where one came from.
 
-Blocks of pre are matched in post, around the inverse of the map that was found, and a map is fitted
-to them in the same way. Where both maps rest on the same structures they are each other's inverse.
+Blocks of pre are matched in post, around the inverse of the map that was found, and a map of the
+same kind is fitted to them. Where both maps rest on the same structures they are each other's
+inverse.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from unglow.transform import Quantiles, apply_matrix
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.dense import Dense, Images
+    from unglow.registration.deform import Deformation
+    from unglow.registration.dense import Images
     from unglow.registration.matching import Plane
     from unglow.registration.settings import RegisterSettings
     from unglow.strips import Strips
@@ -74,7 +76,7 @@ class Closure:
         return [sentence]
 
 
-def field_closure(images: Images, found: Transform, blocks: Dense, stiffness: float) -> Closure:
+def field_closure(images: Images, found: Transform, deformation: Deformation) -> Closure:
     """Measure blocks of pre on patches spread over the section, and fit a field to them.
 
     Parameters
@@ -82,17 +84,14 @@ def field_closure(images: Images, found: Transform, blocks: Dense, stiffness: fl
     images
         The pair; its global model is that of ``found``.
     found
-        The map, with a field.
-    blocks
-        The blocks that its field was fitted to.
-    stiffness
-        What it was fitted with.
+        The map without its field.
+    deformation
+        The field, and what it was fitted to; blocks of pre are as large and as far apart, and
+        their field is as stiff.
     """
-    field = found.displacement
-    if field is None:
-        raise ValueError("the map has no field")
+    blocks = deformation.blocks
     back = swapped(images)
-    known = inverse_field(found, images)
+    known = inverse_field(found, deformation.field, images.pre_shape)
     seen = measure(back, known, blocks.size, blocks.step, only=_patches)
     if np.count_nonzero(seen.trust) < _LEAST:
         return Closure(np.zeros((0, 2)), np.zeros(0))
@@ -102,18 +101,19 @@ def field_closure(images: Images, found: Transform, blocks: Dense, stiffness: fl
     trust = np.where(inside, rest.trust, 0.0)
     start = Displacement.zeros(back.post_shape, known.spacing_px)
     weights = inside.astype(np.float64)
-    change, weights = fit_robust_field(rest, trust, start, stiffness, weights)
+    change, weights = fit_robust_field(rest, trust, start, deformation.stiffness, weights)
     around = rest.neighbours((weights > 0)[:, None].astype(np.float64))
     whole = (np.nan_to_num(around[..., 0]) > 0).sum(axis=0) >= 7
     points = rest.post[whole]
     returned = apply_matrix(back.matrix, points) + known.at(points) + change.at(points)
-    return Closure(returned, np.hypot(*(found.map(returned) - points).T))
+    there = replace(found, displacement=deformation.field).map(returned)
+    return Closure(returned, np.hypot(*(there - points).T))
 
 
 def global_closure(
     images: Images, found: Transform, size: int, count: int, points: Floats
 ) -> Closure:
-    """Fit the same global model to blocks of pre.
+    """Fit the same global model to blocks of pre, which all count alike, however clear they are.
 
     Parameters
     ----------
@@ -164,15 +164,23 @@ def swapped(images: Images) -> Images:
     )
 
 
-def inverse_field(found: Transform, images: Images) -> Displacement:
+def inverse_field(
+    found: Transform, field: Displacement, pre_shape: tuple[int, int]
+) -> Displacement:
     """Field that, added to the inverse matrix, about undoes a map: good to start from.
 
     It is exact at knots but for seams, which are shifted by what their strips are.
+
+    Parameters
+    ----------
+    found
+        The map without its field.
+    field
+        Its field.
+    pre_shape
+        (rows, columns) of pre, the frame of the field that is returned.
     """
-    field = found.displacement
-    if field is None:
-        raise ValueError("the map has no field")
-    start = Displacement.zeros(images.pre_shape, field.spacing_px)
+    start = Displacement.zeros(pre_shape, field.spacing_px)
     _, rows, cols = start.coefficients.shape
     row, col = np.indices((rows, cols))
     knots = (np.column_stack([col.ravel(), row.ravel()]) - 1.0) * field.spacing_px

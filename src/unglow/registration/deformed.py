@@ -68,8 +68,7 @@ def bent(
     if deformation is None or not usable(images, deformation):
         return None
     deformation = with_error(deformation, error_map(deformation))
-    bare = replace(found, displacement=deformation.field)
-    closure = field_closure(images, bare, deformation.blocks, deformation.stiffness)
+    closure = field_closure(images, found, deformation)
     deformation = with_error(deformation, raised(deformation.field, closure))
     field, blocks = deformation.field, deformation.blocks
     points = textured_points(images)
