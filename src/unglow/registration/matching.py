@@ -268,7 +268,7 @@ def block_shifts(
     steps, back = _to_whole_px(matrix, field, np.asarray(corners + size // 2, dtype=np.float64))
 
     def measure(k: int) -> tuple[float, float, float] | None:
-        blocks = mapped_blocks(post, pre, moved(matrix, steps[k]), field, size, corners[k])
+        blocks = mapped_blocks(post, pre, _translated(matrix, steps[k]), field, size, corners[k])
         return None if blocks is None else block_shift(*blocks, sign)
 
     found = np.full((len(corners), 3), np.nan)
@@ -302,7 +302,7 @@ def _to_whole_px(
     return steps, back
 
 
-def moved(matrix: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
+def _translated(matrix: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the matrix followed by a translation (x, y), px."""
     return np.array([[1, 0, step[0]], [0, 1, step[1]], [0, 0, 1]]) @ matrix
 
