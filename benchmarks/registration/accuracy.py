@@ -22,7 +22,7 @@ from registration.bases import (
     picture,
     spline_error_px,
 )
-from registration.geometry import Warp, draw_strips, linear, pixel_centres, waves
+from registration.geometry import Pose, Warp, draw_strips, pixel_centres, waves
 from registration.judging import BORDER_PX, SEAM_PX, Errors, errors, section_points
 from registration.pool import in_children, registered, save_json
 from registration.recording import Camera, saturate, shade, spots
@@ -71,19 +71,13 @@ AIMS = {
 }
 
 
-@dataclass(frozen=True)
-class Pair:
+@dataclass(frozen=True, kw_only=True)
+class Pair(Pose):
     """One pair: what it shows, its truth and its camera."""
 
     case: str
     base: str
     seed: int
-    shape: tuple[int, int]
-    pre_shape: tuple[int, int]
-    rotation_deg: float
-    scale: float
-    shear: float
-    shift: tuple[float, float]
     deform_px: float
     wavelength_px: float
     gain: float
@@ -92,17 +86,9 @@ class Pair:
     @property
     def warp(self) -> Warp:
         """The true map."""
-        matrix = linear(
-            self.shape,
-            self.pre_shape,
-            rotation_deg=self.rotation_deg,
-            scale=self.scale,
-            shear=self.shear,
-            shift=self.shift,
-        )
         bends = waves(self.shape, self.deform_px, self.wavelength_px, self.seed)
         strips = draw_strips(self.pre_shape, self.seed) if "strips" in self.case else None
-        return Warp(PhantomMap(matrix, bends), strips)
+        return Warp(PhantomMap(self.matrix(), bends), strips)
 
 
 @dataclass(frozen=True)

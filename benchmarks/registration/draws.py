@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from registration.bases import SCANNERS, PhantomBase, PictureBase, picture
-from registration.geometry import Warp, linear
+from registration.geometry import Pose, Warp
 from registration.judging import inside, section_points
 from registration.recording import Camera, curve, cut, saturate, shade, stain
 from unglow.phantom.geometry import PhantomMap
@@ -29,18 +29,16 @@ _MONTAGE_SHARE, _SCANNER_SHARE = 0.15, 0.25
 _BRIGHT_GAIN = 1.05
 
 
-@dataclass(frozen=True)
-class Draw:
+@dataclass(frozen=True, kw_only=True)
+class Draw(Pose):
     """One random pair; shares are parts of 1, lengths px.
 
     Attributes
     ----------
     base
         ``phantom``, a scanner's image, or the montage of fluorescence.
-    shape, pre_shape
-        (rows, columns).
-    rotation_deg, scale, shear, shift, mirror
-        The true map, as in `registration.geometry.linear`.
+    mirror
+        Whether pre is a mirror image.
     gain, gamma, reversed
         Of post against pre; ``reversed`` turns bright and dark of pre around.
     saturated
@@ -61,12 +59,6 @@ class Draw:
 
     seed: int
     base: str
-    shape: tuple[int, int]
-    pre_shape: tuple[int, int]
-    rotation_deg: float
-    scale: float
-    shear: float
-    shift: tuple[float, float]
     mirror: bool
     gain: float
     gamma: float
@@ -86,16 +78,7 @@ class Draw:
     @property
     def warp(self) -> Warp:
         """The true map."""
-        matrix = linear(
-            self.shape,
-            self.pre_shape,
-            rotation_deg=self.rotation_deg,
-            scale=self.scale,
-            shear=self.shear,
-            shift=self.shift,
-            mirror=self.mirror,
-        )
-        return Warp(PhantomMap(matrix, np.zeros((0, 5))))
+        return Warp(PhantomMap(self.matrix(mirror=self.mirror), np.zeros((0, 5))))
 
 
 def drawn(seed: int, data: Path | None, sides: tuple[int, int] = (1024, 2048)) -> Draw:

@@ -115,6 +115,38 @@ class Warp:
         return {**self.smooth.to_json(), "strips": strips}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pose:
+    """How pre lies against post; lengths px.
+
+    Attributes
+    ----------
+    shape, pre_shape
+        (rows, columns).
+    rotation_deg, scale, shear, shift
+        As in `linear`.
+    """
+
+    shape: tuple[int, int]
+    pre_shape: tuple[int, int]
+    rotation_deg: float
+    scale: float
+    shear: float
+    shift: tuple[float, float]
+
+    def matrix(self, *, mirror: bool = False) -> NDArray[np.float64]:
+        """Return the true matrix, post (x, y, 1) to pre."""
+        return linear(
+            self.shape,
+            self.pre_shape,
+            rotation_deg=self.rotation_deg,
+            scale=self.scale,
+            shear=self.shear,
+            shift=self.shift,
+            mirror=mirror,
+        )
+
+
 def linear(
     shape: tuple[int, int],
     pre_shape: tuple[int, int],
