@@ -12,17 +12,18 @@ from unglow.evidence import covered, error_of_map
 from unglow.figures.field import draw_deformed_grid, draw_small_maps, small_places
 from unglow.figures.paint import STRIPE, Colours, Known, bar, map_panel
 from unglow.figures.style import (
+    DISAGREES,
     FAINT,
     INK,
     PAPER,
     SOFT,
+    dimmed,
     image,
     label,
     map_axes,
     number,
     panel,
     sheet,
-    stretch,
     styled,
 )
 
@@ -90,8 +91,7 @@ def draw_map_error(
     label(figure, _LEFT + 0.6, below + 0.41, "spots found (F1)", size=9, ha="center")
     axes = panel(figure, _SECOND, _TOP, _WIDE, tall)
     axes.set_anchor("N")
-    backdrop = 0.2 + 0.4 * np.nan_to_num(stretch(post_thumb))
-    image(axes, np.rint(255 * backdrop).astype(np.uint8), step, y_label=False)
+    image(axes, dimmed(post_thumb, 0.2, 0.4), step, y_label=False)
     if field is None:
         _draw_residuals(axes, blocks)
     else:
@@ -106,7 +106,7 @@ def draw_map_error(
 def _draw_residuals(axes: Axes, blocks: NDArray[np.void]) -> None:
     """Draw the blocks in the colours of the length of their residual, held-out ones larger."""
     axes.set_title("Residuals of the blocks (large: held out)")
-    axes.plot(*_places(blocks[~blocks["used"]]), "x", color="#ff5555", markersize=5)
+    axes.plot(*_places(blocks[~blocks["used"]]), "x", color=DISAGREES, markersize=5)
     for held, size, edge in ((False, 18, 0.0), (True, 42, 1.0)):
         some = blocks[blocks["used"] & (blocks["held_out"] == held)]
         colours = ERROR.of(np.hypot(some["dx"], some["dy"])) / 255
@@ -145,7 +145,7 @@ def _legend(figure: Figure, top: float, *, crosses: bool) -> None:
         Patch(facecolor=FAINT, label="no data in pre"),
     ]
     if crosses:
-        red = Line2D([], [], ls="", marker="x", color="#ff5555", label="disagrees")
+        red = Line2D([], [], ls="", marker="x", color=DISAGREES, label="disagrees")
         marks.insert(1, red)
     figure.legend(
         handles=marks,

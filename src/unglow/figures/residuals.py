@@ -10,10 +10,12 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from unglow.evidence import turned_to_post
 from unglow.figures.style import (
+    DISAGREES,
     INK,
     ORANGE,
     SKY,
     SOFT,
+    dimmed,
     graph,
     image,
     label,
@@ -21,7 +23,6 @@ from unglow.figures.style import (
     number,
     panel,
     sheet,
-    stretch,
     styled,
 )
 
@@ -100,8 +101,7 @@ def draw_residuals(
     figure = sheet(14.0, 8.6, title, status=transform.status)
     axes = panel(figure, 0.85, 0.95, 7.9, 7.0)
     axes.set_anchor("NW")
-    backdrop = 0.25 + 0.45 * np.nan_to_num(stretch(post_thumb))
-    image(axes, np.rint(255 * backdrop).astype(np.uint8), step)
+    image(axes, dimmed(post_thumb, 0.25, 0.45), step)
     side = max(post_thumb.shape) * step / CELLS
     used = blocks[blocks["used"] & np.isfinite(blocks["dx"] + blocks["dy"])]
     kinds = {
@@ -111,7 +111,7 @@ def draw_residuals(
     }
     unused = _columns(blocks[~blocks["used"]], "x", "y")
     crosses = gathered(unused, np.zeros_like(unused), side).points
-    axes.plot(*crosses.T, "x", color="#ff5555", markersize=5, label="not used")
+    axes.plot(*crosses.T, "x", color=DISAGREES, markersize=5, label="not used")
     magnified = _draw_arrows(axes, kinds, side)
     axes.set_xlim(-0.5, post_thumb.shape[1] * step - 0.5)
     axes.set_ylim(post_thumb.shape[0] * step - 0.5, -0.5)

@@ -35,6 +35,8 @@ _P = ParamSpec("_P")
 
 DPI = 100
 INK, SOFT, FAINT, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
+DISAGREES = "#ff5555"
+"""Colour of blocks that do not agree with the map."""
 STATUS = {"ok": "#1a7f37", "suspect": "#9a6700", "failed": "#cf222e", "incomplete": SOFT}
 # Okabe and Ito's colours, which the colour-blind tell apart; the scale methods keep the colours
 # that users of exo2micro know.
@@ -263,6 +265,12 @@ def stretch(pixels: NDArray[Any], reference: NDArray[Any] | None = None) -> NDAr
     with np.errstate(invalid="ignore"):
         np.clip(unit, 0, 1, out=unit)
     return np.asarray(np.sqrt(unit, out=unit))
+
+
+def dimmed(pixels: NDArray[Any], dark: float, span: float) -> NDArray[np.uint8]:
+    """Return an overview (rows, cols) as dull grey levels, ``dark`` to ``dark + span`` (0..1)."""
+    unit = dark + span * np.nan_to_num(stretch(pixels))
+    return np.asarray(np.rint(255 * unit), np.uint8)
 
 
 def overlay(post: NDArray[np.float32], pre: NDArray[np.float32]) -> NDArray[np.uint8]:
