@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter
 
 from unglow.blocks import ArrayPixels, coarse_level
 from unglow.registration.matching import Plane, block_shift, compress, match_blocks
-from unglow.registration.sampling import block_size, sample_corners
+from unglow.registration.sampling import Frames, block_size, sample_corners
 from unglow.registration.thumbnails import read_level, thumbnail
 
 RNG = np.random.default_rng(12)
@@ -120,7 +120,8 @@ def test_samples_lie_on_the_section_and_inside_both_images():
     thumb = thumbnail(pixels, 1)
     shift = np.eye(3)
     shift[0, 2] = 400
-    corners, held = sample_corners(thumb, thumb, image.shape, image.shape, shift, 128, 60)
+    frames = Frames(thumb, thumb, image.shape, image.shape, shift)
+    corners, held = sample_corners(frames, 128, 60)
     assert 20 <= len(corners) <= 60
     assert 0.1 < held.mean() < 0.3
     x, y = corners.T

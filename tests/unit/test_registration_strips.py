@@ -210,7 +210,7 @@ def images_of(post, pre, matrix):
             for p, t in zip(both, thumbs, strict=True)
         )
 
-    return Images(planes, 3, *thumbs, post.shape, pre.shape, matrix, 1, 1, True)
+    return Images(*thumbs, post.shape, pre.shape, matrix, planes, 3, 1, 1, True)
 
 
 def textured(post, margin=30):

@@ -39,7 +39,7 @@ from unglow.registration.quality import (
     refusals,
     uncovered_share,
 )
-from unglow.registration.sampling import block_size, sample_corners
+from unglow.registration.sampling import Frames, block_size, sample_corners
 from unglow.registration.settings import MODELS, RegisterSettings
 from unglow.registration.thumbnails import Thumbnail, thumbnail, unusable
 from unglow.transform import (
@@ -237,15 +237,14 @@ def _mid_level(pair: _Pair, matrix: Matrix, sign: int) -> Matrix:
     size = 128
     shape, other = pair.post.level_shape(level), pair.pre.level_shape(level)
     step = 2**level
-    corners, _ = sample_corners(
+    frames = Frames(
         pair.post_thumb,
         pair.pre_thumb,
         (shape[0] * step, shape[1] * step),
         (other[0] * step, other[1] * step),
         matrix,
-        size * step,
-        _FIRST_PASS,
     )
+    corners, _ = sample_corners(frames, size * step, _FIRST_PASS)
     found = match_blocks(
         *pair.planes(level),
         at_level(matrix, level),
@@ -269,9 +268,8 @@ def _measure(
     pair: _Pair, matrix: Matrix, size: int, count: int, sign: int
 ) -> tuple[Matches, NDArray[np.bool_]]:
     """Match full-resolution blocks; the matches, and which of them are held out."""
-    corners, held_out = sample_corners(
-        pair.post_thumb, pair.pre_thumb, pair.post.shape, pair.pre.shape, matrix, size, count
-    )
+    frames = Frames(pair.post_thumb, pair.pre_thumb, pair.post.shape, pair.pre.shape, matrix)
+    corners, held_out = sample_corners(frames, size, count)
     matches = match_blocks(*pair.planes(0), matrix, corners, size, sign=sign, workers=pair.workers)
     # blocks without content are left out by the matching: find the flags of the others
     flags = {tuple(c): bool(h) for c, h in zip(corners.tolist(), held_out, strict=True)}

@@ -129,10 +129,7 @@ def global_closure(
         (N, 2) points of post to be judged at, px.
     """
     back = swapped(replace(images, matrix=found.matrix))
-    shapes = back.post_shape, back.pre_shape
-    corners, _ = sample_corners(
-        back.post, back.pre, *shapes, back.matrix, size, min(count, _SAMPLES)
-    )
+    corners, _ = sample_corners(back, size, min(count, _SAMPLES))
     planes = back.planes(0)
     seen = match_blocks(*planes, back.matrix, corners, size, sign=back.sign, workers=back.workers)
     start = consensus(seen.post, seen.pre, _REACH_PX)

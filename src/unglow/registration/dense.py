@@ -9,7 +9,14 @@ import cv2
 import numpy as np
 
 from unglow.registration.matching import MIN_QUALITY, block_shifts, trust_of
-from unglow.registration.sampling import SMALLEST_PX, centroids, dense_corners, fifths, rim_corners
+from unglow.registration.sampling import (
+    SMALLEST_PX,
+    Frames,
+    centroids,
+    dense_corners,
+    fifths,
+    rim_corners,
+)
 from unglow.transform import apply_matrix, at_level
 
 if TYPE_CHECKING:
@@ -19,7 +26,6 @@ if TYPE_CHECKING:
 
     from unglow.field import Displacement
     from unglow.registration.matching import Plane
-    from unglow.registration.thumbnails import Thumbnail
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -37,7 +43,7 @@ _COLUMNS = ("post", "pre", "off", "quality", "place", "corner")
 
 
 @dataclass(frozen=True, slots=True)
-class Images:
+class Images(Frames):
     """Both images and where to look: what every pass over blocks needs.
 
     Attributes
@@ -46,12 +52,6 @@ class Images:
         Returns post and pre at a pyramid level.
     levels
         How many levels both have.
-    post, pre
-        Thumbnails.
-    post_shape, pre_shape
-        (rows, columns) of level 0.
-    matrix
-        (3, 3) global map.
     sign
         -1 if the contrast is reversed.
     workers
@@ -62,11 +62,6 @@ class Images:
 
     planes: Callable[[int], tuple[Plane, Plane]]
     levels: int
-    post: Thumbnail
-    pre: Thumbnail
-    post_shape: tuple[int, int]
-    pre_shape: tuple[int, int]
-    matrix: Floats
     sign: int
     workers: int
     strips: bool
@@ -229,11 +224,10 @@ def measure(
         (N, 2) places (column, row) of the blocks to measure, or a function that marks them; all
         if None.
     """
-    frames = images.post, images.pre, images.post_shape, images.pre_shape, images.matrix
-    whole = dense_corners(*frames, size, step, 2**level)
+    whole = dense_corners(images, size, step, 2**level)
     groups = [(*whole, size)]
     if level == 0 and size >= 2 * SMALLEST_PX:  # blocks of half the side are for rims
-        groups.append((*rim_corners(*frames, size, step, whole[1]), size // 2))
+        groups.append((*rim_corners(images, size, step, whole[1]), size // 2))
     parts = []
     for corners, place, side in groups:
         if only is None:

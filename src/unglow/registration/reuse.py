@@ -31,7 +31,7 @@ from unglow.registration.quality import (
     nearest,
     uncovered_share,
 )
-from unglow.registration.sampling import block_size, sample_corners
+from unglow.registration.sampling import Frames, block_size, sample_corners
 from unglow.registration.thumbnails import thumbnail
 from unglow.transform import Quantiles, Transform, apply_matrix, at_level, to_level0
 
@@ -195,9 +195,8 @@ def _checked(
         coarse = scored(*thumbs, Candidate(METHOD, at_level(theirs.matrix, level)))
     give_back("cv2")
     size = block_size(post.shape, float(thumbs[0].section.mean()), settings.block_px)
-    corners, _ = sample_corners(
-        *thumbs, post.shape, pre.shape, theirs.matrix, size, settings.blocks
-    )
+    frames = Frames(*thumbs, post.shape, pre.shape, theirs.matrix)
+    corners, _ = sample_corners(frames, size, settings.blocks)
     # thumbnails that do not fit do not tell either whether the contrast is reversed
     signs = (coarse.sign,) if coarse.significance >= SURE else (1, -1)
     planes = (

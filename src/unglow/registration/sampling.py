@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 
-from unglow.transform import apply_matrix, to_level0
+from unglow.transform import apply_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +23,27 @@ _MIN_SECTION = 0.3
 _MOST_CANDIDATES = 1 << 18
 _BAND_PX = 1 << 17
 _STRIP_PX = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Where blocks may lie: both images, small, with their frames and the map between them.
+
+    Attributes
+    ----------
+    post, pre
+        Thumbnails, which say where there is texture.
+    post_shape, pre_shape
+        (rows, columns) of level 0.
+    matrix
+        (3, 3) current map from post to pre, level-0 px.
+    """
+
+    post: Thumbnail
+    pre: Thumbnail
+    post_shape: tuple[int, int]
+    pre_shape: tuple[int, int]
+    matrix: NDArray[np.float64]
 
 
 def block_size(shape: tuple[int, int], section_share: float, wanted: int) -> int:
@@ -38,11 +60,7 @@ def block_size(shape: tuple[int, int], section_share: float, wanted: int) -> int
 
 
 def sample_corners(
-    post: Thumbnail,
-    pre: Thumbnail,
-    post_shape: tuple[int, int],
-    pre_shape: tuple[int, int],
-    matrix: NDArray[np.float64],
+    frames: Frames,
     size: int,
     count: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -50,12 +68,8 @@ def sample_corners(
 
     Parameters
     ----------
-    post, pre
-        Thumbnails, which say where there is texture.
-    post_shape, pre_shape
-        (rows, columns) of level 0.
-    matrix
-        (3, 3) current map in level-0 pixels.
+    frames
+        Where blocks may lie.
     size
         Side of a block, level-0 px.
     count
@@ -66,15 +80,16 @@ def sample_corners(
     (N, 2) int corners (x, y) in level-0 px, and an (N,) bool that marks every fifth cell, spatially
     interleaved, to be held out of fits.
     """
-    merit = _merit(post, pre, pre_shape, matrix, size)
-    scale = 2**post.level
+    merit = _merit(frames, size)
+    scale = 2**frames.post.level
     stride = max(1, size // (8 * scale))
     candidates = np.count_nonzero(merit) / stride**2
     stride *= max(1, math.ceil(math.sqrt(candidates / max(_MOST_CANDIDATES, 8 * count))))
     rows, cols = (stride * v for v in np.nonzero(merit[::stride, ::stride] > 0))
     # of the thumbnail pixels, those around which a whole block fits into post
-    x0, y0 = (np.rint(to_level0(post.level)[0, 0] * v + (scale - size) / 2) for v in (cols, rows))
-    whole = (x0 >= 0) & (y0 >= 0) & (x0 + size <= post_shape[1]) & (y0 + size <= post_shape[0])
+    x0, y0 = (np.rint(scale * v + (scale - size) / 2) for v in (cols, rows))
+    height, width = frames.post_shape
+    whole = (x0 >= 0) & (y0 >= 0) & (x0 + size <= width) & (y0 + size <= height)
     rows, cols, x0, y0 = rows[whole], cols[whole], x0[whole], y0[whole]
     if not len(rows):
         return np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=bool)
@@ -100,11 +115,7 @@ def fifths(places: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def dense_corners(
-    post: Thumbnail,
-    pre: Thumbnail,
-    post_shape: tuple[int, int],
-    pre_shape: tuple[int, int],
-    matrix: NDArray[np.float64],
+    frames: Frames,
     size: int,
     step: int,
     unit: int = 1,
@@ -123,17 +134,13 @@ def dense_corners(
     (N, 2) int corners (x, y) in level-0 px, and their (N, 2) places (column, row) on the grid.
     Blocks follow each other in strips of about a thousand px, so that neighbours are read together.
     """
-    merit = _merit(post, pre, pre_shape, matrix, size)
-    xs, ys = (_starts(n, size, step, unit) for n in post_shape[::-1])
-    return _worth(merit, 2**post.level, xs, ys, size)
+    merit = _merit(frames, size)
+    xs, ys = (_starts(n, size, step, unit) for n in frames.post_shape[::-1])
+    return _worth(merit, 2**frames.post.level, xs, ys, size)
 
 
 def rim_corners(
-    post: Thumbnail,
-    pre: Thumbnail,
-    post_shape: tuple[int, int],
-    pre_shape: tuple[int, int],
-    matrix: NDArray[np.float64],
+    frames: Frames,
     size: int,
     step: int,
     taken: NDArray[np.int64],
@@ -151,12 +158,12 @@ def rim_corners(
     Corners and places as from `dense_corners`; the grid goes on by one place on each side.
     """
     half = size // 2
-    merit = _merit(post, pre, pre_shape, matrix, half)
+    merit = _merit(frames, half)
     starts: list[NDArray[np.int64]] = []
-    for length in post_shape[::-1]:
+    for length in frames.post_shape[::-1]:
         inner = _starts(length, size, step, 1) + size // 4
         starts.append(np.concatenate([[0], inner, [length - half]]).astype(np.int64))
-    corners, place = _worth(merit, 2**post.level, starts[0], starts[1], half)
+    corners, place = _worth(merit, 2**frames.post.level, starts[0], starts[1], half)
     place -= 1
     width = len(starts[0]) + 1  # so that each place has a number of its own
     free = ~np.isin(place @ [1, width], taken @ [1, width])
@@ -239,14 +246,9 @@ def _best_per_cell(
     return order[first], cells[first]
 
 
-def _merit(
-    post: Thumbnail,
-    pre: Thumbnail,
-    pre_shape: tuple[int, int],
-    matrix: NDArray[np.float64],
-    size: int,
-) -> NDArray[np.float32]:
+def _merit(frames: Frames, size: int) -> NDArray[np.float32]:
     """Texture around each thumbnail pixel of post; 0 where a block would see too little."""
+    post, pre = frames.post, frames.pre
     box = max(1, size // 2**post.level) | 1
     merit, share = (_box(v, box) for v in (np.abs(post.detail), post.section))
     merit += np.float32(1e-3)
@@ -255,26 +257,20 @@ def _merit(
     step = max(1, _BAND_PX // max(1, cols))
     for y0 in range(0, rows, step):  # positions take 20 times the memory of the thumbnail
         band = slice(y0, min(y0 + step, rows))
-        seen = _seen_share(share_pre, pre_shape, matrix, post.level, size / 2, band, cols)
+        seen = _seen_share(share_pre, frames, size / 2, band, cols)
         merit[band] *= (seen > _MIN_SECTION) & (share[band] > _MIN_SECTION)
     return merit
 
 
 def _seen_share(
-    share_pre: NDArray[np.float32],
-    pre_shape: tuple[int, int],
-    matrix: NDArray[np.float64],
-    level: int,
-    reach: float,
-    band: slice,
-    cols: int,
+    share_pre: NDArray[np.float32], frames: Frames, reach: float, band: slice, cols: int
 ) -> NDArray[np.float32]:
     """Section share in pre at thumbnail pixels of post; 0 where a block would leave pre."""
-    scale = 2**level
+    scale = 2**frames.post.level
     y, x = np.mgrid[band, 0:cols].astype(np.float64)
     centres = np.column_stack([x.ravel(), y.ravel()]) * float(scale) + (scale - 1) / 2
-    mapped = apply_matrix(matrix, centres)
-    height, width = pre_shape
+    mapped = apply_matrix(frames.matrix, centres)
+    height, width = frames.pre_shape
     with np.errstate(invalid="ignore"):
         inside = (
             (mapped[:, 0] >= reach)
