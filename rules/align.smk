@@ -1,4 +1,4 @@
-"""Align: pre warped once onto the post frame, with the joint statistics from the same pass."""
+"""Align: pre warped once onto the post frame, with statistics from the same pass."""
 
 
 rule align:
@@ -10,6 +10,7 @@ rule align:
     output:
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
+        bins=out.registered("bins.npz"),
     log:
         out.record("logs", "align", "registered"),
         telemetry=out.record("telemetry", "align", "registered"),
@@ -24,6 +25,6 @@ rule align:
         runtime=runtime(0.1),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
     script:
         "../scripts/align.py"

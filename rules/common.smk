@@ -165,6 +165,7 @@ def final_outputs():
         targets += variants_of(out.registered(store("aligned_pre")), *key)
         targets += variants_of(out.registered("blocks.csv"), *key)
         targets += variants_of(out.registered("statistics.npz"), *key)
+        targets += variants_of(out.registered("bins.npz"), *key)
         targets += methods_of(out.subtracted(store("difference/{method}")), *key)
         targets += variants_of(out.registered("figures/registration.png"), *key)
         # Results of a version that did not draw it get it too.

@@ -1,4 +1,4 @@
-"""Adapter: warp pre onto post and gather the joint statistics."""
+"""Adapter: warp pre onto post and gather statistics of both."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ with Job.of(snakemake) as job:
     found = transform.load(Path(snakemake.input.transform))
     layout = plan_layout(post.shape, "float32")
     demand = memory.align(layout, pre.layout)
-    statistics = align(
+    statistics, bins = align(
         post,
         pre,
         found,
@@ -26,4 +26,5 @@ with Job.of(snakemake) as job:
         workers=job.workers(demand),
     )
     statistics.save(Path(snakemake.output.statistics))
+    bins.save(Path(snakemake.output.bins))
     job.count(pixels=post.shape[0] * post.shape[1])

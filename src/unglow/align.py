@@ -1,4 +1,4 @@
-"""Align: pre warped once onto the post frame, with the joint statistics from the same pass."""
+"""Align: pre warped once onto the post frame, with the statistics from the same pass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from unglow.blocks import Window, bounded_map
 from unglow.grey import grey_level, has_grey_levels, quantise, value_range
-from unglow.photometry import JointStatistics
+from unglow.photometry import BinSamples, JointStatistics
 from unglow.store import Store, StoreLayout, StoreWriter
 from unglow.warp import warp_window
 
@@ -25,7 +25,7 @@ def align(
     target: Path,
     *,
     workers: int,
-) -> JointStatistics:
+) -> tuple[JointStatistics, BinSamples]:
     """Write ``aligned_pre``: float32 in the post frame, NaN where pre has no data.
 
     Parameters
@@ -43,7 +43,8 @@ def align(
 
     Returns
     -------
-    The joint statistics of post and aligned pre; without pixels for a failed transform.
+    The joint statistics and the cells of post and aligned pre; without pixels for a failed
+    transform.
     """
     field = transform.displacement
     writer = StoreWriter(
@@ -60,10 +61,11 @@ def align(
         fill_value=math.nan,
         workers=workers,
     )
+    bins = BinSamples.create(post.shape, (value_range(post)[1], value_range(pre)[1]))
     with writer:
         if transform.failed:
             writer.publish_empty(" ".join(transform.reasons))
-            return JointStatistics.empty()
+            return JointStatistics.empty(), bins
         integer = has_grey_levels(post) and has_grey_levels(pre)
         total = _empty_statistics(post, pre, integer=integer)
 
@@ -72,14 +74,15 @@ def align(
             if integer:
                 block = quantise(block)
             writer.write(window, block)
-            statistics = total.fresh()
-            statistics.add(post.read(window), block, origin=(window.y0, window.x0))
+            statistics, signal = total.fresh(), post.read(window)
+            statistics.add(signal, block, origin=(window.y0, window.x0))
+            bins.add(signal, block, origin=(window.y0, window.x0))
             return statistics
 
         for part in bounded_map(warp, writer.windows(), workers):
             total.merge(part)
         writer.publish()
-    return total
+    return total, bins
 
 
 def _empty_statistics(post: Store, pre: Store, *, integer: bool) -> JointStatistics:

@@ -175,7 +175,7 @@ def _of_registration(batch: Batch, names: Mapping[str, str], derived: int) -> It
         at(name) for name in ("transform.json", "displacement.npz", "blocks.csv")
     )
     yield _Output("register", names, files, _REGISTER, SMALL_MB)
-    files = (at(f"aligned_pre.ome.zarr/{ROOT}"), at("statistics.npz"))
+    files = (at(f"aligned_pre.ome.zarr/{ROOT}"), at("statistics.npz"), at("bins.npz"))
     yield _Output("align", names, files, _ALIGN, derived)
     files = tuple(at(f"figures/{name}.png") for name in ("registration", "residuals", "map_error"))
     yield _Output("figures_registration", names, files, _REST, FIGURES_MB)

@@ -78,6 +78,11 @@ FIELD_POINTS = 50_000
 """About as many control points and blocks a displacement field may have."""
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
+CELL, CELLS = 4, 1 << 18
+"""Side of the cells whose moments are kept, px, and at most so many of them."""
+# Bytes per cell, with copies of some while they are written; and what a few of them are computed
+# with in each block in flight, MB.
+_PER_CELL, _CELLS_AT_WORK = 40.0, 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +179,9 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
     shard_px, shards = _shards(layout)
     window_px = min(WARP_SOURCE * shard_px + WARP_SPARE_PX, pre.shape[0] * pre.shape[1])
     warping = window_px * (np.dtype(pre.dtype).itemsize * _READING + 4) + shard_px * 4
-    each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS
-    fixed = _SLACK + _STATISTICS
+    each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS + _CELLS_AT_WORK
+    cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
+    fixed = _SLACK + _STATISTICS + cells * _PER_CELL / MB
     return Demand(BASE["align"], each, fixed=fixed, most=shards, least=_COMPILING)
 
 

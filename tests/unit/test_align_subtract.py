@@ -71,11 +71,14 @@ def stores(images, tmp_path):
     return raw_store(tmp_path / "post.ome.zarr", post), raw_store(tmp_path / "pre.ome.zarr", pre)
 
 
+def align_with_bins(stores, transform, path, workers=1, shard=64):
+    derived = layout(stores[0].shape, "float32", shard)
+    statistics, bins = align(*stores, transform, derived, path, workers=workers)
+    return open_store(path), statistics, bins
+
+
 def aligned(stores, transform, path, workers=1, shard=64):
-    statistics = align(
-        *stores, transform, layout(stores[0].shape, "float32", shard), path, workers=workers
-    )
-    return open_store(path), statistics
+    return align_with_bins(stores, transform, path, workers, shard)[:2]
 
 
 def whole(store):
@@ -154,10 +157,11 @@ def test_one_worker_and_two_write_the_same_bytes(images, tmp_path, dtype):
     for workers in (1, 2, 5):
         place = tmp_path / str(workers)
         place.mkdir()
-        store, statistics = aligned(pair, moved(matrix), place / "a.ome.zarr", workers)
-        statistics.save(place / "statistics.npz")
+        store, *small = align_with_bins(pair, moved(matrix), place / "a.ome.zarr", workers)
         assert verify(store.path) == []
-        made.append((contents(store.path), (place / "statistics.npz").read_bytes()))
+        for number, found in enumerate(small):
+            found.save(place / f"{number}.npz")
+        made.append((contents(store.path), [p.read_bytes() for p in sorted(place.glob("*.npz"))]))
     assert made[0] == made[1] == made[2]
 
 
@@ -166,11 +170,26 @@ def test_the_size_of_shards_changes_no_pixel_and_no_count(stores, tmp_path):
     found = []
     for shard in (64, 256):
         path = tmp_path / f"{shard}.zarr"
-        store, statistics = aligned(stores, moved(matrix), path, shard=shard)
-        statistics.save(tmp_path / f"{shard}.npz")
-        found.append((whole(store), (tmp_path / f"{shard}.npz").read_bytes()))
+        store, statistics, bins = align_with_bins(stores, moved(matrix), path, shard=shard)
+        statistics.save(tmp_path / "statistics.npz")
+        bins.save(tmp_path / "bins.npz")
+        found.append((whole(store), *(p.read_bytes() for p in sorted(tmp_path.glob("*.npz")))))
     np.testing.assert_array_equal(found[0][0], found[1][0])
-    assert found[0][1] == found[1][1]
+    assert found[0][1:] == found[1][1:]
+
+
+def test_cells_hold_post_and_aligned_pre_without_what_is_saturated(images, stores, tmp_path):
+    store, _, bins = align_with_bins(stores, shift(12, -7), tmp_path / "a.ome.zarr")
+    pre, post = whole(store), images[0]
+    assert bins.tops == (199, 199)
+    assert bins.count.shape == (37, 42)
+    cell = slice(40, 44), slice(80, 84)
+    use = (pre[cell] < 199) & (post[cell] < 199)
+    assert bins.count[10, 20] == use.sum() > 10
+    assert bins.pre[10, 20] == pytest.approx(pre[cell][use].mean(), rel=1e-6)
+    assert bins.post[10, 20] == pytest.approx(post[cell][use].mean(), rel=1e-6)
+    assert not bins.count[0].any()  # pre begins in row 7
+    assert align_with_bins(stores, REFUSED, tmp_path / "b.ome.zarr")[2].count.sum() == 0
 
 
 def test_nan_of_pre_stays_nan_and_nan_of_post_counts_as_no_post(images, tmp_path):

@@ -93,7 +93,7 @@ def pair(tmp_path_factory):
         "ok", SHAPE, SHAPE, matrix=np.eye(3), model="translation", inliers=9, blocks=9
     )
     layout = plan_layout(SHAPE, "float32")
-    statistics = align(*stores, found, layout, place / "aligned.zarr", workers=1)
+    statistics, _ = align(*stores, found, layout, place / "aligned.zarr", workers=1)
     aligned = open_store(place / "aligned.zarr")
     scale = estimate(statistics, ScaleSettings())
     result = scale.methods["moffat"]
@@ -256,7 +256,7 @@ def test_a_manual_gain_without_any_overlap_is_drawn(pair, tmp_path):
     )
     layout = plan_layout(SHAPE, "float32")
     post, pre = pair["post"], pair["pre"]
-    statistics = align(post, pre, away, layout, tmp_path / "a.zarr", workers=1)
+    statistics, _ = align(post, pre, away, layout, tmp_path / "a.zarr", workers=1)
     aligned = open_store(tmp_path / "a.zarr")
     assert np.isnan(aligned.read(Window.of(SHAPE))).all()
     scale = estimate(statistics, ScaleSettings(("manual",), manual=2.0, default="manual"))

@@ -390,7 +390,7 @@ def verdict(work, tmp_path):
     plan.save(tmp_path / "plan.json")
     found = register_stores(post, pre, RegisterSettings(), workers=2).transform
     layout = plan_layout(post.shape, "float32")
-    statistics = align(post, pre, found, layout, tmp_path / "aligned.ome.zarr", workers=2)
+    statistics, _ = align(post, pre, found, layout, tmp_path / "aligned.ome.zarr", workers=2)
     settings = ScaleSettings()
     scale = (
         Scale.failed(" ".join(found.reasons), settings)

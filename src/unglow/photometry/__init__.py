@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from unglow.photometry.bins import BinSamples
 from unglow.photometry.histogram import DifferenceHistogram
 from unglow.photometry.scale import MethodResult, Scale, ScaleSettings, estimate
 from unglow.photometry.statistics import JointStatistics
 
 __all__ = [
+    "BinSamples",
     "DifferenceHistogram",
     "JointStatistics",
     "MethodResult",

@@ -22,15 +22,18 @@ if TYPE_CHECKING:
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 
-def save_arrays(path: Path | str, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write an ``.npz`` that `numpy.load` reads; equal arrays give equal bytes."""
+def save_arrays(path: Path | str, arrays: Mapping[str, NDArray[Any]], *, level: int = 6) -> None:
+    """Write an ``.npz`` that `numpy.load` reads; equal arrays give equal bytes.
+
+    ``level`` is zlib's: of noisy numbers 1 saves as much as 6, in a third of the time.
+    """
     with replacing(Path(path)) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name in sorted(arrays):
             entry = io.BytesIO()
             np.lib.format.write_array(entry, np.asarray(arrays[name]), allow_pickle=False)
             info = zipfile.ZipInfo(f"{name}.npy", _ZIP_TIME)
             info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, entry.getvalue(), compresslevel=6)
+            archive.writestr(info, entry.getvalue(), compresslevel=level)
 
 
 def load_arrays(path: Path | str) -> dict[str, NDArray[Any]]:
