@@ -1,0 +1,1 @@
+"""Candidates: what is left of post that neither noise nor an error of the map explains."""

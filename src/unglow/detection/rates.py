@@ -1,0 +1,126 @@
+"""How many candidates are to be believed: false discoveries, estimated from the negative side.
+
+Noise, and what an imperfect map leaves, is as often too dark as too bright; microbes are bright. So
+the same search on the negated difference shows how many of the bright ones are chance:
+FDR(t) = N-(t) / N+(t) for all of at least the signal-to-noise ratio t.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+STEP = 0.05
+"""Distance of thresholds, in units of the signal-to-noise ratio."""
+HIGHEST = 50.0
+_TAIL = 20
+_TOLD = (0.25, 10.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Numbers of sources by signal-to-noise ratio, bright and dark.
+
+    Attributes
+    ----------
+    lowest
+        Lowest threshold.
+    bright, dark
+        (bins,) int64: those in each step of `STEP` from ``lowest`` on, all above `HIGHEST` in the
+        last one.
+    """
+
+    lowest: float
+    bright: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    dark: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def create(cls, lowest: float) -> Sides:
+        """Return empty counts."""
+        bins = max(1, math.ceil((HIGHEST - lowest) / STEP)) + 1
+        return cls(lowest, np.zeros(bins, np.int64), np.zeros(bins, np.int64))
+
+    def add(self, bright: ArrayLike, dark: ArrayLike) -> None:
+        """Count sources by their signal-to-noise ratios (N,)."""
+        for counts, values in ((self.bright, bright), (self.dark, dark)):
+            np.add.at(counts, self.bins(values), 1)
+
+    def bins(self, snr: ArrayLike) -> NDArray[np.intp]:
+        """Return the bin of each signal-to-noise ratio (N,)."""
+        place = np.floor((np.asarray(snr, dtype=np.float64) - self.lowest) / STEP)
+        return np.clip(place, 0, len(self.bright) - 1).astype(np.intp)
+
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """The begin of each bin."""
+        return np.round(self.lowest + STEP * np.arange(len(self.bright)), 6)
+
+    @property
+    def above(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Numbers of bright and dark sources from each threshold on."""
+        return self.bright[::-1].cumsum()[::-1], self.dark[::-1].cumsum()[::-1]
+
+    def expected_dark(self) -> NDArray[np.float64]:
+        """Dark sources to be expected from each threshold on, (bins,).
+
+        Where fewer than 20 are left they say little, and where none is left chance has not ended:
+        there the number falls off exponentially, by the mean excess of those 20. The tail of
+        normal noise falls faster, so this does not promise too much.
+        """
+        counts = self.above[1].astype(np.float64)
+        if counts[0] == 0:
+            return counts
+        start = int(np.flatnonzero(counts >= min(_TAIL, counts[0]))[-1])
+        beyond = (np.arange(start, len(counts)) - start + 0.5) * STEP
+        excess = float((self.dark[start:] * beyond).sum() / counts[start])
+        tail = counts[start] * np.exp(-(np.arange(start, len(counts)) - start) * STEP / excess)
+        counts[start:] = tail
+        return counts
+
+    def rates(self) -> NDArray[np.float64]:
+        """False-discovery rate from each threshold on, (bins,): falling, 0 to 1.
+
+        1 where nothing bright is left.
+        """
+        bright = self.above[0]
+        raw = np.where(bright > 0, self.expected_dark() / np.maximum(bright, 1), 1.0)
+        # that of a threshold is the best that a lower one has: more candidates, and fewer false
+        return np.minimum(np.minimum.accumulate(raw), 1.0)
+
+    def choose(self, wanted: float) -> float | None:
+        """Return the lowest threshold with a false-discovery rate of at most ``wanted``, or None.
+
+        A threshold from which nothing bright is left is none.
+        """
+        good = (self.rates() <= wanted) & (self.above[0] > 0)
+        return float(self.thresholds[np.flatnonzero(good)[0]]) if good.any() else None
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return counts and rates by threshold, in steps of 0.25 up to 10."""
+        bright, dark = self.above
+        rates = self.rates()
+        stride, end = round(_TOLD[0] / STEP), _TOLD[1]
+        return [
+            {
+                "snr": float(t),
+                "candidates": int(bright[k]),
+                "negative": int(dark[k]),
+                "fdr": round(float(rates[k]), 4),
+            }
+            for k, t in enumerate(self.thresholds)
+            if k % stride == 0 and t <= end
+        ]
+
+
+def poisson_interval(count: int) -> tuple[float, float]:
+    """Return the exact central 95 % interval of a Poisson mean (Garwood 1936)."""
+    from scipy.special import gammaincinv  # noqa: PLC0415 (needed once)
+
+    low = float(gammaincinv(count, 0.025)) if count else 0.0
+    return low, float(gammaincinv(count + 1, 0.975))

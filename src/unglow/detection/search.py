@@ -1,0 +1,212 @@
+"""The search for candidates: one pass over the difference, tile by tile."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.blocks import Window, bounded_map, grid
+from unglow.detection.measure import MEASURED, margin_of, measure
+from unglow.detection.rates import Sides, poisson_interval
+from unglow.detection.snr import Masked, significance
+from unglow.detection.sources import EXTENDED, HALO, find
+from unglow.detection.table import UNCOUNTED
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.detection.section import Section
+    from unglow.detection.settings import DetectSettings
+    from unglow.detection.snr import Scene
+
+TILE = 1024
+"""Side of a tile, px, without what is read around it."""
+MOST = 1 << 18
+"""At most so many sources are kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What one tile gives."""
+
+    sources: NDArray[np.void]
+    bright: NDArray[np.float32]
+    dark: NDArray[np.float32]
+    masked: Masked
+    searched_px: int
+    extended_px: int
+
+
+@dataclass(eq=False)
+class Candidates:
+    """All sources of a pair above the lowest threshold, and how many of them are chance.
+
+    Attributes
+    ----------
+    settings
+        What was looked for.
+    sides
+        Counts of sources on the section, bright and dark.
+    found
+        (N,) `MEASURED`, at most `MOST` of the most significant ones, any order until `finish`.
+    masked
+        px of the image that could not be used.
+    searched_px
+        px of the section with a signal-to-noise ratio.
+    extended_px
+        px above every threshold that belong to structures too large to be candidates.
+    lost
+        Sources that were dropped because there are too many.
+    """
+
+    settings: DetectSettings
+    sides: Sides
+    found: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, MEASURED))
+    masked: Masked = field(default_factory=Masked)
+    searched_px: int = 0
+    extended_px: int = 0
+    lost: int = 0
+    most: int = MOST
+
+    def add(self, part: Part) -> None:
+        """Take what a tile gave; the result does not depend on the order of tiles."""
+        self.sides.add(part.bright, part.dark)
+        self.masked += part.masked
+        self.searched_px += part.searched_px
+        self.extended_px += part.extended_px
+        self._waiting.append(part.sources)
+        if sum(len(w) for w in self._waiting) > self.most // 4:
+            self._settle()
+
+    def __post_init__(self) -> None:
+        self._waiting: list[NDArray[np.void]] = []
+
+    def _settle(self) -> None:
+        """Join what waits, and keep the most significant sources."""
+        found = np.concatenate([self.found, *self._waiting])
+        self._waiting = []
+        if len(found) > self.most:
+            order = np.lexsort((found["col"], found["row"], -found["snr"]))
+            self.lost += len(found) - self.most
+            found = found[order[: self.most]]
+        self.found = found
+
+    def finish(self) -> None:
+        """Sort by (y, x)."""
+        self._settle()
+        order = np.lexsort((self.found["col"], self.found["row"], self.found["x"], self.found["y"]))
+        self.found = self.found[order]
+
+    @property
+    def threshold(self) -> float | None:
+        """The chosen signal-to-noise ratio; None if nothing can be believed."""
+        chosen = self.sides.choose(self.settings.fdr)
+        if chosen is None or not self.lost:
+            return chosen
+        return max(chosen, float(self.sides.thresholds[self.sides.bins(self.found["snr"].min())] + 0.05))
+
+    def listed(self) -> tuple[NDArray[np.void], NDArray[np.float64]]:
+        """Return the candidates above the chosen threshold, and the false-discovery rate of each."""
+        threshold = self.threshold
+        if threshold is None:
+            return self.found[:0], np.zeros(0)
+        bins = self.sides.bins(self.found["snr"])
+        chosen = self.sides.thresholds[bins] >= threshold
+        return self.found[chosen], self.sides.rates()[bins[chosen]]
+
+    def report(self, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
+        """Return the content of detection.json."""
+        listed, _ = self.listed()
+        threshold = self.threshold
+        counted = int(np.count_nonzero((listed["flags"] & UNCOUNTED) == 0))
+        rates = self.sides.rates()
+        fdr = None if threshold is None else float(rates[self.sides.bins(threshold + 1e-6)])
+        return {
+            "candidates": counted,
+            "not_counted": len(listed) - counted,
+            "fdr": fdr,
+            "threshold_snr": threshold,
+            **density(counted, self.searched_px, pixel_size_um),
+            "searched_px": self.searched_px,
+            "masked_px": {
+                "no_data": self.masked.no_data,
+                "saturated": self.masked.saturated,
+                "misregistered": self.masked.misregistered,
+            },
+            "extended_px": self.extended_px,
+            "dropped": self.lost,
+            "by_threshold": self.sides.table(),
+        }
+
+
+def search(
+    scene: Scene, section: Section, *, workers: int, tile: int = TILE, most: int = MOST
+) -> Candidates:
+    """Search all of a pair.
+
+    Parameters
+    ----------
+    scene
+        Images and what is known about them.
+    section
+        Where the section is.
+    workers
+        Tiles in flight.
+    tile
+        Side of a tile, px; it does not change the result.
+    most
+        Sources to keep at most.
+    """
+    settings = scene.settings
+    total = Candidates(settings, Sides.create(settings.min_snr), most=most)
+    work = partial(_search_tile, scene, section)
+    for part in bounded_map(work, grid(scene.post.shape, (tile, tile)), workers):
+        total.add(part)
+    total.finish()
+    return total
+
+
+def _search_tile(scene: Scene, section: Section, core: Window) -> Part:
+    window = core.grow(HALO).clip(scene.post.shape)
+    seen = significance(scene, window, margin_of(scene))
+    inner = core.shift(-window.y0, -window.x0).slices
+    lowest = scene.settings.min_snr
+    bright = find(seen.snr, lowest, window, core)
+    dark = find(-seen.snr, lowest, window, core)
+    found = measure(scene, seen, bright.sources, section)
+    on = section.inside(dark.sources["col"], dark.sources["row"])
+    on &= (dark.sources["flags"] & EXTENDED) == 0
+    counts = np.bincount(seen.reasons[inner].ravel(), minlength=4)
+    searched = np.isfinite(seen.snr[inner]) & section.over(core)
+    return Part(
+        sources=found,
+        bright=found["snr"][(found["flags"] & UNCOUNTED) == 0],
+        dark=dark.sources["snr"][on],
+        masked=Masked(*(int(n) for n in counts[1:])),
+        searched_px=int(np.count_nonzero(searched)),
+        extended_px=bright.extended_px,
+    )
+
+
+def density(
+    count: int, searched_px: int, pixel_size_um: tuple[float, float] | None
+) -> dict[str, Any]:
+    """Return area and density with its 95 % Poisson interval; None for what is not known."""
+    if pixel_size_um is None or not searched_px:
+        return {"area_mm2": None, "density_per_mm2": None, "density_ci95_per_mm2": None}
+    area = searched_px * pixel_size_um[0] * pixel_size_um[1] / 1e6
+    low, high = poisson_interval(count)
+    return {
+        "area_mm2": _digits(area),
+        "density_per_mm2": _digits(count / area),
+        "density_ci95_per_mm2": [_digits(low / area), _digits(high / area)],
+    }
+
+
+def _digits(value: float) -> float:
+    """Round to 6 significant digits, beyond which only the processor speaks."""
+    return float(f"{value:.6g}") if math.isfinite(value) else value

@@ -1,0 +1,130 @@
+"""Where the section is, on a small version of the image: which candidates lie on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import ndimage
+
+from unglow.blocks import Window, coarse_level
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.blocks import Pixels
+
+    Floats = NDArray[np.float32]
+
+COARSE_PX = 1024
+"""The small version has no more px than a square of this side."""
+_FINE, _BROAD, _ENERGY = 1.0, 6.0, 3.0
+_TEXTURE = 0.12
+"""Texture below this share of the image's strongest counts as glass."""
+_RISE = 0.15
+"""The section begins where this share of its brightness above the glass is reached."""
+_CLEAR = 6.0
+_LEAST_GLASS = 0.002
+_LEAST_PIECE = 0.002
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """The outline of the section, holes filled.
+
+    Attributes
+    ----------
+    mask
+        (rows, cols) bool of a pyramid level.
+    distance
+        (rows, cols) float32: distance to the outline in level-0 px, negative outside of the
+        section; NaN where there is no outline (the section fills the image).
+    level
+        The pyramid level.
+    """
+
+    mask: NDArray[np.bool_]
+    distance: Floats
+    level: int
+
+    @classmethod
+    def of(cls, pixels: Pixels) -> Section:
+        """Find the section in an image (aligned pre: stain on glass is no section)."""
+        level = min(coarse_level((pixels.shape,), COARSE_PX), pixels.levels - 1)
+        image = pixels.read(Window.of(pixels.level_shape(level)), level).astype(np.float32)
+        return cls.from_mask(section_mask(image), level)
+
+    @classmethod
+    def from_mask(cls, mask: NDArray[np.bool_], level: int) -> Section:
+        """Measure the distances to the outline of a mask of a pyramid level."""
+        if mask.all() or not mask.any():
+            return cls(mask, np.full(mask.shape, np.nan, dtype=np.float32), level)
+        inside = ndimage.distance_transform_edt(mask).astype(np.float32)
+        inside -= ndimage.distance_transform_edt(~mask).astype(np.float32)
+        # the outline runs between the last px inside and the first outside
+        inside -= np.float32(0.5) * np.sign(inside)
+        return cls(mask, inside * np.float32(2**level), level)
+
+    def over(self, window: Window) -> NDArray[np.bool_]:
+        """Tell which px of a window of post lie on the section, ``window.shape`` bool."""
+        rows = self._cells(np.arange(window.y0, window.y1), 0)
+        cols = self._cells(np.arange(window.x0, window.x1), 1)
+        return np.asarray(self.mask[rows[:, None], cols[None, :]])
+
+    def inside(self, col: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which px (N,) lie on the section, as `over` does."""
+        return np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
+
+    def distance_at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> Floats:
+        """Distance of points (N,) of post to the outline, px; negative outside of the section."""
+        scale = 2.0**self.level
+        at = [(v - (scale - 1) / 2) / scale for v in (y, x)]
+        found = ndimage.map_coordinates(
+            self.distance, at, order=1, mode="nearest", prefilter=False, output=np.float32
+        )
+        return np.asarray(found)
+
+    def _cells(self, at: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
+        return np.minimum(at >> self.level, self.mask.shape[axis] - 1)
+
+
+def section_mask(image: Floats) -> NDArray[np.bool_]:
+    """Find the section: texture tells roughly where it is, brightness where it begins.
+
+    Parameters
+    ----------
+    image
+        (rows, cols) float32, the small image; NaN where there is no data.
+
+    Returns
+    -------
+    (rows, cols) bool; all true where no glass can be told from the section.
+    """
+    known = np.isfinite(image)
+    everything = np.ones(image.shape, dtype=np.bool_)
+    if not known.any():
+        return everything
+    filled = np.where(known, image, np.median(image[known]))
+    rooted = np.sqrt(np.maximum(filled - filled.min(), 0))
+    band = _blurred(rooted, _FINE) - _blurred(rooted, _BROAD)
+    energy = np.sqrt(_blurred(band * band, _ENERGY))
+    textured = energy > max(_TEXTURE * float(np.quantile(energy[known], 0.98)), 1e-6)
+    near = ndimage.binary_dilation(textured, iterations=round(3 * _ENERGY))
+    glass = known & ~near
+    if np.count_nonzero(glass) < _LEAST_GLASS * glass.size or not textured[known].any():
+        return everything
+    smooth = _blurred(filled, _FINE)
+    dark = float(np.median(smooth[glass]))
+    spread = 1.4826 * float(np.median(np.abs(smooth[glass] - dark)))
+    rise = float(np.median(np.abs(smooth[textured & known] - dark)))
+    mask = known & (np.abs(smooth - dark) > max(_CLEAR * spread, _RISE * rise))
+    mask = ndimage.binary_fill_holes(ndimage.binary_closing(mask, iterations=2) | mask)
+    labels, count = ndimage.label(mask)
+    sizes = np.bincount(labels.ravel(), minlength=count + 1)
+    sizes[0] = 0
+    return np.asarray(sizes[labels] >= _LEAST_PIECE * mask.size)
+
+
+def _blurred(image: Floats, sigma: float) -> Floats:
+    return np.asarray(ndimage.gaussian_filter(image, sigma, mode="nearest"), dtype=np.float32)

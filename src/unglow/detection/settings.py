@@ -1,0 +1,76 @@
+"""What to look for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+_SIGMAS = 3.0
+_FWHM = math.sqrt(8 * math.log(2))
+
+
+@dataclass(frozen=True, slots=True)
+class DetectSettings:
+    """What counts as a candidate.
+
+    Attributes
+    ----------
+    fwhm_px
+        Full width at half maximum of the filter, px of post: how wide a microbe is on the image.
+    fdr
+        False-discovery rate that the threshold is chosen for, 0 to 1.
+    min_snr
+        Lowest threshold of the signal-to-noise ratio.
+    max_error_px
+        Where the map is off by more than this, nothing is looked for.
+    """
+
+    fwhm_px: float = 3.0
+    fdr: float = 0.05
+    min_snr: float = 3.5
+    max_error_px: float = 3.0
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in {
+            "fwhm_px": (1.0, 15.0),
+            "fdr": (0.0, 1.0),
+            "min_snr": (2.5, 100.0),
+            "max_error_px": (0.0, 100.0),
+        }.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ConfigError(
+                    f"'detect.{name}' is {value:g} but has to lie between {low:g} and {high:g}."
+                )
+
+    @classmethod
+    def of(cls, section: Mapping[str, Any]) -> DetectSettings:
+        """Return the settings of a config section; keys of no concern here are refused."""
+        known = [f.name for f in fields(cls)]
+        for key in section:
+            if key not in known:
+                raise ConfigError(f"'detect.{key}' is not known; use {', '.join(known)}.")
+        return cls(**section)
+
+    @property
+    def taps(self) -> NDArray[np.float64]:
+        """Weights of the filter along one axis, (2 r + 1,), sum 1: a Gaussian cut at 3 sigma."""
+        sigma = self.fwhm_px / _FWHM
+        reach = max(1, round(_SIGMAS * sigma))
+        weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+        return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+    @property
+    def reach(self) -> int:
+        """How far the filter reaches from its centre, px."""
+        return len(self.taps) // 2

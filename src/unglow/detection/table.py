@@ -1,0 +1,166 @@
+"""The list of candidates as files: CSV, and GeoJSON that QuPath imports."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.detection import measure, sources
+from unglow.errors import InputError
+from unglow.files import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+FLAGS = {
+    "deblended": sources.DEBLENDED,
+    "unsplit": sources.UNSPLIT,
+    "extended": sources.EXTENDED,
+    "incomplete": measure.INCOMPLETE,
+    "saturated": measure.SATURATED,
+    "misregistered": measure.MISREGISTERED,
+    "outside": measure.OUTSIDE,
+}
+"""What the words in the column ``flags`` stand for."""
+UNCOUNTED = sources.EXTENDED | measure.OUTSIDE
+"""Candidates with one of these flags are listed, and not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, decimals (None: 5 significant digits), and what GeoJSON calls it."""
+
+    name: str
+    decimals: int | None
+    label: str
+
+
+COLUMNS = (
+    Column("x", 3, "x px"),
+    Column("y", 3, "y px"),
+    Column("x_err", 3, "x error px"),
+    Column("y_err", 3, "y error px"),
+    Column("peak", None, "Peak"),
+    Column("flux", None, "Flux"),
+    Column("flux_err", None, "Flux error"),
+    Column("snr", 2, "Signal to noise"),
+    Column("area_px", 0, "Area px"),
+    Column("a", 3, "a px"),
+    Column("b", 3, "b px"),
+    Column("theta", 3, "theta rad"),
+    Column("pre", None, "Pre"),
+    Column("post", None, "Post"),
+    Column("fdr", 4, "False-discovery rate"),
+    Column("error_px", 3, "Map error px"),
+    Column("edge_px", 1, "Distance to edge px"),
+)
+NAMES = ("id", *(c.name for c in COLUMNS[:12]), "flags", *(c.name for c in COLUMNS[12:]))
+"""The columns of candidates.csv, in their order."""
+_CORNER_PX = 0.5
+
+
+def words(flags: int) -> str:
+    """Return flags as words joined by +; empty for none."""
+    return "+".join(name for name, bit in FLAGS.items() if flags & bit)
+
+
+def rows(found: NDArray[np.void], fdr: NDArray[np.float64]) -> Iterator[dict[str, str]]:
+    """Yield the cells of the table, numbered from 1.
+
+    Parameters
+    ----------
+    found
+        (N,) `unglow.detection.measure.MEASURED`.
+    fdr
+        (N,) false-discovery rate at each one's signal-to-noise ratio.
+    """
+    for number, (row, rate) in enumerate(zip(found, fdr, strict=True), start=1):
+        values = {c.name: row["area" if c.name == "area_px" else c.name] for c in COLUMNS if c.name != "fdr"}
+        values["fdr"] = rate
+        cells = {c.name: _cell(float(values[c.name]), c.decimals) for c in COLUMNS}
+        yield {"id": str(number), "flags": words(int(row["flags"])), **cells}
+
+
+def write_csv(path: Path, found: NDArray[np.void], fdr: NDArray[np.float64]) -> None:
+    """Write candidates.csv, whole or not at all."""
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        stream.write(",".join(NAMES) + "\n")
+        for cells in rows(found, fdr):
+            stream.write(",".join(cells[name] for name in NAMES) + "\n")
+
+
+def write_geojson(
+    path: Path, found: NDArray[np.void], fdr: NDArray[np.float64], properties: Mapping[str, Any]
+) -> None:
+    """Write candidates.geojson (RFC 7946, with px for degrees), whole or not at all.
+
+    QuPath takes each feature as a detection with measurements. It counts from the corner of the
+    first px, so its coordinates are 0.5 px more than those of the table.
+
+    Parameters
+    ----------
+    path, found, fdr
+        As for `write_csv`.
+    properties
+        What the collection as a whole says.
+    """
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        head = json.dumps({"type": "FeatureCollection", "properties": dict(properties)}, allow_nan=False)
+        stream.write(f'{head[:-1]}, "features": [')
+        for number, cells in enumerate(rows(found, fdr)):
+            stream.write((",\n" if number else "\n") + json.dumps(_feature(cells)))
+        stream.write("\n]}\n")
+
+
+def read_csv(path: Path) -> dict[str, list[str]]:
+    """Read candidates.csv back, every cell as text.
+
+    Raises
+    ------
+    InputError
+        It is absent or not a table of candidates.
+    """
+    try:
+        head, *lines = path.read_text(encoding="utf-8").splitlines()
+        if tuple(head.split(",")) != NAMES:
+            raise ValueError("it has other columns")
+        cells = [line.split(",") for line in lines]
+        return {name: [row[k] for row in cells] for k, name in enumerate(NAMES)}
+    except (OSError, ValueError, IndexError) as error:
+        raise InputError(f"{path} is not a table of candidates ({error}); run detect again.") from error
+
+
+def _feature(cells: Mapping[str, str]) -> dict[str, Any]:
+    x, y = (round(float(cells[name]) + _CORNER_PX, 3) for name in ("x", "y"))
+    measurements = {c.label: float(cells[c.name]) for c in COLUMNS if cells[c.name]}
+    kind = "Candidate (not counted)" if _uncounted(cells["flags"]) else "Candidate"
+    return {
+        "type": "Feature",
+        "geometry": {"type": "Point", "coordinates": [x, y]},
+        "properties": {
+            "objectType": "detection",
+            "name": cells["id"],
+            "classification": {"name": kind},
+            "flags": cells["flags"],
+            "measurements": measurements,
+        },
+    }
+
+
+def _uncounted(flags: str) -> bool:
+    return any(FLAGS[word] & UNCOUNTED for word in flags.split("+") if word)
+
+
+def _cell(value: float, decimals: int | None) -> str:
+    """Return a number as text, nothing for one that is not known."""
+    if not math.isfinite(value):
+        return ""
+    text = f"{value:.5g}" if decimals is None else f"{value:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else text
