@@ -127,6 +127,7 @@ def evidence(sample, dye):
         *variants_of(out.registered("displacement.npz"), sample, dye),
         *variants_of(out.subtracted("scale.json"), sample, dye),
         *methods_of(out.subtracted("difference/{method}.histogram.npz"), sample, dye),
+        *variants_of(out.subtracted("detection.json"), sample, dye),
     ]
 
 
@@ -148,6 +149,12 @@ def pair_evidence(wildcards):
     return sorted(set(evidence(wildcards.sample, wildcards.dye)))
 
 
+def default_difference(wildcards):
+    """The difference that candidates are looked for on: that of the default method."""
+    method = batch.variant_settings(wildcards)["scale"]["default"]
+    return out.subtracted(store(f"difference/{method}"))
+
+
 def pair_differences(wildcards):
     return methods_of(
         out.subtracted(store("difference/{method}")), wildcards.sample, wildcards.dye
@@ -167,6 +174,7 @@ def final_outputs():
         targets += variants_of(out.registered("statistics.npz"), *key)
         targets += variants_of(out.registered("bins.npz"), *key)
         targets += methods_of(out.subtracted(store("difference/{method}")), *key)
+        targets += variants_of(out.subtracted("candidates.csv"), *key)
         targets += variants_of(out.registered("figures/registration.png"), *key)
         # Results of a version that did not draw it get it too.
         targets += variants_of(out.registered("figures/map_error.png"), *key)
@@ -244,6 +252,10 @@ def scale_settings(wildcards):
         "methods": list(batch.methods(wildcards)),
         "manual": manual,
     }
+
+
+def detect_settings(wildcards):
+    return batch.settings["detect"]
 
 
 def channel_setting(wildcards):

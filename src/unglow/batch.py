@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from unglow.tiff import TiffHeader
 
 # Stages whose memory depends on the images; the others read small files only.
-_BY_HEADER = ("plan", "ingest", "register", "align", "difference")
+_BY_HEADER = ("plan", "ingest", "register", "align", "difference", "detect")
 DEFAULT_SHEET = Path("config") / "samples.tsv"
 ROLES = ("post", "pre")
 
@@ -190,7 +190,7 @@ class Batch:
         layout = self.layout(*key, "derived")
         if stage == "align":
             return memory.align(layout, self.layout(*key, "pre"))
-        return memory.difference(layout)
+        return memory.detect(layout) if stage == "detect" else memory.difference(layout)
 
     def mem_mb(self, stage: str, wildcards: Mapping[str, str], threads: int) -> int:
         """Return the predicted peak of a job, MB, within the budget."""
@@ -227,6 +227,7 @@ class Batch:
                     plan=at(self.outputs.pair("plan.json")),
                     transform=at(self.outputs.registered("transform.json")),
                     scale=at(self.outputs.subtracted("scale.json")),
+                    detection=at(self.outputs.subtracted("detection.json")),
                     histograms={m: at(histogram, method=m) for m in self.methods(names)},
                     logs=f"{logs}/{sample}/{dye}",
                 )

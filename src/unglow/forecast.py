@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from unglow.memory import Demand
 
 #: Threads that the rules ask for; all others ask for one.
-THREADS = {"register": 2, "align": 2}
+THREADS = {"register": 2, "align": 2, "detect": 2}
 #: Rules whose jobs are counted, in the order of the stages.
 RULES = (
     "plan",
@@ -34,6 +34,7 @@ RULES = (
     "align",
     "scale",
     "difference",
+    "detect",
     "figures_registration",
     "figures_scale",
     "figures_difference",
@@ -43,6 +44,7 @@ RULES = (
 )
 #: What a job leaves on disk beside stores, MB.
 SMALL_MB, FIGURES_MB = 1, 5
+CANDIDATES_MB = 10
 # Jobs of one pair: none starts before those of the steps before have ended.
 _PLAN, _INGEST, _REGISTER, _ALIGN, _REST = range(5)
 
@@ -195,6 +197,8 @@ def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Ite
         files = tuple(at(f"figures/{n}_{{method}}.png")
                       for n in ("difference", "difference_histogram"))  # fmt: skip
         yield _Output("figures_difference", of_method, files, _REST, FIGURES_MB)
+    files = tuple(at(name) for name in ("candidates.csv", "candidates.geojson", "detection.json"))
+    yield _Output("detect", names, files, _REST, CANDIDATES_MB)
 
 
 def _missing(output: _Output, results: Path) -> bool:

@@ -33,6 +33,7 @@ BASE = {
     "align": 122.0,
     "scale": 104.0,
     "difference": 70.0,
+    "detect": 95.0,
     "figures_registration": 200.0,
     "figures_scale": 165.0,
     "figures_difference": 165.0,
@@ -76,6 +77,11 @@ _MATCHING = 50.0
 _PER_POINT = 900.0
 FIELD_POINTS = 50_000
 """About as many control points and blocks a displacement field may have."""
+# The search for candidates works on tiles of this side, px, and looks so far around them; for each
+# px it holds so many bytes, and for each source of the list, of which there are at most so many.
+DETECT_TILE, DETECT_AROUND = 1024, 74
+CANDIDATES = 1 << 18
+_SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE = 110.0, 210.0, 40.0
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
 CELL, CELLS = 4, 1 << 18
@@ -190,6 +196,15 @@ def difference(layout: StoreLayout) -> Demand:
     shard_px, shards = _shards(layout)
     each = shard_px * (np.dtype("float32").itemsize * 2 + _writing(4))
     return Demand(BASE["difference"], each / MB, fixed=_SLACK, most=shards)
+
+
+def detect(layout: StoreLayout) -> Demand:
+    """Demand of the search for candidates: one tile with its halo, and the list."""
+    rows, cols = (min(n, DETECT_TILE + 2 * DETECT_AROUND) for n in layout.shape)
+    tiles = math.prod(math.ceil(n / DETECT_TILE) for n in layout.shape)
+    listed = min(CANDIDATES, layout.shape[0] * layout.shape[1] / _PX_PER_SOURCE)
+    fixed = _SLACK + listed * _PER_CANDIDATE / MB
+    return Demand(BASE["detect"], rows * cols * _SEARCHING / MB, fixed=fixed, most=tiles)
 
 
 def small(stage: str) -> Demand:

@@ -51,6 +51,11 @@ COLUMNS = (
     "difference_median",
     "difference_mad",
     "other_gains",
+    "candidates",
+    "candidates_fdr",
+    "density_per_mm2",
+    "density_low95",
+    "density_high95",
 )
 STATUSES = ("ok", "suspect", "failed", "incomplete")
 
@@ -61,7 +66,7 @@ class Entry:
 
     Attributes
     ----------
-    plan, transform, scale
+    plan, transform, scale, detection
         Paths relative to the results directory.
     histograms
         The same for the difference of each scale method.
@@ -76,6 +81,7 @@ class Entry:
     plan: str
     transform: str
     scale: str
+    detection: str
     histograms: dict[str, str]
     logs: str
 
@@ -165,9 +171,13 @@ def read_summary(path: Path) -> list[dict[str, str]]:
 
 def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, Any]:
     row: dict[str, Any] = {k: v for k, v in asdict(entry).items() if isinstance(v, str)}
-    for name in ("plan", "transform", "scale", "logs"):
+    for name in ("plan", "transform", "scale", "detection", "logs"):
         row.pop(name)
-    paths = (entry.plan, entry.transform, entry.scale, *entry.histograms.values())
+    paths = (
+        *(entry.plan, entry.transform, entry.scale),
+        *entry.histograms.values(),
+        entry.detection,
+    )
     missing = [path for path in paths if not (results / path).is_file()]
     if missing:
         row |= {
@@ -200,6 +210,7 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
         "channels": "+".join(plan["choice"].get("names", ())),
         **_registration_columns(found),
         **_scale_columns(scale, histograms, method or scale.default),
+        **_detection_columns(results / entry.detection, method or scale.default),
     }
 
 
@@ -260,6 +271,24 @@ def _scale_columns(
         "difference_mad": histogram.mad() if histogram else None,
         "other_gains": ", ".join(f"{m} {_text(g) or 'failed'}" for m, g in others.items()),
     }
+
+
+def _detection_columns(path: Path, method: str) -> dict[str, Any]:
+    """Return what was found on the difference of a method; nothing for all but the default one."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if found["method"] != method or found["status"] != "ok":
+            return {}
+        low, high = found["density_ci95_per_mm2"] or (None, None)
+        return {
+            "candidates": found["candidates"],
+            "candidates_fdr": found["fdr"],
+            "density_per_mm2": found["density_per_mm2"],
+            "density_low95": low,
+            "density_high95": high,
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path) from error
 
 
 def _text(value: Any) -> str:

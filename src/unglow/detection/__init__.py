@@ -1,1 +1,8 @@
 """Candidates: what is left of post that neither noise nor an error of the map explains."""
+
+from __future__ import annotations
+
+from unglow.detection.settings import DetectSettings
+from unglow.detection.stage import detect
+
+__all__ = ["DetectSettings", "detect"]

@@ -25,9 +25,10 @@ APERTURE_FWHMS = 1.5
 _AT_ONCE = 1024
 _PEAK_PX = 1
 
+_MOMENTS = ("xx", "yy")
 MEASURED = np.dtype(
     [
-        *((name, SOURCE[name]) for name in SOURCE.names or ()),
+        *((name, SOURCE[name]) for name in SOURCE.names or () if name not in _MOMENTS),
         ("x_err", "f4"),
         ("y_err", "f4"),
         ("peak", "f4"),
@@ -60,9 +61,10 @@ def measure(
     """
     out = np.zeros(len(sources), MEASURED)
     for name in SOURCE.names or ():
-        out[name] = sources[name]
+        if name not in _MOMENTS:
+            out[name] = sources[name]
     out["x_err"], out["y_err"] = (
-        np.sqrt(2 * np.maximum(sources[name], 1 / 12)) / sources["snr"] for name in ("xx", "yy")
+        np.sqrt(2 * np.maximum(sources[name], 1 / 12)) / sources["snr"] for name in _MOMENTS
     )
     for start in range(0, len(out), _AT_ONCE):
         _measure(scene, seen, out[start : start + _AT_ONCE])
@@ -91,7 +93,7 @@ def _measure(scene: Scene, seen: Significance, out: NDArray[np.void]) -> None:
     left = np.where(usable, left, np.float32(0))
     aperture = _aperture(scene, out, reach) * usable
     out["flux"] = (left * aperture).sum(axis=(1, 2))
-    out["flux_err"] = _flux_error(scene, out, seen, wide, post, aperture)
+    out["flux_err"] = _flux_error(scene, out, wide, post, aperture)
     near = (slice(None), *(slice(reach - _PEAK_PX, reach + _PEAK_PX + 1),) * 2)
     bright = np.where(usable[near], left[near], np.float32(-np.inf)).max(axis=(1, 2))
     out["peak"] = np.where(np.isfinite(bright), bright, np.float32(np.nan))
@@ -113,20 +115,20 @@ def _aperture(scene: Scene, out: NDArray[np.void], reach: int) -> Floats:
     """Share of each px of the stamps inside the circle, (N, side, side), to about a hundredth."""
     radius = APERTURE_FWHMS * scene.settings.fwhm_px
     steps = np.arange(-reach, reach + 1)
-    dx, dy = ((steps[None, :] - (out[n] - out[px])[:, None]) for n, px in (("x", "col"), ("y", "row")))
+    off = {n: (out[n] - out[px])[:, None] for n, px in (("x", "col"), ("y", "row"))}
+    dx, dy = steps - off["x"], steps - off["y"]
     away = np.sqrt(dx[:, None, :] ** 2 + dy[:, :, None] ** 2)
-    return np.clip(radius + 0.5 - away, 0, 1).astype(np.float32)
+    return np.asarray(np.clip(radius + 0.5 - away, 0, 1), dtype=np.float32)
 
 
 def _flux_error(
     scene: Scene,
     out: NDArray[np.void],
-    seen: Significance,
     wide: Floats,
     post: Floats,
     aperture: Floats,
 ) -> Floats:
-    """Standard error of the flux: noise of the px, and the slope of pre times the map's error.
+    """Return standard errors of fluxes: noise of the px, and slope of pre times error of the map.
 
     Neighbouring px of resampled pre share their noise, so that a sum over many has that of as many
     raw px.

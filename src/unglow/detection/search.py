@@ -15,6 +15,7 @@ from unglow.detection.rates import Sides, poisson_interval
 from unglow.detection.snr import Masked, significance
 from unglow.detection.sources import EXTENDED, HALO, find
 from unglow.detection.table import UNCOUNTED
+from unglow.memory import CANDIDATES, DETECT_TILE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from unglow.detection.section import Section
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Scene
-
-TILE = 1024
-"""Side of a tile, px, without what is read around it."""
-MOST = 1 << 18
-"""At most so many sources are kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +48,7 @@ class Candidates:
     sides
         Counts of sources on the section, bright and dark.
     found
-        (N,) `MEASURED`, at most `MOST` of the most significant ones, any order until `finish`.
+        (N,) `MEASURED`, at most ``most`` of the most significant ones, any order until `finish`.
     masked
         px of the image that could not be used.
     searched_px
@@ -70,7 +66,7 @@ class Candidates:
     searched_px: int = 0
     extended_px: int = 0
     lost: int = 0
-    most: int = MOST
+    most: int = CANDIDATES
 
     def add(self, part: Part) -> None:
         """Take what a tile gave; the result does not depend on the order of tiles."""
@@ -107,10 +103,12 @@ class Candidates:
         chosen = self.sides.choose(self.settings.fdr)
         if chosen is None or not self.lost:
             return chosen
-        return max(chosen, float(self.sides.thresholds[self.sides.bins(self.found["snr"].min())] + 0.05))
+        # of the bin in which the list ends some are lost
+        last = int(self.sides.bins(self.found["snr"].min()))
+        return max(chosen, float(self.sides.thresholds[last + 1]))
 
     def listed(self) -> tuple[NDArray[np.void], NDArray[np.float64]]:
-        """Return the candidates above the chosen threshold, and the false-discovery rate of each."""
+        """Return the candidates above the threshold, and the false-discovery rate of each."""
         threshold = self.threshold
         if threshold is None:
             return self.found[:0], np.zeros(0)
@@ -144,7 +142,12 @@ class Candidates:
 
 
 def search(
-    scene: Scene, section: Section, *, workers: int, tile: int = TILE, most: int = MOST
+    scene: Scene,
+    section: Section,
+    *,
+    workers: int,
+    tile: int = DETECT_TILE,
+    most: int = CANDIDATES,
 ) -> Candidates:
     """Search all of a pair.
 

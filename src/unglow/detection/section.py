@@ -86,7 +86,7 @@ class Section:
         return np.asarray(found)
 
     def _cells(self, at: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
-        return np.minimum(at >> self.level, self.mask.shape[axis] - 1)
+        return np.asarray(np.minimum(at >> self.level, self.mask.shape[axis] - 1), np.int64)
 
 
 def section_mask(image: Floats) -> NDArray[np.bool_]:

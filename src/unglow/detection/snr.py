@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy import ndimage
 
-from unglow.blocks import Window
 from unglow.photometry.resampled import filtered_variance_factor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.blocks import Window
     from unglow.detection.map_error import MapError
     from unglow.detection.settings import DetectSettings
     from unglow.photometry.noise import NoiseModel
@@ -142,14 +142,13 @@ def significance(scene: Scene, window: Window, margin: int = 0) -> Significance:
     rim = len(taps) // 2 + 1
     margin = max(margin, rim)
     outer = window.grow(margin)
-    post, pre, left = (
-        _padded(image, outer) for image in (scene.post, scene.pre, scene.difference)
-    )
+    post, pre, left = (_padded(image, outer) for image in (scene.post, scene.pre, scene.difference))
     error = scene.error.over(outer)
     reasons = _unusable(scene, post, pre, left, error)
     left[reasons > 0] = np.nan
-    cut = slice(margin - rim, margin - rim + window.shape[0] + 2 * rim), slice(
-        margin - rim, margin - rim + window.shape[1] + 2 * rim
+    cut = (
+        slice(margin - rim, margin - rim + window.shape[0] + 2 * rim),
+        slice(margin - rim, margin - rim + window.shape[1] + 2 * rim),
     )
     part = _Filtered.of(taps, post[cut], pre[cut], left[cut], reasons[cut] > 0)
     inner = slice(margin, margin + window.shape[0]), slice(margin, margin + window.shape[1])
@@ -202,22 +201,20 @@ class _Filtered:
     def ratio(self, scene: Scene, factor: Floats, error: Floats) -> tuple[Floats, Floats]:
         """Return the signal-to-noise ratio and the share of noise in its variance."""
         signal, post, pre = self.difference, self.post, self.pre
-        spread = self.sum_of_squares
-        seen: Floats | None = None
+        spread: Floats = np.full_like(signal, self.sum_of_squares)
         if self.weight is not None and self.squares is not None:
-            usable = self.weight >= LEAST_WEIGHT
-            weight = np.where(usable, self.weight, np.float32(np.nan))
-            squares = np.maximum(self.squares, np.float32(1e-6))
-            pre = pre / weight
-            seen, less = weight[1:-1, 1:-1], squares[1:-1, 1:-1]
-            signal, post = signal / seen, post / less
-            spread = spread * less / (seen * seen)
+            weight = np.where(self.weight >= LEAST_WEIGHT, self.weight, np.float32(np.nan))
+            pre = np.asarray(pre / weight, dtype=np.float32)
+            seen, less = (v[1:-1, 1:-1] for v in (weight, self.squares))
+            less = np.maximum(less, np.float32(1e-6))
+            signal = np.asarray(signal / seen, dtype=np.float32)
+            post = np.asarray(post / less, dtype=np.float32)
+            part = np.asarray(less / (seen * seen), dtype=np.float32)
+            spread = np.asarray(spread * part, dtype=np.float32)
+            factor = np.asarray(factor * part, dtype=np.float32)
         gain = np.float32(scene.gain * scene.gain)
-        middle = pre[1:-1, 1:-1]
-        of_pre = gain * factor * scene.noise.variance_pre(middle)
-        if seen is not None:
-            of_pre = of_pre * (spread / self.sum_of_squares)
-        noise = spread * scene.noise.variance_post(post) + of_pre
+        noise = spread * scene.noise.variance_post(post)
+        noise += gain * factor * scene.noise.variance_pre(pre[1:-1, 1:-1])
         across = pre[1:-1, 2:] - pre[1:-1, :-2]
         down = pre[2:, 1:-1] - pre[:-2, 1:-1]
         # central differences are half of these, and half of the squared error is along each axis

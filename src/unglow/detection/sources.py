@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-HALO = 96
+HALO = 64
 """Sources are found whole that reach no further than this, px, and read so far around a tile."""
 DEBLENDED, UNSPLIT, EXTENDED = 1, 2, 4
 """Flags: one of several that touch; too many touch to be told apart; on a larger structure."""
@@ -41,8 +41,8 @@ SOURCE = np.dtype(
     [
         ("x", "f8"),
         ("y", "f8"),
-        ("col", "i8"),
-        ("row", "i8"),
+        ("col", "i4"),
+        ("row", "i4"),
         ("snr", "f4"),
         ("area", "i4"),
         ("a", "f4"),
@@ -101,12 +101,14 @@ def find(snr: Floats, threshold: float, window: Window, core: Window) -> Found:
         above = image > level
         if among is not None:
             above &= among
-        labels, count = ndimage.label(above, structure=_TOUCHING)
+        labels = np.zeros(above.shape, dtype=np.int32)
+        count = int(ndimage.label(above, structure=_TOUCHING, output=labels))
         whole = np.zeros(count + 1, dtype=np.bool_)
         boxes = ndimage.find_objects(labels)
         whole[1:] = [max(s.stop - s.start for s in box) <= HALO for box in boxes]
         if whole.any():
-            parts.append(_extracted(image, labels, whole, boxes, float(level), EXTENDED * (step > 0)))
+            flags = EXTENDED if step else 0
+            parts.append(_extracted(image, labels, whole, boxes, float(level), flags))
         whole[0] = True
         if whole.all():
             among = None
@@ -130,7 +132,7 @@ def _extracted(
     image: Floats,
     labels: NDArray[np.int32],
     whole: NDArray[np.bool_],
-    boxes: list[tuple[slice, slice]],
+    boxes: list[tuple[slice, ...]],
     level: float,
     flags: int,
 ) -> NDArray[np.void]:

@@ -7,16 +7,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from unglow.detection import measure, sources
-from unglow.errors import InputError
 from unglow.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
 FLAGS = {
@@ -63,6 +61,7 @@ COLUMNS = (
 )
 NAMES = ("id", *(c.name for c in COLUMNS[:12]), "flags", *(c.name for c in COLUMNS[12:]))
 """The columns of candidates.csv, in their order."""
+_FIELDS = {"area_px": "area"}
 _CORNER_PX = 0.5
 
 
@@ -82,10 +81,11 @@ def rows(found: NDArray[np.void], fdr: NDArray[np.float64]) -> Iterator[dict[str
         (N,) false-discovery rate at each one's signal-to-noise ratio.
     """
     for number, (row, rate) in enumerate(zip(found, fdr, strict=True), start=1):
-        values = {c.name: row["area" if c.name == "area_px" else c.name] for c in COLUMNS if c.name != "fdr"}
-        values["fdr"] = rate
-        cells = {c.name: _cell(float(values[c.name]), c.decimals) for c in COLUMNS}
-        yield {"id": str(number), "flags": words(int(row["flags"])), **cells}
+        cells = {"id": str(number), "flags": words(int(row["flags"]))}
+        for c in COLUMNS:
+            value = rate if c.name == "fdr" else row[_FIELDS.get(c.name, c.name)]
+            cells[c.name] = _cell(float(value), c.decimals)
+        yield cells
 
 
 def write_csv(path: Path, found: NDArray[np.void], fdr: NDArray[np.float64]) -> None:
@@ -112,29 +112,12 @@ def write_geojson(
         What the collection as a whole says.
     """
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
-        head = json.dumps({"type": "FeatureCollection", "properties": dict(properties)}, allow_nan=False)
+        collection = {"type": "FeatureCollection", "properties": dict(properties)}
+        head = json.dumps(collection, allow_nan=False)
         stream.write(f'{head[:-1]}, "features": [')
         for number, cells in enumerate(rows(found, fdr)):
             stream.write((",\n" if number else "\n") + json.dumps(_feature(cells)))
         stream.write("\n]}\n")
-
-
-def read_csv(path: Path) -> dict[str, list[str]]:
-    """Read candidates.csv back, every cell as text.
-
-    Raises
-    ------
-    InputError
-        It is absent or not a table of candidates.
-    """
-    try:
-        head, *lines = path.read_text(encoding="utf-8").splitlines()
-        if tuple(head.split(",")) != NAMES:
-            raise ValueError("it has other columns")
-        cells = [line.split(",") for line in lines]
-        return {name: [row[k] for row in cells] for k, name in enumerate(NAMES)}
-    except (OSError, ValueError, IndexError) as error:
-        raise InputError(f"{path} is not a table of candidates ({error}); run detect again.") from error
 
 
 def _feature(cells: Mapping[str, str]) -> dict[str, Any]:

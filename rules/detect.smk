@@ -1,0 +1,34 @@
+"""Detect: candidates on the difference of the default method, with their false-discovery rate."""
+
+
+rule detect:
+    input:
+        post=out.pair(store("post")),
+        pre=out.pair(store("pre")),
+        aligned=out.registered(store("aligned_pre")),
+        transform=out.registered("transform.json"),
+        displacement=out.registered("displacement.npz"),
+        scale=out.subtracted("scale.json"),
+        difference=default_difference,
+    output:
+        table=out.subtracted("candidates.csv"),
+        geojson=out.subtracted("candidates.geojson"),
+        report=out.subtracted("detection.json"),
+    log:
+        out.record("logs", "detect", "subtracted"),
+        telemetry=out.record("telemetry", "detect", "subtracted"),
+    benchmark:
+        out.record("benchmarks", "detect", "subtracted")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 2
+    resources:
+        mem_mb=mem_mb("detect"),
+        disk_mb=10,
+        runtime=runtime(0.5),
+        attempt=this_attempt,
+    params:
+        version=1,
+        settings=detect_settings,
+    script:
+        "../scripts/detect.py"

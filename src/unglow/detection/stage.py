@@ -1,0 +1,126 @@
+"""The stage: from stores to candidates.csv, candidates.geojson and detection.json."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.detection.map_error import MapError
+from unglow.detection.measure import MEASURED
+from unglow.detection.search import search
+from unglow.detection.section import Section
+from unglow.detection.snr import Scene
+from unglow.detection.table import write_csv, write_geojson
+from unglow.errors import InputError
+from unglow.files import write_json
+from unglow.grey import value_range
+from unglow.photometry.noise import NoiseModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from unglow.detection.settings import DetectSettings
+    from unglow.photometry import Scale
+    from unglow.store import Store
+    from unglow.transform import Transform
+
+VERSION = 1
+
+
+def detect(
+    stores: Mapping[str, Store],
+    scale: Scale,
+    transform: Transform,
+    settings: DetectSettings,
+    targets: Mapping[str, Path],
+    *,
+    workers: int,
+) -> int:
+    """Search a pair and write what was found; a refused pair gets marked files without candidates.
+
+    Parameters
+    ----------
+    stores
+        ``post``, ``pre``, ``aligned`` (pre) and the ``difference`` of the default method.
+    scale, transform
+        What made the difference, and the map with its error.
+    settings
+        What to look for.
+    targets
+        Paths of ``table`` (CSV), ``geojson`` and ``report`` (JSON).
+    workers
+        Tiles in flight.
+
+    Returns
+    -------
+    The number of rows of the table.
+    """
+    said = {"version": VERSION, "method": scale.default, "settings": asdict(settings)}
+    try:
+        scene = scene_of(stores, scale, transform, settings)
+    except InputError as refusal:
+        return _write_nothing(targets, said, str(refusal))
+    found = search(scene, Section.of(stores["aligned"]), workers=workers)
+    report = found.report(stores["post"].pixel_size_um)
+    listed, fdr = found.listed()
+    write_csv(targets["table"], listed, fdr)
+    write_geojson(targets["geojson"], listed, fdr, properties(report))
+    write_json(targets["report"], {**said, "status": "ok", "reason": None, **report})
+    return len(listed)
+
+
+def scene_of(
+    stores: Mapping[str, Store],
+    scale: Scale,
+    transform: Transform,
+    settings: DetectSettings,
+) -> Scene:
+    """Put together what the search looks at; parameters as for `detect`.
+
+    Raises
+    ------
+    InputError
+        Nothing can be searched: the pair was refused, or its noise or the error of its map are not
+        known.
+    """
+    chosen = scale.chosen
+    empty = stores["difference"].empty
+    if empty is not None or chosen.gain is None:
+        raise InputError(empty or chosen.reason or f"{scale.default} found no gain.")
+    noise = chosen.details.get("noise")
+    if noise is None:
+        raise InputError(
+            "the noise of the images is not known, so chance cannot be told from stain."
+        )
+    error = MapError.of(transform)
+    if not error.known:
+        raise InputError("the error of the map is not known, so edges cannot be told from stain.")
+    return Scene(
+        stores["post"],
+        stores["aligned"],
+        stores["difference"],
+        chosen.gain,
+        NoiseModel.from_json(noise),
+        transform,
+        error,
+        (value_range(stores["post"])[1], value_range(stores["pre"])[1]),
+        settings,
+    )
+
+
+def properties(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the GeoJSON as a whole says, of a report."""
+    names = ("candidates", "not_counted", "fdr", "threshold_snr", "density_per_mm2")
+    return {name: report[name] for name in names}
+
+
+def _write_nothing(targets: Mapping[str, Path], said: Mapping[str, Any], reason: str) -> int:
+    """Write files that say why there are no candidates."""
+    nothing, none = np.zeros(0, MEASURED), np.zeros(0)
+    write_csv(targets["table"], nothing, none)
+    write_geojson(targets["geojson"], nothing, none, {"candidates": None, "reason": reason})
+    write_json(targets["report"], {**said, "status": "failed", "reason": reason})
+    return 0
