@@ -28,5 +28,5 @@ def test_no_px_has_less_than_the_noise_of_rounding():
 
 def test_json_there_and_back():
     model = NoiseModel(-1.5, 0.125, 0.3, 0.2, least=0.0)
-    entry = json.loads(json.dumps({**model.to_json(), "camera": "assumed the same"}))
+    entry = json.loads(json.dumps({**model.to_json(), "cells": 9}))
     assert NoiseModel.from_json(entry) == model

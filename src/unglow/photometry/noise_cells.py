@@ -1,0 +1,142 @@
+"""What the fit of the noise needs to know of the cells of a pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.memory import CELL
+from unglow.photometry.resampled import at_phase, cell_noise, filtered_noise, rounded_jacobian
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from unglow.photometry.bins import BinSamples
+    from unglow.transform import Transform
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+GROUPS = 64
+"""Groups of equal count by the gradient around a cell."""
+LEAST_CELLS = 200
+# So many cells tell a variance to 0.2 %.
+_AT_MOST = 1 << 16
+
+
+@dataclass(slots=True)
+class NoiseCells:
+    """Whole cells, (N,) each, in grey levels of post: variances of pre are multiplied with gain^2.
+
+    Attributes
+    ----------
+    post, pre
+        Means, each in its own image's levels.
+    rest
+        Mean of post - (gain * pre + offset).
+    p, v
+        Of post's own noise, and of the noise of the difference (see `unglow.photometry.noise_fit`).
+    gradient
+        Squared gradient of pre.
+    group
+        Number of the cell's group by the gradient around it.
+    kept, scatter
+        Expectation of the variance inside the cell of pre's noise, and the variance of it, for
+        raw px of variance 1.
+    mean_kept, slope_kept
+        Variance of the cell's mean, and the squared gradient, that such noise gives.
+    """
+
+    post: Floats
+    pre: Floats
+    rest: Floats
+    p: Floats
+    v: Floats
+    gradient: Floats
+    group: NDArray[np.intp]
+    kept: Floats
+    scatter: Floats
+    mean_kept: Floats
+    slope_kept: Floats
+
+    def take(self, which: Flags) -> NoiseCells:
+        """Return those for which a flag, (N,), is set."""
+        return NoiseCells(*(getattr(self, name)[which] for name in NoiseCells.__slots__))
+
+
+def whole_cells(
+    bins: BinSamples, gain: ArrayLike, offset: ArrayLike, transform: Transform
+) -> NoiseCells:
+    """Take the cells whose px are all usable, at most `_AT_MOST` from all over the lattice."""
+    around = _neighbours(bins.gradient)
+    usable = (bins.count == CELL**2) & np.isfinite(bins.gradient) & np.isfinite(around)
+    step = 1
+    while usable[::step, ::step].sum() > _AT_MOST:
+        step += 1
+    thin = np.zeros_like(usable)
+    thin[::step, ::step] = True
+    usable &= thin
+    if usable.sum() < LEAST_CELLS:
+        raise ValueError(
+            f"only {usable.sum()} cells of {CELL} x {CELL} px have unsaturated data in both images"
+        )
+    g, o = (
+        np.broadcast_to(np.asarray(v, np.float64), usable.shape)[usable] for v in (gain, offset)
+    )
+    post, pre, post_var, pre_var, cov, gradient = (
+        getattr(bins, name)[usable].astype(np.float64)
+        for name in ("post", "pre", "post_var", "pre_var", "cov", "gradient")
+    )
+    x, y = transform.map(bins.centres_xy[usable.ravel()]).T
+    rows, cols = bins.shape
+    local = rounded_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
+    inside, scatter = cell_noise(local, CELL)
+    mean = filtered_noise(local, np.full((CELL, CELL), 1 / CELL**2))
+    square = g * g
+    return NoiseCells(
+        post=post,
+        pre=pre,
+        rest=post - (g * pre + o),
+        p=post_var - g * cov,
+        v=post_var - 2 * g * cov + square * pre_var,
+        gradient=square * gradient,
+        group=_groups(around[usable]),
+        kept=square * at_phase(inside, x, y),
+        scatter=square**2 * at_phase(scatter, x, y),
+        mean_kept=square * at_phase(mean, x, y),
+        slope_kept=square * _slope_noise(local, x, y),
+    )
+
+
+def _neighbours(values: NDArray[np.float32]) -> Floats:
+    """Return the mean of the neighbours of each cell, itself left out; NaN where there is none."""
+    padded = np.pad(values.astype(np.float64), 1, constant_values=np.nan)
+    rows, cols = values.shape
+    total, count = np.zeros(values.shape), np.zeros(values.shape)
+    for i, j in product(range(3), range(3)):
+        if (i, j) != (1, 1):
+            part = padded[i : i + rows, j : j + cols]
+            count += np.isfinite(part)
+            total += np.nan_to_num(part)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _groups(values: Floats) -> NDArray[np.intp]:
+    """Put values (N,) by size into `GROUPS` numbered groups of equal count."""
+    rank = np.empty(len(values), np.intp)
+    rank[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return rank * GROUPS // len(values)
+
+
+def _slope_noise(local: Floats, x: Floats, y: Floats) -> Floats:
+    """Return the squared gradient that white noise of variance 1 shows in cells around x, y."""
+    central = np.array([[-0.5, 0.0, 0.5]])
+    table = filtered_noise(local, central) + filtered_noise(local, central.T)
+    total = np.zeros_like(x)
+    for at in product((-0.5, 0.5), repeat=2):
+        dx, dy = local @ at
+        total += at_phase(table, x + dx, y + dy)
+    return total / 4
