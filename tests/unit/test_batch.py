@@ -293,6 +293,7 @@ def test_without_a_sweep_each_pair_is_one_entry(work):
     assert first.plan == "A/SYTO9/plan.json"
     assert first.transform == "A/SYTO9/transform.json"
     assert first.scale == "A/SYTO9/scale.json"
+    assert first.detection == "A/SYTO9/detection.json"
     assert first.histograms == {
         m: f"A/SYTO9/difference/{m}.histogram.npz" for m in ("moffat", "percentile")
     }

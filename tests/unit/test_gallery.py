@@ -292,6 +292,7 @@ def entry(variant):
         plan="S/D/plan.json",
         transform="S/D/transform.json",
         scale=f"{place}/scale.json",
+        detection=f"{place}/detection.json",
         histograms={"moffat": f"{place}/moffat.npz"},
         logs="logs/S/D",
     )
@@ -309,6 +310,8 @@ def results(pair, tmp_path):
     for variant, scale in (("good", good), ("bad", Scale.failed("No gain."))):
         (place / "S/D" / variant).mkdir()
         scale.save(place / "S/D" / variant / "scale.json")
+        nothing = {"method": "moffat", "status": "failed", "reason": "No noise."}
+        (place / "S/D" / variant / "detection.json").write_text(json.dumps(nothing))
         pair["histogram"].save(place / "S/D" / variant / "moffat.npz")
     return place
 

@@ -68,12 +68,25 @@ def entry(sample="S1", dye="SYTO9", registration="", subtraction="", methods=("m
         plan=f"{sample}/{dye}/plan.json",
         transform=f"{place}/transform.json",
         scale=f"{place}/scale.json",
+        detection=f"{place}/detection.json",
         histograms={m: f"{place}/difference/{m}.histogram.npz" for m in methods},
         logs=f"logs/{sample}/{dye}",
     )
 
 
-def finish(results, made, *, plan=None, found=None, scaled=None, values=(1.0, 2.0, 4.0)):
+DETECTION = {
+    "method": "moffat",
+    "status": "ok",
+    "candidates": 40,
+    "fdr": 0.045,
+    "density_per_mm2": 20.0,
+    "density_ci95_per_mm2": [14.3, 27.2],
+}
+
+
+def finish(
+    results, made, *, plan=None, found=None, scaled=None, values=(1.0, 2.0, 4.0), detection=None
+):
     """Write the result files of a pair, as its stages do."""
     content = {"version": 1, "status": "ok", "reason": None, "choice": {"names": ["R", "G"]}}
     for path in (made.plan, made.transform, made.scale, *made.histograms.values()):
@@ -83,6 +96,7 @@ def finish(results, made, *, plan=None, found=None, scaled=None, values=(1.0, 2.
     (scaled or scale()).save(results / made.scale)
     for path in made.histograms.values():
         histogram(*values).save(results / path)
+    (results / made.detection).write_text(json.dumps(DETECTION | (detection or {})))
     return made
 
 
@@ -128,6 +142,11 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "difference_median": 2.0,
         "difference_mad": 1.0,
         "other_gains": "",
+        "candidates": 40,
+        "candidates_fdr": 0.045,
+        "density_per_mm2": 20.0,
+        "density_low95": 14.3,
+        "density_high95": 27.2,
     }
     assert set(row) == set(COLUMNS)  # no path, no logs
 
@@ -151,6 +170,26 @@ def test_a_gain_without_an_interval_leaves_the_cells_empty(tmp_path):
     assert told["offset"] == "0"
     assert told["gain_low95"] == told["gain_high95"] == ""
     assert told["difference_median"] == told["difference_mad"] == ""
+
+
+@pytest.mark.parametrize(
+    "detection",
+    [
+        {"method": "percentile"},
+        {"status": "failed", "reason": "the noise is not known."},
+    ],
+)
+def test_candidates_of_another_method_or_of_none_are_not_told(tmp_path, detection):
+    row = only_row(tmp_path, finish(tmp_path, entry(), detection=detection))
+    assert row["status"] == "ok"
+    assert not {"candidates", "candidates_fdr", "density_per_mm2"} & set(row)
+
+
+def test_a_density_without_a_pixel_size_is_empty(tmp_path):
+    unknown = {"density_per_mm2": None, "density_ci95_per_mm2": None}
+    row = only_row(tmp_path, finish(tmp_path, entry(), detection=unknown))
+    assert row["candidates"] == 40
+    assert row["density_per_mm2"] is row["density_low95"] is row["density_high95"] is None
 
 
 STATUSES = [
@@ -205,7 +244,7 @@ def test_a_failed_pair_has_no_figures_that_could_pass_for_results(tmp_path):
         assert told[column] == "", column
 
 
-@pytest.mark.parametrize("missing", ["plan", "transform", "scale", "moffat"])
+@pytest.mark.parametrize("missing", ["plan", "transform", "scale", "moffat", "detection"])
 def test_a_missing_file_makes_the_pair_incomplete_and_names_file_and_logs(tmp_path, missing):
     made = finish(tmp_path, entry())
     path = made.histograms["moffat"] if missing == "moffat" else getattr(made, missing)

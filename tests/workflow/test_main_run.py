@@ -122,6 +122,7 @@ def test_a_subtraction_parameter_reruns_only_subtraction_and_what_follows(pair):
     assert set(run.jobs()) == {
         "scale",
         "difference",
+        "detect",
         "figures_scale",
         "figures_difference",
         "summary",

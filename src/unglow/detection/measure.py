@@ -56,15 +56,15 @@ def measure(
     *flux* is the sum of the difference over a circle about the barycentre, usable px only, with the
     standard error that noise and map give it; *peak* is the brightest px of the difference at most
     one px from the peak of the signal-to-noise ratio; *post* and *pre* are filtered like the
-    difference. Errors of the position are those of a Gaussian spot in noise that does not depend on
-    the spot: sqrt(2) sigma / (signal-to-noise ratio), sigma from the second moments.
+    difference. The error of the position is 2 sigma / (signal-to-noise ratio), sigma from the second
+    moments: the best position would have sqrt(2) of it, the barycentre has this on phantoms.
     """
     out = np.zeros(len(sources), MEASURED)
     for name in SOURCE.names or ():
         if name not in _MOMENTS:
             out[name] = sources[name]
     out["x_err"], out["y_err"] = (
-        np.sqrt(2 * np.maximum(sources[name], 1 / 12)) / sources["snr"] for name in _MOMENTS
+        2 * np.sqrt(np.maximum(sources[name], 1 / 12)) / sources["snr"] for name in _MOMENTS
     )
     for start in range(0, len(out), _AT_ONCE):
         _measure(scene, seen, out[start : start + _AT_ONCE])
