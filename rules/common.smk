@@ -299,6 +299,12 @@ def disk_mb(role):
     return bound
 
 
+def candidates_disk_mb(wildcards):
+    """A bound of the size of the list of candidates, MB."""
+    layout = batch.layout(wildcards.sample, wildcards.dye, "derived")
+    return memory.candidates_disk_mb(layout)
+
+
 def runtime(seconds_per_megapixel):
     """A function that gives a job's time limit, minutes: the configured or a generous one."""
 

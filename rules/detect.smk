@@ -24,7 +24,7 @@ rule detect:
     threads: 2
     resources:
         mem_mb=mem_mb("detect"),
-        disk_mb=10,
+        disk_mb=candidates_disk_mb,
         runtime=runtime(0.5),
         attempt=this_attempt,
     params:

@@ -44,7 +44,6 @@ RULES = (
 )
 #: What a job leaves on disk beside stores, MB.
 SMALL_MB, FIGURES_MB = 1, 5
-CANDIDATES_MB = 10
 # Jobs of one pair: none starts before those of the steps before have ended.
 _PLAN, _INGEST, _REGISTER, _ALIGN, _REST = range(5)
 
@@ -197,8 +196,9 @@ def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Ite
         files = tuple(at(f"figures/{n}_{{method}}.png")
                       for n in ("difference", "difference_histogram"))  # fmt: skip
         yield _Output("figures_difference", of_method, files, _REST, FIGURES_MB)
+    listed = memory.candidates_disk_mb(batch.layout(names["sample"], names["dye"], "derived"))
     files = tuple(at(name) for name in ("candidates.csv", "candidates.geojson", "detection.json"))
-    yield _Output("detect", names, files, _REST, CANDIDATES_MB)
+    yield _Output("detect", names, files, _REST, listed)
 
 
 def _missing(output: _Output, results: Path) -> bool:

@@ -81,7 +81,7 @@ FIELD_POINTS = 50_000
 # px it holds so many bytes, and for each source of the list, of which there are at most so many.
 DETECT_TILE, DETECT_AROUND = 1024, 74
 CANDIDATES = 1 << 18
-_SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE = 110.0, 210.0, 40.0
+_SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 110.0, 210.0, 40.0, 750.0
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
 CELL, CELLS = 4, 1 << 18
@@ -202,8 +202,7 @@ def detect(layout: StoreLayout) -> Demand:
     """Demand of the search for candidates: one tile with its halo, and the list."""
     rows, cols = (min(n, DETECT_TILE + 2 * DETECT_AROUND) for n in layout.shape)
     tiles = math.prod(math.ceil(n / DETECT_TILE) for n in layout.shape)
-    listed = min(CANDIDATES, layout.shape[0] * layout.shape[1] / _PX_PER_SOURCE)
-    fixed = _SLACK + listed * _PER_CANDIDATE / MB
+    fixed = _SLACK + _most_listed(layout) * _PER_CANDIDATE / MB
     return Demand(BASE["detect"], rows * cols * _SEARCHING / MB, fixed=fixed, most=tiles)
 
 
@@ -218,9 +217,18 @@ def store_disk_mb(layout: StoreLayout, dtype: str | None = None) -> int:
     return math.ceil(pixels * np.dtype(dtype or layout.dtype).itemsize / MB * 1.02 + 1)
 
 
+def candidates_disk_mb(layout: StoreLayout) -> int:
+    """Return an upper bound, MB, for the list of candidates as CSV and GeoJSON."""
+    return math.ceil(_most_listed(layout) * _LINES / MB + 1)
+
+
 def runtime_min(pixels: int, seconds_per_megapixel: float) -> int:
     """Return a generous time, whole minutes, for a job: 20 times what a 2-core machine needs."""
     return math.ceil(2 + 20 * pixels / 1e6 * seconds_per_megapixel / 60)
+
+
+def _most_listed(layout: StoreLayout) -> float:
+    return min(CANDIDATES, layout.shape[0] * layout.shape[1] / _PX_PER_SOURCE)
 
 
 def _shards(layout: StoreLayout) -> tuple[int, int]:

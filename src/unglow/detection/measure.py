@@ -56,8 +56,8 @@ def measure(
     *flux* is the sum of the difference over a circle about the barycentre, usable px only, with the
     standard error that noise and map give it; *peak* is the brightest px of the difference at most
     one px from the peak of the signal-to-noise ratio; *post* and *pre* are filtered like the
-    difference. The error of the position is 2 sigma / (signal-to-noise ratio), sigma from the second
-    moments: the best position would have sqrt(2) of it, the barycentre has this on phantoms.
+    difference. The error of the position is 2 sigma over the signal-to-noise ratio, sigma from the
+    second moments: as barycentres have on phantoms (the best position has sqrt(2) for the 2).
     """
     out = np.zeros(len(sources), MEASURED)
     for name in SOURCE.names or ():
