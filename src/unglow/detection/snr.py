@@ -1,11 +1,10 @@
 """Signal-to-noise ratio of the filtered difference: what stands out, in units of what it may be.
 
 The difference is filtered with a Gaussian h of a microbe's width. The variance of the result has
-four parts: noise of post; noise of pre as resampling and filter leave it
-(`unglow.photometry.resampled`); what an error of the map makes of the slopes of pre (a shift of
+three parts: noise of post; noise of pre as resampling and filter leave it
+(`unglow.photometry.resampled`); and what an error of the map makes of the slopes of pre: a shift of
 length e in a random direction changes the filtered pre by e / sqrt(2) times its gradient, all over
-the filter alike); and what interpolation misses where pre is sharper than its px can show, as if
-each px were off by `PIXEL_ERROR_PX` on its own.
+the filter alike.
 """
 
 from __future__ import annotations
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 
 LEAST_WEIGHT = 0.5
 """Share of the filter that has to lie on usable px."""
-PIXEL_ERROR_PX = 0.1
-"""Error of single resampled px where structures are as sharp as px. Measured on phantoms without
-noise, whose cracks and outlines are sampled at points: 0.11 px by the root mean square."""
 
 
 class Readable(Protocol):
@@ -172,7 +168,6 @@ class _Filtered:
     pre: Floats
     weight: Floats | None
     squares: Floats | None
-    slopes: Floats
     sum_of_squares: np.float32
 
     @classmethod
@@ -188,7 +183,6 @@ class _Filtered:
         narrow = taps * taps
         total = narrow.sum()
         weight = squares = None
-        slopes = _squared_slopes(pre, bad)
         if bad.any():
             post, pre, left = (np.where(bad, np.float32(0), a) for a in (post, pre, left))
             # 1 minus what is lost: exactly 1 where nothing is, as where nothing is computed
@@ -201,7 +195,6 @@ class _Filtered:
             _smooth(pre, taps, rim),
             weight,
             squares,
-            _smooth(slopes, narrow / total, rim),
             np.float32(total * total),
         )
 
@@ -226,17 +219,8 @@ class _Filtered:
         down = pre[2:, 1:-1] - pre[:-2, 1:-1]
         # central differences are half of these, and half of the squared error is along each axis
         shifted = (gain / 8) * (error * error) * (across * across + down * down)
-        shifted += (gain * np.float32(PIXEL_ERROR_PX**2 / 2)) * spread * self.slopes
         variance = noise + shifted
         return signal / np.sqrt(variance), noise / variance
-
-
-def _squared_slopes(pre: Floats, bad: NDArray[np.bool_]) -> Floats:
-    """Squared gradient of all px but the outermost, from steps to the next px; 0 at unusable px."""
-    known = np.where(bad, np.float32(np.nan), pre)
-    steps = np.square(known[1:-1, 2:] - known[1:-1, 1:-1])
-    steps += np.square(known[2:, 1:-1] - known[1:-1, 1:-1])
-    return np.asarray(np.nan_to_num(steps, copy=False, nan=0.0), dtype=np.float32)
 
 
 def _smooth(image: Floats, taps: NDArray[np.float64], cut: int) -> Floats:
