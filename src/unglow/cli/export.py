@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.allocator import pin_threads
-from unglow.errors import ConfigError, InputError
+from unglow.errors import ConfigError, InputError, StoreError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from unglow.export.pointmap import PointMap
+
+# Each one holds a tile; more of them wait for the disk.
+_MOST_WORKERS = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="OUT.zarr",
         help="write stores as a SpatialData store (needs the package spatialdata)",
+    )
+    kind.add_argument(
+        "--tiff",
+        type=Path,
+        metavar="OUT.ome.tif",
+        help="write a store as a tiled, compressed OME-TIFF with its pyramid",
+    )
+    kind.add_argument(
+        "--fits", type=Path, metavar="OUT.fits", help="write level 0 of a store as a FITS image"
     )
     kind.add_argument(
         "--itk",
@@ -62,17 +74,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="INPUT",
-        help="*.ome.zarr stores for --spatialdata, one transform.json for the others",
+        help="*.ome.zarr stores (and candidates.csv) for --spatialdata, one store for --tiff and "
+        "--fits, one transform.json for the others",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export the stores or the transform."""
-    if arguments.spatialdata is None:
+    """Export the stores, the store or the transform."""
+    image = arguments.tiff or arguments.fits
+    if arguments.spatialdata is None and image is None:
         _export_transform(arguments)
         return 0
     if arguments.spacing is not None or arguments.unit is not None:
         raise ConfigError("--spacing and --unit belong to a transform; leave them out.")
+    if image is not None:
+        _export_image(arguments.inputs, image, tiff=arguments.tiff is not None)
+        return 0
     from unglow.export.spatialdata import export_spatialdata  # noqa: PLC0415 - heavy
 
     export_spatialdata(image_names(arguments.inputs), arguments.spatialdata)
@@ -100,6 +117,33 @@ def _plain_parts(store: Path) -> list[str]:
     parts = list(store.absolute().parts[1:])
     parts[-1] = parts[-1].removesuffix(".zarr").removesuffix(".ome")
     return [re.sub(r"[^\w.-]+", "-", part) for part in parts]
+
+
+def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
+    """Write one store as an image of another format."""
+    endings = (".tif", ".tiff") if tiff else (".fits", ".fit")
+    if target.suffix.lower() not in endings:
+        raise ConfigError(f"{target} has to end in {' or '.join(endings)}.")
+    if len(inputs) != 1:
+        raise ConfigError("one store is exported at a time; name one.")
+    from unglow.export.targets import refuse_existing  # noqa: PLC0415
+    from unglow.machine import processors  # noqa: PLC0415
+    from unglow.store import open_store  # noqa: PLC0415 - heavy
+
+    refuse_existing(target)
+    store = open_store(inputs[0])
+    if store.empty is not None:
+        raise StoreError(f"{store.path} holds no pixels to export: {store.empty}")
+    if tiff:
+        from unglow.export.tiff import write_tiff  # noqa: PLC0415 - heavy
+
+        write_tiff(store, target, workers=min(processors(), _MOST_WORKERS))
+    else:
+        from unglow.export.fits import write_fits  # noqa: PLC0415
+
+        write_fits(store, target)
+    rows, cols = store.shape
+    print(f"{target}: {cols} x {rows} px, {store.dtype}, {target.stat().st_size / 1e6:.1f} MB")
 
 
 def _export_transform(arguments: argparse.Namespace) -> None:
