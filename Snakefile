@@ -29,6 +29,7 @@ wildcard_constraints:
     dye=one_of(dye for _, dye in batch.pairs),
     role=one_of(ROLES),
     method=one_of(METHODS),
+    form=one_of(FORMS.values()),
     registration=one_of(v.name for v in registrations),
     subtraction=one_of(v.name for v in subtractions),
 
@@ -49,6 +50,7 @@ include: "rules/align.smk"
 include: "rules/scale.smk"
 include: "rules/difference.smk"
 include: "rules/detect.smk"
+include: "rules/export.smk"
 include: "rules/figures.smk"
 include: "rules/summary.smk"
 include: "rules/preflight.smk"

@@ -22,7 +22,7 @@ from unglow import memory
 from unglow.attempts import next_mb
 from unglow.batch import ROLES, Batch
 from unglow.errors import UnglowError
-from unglow.outputs import ROOT
+from unglow.outputs import FORMS, ROOT
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 
 VERSION = "0.1.0"
@@ -180,9 +180,19 @@ def final_outputs():
         targets += variants_of(out.registered("figures/map_error.png"), *key)
         targets += variants_of(out.subtracted("figures/ratio_histogram.png"), *key)
         targets += methods_of(out.subtracted("figures/difference_{method}.png"), *key)
+        targets += exports_of(*key)
         if batch.settings["sweep"]:
             targets += collect(out.pair("comparison.tsv"), sample=key[0], dye=key[1])
     return sorted(set(targets))
+
+
+def exports_of(sample, dye):
+    """Paths of the images of a pair that are exported."""
+    paths = []
+    for image, form in batch.exported():
+        pattern = out.export(image).replace("{form}", form)
+        paths += methods_of(pattern, sample, dye)
+    return paths
 
 
 def summary_entries():

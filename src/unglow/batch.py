@@ -18,7 +18,7 @@ from unglow.errors import ConfigError, InputError
 from unglow.headers import CACHE, HeaderCache, channel_of, headers_of, stored_type
 from unglow.initial import read_initial
 from unglow.landmarks import read_landmarks
-from unglow.outputs import Outputs
+from unglow.outputs import FORMS, Outputs
 from unglow.pairs import Pair, Problem, discover, map_sources, read_sheet
 from unglow.store import StoreLayout, plan_layout
 from unglow.summary import Entry
@@ -137,6 +137,11 @@ class Batch:
             chosen.append("manual")
         return tuple(chosen)
 
+    def exported(self) -> tuple[tuple[str, str], ...]:
+        """Return (image, form) of everything that is exported, as `Outputs.export` takes them."""
+        chosen = self.settings["exports"]
+        return tuple((image, form) for key, form in FORMS.items() for image in chosen[key])
+
     def register_settings(self, wildcards: Mapping[str, str]) -> Settings:
         """Return the section ``register`` of a job, ``from`` only where another's map is taken."""
         settings: Settings = dict(self.variant_settings(wildcards)["register"])
@@ -171,7 +176,7 @@ class Batch:
     def demand(self, stage: str, wildcards: Mapping[str, str]) -> memory.Demand:
         """Return the memory demand of a stage for the pair that the wildcards name."""
         if stage not in _BY_HEADER:
-            return memory.small(stage)
+            return self._export(wildcards) if stage == "export" else memory.small(stage)
         key = wildcards["sample"], wildcards["dye"]
         headers = self.headers[key]
         if stage == "plan":
@@ -191,6 +196,10 @@ class Batch:
         if stage == "align":
             return memory.align(layout, self.layout(*key, "pre"))
         return memory.detect(layout) if stage == "detect" else memory.difference(layout)
+
+    def _export(self, wildcards: Mapping[str, str]) -> memory.Demand:
+        role = wildcards.get("role", "derived")
+        return memory.export(self.layout(wildcards["sample"], wildcards["dye"], role))
 
     def mem_mb(self, stage: str, wildcards: Mapping[str, str], threads: int) -> int:
         """Return the predicted peak of a job, MB, within the budget."""

@@ -35,6 +35,9 @@ RULES = (
     "scale",
     "difference",
     "detect",
+    "export_raw",
+    "export_aligned_pre",
+    "export_difference",
     "figures_registration",
     "figures_scale",
     "figures_difference",
@@ -160,6 +163,9 @@ def _outputs(batch: Batch, sample: str, dye: str) -> Iterator[_Output]:
         disk = memory.store_disk_mb(batch.layout(sample, dye, role))
         file = out.pair(f"{role}.ome.zarr/{ROOT}")
         yield _Output("ingest", pair | {"role": role}, (file,), _INGEST, disk)
+        for form in (form for image, form in batch.exported() if image == role):
+            exported = pair | {"role": role, "form": form}
+            yield _Output("export_raw", exported, (out.export(role),), _REST, disk)
     for registration in variants(batch.settings, REGISTRATION):
         names = pair | {"registration": registration.name}
         yield from _of_registration(batch, names, derived)
@@ -178,6 +184,9 @@ def _of_registration(batch: Batch, names: Mapping[str, str], derived: int) -> It
     yield _Output("register", names, files, _REGISTER, SMALL_MB)
     files = (at(f"aligned_pre.ome.zarr/{ROOT}"), at("statistics.npz"), at("bins.npz"))
     yield _Output("align", names, files, _ALIGN, derived)
+    for form in (form for image, form in batch.exported() if image == "aligned_pre"):
+        file = batch.outputs.export("aligned_pre")
+        yield _Output("export_aligned_pre", {**names, "form": form}, (file,), _REST, derived)
     files = tuple(at(f"figures/{name}.png") for name in ("registration", "residuals", "map_error"))
     yield _Output("figures_registration", names, files, _REST, FIGURES_MB)
 
@@ -193,6 +202,10 @@ def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Ite
         files = (at(f"difference/{{method}}.ome.zarr/{ROOT}"),
                  at("difference/{method}.histogram.npz"))  # fmt: skip
         yield _Output("difference", of_method, files, _REST, derived)
+        for form in (form for image, form in batch.exported() if image == "difference"):
+            file = batch.outputs.export("difference")
+            exported = {**of_method, "form": form}
+            yield _Output("export_difference", exported, (file,), _REST, derived)
         files = tuple(at(f"figures/{n}_{{method}}.png")
                       for n in ("difference", "difference_histogram"))  # fmt: skip
         yield _Output("figures_difference", of_method, files, _REST, FIGURES_MB)
@@ -210,6 +223,7 @@ def _missing(output: _Output, results: Path) -> bool:
 def _demand(batch: Batch, output: _Output, known: dict[tuple[str, ...], Demand]) -> Demand:
     """Return the demand of a job; variants differ in that of the registration only."""
     names, rule = output.names, "summary" if output.rule == "verdict" else output.rule
+    rule = "export" if rule.startswith("export_") else rule
     levels = ("sample", "dye", "role", *(("registration",) if rule == "register" else ()))
     key = rule, *(names.get(level, "") for level in levels)
     if key not in known:

@@ -34,6 +34,7 @@ BASE = {
     "scale": 104.0,
     "difference": 70.0,
     "detect": 95.0,
+    "export": 70.0,
     "figures_registration": 200.0,
     "figures_scale": 165.0,
     "figures_difference": 165.0,
@@ -82,6 +83,9 @@ FIELD_POINTS = 50_000
 DETECT_TILE, DETECT_AROUND = 1024, 74
 CANDIDATES = 1 << 18
 _SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 110.0, 210.0, 40.0, 750.0
+
+EXPORT_BAND = 16_000_000
+"""At most so much of an image is held while it is exported, bytes."""
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
 CELL, CELLS = 4, 1 << 18
@@ -204,6 +208,12 @@ def detect(layout: StoreLayout) -> Demand:
     tiles = math.prod(math.ceil(n / DETECT_TILE) for n in layout.shape)
     fixed = _SLACK + _most_listed(layout) * _PER_CANDIDATE / MB
     return Demand(BASE["detect"], rows * cols * _SEARCHING / MB, fixed=fixed, most=tiles)
+
+
+def export(layout: StoreLayout) -> Demand:
+    """Demand of an export as TIFF or FITS: of FITS, a band, what it is read from, and a copy."""
+    band = min(EXPORT_BAND, layout.shape[0] * layout.shape[1] * layout.itemsize)
+    return Demand(BASE["export"], 0.0, fixed=3 * band / MB + _SLACK)
 
 
 def small(stage: str) -> Demand:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PAIR = "{sample}/{dye}"
 ROOT = "zarr.json"
+FORMS = {"tiff": "ome.tif", "fits": "fits"}
+"""Keys of ``exports`` in the configuration to how the files end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,20 @@ class Outputs:
     def subtracted(self, name: str) -> str:
         """Return the pattern of a file that depends on subtraction parameters as well."""
         return f"<results>/{self._subtracted}/{name}"
+
+    def export(self, image: str) -> str:
+        """Return the pattern of an exported image, ``{form}`` being a value of `FORMS`.
+
+        Parameters
+        ----------
+        image
+            ``post``, ``pre``, ``aligned_pre`` or ``difference``.
+        """
+        if image == "difference":
+            return self.subtracted("exports/difference_{method}.{form}")
+        if image == "aligned_pre":
+            return self.registered("exports/aligned_pre.{form}")
+        return self.pair(f"exports/{image}.{{form}}")
 
     def run(self, name: str) -> str:
         """Return the path of a file that covers the whole run."""

@@ -92,6 +92,11 @@ def test_strings_from_the_command_line_get_the_type_of_their_key(given, key, val
         ({"register": {"block_px": 100}}, "has to be one of 64, 128, 256, 512"),
         ({"register": "affine"}, "has to be a mapping of keys to values"),
         ({"plane": {"z": "sum"}}, "'plane.z' is 'sum' but has to be a number, max or mean"),
+        ({"exports": {"tiff": ["differenz"]}}, "has to be one of difference, aligned_pre, post"),
+        (
+            {"exports": {"png": ["post"]}},
+            "'exports.png' is not known; the keys here are fits, tiff",
+        ),
         ({"sweep": {"scale.percentle": [1]}}, "did you mean 'scale.percentile'?"),
         ({"sweep": {"scale.percentile": [150]}}, "'sweep.scale.percentile' is 150 but"),
         ({"sweep": {"scale.percentile": ["40", 40]}}, "holds a value twice: [40, 40]"),

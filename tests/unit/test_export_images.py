@@ -147,7 +147,7 @@ def test_wide_images_are_written_in_bands(store, tmp_path, monkeypatch):
     write_fits(store, tmp_path / "whole.fits")
     sizes = []
     read = type(store).read
-    monkeypatch.setattr(fits, "BAND_BYTES", 1)
+    monkeypatch.setattr(fits, "EXPORT_BAND", 1)
     monkeypatch.setattr(
         type(store), "read", lambda s, w, level=0: sizes.append(w.shape) or read(s, w, level)
     )

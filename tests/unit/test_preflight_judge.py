@@ -343,6 +343,19 @@ def test_variants_are_tracks_of_their_own(work):
     assert len({t.track for t in tasks if t.rule == "scale"}) == 4
 
 
+def test_exports_that_are_asked_for_count(work):
+    exports = {"tiff": ["difference", "post"], "fits": ["aligned_pre", "difference"]}
+    batch = Batch.load({"exports": exports}, work)
+    tasks = tasks_of(batch, work / "results", only={("A", "SYTO9")})
+    counts = counted(tasks)
+    assert [counts[f"export_{what}"] for what in ("raw", "aligned_pre", "difference")] == [1, 1, 4]
+    file = work / "results" / "A" / "SYTO9" / "exports" / "difference_moffat.ome.tif"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    counts = counted(tasks_of(batch, work / "results", only={("A", "SYTO9")}))
+    assert counts["export_difference"] == 3
+
+
 def test_only_missing_outputs_count_and_a_store_is_there_when_its_root_is(work):
     batch = Batch.load({}, work)
     pair = work / "results" / "A" / "SYTO9"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -48,9 +49,13 @@ def test_a_dry_run_tells_jobs_at_a_time_and_disk_before_anything_exists(work):
     assert re.search(r"disk ok at most 0\.0\d GB of results to come for /", plain(run))
 
 
-def test_preflight_counts_what_the_rules_declare(work):
-    run = snakemake(work, "-n")
-    tasks = tasks_of(Batch.load({}, work), work / "results")
+@pytest.mark.parametrize(
+    "config", [{}, {"exports": {"tiff": ["difference", "post"], "fits": ["pre", "aligned_pre"]}}]
+)
+def test_preflight_counts_what_the_rules_declare(work, config):
+    words = [f"{key}={json.dumps(value)}" for key, value in config.items()]
+    run = snakemake(work, "-n", *(["--config", *words] if words else []))
+    tasks = tasks_of(Batch.load(config, work), work / "results")
     declared = re.findall(
         r"^rule (\w+):.*?\n    resources: (.+?)\n", run.text, re.MULTILINE | re.DOTALL
     )

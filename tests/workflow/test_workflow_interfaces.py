@@ -112,7 +112,11 @@ def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, monkeypatch, s
         """
 module unglow:
     snakefile: PLACE
-    config: {"raw": "images", "scale": {"methods": ["percentile"], "default": "percentile"}}
+    config: {
+        "raw": "images",
+        "scale": {"methods": ["percentile"], "default": "percentile"},
+        "exports": {"fits": ["aligned_pre"]},
+    }
 
 use rule * from unglow as unglow_*
 
@@ -126,6 +130,7 @@ rule paper:
     run = command(work, "snakemake", "--cores", "2")
     assert run.code == 0, run.text
     assert (work / "paper.txt").read_text().strip() == "2"
+    assert (work / "results/phantom/SYTO9/exports/aligned_pre.fits").is_file()
 
 
 def test_a_sweep_shares_what_it_can_and_compares(small_raw, tmp_path):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.blocks import Window
 from unglow.export.provenance import about, provenance
 from unglow.files import replacing
+from unglow.memory import EXPORT_BAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 BLOCK = 2880
 """Header and data are whole numbers of blocks of so many bytes."""
-BAND_BYTES = 16_000_000
-"""At most so much of the image is read at a time, bytes."""
 _CARD, _TEXT, _STRING = 80, 72, 68
 # BITPIX, and BZERO for the types that FITS does not have: they are stored with another sign.
 _BITPIX = {
@@ -59,7 +58,7 @@ _ROW_ORDER = (
 def write_fits(store: Store, target: Path) -> None:
     """Write level 0 of a store as a FITS image, the first row of the image first.
 
-    At most `BAND_BYTES` of the image are in memory, twice. Bytes depend on the store alone. Of a
+    At most `EXPORT_BAND` of the image are in memory, twice. Bytes depend on the store alone. Of a
     store that is marked empty, only a header with the reason is written.
 
     Parameters
@@ -152,10 +151,10 @@ def _ascii(text: str) -> str:
 
 
 def _bands(store: Store) -> Iterator[Window]:
-    """Windows of a chunk's height, as wide as `BAND_BYTES` allow."""
+    """Windows of a chunk's height, as wide as `EXPORT_BAND` allow."""
     height, width = store.layout.chunks
     rows, cols = store.shape
-    wide = max(1, BAND_BYTES // (height * store.dtype.itemsize * width)) * width
+    wide = max(1, EXPORT_BAND // (height * store.dtype.itemsize * width)) * width
     for top in range(0, rows, height):
         for left in range(0, cols, wide):
             yield Window(top, min(top + height, rows), left, min(left + wide, cols))

@@ -1,0 +1,51 @@
+"""Export: stores as images of other formats, of those that the configuration asks for."""
+
+
+rule export_difference:
+    input:
+        store=out.subtracted(store("difference/{method}")),
+    output:
+        image=out.export("difference"),
+    log:
+        out.record("logs", "export_difference_{method}.{form}", "subtracted"),
+        telemetry=out.record(
+            "telemetry", "export_difference_{method}.{form}", "subtracted"
+        ),
+    benchmark:
+        out.record("benchmarks", "export_difference_{method}.{form}", "subtracted")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 1
+    resources:
+        mem_mb=mem_mb("export"),
+        disk_mb=disk_mb("derived"),
+        runtime=runtime(0.15),
+        attempt=this_attempt,
+    params:
+        version=1,
+    script:
+        "../scripts/export.py"
+
+
+use rule export_difference as export_aligned_pre with:
+    input:
+        store=out.registered(store("aligned_pre")),
+    output:
+        image=out.export("aligned_pre"),
+    log:
+        out.record("logs", "export_aligned_pre.{form}", "registered"),
+        telemetry=out.record("telemetry", "export_aligned_pre.{form}", "registered"),
+    benchmark:
+        out.record("benchmarks", "export_aligned_pre.{form}", "registered")
+
+
+use rule export_difference as export_raw with:
+    input:
+        store=out.pair(store("{role}")),
+    output:
+        image=out.export("{role}"),
+    log:
+        out.record("logs", "export_{role}.{form}", "pair"),
+        telemetry=out.record("telemetry", "export_{role}.{form}", "pair"),
+    benchmark:
+        out.record("benchmarks", "export_{role}.{form}", "pair")

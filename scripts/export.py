@@ -1,0 +1,24 @@
+"""Adapter: write a store as an image of another format."""
+
+from pathlib import Path
+
+from unglow.job import Job
+
+with Job.of(snakemake) as job:
+    from unglow.outputs import FORMS
+    from unglow.store import configure_threads, open_store
+
+    configure_threads(job.threads)
+    store = open_store(Path(snakemake.input.store).parent)
+    target = Path(snakemake.output.image)
+    if snakemake.wildcards.form == FORMS["tiff"]:
+        from unglow.export.tiff import write_tiff
+
+        job.fence()
+        write_tiff(store, target, workers=job.threads)
+    else:
+        from unglow.export.fits import write_fits
+
+        job.fence()
+        write_fits(store, target)
+    job.count(pixels=store.shape[0] * store.shape[1])

@@ -1,0 +1,72 @@
+"""Exports by the workflow: those that are asked for, in every variant, with equal bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tifffile
+from conftest import command, snakemake
+
+from unglow.blocks import Window
+from unglow.store import open_store
+
+pytestmark = pytest.mark.workflow
+WANTED = "exports={tiff: [difference, post], fits: [aligned_pre, pre]}"
+
+
+def files(work):
+    return sorted(str(p.relative_to(work / "results")) for p in work.glob("results/**/exports/*"))
+
+
+def test_nothing_is_exported_unless_it_is_asked_for(small_work):
+    assert files(small_work) == []
+    run = snakemake(small_work, "--config", WANTED)
+    assert run.code == 0, run.text
+    exports = {name: n for name, n in run.jobs().items() if name.startswith("export")}
+    assert exports == {"export_difference": 2, "export_raw": 2, "export_aligned_pre": 1}
+    place = "phantom/SYTO9"
+    assert files(small_work) == [
+        f"{place}/exports/{name}"
+        for name in (
+            "aligned_pre.fits", "difference_moffat.ome.tif", "difference_percentile.ome.tif",
+            "post.ome.tif", "pre.fits",
+        )
+    ]  # fmt: skip
+    pair = small_work / "results" / place
+    store = open_store(pair / "difference" / "moffat.ome.zarr")
+    read = tifffile.imread(pair / "exports" / "difference_moffat.ome.tif")
+    np.testing.assert_array_equal(read, store.read(Window.of(store.shape)))
+    told = snakemake(small_work, "--config", WANTED)
+    assert told.jobs() == {}, told.text
+    by_hand = small_work / "by_hand.fits"
+    run = command(small_work, "unglow", "export", "--fits", by_hand, pair / "aligned_pre.ome.zarr")
+    assert run.code == 0, run.text
+    assert by_hand.read_bytes() == (pair / "exports" / "aligned_pre.fits").read_bytes()
+
+
+def test_variants_have_exports_of_their_own(small_raw, tmp_path):
+    (tmp_path / "raw").symlink_to(small_raw)
+    sweep = "sweep={register.model: [affine, homography], scale.percentile: [40, 60]}"
+    run = snakemake(tmp_path, "-n", "--config", sweep, WANTED)
+    assert run.code == 0, run.text
+    jobs = run.jobs()
+    assert [jobs[f"export_{what}"] for what in ("raw", "aligned_pre", "difference")] == [2, 2, 8]
+    assert (
+        "results/phantom/SYTO9/model-affine/percentile-40/exports/difference_moffat.ome.tif"
+        in run.text
+    )
+
+
+def test_a_pair_that_is_refused_has_marked_exports(tmp_path):
+    folder = tmp_path / "raw" / "Black"
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    tifffile.imwrite(folder / "Black_pre_D.tif", random.poisson(30, (400, 500)).astype("u1"))
+    tifffile.imwrite(folder / "Black_post_D.tif", np.zeros((400, 500), "u1"))
+    run = snakemake(tmp_path, "--config", WANTED, "allow_failed=true")
+    assert run.code == 0, run.text
+    exports = tmp_path / "results" / "Black" / "D" / "exports"
+    with tifffile.TiffFile(exports / "difference_moffat.ome.tif") as tiff:
+        assert "No pixels: " in tiff.ome_metadata
+        assert tiff.pages.first.shape == (1, 1)
+    assert (exports / "aligned_pre.fits").read_bytes()[160:190] == b"NAXIS   =" + b" " * 20 + b"0"
