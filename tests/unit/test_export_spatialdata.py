@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from unglow.blocks import Window
-from unglow.errors import ConfigError, StoreError, UnglowError
+from unglow.cli import main
+from unglow.errors import ConfigError, InputError, StoreError, UnglowError
 from unglow.export.spatialdata import export_spatialdata
 from unglow.store import StoreWriter, open_store, plan_layout
 
@@ -94,3 +95,58 @@ def test_stores_without_pixels(tmp_path):
     with pytest.raises(StoreError, match="not a finished store"):
         export_spatialdata({"a": tmp_path / "b.ome.zarr"}, tmp_path / "out.zarr")
     assert not (tmp_path / "out.zarr").exists()
+
+
+TABLE = """id,x,y,x_err,snr,flags,fdr
+1,10.250,20.500,0.010,12.50,,0.0010
+2,100.000,0.000,,4.25,extended+deblended,
+"""
+
+
+def test_candidates_are_points_on_the_pixels_they_name(tmp_path):
+    spatialdata = pytest.importorskip("spatialdata", reason="install unglow[spatialdata]")
+    from spatialdata.transformations import get_transformation
+
+    post = write(tmp_path / "post.ome.zarr", "uint16", (531, 177), (0.325, 0.65))
+    table = tmp_path / "candidates.csv"
+    table.write_text(TABLE)
+    assert main(["export", "--spatialdata", str(tmp_path / "out.zarr"), str(post), str(table)]) == 0
+    data = spatialdata.read_zarr(tmp_path / "out.zarr")
+    assert (set(data.images), set(data.points)) == ({"post"}, {"candidates"})
+    points = data.points["candidates"].compute()
+    assert points["x"].tolist() == [10.25, 100.0]
+    assert points["y"].tolist() == [20.5, 0.0]
+    assert points["id"].tolist() == [1, 2]
+    assert points["snr"].tolist() == [12.5, 4.25]
+    assert points["flags"].tolist() == ["", "extended+deblended"]
+    assert points["counted"].tolist() == [True, False]
+    assert np.isnan(points["fdr"].iloc[1])
+    to_global = get_transformation(data.points["candidates"], "global")
+    matrix = to_global.to_affine_matrix(("x", "y"), ("x", "y"))
+    # the centre of the first px is half a px from its corner, where SpatialData begins to measure
+    expected = [[0.325, 0, 0.1625], [0, 0.65, 0.325], [0, 0, 1]]
+    np.testing.assert_allclose(matrix, expected)
+
+
+def test_a_table_without_candidates_is_no_fault(tmp_path):
+    spatialdata = pytest.importorskip("spatialdata", reason="install unglow[spatialdata]")
+
+    post = write(tmp_path / "post.ome.zarr", "uint8", (53, 77), None)
+    table = tmp_path / "candidates.csv"
+    table.write_text(TABLE.splitlines()[0] + "\n")
+    export_spatialdata({"post": post}, tmp_path / "out.zarr", {"candidates": table})
+    data = spatialdata.read_zarr(tmp_path / "out.zarr")
+    assert len(data.points["candidates"].compute()) == 0
+
+
+def test_candidates_need_an_image_of_their_frame(tmp_path):
+    table = tmp_path / "candidates.csv"
+    table.write_text(TABLE)
+    a = write(tmp_path / "a.ome.zarr", "uint8", (53, 77), (0.5, 0.5))
+    b = write(tmp_path / "b.ome.zarr", "uint8", (53, 77), (0.25, 0.25))
+    for stores in ({}, {"a": a, "b": b}):
+        with pytest.raises(ConfigError, match=r"together with post\.ome\.zarr"):
+            export_spatialdata(stores, tmp_path / "out.zarr", {"candidates": table})
+    table.write_text("x,y\n1,2\n")
+    with pytest.raises(InputError, match="has no column id, snr, flags"):
+        export_spatialdata({"a": a}, tmp_path / "out.zarr", {"candidates": table})

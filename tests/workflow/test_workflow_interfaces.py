@@ -108,15 +108,16 @@ def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, monkeypatch, s
         "clone": f"'{clone}/Snakefile'",
         "github": 'github("acme/unglow", path="Snakefile", tag="v-test")',
     }
-    (work / "Snakefile").write_text(
-        """
-module unglow:
-    snakefile: PLACE
-    config: {
+    config = {
         "raw": "images",
         "scale": {"methods": ["percentile"], "default": "percentile"},
         "exports": {"fits": ["aligned_pre"]},
     }
+    (work / "Snakefile").write_text(
+        """
+module unglow:
+    snakefile: PLACE
+    config: CONFIG
 
 use rule * from unglow as unglow_*
 
@@ -125,7 +126,7 @@ rule paper:
     input: rules.unglow_all.input
     output: "paper.txt"
     shell: "wc -l < results/summary.tsv > {output}"
-""".replace("PLACE", place[source])
+""".replace("PLACE", place[source]).replace("CONFIG", str(config))
     )
     run = command(work, "snakemake", "--cores", "2")
     assert run.code == 0, run.text

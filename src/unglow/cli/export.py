@@ -92,7 +92,10 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     from unglow.export.spatialdata import export_spatialdata  # noqa: PLC0415 - heavy
 
-    export_spatialdata(image_names(arguments.inputs), arguments.spatialdata)
+    names = image_names(arguments.inputs)
+    tables = {name: path for name, path in names.items() if path.suffix == ".csv"}
+    stores = {name: path for name, path in names.items() if name not in tables}
+    export_spatialdata(stores, arguments.spatialdata, tables)
     return 0
 
 
@@ -115,7 +118,7 @@ def image_names(stores: Sequence[Path]) -> dict[str, Path]:
 
 def _plain_parts(store: Path) -> list[str]:
     parts = list(store.absolute().parts[1:])
-    parts[-1] = parts[-1].removesuffix(".zarr").removesuffix(".ome")
+    parts[-1] = parts[-1].removesuffix(".zarr").removesuffix(".ome").removesuffix(".csv")
     return [re.sub(r"[^\w.-]+", "-", part) for part in parts]
 
 

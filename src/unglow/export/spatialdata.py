@@ -1,4 +1,4 @@
-"""Copying stores into a SpatialData store, block by block."""
+"""Copying stores into a SpatialData store, block by block, and candidates as points."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.blocks import Window
+from unglow.candidates import read_candidates
 from unglow.errors import ConfigError, StoreError, UnglowError
 from unglow.export.targets import refuse_existing, whole_directory
 from unglow.store import open_store
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.candidates import Candidates
     from unglow.store import Store
 
 BLOCK = 1024
@@ -41,12 +43,16 @@ class _Level:
         return self._store.read(window, self._level)[np.newaxis][: channel[1] - channel[0]]
 
 
-def export_spatialdata(stores: Mapping[str, Path], target: Path) -> None:
+def export_spatialdata(
+    stores: Mapping[str, Path], target: Path, candidates: Mapping[str, Path] | None = None
+) -> None:
     """Write a SpatialData store that holds a copy of each image with its pyramid.
 
     Each image has the axes c, y, x, one channel named after the store, and a scale to micrometres
     (where the pixel size is known) as its transformation to the coordinate system ``global``.
-    SpatialData measures from the corner of the first pixel, half a pixel before its centre.
+    SpatialData measures from the corner of the first pixel, half a pixel before its centre, so
+    candidates, which are points with all columns of their table, x and y in px as they stand there,
+    are moved by half a pixel before they are scaled.
 
     One block of `BLOCK` x `BLOCK` px is in memory at a time.
 
@@ -56,23 +62,31 @@ def export_spatialdata(stores: Mapping[str, Path], target: Path) -> None:
         Name of the image in the result to the path of an unglow store.
     target
         Directory to create. It appears only when it is whole.
+    candidates
+        Name of the points in the result to the path of a candidates.csv. Images of the frame of
+        post must be among the stores: their pixel size is that of the candidates.
 
     Raises
     ------
     UnglowError
         If the package spatialdata is not installed.
     ConfigError
-        If a name cannot be used in SpatialData, or ``target`` exists.
+        If a name cannot be used in SpatialData, ``target`` exists, or the pixel size of candidates
+        is not clear.
+    InputError
+        If a table of candidates cannot be used.
     StoreError
         If a store is not finished, damaged or without pixels.
     """
     target = Path(target)
-    _check_names(stores)
+    tables = {name: read_candidates(path) for name, path in (candidates or {}).items()}
+    _check_names([*stores, *tables])
     refuse_existing(target)
     opened = {name: open_store(path) for name, path in stores.items()}
     for store in opened.values():
         if store.empty is not None:
             raise StoreError(f"{store.path} holds no pixels to export: {store.empty}")
+    size = _size_of_post(opened.values()) if tables else None
     try:
         dask, spatialdata = import_module("dask"), import_module("spatialdata")
     except ImportError as error:
@@ -83,7 +97,8 @@ def export_spatialdata(stores: Mapping[str, Path], target: Path) -> None:
     # One block at a time: the memory of the copy is that of a block, whatever the machine.
     with whole_directory(target) as partial, dask.config.set(scheduler="single-threaded"):
         images = {name: _image(store) for name, store in opened.items()}
-        spatialdata.SpatialData(images=images).write(partial)
+        points = {name: _points(table, size) for name, table in tables.items()}
+        spatialdata.SpatialData(images=images, points=points).write(partial)
 
 
 def _check_names(names: Iterable[str]) -> None:
@@ -101,6 +116,31 @@ def _check_names(names: Iterable[str]) -> None:
             raise ConfigError(
                 f"{other!r} and {name!r} differ only in case, which SpatialData refuses; rename one"
             )
+
+
+def _size_of_post(stores: Iterable[Store]) -> tuple[float, float] | None:
+    """Return the pixel size of the stores that lie in the frame of post; None if it is unknown."""
+    sizes = {s.pixel_size_um for s in stores if s.attributes.get("role") != "pre"}
+    if len(sizes) != 1:
+        raise ConfigError(
+            "candidates are px of post: export them together with post.ome.zarr, aligned_pre or a "
+            "difference of the same pair, and of no other pair."
+        )
+    return sizes.pop()
+
+
+def _points(table: Candidates, size: tuple[float, float] | None) -> object:
+    """Return candidates as points, as SpatialData's model wants them."""
+    pandas, models = import_module("pandas"), import_module("spatialdata.models")
+    transformations = import_module("spatialdata.transformations")
+    corner = transformations.Translation([0.5, 0.5], ("x", "y"))
+    scale = transformations.Scale(list(size or (1.0, 1.0)), ("x", "y"))
+    columns = {**table.numbers, "id": table.numbers["id"].astype(np.int64)}
+    return models.PointsModel.parse(
+        pandas.DataFrame({**columns, "flags": list(table.flags), "counted": table.counted}),
+        coordinates={"x": "x", "y": "y"},
+        transformations={"global": transformations.Sequence([corner, scale])},
+    )
 
 
 def _image(store: Store) -> object:
