@@ -51,28 +51,40 @@ def _tie(normal: NDArray[np.float64], row: int, col: int, other: int, k: int, ad
 
 
 @jit
-def _penalise(normal: NDArray[np.float64], stiffness: np.float64, ridge: np.float64) -> None:
-    """Thin-plate roughness of the control points, and a weak pull towards zero."""
-    ny, nx = normal.shape[0], normal.shape[1]
-    second = (1.0, -2.0, 1.0)
-    cross = (1.0, -1.0)
-    for row in range(ny):
-        for col in range(nx):
-            _tie(normal, row, col, row, col, ridge)
-            for a in range(3):
-                for b in range(3):
-                    add = stiffness * second[a] * second[b]
-                    if col + 2 < nx:
-                        _tie(normal, row, col + a, row, col + b, add)
-                    if row + 2 < ny:
-                        _tie(normal, row + a, col, row + b, col, add)
-            if row + 1 == ny or col + 1 == nx:
-                continue
-            for a in range(4):
-                for b in range(4):
-                    sign = cross[a // 2] * cross[a % 2] * cross[b // 2] * cross[b % 2]
-                    _tie(normal, row + a // 2, col + a % 2, row + b // 2, col + b % 2,
-                         2.0 * stiffness * sign)  # fmt: skip
+def _square(
+    normal: NDArray[np.float64],
+    down: tuple[float, float, float, float],
+    rows: int,
+    across: tuple[float, float, float, float],
+    cols: int,
+    factor: np.float64,
+) -> None:
+    """Add the sum of squares of a difference: the first ``rows`` of ``down`` times ``across``."""
+    for row in range(normal.shape[0] - rows + 1):
+        for col in range(normal.shape[1] - cols + 1):
+            for a in range(rows * cols):
+                i, k = a // cols, a % cols
+                here = factor * down[i] * across[k]
+                for b in range(rows * cols):
+                    m, n = b // cols, b % cols
+                    _tie(normal, row + i, col + k, row + m, col + n, here * down[m] * across[n])
+
+
+@jit
+def _penalise(
+    normal: NDArray[np.float64], stiffness: np.float64, bending: np.float64, ridge: np.float64
+) -> None:
+    """Squares of third and of second differences, and a weak pull towards zero."""
+    here, first = (1.0, 0.0, 0.0, 0.0), (1.0, -1.0, 0.0, 0.0)
+    second, third = (1.0, -2.0, 1.0, 0.0), (1.0, -3.0, 3.0, -1.0)
+    _square(normal, here, 1, here, 1, ridge)
+    _square(normal, here, 1, second, 3, bending)
+    _square(normal, first, 2, first, 2, 2.0 * bending)
+    _square(normal, second, 3, here, 1, bending)
+    _square(normal, here, 1, third, 4, stiffness)
+    _square(normal, first, 2, second, 3, 3.0 * stiffness)
+    _square(normal, second, 3, first, 2, 3.0 * stiffness)
+    _square(normal, third, 4, here, 1, stiffness)
 
 
 @jit
@@ -177,16 +189,17 @@ def fit_spline(
 ) -> None:
     """Fit control points (rows, cols) to weighted targets, both (count, 2), at points.
 
-    ``numbers`` are stiffness, ridge and tolerance; ``normal`` (rows, cols, 7, 7), and ``right`` (2,
-    rows + 6, cols + 6) and ``work`` (3, rows + 6, cols + 6), come in as zeros; ``solution`` (2,
-    rows + 6, cols + 6) comes in as a first guess with a margin of zeros.
+    ``numbers`` are what third and second differences and values count, and the tolerance;
+    ``normal`` (rows, cols, 7, 7), and ``right`` (2, rows + 6, cols + 6) and ``work`` (3, rows + 6,
+    cols + 6), come in as zeros; ``solution`` (2, rows + 6, cols + 6) comes in as a first guess with
+    a margin of zeros.
     """
-    given = carray(numbers, (3,))
+    given = carray(numbers, (4,))
     matrix = carray(normal, (rows, cols, 7, 7))
     sums = carray(right, (2, rows + 6, cols + 6))
     room = carray(work, (3, rows + 6, cols + 6))
     found = carray(solution, (2, rows + 6, cols + 6))
-    _penalise(matrix, given[0], given[1])
+    _penalise(matrix, given[0], given[1], given[2])
     _gather(
         carray(points, (count, 2)),
         carray(targets, (count, 2)),
@@ -196,4 +209,4 @@ def fit_spline(
         sums,
     )
     for axis in range(2):
-        _solve(matrix, sums[axis], found[axis], room, most, given[2])
+        _solve(matrix, sums[axis], found[axis], room, most, given[3])

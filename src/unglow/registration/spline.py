@@ -1,8 +1,10 @@
 """Smooth fields through scattered, partly wrong displacements: a penalised B-spline, robustly.
 
-Minimised is ``sum w |d - field|^2 + stiffness * roughness + ridge * |coefficients|^2``: roughness
-is the thin-plate energy of the control points (Eilers & Marx 1996, doi:10.1214/ss/1038425655, in
-two dimensions), the weights are Tukey's biweight times what is known of each block beforehand.
+Minimised is ``sum w |d - field|^2 + stiffness * roughness``. Roughness is the sum of the squared
+third differences of the control points (Eilers & Marx 1996, doi:10.1214/ss/1038425655, in two
+dimensions), so that the field follows a section that bends, and goes on bending beyond its blocks.
+Second differences and values count a little, so that far from any block it goes on in a line and
+fades. The weights are Tukey's biweight times what is known of each block beforehand.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
     _Try = tuple[Displacement, Floats, float, Floats]
 
-FADE_KNOTS = 6.0
-"""Knots over which a field without data falls back to the global model."""
+FADE_KNOTS = 4.5
+"""Knots over which a field without data straightens and falls back to the global model."""
 _MARGIN = 3
 _MOST_STEPS = 600
 _TOLERANCE = 1e-5
@@ -41,10 +43,11 @@ _SHORTEST = 0.25
 def stiffness_of(smooth_px: float, spacing_px: int, step_px: float) -> float:
     """Stiffness that smooths over ``smooth_px`` with blocks ``step_px`` apart.
 
-    A wave of k rad/px keeps the share 1 / (1 + (k * smooth_px)^4): roughness is the spacing squared
-    times the integral of the squared second derivatives, the data one term for step_px squared.
+    A wave of k rad/px keeps the share 1 / (1 + (k * smooth_px)^6) if smooth_px is at most about two
+    spacings: roughness is the spacing to the fourth power times the integral of the squared third
+    derivatives, the data one term for step_px squared.
     """
-    return float(smooth_px**4 / (spacing_px**2 * step_px**2))
+    return float(smooth_px**6 / (spacing_px**4 * step_px**2))
 
 
 def fit_field(
@@ -72,7 +75,8 @@ def fit_field(
     inner = (slice(None), slice(_MARGIN, -_MARGIN), slice(_MARGIN, -_MARGIN))
     solution[inner] = start.coefficients
     given = [np.ascontiguousarray(v, np.float64) for v in (points, targets, weights)]
-    numbers = np.array([stiffness, stiffness / FADE_KNOTS**4 + 1e-12, _TOLERANCE])
+    bending, ridge = (stiffness / FADE_KNOTS**power for power in (2, 6))
+    numbers = np.array([stiffness, bending, ridge + 1e-12, _TOLERANCE])
     kernel("fit_spline")(
         *(address(v) for v in given),
         len(given[2]),
