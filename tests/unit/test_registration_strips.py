@@ -236,6 +236,22 @@ def test_strips_of_either_image_are_found(pair, image):
     np.testing.assert_array_equal(found.frame, matrix if image == "pre" else np.eye(3))
 
 
+def test_strips_are_found_across_a_turn():
+    """Where pre is turned by 8 degrees, a seam lies at all places over 150 px of post."""
+    turned = replace(SPEC, rotation_deg=8.0)
+    bounds = [0, *EDGES, SIDE]
+    renderer = Renderer(turned)
+    post, pre = plain(renderer, "post"), np.empty((SIDE, SIDE), np.uint8)
+    for k, move in enumerate(MOVES):
+        part = Renderer(replace(turned, shift_px=tuple(np.add(turned.shift_px, move))))
+        window = Window(bounds[k], bounds[k + 1], 0, SIDE)
+        pre[window.slices] = plain(part, "pre", window)
+    images = images_of(post, pre, renderer.map.matrix)
+    found, _ = find_strips(images, measure(images, None, 128, 128), 0)
+    assert found.name == "rows of pre"
+    np.testing.assert_allclose(found.seams, EDGES, atol=3)
+
+
 @pytest.mark.parametrize("deform_px", [0.0, 4.0])
 def test_images_in_one_piece_have_no_strips(deform_px):
     renderer = Renderer(replace(SPEC, deform_px=deform_px))

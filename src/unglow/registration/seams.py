@@ -110,26 +110,24 @@ def find_strips(images: Images, blocks: Dense, level: int) -> tuple[Strips, Dens
     -------
     Strips with seams known to about half a step of the blocks, and the blocks that they rest on.
     """
-    suspects = [along for along in ALONG if _suspect(blocks, _empty(images, "post", along))]
+    suspects = _suspects(images, blocks)
     step = blocks.size // 2
     if step < blocks.step:
-        suspects = [
-            along
-            for along in suspects
-            if _suspect(
-                measure(images, None, blocks.size, step, level, _lines_across(along)),
-                _empty(images, "post", along),
-            )
+        parts = [
+            measure(images, None, blocks.size, step, level, _lines(axis))
+            for axis in sorted({_way(strips) for strips in suspects})
         ]
+        suspects = [strips for part in parts for strips in _suspects(images, part)]
         if suspects:
             blocks = measure(images, None, blocks.size, step, level)
     if not suspects:
         return None
     plain = misfit(blocks, images, None)
     found: list[tuple[float, Strips]] = []
-    for along in suspects:
-        for image in IMAGES:
-            strips = _grown(blocks, _empty(images, image, along), images)
+    ways = {_way(strips) for strips in suspects}
+    for empty in _kinds(images):
+        if _way(empty) in ways:
+            strips = _grown(blocks, empty, images)
             left = misfit(blocks, images, strips)
             log.info("strips along %s: misfit %.3f for %.3f px", strips.name, left, plain)
             if len(strips.seams) and left < _WORTH * plain:
@@ -137,27 +135,50 @@ def find_strips(images: Images, blocks: Dense, level: int) -> tuple[Strips, Dens
     if not found:
         return None
     least, best = min(found, key=lambda item: item[0])
-    rivals = [s for left, s in found if s.along == best.along and left < _ALIKE * least]
+    rivals = [s for left, s in found if _way(s) == _way(best) and left < _ALIKE * least]
     seen = [_at_lines(images, strips, blocks) for strips in rivals]
     strips = min(seen, key=lambda item: item[1])[0]
     return (strips, blocks) if len(strips.seams) else None
 
 
-def _lines_across(along: str) -> Callable[[NDArray[np.int64]], Mask]:
+def _kinds(images: Images) -> list[Strips]:
+    """Return strips of all kinds, none with a seam yet."""
+    frames = {"post": np.eye(3), "pre": images.matrix}
+    return [
+        Strips(image, along, frames[image], np.zeros(0), np.zeros((1, 2)))
+        for along in ALONG
+        for image in IMAGES
+    ]
+
+
+def _way(strips: Strips) -> int:
+    """Return which way leads across seams: 0 along rows of post, 1 down its columns."""
+    across = np.abs(strips.frame[strips.axis, :2])
+    return int(across[1] > across[0])
+
+
+def _lines(way: int) -> Callable[[NDArray[np.int64]], Mask]:
     """Mark every few lines of blocks across strips: enough to see whether there are any."""
-    axis = 0 if along == "rows" else 1
 
     def marked(place: NDArray[np.int64]) -> Mask:
-        lines = int(np.ptp(place[:, axis])) + 1 if len(place) else 0
+        beside = place[:, 1 - way]
+        lines = int(np.ptp(beside)) + 1 if len(place) else 0
         every = min(_LINES, max(1, lines // _LEAST_LINES))
-        return np.asarray(place[:, axis] % every == 0)
+        return np.asarray(beside % every == 0)
 
     return marked
 
 
-def _suspect(blocks: Dense, strips: Strips) -> bool:
-    """Whether there are steps that stick out: a section that waves has steps of all lengths."""
-    shown = profile(blocks, strips)
+def _suspects(images: Images, blocks: Dense) -> list[Strips]:
+    """Return the kinds of strips of which there are steps that stick out.
+
+    A section that waves has steps of all lengths. Where the images are turned against each other,
+    seams of one are smeared along the other.
+    """
+    return [strips for strips in _kinds(images) if _stands_out(profile(blocks, strips))]
+
+
+def _stands_out(shown: Profile) -> bool:
     return len(shown.seams(max(_SUSPECT_PX, _RARE * shown.usual), 0.0)) > 0
 
 
@@ -219,12 +240,11 @@ def profile(blocks: Dense, strips: Strips) -> Profile:
 
 def _pairs(blocks: Dense, strips: Strips) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Pair trusted blocks that lie next to each other across strips: indices of both."""
-    turned = abs(strips.frame[strips.axis, 1]) > abs(strips.frame[strips.axis, 0])
     where, index = blocks.on_grid(np.arange(len(blocks), dtype=np.float64))
     ids = np.full(where.shape, -1, np.int64)
     trusted = blocks.trust > 0
     ids.ravel()[index[trusted]] = np.flatnonzero(trusted)
-    first, second = (ids[:-1], ids[1:]) if turned else (ids[:, :-1], ids[:, 1:])
+    first, second = (ids[:-1], ids[1:]) if _way(strips) == 1 else (ids[:, :-1], ids[:, 1:])
     both = (first >= 0) & (second >= 0)
     return first[both], second[both]
 
@@ -261,11 +281,6 @@ def _unseen(shown: Profile, strips: Strips, blocks: Dense, least_px: float) -> F
     apart = 1.5 * blocks.step
     seams = shown.seams(least_px, apart)
     return seams[strips.gap(seams) > apart]
-
-
-def _empty(images: Images, image: str, along: str) -> Strips:
-    frame = np.eye(3) if image == "post" else images.matrix
-    return Strips(image, along, frame, np.zeros(0), np.zeros((1, 2)))
 
 
 def _surroundings(step: Floats) -> Floats:
