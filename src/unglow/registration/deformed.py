@@ -14,7 +14,14 @@ from unglow.registration.deform import find_deformation, usable, with_error
 from unglow.registration.folding import pinch
 from unglow.registration.model import residuals
 from unglow.registration.quality import AGREE_PX, confirmed_reach, doubts, inside_frame
-from unglow.registration.uncertainty import at_points, distances, error_map, raised, torn
+from unglow.registration.uncertainty import (
+    at_points,
+    distances,
+    error_map,
+    length_quantile,
+    raised,
+    torn,
+)
 from unglow.transform import Quantiles, Transform, apply_matrix, to_level0
 
 if TYPE_CHECKING:
@@ -74,7 +81,8 @@ def bent(
     points = textured_points(images)
     mapped = apply_matrix(found.matrix, points) + field.at(points)
     seen = inside_frame(mapped, images.pre_shape)
-    error = Quantiles.of(at_points(field, field.error_px, points[seen]))
+    said = at_points(field, field.error_px, points[seen])
+    error = Quantiles(*(length_quantile(said, share) for share in (0.5, 0.95)))
     lengths = np.hypot(*deformation.off.T)
     residual = Quantiles.of(lengths[blocks.held_out & deformation.agreeing])
     sampled = residuals(found.matrix, matches.post, matches.pre) - field.at(matches.post)

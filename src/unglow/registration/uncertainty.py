@@ -28,52 +28,67 @@ _TORN_SHARE = 0.01
 _CLEAR = 2.0
 _LIKE = 3
 _LEAST_POINTS = 30
-_CAPPED = 5.0
-_RAYLEIGH = (0.8326, 1.7308)
+_BISECTIONS = 60
+_FARTHEST = 1e6
+_STIFF = 1.1
+_MOST_SHARED = 2.5
+_SAMPLES = 256
 
 
 def error_map(found: Deformation) -> NDArray[np.float32]:
     """Estimate the error of the map around each control point, block noise removed.
 
-    Four parts are added in squares. *Noise*: the delete-a-group jackknife (Efron & Tibshirani 1993,
-    chapter 11) over four interleaved classes of blocks. *Misfit*: what neighbouring residuals
-    share, shrunk by the part of it that is noise, as `unglow.registration.quality.map_error` does.
-    *Bending inside blocks*: how the field has changed since the blocks were measured, see
-    `unglow.registration.deform.bending_bias`. *Continuation*: at a distance r from the nearest
-    block the field goes on in a line, which the section's typical second derivative leaves by half
-    of it times r squared.
+    Parts are added in squares. *Noise*: the delete-a-group jackknife (Efron & Tibshirani 1993,
+    chapter 11) over four interleaved classes of blocks, raised by what it cannot see, see
+    `unseen`. *Smoothing*: what a second fit, to the field itself, takes off it. *Misfit*: what
+    neighbouring residuals share, shrunk by the part of it that is noise, as
+    `unglow.registration.quality.map_error` does. *Bending inside blocks*: how the field has changed
+    since the blocks were measured, see `unglow.registration.deform.bending_bias`. *Continuation*:
+    at a distance r from the nearest block the section's typical second derivative leaves a line by
+    half of it times r squared; there the field soon goes on in one.
 
     Returns
     -------
-    (ny, nx) float32, px.
+    (ny, nx) float32, root mean square of the error's length, px.
     """
     squares = _noise(found) + _misfit(found) + _continued(found)
     points = control_points(found.field)
-    bias = bending_bias(found.change, points, found.blocks.size)
-    squares += (bias**2).sum(axis=1).reshape(squares.shape)
+    for bias in (bending_bias(found.change, points, found.blocks.size), _smoothed(found, points)):
+        squares += (bias**2).sum(axis=1).reshape(squares.shape)
     return np.sqrt(squares).astype(np.float32)
 
 
 def raised(found: Displacement, closure: Closure) -> NDArray[np.float32]:
     """Return the error map, raised where going to post and back misses by more than it says.
 
-    Blocks that overlap share some of their noise, which leaving them out by turns does not show. An
-    error of two independent components with the root mean square s has a length with the median
-    0.83 s and the 95th percentile 1.73 s (Rayleigh's distribution).
+    The way back has an error like the way there, so that both together miss by sqrt(2) times as
+    much. Only medians are compared: the way back rests on patches, at whose rims it is worse.
     """
     said = at_points(found, found.error_px, closure.post)
     known = np.isfinite(said) & np.isfinite(closure.miss)
     if np.count_nonzero(known) < _LEAST_POINTS:
         return found.error_px
-    said, miss = said[known], closure.miss[known]
-    usual = max(float(np.median(said)), 1e-6)
-    typical = max(float(np.sqrt(np.mean(np.minimum(said, _CAPPED * usual) ** 2))), 1e-6)
-    factor = max(
-        1.0,
-        float(np.median(miss)) / (_RAYLEIGH[0] * usual),
-        float(np.quantile(miss, 0.95)) / (_RAYLEIGH[1] * typical),
-    )
+    usual = max(length_quantile(said[known], 0.5), 1e-6)
+    factor = max(1.0, float(np.median(closure.miss[known])) / (np.sqrt(2) * usual))
     return np.asarray(found.error_px * np.float32(factor), dtype=np.float32)
+
+
+def length_quantile(errors: Floats, share: float) -> float:
+    """Quantile of the lengths of errors with root mean squares (N,), each as often as the others.
+
+    A length of two independent components with the root mean square s is above q with probability
+    exp(-q^2 / s^2) (Rayleigh's distribution). NaN if there are none.
+    """
+    if not len(errors):
+        return float("nan")
+    errors = np.clip(errors, 1e-12, _FARTHEST)
+    rates = errors**-2
+    low, high = 0.0, 3.0 * float(errors.max())
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        above = float(np.exp(-rates * middle**2).mean())
+        low, high = (middle, high) if above > 1 - share else (low, middle)
+    return (low + high) / 2
 
 
 def control_points(field: Displacement) -> Floats:
@@ -148,9 +163,41 @@ def _noise(found: Deformation) -> Floats:
     spread -= spread.mean(axis=0)
     count = len(moved)
     variance = (count - 1) / count * (spread**2).sum(axis=(0, 2))
-    shape = field.coefficients.shape[1:]
+    use = found.weights > 0
+    more = unseen(blocks, use)[use]
+    variance = variance.reshape(field.coefficients.shape[1:])
+    variance *= _spread(field, blocks, use, more, float(np.median(more)))
     # a handful of groups say little about one place: average over the nearest ones
-    return np.asarray(cv2.blur(variance.reshape(shape), (3, 3), borderType=cv2.BORDER_REPLICATE))
+    return np.asarray(cv2.blur(variance, (3, 3), borderType=cv2.BORDER_REPLICATE))
+
+
+def unseen(blocks: Dense, use: Mask) -> Floats:
+    """How many times larger than the jackknife says the variance is that noise of blocks makes.
+
+    Blocks that overlap share noise: by the correlation of their squared tapers, which at the edge
+    of the section lie closer together than the blocks. If a mean of blocks has t times the
+    variance that independent ones would have, and the four groups none of that in them, the
+    jackknife finds (4 - t) / 3 of the latter. It is also a little too low for stiff fits, since
+    what is left out makes them stiffer.
+
+    Returns
+    -------
+    (N,) at least 1.
+    """
+    taper = np.sin(np.pi * (np.arange(_SAMPLES) + 0.5) / _SAMPLES) ** 4
+    shared = np.correlate(taper, taper, "full")[_SAMPLES - 1 :] / (taper @ taper)
+    around = blocks.neighbours(np.where(use[:, None], blocks.post, np.nan)) - blocks.post
+    apart = np.nan_to_num(np.abs(around) / blocks.size, nan=1.0)
+    both = np.interp(apart, np.arange(_SAMPLES) / _SAMPLES, shared, right=0.0).prod(axis=2)
+    total = 1 + both.sum(axis=0)
+    return np.asarray(_STIFF * 3 * total / (4 - np.minimum(total, _MOST_SHARED)))
+
+
+def _smoothed(found: Deformation, points: Floats) -> Floats:
+    """Return what smoothing takes off the field at points (N, 2), px."""
+    field, blocks = found.field.smooth, found.blocks
+    again = fit_field(blocks.post, field.at(blocks.post), found.weights, field, found.stiffness)
+    return minus(again, field).at(points)
 
 
 def _misfit(found: Deformation) -> Floats:
