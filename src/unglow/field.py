@@ -86,6 +86,14 @@ class Displacement:
         return sha.hexdigest()
 
     @property
+    def knots(self) -> Floats:
+        """Positions (x, y) of all control points in row order, (ny * nx, 2), px of post."""
+        _, ny, nx = self.coefficients.shape
+        row, col = np.indices((ny, nx))
+        points = (np.column_stack([col.ravel(), row.ravel()]) - 1.0) * self.spacing_px
+        return np.asarray(points, dtype=np.float64)
+
+    @property
     def smooth(self) -> Displacement:
         """The field without strips."""
         return replace(self, strips=None)

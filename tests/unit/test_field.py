@@ -63,6 +63,13 @@ def test_constant_and_linear_control_points_give_constant_and_linear_fields():
     np.testing.assert_allclose(ramp.jacobian(at)[:, 1], [[0.02, -0.01]] * len(at), atol=1e-12)
 
 
+def test_knots_are_where_the_control_points_sit():
+    flat = Displacement.zeros((65, 130), 64)
+    assert flat.coefficients.shape == (2, 4, 6)
+    np.testing.assert_array_equal(flat.knots[:2], [[-64, -64], [0, -64]])
+    np.testing.assert_array_equal(flat.knots[[5, 6, -1]], [[256, -64], [-64, 0], [256, 128]])
+
+
 @pytest.mark.parametrize("spacing", [32, 50])
 def test_points_are_those_of_the_spline_and_derivatives_agree(spacing):
     found = wavy(spacing)

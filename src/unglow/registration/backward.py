@@ -20,7 +20,6 @@ from unglow.registration.matching import match_blocks
 from unglow.registration.model import consensus, fit_robust
 from unglow.registration.sampling import sample_corners
 from unglow.registration.spline import fit_robust_field
-from unglow.registration.uncertainty import control_points
 from unglow.transform import Quantiles, apply_matrix
 
 if TYPE_CHECKING:
@@ -179,10 +178,9 @@ def inverse_field(
         (rows, columns) of pre, the frame of the field that is returned.
     """
     start = Displacement.zeros(pre_shape, field.spacing_px)
-    knots = control_points(start)
     inverse = np.asarray(np.linalg.inv(found.matrix), dtype=np.float64)
     plain = replace(found, displacement=field.smooth)
-    wanted = plain.inverse_map(knots) - apply_matrix(inverse, knots)
+    wanted = plain.inverse_map(start.knots) - apply_matrix(inverse, start.knots)
     wanted = np.asarray(np.nan_to_num(wanted).T.reshape(start.coefficients.shape))
     values = wanted.copy()
     for _ in range(_INTERPOLATION_STEPS):  # control points whose spline takes the values at knots

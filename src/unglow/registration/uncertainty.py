@@ -52,7 +52,7 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
     (ny, nx) float32, root mean square of the error's length, px.
     """
     squares = _noise(found) + _misfit(found) + _continued(found)
-    points = control_points(found.field)
+    points = found.field.knots
     for bias in (bending_bias(found.change, points, found.blocks.size), _smoothed(found, points)):
         squares += (bias**2).sum(axis=1).reshape(squares.shape)
     return np.sqrt(squares).astype(np.float32)
@@ -89,14 +89,6 @@ def length_quantile(errors: Floats, share: float) -> float:
         above = float(np.exp(-rates * middle**2).mean())
         low, high = (middle, high) if above > 1 - share else (low, middle)
     return (low + high) / 2
-
-
-def control_points(field: Displacement) -> Floats:
-    """Positions (x, y) of all control points in row order, (ny * nx, 2), px."""
-    _, ny, nx = field.coefficients.shape
-    row, col = np.indices((ny, nx))
-    points = (np.column_stack([col.ravel(), row.ravel()]) - 1.0) * field.spacing_px
-    return np.asarray(points, dtype=np.float64)
 
 
 def at_points(field: Displacement, values: NDArray[np.float32], points: Floats) -> Floats:
@@ -153,7 +145,7 @@ def _noise(found: Deformation) -> Floats:
     field, blocks = found.field.smooth, found.blocks
     off = found.smooth_off
     group = fifths(blocks.place)
-    points = control_points(field)
+    points = field.knots
     moved = []
     for left_out in range(1, 5):  # those of class 0 are held out anyway
         weights = np.where(group == left_out, 0.0, found.weights)
