@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from scipy.interpolate import BSpline
 
 from unglow import field, transform
 from unglow.align import align
@@ -40,17 +39,6 @@ def points(count=400, margin=0.0):
     return RNG.uniform(-margin, np.array(SHAPE[::-1]) - 1 + margin, (count, 2))
 
 
-def every_pixel(found):
-    """The field at all pixels of the frame, (2, rows, cols), by SciPy's B-splines."""
-    designs = [
-        BSpline.design_matrix(
-            np.arange(n) / found.spacing_px, np.arange(-3.0, count + 1), 3
-        ).toarray()
-        for n, count in zip(SHAPE, found.coefficients.shape[1:], strict=True)
-    ]
-    return designs[0] @ found.coefficients @ designs[1].T
-
-
 def test_constant_and_linear_control_points_give_constant_and_linear_fields():
     _, ny, nx = Displacement.zeros(SHAPE, 50).coefficients.shape
     row, col = np.indices((ny, nx))
@@ -71,13 +59,15 @@ def test_knots_are_where_the_control_points_sit():
 
 
 @pytest.mark.parametrize("spacing", [32, 50])
-def test_points_are_those_of_the_spline_and_derivatives_agree(spacing):
+def test_points_and_tiles_and_derivatives_agree(spacing):
     found = wavy(spacing)
-    whole = every_pixel(found)
+    whole = found.dense(Window.of(SHAPE))
     row, col = RNG.integers(0, SHAPE[0], 99), RNG.integers(0, SHAPE[1], 99)
     np.testing.assert_allclose(
         whole[:, row, col].T, found.at(np.column_stack([col, row])), atol=1e-12
     )
+    window = Window(33, 90, 64, 65)
+    np.testing.assert_allclose(found.dense(window), whole[:, *window.slices], atol=1e-12)
     at, step = points(margin=-1), 1e-5
     for axis in range(2):
         move = np.eye(2)[axis] * step
@@ -98,7 +88,7 @@ def test_a_finer_grid_holds_the_same_field():
 
 def test_the_hull_of_the_control_points_bounds_every_window():
     found = wavy(32)
-    whole = every_pixel(found)
+    whole = found.dense(Window.of(SHAPE))
     for window in (Window(0, 300, 0, 410), Window(31, 33, 63, 97), Window(290, 300, 400, 410)):
         low, high = found.bounds(window)
         part = whole[:, *window.slices]
