@@ -63,11 +63,15 @@ class DetectSettings:
         return cls(**section)
 
     @property
+    def sigma(self) -> float:
+        """Standard deviation of the filter, px."""
+        return self.fwhm_px / _FWHM
+
+    @property
     def taps(self) -> NDArray[np.float64]:
         """Weights of the filter along one axis, (2 r + 1,), sum 1: a Gaussian cut at 3 sigma."""
-        sigma = self.fwhm_px / _FWHM
-        reach = max(1, round(_SIGMAS * sigma))
-        weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+        reach = max(1, round(_SIGMAS * self.sigma))
+        weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / self.sigma) ** 2)
         return np.asarray(weights / weights.sum(), dtype=np.float64)
 
     @property

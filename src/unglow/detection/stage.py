@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.detection.completeness import completeness
 from unglow.detection.map_error import MapError
 from unglow.detection.measure import MEASURED
 from unglow.detection.search import search
@@ -63,9 +64,17 @@ def detect(
         scene = scene_of(stores, scale, transform, settings)
     except InputError as refusal:
         return _write_nothing(targets, said, str(refusal))
-    found = search(scene, Section.of(stores["aligned"]), workers=workers)
+    section = Section.of(stores["aligned"])
+    found = search(scene, section, workers=workers)
     report = found.report(stores["post"].pixel_size_um)
     listed, fdr = found.listed()
+    report["completeness"] = None
+    if found.threshold is not None:
+        known = np.stack([listed["x"], listed["y"]], axis=1)
+        missed = completeness(
+            scene, section, known, found.threshold, stores["difference"].digest, workers=workers
+        )
+        report["completeness"] = None if missed is None else missed.to_json()
     write_csv(targets["table"], listed, fdr)
     write_geojson(targets["geojson"], listed, fdr, properties(report))
     write_json(targets["report"], {**said, "status": "ok", "reason": None, **report})

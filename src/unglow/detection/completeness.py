@@ -1,0 +1,367 @@
+"""What the search misses: spots put into the pair itself, and how many of them are found again.
+
+A bounded sample of windows gets spots of the filter's width at random places on the section, with
+the shot noise that post would give them, and is searched like everything else, with the pair's own
+threshold. The share that is found rises with brightness; where it passes 50 % and 90 % are the
+limits. Places next to a candidate are left out: one could not tell which of the two was found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.blocks import Window, bounded_map, grid
+from unglow.detection.limits import Limit, Trials, limit
+from unglow.detection.snr import significance
+from unglow.detection.sources import EXTENDED, HALO, find
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.detection.section import Section
+    from unglow.detection.settings import DetectSettings
+    from unglow.detection.snr import Scene
+
+    Floats = NDArray[np.float64]
+
+WINDOW_PX = 256
+"""Side of a window that spots are put into."""
+REGIONS = 3
+"""The section's box is divided into 3 x 3 regions."""
+LEAST_TRIALS = 100
+"""A region with fewer spots has no limits of its own."""
+_SHARE = 0.2
+_WINDOWS = 18, 90
+# Spots are so many widths of the filter apart, and px at least.
+_APART_FWHMS, _APART_PX = 8.0, 24.0
+# From far below the threshold to far above it, where structures of pre drown a lot.
+_FAINT, _BRIGHT = 0.4, 6.0
+_MATCH_FWHMS, _MATCH_PX = 0.5, 0.5
+_BESIDE_FWHMS = 2.0
+_CURVE = 12
+_REACH_SIGMAS = 4.5
+
+
+@dataclass(frozen=True, eq=False)
+class Completeness:
+    """How much of what is there is found.
+
+    Attributes
+    ----------
+    settings, threshold
+        Filter, and the signal-to-noise ratio that counts as found.
+    trials
+        All spots that were put in.
+    windows
+        How many windows were searched.
+    box
+        The section's box, which regions divide.
+    """
+
+    settings: DetectSettings
+    threshold: float
+    trials: Trials
+    windows: int
+    box: Window
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry "completeness" of detection.json."""
+        return {
+            "spot_fwhm_px": self.settings.fwhm_px,
+            "threshold_snr": self.threshold,
+            "windows": self.windows,
+            "injected": len(self.trials),
+            **self._limits(self.trials),
+            "curve": self.trials.curve(_CURVE),
+            "regions": self._regions(),
+        }
+
+    def _limits(self, trials: Trials) -> dict[str, Any]:
+        volume = spot_volume(self.settings)
+        out: dict[str, Any] = {}
+        for share in (50, 90):
+            found = limit(trials, share / 100)
+            out[f"peak_{share}"] = _entry(found, 1.0)
+            out[f"flux_{share}"] = _entry(found, volume)
+        return out
+
+    def _regions(self) -> list[dict[str, Any]]:
+        """Limits of the regions that have spots enough, from the top left on."""
+        out = []
+        for region in _regions(self.box):
+            trials = self.trials.inside(region)
+            if len(trials) >= LEAST_TRIALS:
+                place = {"x": [region.x0, region.x1], "y": [region.y0, region.y1]}
+                out.append({**place, "injected": len(trials), **self._limits(trials)})
+        return out
+
+
+def spot_volume(settings: DetectSettings) -> float:
+    """Flux of a spot of peak 1: 2 pi sigma^2."""
+    return float(2 * np.pi * settings.sigma**2)
+
+
+def completeness(
+    scene: Scene,
+    section: Section,
+    known_xy: Floats,
+    threshold: float,
+    key: str,
+    *,
+    workers: int,
+) -> Completeness | None:
+    """Put spots into a pair and look for them.
+
+    Parameters
+    ----------
+    scene, section
+        As for `unglow.detection.search.search`.
+    known_xy
+        (N, 2) places (x, y) of the candidates of the pair.
+    threshold
+        Signal-to-noise ratio from which on a source is a candidate.
+    key
+        Any text; equal texts give equal spots.
+    workers
+        Windows in flight.
+
+    Returns
+    -------
+    None if the section has no window to put spots into.
+    """
+    seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
+    box = _box(section, scene.post.shape)
+    windows = _sample(section, scene.post.shape, box, np.random.default_rng(seed))
+    sigmas = [s for s in (_sigma(scene, section, window) for window in windows) if s > 0]
+    if not sigmas:
+        return None
+    low, high = np.quantile(sigmas, (0.05, 0.95)) * threshold / _response(scene.settings)
+    try_one = partial(
+        _trials, scene, section, known_xy, threshold, (_FAINT * low, _BRIGHT * high), seed
+    )
+    found = list(bounded_map(try_one, windows, workers))
+    return Completeness(scene.settings, threshold, Trials.join(found), len(windows), box)
+
+
+def _trials(
+    scene: Scene,
+    section: Section,
+    known_xy: Floats,
+    threshold: float,
+    peaks: tuple[float, float],
+    seed: int,
+    core: Window,
+) -> Trials:
+    """Put spots into one window, and look for them there."""
+    random = np.random.default_rng([seed, core.y0, core.x0])
+    settings = scene.settings
+    x, y = _places(core, settings, random)
+    low, high = (math.log(v) for v in peaks)
+    peak = np.exp(random.uniform(low, high, len(x)))
+    px = np.rint(x).astype(np.int64), np.rint(y).astype(np.int64)
+    free = section.inside(*px) & ~_near(x, y, known_xy, _BESIDE_FWHMS * settings.fwhm_px)
+    x, y, peak, px = x[free], y[free], peak[free], (px[0][free], px[1][free])
+    spots = _Spots.of(core, x, y, peak, scene, random)
+    changed = replace(
+        scene, post=_Added(scene, spots, post=True), difference=_Added(scene, spots, post=False)
+    )
+    window = core.grow(HALO).clip(scene.post.shape)
+    snr = significance(changed, window).snr
+    sources = find(snr, settings.min_snr, window, core).sources
+    sources = sources[(sources["snr"] >= threshold) & ((sources["flags"] & EXTENDED) == 0)]
+    at = np.stack([sources["x"], sources["y"]], axis=1)
+    found = _near(x, y, at, _MATCH_FWHMS * settings.fwhm_px + _MATCH_PX)
+    searched = np.isfinite(snr[px[1] - window.y0, px[0] - window.x0])
+    return Trials(x[searched], y[searched], peak[searched], found[searched])
+
+
+@dataclass(frozen=True, eq=False)
+class _Spots:
+    """Brightness that is added to a window of post, ``window.shape`` float32; 0 elsewhere."""
+
+    window: Window
+    light: NDArray[np.float32]
+
+    @classmethod
+    def of(
+        cls,
+        core: Window,
+        x: Floats,
+        y: Floats,
+        peak: Floats,
+        scene: Scene,
+        random: np.random.Generator,
+    ) -> _Spots:
+        """Draw Gaussian spots with their shot noise."""
+        sigma = scene.settings.sigma
+        reach = int(np.ceil(_REACH_SIGMAS * sigma))
+        window = core.grow(reach + 1)
+        light: Floats = np.zeros(window.shape)
+        steps = np.arange(-reach, reach + 1)
+        for cx, cy, height in zip(x, y, peak, strict=True):
+            col, row = round(float(cx)), round(float(cy))
+            across, down = (
+                np.exp(-0.5 * ((c + steps - v) / sigma) ** 2) for c, v in ((col, cx), (row, cy))
+            )
+            top, left = row - reach - window.y0, col - reach - window.x0
+            light[top : top + 2 * reach + 1, left : left + 2 * reach + 1] += height * np.outer(
+                down, across
+            )
+        shot = scene.noise.post_shot
+        if shot > 0:
+            light = np.asarray(random.poisson(light / shot) * shot, dtype=np.float64)
+        return cls(window, light.astype(np.float32))
+
+    def over(self, window: Window) -> NDArray[np.float32]:
+        """Return what is added to the px of any window."""
+        out = np.zeros(window.shape, dtype=np.float32)
+        shared = Window(
+            max(window.y0, self.window.y0),
+            min(window.y1, self.window.y1),
+            max(window.x0, self.window.x0),
+            min(window.x1, self.window.x1),
+        )
+        if shared.size:
+            mine = shared.shift(-self.window.y0, -self.window.x0).slices
+            out[shared.shift(-window.y0, -window.x0).slices] = self.light[mine]
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Added:
+    """Post, or the difference, with spots; what would be above the camera's maximum is cut off."""
+
+    scene: Scene
+    spots: _Spots
+    post: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.scene.post.shape
+
+    def read(self, window: Window) -> NDArray[np.float32]:
+        """Return the px of a window."""
+        post = self.scene.post.read(window).astype(np.float32)
+        added = post + self.spots.over(window)
+        np.minimum(added, np.float32(self.scene.tops[0]), out=added)
+        if not self.post:
+            added += self.scene.difference.read(window) - post
+        return np.asarray(added)
+
+
+def _box(section: Section, shape: tuple[int, int]) -> Window:
+    """Return the smallest window that holds the section."""
+    step = 2**section.level
+    rows, cols = (np.flatnonzero(section.mask.any(axis=axis)) for axis in (1, 0))
+    if not len(rows):
+        return Window(0, 0, 0, 0)
+    return Window(
+        int(rows[0]) * step,
+        (int(rows[-1]) + 1) * step,
+        int(cols[0]) * step,
+        (int(cols[-1]) + 1) * step,
+    ).clip(shape)
+
+
+def _regions(box: Window) -> list[Window]:
+    """Divide a box into `REGIONS` x `REGIONS` parts, in row order."""
+    ys, xs = (
+        [begin + (end - begin) * k // REGIONS for k in range(REGIONS + 1)]
+        for begin, end in ((box.y0, box.y1), (box.x0, box.x1))
+    )
+    return [
+        Window(ys[i], ys[i + 1], xs[j], xs[j + 1]) for i in range(REGIONS) for j in range(REGIONS)
+    ]
+
+
+def _sample(
+    section: Section, shape: tuple[int, int], box: Window, random: np.random.Generator
+) -> list[Window]:
+    """Choose windows that lie mostly on the section, about as many in each region.
+
+    What is searched for them is at most a fifth of the image, but for 18 windows, and at most 90.
+    """
+    cost = (WINDOW_PX + 2 * HALO) ** 2
+    wanted = int(np.clip(_SHARE * shape[0] * shape[1] / cost, *_WINDOWS))
+    groups: list[list[Window]] = [[] for _ in range(REGIONS * REGIONS)]
+    regions = _regions(box)
+    for window in grid(shape, (WINDOW_PX, WINDOW_PX)):
+        x, y = (window.x0 + window.x1) // 2, (window.y0 + window.y1) // 2
+        for group, region in zip(groups, regions, strict=True):
+            if region.y0 <= y < region.y1 and region.x0 <= x < region.x1:
+                group.append(window)
+    chosen: list[Window] = []
+    queues = [[group[k] for k in random.permutation(len(group))] for group in groups]
+    while len(chosen) < wanted and any(queues):
+        for queue in queues:
+            while queue and len(chosen) < wanted:
+                window = queue.pop()
+                if section.over(window).mean() >= 0.5:
+                    chosen.append(window)
+                    break
+    return sorted(chosen)
+
+
+def _sigma(scene: Scene, section: Section, window: Window) -> float:
+    """Return what noise makes of the filtered difference at the median levels of a window."""
+    on = section.over(window)
+    post, pre = (np.asarray(image.read(window))[on] for image in (scene.post, scene.pre))
+    known = np.isfinite(pre)
+    if not known.any():
+        return 0.0
+    levels = (np.array([np.median(v[known])], dtype=np.float32) for v in (post, pre))
+    of_post, of_pre = next(levels), next(levels)
+    variance = scene.noise.variance_post(of_post) + scene.gain**2 * scene.noise.variance_pre(of_pre)
+    squares = float((scene.settings.taps**2).sum()) ** 2
+    return float(np.sqrt(variance[0] * squares))
+
+
+def _response(settings: DetectSettings) -> float:
+    """Peak of a filtered spot of peak 1."""
+    reach = settings.reach
+    spot = np.exp(-0.5 * (np.arange(-reach, reach + 1) / settings.sigma) ** 2)
+    return float((settings.taps * spot).sum() ** 2)
+
+
+def _places(
+    core: Window, settings: DetectSettings, random: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Draw places, x and y, one in the middle half of each cell of a grid."""
+    apart = max(_APART_PX, _APART_FWHMS * settings.fwhm_px)
+    rows, cols = (max(1, int(n // apart)) for n in core.shape)
+    y, x = np.meshgrid(np.arange(rows) + 0.5, np.arange(cols) + 0.5, indexing="ij")
+    jitter = random.uniform(-0.25, 0.25, (2, rows * cols))
+    return (
+        core.x0 + (x.ravel() + jitter[0]) * core.shape[1] / cols - 0.5,
+        core.y0 + (y.ravel() + jitter[1]) * core.shape[0] / rows - 0.5,
+    )
+
+
+def _near(x: Floats, y: Floats, others: Floats, radius: float) -> NDArray[np.bool_]:
+    """Tell which points have one of ``others``, (N, 2), within a radius."""
+    out = np.zeros(len(x), dtype=np.bool_)
+    if not len(others) or not len(x):
+        return out
+    close = (np.abs(others[:, 0] - np.mean([x.min(), x.max()])) <= np.ptp(x) / 2 + radius) & (
+        np.abs(others[:, 1] - np.mean([y.min(), y.max()])) <= np.ptp(y) / 2 + radius
+    )
+    for other_x, other_y in others[close]:
+        out |= (x - other_x) ** 2 + (y - other_y) ** 2 <= radius**2
+    return out
+
+
+def _entry(found: Limit | None, factor: float) -> dict[str, float] | None:
+    """Return a limit and its standard error, times a factor, in 4 digits; None if not reached."""
+    if found is None:
+        return None
+    return {
+        "value": float(f"{found.value * factor:.4g}"),
+        "error": float(f"{found.error * factor:.2g}"),
+    }
