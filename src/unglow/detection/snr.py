@@ -2,9 +2,8 @@
 
 The difference is filtered with a Gaussian h of a microbe's width. The variance of the result has
 three parts: noise of post; noise of pre as resampling and filter leave it
-(`unglow.photometry.resampled`); and what an error of the map makes of the slopes of pre: a shift of
-length e in a random direction changes the filtered pre by e / sqrt(2) times its gradient, all over
-the filter alike.
+(`unglow.photometry.resampled`); and what an error of the map makes of the structures of pre
+(`unglow.detection.shifts`), all over the filter alike.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy import ndimage
 
+from unglow.detection.shifts import SPAN, squared_shift
 from unglow.photometry.resampled import filtered_variance_factor
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 LEAST_WEIGHT = 0.5
 """Share of the filter that has to lie on usable px."""
+
+
+_INNER = (slice(SPAN, -SPAN), slice(SPAN, -SPAN))
 
 
 class Readable(Protocol):
@@ -139,7 +142,7 @@ def significance(scene: Scene, window: Window, margin: int = 0) -> Significance:
         px around the window that the images of the result shall hold.
     """
     taps = scene.settings.taps
-    rim = len(taps) // 2 + 1
+    rim = len(taps) // 2 + SPAN
     margin = max(margin, rim)
     outer = window.grow(margin)
     post, pre, left = (_padded(image, outer) for image in (scene.post, scene.pre, scene.difference))
@@ -161,7 +164,7 @@ def significance(scene: Scene, window: Window, margin: int = 0) -> Significance:
 
 @dataclass(frozen=True, eq=False)
 class _Filtered:
-    """Filtered images of a window and 1 px around it (``pre``), or the window alone."""
+    """Filtered images of a window; ``pre`` and the weights with `SPAN` px around it."""
 
     difference: Floats
     post: Floats
@@ -190,8 +193,8 @@ class _Filtered:
             weight = 1 - _smooth(lost, taps, rim)
             squares = 1 - _smooth(lost, narrow / total, rim)
         return cls(
-            _smooth(left, taps, rim)[1:-1, 1:-1],
-            _smooth(post, narrow / total, rim)[1:-1, 1:-1],
+            _smooth(left, taps, rim)[_INNER],
+            _smooth(post, narrow / total, rim)[_INNER],
             _smooth(pre, taps, rim),
             weight,
             squares,
@@ -205,7 +208,7 @@ class _Filtered:
         if self.weight is not None and self.squares is not None:
             weight = np.where(self.weight >= LEAST_WEIGHT, self.weight, np.float32(np.nan))
             pre = np.asarray(pre / weight, dtype=np.float32)
-            seen, less = (v[1:-1, 1:-1] for v in (weight, self.squares))
+            seen, less = (v[_INNER] for v in (weight, self.squares))
             less = np.maximum(less, np.float32(1e-6))
             signal = np.asarray(signal / seen, dtype=np.float32)
             post = np.asarray(post / less, dtype=np.float32)
@@ -214,13 +217,11 @@ class _Filtered:
             factor = np.asarray(factor * part, dtype=np.float32)
         gain = np.float32(scene.gain * scene.gain)
         noise = spread * scene.noise.variance_post(post)
-        noise += gain * factor * scene.noise.variance_pre(pre[1:-1, 1:-1])
-        across = pre[1:-1, 2:] - pre[1:-1, :-2]
-        down = pre[2:, 1:-1] - pre[:-2, 1:-1]
-        # central differences are half of these, and half of the squared error is along each axis
-        shifted = (gain / 8) * (error * error) * (across * across + down * down)
+        noise += gain * factor * scene.noise.variance_pre(pre[_INNER])
+        shifted = gain * squared_shift(pre, error)
         variance = noise + shifted
-        return signal / np.sqrt(variance), noise / variance
+        ratio = np.asarray(signal / np.sqrt(variance), dtype=np.float32)
+        return ratio, np.asarray(noise / variance, dtype=np.float32)
 
 
 def _smooth(image: Floats, taps: NDArray[np.float64], cut: int) -> Floats:

@@ -1,0 +1,15 @@
+"""`python benchmarks/photometry COMMAND`: detection or misregistration."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from unglow.allocator import pin_threads
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])  # modules shared by all benchmarks
+    pin_threads()  # as jobs do, here and in children
+    from photometry.command import main
+
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Candidates on phantoms whose map is off by known amounts, with and without counting with it."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from registration.pool import in_children, save_json
+from tables import table
+
+from photometry.spots import Phantom, Score, judged, pooled, searched
+from unglow.detection import DetectSettings
+from unglow.detection.map_error import MapError
+from unglow.phantom.spec import PhantomSpec
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+AIMS = {0.1: 0.97, 0.3: 0.93, 1.0: 0.8, 3.0: 0.6}
+"""Least F1 over that of the true map, by the error of the map, px."""
+_KNOWN_PX = 0.01
+"""Error that is counted with where the map is right."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One pair with a map that is off: scores with and without the error in the noise."""
+
+    seed: int
+    off_px: float
+    counted: Score
+    ignored: Score
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("--draws", type=int, default=10, help="pairs (default: 10)")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first (default: 0)")
+    parser.add_argument("--side", type=int, default=1536, help="of post, px (default: 1536)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the draws, print the table; return 1 where an aim is missed."""
+    seeds = range(args.first, args.first + args.draws)
+    outcomes: list[Outcome] = []
+    for some in in_children(partial(measured, side=args.side), seeds, args.jobs):
+        outcomes += some
+        print(f"seed {some[0].seed}: " + ", ".join(_short(o) for o in some), file=sys.stderr)
+    outcomes.sort(key=lambda o: (o.off_px, o.seed))
+    save_json(args.json, {"outcomes": [asdict(o) for o in outcomes]})
+    return report(outcomes)
+
+
+def measured(seed: int, side: int) -> list[Outcome]:
+    """Search one pair with the true map moved by each distance, in a direction of its own."""
+    phantom = Phantom.of(PhantomSpec(shape=(side, side), rgb=False, seed=seed))
+    microbes = phantom.microbes()
+    angle = np.random.default_rng([seed, 41]).uniform(0, 2 * math.pi)
+    settings = DetectSettings()
+    outcomes = []
+    for off in (0.0, *AIMS):
+        moved = phantom.true_map((off * math.cos(angle), off * math.sin(angle)))
+        scores = [
+            judged(searched(phantom, moved, phantom.scale, settings, said), microbes)
+            for said in (MapError.constant(max(off, _KNOWN_PX)), MapError.constant(0.0))
+        ]
+        outcomes.append(Outcome(seed, off, *scores))
+    return outcomes
+
+
+def report(outcomes: Sequence[Outcome]) -> int:
+    """Print the table; return 1 where an aim is missed."""
+    groups = {off: [o for o in outcomes if o.off_px == off] for off in (0.0, *AIMS)}
+    right = pooled([o.counted for o in groups[0.0]]).f1
+    rows, missed = [], False
+    for off, some in groups.items():
+        counted, ignored = (pooled([getattr(o, n) for o in some]) for n in ("counted", "ignored"))
+        ratio, aim = counted.f1 / right, AIMS.get(off, 1.0)
+        bad = ratio < aim or (off > 0 and counted.f1 <= ignored.f1)
+        missed |= bad
+        rows.append(
+            (
+                f"{off:g}",
+                f"{counted.recall:.3f}",
+                f"{counted.precision:.3f}",
+                f"{counted.f1:.3f}",
+                f"{ratio:.2f}" + " !"[bad],
+                f"{aim:g}",
+                f"{ignored.recall:.3f}",
+                f"{ignored.precision:.3f}",
+                f"{ignored.f1:.3f}",
+            )
+        )
+    print(f"{len(groups[0.0])} phantoms, true gain; last three columns: the error not counted with")
+    header = ("off, px", "recall", "precision", "F1", "/ 0 px", "aim", "recall", "precision", "F1")
+    print(table(header, rows))
+    return int(missed)
+
+
+def _short(o: Outcome) -> str:
+    return f"{o.off_px:g} px F1 {o.counted.f1:.3f} ({o.ignored.f1:.3f} without)"

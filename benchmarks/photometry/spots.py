@@ -1,0 +1,175 @@
+"""Candidates on phantoms: the search in memory, and its list against the microbes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.blocks import ArrayPixels, Window
+from unglow.detection import DetectSettings
+from unglow.detection.map_error import MapError
+from unglow.detection.search import search
+from unglow.detection.section import Section
+from unglow.detection.snr import Scene
+from unglow.detection.table import UNCOUNTED
+from unglow.grey import quantise
+from unglow.phantom.render import Renderer
+from unglow.photometry.bins import BinSamples
+from unglow.photometry.noise_fit import fit
+from unglow.subtract import difference
+from unglow.transform import Quantiles, Transform
+from unglow.warp import warp_window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from unglow.detection.search import Candidates
+    from unglow.phantom.spec import PhantomSpec
+
+MATCH_PX = 3.0
+"""A candidate within this distance of a microbe is that microbe."""
+
+
+@dataclass(frozen=True, eq=False)
+class Phantom:
+    """Images of one phantom, and what is true of it."""
+
+    renderer: Renderer
+    post: NDArray[Any]
+    pre: NDArray[Any]
+
+    @classmethod
+    def of(cls, spec: PhantomSpec) -> Phantom:
+        """Render both images."""
+        renderer = Renderer(spec)
+        frames = {"post": spec.shape, "pre": spec.pre_frame}
+        return cls(renderer, *(renderer.pixels(i, Window.of(f)) for i, f in frames.items()))
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The true gain and offset."""
+        spec = self.renderer.spec
+        offset = spec.offset_post - spec.gain * spec.offset_pre
+        return spec.gain, offset * spec.counts_per_level
+
+    def true_map(self, off: tuple[float, float] = (0.0, 0.0), error_px: float = 0.0) -> Transform:
+        """Return the true map, moved by (x, y) px, with the error that it is said to have."""
+        spec = self.renderer.spec
+        moved = np.eye(3)
+        moved[:2, 2] = off
+        matrix = moved @ self.renderer.map.matrix
+        said = Quantiles(error_px, error_px)
+        return Transform("ok", spec.shape, spec.pre_frame, matrix=matrix, error_px=said)
+
+    def aligned(self, transform: Transform) -> NDArray[np.float32]:
+        """Return pre in the frame of post, as the store holds it."""
+        window = Window.of(self.post.shape)
+        read = warp_window(lambda w: self.pre[w.slices], self.pre.shape, transform, window)
+        return quantise(read)
+
+    def microbes(self) -> NDArray[np.float64]:
+        """Positions of the microbes that pre has data for, (N, 2)."""
+        xy = self.renderer.microbes.xy
+        seen = self.renderer.map.to_pre(xy)
+        rows, cols = self.renderer.spec.pre_frame
+        return np.asarray(xy[(seen > 0).all(axis=1) & (seen < [cols - 1, rows - 1]).all(axis=1)])
+
+
+@dataclass(frozen=True)
+class Score:
+    """Candidates, those of them that are microbes, and microbes."""
+
+    candidates: int
+    true: int
+    microbes: int
+
+    def __add__(self, other: Score) -> Score:
+        return Score(
+            self.candidates + other.candidates,
+            self.true + other.true,
+            self.microbes + other.microbes,
+        )
+
+    @property
+    def precision(self) -> float:
+        """Share of candidates that are microbes; 1 without candidates."""
+        return self.true / self.candidates if self.candidates else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Share of microbes that are candidates."""
+        return self.true / max(1, self.microbes)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of the two."""
+        return 2 * self.true / max(1, self.candidates + self.microbes)
+
+
+def pooled(scores: Sequence[Score]) -> Score:
+    """Add up scores."""
+    total = Score(0, 0, 0)
+    for score in scores:
+        total = total + score
+    return total
+
+
+def searched(
+    phantom: Phantom,
+    transform: Transform,
+    scale: tuple[float, float],
+    settings: DetectSettings | None = None,
+    said: MapError | None = None,
+) -> Candidates:
+    """Align, subtract, fit the noise and search, as the stages do.
+
+    Parameters
+    ----------
+    phantom
+        The pair.
+    transform, scale
+        The map, and gain and offset.
+    settings
+        What to look for.
+    said
+        Error of the map that is counted with; that of ``transform`` if None.
+    """
+    post, pre = phantom.post, phantom.pre
+    aligned = phantom.aligned(transform)
+    left = quantise(difference(post, aligned, *scale))
+    tops = float(post.max()), float(pre.max())
+    bins = BinSamples.create(post.shape, tops)
+    bins.add(post, aligned, (0, 0))
+    scene = Scene(
+        ArrayPixels(post),
+        ArrayPixels(aligned, levels=4),
+        ArrayPixels(left),
+        scale[0],
+        fit(bins, *scale, transform).model,
+        transform,
+        said or MapError.of(transform),
+        tops,
+        settings or DetectSettings(),
+    )
+    return search(scene, Section.of(scene.pre), workers=1)
+
+
+def judged(found: Candidates, microbes: NDArray[np.float64]) -> Score:
+    """Compare a list with the truth: brightest first, each microbe is found once."""
+    listed, _ = found.listed()
+    listed = listed[(listed["flags"] & UNCOUNTED) == 0]
+    listed = listed[np.argsort(-listed["snr"], kind="stable")]
+    free = np.ones(len(microbes), dtype=np.bool_)
+    true = 0
+    for row in listed:
+        away = np.hypot(*(microbes - (row["x"], row["y"])).T)
+        away[~free] = np.inf
+        nearest = int(away.argmin()) if len(away) else -1
+        if nearest >= 0 and away[nearest] <= MATCH_PX:
+            free[nearest] = False
+            true += 1
+    return Score(len(listed), true, len(microbes))
