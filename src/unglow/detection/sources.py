@@ -30,6 +30,7 @@ DEBLENDED, UNSPLIT, EXTENDED = 1, 2, 4
 _CONTRAST = 0.02
 """A source is told apart if it has this share of what touches it."""
 _LEVELS = 32
+"""Levels at which families are looked for; at a single one nothing is told apart."""
 _DOUBLINGS = 8
 _TOUCHING = np.ones((3, 3), dtype=np.int8)
 _ROOM = 1000
@@ -140,9 +141,9 @@ def _extracted(
     wanted = whole[labels]
     only = np.where(wanted, image, np.float32(0))
     try:
-        found = _sep_extract(only, level, int(np.count_nonzero(wanted)), _CONTRAST)
+        found = _sep_extract(only, level, int(np.count_nonzero(wanted)), _LEVELS)
     except _TooCrowdedError:
-        found = _sep_extract(only, level, int(np.count_nonzero(wanted)), 1.0)
+        found = _sep_extract(only, level, int(np.count_nonzero(wanted)), 1)
         families = np.flatnonzero(whole[1:]) + 1
         alone = np.zeros(len(found), dtype=np.bool_)
     else:
@@ -163,10 +164,10 @@ def _family(stamp: Floats, level: float, flags: int) -> NDArray[np.void]:
     """Extract one component, told apart if that is possible."""
     size = int(np.count_nonzero(stamp))
     try:
-        found = _sep_extract(stamp, level, size, _CONTRAST)
+        found = _sep_extract(stamp, level, size, _LEVELS)
         flags |= DEBLENDED if len(found) > 1 else 0
     except _TooCrowdedError:
-        found = _sep_extract(stamp, level, size, 1.0)
+        found = _sep_extract(stamp, level, size, 1)
         flags |= UNSPLIT
     return _table(found, stamp, flags)
 
@@ -175,7 +176,7 @@ class _TooCrowdedError(Exception):
     """More sources touch than sep can tell apart."""
 
 
-def _sep_extract(image: Floats, level: float, above: int, contrast: float) -> NDArray[np.void]:
+def _sep_extract(image: Floats, level: float, above: int, levels: int) -> NDArray[np.void]:
     """Call sep on an image that holds ``above`` px above the level, without filter and cleaning."""
     with _sep:
         sep.set_extract_pixstack(above + image.shape[1] + _ROOM)
@@ -185,8 +186,8 @@ def _sep_extract(image: Floats, level: float, above: int, contrast: float) -> ND
                 level,
                 minarea=1,
                 filter_kernel=None,
-                deblend_nthresh=_LEVELS,
-                deblend_cont=contrast,
+                deblend_nthresh=levels,
+                deblend_cont=_CONTRAST,
                 clean=False,
             )
         except MemoryError:
