@@ -26,7 +26,7 @@ from unglow.outputs import FORMS, ROOT
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 
 VERSION = "0.1.0"
-METHODS = ("moffat", "percentile", "manual")
+METHODS = ("linear", "moffat", "percentile", "manual")
 
 if unglow.__version__ != VERSION:
     raise WorkflowError(

@@ -4,6 +4,7 @@
 rule scale:
     input:
         statistics=out.registered("statistics.npz"),
+        bins=out.registered("bins.npz"),
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
     output:
@@ -22,7 +23,7 @@ rule scale:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
         settings=scale_settings,
     script:
         "../scripts/scale.py"

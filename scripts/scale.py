@@ -1,4 +1,4 @@
-"""Adapter: estimate the gain by every method that is on."""
+"""Adapter: estimate gain and offset by every method that is on."""
 
 from pathlib import Path
 
@@ -8,7 +8,14 @@ with Job.of(snakemake) as job:
     import scipy.linalg  # noqa: F401 (before the fence: see Job.fence)
 
     from unglow import transform
-    from unglow.photometry import JointStatistics, Scale, ScaleSettings, estimate
+    from unglow.photometry import (
+        BinSamples,
+        Evidence,
+        JointStatistics,
+        Scale,
+        ScaleSettings,
+        estimate,
+    )
 
     job.fence()
     found = transform.load(Path(snakemake.input.transform))
@@ -16,5 +23,10 @@ with Job.of(snakemake) as job:
     if found.status == "failed":
         scale = Scale.failed(" ".join(found.reasons), settings)
     else:
-        scale = estimate(JointStatistics.load(Path(snakemake.input.statistics)), settings)
+        evidence = Evidence(
+            JointStatistics.load(Path(snakemake.input.statistics)),
+            BinSamples.load(Path(snakemake.input.bins)),
+            found,
+        )
+        scale = estimate(evidence, settings)
     scale.save(Path(snakemake.output[0]))

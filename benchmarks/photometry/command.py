@@ -6,12 +6,18 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from photometry import detection, misregistration
+from photometry import detection, gain, misregistration, noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = {"detection": detection, "misregistration": misregistration}
+SHARED = Path(__file__).resolve().parents[3] / "shared"
+COMMANDS = {
+    "gain": gain,
+    "noise": noise,
+    "detection": detection,
+    "misregistration": misregistration,
+}
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -24,6 +30,13 @@ def main(words: Sequence[str] | None = None) -> int:
         one.add_argument(
             "--json", type=Path, metavar="FILE", help="write all figures there as well"
         )
+        one.add_argument(
+            "--shared", type=Path, default=SHARED, help="where real images are (default: ../shared)"
+        )
         module.add_arguments(one)
     args = parser.parse_args(words)
+    data = args.shared / "data"
+    args.data = data if data.is_dir() else None
+    if args.data is None:
+        print(f"{data} does not exist: phantoms only")
     return COMMANDS[args.command].run(args)

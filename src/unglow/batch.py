@@ -306,7 +306,7 @@ def _scales(settings: Settings) -> list[Settings]:
     scales = []
     for variant in variants(settings, SUBTRACTION):
         scale = configuration.with_overrides(settings, variant.overrides)["scale"]
-        if scale["default"] not in (*scale["methods"], "manual"):
+        if scale["default"] not in (*scale["methods"], "manual", None):
             raise ConfigError(
                 f"config key 'sweep' combines scale.default '{scale['default']}' with "
                 f"scale.methods {', '.join(scale['methods'])}, which do not hold it; add it to "

@@ -184,7 +184,7 @@ def _types(types: str | list[str]) -> str:
 
 def _check_methods(settings: Settings) -> None:
     scale = settings["scale"]
-    if scale["default"] not in [*scale["methods"], "manual"]:
+    if scale["default"] not in [*scale["methods"], "manual", None]:
         raise ConfigError(
             f"config key 'scale.default' is '{scale['default']}' but 'scale.methods' holds only "
             f"{', '.join(scale['methods'])}; add it there or choose one of those."

@@ -232,8 +232,8 @@ def test_a_number_as_channel_is_text_to_the_stages(work):
 def test_methods_are_those_of_the_configuration_and_manual_where_a_gain_is_given(work):
     sheet(work, row("A", gain="1.25"), row("B"))
     batch = Batch.load({}, work)
-    assert batch.methods(names("A")) == ("moffat", "percentile", "manual")
-    assert batch.methods(names("B")) == ("moffat", "percentile")
+    assert batch.methods(names("A")) == ("linear", "moffat", "percentile", "manual")
+    assert batch.methods(names("B")) == ("linear", "moffat", "percentile")
     everywhere = Batch.load({"scale": {"manual": 2, "methods": ["manual", "moffat"]}}, work)
     assert everywhere.methods(names("A")) == ("manual", "moffat")
     assert everywhere.methods(names("B")) == ("manual", "moffat")
@@ -295,7 +295,7 @@ def test_without_a_sweep_each_pair_is_one_entry(work):
     assert first.scale == "A/SYTO9/scale.json"
     assert first.detection == "A/SYTO9/detection.json"
     assert first.histograms == {
-        m: f"A/SYTO9/difference/{m}.histogram.npz" for m in ("moffat", "percentile")
+        m: f"A/SYTO9/difference/{m}.histogram.npz" for m in ("linear", "moffat", "percentile")
     }
     assert first.logs == "logs/A/SYTO9"
     assert (second.sample, second.logs) == ("B", "logs/B/SYTO9")

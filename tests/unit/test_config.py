@@ -40,7 +40,8 @@ def test_every_key_has_a_description_and_a_default_and_every_object_defaults_to_
 def test_no_configuration_at_all_gives_every_default():
     settings = config.load({})
     assert settings["memory_per_job"] == 2000
-    assert settings["scale"]["methods"] == ["moffat", "percentile"]
+    assert settings["scale"]["methods"] == ["linear", "moffat", "percentile"]
+    assert settings["scale"]["default"] is None
     assert settings["register"]["block_px"] == 256
 
 
@@ -87,8 +88,11 @@ def test_strings_from_the_command_line_get_the_type_of_their_key(given, key, val
         ({"scale": {"percentile": 150}}, "'scale.percentile' is 150 but has to be below 100"),
         ({"scale": {"manual": -1}}, "'scale.manual' is -1 but has to be above 0"),
         ({"scale": {"methods": []}}, "'scale.methods' is [] but needs at least one value"),
-        ({"scale": {"methods": ["mofat"]}}, "has to be one of moffat, percentile, manual"),
-        ({"scale": {"methods": ["percentile"]}}, "'scale.default' is 'moffat' but"),
+        ({"scale": {"methods": ["mofat"]}}, "has to be one of linear, moffat, percentile, manual"),
+        (
+            {"scale": {"methods": ["percentile"], "default": "moffat"}},
+            "'scale.default' is 'moffat' but",
+        ),
         ({"register": {"block_px": 100}}, "has to be one of 64, 128, 256, 512"),
         ({"register": "affine"}, "has to be a mapping of keys to values"),
         ({"plane": {"z": "sum"}}, "'plane.z' is 'sum' but has to be a number, max or mean"),

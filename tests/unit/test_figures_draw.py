@@ -30,7 +30,13 @@ from unglow.figures.style import (
     stretch,
     tile,
 )
-from unglow.photometry import DifferenceHistogram, JointStatistics, ScaleSettings, estimate
+from unglow.photometry import (
+    DifferenceHistogram,
+    Evidence,
+    JointStatistics,
+    ScaleSettings,
+    estimate,
+)
 from unglow.transform import Quantiles, Transform
 
 SHAPE = (400, 560)
@@ -59,7 +65,7 @@ def statistics(images):
 
 @pytest.fixture(scope="module")
 def scale(statistics):
-    return estimate(statistics, ScaleSettings(manual=1.2))
+    return estimate(Evidence(statistics), ScaleSettings(("moffat", "percentile"), manual=1.2))
 
 
 @pytest.fixture(scope="module")
@@ -529,7 +535,7 @@ def test_any_shape_of_section(shape, tmp_path):
 
 def test_empty_statistics_can_be_drawn(tmp_path):
     nothing = JointStatistics.empty()
-    scale = estimate(nothing, ScaleSettings())
+    scale = estimate(Evidence(nothing), ScaleSettings())
     for figure in (
         figures.draw_joint_histogram(nothing, scale),
         figures.draw_excess(nothing, scale),

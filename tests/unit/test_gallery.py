@@ -19,6 +19,7 @@ from unglow.field import Displacement
 from unglow.figures import save_png
 from unglow.photometry import (
     DifferenceHistogram,
+    Evidence,
     MethodResult,
     Scale,
     ScaleSettings,
@@ -93,9 +94,9 @@ def pair(tmp_path_factory):
         "ok", SHAPE, SHAPE, matrix=np.eye(3), model="translation", inliers=9, blocks=9
     )
     layout = plan_layout(SHAPE, "float32")
-    statistics, _ = align(*stores, found, layout, place / "aligned.zarr", workers=1)
+    statistics, bins = align(*stores, found, layout, place / "aligned.zarr", workers=1)
     aligned = open_store(place / "aligned.zarr")
-    scale = estimate(statistics, ScaleSettings())
+    scale = estimate(Evidence(statistics, bins, found), ScaleSettings())
     result = scale.methods["moffat"]
     histogram = subtract(
         stores[0], aligned, "moffat", result, statistics, layout, place / "d.zarr", workers=1
@@ -259,7 +260,7 @@ def test_a_manual_gain_without_any_overlap_is_drawn(pair, tmp_path):
     statistics, _ = align(post, pre, away, layout, tmp_path / "a.zarr", workers=1)
     aligned = open_store(tmp_path / "a.zarr")
     assert np.isnan(aligned.read(Window.of(SHAPE))).all()
-    scale = estimate(statistics, ScaleSettings(("manual",), manual=2.0, default="manual"))
+    scale = estimate(Evidence(statistics), ScaleSettings(("manual",), manual=2.0, default="manual"))
     assert scale.status == "ok"
     histogram = subtract(
         post, aligned, "manual", scale.chosen, statistics, layout, tmp_path / "d.zarr", workers=1
@@ -328,7 +329,7 @@ def test_variants_stand_side_by_side_with_the_rows_of_their_table(pair, results,
     rows = comparison([entry("good"), entry("bad")], results)
     figure = gallery.draw_comparison(rows, stores, "S D")
     assert [row["status"] for row in rows] == ["ok", "failed"]
-    assert rows[0]["gain"] == pair["scale"].chosen.gain
+    assert rows[0]["gain"] == pair["scale"].methods["moffat"].gain
     assert rows[1]["reasons"] == "No gain."
     said = words(figure)
     assert {"good moffat", "bad moffat", "ok", "failed"} <= set(said)

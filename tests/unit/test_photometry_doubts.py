@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unglow.photometry import JointStatistics, ScaleSettings, estimate
+from unglow.photometry import Evidence, JointStatistics, ScaleSettings, estimate
 
 GAIN = 1.3
+RATIOS = ScaleSettings(("moffat", "percentile"))
 
 
 def statistics(pedestal=0.0, *, top=255.0, dark=0.4):
@@ -27,7 +28,7 @@ def statistics(pedestal=0.0, *, top=255.0, dark=0.4):
 
 @pytest.mark.parametrize("dark", [0.0, 0.4, 0.9])
 def test_noise_around_zero_raises_no_doubt(dark):
-    scale = estimate(statistics(dark=dark), ScaleSettings())
+    scale = estimate(Evidence(statistics(dark=dark)), RATIOS)
     assert scale.reasons == ()
     assert scale.chosen.gain == pytest.approx(GAIN, rel=0.02)
 
@@ -41,23 +42,23 @@ def test_noise_around_zero_raises_no_doubt(dark):
     ],
 )
 def test_a_pedestal_makes_the_gain_doubtful(pedestal, words):
-    scale = estimate(statistics(pedestal), ScaleSettings())
+    scale = estimate(Evidence(statistics(pedestal)), RATIOS)
     assert scale.status == "ok"
     assert any(words in reason for reason in scale.reasons), scale.reasons
 
 
 def test_a_small_pedestal_that_changes_little_raises_no_doubt():
-    assert estimate(statistics(4), ScaleSettings(methods=("percentile",), default="percentile",
-                                                 percentile=70)).reasons == ()  # fmt: skip
+    settings = ScaleSettings(methods=("percentile",), percentile=70)
+    assert estimate(Evidence(statistics(4)), settings).reasons == ()
 
 
 def test_a_gain_set_by_hand_is_not_compared():
     settings = ScaleSettings(methods=("manual",), manual=1.0, default="manual")
-    assert estimate(statistics(20), settings).reasons == ()
+    assert estimate(Evidence(statistics(20)), settings).reasons == ()
 
 
 def test_a_saturated_post_is_told_with_its_share():
-    (reason,) = estimate(statistics(top=120.0), ScaleSettings()).reasons
+    (reason,) = estimate(Evidence(statistics(top=120.0)), RATIOS).reasons
     assert "of the post pixels have its largest value (120)" in reason
 
 
@@ -67,5 +68,5 @@ def test_one_image_twice_has_gain_one():
         post_range=(0, 399), pre_range=(0, 399), grey_level=1.0, integer=True
     )
     made.add(image, image)
-    result = estimate(made, ScaleSettings(methods=("moffat",))).chosen
+    result = estimate(Evidence(made), ScaleSettings(methods=("moffat",))).chosen
     assert (result.gain, result.offset, result.gain_ci95) == (1.0, 0.0, None)

@@ -10,8 +10,18 @@ import numpy as np
 import pytest
 
 from unglow.errors import ConfigError, StoreError
-from unglow.photometry import JointStatistics, MethodResult, Scale, ScaleSettings, estimate, moffat
+from unglow.photometry import (
+    Evidence,
+    JointStatistics,
+    MethodResult,
+    Scale,
+    ScaleSettings,
+    estimate,
+    moffat,
+)
 from unglow.photometry.statistics import ratio_edges
+
+RATIOS = ScaleSettings(("moffat", "percentile"))
 
 
 def section(gain, *, offset=0.0, stain=0.0, shape=(600, 700), seed=0):
@@ -32,7 +42,7 @@ def section(gain, *, offset=0.0, stain=0.0, shape=(600, 700), seed=0):
 @pytest.mark.parametrize("gain", [0.8, 1.3, 2.0, 3.0])
 @pytest.mark.parametrize("stain", [0.0, 0.1])
 def test_known_gains_are_found(gain, stain):
-    scale = estimate(section(gain, stain=stain), ScaleSettings())
+    scale = estimate(Evidence(section(gain, stain=stain)), RATIOS)
     assert scale.status == "ok"
     assert scale.chosen.gain == pytest.approx(gain, rel=0.02)
     assert scale.chosen.details["converged"]
@@ -40,7 +50,7 @@ def test_known_gains_are_found(gain, stain):
 
 
 def test_stain_moves_the_median_more_than_moffat():
-    scale = estimate(section(1.5, stain=0.3), ScaleSettings())
+    scale = estimate(Evidence(section(1.5, stain=0.3)), RATIOS)
     errors = {name: abs(result.gain / 1.5 - 1) for name, result in scale.methods.items()}
     assert errors["moffat"] < 0.02 < errors["percentile"]
 
@@ -56,14 +66,16 @@ def test_the_percentile_is_that_of_the_pixels():
     settings = ScaleSettings(methods=["percentile"], percentile=30, default="percentile")
     expected = np.quantile(post / pre.astype(float), 0.3)
     # A bin of the fine histogram is 0.12 %.
-    assert estimate(statistics, settings).chosen.gain == pytest.approx(expected, rel=0.0012)
+    assert estimate(Evidence(statistics), settings).chosen.gain == pytest.approx(
+        expected, rel=0.0012
+    )
 
 
 def test_the_interval_holds_the_gain_as_often_as_it_says():
     inside, widths = 0, []
     only = ScaleSettings(methods=("moffat",))
     for seed in range(8):
-        result = estimate(section(1.5, seed=seed, shape=(512, 512)), only).methods
+        result = estimate(Evidence(section(1.5, seed=seed, shape=(512, 512))), only).methods
         low, high = result["moffat"].gain_ci95
         inside += low <= 1.5 <= high
         widths.append((high - low) / 1.5)
@@ -72,7 +84,7 @@ def test_the_interval_holds_the_gain_as_often_as_it_says():
 
 
 def test_a_small_image_has_no_interval():
-    result = estimate(section(1.5, shape=(120, 120)), ScaleSettings()).chosen
+    result = estimate(Evidence(section(1.5, shape=(120, 120))), RATIOS).chosen
     assert result.gain_ci95 is None
     assert result.gain == pytest.approx(1.5, rel=0.05)
 
@@ -116,7 +128,7 @@ def test_nothing_to_work_with_is_said(post, pre, reason):
         post_range=(0, 9), pre_range=(0, 9), grey_level=1, integer=True
     )
     statistics.add(np.full((50, 50), post, np.uint8), np.full((50, 50), pre, np.float32))
-    scale = estimate(statistics, ScaleSettings())
+    scale = estimate(Evidence(statistics), RATIOS)
     assert scale.status == "failed"
     for result in scale.methods.values():
         assert result.gain is None
@@ -128,14 +140,14 @@ def test_a_single_ratio_needs_no_fit():
         post_range=(0, 9), pre_range=(0, 9), grey_level=1, integer=True
     )
     statistics.add(np.full((50, 50), 6, np.uint8), np.full((50, 50), 3, np.float32))
-    scale = estimate(statistics, ScaleSettings())
+    scale = estimate(Evidence(statistics), RATIOS)
     assert (scale.status, scale.default) == ("ok", "moffat")
     assert [m.gain for m in scale.methods.values()] == pytest.approx([2, 2], rel=0.001)
 
 
 def test_one_failed_method_hands_over_to_the_next():
     settings = ScaleSettings(methods=("manual", "percentile"), default="manual")
-    scale = estimate(section(1.5), settings)
+    scale = estimate(Evidence(section(1.5)), settings)
     assert (scale.status, scale.default) == ("ok", "percentile")
     assert scale.chosen.gain == pytest.approx(1.5, rel=0.02)
     assert scale.methods["manual"].gain is None
@@ -143,17 +155,19 @@ def test_one_failed_method_hands_over_to_the_next():
 
 
 def test_a_manual_gain_is_taken_as_it_is():
-    scale = estimate(section(1.5), ScaleSettings(manual=1.25))
+    scale = estimate(Evidence(section(1.5)), ScaleSettings(RATIOS.methods, manual=1.25))
     assert list(scale.methods) == ["moffat", "percentile", "manual"]
     assert scale.methods["manual"].gain == 1.25
     assert scale.methods["manual"].gain_ci95 is None
-    missing = estimate(section(1.5), ScaleSettings(methods=("moffat", "manual")))
+    missing = estimate(Evidence(section(1.5)), ScaleSettings(methods=("moffat", "manual")))
     assert missing.methods["manual"].reason == "no manual gain is given for this pair."
 
 
 def test_scale_json_keeps_the_contract_and_equal_bytes(tmp_path):
     for name in ("a", "b"):
-        estimate(section(1.3), ScaleSettings(manual=1.2)).save(tmp_path / f"{name}.json")
+        estimate(Evidence(section(1.3)), ScaleSettings(RATIOS.methods, manual=1.2)).save(
+            tmp_path / f"{name}.json"
+        )
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     content = json.loads((tmp_path / "a.json").read_text())
     assert content["default"] == "moffat"
@@ -195,7 +209,10 @@ def test_a_damaged_scale_json_is_named(tmp_path, text):
         ({"methods": []}, "at least one method"),
         ({"methods": ["moffat", "moffat"]}, "each once"),
         ({"methods": ["mofat"]}, "'mofat' in 'scale' is not a scale method"),
-        ({"default": "manual"}, r"'scale\.default' is 'manual' but only moffat, percentile"),
+        (
+            {"default": "manual"},
+            r"'scale\.default' is 'manual' but only linear, moffat, percentile",
+        ),
         ({"percentile": 100}, "between 0 and 100"),
         ({"manual": -1}, "a gain has to be positive"),
         ({"percentil": 5}, r"'scale\.percentil' is not known"),
@@ -235,4 +252,4 @@ def test_the_default_phantom_is_within_two_percent(gain):
         integer=True,
     )
     statistics.add(post, quantise(aligned))
-    assert estimate(statistics, ScaleSettings()).chosen.gain == pytest.approx(gain, rel=0.02)
+    assert estimate(Evidence(statistics), RATIOS).chosen.gain == pytest.approx(gain, rel=0.02)

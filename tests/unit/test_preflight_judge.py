@@ -324,7 +324,7 @@ def test_everything_is_to_be_done_in_a_fresh_directory(work):
     tasks = tasks_of(Batch.load({}, work), work / "results")
     assert counted(tasks) == {
         "plan": 2, "ingest": 4, "register": 2, "align": 2, "figures_registration": 2, "scale": 2,
-        "figures_scale": 2, "difference": 4, "figures_difference": 4, "detect": 2, "summary": 1,
+        "figures_scale": 2, "difference": 6, "figures_difference": 6, "detect": 2, "summary": 1,
         "verdict": 1,
     }  # fmt: skip
     ingest = next(t for t in tasks if t.rule == "ingest")
@@ -338,7 +338,8 @@ def test_variants_are_tracks_of_their_own(work):
     tasks = tasks_of(Batch.load(config, work), work / "results", only={("A", "SYTO9")})
     assert counted(tasks) == {
         "plan": 1, "ingest": 2, "register": 2, "align": 2, "figures_registration": 2, "scale": 4,
-        "figures_scale": 4, "difference": 8, "figures_difference": 8, "detect": 4, "comparison": 1,
+        "figures_scale": 4, "difference": 12, "figures_difference": 12, "detect": 4,
+        "comparison": 1,
     }  # fmt: skip
     assert len({t.track for t in tasks if t.rule == "scale"}) == 4
 
@@ -348,7 +349,7 @@ def test_exports_that_are_asked_for_count(work):
     batch = Batch.load({"exports": exports}, work)
     tasks = tasks_of(batch, work / "results", only={("A", "SYTO9")})
     counts = counted(tasks)
-    assert [counts[f"export_{what}"] for what in ("raw", "aligned_pre", "difference")] == [1, 1, 4]
+    assert [counts[f"export_{what}"] for what in ("raw", "aligned_pre", "difference")] == [1, 1, 6]
     file = work / "results" / "A" / "SYTO9" / "exports" / "difference_moffat.ome.tif"
     file.parent.mkdir(parents=True)
     file.touch()
@@ -447,11 +448,11 @@ def test_the_command_says_the_same_and_tells_by_its_exit_status(work, monkeypatc
     monkeypatch.setattr("sys.argv", words)
     assert cli.main(words[1:]) == 1
     text = capsys.readouterr().out
-    assert text.startswith("28 jobs to do on 2 cores: a run would be refused.\n")
+    assert text.startswith("32 jobs to do on 2 cores: a run would be refused.\n")
     assert "unglow preflight -n 2 --resources mem_mb=50 --config force_run=True" in text
     assert cli.main([*words[1:], "--config", "force_run=True"]) == 0
     assert cli.main(["preflight", "-n", "2", "--directory", str(work)]) == 0
-    assert "28 jobs to do on 2 cores: a run would start.\n" in capsys.readouterr().out
+    assert "32 jobs to do on 2 cores: a run would start.\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -481,7 +482,7 @@ def test_the_disk_bound_is_that_of_the_stores(work):
     batch = Batch.load({}, work)
     tasks = tasks_of(batch, work / "results", only={("B", "SYTO9")})
     stores = [memory.store_disk_mb(batch.layout("B", "SYTO9", r)) for r in ("post", "pre")]
-    stores += [memory.store_disk_mb(batch.layout("B", "SYTO9", "derived"))] * 3
+    stores += [memory.store_disk_mb(batch.layout("B", "SYTO9", "derived"))] * 4
     small = len([r for r in tasks if r.rule in ("plan", "register", "scale")])
     figures = len([r for r in tasks if r.rule.startswith("figures")])
     listed = memory.candidates_disk_mb(batch.layout("B", "SYTO9", "derived"))

@@ -22,7 +22,7 @@ from unglow.align import align
 from unglow.batch import Batch
 from unglow.blocks import Window
 from unglow.ingest import ingest
-from unglow.photometry import Scale, ScaleSettings, estimate
+from unglow.photometry import Evidence, Scale, ScaleSettings, estimate
 from unglow.plan import make_plan
 from unglow.registration import RegisterSettings
 from unglow.registration.stores import register_stores
@@ -390,15 +390,15 @@ def verdict(work, tmp_path):
     plan.save(tmp_path / "plan.json")
     found = register_stores(post, pre, RegisterSettings(), workers=2).transform
     layout = plan_layout(post.shape, "float32")
-    statistics, _ = align(post, pre, found, layout, tmp_path / "aligned.ome.zarr", workers=2)
+    statistics, bins = align(post, pre, found, layout, tmp_path / "aligned.ome.zarr", workers=2)
     settings = ScaleSettings()
     scale = (
         Scale.failed(" ".join(found.reasons), settings)
         if found.failed
-        else estimate(statistics, settings)
+        else estimate(Evidence(statistics, bins, found), settings)
     )
     read = json.loads((tmp_path / "plan.json").read_text())
-    return *status_of(read, found, scale), found, scale.methods["moffat"].gain
+    return *status_of(read, found, scale), found, scale.methods["linear"].gain
 
 
 def resized(image, factor):

@@ -87,8 +87,8 @@ def _write(rule: Mapping[str, Any], depth: int, given: Mapping[str, Any], lines:
         if depth == 0 and key in _LEFT_OUT:
             continue
         about = " ".join(str(inner.get("description", "")).split())
-        if "enum" in inner and inner.get("type") == "string":
-            about += f" One of: {', '.join(map(str, inner['enum']))}."
+        if "enum" in inner and "string" in inner.get("type", ()):
+            about += f" One of: {', '.join(value for value in inner['enum'] if value)}."
         lines += textwrap.wrap(
             about, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# "
         )

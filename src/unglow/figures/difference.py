@@ -135,7 +135,7 @@ def draw_difference(
 def _summary(method: str, gain: float, offset: float, histogram: DifferenceHistogram | None) -> str:
     text = f"{method}: post - {gain:.4g} × pre"
     if offset:
-        text += f" - {offset:.4g}"
+        text += f" {'-' if offset > 0 else '+'} {abs(offset):.4g}"
     if histogram is not None and histogram.total > 0:
         median, mad = number(histogram.median()), number(histogram.mad())
         text += f"   ·   median {median}, MAD {mad} grey levels"

@@ -23,37 +23,40 @@ _DISAGREE = 0.1
 _LEAST = 50
 
 
-def doubts(stats: JointStatistics, gain: float | None = None) -> list[str]:
-    """Return a sentence for each property of the pixels that falsifies every ratio.
+def doubts(stats: JointStatistics, gain: float | None, method: str) -> list[str]:
+    """Return a sentence for each property of the pixels that falsifies the gain of a method.
 
     Parameters
     ----------
     stats
         Of the pair.
     gain
-        The gain that a ratio gave, to be compared with how post grows with pre; None for none.
+        What it gave; that of a ratio is compared with how post grows with pre.
+    method
+        ``linear``, which finds offsets itself, ``manual``, or one that rests on ratios.
     """
     told = []
-    growth = None if gain is None else _growth_above_pedestal(stats)
+    growth = None if method in ("linear", "manual") else _growth_above_pedestal(stats)
     if gain is not None and growth is not None and abs(gain / growth - 1) > _DISAGREE:
         told.append(
             f"Even the darkest pixels of both images are clearly above 0, and above them post "
             f"grows {growth:.3g} times as fast as pre while the gain is {gain:.3g}: probably a "
-            "camera offset, to be taken off both images before they are exported."
+            "camera offset: use the linear method, or take it off both images."
         )
-    for name, axis in (("post", 0), ("pre", 1)):
+    for name, axis in () if method == "linear" else (("post", 0), ("pre", 1)):
         level = _negative_level(stats, axis)
         if level is not None:
             told.append(
                 f"The dark pixels of {name} lie near {level:g} and not near 0, which makes every "
-                "ratio wrong: export both images with their offset taken off."
+                "ratio wrong: use the linear method, or take the offset off both images."
             )
     counts = stats.n
     if counts["post_at_maximum"] > _SATURATED * counts["ratio"]:
+        wrong = "difference there" if method == "linear" else "gain"
         share = 100 * counts["post_at_maximum"] / counts["pixels"]
         told.append(
             f"{share:.0f} % of the post pixels have its largest value ({stats.top:g}), so it is "
-            "probably saturated and the gain too low: expose it shorter."
+            f"probably saturated and the {wrong} too low: expose it shorter."
         )
     return told
 

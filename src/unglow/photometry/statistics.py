@@ -184,6 +184,11 @@ class JointStatistics:
         return (self.edges[1:] + self.edges[:-1]) / 2
 
     @property
+    def lowest(self) -> float:
+        """A value that no pixel of either image is below, and 0 where an image reaches it."""
+        return self.first + min(self.width, self.grey_level) / 2
+
+    @property
     def ratio_counts(self) -> NDArray[np.int64]:
         """Fine histogram of log10(post / pre) over all groups, (20002,)."""
         return np.asarray(self.ratios.sum(axis=0))

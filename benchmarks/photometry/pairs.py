@@ -1,0 +1,163 @@
+"""Pairs with known gain, offset and light, and unglow's own alignment of them in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from registration.bases import PhantomBase, PictureBase, picture
+from registration.geometry import Warp, linear
+from registration.pool import registered
+from registration.recording import Camera, shade, spots, stain
+
+from unglow.blocks import Window
+from unglow.grey import quantise
+from unglow.phantom.geometry import PhantomMap
+from unglow.photometry import BinSamples, JointStatistics
+from unglow.transform import Quantiles, Transform
+from unglow.warp import warp_window
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from registration.bases import Base
+
+    Levels = NDArray[np.float32]
+
+COUNTS = {"uint8": 1, "uint16": 64}
+"""Counts per grey level of the camera's 255."""
+_MICROBES_PER_MPX = 40.0
+_PICTURE_MARGIN = 60
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One pair; offsets are in grey levels of 255, shares are parts of 1.
+
+    Attributes
+    ----------
+    base
+        ``phantom`` or a real image of `registration.bases`.
+    seed, side
+        Everything random follows from the seed; post is ``side`` x ``side`` px.
+    gain, offset_pre, offset_post, dtype
+        post = gain * background + offset_post, pre = background + offset_pre.
+    stained
+        Share of the section under patches of stain, beside the microbes.
+    shading
+        Greatest relative difference in illumination between the images.
+    """
+
+    base: str
+    seed: int
+    side: int
+    gain: float
+    offset_pre: float
+    offset_post: float
+    dtype: str
+    stained: float = 0.0
+    shading: float = 0.0
+
+    @property
+    def counts(self) -> int:
+        """Stored counts per grey level."""
+        return COUNTS[self.dtype]
+
+    @property
+    def offset(self) -> float:
+        """Of post = gain * pre + offset, grey levels of 255."""
+        return self.offset_post - self.gain * self.offset_pre
+
+    @property
+    def warp(self) -> Warp:
+        """The true map."""
+        rng = np.random.default_rng([self.seed, 41])
+        matrix = linear(
+            (self.side, self.side),
+            self.pre_shape,
+            rotation_deg=rng.uniform(-5, 5),
+            scale=rng.uniform(0.97, 1.03),
+            shear=rng.uniform(-0.003, 0.003),
+            shift=(rng.uniform(-12, 12), rng.uniform(-12, 12)),
+        )
+        return Warp(PhantomMap(matrix, np.zeros((0, 5))))
+
+    @property
+    def pre_shape(self) -> tuple[int, int]:
+        """(rows, columns) of pre."""
+        return round(1.06 * self.side), round(1.07 * self.side)
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """What the workflow knows of a pair once it is aligned, and the pixels themselves."""
+
+    post: NDArray[Any]
+    pre: Levels
+    transform: Transform
+    statistics: JointStatistics
+    bins: BinSamples
+
+
+def base_of(pair: Pair, data: Path | None) -> Base:
+    """Return the scene of a pair; a picture is cut to an outline, with an empty background."""
+    if pair.base == "phantom" or data is None:
+        return PhantomBase((pair.side, pair.side), pair.seed)
+    shown = picture(pair.base, data)
+    rng = np.random.default_rng([pair.seed, 42])
+    room = [n - pair.side - 2 * _PICTURE_MARGIN for n in shown.shape]
+    # the middle two quarters of the image: its edges may be empty
+    row, col = (_PICTURE_MARGIN + int(n * rng.uniform(0.25, 0.75)) for n in room)
+    return PictureBase(shown, (pair.side, pair.side), (row, col), outline=pair.seed)
+
+
+@lru_cache(maxsize=1)
+def _light(base: str, seed: int, side: int, data: Path | None) -> tuple[Base, Levels, Levels]:
+    """Return a scene with the light of post and pre before gain, which many pairs share."""
+    pair = Pair(base, seed, side, 1.0, 0.0, 0.0, "uint8")
+    scene = base_of(pair, data)
+    return scene, scene.post(), scene.pre(pair.warp, pair.pre_shape)
+
+
+def images(pair: Pair, data: Path | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Render post and pre as the camera records them."""
+    scene, post, pre = _light(pair.base, pair.seed, pair.side, data)
+    rng = np.random.default_rng([pair.seed, 43])
+    post, pre = post * np.float32(pair.gain), pre.copy()
+    if pair.shading > 0:
+        shade(pre, -pair.shading / 2, rng)
+        shade(post, pair.shading / 2, rng)
+    if pair.stained > 0:
+        stain(post, scene, pair.stained, 0.5, pair.seed)
+    spots(post, scene, _MICROBES_PER_MPX, pair.seed)
+    recorded = (
+        Camera(offset=offset, dtype=pair.dtype).exposed(light, rng)
+        for light, offset in ((post, pair.offset_post), (pre, pair.offset_pre))
+    )
+    return next(recorded), next(recorded)
+
+
+def aligned(post: NDArray[Any], pre: NDArray[Any], transform: Transform) -> Aligned:
+    """Align two whole images as `unglow.align` does."""
+    block = quantise(
+        warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.of(post.shape))
+    )
+    ranges = [(float(image.min()), float(image.max())) for image in (post, pre)]
+    statistics = JointStatistics.create(
+        post_range=ranges[0], pre_range=ranges[1], grey_level=1.0, integer=True
+    )
+    bins = BinSamples.create(post.shape, (ranges[0][1], ranges[1][1]))
+    statistics.add(post, block)
+    bins.add(post, block)
+    return Aligned(post, block, transform, statistics, bins)
+
+
+def transform_of(pair: Pair, post: NDArray[Any], pre: NDArray[Any], *, true: bool) -> Transform:
+    """Return the true map, or what registration finds."""
+    if not true:
+        return registered(post, pre)[0].transform
+    shapes = (pair.side, pair.side), pair.pre_shape
+    return Transform("ok", *shapes, matrix=pair.warp.smooth.matrix, error_px=Quantiles(0.0, 0.0))
