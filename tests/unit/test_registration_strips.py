@@ -95,6 +95,16 @@ def test_few_blocks_tell_no_jump():
     assert len(with_jumps(blind, strips, FRAME).seams) == 0
 
 
+def test_a_strip_without_blocks_of_its_own_is_none():
+    """All that one sees of the last strip are blocks that reach across its seam."""
+    blocks, strips = torn_blocks()
+    last = replace(strips, seams=np.array([*SEAMS, 980.0]), offsets=OFFSETS[[0, 1, 2, 2]])
+    for known in (None, smooth_wave(strips)):
+        found = with_jumps(blocks, last, FRAME, known)
+        np.testing.assert_array_equal(found.seams, SEAMS)
+        np.testing.assert_allclose(found.jumps, JUMPS, atol=0.08)
+
+
 def test_jumps_are_improved_by_blocks_measured_against_them():
     blocks, strips = torn_blocks(noise=0.02)
     rough = replace(strips, offsets=0.8 * OFFSETS)

@@ -29,6 +29,7 @@ ROUGH, FINE = 1.5, 0.75
 """Steps of the blocks over which fields are smoothed, before and after the strips are known."""
 _ROUNDS = 3
 _LEAST_BLOCKS = 30
+_LEAST_ALONE = 4
 _TORN = 0.35
 _CAPPED_PX = 3.0
 _PART = 1 << 12
@@ -56,6 +57,7 @@ def with_jumps(
     """
     if np.count_nonzero(blocks.trust) < _LEAST_BLOCKS:
         return at_seams(strips, strips.seams[:0])
+    strips = _borne(blocks, strips, known)
     while len(strips.seams):
         jumps, doubt = _jumps(blocks, strips, images, known)
         lengths = np.hypot(*jumps.T)
@@ -64,6 +66,28 @@ def with_jumps(
             return _offset(strips, jumps)
         strips = at_seams(strips, np.delete(strips.seams, weakest))
     return strips
+
+
+def _borne(blocks: Dense, strips: Strips, known: Displacement | None) -> Strips:
+    """Drop seams of strips that hardly a block sees alone, as at the end of a section."""
+    smooth = blocks.off if known is None else known.smooth.at(blocks.post)
+    across = strips.across(blocks.post, smooth)
+    across = across[blocks.agreeing(known)]
+    while len(strips.seams):
+        alone = strips.gap(across) >= _TORN * blocks.size
+        counts = np.bincount(strips.index(across[alone]), minlength=len(strips.offsets))
+        bare = np.flatnonzero(counts < _LEAST_ALONE)
+        if not len(bare):
+            break
+        strips = _merged(strips, max(int(bare[0]) - 1, 0))
+    return strips
+
+
+def _merged(strips: Strips, seam: int) -> Strips:
+    """Return strips without one seam; the strip after it goes on with the one before."""
+    seams = np.delete(strips.seams, seam)
+    offsets = np.delete(strips.offsets, seam + 1, axis=0)
+    return replace(strips, seams=seams, offsets=offsets if len(seams) else np.zeros((1, 2)))
 
 
 def without(blocks: Dense, strips: Strips, field: Displacement | None) -> Dense:
