@@ -24,7 +24,7 @@ rule register:
         runtime=runtime(0.05),
         attempt=this_attempt,
     params:
-        version=4,
+        version=5,
         settings=register_settings,
     script:
         "../scripts/register.py"

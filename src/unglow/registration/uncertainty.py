@@ -32,7 +32,8 @@ _BISECTIONS = 60
 _FARTHEST = 1e6
 _STIFF = 1.1
 _MOST_SHARED = 2.5
-_SAMPLES = 256
+_SAMPLES = 128
+_PART = 1 << 13
 
 
 def error_map(found: Deformation) -> NDArray[np.float32]:
@@ -176,12 +177,15 @@ def unseen(blocks: Dense, use: Mask) -> Floats:
     -------
     (N,) at least 1.
     """
-    taper = np.sin(np.pi * (np.arange(_SAMPLES) + 0.5) / _SAMPLES) ** 4
-    shared = np.correlate(taper, taper, "full")[_SAMPLES - 1 :] / (taper @ taper)
-    around = blocks.neighbours(np.where(use[:, None], blocks.post, np.nan)) - blocks.post
-    apart = np.nan_to_num(np.abs(around) / blocks.size, nan=1.0)
-    both = np.interp(apart, np.arange(_SAMPLES) / _SAMPLES, shared, right=0.0).prod(axis=2)
-    total = 1 + both.sum(axis=0)
+    at = np.arange(_SAMPLES) / _SAMPLES
+    taper = np.sin(np.pi * (at + 0.5 / _SAMPLES)) ** 4
+    shared = np.array([(taper[k:] * taper[: _SAMPLES - k]).sum() for k in range(_SAMPLES)])
+    places, total = np.where(use[:, None], blocks.post, np.nan), np.ones(len(blocks))
+    for begin in range(0, len(blocks), _PART):  # in parts, so that memory stays put
+        part = slice(begin, begin + _PART)
+        apart = np.abs(blocks.neighbours(places, part) - blocks.post[part]) / blocks.size
+        both = np.interp(np.nan_to_num(apart, nan=1.0), at, shared / shared[0], right=0.0)
+        total[part] += both.prod(axis=2).sum(axis=0)
     return np.asarray(_STIFF * 3 * total / (4 - np.minimum(total, _MOST_SHARED)))
 
 
