@@ -9,6 +9,7 @@ import numpy as np
 
 from unglow.blocks import ArrayPixels, Window
 from unglow.detection import DetectSettings
+from unglow.detection.background import Background
 from unglow.detection.map_error import MapError
 from unglow.detection.search import search
 from unglow.detection.section import Section
@@ -141,19 +142,21 @@ def searched(
     post, pre = phantom.post, phantom.pre
     aligned = phantom.aligned(transform)
     left = quantise(difference(post, aligned, *scale))
+    left_over = ArrayPixels(left, levels=4)
     tops = float(post.max()), float(pre.max())
     bins = BinSamples.create(post.shape, tops)
     bins.add(post, aligned, (0, 0))
     scene = Scene(
         ArrayPixels(post),
         ArrayPixels(aligned, levels=4),
-        ArrayPixels(left),
+        left_over,
         scale[0],
         fit(bins, *scale, transform).model,
         transform,
         said or MapError.of(transform),
         tops,
         settings or DetectSettings(),
+        Background.of(left_over),
     )
     return search(scene, Section.of(scene.pre), workers=1)
 

@@ -218,7 +218,7 @@ def test_candidates_off_the_section_are_listed_and_not_counted():
     assert [words(f) for f in listed["flags"]] == ["outside", "", ""]
     assert (report["candidates"], report["not_counted"]) == (2, 1)
     assert report["searched_px"] == 298 * 219  # but the outermost px, which have no slope
-    assert list(np.round(listed["edge_px"])) == [-59, 80, 181]
+    assert list(np.round(listed["edge_px"])) == [-60, 80, 181]
 
 
 # ----------------------------------------------------------------------------------- the section

@@ -8,12 +8,13 @@ three parts: noise of post; noise of pre as resampling and filter leave it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy import ndimage
 
+from unglow.detection.lattice import Lattice
 from unglow.detection.shifts import SPAN, squared_shift
 from unglow.photometry.resampled import filtered_variance_factor
 
@@ -68,6 +69,8 @@ class Scene:
         Largest value of raw post and of raw pre: px there are saturated, or as good as.
     settings
         Filter, and the largest error of the map.
+    background
+        What is left of the background in the difference, grey levels.
     """
 
     post: Readable
@@ -79,6 +82,7 @@ class Scene:
     error: MapError
     tops: tuple[float, float]
     settings: DetectSettings
+    background: Lattice = field(default_factory=lambda: Lattice.constant(0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,7 @@ def significance(scene: Scene, window: Window, margin: int = 0) -> Significance:
     margin = max(margin, rim)
     outer = window.grow(margin)
     post, pre, left = (_padded(image, outer) for image in (scene.post, scene.pre, scene.difference))
+    left -= scene.background.over(outer)
     error = scene.error.over(outer)
     reasons = _unusable(scene, post, pre, left, error)
     left[reasons > 0] = np.nan

@@ -27,7 +27,7 @@ HALO = 64
 """Sources are found whole that reach no further than this, px, and read so far around a tile."""
 DEBLENDED, UNSPLIT, EXTENDED = 1, 2, 4
 """Flags: one of several that touch; too many touch to be told apart; on a larger structure."""
-_CONTRAST = 0.02
+_CONTRAST = 0.005
 """A source is told apart if it has this share of what touches it."""
 _LEVELS = 32
 """Levels at which families are looked for; at a single one nothing is told apart."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.detection.background import Background
 from unglow.detection.completeness import completeness
 from unglow.detection.map_error import MapError
 from unglow.detection.measure import MEASURED
@@ -117,6 +118,7 @@ def scene_of(
         error,
         (value_range(stores["post"])[1], value_range(stores["pre"])[1]),
         settings,
+        Background.of(stores["difference"]),
     )
 
 

@@ -1,0 +1,74 @@
+"""What is left of the background in the difference: a gain or an offset that is a little wrong.
+
+Microbes are looked for above it. Half a grey level that is left everywhere would make chance appear
+on the bright side alone, and false-discovery rates worthless.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.blocks import Window
+from unglow.detection.lattice import Lattice
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.blocks import Pixels
+
+BLOCK_PX = 128
+"""Side of the blocks that have a level of their own, px."""
+_LEVEL = 4
+_LEAST_SHARE = 0.25
+
+
+class Background(Lattice):
+    """Level of the difference around each px, grey levels."""
+
+    @classmethod
+    def of(cls, difference: Pixels) -> Background:
+        """Take medians of small means: those of a pyramid level, over blocks of `BLOCK_PX`.
+
+        What is stained is in few of the means. A block without data takes part of its neighbours.
+        """
+        level = min(_LEVEL, difference.levels - 1)
+        side = BLOCK_PX >> level
+        rows, cols = difference.level_shape(level)
+        values = np.full((max(1, -(-rows // side)), max(1, -(-cols // side))), np.nan, np.float32)
+        for row in range(len(values)):
+            band = Window(row * side, min((row + 1) * side, rows), 0, cols)
+            image = difference.read(band, level)
+            for col in range(values.shape[1]):
+                values[row, col] = _median(image[:, col * side : (col + 1) * side], side)
+        return cls(_filled(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
+
+
+def _median(block: NDArray[np.float32], side: int) -> float:
+    """Median of a block; NaN if it has data in too few px."""
+    known = block[np.isfinite(block)]
+    if known.size < max(1, _LEAST_SHARE * side * side):
+        return float("nan")
+    return float(np.median(known))
+
+
+def _filled(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Give blocks without data the mean of those around them, and so on outwards; 0 if none has."""
+    values = values.copy()
+    if not np.isfinite(values).any():
+        return np.zeros_like(values)
+    while np.isnan(values).any():
+        wide = np.pad(values, 1, constant_values=np.nan)
+        around = np.stack(
+            [
+                wide[1 + i : 1 + i + values.shape[0], 1 + k : 1 + k + values.shape[1]]
+                for i in (-1, 0, 1)
+                for k in (-1, 0, 1)
+            ]
+        )
+        known = np.isfinite(around)
+        count = known.sum(axis=0)
+        mean = np.where(known, around, 0).sum(axis=0) / np.maximum(count, 1)
+        values = np.where(np.isnan(values) & (count > 0), mean, values).astype(np.float32)
+    return values
