@@ -12,6 +12,7 @@ import pytest
 
 from unglow.blocks import ArrayPixels, Window
 from unglow.detection import DetectSettings
+from unglow.detection.background import Background
 from unglow.detection.map_error import MapError
 from unglow.detection.search import search
 from unglow.detection.section import Section, section_mask
@@ -143,6 +144,44 @@ def test_the_error_of_a_field_is_read_between_its_control_points():
     plain = replace(TRANSFORM, error_px=Quantiles(0.02, 0.05))
     assert (MapError.of(plain).over(window) == np.float32(0.05)).all()
     assert not MapError.of(replace(TRANSFORM, error_px=Quantiles())).known
+
+
+# -------------------------------------------------------------------------------- the background
+
+
+def test_what_is_left_of_the_background_is_told_by_medians_whatever_is_stained():
+    col = np.indices((512, 640))[1]
+    slope = (0.5 + col / 640).astype(np.float32)
+    image = slope.copy()
+    image[200:216, 200:216] += 300  # stain
+    image[:, :100] = np.nan
+    level = Background.of(ArrayPixels(image, levels=5))
+    assert level.values.shape == (4, 5)
+    found = level.over(Window.of(image.shape))
+    assert np.abs(found - slope)[:, 192:576].max() < 0.02
+    assert np.isfinite(found).all()
+    part = Window(77, 300, 150, 411)
+    np.testing.assert_array_equal(level.over(part), found[part.slices])
+
+
+def test_an_image_smaller_than_a_block_has_one_level_and_one_without_data_has_none():
+    small = Background.of(ArrayPixels(np.full((50, 60), 2.5, np.float32)))
+    assert (small.over(Window(0, 50, 0, 60)) == 2.5).all()
+    strip = Background.of(ArrayPixels(np.full((50, 600), 2.5, np.float32)))
+    assert (strip.over(Window(0, 50, 0, 600)) == 2.5).all()
+    assert (strip.at(np.array([0, 599]), np.array([0, 49])) == 2.5).all()
+    nothing = Background.of(ArrayPixels(np.full((50, 60), np.nan, np.float32)))
+    assert (nothing.over(Window(0, 50, 0, 60)) == 0).all()
+
+
+def test_a_level_that_is_left_makes_nothing_significant():
+    post, pre = images(9)
+    plain = search(scene(post, pre), EVERYWHERE, workers=1)
+    made = scene(post + np.float32(2.0), pre)
+    level = replace(made, background=Background.of(made.difference))
+    assert len(search(made, EVERYWHERE, workers=1).found) > 5 * len(plain.found)
+    mended = search(level, EVERYWHERE, workers=1)
+    assert len(mended.found) == pytest.approx(len(plain.found), abs=10)
 
 
 # ------------------------------------------------------------------------------------ the search

@@ -36,19 +36,20 @@ class Background(Lattice):
         level = min(_LEVEL, difference.levels - 1)
         side = BLOCK_PX >> level
         rows, cols = difference.level_shape(level)
+        least = _LEAST_SHARE * min(side * side, rows * cols)
         values = np.full((max(1, -(-rows // side)), max(1, -(-cols // side))), np.nan, np.float32)
         for row in range(len(values)):
             band = Window(row * side, min((row + 1) * side, rows), 0, cols)
             image = difference.read(band, level)
             for col in range(values.shape[1]):
-                values[row, col] = _median(image[:, col * side : (col + 1) * side], side)
+                values[row, col] = _median(image[:, col * side : (col + 1) * side], least)
         return cls(_filled(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
 
 
-def _median(block: NDArray[np.float32], side: int) -> float:
+def _median(block: NDArray[np.float32], least: float) -> float:
     """Median of a block; NaN if it has data in too few px."""
     known = block[np.isfinite(block)]
-    if known.size < max(1, _LEAST_SHARE * side * side):
+    if known.size < max(1, least):
         return float("nan")
     return float(np.median(known))
 

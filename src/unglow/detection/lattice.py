@@ -63,9 +63,8 @@ class Lattice:
         rows, down = self._split(np.asarray(y, dtype=np.float64), 0)
         cols, across = self._split(np.asarray(x, dtype=np.float64), 1)
         v = self.values
-        below, right = (
-            np.minimum(p + 1, n - 1) for p, n in zip((rows, cols), v.shape, strict=True)
-        )
+        below = np.minimum(rows + 1, v.shape[0] - 1)
+        right = np.minimum(cols + 1, v.shape[1] - 1)
         first = _between(v[rows, cols], v[below, cols], down)
         second = _between(v[rows, right], v[below, right], down)
         return _between(first, second, across)
