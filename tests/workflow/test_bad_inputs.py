@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 
 import numpy as np
@@ -102,6 +103,11 @@ def test_what_cannot_be_registered_ends_failed_with_marked_empty_outputs(zoo, sa
     assert row["reasons"]
     store = open_store(work / "results" / sample / "SYTO9" / "difference" / "moffat.ome.zarr")
     assert store.empty
+    found = json.loads((work / "results" / sample / "SYTO9" / "detection.json").read_text())
+    assert found["status"] == "failed"
+    assert found["reason"] == store.empty
+    table = (work / "results" / sample / "SYTO9" / "candidates.csv").read_text()
+    assert table.count("\n") == 1
     assert (work / "results" / sample / "SYTO9" / "figures" / "registration.png").is_file()
 
 
