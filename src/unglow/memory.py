@@ -33,7 +33,7 @@ BASE = {
     "align": 122.0,
     "scale": 104.0,
     "difference": 70.0,
-    "detect": 95.0,
+    "detect": 85.0,
     "export": 70.0,
     "figures_registration": 200.0,
     "figures_scale": 165.0,
