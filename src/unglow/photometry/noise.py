@@ -31,6 +31,10 @@ class NoiseModel:
         Of pre.
     least
         The least variance a px can have: 1/12 for whole grey levels.
+    spread
+        Standard deviation of the difference averaged over a few px, over what the variances of
+        single px and the error of the map give: 1 if nothing else is left, more where neighbouring
+        px share their noise (JPEG, smoothing) and where the backgrounds are not alike.
     """
 
     post_read: float
@@ -38,6 +42,7 @@ class NoiseModel:
     pre_read: float
     pre_shot: float
     least: float = ROUNDING
+    spread: float = 1.0
 
     def variance_post(self, post: NDArray[Any]) -> NDArray[np.float32]:
         """Variance of px of post by their levels (any shape, any real dtype); NaN stays NaN."""

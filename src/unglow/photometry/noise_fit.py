@@ -42,6 +42,8 @@ _PX = CELL * CELL
 # Expected variance inside a cell of white noise of variance 1.
 _WHITE = (_PX - 1) / _PX
 _ROUNDS = 15
+# Standard deviation of a normal variate over the median of its absolute value.
+_NORMAL = 1.4826
 # Groups by level, for a first guess.
 _LEVELS = 16
 # Nothing moves any more if the sum of the noises moves by less than this, relatively.
@@ -70,15 +72,11 @@ class NoiseFit:
     misfit
         Variance per squared gradient of pre (both with gain), px^2: half the square of how far
         the images are out of register, if nothing else leaves texture.
-    cell_means
-        Standard deviation of the difference averaged over cells, over what white noise gives:
-        1 where noise is white, more where neighbouring px share noise or texture is left.
     """
 
     model: NoiseModel
     cells: int
     misfit: float
-    cell_means: float
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry "noise" of ``scale.json``."""
@@ -86,7 +84,6 @@ class NoiseFit:
             **{name: _digits(value) for name, value in self.model.to_json().items()},
             "cells": self.cells,
             "misfit_px2": _digits(self.misfit),
-            "cell_means": _digits(self.cell_means),
         }
 
 
@@ -179,11 +176,25 @@ def fit(
     cells = whole_cells(bins, gain, offset, transform)
     least = ROUNDING if integer else 0.0
     state, used = _fitted(cells, least, integer=integer)
+    model = replace(
+        state.model(),
+        spread=_spread_of_means(cells, state, transform.error_px.p95, integer=integer),
+    )
+    return NoiseFit(model, int(used.sum()), state.misfit)
+
+
+def _spread_of_means(cells: NoiseCells, state: _State, error_px: float, *, integer: bool) -> float:
+    """Return how the means of cells scatter, over what noise and the map's error give; 1 or more.
+
+    From those below the background: above it is stain.
+    """
     expected = _expected(cells, state)
-    smooth = _lit(cells, state, _quiet(cells, expected), integer=integer)
-    smooth &= cells.group <= np.median(cells.group[smooth])
-    means = _spread(_departure(cells, expected)[smooth])
-    return NoiseFit(state.model(), int(used.sum()), state.misfit, means)
+    variance = expected.mean_var - expected.texture
+    if np.isfinite(error_px):
+        variance = variance + error_px**2 / 2 * expected.slope
+    away = cells.rest / np.sqrt(variance)
+    lit = _lit(cells, state, away < 0, integer=integer)
+    return max(1.0, _NORMAL * float(np.median(np.abs(away[lit]))))
 
 
 def _fitted(cells: NoiseCells, least: float, *, integer: bool) -> tuple[_State, Flags]:
@@ -271,7 +282,7 @@ def _departure(cells: NoiseCells, expected: _Expected) -> Floats:
 
 def _spread(values: Floats) -> float:
     """Return a robust standard deviation, from the median of absolute values about the median."""
-    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+    return _NORMAL * float(np.median(np.abs(values - np.median(values))))
 
 
 def _tail(shape: Floats) -> Floats:
