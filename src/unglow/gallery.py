@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow import figures
-from unglow.figures import DETAIL_PX, ComparisonRow, Crop, save_png
+from unglow.figures import DETAIL_PX, SIDE_PX, ComparisonRow, Crop, Stamp, save_png
 from unglow.figures.residuals import CELLS, gathered
 from unglow.views import at_same_pixels, brightest, crop, overview, texture_near
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from unglow.candidates import Candidates
     from unglow.photometry import DifferenceHistogram, JointStatistics, Scale
     from unglow.store import Store
     from unglow.transform import Transform
@@ -32,6 +33,7 @@ DETAILS = 3
 PLACES = 4
 # Peaks of blocks that are not chance, as the search for torn places takes them.
 _CLEAR = 2.0
+STAMPS = 24
 # The comparison shows many small pictures side by side.
 _THUMB_PX = 512
 
@@ -142,6 +144,64 @@ def draw_difference(
         {method: histogram}, title=f"{title}: histogram of the difference, {method}"
     )
     save_png(figure, targets["histogram"])
+
+
+def draw_candidates(
+    post: Store,
+    difference: Store,
+    histogram: DifferenceHistogram,
+    candidates: Candidates,
+    report: Mapping[str, Any],
+    targets: Mapping[str, Path],
+    title: str,
+) -> None:
+    """Write ``candidates`` (on the difference), ``purity``, and ``gallery`` (stamps)."""
+    if report["status"] == "failed":
+        refuse(targets, title, str(report["reason"]))
+        return
+    view = overview(difference)
+    figure = figures.draw_candidates(
+        view.image,
+        candidates,
+        report,
+        histogram,
+        step=view.step,
+        pixel_size_um=pixel_size(post),
+        title=title,
+    )
+    save_png(figure, targets["candidates"])
+    figure = figures.draw_purity(report, title=f"{title}: purity against threshold")
+    save_png(figure, targets["purity"])
+    chosen = chosen_stamps(candidates)
+    if not len(chosen[0]):
+        reason = "There are no candidates: no threshold has so few false ones as is wanted."
+        save_png(figures.draw_refusal(title, reason, None), targets["gallery"])
+        return
+    best, borderline = ([_stamp(post, difference, candidates, i) for i in part] for part in chosen)
+    figure = figures.draw_gallery(
+        best,
+        borderline,
+        total=int(np.count_nonzero(candidates.counted)),
+        title=f"{title}: gallery of candidates",
+    )
+    save_png(figure, targets["gallery"])
+
+
+def chosen_stamps(candidates: Candidates) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows of the best candidates and, of the others, of those nearest to the threshold.
+
+    Up to `STAMPS` each: the highest signal-to-noise ratio first, and the lowest first.
+    """
+    counted = np.flatnonzero(candidates.counted)
+    order = counted[np.argsort(-candidates.snr[counted], kind="stable")]
+    return order[:STAMPS], order[STAMPS:][::-1][:STAMPS]
+
+
+def _stamp(post: Store, difference: Store, candidates: Candidates, row: int) -> Stamp:
+    x, y = (float(v) for v in candidates.xy[row])
+    seen, left = (crop(store, (x, y), SIDE_PX) for store in (post, difference))
+    # what was subtracted, whatever the scale method and a gain map made of it
+    return Stamp(x, y, float(candidates.snr[row]), seen, seen - left)
 
 
 def draw_comparison(

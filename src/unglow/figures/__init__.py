@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unglow.figures.candidates import draw_candidates
 from unglow.figures.comparison import ComparisonRow, draw_comparison, draw_refusal
 from unglow.figures.difference import draw_difference
 from unglow.figures.histograms import (
@@ -12,21 +13,28 @@ from unglow.figures.histograms import (
     draw_ratio,
 )
 from unglow.figures.map_error import draw_map_error
+from unglow.figures.purity import draw_purity
 from unglow.figures.registration import DETAIL_PX, draw_registration
 from unglow.figures.residuals import draw_residuals
+from unglow.figures.stamps import SIDE_PX, Stamp, draw_gallery
 from unglow.figures.style import Crop, save_png
 
 __all__ = [
     "DETAIL_PX",
+    "SIDE_PX",
     "ComparisonRow",
     "Crop",
+    "Stamp",
+    "draw_candidates",
     "draw_comparison",
     "draw_difference",
     "draw_difference_histogram",
     "draw_excess",
+    "draw_gallery",
     "draw_histograms",
     "draw_joint_histogram",
     "draw_map_error",
+    "draw_purity",
     "draw_ratio",
     "draw_refusal",
     "draw_registration",

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 CROPS = 4
 _LEFT = 9.42
+# Height that a number beside the colour bar takes, inches.
+_LINE = 0.16
 
 
 def knee_of(
@@ -117,7 +119,7 @@ def draw_difference(
     drawn = diverging(values, limit)
     shown = image(axes, drawn, step, cmap=DIVERGING, vmin=-limit, vmax=limit)
     scale_bar(axes, pixel_size_um)
-    _colour_bar(figure, axes, shown, knee, limit)
+    colour_bar(figure, axes, shown, knee, limit)
     label(figure, 0.32, 0.55, _summary(method, gain, offset, histogram), color=SOFT)
     text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
     label(figure, 0.85, 8.6, text, color=SOFT, size=9)
@@ -142,14 +144,18 @@ def _summary(method: str, gain: float, offset: float, histogram: DifferenceHisto
     return text
 
 
-def _colour_bar(figure: Figure, axes: Axes, shown: AxesImage, knee: float, limit: float) -> None:
-    """Put a colour bar beside the image, with round grey levels on it."""
+def colour_bar(figure: Figure, axes: Axes, shown: AxesImage, knee: float, limit: float) -> None:
+    """Put a colour bar beside an image of compressed values, with round grey levels on it.
+
+    ``knee`` and ``limit`` are those that the image was drawn with.
+    """
     axes.apply_aspect()
     box = axes.get_position()
     width = figure.get_figwidth()
     bar = figure.add_axes((box.x1 + 0.12 / width, box.y0, 0.18 / width, box.height))
     colours = figure.colorbar(shown, cax=bar)
-    ticks = _round_levels(knee, limit)
+    height = box.height * figure.get_figheight()
+    ticks = _round_levels(knee, limit, max(0.09, 2 * _LINE / height))
     colours.set_ticks(
         [float(np.arcsinh(v / knee)) for v in ticks],
         labels=[f"{v:+g}" if v else "0" for v in ticks],
@@ -157,15 +163,18 @@ def _colour_bar(figure: Figure, axes: Axes, shown: AxesImage, knee: float, limit
     bar.set_title("grey levels", size=9, loc="left", pad=5)
 
 
-def _round_levels(knee: float, limit: float) -> list[float]:
-    """Return grey levels 1, 2, 5 times powers of ten on both sides of zero, well apart."""
+def _round_levels(knee: float, limit: float, apart: float) -> list[float]:
+    """Return grey levels 1, 2, 5 times powers of ten on both sides of zero.
+
+    They are at least ``apart`` of the limit away from each other.
+    """
     levels: list[float] = []
     place = 0.0
     for power in range(-6, 12):
         for mantissa in (1, 2, 5):
             level = float(f"{mantissa}e{power}")
             at = float(np.arcsinh(level / knee))
-            if at <= limit and at - place >= 0.09 * limit:
+            if at <= limit and at - place >= apart * limit:
                 levels.append(level)
                 place = at
     return [-v for v in reversed(levels)] + [0.0] + levels

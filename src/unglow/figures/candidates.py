@@ -1,0 +1,257 @@
+"""Figure of candidates: where they are on the difference, and how dense."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from unglow.figures.difference import colour_bar, compressed, knee_of, symmetric_limit
+from unglow.figures.paint import Colours, bar
+from unglow.figures.style import (
+    DIVERGING,
+    FAINT,
+    INK,
+    PAPER,
+    SOFT,
+    diverging,
+    extent,
+    image,
+    label,
+    nice,
+    number,
+    panel,
+    scale_bar,
+    sheet,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from unglow.candidates import Candidates
+    from unglow.photometry import DifferenceHistogram
+
+# Classes of the false-discovery rate: up to where, colour, size. They differ in lightness, so that
+# everyone tells them apart, and stand out from black, orange and blue.
+CLASSES = ((0.001, "#ffffff", 1.0), (0.01, "#ffe14d", 0.85), (np.inf, "#e58fc0", 0.7))
+_LEFT, _WIDE = 9.75, 3.8
+_TALLEST = 3.3
+# Cells of the density are so large that they hold this many candidates on average.
+_PER_CELL = 4.0
+_FINEST, _COARSEST = 24, 4
+_LEAST_DATA = 0.2
+
+
+@styled
+def draw_candidates(
+    diff_thumb: NDArray[np.float32],
+    candidates: Candidates,
+    report: Mapping[str, Any],
+    histogram: DifferenceHistogram | None = None,
+    *,
+    step: float = 1.0,
+    grey_level: float = 1.0,
+    pixel_size_um: float | None = None,
+    title: str = "Candidates",
+) -> Figure:
+    """Draw candidates as circles on the difference, their density, and what is known of them.
+
+    Parameters
+    ----------
+    diff_thumb
+        (rows, cols) overview of the difference in grey levels; NaN where there is none.
+    candidates
+        Those of the list; the ones that do not count are left out.
+    report
+        Content of detection.json.
+    histogram
+        Of the whole difference at full resolution.
+    step
+        Level-0 px per overview px.
+    grey_level
+        Smallest step of the raw images.
+    pixel_size_um
+        Of level 0; None where it is not known.
+    """
+    counted = candidates.counted
+    points, fdr = candidates.xy[counted], candidates.fdr[counted]
+    figure = sheet(14.0, 8.95, f"{title}: {_plural(len(points), 'candidate')}")
+    knee = knee_of(diff_thumb, histogram, grey_level)
+    values = compressed(diff_thumb, knee)
+    limit = symmetric_limit(values, histogram, knee)
+    axes = panel(figure, 0.85, 1.1, 7.4, 6.9)
+    axes.set_anchor("NW")
+    drawn = diverging(values, limit)
+    shown = image(axes, drawn, step, cmap=DIVERGING, vmin=-limit, vmax=limit)
+    _circles(figure, axes, points, fdr)
+    scale_bar(axes, pixel_size_um)
+    colour_bar(figure, axes, shown, knee, limit)
+    label(figure, 0.32, 0.55, _summary(report), color=SOFT)
+    text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
+    label(figure, 0.85, 8.6, text, color=SOFT, size=9)
+    end = _density(figure, points, np.isfinite(diff_thumb), step, pixel_size_um)
+    _facts(figure, end + 0.75, report)
+    return figure
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}" if count else f"no {what}s"
+
+
+def _summary(report: Mapping[str, Any]) -> str:
+    wanted = report["settings"]["fdr"]
+    if report["threshold_snr"] is None:
+        return f"No threshold has a false-discovery rate of {percent(wanted)} or less."
+    text = f"signal to noise of {number(report['threshold_snr'])} or more"
+    return f"{text}   ·   estimated share of false ones {percent(report['fdr'])}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share in per cent, two digits."""
+    if share is None:
+        return "–"
+    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.2g} %"
+
+
+def _circles(
+    figure: Figure, axes: Axes, points: NDArray[np.float64], fdr: NDArray[np.float64]
+) -> None:
+    """Draw each candidate in the colour of its class, the best on top, and tell the classes."""
+    largest = float(np.clip(9 * (200 / max(len(points), 1)) ** 0.3, 2.0, 9.0))
+    thin = 0.6 + 0.5 * largest / 9
+    known = np.nan_to_num(fdr, nan=np.inf)
+    handles: list[Line2D] = []
+    below = -np.inf
+    for bound, colour, share in CLASSES:
+        inside = (known > below) & (known <= bound)
+        style: dict[str, Any] = {"marker": "o", "linestyle": "", "mfc": "none", "mec": colour}
+        rings = Line2D(*points[inside].T, **style, ms=share * largest, mew=thin)
+        rings.set_zorder(3 - 0.1 * len(handles))
+        axes.add_line(rings)
+        name = f"at most {percent(bound)}" if np.isfinite(bound) else f"above {percent(below)}"
+        text = f"{name}: {np.count_nonzero(inside):,}"
+        handles.append(Line2D([], [], **style, ms=9 * share, mew=1.1, label=text))
+        below = bound
+    width, height = figure.get_size_inches()
+    legend = figure.legend(
+        handles=handles,
+        title="False-discovery rate",
+        loc="upper left",
+        bbox_to_anchor=((_LEFT - 0.02) / width, 1 - 1.02 / height),
+        borderaxespad=0,
+        frameon=True,
+        facecolor=INK,
+        edgecolor="none",
+        framealpha=1,
+        labelcolor=PAPER,
+        borderpad=0.7,
+    )
+    legend.get_title().set_color(PAPER)
+
+
+def _density(
+    figure: Figure,
+    points: NDArray[np.float64],
+    data: NDArray[np.bool_],
+    step: float,
+    pixel_size_um: float | None,
+) -> float:
+    """Draw candidates per area in square cells; return where the map ends, inches from the top."""
+    cells, side = density(points, data, step)
+    unit = "Mpx" if pixel_size_um is None else "mm²"
+    area = side**2 / 1e6 * (1 if pixel_size_um is None else pixel_size_um**2)
+    values = cells / area
+    top = float(np.nanmax(values, initial=0.0)) or 1.0
+    colours = Colours("viridis", 0.0, top)
+    axes = panel(figure, _LEFT, 2.6, _WIDE, _TALLEST)
+    axes.set_anchor("NW")
+    rows, cols = values.shape
+    frame = extent((rows, cols), side)
+    axes.imshow(colours.of(values), extent=frame, interpolation="nearest")
+    axes.set_xlim(-0.5, data.shape[1] * step - 0.5)
+    axes.set_ylim(data.shape[0] * step - 0.5, -0.5)
+    axes.set(xticks=[], yticks=[], facecolor=FAINT)
+    axes.set_title(f"Candidates per {unit}", size=10)
+    axes.apply_aspect()
+    box = axes.get_position()
+    end = float((1 - box.y0) * figure.get_figheight())
+    half = nice(top / 2)
+    shown = [(v, number(v)) for v in (0.0, half, 2 * half, 4 * half) if v <= top]
+    bar(figure, (_LEFT, end + 0.12, box.width * figure.get_figwidth()), colours, shown)
+    return end
+
+
+def density(
+    points: NDArray[np.float64], data: NDArray[np.bool_], step: float
+) -> tuple[NDArray[np.float64], float]:
+    """Count points in square cells, as if data filled each of them.
+
+    Parameters
+    ----------
+    points
+        (N, 2) positions (x, y), level-0 px.
+    data
+        (rows, cols) of an overview with ``step`` level-0 px per px: where there are data.
+
+    Returns
+    -------
+    (rows, cols) float64 counts per whole cell, NaN where a fifth of the cell or less has data; and
+    the side of a cell, level-0 px.
+    """
+    longest = max(data.shape)
+    wanted = np.sqrt(len(points) / _PER_CELL * longest**2 / max(np.count_nonzero(data), 1))
+    side = max(1, int(longest // int(np.clip(wanted, _COARSEST, _FINEST))))
+    rows, cols = (-(-n // side) for n in data.shape)
+    shape = rows, cols
+    padded = np.zeros((rows * side, cols * side), bool)
+    padded[: data.shape[0], : data.shape[1]] = data
+    share = padded.reshape(rows, side, cols, side).mean(axis=(1, 3))
+    # the edges of the first cell are half a level-0 px before the first centre
+    place = np.floor((points[:, ::-1] + 0.5) / (step * side)).astype(np.intp)
+    place = np.clip(place, 0, np.array(shape) - 1)
+    counts = np.bincount(np.ravel_multi_index(tuple(place.T), shape), minlength=rows * cols)
+    out = np.full(shape, np.nan)
+    enough = share > _LEAST_DATA
+    out[enough] = counts.reshape(shape)[enough] / share[enough]
+    return out, side * step
+
+
+def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
+    """Write what detection.json says, from ``top`` inches on."""
+    settings, masked = report["settings"], report["masked_px"]
+    threshold, fdr = report["threshold_snr"], report["fdr"]
+    lines = [
+        ("threshold", "none" if threshold is None else f"S/N {number(threshold)}"),
+        ("wanted", f"{percent(settings['fdr'])} false, S/N {number(settings['min_snr'])} or more"),
+        ("density", _density_text(report)),
+        ("searched", _area_text(report)),
+        ("no data", f"{masked['no_data']:,} px"),
+        ("saturated", f"{masked['saturated']:,} px"),
+        ("map too far off", f"{masked['misregistered']:,} px"),
+        ("not counted", f"{report['not_counted']:,} in the list"),
+    ]
+    if fdr is not None:
+        false = f"{percent(fdr)}, about {number(round(fdr * report['candidates']))}"
+        lines.insert(1, ("estimated false", false))
+    for n, (name, text) in enumerate(lines):
+        label(figure, _LEFT, top + 0.2 * n, name, size=9, color=SOFT)
+        label(figure, _LEFT + 1.25, top + 0.2 * n, text, size=9)
+
+
+def _density_text(report: Mapping[str, Any]) -> str:
+    if report["density_per_mm2"] is None:
+        return "not known without a pixel size"
+    low, high = (number(v) for v in report["density_ci95_per_mm2"])
+    return f"{number(report['density_per_mm2'])} per mm² ({low} to {high})"
+
+
+def _area_text(report: Mapping[str, Any]) -> str:
+    area = report["area_mm2"]
+    px = f"{number(report['searched_px'] / 1e6)} Mpx"
+    return px if area is None else f"{number(area)} mm², {px}"
