@@ -176,6 +176,10 @@ def test_circles_are_where_the_candidates_are(drawings):
     for line, rate in zip(lines, (0.0005, 0.004, 0.03), strict=True):
         expected = found.xy[found.counted & (found.fdr == rate)]
         np.testing.assert_array_equal(line.get_xydata(), expected)
+    for name, (rows, cols) in (("candidates", SHAPE), ("many", (420, 200))):
+        axes = drawings[name].axes[0]
+        assert axes.get_xlim() == (-0.5, 4 * cols - 0.5)
+        assert axes.get_ylim() == (4 * rows - 0.5, -0.5)
 
 
 def test_density_counts_in_cells_and_fills_up_those_at_the_edge():

@@ -133,7 +133,7 @@ def _circles(
         style: dict[str, Any] = {"marker": "o", "linestyle": "", "mfc": "none", "mec": colour}
         rings = Line2D(*points[inside].T, **style, ms=share * largest, mew=thin)
         rings.set_zorder(3 - 0.1 * len(handles))
-        axes.add_line(rings)
+        axes.add_artist(rings)  # which leaves the limits of the axes alone
         name = f"at most {percent(bound)}" if np.isfinite(bound) else f"above {percent(below)}"
         text = f"{name}: {np.count_nonzero(inside):,}"
         handles.append(Line2D([], [], **style, ms=9 * share, mew=1.1, label=text))
@@ -183,7 +183,7 @@ def _density(
     end = float((1 - box.y0) * figure.get_figheight())
     half = nice(top / 2)
     shown = [(v, number(v)) for v in (0.0, half, 2 * half, 4 * half) if v <= top]
-    bar(figure, (_LEFT, end + 0.12, box.width * figure.get_figwidth()), colours, shown)
+    bar(figure, (_LEFT, end + 0.12, _WIDE), colours, shown)
     return end
 
 
