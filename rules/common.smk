@@ -155,6 +155,12 @@ def default_difference(wildcards):
     return out.subtracted(store(f"difference/{method}"))
 
 
+def default_histogram(wildcards):
+    """The histogram of that difference."""
+    method = batch.variant_settings(wildcards)["scale"]["default"]
+    return out.subtracted(f"difference/{method}.histogram.npz")
+
+
 def pair_differences(wildcards):
     return methods_of(
         out.subtracted(store("difference/{method}")), wildcards.sample, wildcards.dye
@@ -175,6 +181,7 @@ def final_outputs():
         targets += variants_of(out.registered("bins.npz"), *key)
         targets += methods_of(out.subtracted(store("difference/{method}")), *key)
         targets += variants_of(out.subtracted("candidates.csv"), *key)
+        targets += variants_of(out.subtracted("figures/candidates.png"), *key)
         targets += variants_of(out.registered("figures/registration.png"), *key)
         # Results of a version that did not draw it get it too.
         targets += variants_of(out.registered("figures/map_error.png"), *key)

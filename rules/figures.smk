@@ -140,3 +140,51 @@ rule figures_difference:
         version=2,
     script:
         "../scripts/figures_difference.py"
+
+
+rule figures_candidates:
+    input:
+        post=out.pair(store("post")),
+        difference=default_difference,
+        histogram=default_histogram,
+        table=out.subtracted("candidates.csv"),
+        report=out.subtracted("detection.json"),
+    output:
+        candidates=report(
+            out.subtracted("figures/candidates.png"),
+            caption="../report/candidates.rst",
+            category="Candidates",
+            subcategory="{sample} {dye}",
+            labels=labels("candidates"),
+        ),
+        purity=report(
+            out.subtracted("figures/purity.png"),
+            caption="../report/purity.rst",
+            category="Candidates",
+            subcategory="{sample} {dye}",
+            labels=labels("purity against threshold"),
+        ),
+        gallery=report(
+            out.subtracted("figures/gallery.png"),
+            caption="../report/gallery.rst",
+            category="Candidates",
+            subcategory="{sample} {dye}",
+            labels=labels("gallery of candidates"),
+        ),
+    log:
+        out.record("logs", "figures_candidates", "subtracted"),
+        telemetry=out.record("telemetry", "figures_candidates", "subtracted"),
+    benchmark:
+        out.record("benchmarks", "figures_candidates", "subtracted")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 1
+    resources:
+        mem_mb=mem_mb("figures_candidates"),
+        disk_mb=5,
+        runtime=minutes(10),
+        attempt=this_attempt,
+    params:
+        version=1,
+    script:
+        "../scripts/figures_candidates.py"

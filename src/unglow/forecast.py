@@ -41,6 +41,7 @@ RULES = (
     "figures_registration",
     "figures_scale",
     "figures_difference",
+    "figures_candidates",
     "comparison",
     "summary",
     "verdict",
@@ -212,6 +213,8 @@ def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Ite
     listed = memory.candidates_disk_mb(batch.layout(names["sample"], names["dye"], "derived"))
     files = tuple(at(name) for name in ("candidates.csv", "candidates.geojson", "detection.json"))
     yield _Output("detect", names, files, _REST, listed)
+    files = tuple(at(f"figures/{name}.png") for name in ("candidates", "purity", "gallery"))
+    yield _Output("figures_candidates", names, files, _REST, FIGURES_MB)
 
 
 def _missing(output: _Output, results: Path) -> bool:

@@ -38,6 +38,7 @@ BASE = {
     "figures_registration": 200.0,
     "figures_scale": 165.0,
     "figures_difference": 165.0,
+    "figures_candidates": 165.0,
     "comparison": 205.0,
     "summary": 40.0,
 }

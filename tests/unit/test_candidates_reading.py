@@ -25,6 +25,10 @@ def test_columns_by_name(tmp_path):
     assert found.snr.tolist() == [12.5, 4.25, 5.0]
     np.testing.assert_array_equal(found.fdr, [0.001, np.nan, 0.04])
     assert found.counted.tolist() == [True, False, True]
+    few = read_candidates(tmp_path / "candidates.csv", ("x", "y", "area_px"))
+    assert list(few.numbers) == ["x", "y"]
+    assert few.xy.tolist() == found.xy.tolist()
+    assert few.flags == ("", "deblended+outside", "deblended")
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_text_stays_on_the_paper_and_apart(drawings, name):
         ("candidates", ["A DAPI: 180 candidates", "signal to noise of 4.35", "4.9 %", "100 µm"]),
         ("candidates", ["Candidates per mm²", "144 per mm² (123.6 to 166.7)", "1.25 mm², 8.534 M"]),
         ("candidates", ["494,989 px", "1,849 px", "77 px", "20 in the list", "4.9 %, about 9"]),
-        ("many", ["18,000 candidates", "Candidates per Mpx"]),
+        ("many", ["18,000 candidates", "Candidates per Mpx", "Circles: the 5,000 most signif"]),
         ("nothing", ["no candidates", "No threshold has a false-discovery rate of 5 %"]),
         ("nothing", ["not known without a pixel size", "none"]),
         ("purity", ["S/N of 4.35 or more, 180 candidates", "4.9 % of them false", "wanted: 95 %"]),

@@ -324,8 +324,8 @@ def test_everything_is_to_be_done_in_a_fresh_directory(work):
     tasks = tasks_of(Batch.load({}, work), work / "results")
     assert counted(tasks) == {
         "plan": 2, "ingest": 4, "register": 2, "align": 2, "figures_registration": 2, "scale": 2,
-        "figures_scale": 2, "difference": 6, "figures_difference": 6, "detect": 2, "summary": 1,
-        "verdict": 1,
+        "figures_scale": 2, "difference": 6, "figures_difference": 6, "detect": 2,
+        "figures_candidates": 2, "summary": 1, "verdict": 1,
     }  # fmt: skip
     ingest = next(t for t in tasks if t.rule == "ingest")
     assert (ingest.title, ingest.threads, ingest.disk_mb) == ("A SYTO9 post", 1, 2)
@@ -339,7 +339,7 @@ def test_variants_are_tracks_of_their_own(work):
     assert counted(tasks) == {
         "plan": 1, "ingest": 2, "register": 2, "align": 2, "figures_registration": 2, "scale": 4,
         "figures_scale": 4, "difference": 12, "figures_difference": 12, "detect": 4,
-        "comparison": 1,
+        "figures_candidates": 4, "comparison": 1,
     }  # fmt: skip
     assert len({t.track for t in tasks if t.rule == "scale"}) == 4
 
@@ -448,11 +448,11 @@ def test_the_command_says_the_same_and_tells_by_its_exit_status(work, monkeypatc
     monkeypatch.setattr("sys.argv", words)
     assert cli.main(words[1:]) == 1
     text = capsys.readouterr().out
-    assert text.startswith("32 jobs to do on 2 cores: a run would be refused.\n")
+    assert text.startswith("34 jobs to do on 2 cores: a run would be refused.\n")
     assert "unglow preflight -n 2 --resources mem_mb=50 --config force_run=True" in text
     assert cli.main([*words[1:], "--config", "force_run=True"]) == 0
     assert cli.main(["preflight", "-n", "2", "--directory", str(work)]) == 0
-    assert "32 jobs to do on 2 cores: a run would start.\n" in capsys.readouterr().out
+    assert "34 jobs to do on 2 cores: a run would start.\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -475,7 +475,7 @@ def test_settings_are_merged_section_by_section(work, monkeypatch, capsys):
     (work / "config").mkdir()
     (work / "config" / "config.yaml").write_text("scale:\n  percentile: 40\n")
     assert cli.main(["preflight", "--config", "scale={methods: [moffat]}"]) == 0
-    assert capsys.readouterr().out.startswith("24 jobs to do")
+    assert capsys.readouterr().out.startswith("26 jobs to do")
 
 
 def test_the_disk_bound_is_that_of_the_stores(work):

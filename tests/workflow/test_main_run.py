@@ -125,6 +125,7 @@ def test_a_subtraction_parameter_reruns_only_subtraction_and_what_follows(pair):
         "detect",
         "figures_scale",
         "figures_difference",
+        "figures_candidates",
         "summary",
         "verdict",
     }

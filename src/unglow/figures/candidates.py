@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 # Classes of the false-discovery rate: up to where, colour, size. They differ in lightness, so that
 # everyone tells them apart, and stand out from black, orange and blue.
 CLASSES = ((0.001, "#ffffff", 1.0), (0.01, "#ffe14d", 0.85), (np.inf, "#e58fc0", 0.7))
+MOST_CIRCLES = 5000
+"""More would hide each other; the density is of all candidates."""
 _LEFT, _WIDE = 9.75, 3.8
 _TALLEST = 3.3
 # Cells of the density are so large that they hold this many candidates on average.
@@ -81,6 +83,7 @@ def draw_candidates(
     """
     counted = candidates.counted
     points, fdr = candidates.xy[counted], candidates.fdr[counted]
+    best = np.argsort(-candidates.snr[counted], kind="stable")[:MOST_CIRCLES]
     figure = sheet(14.0, 8.95, f"{title}: {_plural(len(points), 'candidate')}")
     knee = knee_of(diff_thumb, histogram, grey_level)
     values = compressed(diff_thumb, knee)
@@ -89,11 +92,13 @@ def draw_candidates(
     axes.set_anchor("NW")
     drawn = diverging(values, limit)
     shown = image(axes, drawn, step, cmap=DIVERGING, vmin=-limit, vmax=limit)
-    _circles(figure, axes, points, fdr)
+    _circles(figure, axes, points[best], fdr[best])
     scale_bar(axes, pixel_size_um)
     colour_bar(figure, axes, shown, knee, limit)
     label(figure, 0.32, 0.55, _summary(report), color=SOFT)
     text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
+    if len(best) < len(points):
+        text += f" Circles: the {len(best):,} most significant."
     label(figure, 0.85, 8.6, text, color=SOFT, size=9)
     end = _density(figure, points, np.isfinite(diff_thumb), step, pixel_size_um)
     _facts(figure, end + 0.75, report)
