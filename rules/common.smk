@@ -149,16 +149,20 @@ def pair_evidence(wildcards):
     return sorted(set(evidence(wildcards.sample, wildcards.dye)))
 
 
-def default_difference(wildcards):
-    """The difference that candidates are looked for on: that of the default method."""
-    method = batch.variant_settings(wildcards)["scale"]["default"]
-    return out.subtracted(store(f"difference/{method}"))
+def differences(wildcards):
+    """The differences of all methods of a variant; candidates are looked for on one of them."""
+    return [
+        out.subtracted(store(f"difference/{method}"))
+        for method in batch.methods(wildcards)
+    ]
 
 
-def default_histogram(wildcards):
-    """The histogram of that difference."""
-    method = batch.variant_settings(wildcards)["scale"]["default"]
-    return out.subtracted(f"difference/{method}.histogram.npz")
+def difference_histograms(wildcards):
+    """The histograms of these differences."""
+    return [
+        out.subtracted(f"difference/{method}.histogram.npz")
+        for method in batch.methods(wildcards)
+    ]
 
 
 def pair_differences(wildcards):

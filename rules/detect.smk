@@ -9,7 +9,7 @@ rule detect:
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
         scale=out.subtracted("scale.json"),
-        difference=default_difference,
+        differences=differences,
     output:
         table=out.subtracted("candidates.csv"),
         geojson=out.subtracted("candidates.geojson"),

@@ -145,8 +145,8 @@ rule figures_difference:
 rule figures_candidates:
     input:
         post=out.pair(store("post")),
-        difference=default_difference,
-        histogram=default_histogram,
+        differences=differences,
+        histograms=difference_histograms,
         table=out.subtracted("candidates.csv"),
         report=out.subtracted("detection.json"),
     output:

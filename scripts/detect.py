@@ -12,13 +12,14 @@ with Job.of(snakemake) as job:
 
     job.fence()
     configure_threads(job.threads)
-    stores = {
-        name: open_store(Path(snakemake.input[name]).parent)
-        for name in ("post", "pre", "aligned", "difference")
-    }
+    scale = Scale.load(Path(snakemake.input.scale))
+    places = {name: Path(snakemake.input[name]).parent for name in ("post", "pre", "aligned")}
+    differences = {Path(p).parent.name: Path(p).parent for p in snakemake.input.differences}
+    places["difference"] = differences[f"{scale.default}.ome.zarr"]
+    stores = {name: open_store(place) for name, place in places.items()}
     rows = detect(
         stores,
-        Scale.load(Path(snakemake.input.scale)),
+        scale,
         transform.load(Path(snakemake.input.transform)),
         DetectSettings.of(snakemake.params.settings),
         {name: Path(path) for name, path in snakemake.output.items()},

@@ -11,12 +11,15 @@ with Job.of(snakemake) as job:
     from unglow.store import open_store
 
     job.fence()
+    found = read_report(Path(snakemake.input.report))
+    differences = {Path(p).parent.name: Path(p).parent for p in snakemake.input.differences}
+    histograms = {Path(p).name: Path(p) for p in snakemake.input.histograms}
     draw_candidates(
         open_store(Path(snakemake.input.post).parent),
-        open_store(Path(snakemake.input.difference).parent),
-        DifferenceHistogram.load(Path(snakemake.input.histogram)),
+        open_store(differences[f"{found['method']}.ome.zarr"]),
+        DifferenceHistogram.load(histograms[f"{found['method']}.histogram.npz"]),
         read_candidates(Path(snakemake.input.table), SHOWN),
-        read_report(Path(snakemake.input.report)),
+        found,
         {name: Path(path) for name, path in snakemake.output.items()},
         job.pair_title,
     )
