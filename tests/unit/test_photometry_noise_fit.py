@@ -10,6 +10,7 @@ from scipy import ndimage
 
 from unglow.blocks import Window
 from unglow.grey import quantise
+from unglow.photometry import Evidence, JointStatistics, Scale, ScaleSettings, estimate
 from unglow.photometry.bins import BinSamples
 from unglow.photometry.noise import NoiseModel
 from unglow.photometry.noise_fit import fit
@@ -160,3 +161,34 @@ def test_the_entry_of_scale_json():
     entry = json.loads(json.dumps(found.to_json()))
     assert entry["cells"] == found.cells > 5000
     np.testing.assert_allclose(ratios(NoiseModel.from_json(entry)), ratios(found.model), rtol=1e-5)
+
+
+def test_noise_that_px_share_spreads_means_more_than_white_noise():
+    bins, transform = samples("same px")
+    assert fit(bins, GAIN, OFFSET, transform).model.spread < 1.05
+    shared = BinSamples.create(bins.shape, bins.tops)
+    random = np.random.default_rng(6)
+    light = texture(bins.shape, np.eye(3), 0.0)
+    post, pre = (
+        level + 8 * ndimage.gaussian_filter(random.standard_normal(bins.shape), 1.5) / 0.19
+        for level in (GAIN * light + OFFSET, light)
+    )
+    shared.add(post.astype(np.uint16), pre.astype(np.float32))
+    assert fit(shared, GAIN, OFFSET, transform).model.spread > 1.5
+
+
+def test_scale_json_holds_the_noise_of_the_default_method(tmp_path):
+    bins, transform = samples("turned")
+    statistics = JointStatistics.create(
+        post_range=(0, 65535), pre_range=(0, 65535), grey_level=1, integer=True
+    )
+    manual = ScaleSettings(methods=("manual",), manual=GAIN, default="manual")
+    scale = estimate(Evidence(statistics, bins, transform), manual)
+    scale.save(tmp_path / "scale.json")
+    entry = Scale.load(tmp_path / "scale.json").chosen.details["noise"]
+    expected = fit(bins, GAIN, 0.0, transform).model
+    assert NoiseModel.from_json(entry).post_shot == pytest.approx(expected.post_shot, rel=1e-5)
+    small, transform = samples("turned", shape=(40, 40))
+    without = estimate(Evidence(statistics, small, transform), manual)
+    assert "noise" not in without.chosen.details
+    assert any("The noise of the images is not known: only" in r for r in without.reasons)

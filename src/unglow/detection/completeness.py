@@ -320,7 +320,7 @@ def _sigma(scene: Scene, section: Section, window: Window) -> float:
     of_post, of_pre = next(levels), next(levels)
     variance = scene.noise.variance_post(of_post) + scene.gain**2 * scene.noise.variance_pre(of_pre)
     squares = float((scene.settings.taps**2).sum()) ** 2
-    return float(np.sqrt(variance[0] * squares))
+    return float(np.sqrt(variance[0] * squares)) * scene.noise.spread
 
 
 def _response(settings: DetectSettings) -> float:

@@ -137,6 +137,7 @@ def _flux_error(
     pre = np.nan_to_num(wide)
     noise = scene.noise.variance_post(np.nan_to_num(post))
     noise += gain * gain * scene.noise.variance_pre(pre[:, 1:-1, 1:-1])
+    noise *= np.float32(scene.noise.spread**2)
     squares = (noise * aperture * aperture).sum(axis=(1, 2))
     across = ((pre[:, 1:-1, 2:] - pre[:, 1:-1, :-2]) * aperture).sum(axis=(1, 2))
     down = ((pre[:, 2:, 1:-1] - pre[:, :-2, 1:-1]) * aperture).sum(axis=(1, 2))

@@ -2,7 +2,8 @@
 
 The difference is filtered with a Gaussian h of a microbe's width. The variance of the result has
 three parts: noise of post; noise of pre as resampling and filter leave it
-(`unglow.photometry.resampled`); and what an error of the map makes of the structures of pre
+(`unglow.photometry.resampled`), both times what the pair scatters more than such noise
+(`NoiseModel.spread`); and what an error of the map makes of the structures of pre
 (`unglow.detection.shifts`), all over the filter alike.
 """
 
@@ -223,6 +224,7 @@ class _Filtered:
         gain = np.float32(scene.gain * scene.gain)
         noise = spread * scene.noise.variance_post(post)
         noise += gain * factor * scene.noise.variance_pre(pre[_INNER])
+        noise *= np.float32(scene.noise.spread**2)
         shifted = gain * squared_shift(pre, error)
         variance = noise + shifted
         ratio = np.asarray(signal / np.sqrt(variance), dtype=np.float32)

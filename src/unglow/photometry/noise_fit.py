@@ -194,7 +194,7 @@ def _spread_of_means(cells: NoiseCells, state: _State, error_px: float, *, integ
         variance = variance + error_px**2 / 2 * expected.slope
     away = cells.rest / np.sqrt(variance)
     lit = _lit(cells, state, away < 0, integer=integer)
-    return max(1.0, _NORMAL * float(np.median(np.abs(away[lit]))))
+    return max(1.0, _NORMAL * float(np.median(-away[lit]))) if lit.any() else 1.0
 
 
 def _fitted(cells: NoiseCells, least: float, *, integer: bool) -> tuple[_State, Flags]:

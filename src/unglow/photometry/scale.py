@@ -15,7 +15,7 @@ import numpy as np
 
 from unglow.errors import ConfigError
 from unglow.files import write_json
-from unglow.photometry import linear, moffat
+from unglow.photometry import linear, moffat, noise_fit
 from unglow.photometry.archive import damaged
 from unglow.photometry.cells import Cells
 from unglow.photometry.doubts import doubts
@@ -259,7 +259,22 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     if default != settings.first:
         reasons.append(f"{settings.first} gave no gain, {default} is the default instead.")
     reasons += doubts(evidence.stats, methods[default].gain, default)
+    reasons += _add_noise(evidence, methods[default])
     return Scale(default, methods, "ok", tuple(reasons))
+
+
+def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
+    """Add the noise of the pair to a method's details; or return why it is not known."""
+    bins, transform = evidence.bins, evidence.transform
+    if bins is None or transform is None or result.gain is None or result.offset is None:
+        return []
+    integer = evidence.stats.grey_level == 1
+    try:
+        found = noise_fit.fit(bins, result.gain, result.offset, transform, integer=integer)
+    except ValueError as error:
+        return [f"The noise of the images is not known: {error}."]
+    result.details["noise"] = found.to_json()
+    return []
 
 
 def _linear(evidence: Evidence, _: ScaleSettings) -> MethodResult:
