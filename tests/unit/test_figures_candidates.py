@@ -55,6 +55,10 @@ def report(count=180, threshold=4.35, **changes):
         "masked_px": {"no_data": 494_989, "saturated": 1849, "misregistered": 77},
         "extended_px": 0,
         "dropped": 0,
+        "completeness": {
+            "peak_50": {"value": 10.65, "error": 0.43},
+            "peak_90": {"value": 13.91, "error": 1.1},
+        },
         "by_threshold": rows,
         **changes,
     }
@@ -82,7 +86,7 @@ def stamps(count, size=39):
 @pytest.fixture(scope="module")
 def drawings():
     none = {"area_mm2": None, "density_per_mm2": None, "density_ci95_per_mm2": None}
-    nothing = report(0, None, **none, not_counted=0)
+    nothing = report(0, None, **none, not_counted=0, completeness=None)
     nothing["by_threshold"] = [
         row | {"candidates": 0 if row["snr"] > 5 else 3, "negative": 0, "fdr": 1.0}
         for row in nothing["by_threshold"]
@@ -153,6 +157,7 @@ def test_text_stays_on_the_paper_and_apart(drawings, name):
         ("candidates", ["A DAPI: 180 candidates", "signal to noise of 4.35", "4.9 %", "100 µm"]),
         ("candidates", ["Candidates per mm²", "144 per mm² (123.6 to 166.7)", "1.25 mm², 8.534 M"]),
         ("candidates", ["494,989 px", "1,849 px", "77 px", "20 in the list", "4.9 %, about 9"]),
+        ("candidates", ["50 % found from", "peak 10.65 ± 0.43 grey levels"]),
         ("many", ["18,000 candidates", "Candidates per Mpx", "Circles: the 5,000 most signif"]),
         ("nothing", ["no candidates", "No threshold has a false-discovery rate of 5 %"]),
         ("nothing", ["not known without a pixel size", "none"]),

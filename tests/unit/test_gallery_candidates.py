@@ -61,6 +61,7 @@ def report(count, threshold):
         "density_ci95_per_mm2": [90.0, 110.0],
         "searched_px": 126_000,
         "masked_px": {"no_data": 0, "saturated": 0, "misregistered": 0},
+        "completeness": None,
         "by_threshold": [
             {"snr": t, "candidates": count, "negative": 1, "fdr": 0.01} for t in (4.0, 4.25, 4.5)
         ],

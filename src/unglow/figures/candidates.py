@@ -244,6 +244,9 @@ def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
     if fdr is not None:
         false = f"{percent(fdr)}, about {number(round(fdr * report['candidates']))}"
         lines.insert(1, ("estimated false", false))
+    for name, key in (("50 % found from", "peak_50"), ("90 % found from", "peak_90")):
+        limit = (report["completeness"] or {}).get(key)
+        lines += [(name, _limit_text(limit))] if limit else []
     for n, (name, text) in enumerate(lines):
         label(figure, _LEFT, top + 0.2 * n, name, size=9, color=SOFT)
         label(figure, _LEFT + 1.25, top + 0.2 * n, text, size=9)
@@ -254,6 +257,10 @@ def _density_text(report: Mapping[str, Any]) -> str:
         return "not known without a pixel size"
     low, high = (number(v) for v in report["density_ci95_per_mm2"])
     return f"{number(report['density_per_mm2'])} per mm² ({low} to {high})"
+
+
+def _limit_text(limit: Mapping[str, float]) -> str:
+    return f"peak {number(limit['value'])} ± {number(limit['error'])} grey levels"
 
 
 def _area_text(report: Mapping[str, Any]) -> str:
