@@ -17,7 +17,7 @@ from unglow.registration import RegisterSettings, register
 from unglow.registration.dense import Dense, Images, measure
 from unglow.registration.jumps import at_seams, misfit, with_jumps, without
 from unglow.registration.matching import Plane
-from unglow.registration.seams import find_strips, profile, with_more
+from unglow.registration.seams import find_strips, profile, unexplained, with_more
 from unglow.registration.thumbnails import thumbnail
 from unglow.strips import Strips
 
@@ -138,7 +138,10 @@ def test_blocks_without_their_strips():
     across = np.abs(blocks.post[:, 1, None] - SEAMS).min(axis=1) < 0.35 * 64
     np.testing.assert_array_equal(rest.trust == 0, across)
     assert (without(blocks, strips, smooth_wave(None)).trust > 0).all()
-    assert misfit(blocks, FRAME, strips) < 0.2 * misfit(blocks, FRAME, None)
+    assert misfit(blocks, FRAME, strips) < 0.2
+    elsewhere = replace(strips, seams=strips.seams + 150)
+    assert misfit(blocks, FRAME, elsewhere) > 1
+    assert misfit(blocks, FRAME, at_seams(strips, strips.seams[:0])) == np.inf
 
 
 # ---------------------------------------------------------------------------------------- profile
@@ -156,6 +159,24 @@ def test_the_profile_has_its_peaks_at_the_seams():
     assert shown.usual < 0.25
     other = profile(blocks, at_seams(strips_of(along="columns"), np.zeros(0)))
     assert len(other.seams(0.5, 48.0)) == 0
+
+
+def test_small_jumps_stand_out_of_what_a_smooth_field_leaves():
+    """The wave's own steps are 0.5 px and more, as large as these jumps."""
+    strips = strips_of(offsets=[[0, 0], [0.5, 0.3], [0, 0]])
+
+    def off(points):
+        smooth = wave(points, 4.0)
+        return smooth + strips.at(points, smooth)
+
+    blocks, none = blocks_of(off), at_seams(strips, strips.seams[:0])
+    raw = profile(blocks, none)
+    seen = raw.seams(max(0.3, 3 * raw.usual), 48.0)
+    assert np.abs(np.subtract.outer(SEAMS, seen)).min(axis=1).max() > 24
+    shown = profile(unexplained(blocks, none, FRAME), none)
+    found = shown.seams(max(0.3, 3 * shown.usual), 48.0)
+    assert len(found) == 2
+    np.testing.assert_allclose(found, SEAMS, atol=24)
 
 
 def test_a_wave_and_no_blocks_have_no_seams():

@@ -32,6 +32,7 @@ _LEAST_BLOCKS = 30
 _LEAST_ALONE = 4
 _TORN = 0.35
 _CAPPED_PX = 3.0
+_BESIDE = 0.75
 _PART = 1 << 12
 
 
@@ -171,14 +172,22 @@ def _ramp(t: Floats) -> Floats:
     return np.asarray(0.5 * (1 + np.tanh(0.7978846 * (t + 0.044715 * np.clip(t, -50, 50) ** 3))))
 
 
-def misfit(blocks: Dense, images: Images, strips: Strips | None) -> float:
-    """Bounded mean square of what a smooth field and strips leave of held-out blocks, px."""
-    rest = blocks if strips is None else without(blocks, strips, None)
-    field = smooth_field(rest, images, 0.5)
-    left = np.hypot(*(rest.off - field.at(blocks.post)).T)
-    test = blocks.held_out & (rest.trust > 0)
-    squares = np.minimum(left[test], _CAPPED_PX) ** 2
-    return float(np.sqrt(squares.mean())) if test.any() else np.inf
+def misfit(blocks: Dense, images: Images, strips: Strips) -> float:
+    """Compare what a smooth field leaves of held-out blocks beside seams with and without strips.
+
+    The ratio of roots of bounded mean squares, below 1 if strips help; infinite if none is there.
+    """
+    apart = without(blocks, strips, None)
+    gap = strips.gap(strips.across(blocks.post, blocks.off))
+    test = blocks.held_out & (apart.trust > 0) & (gap <= _BESIDE * blocks.size)
+    if not test.any():
+        return np.inf
+    both = []
+    for some in (apart, blocks):
+        field = smooth_field(some, images, 0.5)
+        left = np.hypot(*(some.off - field.at(blocks.post))[test].T)
+        both.append(float(np.sqrt((np.minimum(left, _CAPPED_PX) ** 2).mean())))
+    return both[0] / max(both[1], 1e-12)
 
 
 def smooth_field(blocks: Dense, images: Images, steps: float) -> Displacement:

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SUSPECT_PX = 0.5
+_SUSPECT_PX = 0.3
+_SMOOTH = 0.75
 _LEAST_PAIRS = 6
 _ROUNDS = 3
 _CLEAREST = 0.4
@@ -122,15 +123,14 @@ def find_strips(images: Images, blocks: Dense, level: int) -> tuple[Strips, Dens
             blocks = measure(images, None, blocks.size, step, level)
     if not suspects:
         return None
-    plain = misfit(blocks, images, None)
     found: list[tuple[float, Strips]] = []
     ways = {_way(strips) for strips in suspects}
     for empty in _kinds(images):
         if _way(empty) in ways:
             strips = _grown(blocks, empty, images)
             left = misfit(blocks, images, strips)
-            log.info("strips along %s: misfit %.3f for %.3f px", strips.name, left, plain)
-            if len(strips.seams) and left < _WORTH * plain:
+            log.info("strips along %s: %.3f of the misfit", strips.name, left)
+            if left < _WORTH:
                 found.append((left, strips))
     if not found:
         return None
@@ -172,10 +172,12 @@ def _lines(way: int) -> Callable[[NDArray[np.int64]], Mask]:
 def _suspects(images: Images, blocks: Dense) -> list[Strips]:
     """Return the kinds of strips of which there are steps that stick out.
 
-    A section that waves has steps of all lengths. Where the images are turned against each other,
-    seams of one are smeared along the other.
+    A section that waves has steps of all lengths, of which a smooth field takes most. Where the
+    images are turned against each other, seams of one are smeared along the other.
     """
-    return [strips for strips in _kinds(images) if _stands_out(profile(blocks, strips))]
+    kinds = _kinds(images)
+    rest = unexplained(blocks, kinds[0], images)
+    return [strips for strips in kinds if _stands_out(profile(rest, strips))]
 
 
 def _stands_out(shown: Profile) -> bool:
@@ -192,9 +194,8 @@ def _at_lines(images: Images, strips: Strips, blocks: Dense) -> tuple[Strips, fl
 
 def _grown(blocks: Dense, strips: Strips, images: Images) -> Strips:
     """Find the clearest seams first, and others in what they and a smooth field leave."""
-    rest = blocks
     for _ in range(_ROUNDS):
-        shown = profile(rest, strips)
+        shown = profile(unexplained(blocks, strips, images), strips)
         largest = float(np.nan_to_num(np.hypot(*shown.step.T)).max(initial=0.0))
         far = _unseen(shown, strips, blocks, max(LEAST_PX, _CLEAREST * largest))
         if not len(far):
@@ -203,10 +204,14 @@ def _grown(blocks: Dense, strips: Strips, images: Images) -> Strips:
         strips = with_jumps(blocks, at_seams(strips, seams), images)
         if not len(strips.seams):
             break
-        apart = without(blocks, strips, None)
-        field = smooth_field(apart, images, ROUGH)
-        rest = replace(blocks, off=apart.off - field.at(blocks.post))
     return strips
+
+
+def unexplained(blocks: Dense, strips: Strips, images: Images) -> Dense:
+    """Return what strips and a smooth field leave of the blocks: half a jump beside its seam."""
+    apart = without(blocks, strips, None)
+    field = smooth_field(apart, images, _SMOOTH * blocks.size / blocks.step)
+    return replace(blocks, off=apart.off - field.at(blocks.post))
 
 
 def profile(blocks: Dense, strips: Strips) -> Profile:
