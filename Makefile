@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SMK := Snakefile rules
+# Several processes: much of a test's time is waiting for Snakemake to start.
+SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist worksteal
 
 .PHONY: help demo test oldest lint format bench clean
 
@@ -28,12 +30,12 @@ demo: $(VENV)/installed-run  ## make a phantom pair, run the workflow on it, say
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh benchmarks/demo.sh
 
 test: $(VENV)/installed-test  ## run all tests
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest $(ARGS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 oldest:  ## run all tests with the oldest versions that pyproject.toml allows
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --editable '.[test]' -c tests/oldest.txt
-	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest $(ARGS)
+	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 lint: $(VENV)/installed-lint  ## check style, types and the workflow
 	$(BIN)/ruff check .
