@@ -13,7 +13,7 @@ from tables import table
 
 from photometry.spots import Phantom, Score, judged, pooled, searched
 from unglow.phantom.spec import PhantomSpec
-from unglow.photometry import JointStatistics, ScaleSettings, estimate
+from unglow.photometry import Evidence, JointStatistics, ScaleSettings, estimate
 
 if TYPE_CHECKING:
     import argparse
@@ -106,23 +106,19 @@ def report(outcomes: Sequence[Outcome]) -> int:
 
 def scale_found(phantom: Phantom, transform: Transform) -> tuple[float, float]:
     """Return gain and offset of the default method."""
-    statistics = _statistics(phantom, transform)
-    chosen = estimate(statistics, ScaleSettings()).chosen
-    if chosen.gain is None or chosen.offset is None:
-        raise ValueError(f"no gain was found: {chosen.reason}")
-    return chosen.gain, chosen.offset
-
-
-def _statistics(phantom: Phantom, transform: Transform) -> JointStatistics:
-    post, aligned = phantom.post, phantom.aligned(transform)
+    aligned = phantom.aligned(transform)
     statistics = JointStatistics.create(
-        post_range=(float(post.min()), float(post.max())),
+        post_range=(float(phantom.post.min()), float(phantom.post.max())),
         pre_range=(float(phantom.pre.min()), float(phantom.pre.max())),
         grey_level=1.0,
         integer=True,
     )
-    statistics.add(post, aligned, origin=(0, 0))
-    return statistics
+    statistics.add(phantom.post, aligned, origin=(0, 0))
+    evidence = Evidence(statistics, phantom.bins(aligned), transform)
+    chosen = estimate(evidence, ScaleSettings()).chosen
+    if chosen.gain is None or chosen.offset is None:
+        raise ValueError(f"no gain was found: {chosen.reason}")
+    return chosen.gain, chosen.offset
 
 
 def _cells(score: Score) -> tuple[str, ...]:

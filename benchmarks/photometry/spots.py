@@ -72,6 +72,17 @@ class Phantom:
         read = warp_window(lambda w: self.pre[w.slices], self.pre.shape, transform, window)
         return quantise(read)
 
+    @property
+    def tops(self) -> tuple[float, float]:
+        """The largest values of post and of pre."""
+        return float(self.post.max()), float(self.pre.max())
+
+    def bins(self, aligned: NDArray[np.float32]) -> BinSamples:
+        """Return the moments of cells of post and aligned pre."""
+        made = BinSamples.create(self.post.shape, self.tops)
+        made.add(self.post, aligned, (0, 0))
+        return made
+
     def microbes(self) -> NDArray[np.float64]:
         """Positions of the microbes that pre has data for, (N, 2)."""
         xy = self.renderer.microbes.xy
@@ -139,22 +150,19 @@ def searched(
     said
         Error of the map that is counted with; that of ``transform`` if None.
     """
-    post, pre = phantom.post, phantom.pre
+    post = phantom.post
     aligned = phantom.aligned(transform)
     left = quantise(difference(post, aligned, *scale))
     left_over = ArrayPixels(left, levels=4)
-    tops = float(post.max()), float(pre.max())
-    bins = BinSamples.create(post.shape, tops)
-    bins.add(post, aligned, (0, 0))
     scene = Scene(
         ArrayPixels(post),
         ArrayPixels(aligned, levels=4),
         left_over,
         scale[0],
-        fit(bins, *scale, transform).model,
+        fit(phantom.bins(aligned), *scale, transform).model,
         transform,
         said or MapError.of(transform),
-        tops,
+        phantom.tops,
         settings or DetectSettings(),
         Background.of(left_over),
     )
