@@ -49,6 +49,7 @@ def demands(tmp_path_factory):
             f"ingest {name}": memory.ingest(post, layout["post"]),
             f"align {name}": memory.align(layout["derived"], layout["pre"]),
             f"difference {name}": memory.difference(layout["derived"]),
+            f"detect {name}": memory.detect(layout["derived"]),
         }
     made["register"] = memory.register(((8192, 8192), (8356, 8437)), 1024, 256)
     made["register large"] = memory.register(((8192, 8192), (8356, 8437)), 4096, 512)
@@ -130,6 +131,22 @@ def test_no_more_blocks_are_in_flight_than_there_are(tmp_path):
     for demand in (memory.ingest(source, layout["post"]), memory.difference(layout["derived"])):
         assert [demand.in_flight(9999, t) for t in (1, 2, 8)] == [1, 2, 2]
         assert demand.peak_mb(9999, 8) == demand.peak_mb(9999, 2)
+
+
+def test_the_search_fits_the_least_budget_and_its_list_is_bounded(tmp_path):
+    demands, disk = [], []
+    for side in (500, 5000, 30000, 100000):
+        source = header(tmp_path / f"{side}.tif", (side, side), np.uint8, tile=(256, 256))
+        layout = layouts(source, source, "auto")["derived"]
+        demands.append(memory.detect(layout))
+        disk.append(memory.candidates_disk_mb(layout))
+    assert demands[0].in_flight(9999, 8) == 1  # one tile
+    assert demands[2] == demands[3].__class__(
+        demands[3].base, demands[3].each, demands[3].fixed, most=demands[2].most
+    )
+    assert all(demand.peak_mb(0, 1) <= 300 for demand in demands)
+    assert disk[0] < 10
+    assert disk[2] == disk[3] < 250
 
 
 def test_no_threads_still_means_one_block():
