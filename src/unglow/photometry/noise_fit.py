@@ -44,6 +44,8 @@ _WHITE = (_PX - 1) / _PX
 _ROUNDS = 15
 # Standard deviation of a normal variate over the median of its absolute value.
 _NORMAL = 1.4826
+# Noise alone and a gain that is hardly wrong scatter by no more than this times what is expected.
+_MORE = 1.1
 # Groups by level, for a first guess.
 _LEVELS = 16
 # Nothing moves any more if the sum of the noises moves by less than this, relatively.
@@ -184,7 +186,7 @@ def fit(
 
 
 def _spread_of_means(cells: NoiseCells, state: _State, error_px: float, *, integer: bool) -> float:
-    """Return how the means of cells scatter, over what noise and the map's error give; 1 or more.
+    """Return how the means of cells scatter, over what noise and the map's error give.
 
     From those below the background: above it is stain.
     """
@@ -194,7 +196,8 @@ def _spread_of_means(cells: NoiseCells, state: _State, error_px: float, *, integ
         variance = variance + error_px**2 / 2 * expected.slope
     away = cells.rest / np.sqrt(variance)
     lit = _lit(cells, state, away < 0, integer=integer)
-    return max(1.0, _NORMAL * float(np.median(-away[lit]))) if lit.any() else 1.0
+    found = _NORMAL * float(np.median(-away[lit])) if lit.any() else 1.0
+    return found if found > _MORE else 1.0
 
 
 def _fitted(cells: NoiseCells, least: float, *, integer: bool) -> tuple[_State, Flags]:
