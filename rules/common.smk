@@ -184,6 +184,9 @@ def final_outputs():
         targets += variants_of(out.registered("statistics.npz"), *key)
         targets += variants_of(out.registered("bins.npz"), *key)
         targets += methods_of(out.subtracted(store("difference/{method}")), *key)
+        targets += methods_of(
+            out.subtracted("difference/{method}.background.npz"), *key
+        )
         targets += variants_of(out.subtracted("candidates.csv"), *key)
         targets += variants_of(out.subtracted("figures/candidates.png"), *key)
         targets += variants_of(out.registered("figures/registration.png"), *key)

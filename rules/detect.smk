@@ -9,6 +9,7 @@ rule detect:
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
         scale=out.subtracted("scale.json"),
+        gain_map=out.subtracted("gain_map.npz"),
         differences=differences,
     output:
         table=out.subtracted("candidates.csv"),

@@ -1,4 +1,4 @@
-"""Difference: post - (gain * pre + offset), one store for each scale method."""
+"""Difference: post minus scaled pre, one store for each scale method."""
 
 
 rule difference:
@@ -7,9 +7,11 @@ rule difference:
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
         scale=out.subtracted("scale.json"),
+        gain_map=out.subtracted("gain_map.npz"),
     output:
         difference=out.subtracted(store("difference/{method}")),
         histogram=out.subtracted("difference/{method}.histogram.npz"),
+        background=out.subtracted("difference/{method}.background.npz"),
     log:
         out.record("logs", "difference_{method}", "subtracted"),
         telemetry=out.record("telemetry", "difference_{method}", "subtracted"),
@@ -24,6 +26,6 @@ rule difference:
         runtime=runtime(0.05),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
     script:
         "../scripts/difference.py"

@@ -8,7 +8,8 @@ rule scale:
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
     output:
-        out.subtracted("scale.json"),
+        scale=out.subtracted("scale.json"),
+        gain_map=out.subtracted("gain_map.npz"),
     log:
         out.record("logs", "scale", "subtracted"),
         telemetry=out.record("telemetry", "scale", "subtracted"),

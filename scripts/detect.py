@@ -12,7 +12,7 @@ with Job.of(snakemake) as job:
 
     job.fence()
     configure_threads(job.threads)
-    scale = Scale.load(Path(snakemake.input.scale))
+    scale = Scale.load(Path(snakemake.input.scale), Path(snakemake.input.gain_map))
     places = {name: Path(snakemake.input[name]).parent for name in ("post", "pre", "aligned")}
     differences = {Path(p).parent.name: Path(p).parent for p in snakemake.input.differences}
     places["difference"] = differences[f"{scale.default}.ome.zarr"]

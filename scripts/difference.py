@@ -16,15 +16,17 @@ with Job.of(snakemake) as job:
         open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.aligned)
     )
     layout = plan_layout(post.shape, "float32")
-    histogram = subtract(
+    scale = Scale.load(Path(snakemake.input.scale), Path(snakemake.input.gain_map))
+    histogram, background = subtract(
         post,
         aligned,
         method,
-        Scale.load(Path(snakemake.input.scale)).methods[method],
+        scale.methods[method],
         JointStatistics.load(Path(snakemake.input.statistics)),
         layout,
         Path(snakemake.output.difference).parent,
         workers=job.workers(memory.difference(layout)),
     )
     histogram.save(Path(snakemake.output.histogram))
+    background.save(Path(snakemake.output.background))
     job.count(pixels=post.shape[0] * post.shape[1])

@@ -15,6 +15,7 @@ with Job.of(snakemake) as job:
         Scale,
         ScaleSettings,
         estimate,
+        gain_map,
     )
 
     job.fence()
@@ -29,4 +30,6 @@ with Job.of(snakemake) as job:
             found,
         )
         scale = estimate(evidence, settings)
-    scale.save(Path(snakemake.output[0]))
+    scale.save(Path(snakemake.output.scale))
+    linear = scale.methods.get("linear")
+    gain_map.save(Path(snakemake.output.gain_map), linear.gain_map if linear else None)

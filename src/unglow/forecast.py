@@ -194,14 +194,15 @@ def _of_registration(batch: Batch, names: Mapping[str, str], derived: int) -> It
 
 def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Iterator[_Output]:
     at = batch.outputs.subtracted
-    yield _Output("scale", names, (at("scale.json"),), _REST, SMALL_MB)
+    yield _Output("scale", names, (at("scale.json"), at("gain_map.npz")), _REST, SMALL_MB)
     drawn = ("joint_histogram", "excess_histogram", "histograms", "ratio_histogram")
     files = tuple(at(f"figures/{name}.png") for name in drawn)
     yield _Output("figures_scale", names, files, _REST, FIGURES_MB)
     for method in batch.methods(names):
         of_method = {**names, "method": method}
         files = (at(f"difference/{{method}}.ome.zarr/{ROOT}"),
-                 at("difference/{method}.histogram.npz"))  # fmt: skip
+                 *(at(f"difference/{{method}}.{n}.npz")
+                   for n in ("histogram", "background")))  # fmt: skip
         yield _Output("difference", of_method, files, _REST, derived)
         for form in (form for image, form in batch.exported() if image == "difference"):
             file = batch.outputs.export("difference")

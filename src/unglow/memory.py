@@ -94,6 +94,8 @@ CELL, CELLS = 4, 1 << 18
 # Bytes per cell, with copies of some while they are written; and what a few of them are computed
 # with in each block in flight, MB.
 _PER_CELL, _CELLS_AT_WORK = 40.0, 2.5
+# The cells once more, and fits of gain and gain map to some of them, MB.
+_FITS = 40.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,7 @@ def export(layout: StoreLayout) -> Demand:
 
 def small(stage: str) -> Demand:
     """Demand of a job that reads small data only: scale, figures, summary."""
-    return Demand(BASE[stage], 0.0, fixed=_SLACK)
+    return Demand(BASE[stage], 0.0, fixed=_SLACK + (_FITS if stage == "scale" else 0.0))
 
 
 def store_disk_mb(layout: StoreLayout, dtype: str | None = None) -> int:

@@ -304,7 +304,7 @@ def ready(stores, tmp_path):
 
 def subtracted(ready, result, path, workers=1):
     post, pre, statistics = ready
-    histogram = subtract(
+    histogram, _ = subtract(
         post, pre, "manual", result, statistics, layout(SHAPE, "float32"), path, workers=workers
     )
     return open_store(path), histogram

@@ -98,7 +98,7 @@ def pair(tmp_path_factory):
     aligned = open_store(place / "aligned.zarr")
     scale = estimate(Evidence(statistics, bins, found), ScaleSettings())
     result = scale.methods["moffat"]
-    histogram = subtract(
+    histogram, _ = subtract(
         stores[0], aligned, "moffat", result, statistics, layout, place / "d.zarr", workers=1
     )
     blocks = np.zeros(9, BLOCK_DTYPE)
@@ -262,7 +262,7 @@ def test_a_manual_gain_without_any_overlap_is_drawn(pair, tmp_path):
     assert np.isnan(aligned.read(Window.of(SHAPE))).all()
     scale = estimate(Evidence(statistics), ScaleSettings(("manual",), manual=2.0, default="manual"))
     assert scale.status == "ok"
-    histogram = subtract(
+    histogram, _ = subtract(
         post, aligned, "manual", scale.chosen, statistics, layout, tmp_path / "d.zarr", workers=1
     )
     made = targets(tmp_path / "figures", (*REGISTRATION, *HISTOGRAMS, *DIFFERENCE))

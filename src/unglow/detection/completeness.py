@@ -318,7 +318,8 @@ def _sigma(scene: Scene, section: Section, window: Window) -> float:
         return 0.0
     levels = (np.array([np.median(v[known])], dtype=np.float32) for v in (post, pre))
     of_post, of_pre = next(levels), next(levels)
-    variance = scene.noise.variance_post(of_post) + scene.gain**2 * scene.noise.variance_pre(of_pre)
+    gain = np.median(scene.gain_over(window))
+    variance = scene.noise.variance_post(of_post) + gain**2 * scene.noise.variance_pre(of_pre)
     squares = float((scene.settings.taps**2).sum()) ** 2
     return float(np.sqrt(variance[0] * squares)) * scene.noise.spread
 

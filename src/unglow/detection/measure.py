@@ -133,10 +133,10 @@ def _flux_error(
     Neighbouring px of resampled pre share their noise, so that a sum over many has that of as many
     raw px.
     """
-    gain = np.float32(scene.gain)
+    gain = scene.gain_at(np.stack([out["x"], out["y"]], axis=1))
     pre = np.nan_to_num(wide)
     noise = scene.noise.variance_post(np.nan_to_num(post))
-    noise += gain * gain * scene.noise.variance_pre(pre[:, 1:-1, 1:-1])
+    noise += (gain * gain)[:, None, None] * scene.noise.variance_pre(pre[:, 1:-1, 1:-1])
     noise *= np.float32(scene.noise.spread**2)
     squares = (noise * aperture * aperture).sum(axis=(1, 2))
     across = ((pre[:, 1:-1, 2:] - pre[:, 1:-1, :-2]) * aperture).sum(axis=(1, 2))

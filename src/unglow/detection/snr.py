@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from unglow.blocks import Window
     from unglow.detection.map_error import MapError
     from unglow.detection.settings import DetectSettings
+    from unglow.photometry import GainMap
     from unglow.photometry.noise import NoiseModel
     from unglow.transform import Transform
 
@@ -72,6 +73,8 @@ class Scene:
         Filter, and the largest error of the map.
     background
         What is left of the background in the difference, grey levels.
+    light
+        What the gain is multiplied by from place to place; None for 1.
     """
 
     post: Readable
@@ -84,6 +87,17 @@ class Scene:
     tops: tuple[float, float]
     settings: DetectSettings
     background: Lattice = field(default_factory=lambda: Lattice.constant(0.0))
+    light: GainMap | None = None
+
+    def gain_over(self, window: Window) -> Floats:
+        """Gain at the px of a window that may leave the image, ``window.shape`` or (1, 1)."""
+        one = np.ones((1, 1), np.float32) if self.light is None else self.light.over(window)
+        return one * np.float32(self.gain)
+
+    def gain_at(self, points_xy: NDArray[np.float64]) -> Floats:
+        """Gain at points (N, 2) (x, y), (N,)."""
+        light = np.ones(len(points_xy)) if self.light is None else self.light.at(points_xy)
+        return (light * self.gain).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +176,7 @@ def significance(scene: Scene, window: Window, margin: int = 0) -> Significance:
     part = _Filtered.of(taps, post[cut], pre[cut], left[cut], reasons[cut] > 0)
     inner = slice(margin, margin + window.shape[0]), slice(margin, margin + window.shape[1])
     factor = filtered_variance_factor(scene.transform, window, np.outer(taps, taps))
-    snr, share = part.ratio(scene, factor, error[inner])
+    snr, share = part.ratio(scene, scene.gain_over(window), factor, error[inner])
     return Significance(
         window, snr, share, post, pre, left, error, margin, np.ascontiguousarray(reasons[inner])
     )
@@ -207,7 +221,9 @@ class _Filtered:
             np.float32(total * total),
         )
 
-    def ratio(self, scene: Scene, factor: Floats, error: Floats) -> tuple[Floats, Floats]:
+    def ratio(
+        self, scene: Scene, gain: Floats, factor: Floats, error: Floats
+    ) -> tuple[Floats, Floats]:
         """Return the signal-to-noise ratio and the share of noise in its variance."""
         signal, post, pre = self.difference, self.post, self.pre
         spread: Floats = np.full_like(signal, self.sum_of_squares)
@@ -221,11 +237,11 @@ class _Filtered:
             part = np.asarray(less / (seen * seen), dtype=np.float32)
             spread = np.asarray(spread * part, dtype=np.float32)
             factor = np.asarray(factor * part, dtype=np.float32)
-        gain = np.float32(scene.gain * scene.gain)
+        squared = gain * gain
         noise = spread * scene.noise.variance_post(post)
-        noise += gain * factor * scene.noise.variance_pre(pre[_INNER])
+        noise += squared * factor * scene.noise.variance_pre(pre[_INNER])
         noise *= np.float32(scene.noise.spread**2)
-        shifted = gain * squared_shift(pre, error)
+        shifted = squared * squared_shift(pre, error)
         variance = noise + shifted
         ratio = np.asarray(signal / np.sqrt(variance), dtype=np.float32)
         return ratio, np.asarray(noise / variance, dtype=np.float32)

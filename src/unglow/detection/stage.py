@@ -119,6 +119,7 @@ def scene_of(
         (value_range(stores["post"])[1], value_range(stores["pre"])[1]),
         settings,
         Background.of(stores["difference"]),
+        chosen.gain_map,
     )
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from unglow.photometry.background import BackgroundMedians
 from unglow.photometry.bins import BinSamples
+from unglow.photometry.gain_map import GainMap
 from unglow.photometry.histogram import DifferenceHistogram
-from unglow.photometry.scale import Evidence, MethodResult, Scale, ScaleSettings, estimate
+from unglow.photometry.methods import Evidence, estimate
+from unglow.photometry.scale import MethodResult, Scale, ScaleSettings
 from unglow.photometry.statistics import JointStatistics
 
 __all__ = [
+    "BackgroundMedians",
     "BinSamples",
     "DifferenceHistogram",
     "Evidence",
+    "GainMap",
     "JointStatistics",
     "MethodResult",
     "Scale",

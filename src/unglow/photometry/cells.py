@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+MOST = 1 << 15
+"""More cells than this are thinned out: they would tell nothing new."""
 FAR_PX = 1.0
 """Cells where the map may be off by more than this are left out, px."""
 _MEAN = np.full((CELL, CELL), 1 / CELL**2)
@@ -65,9 +67,11 @@ class Cells:
         """
         xy = bins.centres_xy
         whole = (bins.count == CELL**2).ravel() & ~(_error_px(transform, xy) > FAR_PX)
-        xy = xy[whole]
+        chosen = np.flatnonzero(whole)
+        chosen = chosen[:: max(1, -(-len(chosen) // MOST))]
+        xy = xy[chosen]
         names = ("pre", "post", "pre_var", "post_var", "cov", "gradient")
-        values = {name: getattr(bins, name).ravel()[whole].astype(np.float64) for name in names}
+        values = {name: getattr(bins, name).ravel()[chosen].astype(np.float64) for name in names}
         rows, cols = bins.shape
         jacobian = rounded_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
         in_pre = transform.map(xy)
@@ -83,6 +87,10 @@ class Cells:
     def at(self, chosen: NDArray[np.bool_]) -> Cells:
         """Return the cells that are chosen, (N,) bool."""
         return Cells(*(getattr(self, f.name)[chosen] for f in fields(self)))
+
+    def every(self, step: int) -> Cells:
+        """Return one cell of each ``step``."""
+        return Cells(*(getattr(self, f.name)[::step] for f in fields(self)))
 
 
 def _error_px(transform: Transform, xy: Floats) -> Floats:

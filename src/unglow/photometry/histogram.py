@@ -11,6 +11,7 @@ import numpy as np
 from unglow.photometry.archive import damaged, load_arrays, save_arrays
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -59,20 +60,29 @@ class DifferenceHistogram:
 
     @classmethod
     def from_joint(
-        cls, stats: JointStatistics, gain: float, offset: float, bins: int = 1 << 15
+        cls,
+        stats: JointStatistics,
+        gain: float,
+        offset: float,
+        others: Iterable[tuple[float, float]] = (),
+        bins: int = 1 << 15,
     ) -> DifferenceHistogram:
         """Return an empty histogram that holds every post - (gain * pre + offset) of ``stats``.
 
-        The step is a power of two of the grey level, 1/32 of it or more, such that there are at
+        So it does for ``others``, further gains with their offsets. The step is a power of two of
+        the grey level, 1/32 of it or more, such that there are at
         most ``bins`` bins.
         """
         pre, post = np.nonzero(stats.joint)
         if len(pre) == 0:
             return cls.create(0, 0, stats.grey_level / 32)
-        difference = stats.centres[post] - (gain * stats.centres[pre] + offset)
-        # Half a bin on either axis, and as much again for what interpolation overshoots.
-        margin = (1 + abs(gain)) * stats.width
-        low, high = float(difference.min() - margin), float(difference.max() + margin)
+        low, high = math.inf, -math.inf
+        for slope, constant in ((gain, offset), *others):
+            difference = stats.centres[post] - (slope * stats.centres[pre] + constant)
+            # Half a bin on either axis, and as much again for what interpolation overshoots.
+            margin = (1 + abs(slope)) * stats.width
+            low = min(low, float(difference.min() - margin))
+            high = max(high, float(difference.max() + margin))
         step = stats.grey_level / 32
         while (high - low) / step > bins - 2:
             step *= 2

@@ -1,0 +1,114 @@
+"""Medians of the difference in squares: where background is left, and where too much was taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.photometry.archive import damaged, load_arrays, save_arrays
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+SIDE = 64
+"""Side of a square, px; it divides the sides of all shards that are larger."""
+_VERSION = 1
+
+
+@dataclass(eq=False, slots=True)
+class BackgroundMedians:
+    """Medians of squares of `SIDE` x `SIDE` px that begin at the first pixel of the image.
+
+    Attributes
+    ----------
+    shape
+        (rows, columns) of the image, px.
+    medians
+        (ny, nx) float32, grey levels; squares at the end of the image are cut by it. NaN where less
+        than half of a square has data.
+    """
+
+    shape: tuple[int, int]
+    medians: NDArray[np.float32]
+
+    @classmethod
+    def create(cls, shape: tuple[int, int]) -> BackgroundMedians:
+        """Return squares without medians for an image of (rows, columns)."""
+        grid = -(-shape[0] // SIDE), -(-shape[1] // SIDE)
+        return cls(shape, np.full(grid, np.nan, np.float32))
+
+    def add(self, difference: NDArray[np.float32], origin: tuple[int, int]) -> None:
+        """Take the squares of a block (rows, cols); blocks may be added from several threads.
+
+        Parameters
+        ----------
+        difference
+            NaN where there is no data.
+        origin
+            [row, col] of the first pixel in the image.
+
+        Raises
+        ------
+        ValueError
+            If the block leaves the image or cuts through squares.
+        """
+        for start, size, whole in zip(origin, difference.shape, self.shape, strict=True):
+            stop = start + size
+            if start < 0 or stop > whole or start % SIDE or (stop % SIDE and stop != whole):
+                raise ValueError(
+                    f"a block from {start} to {stop} of {whole} px cuts through squares"
+                )
+        left = origin[1] // SIDE
+        for top in range(0, difference.shape[0], SIDE):
+            found = _medians(difference[top : top + SIDE])
+            self.medians[(origin[0] + top) // SIDE, left : left + len(found)] = found
+
+    def save(self, path: Path | str) -> None:
+        """Write an ``.npz``, whole or not at all; equal medians give equal bytes."""
+        parameters = np.array([_VERSION, SIDE, *self.shape])
+        save_arrays(path, {"parameters": parameters, "medians": self.medians})
+
+    @classmethod
+    def load(cls, path: Path | str) -> BackgroundMedians:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        StoreError
+            If the file is damaged or from another version.
+        """
+        arrays = load_arrays(path)
+        try:
+            version, side, rows, cols = (int(v) for v in arrays["parameters"])
+            if (version, side) != (_VERSION, SIDE):
+                raise damaged(path)
+            return cls((rows, cols), arrays["medians"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(path) from error
+
+
+def _medians(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the medians of the squares of up to 64 rows, (squares,)."""
+    height, width = rows.shape
+    whole = width // SIDE * SIDE
+    squares = (
+        rows[:, :whole].reshape(height, -1, SIDE).transpose(1, 0, 2).reshape(-1, height * SIDE)
+    )
+    found = _row_medians(squares)
+    if whole == width:
+        return found
+    return np.concatenate([found, _row_medians(rows[:, whole:].reshape(1, -1))])
+
+
+def _row_medians(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the median of each row without NaN; NaN where that leaves less than half of it."""
+    ordered = np.sort(values, axis=1)  # NaN go to the end
+    count = values.shape[1] - np.isnan(values).sum(axis=1)
+    row = np.arange(len(values))
+    low, high = ordered[row, np.maximum(count - 1, 0) // 2], ordered[row, count // 2]
+    middle = (low + high) / np.float32(2)
+    return np.where(2 * count >= values.shape[1], middle, np.float32(np.nan))

@@ -1,0 +1,132 @@
+"""Uneven light: a smooth relative gain over the frame of post.
+
+Lamps and flat fields differ between sessions, so that post = m * (gain * pre + c1) + c0, where
+m(x, y) is near 1 and c0, the camera's own offset in post, is not multiplied by light. m is a
+polynomial of low degree in x and y: a sum of products of Legendre polynomials over the frame.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.photometry.archive import damaged, load_arrays, save_arrays
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from unglow.blocks import Window
+
+    Floats = NDArray[np.float64]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GainMap:
+    """A relative gain m over the frame of post, with a mean of 1 over the section.
+
+    Attributes
+    ----------
+    shape
+        (rows, columns) of post, px.
+    coefficients
+        (degree + 1, degree + 1) float64, [i, j]: of the Legendre polynomial i along y and j along
+        x, both of which run from -1 to 1 over the pixel centres of the frame.
+    limits
+        Least and greatest m: what the section showed. Beside it a polynomial may run away.
+    dark
+        c0, the offset of post that light does not multiply, grey levels.
+    """
+
+    shape: tuple[int, int]
+    coefficients: Floats
+    limits: tuple[float, float]
+    dark: float
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything that the map is."""
+        numbers = np.array([*self.shape, *self.limits, self.dark, *self.coefficients.ravel()])
+        return hashlib.sha256(numbers.astype("<f8").tobytes()).hexdigest()
+
+    def line(self, light: Floats, gain: float, offset: float) -> tuple[Floats, Floats]:
+        """Return gain and offset where m is ``light`` (any shape), of those where it is 1."""
+        return light * gain, self.dark + light * (offset - self.dark)
+
+    def at(self, points_xy: Floats) -> Floats:
+        """Return m at points (N, 2) (x, y) of post, (N,)."""
+        rows, cols = self.shape
+        along_y = legendre(points_xy[:, 1], rows, len(self.coefficients))
+        along_x = legendre(points_xy[:, 0], cols, len(self.coefficients))
+        total = np.zeros(len(points_xy))
+        for line, y in zip(self.coefficients, along_y, strict=True):
+            for factor, x in zip(line, along_x, strict=True):
+                total += factor * y * x
+        return np.clip(total, *self.limits)
+
+    def over(self, window: Window) -> NDArray[np.float32]:
+        """Return m at the pixels of a window, ``window.shape``; a px is the same in any window."""
+        rows, cols = self.shape
+        degrees = len(self.coefficients)
+        along_y = legendre(np.arange(window.y0, window.y1), rows, degrees)
+        along_x = legendre(np.arange(window.x0, window.x1), cols, degrees).astype(np.float32)
+        total = np.zeros(window.shape, np.float32)
+        for j, x in enumerate(along_x):
+            down = np.zeros(window.shape[0])
+            for i, y in enumerate(along_y):
+                down += self.coefficients[i, j] * y
+            total += down.astype(np.float32)[:, None] * x
+        return np.clip(total, np.float32(self.limits[0]), np.float32(self.limits[1]), out=total)
+
+
+def legendre(positions: NDArray[np.generic], side: int, count: int) -> Floats:
+    """Return the Legendre polynomials 0 to count - 1 at positions along a side, (count, N).
+
+    The side's first pixel centre is -1 and its last one 1.
+    """
+    t = 2 * np.asarray(positions, dtype=np.float64) / max(side - 1, 1) - 1
+    found = [np.ones_like(t), t]
+    for n in range(1, count - 1):
+        found.append(((2 * n + 1) * t * found[n] - n * found[n - 1]) / (n + 1))
+    return np.stack(found[:count])
+
+
+def save(path: Path | str, found: GainMap | None) -> None:
+    """Write a gain map as ``.npz``; None is written too, without coefficients."""
+    empty = np.zeros((0, 0))
+    numbers = [0.0, 0.0, 0.0, 0.0, 0.0]
+    if found is not None:
+        numbers = [*found.shape, *found.limits, found.dark]
+    save_arrays(
+        path,
+        {
+            "parameters": np.array([_VERSION, *numbers], np.float64),
+            "coefficients": empty if found is None else found.coefficients,
+        },
+    )
+
+
+def load(path: Path | str) -> GainMap | None:
+    """Read what `save` wrote.
+
+    Raises
+    ------
+    StoreError
+        If the file is damaged or from another version.
+    """
+    arrays = load_arrays(path)
+    try:
+        version, rows, cols, low, high, dark = (float(v) for v in arrays["parameters"])
+        if version != _VERSION:
+            raise damaged(path)
+        if not arrays["coefficients"].size:
+            return None
+        return GainMap((int(rows), int(cols)), arrays["coefficients"], (low, high), dark)
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path) from error
