@@ -21,6 +21,7 @@ from unglow.detection.stage import properties
 from unglow.detection.table import NAMES, words, write_csv, write_geojson
 from unglow.errors import ConfigError
 from unglow.field import Displacement
+from unglow.photometry import GainMap
 from unglow.photometry.noise import NoiseModel
 from unglow.transform import Quantiles, Transform
 
@@ -66,6 +67,20 @@ def test_the_ratio_of_noise_alone_has_the_spread_of_one(gain):
     seen = significance(scene(*images(sigma=SIGMA), gain=gain, left=None), WHOLE)
     inner = seen.snr[10:-10, 10:-10] - np.mean(seen.snr[10:-10, 10:-10])
     assert np.std(inner) == pytest.approx(1.0, abs=0.03)
+
+
+def test_the_gain_of_a_place_is_that_of_its_light():
+    # m = 1 + 0.3 t along x: of pre's noise, more counts on the right than on the left
+    light = GainMap(SHAPE, np.array([[1.0, 0.3], [0.0, 0.0]]), (0.7, 1.3), 0.0)
+    post, pre = images()
+    even = post - light.over(WHOLE) * pre
+    seen = significance(replace(scene(post, pre, left=even - even.mean()), light=light), WHOLE)
+    plain = significance(scene(post, pre, left=even - even.mean()), WHOLE)
+    for column in (20, 300):
+        m = 1 + 0.3 * (2 * column / (SHAPE[1] - 1) - 1)
+        ratio = plain.snr[20:-20, column] / seen.snr[20:-20, column]
+        assert ratio == pytest.approx(math.sqrt((1 + m**2) / 2), rel=1e-4)
+    assert light.line(0.7, 2.0, 5.0) == (1.4, 3.5)
 
 
 def test_the_ratio_of_a_spot_is_what_the_filter_makes_of_it():

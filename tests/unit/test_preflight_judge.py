@@ -354,7 +354,7 @@ def test_exports_that_are_asked_for_count(work):
     file.parent.mkdir(parents=True)
     file.touch()
     counts = counted(tasks_of(batch, work / "results", only={("A", "SYTO9")}))
-    assert counts["export_difference"] == 3
+    assert counts["export_difference"] == 5
 
 
 def test_only_missing_outputs_count_and_a_store_is_there_when_its_root_is(work):
