@@ -13,6 +13,7 @@ from conftest import bytes_of, snakemake
 from unglow import transform
 from unglow.blocks import Window
 from unglow.phantom import Truth
+from unglow.photometry import BackgroundMedians, gain_map
 from unglow.store import open_store
 
 pytestmark = pytest.mark.workflow
@@ -51,12 +52,26 @@ def test_registration_is_within_a_fifth_of_a_pixel_of_the_truth(pair):
     assert np.quantile(error, 0.95) <= 0.4
 
 
-def test_gain_is_within_two_percent_of_the_truth(pair):
+def test_gain_and_offset_are_those_of_the_truth(pair):
     work, directory = pair
     scale = json.loads((directory / "scale.json").read_text())
-    assert scale["default"] == "moffat"
-    gain = scale["methods"]["moffat"]["gain"]
-    assert gain == pytest.approx(truth_of(work).gain, rel=0.02)
+    truth = truth_of(work)
+    assert scale["default"] == "linear"
+    linear = scale["methods"]["linear"]
+    assert linear["gain"] == pytest.approx(truth.gain, rel=0.005)
+    assert linear["offset"] == pytest.approx(truth.offset, abs=0.5)
+    assert linear["gain_ci95"][0] < truth.gain < linear["gain_ci95"][1]
+    assert linear["gain_map"] is None
+    assert gain_map.load(directory / "gain_map.npz") is None
+    assert scale["methods"]["moffat"]["gain"] == pytest.approx(truth.gain, rel=0.02)
+
+
+def test_background_is_gone_square_by_square(pair):
+    _, directory = pair
+    medians = BackgroundMedians.load(directory / "difference" / "linear.background.npz").medians
+    shape = open_store(directory / "post.ome.zarr").shape
+    assert medians.shape == tuple(-(-n // 64) for n in shape)
+    assert np.nanmedian(np.abs(medians)) < 0.3
 
 
 def test_the_difference_is_post_minus_gain_times_aligned_pre(pair):
@@ -74,7 +89,7 @@ def test_the_difference_is_post_minus_gain_times_aligned_pre(pair):
 
 def test_microbes_stand_out_of_the_difference(pair):
     work, directory = pair
-    difference = open_store(directory / "difference" / "moffat.ome.zarr")
+    difference = open_store(directory / "difference" / "linear.ome.zarr")
     microbes = truth_of(work).microbes
     image = difference.read(Window.of(difference.shape))
     rows, cols = np.rint(microbes.y).astype(int), np.rint(microbes.x).astype(int)

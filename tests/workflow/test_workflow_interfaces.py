@@ -145,17 +145,17 @@ def test_a_sweep_shares_what_it_can_and_compares(small_raw, tmp_path):
     jobs = run.jobs()
     assert (jobs["plan"], jobs["ingest"]) == (1, 2)
     assert (jobs["register"], jobs["align"]) == (2, 2)
-    assert (jobs["scale"], jobs["difference"]) == (4, 8)
+    assert (jobs["scale"], jobs["difference"]) == (4, 12)
     (pair,) = (tmp_path / "results").glob("*/SYTO9")
     with (pair / "comparison.tsv").open() as stream:
         rows = list(csv.DictReader(stream, delimiter="\t"))
-    assert len(rows) == 8
+    assert len(rows) == 12
     assert {row["registration"] for row in rows} == {"model-affine", "model-homography"}
     gains = {
         method: {(row["registration"], row["gain"]) for row in rows if row["method"] == method}
-        for method in ("moffat", "percentile")
+        for method in ("linear", "moffat", "percentile")
     }
-    assert [len(gains["moffat"]), len(gains["percentile"])] == [2, 4]
+    assert [len(gains[m]) for m in ("linear", "moffat", "percentile")] == [2, 2, 4]
     assert (pair / "comparison.png").stat().st_size > 10_000
     for name in ("model-affine/percentile-40", "model-homography/percentile-60"):
         assert open_store(pair / name / "difference" / "percentile.ome.zarr").empty is None
@@ -177,7 +177,8 @@ def test_manual_gain_from_the_sample_sheet(small_raw, tmp_path):
     made = {
         p.name for p in (tmp_path / "results" / "S1" / "DAPI" / "difference").glob("*.ome.zarr")
     }
-    assert made == {"moffat.ome.zarr", "percentile.ome.zarr", "manual.ome.zarr"}
+    methods = ("linear", "moffat", "percentile", "manual")
+    assert made == {f"{method}.ome.zarr" for method in methods}
     assert open_store(tmp_path / "results" / "S1" / "DAPI" / "post.ome.zarr").dtype == "uint8"
 
 
