@@ -64,10 +64,12 @@ def measured(seed: int, side: int) -> list[Outcome]:
     settings = DetectSettings()
     outcomes = []
     for off in (0.0, *AIMS):
-        moved = phantom.true_map((off * math.cos(angle), off * math.sin(angle)))
+        # the noise is fitted knowing the error in both cases: only the search ignores it
+        known = max(off, _KNOWN_PX)
+        moved = phantom.true_map((off * math.cos(angle), off * math.sin(angle)), known)
         scores = [
             judged(searched(phantom, moved, phantom.scale, settings, said), microbes)
-            for said in (MapError.constant(max(off, _KNOWN_PX)), MapError.constant(0.0))
+            for said in (MapError.constant(known), MapError.constant(0.0))
         ]
         outcomes.append(Outcome(seed, off, *scores))
     return outcomes
