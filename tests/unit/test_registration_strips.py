@@ -140,7 +140,7 @@ def test_blocks_without_their_strips():
     assert (without(blocks, strips, smooth_wave(None)).trust > 0).all()
     assert misfit(blocks, FRAME, strips) < 0.2
     elsewhere = replace(strips, seams=strips.seams + 150)
-    assert misfit(blocks, FRAME, elsewhere) > 1
+    assert misfit(blocks, FRAME, elsewhere) > 0.9
     assert misfit(blocks, FRAME, at_seams(strips, strips.seams[:0])) == np.inf
 
 
