@@ -61,11 +61,11 @@ def align(
         fill_value=math.nan,
         workers=workers,
     )
-    bins = BinSamples.create(post.shape, (value_range(post)[1], value_range(pre)[1]))
     with writer:
         if transform.failed:
             writer.publish_empty(" ".join(transform.reasons))
-            return JointStatistics.empty(), bins
+            return JointStatistics.empty(), BinSamples.create(post.shape, (0.0, 0.0))
+        bins = BinSamples.create(post.shape, (value_range(post)[1], value_range(pre)[1]))
         integer = has_grey_levels(post) and has_grey_levels(pre)
         total = _empty_statistics(post, pre, integer=integer)
 

@@ -384,21 +384,21 @@ def test_channels_that_do_not_go_together_are_refused(phantom, tmp_path, case, w
 # ------------------------------------------------------------------------ right, or not believed
 
 
-def verdict(work, tmp_path):
+def verdict(work, tmp_path, method="linear"):
     """Register, align and scale a pair as the jobs would; status, reasons, transform, gain."""
     plan, post, pre = stored(work)
     plan.save(tmp_path / "plan.json")
     found = register_stores(post, pre, RegisterSettings(), workers=2).transform
     layout = plan_layout(post.shape, "float32")
     statistics, bins = align(post, pre, found, layout, tmp_path / "aligned.ome.zarr", workers=2)
-    settings = ScaleSettings()
+    settings = ScaleSettings(default=method)
     scale = (
         Scale.failed(" ".join(found.reasons), settings)
         if found.failed
         else estimate(Evidence(statistics, bins, found), settings)
     )
     read = json.loads((tmp_path / "plan.json").read_text())
-    return *status_of(read, found, scale), found, scale.methods["linear"].gain
+    return *status_of(read, found, scale), found, scale.methods[method].gain
 
 
 def resized(image, factor):
@@ -468,9 +468,11 @@ NOT_BELIEVED = {
     "one row": (lambda p: (p.post[300:301], p.pre[300:301]), "failed"),
     "one pixel": (lambda p: (p.post[300:301, 300:301], p.pre[300:301, 300:301]), "failed"),
     "a mask": (lambda p: (p.post > 50, p.pre > 40), "suspect"),
-    "below zero": (lambda p: [f - 20 for f in floats(p)], "suspect"),
-    "camera offset": (lambda p: [np.clip(i.astype(int) + 20, 0, 255).astype(np.uint8)
-                                 for i in (p.post, p.pre)], "suspect"),
+}  # fmt: skip
+OFFSETS = {
+    "below zero": lambda p: [f - 20 for f in floats(p)],
+    "camera offset": lambda p: [np.clip(i.astype(int) + 20, 0, 255).astype(np.uint8)
+                                for i in (p.post, p.pre)],
 }  # fmt: skip
 
 
@@ -481,6 +483,17 @@ def test_a_pair_that_cannot_be_right_never_ends_ok(phantom, tmp_path, name):
     status, reasons, _, gain = verdict(tmp_path, tmp_path)
     assert status == expected, (reasons, gain)
     assert reasons.endswith((".", ")."))
+
+
+@pytest.mark.parametrize("name", OFFSETS)
+def test_offsets_of_cameras_matter_to_ratios_and_not_to_the_line(phantom, tmp_path, name):
+    write(tmp_path / "raw", "P", *OFFSETS[name](phantom))
+    status, reasons, _, gain = verdict(tmp_path, tmp_path)
+    assert status == "ok", reasons
+    assert gain == pytest.approx(GAIN, rel=0.01)
+    status, reasons, _, ratio = verdict(tmp_path, tmp_path, method="moffat")
+    assert status == "suspect", (reasons, ratio)
+    assert "offset" in reasons
 
 
 def test_another_section_is_not_taken_for_the_same(phantom, tmp_path):
