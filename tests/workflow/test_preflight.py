@@ -17,7 +17,7 @@ from unglow.batch import Batch
 from unglow.forecast import tasks_of
 
 pytestmark = pytest.mark.workflow
-JOBS = 16  # of one pair with two scale methods, without 'all'
+JOBS = 18  # of one pair with three scale methods, without 'all'
 
 
 @pytest.fixture
