@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DEGREES = (2, 4)
 """Degrees in x and in y of the polynomials that are tried."""
-WORTH = 0.98
+WORTH = 0.9
 """A map is used if it makes residuals of cells that were kept out of its fit smaller than this.
 
 As a part of what they are without a map.
