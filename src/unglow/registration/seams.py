@@ -50,7 +50,7 @@ _LINES = 4
 _LEAST_LINES = 16
 _MOST_SEAMS = 200
 _WORTH = 0.9
-_ALIKE = 1.5
+_ALIKE = 3.0
 _NEAR, _FAR = 3, 8
 
 
