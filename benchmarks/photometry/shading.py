@@ -79,7 +79,7 @@ def measured(scene: tuple[str, int], side: int, data: Path | None) -> list[Outco
         pair = Pair(*scene, side, gain, offsets[0], offsets[1], dtype, shading=shading)
         post, pre = images(pair, data)
         found = aligned(post, pre, transform_of(pair, post, pre, true=True))
-        section = _section(pair, data)
+        section = _section(pair, found, data)
         for name, setting in SETTINGS.items():
             started = process_time()
             evidence = Evidence(found.statistics, found.bins, found.transform)
@@ -102,10 +102,12 @@ def measured(scene: tuple[str, int], side: int, data: Path | None) -> list[Outco
     return outcomes
 
 
-def _section(pair: Pair, data: Path | None) -> NDArray[np.bool_]:
-    """Say which pixels of post lie on the section."""
+def _section(pair: Pair, found: Aligned, data: Path | None) -> NDArray[np.bool_]:
+    """Say which pixels of post lie on the section and are not saturated in either image."""
     rows, cols = np.indices((pair.side, pair.side)).reshape(2, -1).astype(np.float64)
-    return base_of(pair, data).inside(cols, rows).reshape(pair.side, pair.side) > 0.95
+    inside = base_of(pair, data).inside(cols, rows).reshape(pair.side, pair.side) > 0.95
+    post_top, pre_top = found.bins.tops
+    return inside & (found.post < post_top) & (found.pre < pre_top)
 
 
 def _left(found: Aligned, result: MethodResult, section: NDArray[np.bool_]) -> NDArray[Any]:
@@ -152,7 +154,7 @@ def report(outcomes: Sequence[Outcome]) -> int:
         )
     print(
         "absolute medians of the difference in squares of 64 x 64 px on the section, levels of "
-        "255: median over the squares, and 95th percentile; of the typical and of the worst pair\n"
+        "255, without saturated pixels: median over the squares, and 95th percentile; of the typical and of the worst pair\n"
     )
     header = ("pixels", "shading", "setting", "n", "median", "worst", "p95", "worst", "max", "maps")
     print(table((*header, "CPU-s"), rows, left=3))

@@ -149,7 +149,7 @@ def weights_of(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats,
     """Weights of the residuals, and their spread in expected standard deviations."""
     deviation = state.deviation
     scaled = state.residual / deviation
-    kept = _unclipped(state, noise, limits)
+    kept = unclipped(state, noise, limits)
     below = -scaled[kept & (scaled <= 0)]
     if len(below) < LEAST // 4:
         raise ValueError(
@@ -165,7 +165,7 @@ def weights_of(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats,
     return weights, spread
 
 
-def _unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.bool_]:
+def unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.bool_]:
     """Cells whose pixels noise does not carry below the floor, nor with texture above the maximum.
 
     Near the maximum, pixels that are too bright were left out of the cells, and the rest is biased.

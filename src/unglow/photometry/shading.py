@@ -14,7 +14,15 @@ import numpy as np
 
 from unglow.photometry.gain_map import GainMap, legendre
 from unglow.photometry.linear import LinearFit, halves
-from unglow.photometry.robust import LEAST, SHIFT, noise_of, rough_of, state_of, weights_of
+from unglow.photometry.robust import (
+    LEAST,
+    SHIFT,
+    noise_of,
+    rough_of,
+    state_of,
+    unclipped,
+    weights_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,6 +83,9 @@ def find(cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int]) 
     The best of `DEGREES`; None where there is nothing to even out.
     """
     trial = cells.every(max(1, -(-len(cells) // _TRIAL)))
+    # glass that is clipped at 0 is bent in its own way, which a map must not be judged by
+    plainly = state_of(trial, line.gain, line.offset, line.noise, line.rough)
+    trial = trial.at(unclipped(plainly, line.noise, limits))
     if len(trial) < _FOLDS * LEAST:
         return None
     plain = _held_out(trial, limits, line, shape, 0)
@@ -88,7 +99,10 @@ def find(cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int]) 
 def _held_out(
     cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int], degree: int
 ) -> float:
-    """Median absolute residual of cells in tiles that were kept out, in standard deviations."""
+    """Median absolute residual of cells in tiles that were kept out, in standard deviations.
+
+    Of all of them: a line that is too low would leave less below it.
+    """
     low, high = cells.xy.min(axis=0), cells.xy.max(axis=0)
     tiles = ((cells.xy - low) / np.maximum(high - low, 1) * _TILES).astype(np.intp)
     folds = (tiles[:, 0] + 2 * tiles[:, 1]) % _FOLDS
@@ -100,8 +114,7 @@ def _held_out(
         relative = made.at(tested.xy)
         gain, offset = fit.gain * relative, made.dark + (fit.offset - made.dark) * relative
         state = state_of(tested, gain, offset, line.noise, 0.0)
-        below = state.residual <= 0  # no stain there
-        found.append(np.abs(state.residual / state.deviation)[below])
+        found.append(np.abs(state.residual / state.deviation))
     return float(np.median(np.concatenate(found)))
 
 
