@@ -154,7 +154,8 @@ def report(outcomes: Sequence[Outcome]) -> int:
         )
     print(
         "absolute medians of the difference in squares of 64 x 64 px on the section, levels of "
-        "255, without saturated pixels: median over the squares, and 95th percentile; of the typical and of the worst pair\n"
+        "255, without saturated pixels: median over the squares, and 95th percentile; of the "
+        "typical and of the worst pair\n"
     )
     header = ("pixels", "shading", "setting", "n", "median", "worst", "p95", "worst", "max", "maps")
     print(table((*header, "CPU-s"), rows, left=3))
