@@ -87,25 +87,29 @@ SHIFT = _mean_of_noise()
 def noise_of(
     cells: Cells, good: NDArray[np.bool_], gain: float | Floats, limits: Limits
 ) -> NoiseModel:
-    """Estimate the noise of single px from the variances within good cells of little texture.
+    """Estimate the noise of single px from the variances within good cells.
 
-    What post and pre share within a cell is texture, the rest of each variance is noise.
+    What post and pre share within a cell is texture, the rest of each variance is noise. Of the
+    cells of each brightness those with less texture count.
     """
-    quiet = good & (cells.gradient <= np.median(cells.gradient[good]))
     least = limits.grey_level**2 / 12
     of_post = cells.post_var - gain * cells.cov
     of_pre = (cells.pre_var - cells.cov / gain) / cells.kept_within
-    post = _against_level(cells.post[quiet], of_post[quiet], least)
-    pre = _against_level(cells.pre[quiet], of_pre[quiet], least)
+    texture = cells.gradient[good]
+    post = _against_level(cells.post[good], of_post[good], texture, least)
+    pre = _against_level(cells.pre[good], of_pre[good], texture, least)
     return NoiseModel(*post, *pre, least)
 
 
-def _against_level(level: Floats, variance: Floats, least: float) -> tuple[float, float]:
+def _against_level(
+    level: Floats, variance: Floats, texture: Floats, least: float
+) -> tuple[float, float]:
     """Fit medians of variances at each level: what is there without light, and how it rises."""
     steps = steps_of(level)
-    groups = [g for g in (steps == n for n in range(LEVELS)) if g.sum() >= 30]
+    groups = [g for g in (steps == n for n in range(LEVELS)) if g.sum() >= 60]
     if not groups:
         return max(float(np.median(variance)), least), 0.0
+    groups = [g & (texture <= np.median(texture[g])) for g in groups]
     x = np.array([np.median(level[g]) for g in groups])
     y = np.array([max(np.median(variance[g]) / _MEDIAN_15, least) for g in groups])
     weights = np.array([g.sum() for g in groups]) / y**2

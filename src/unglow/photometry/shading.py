@@ -45,6 +45,8 @@ _FULL, _BRIEF = (4, 6), (2, 4)
 _FOLDS, _TILES, _TRIAL = 4, 8, 1 << 14
 # The dark level of pre is sought within about this part of its mean brightness around 0.
 _DARK = 0.1
+# Cells beyond this part of the way from the darkest to the brightest show light.
+_LIT = 0.2
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -101,12 +103,13 @@ def _held_out(
 ) -> float:
     """Median absolute residual of cells in tiles that were kept out, in standard deviations.
 
-    Of all of them: a line that is too low would leave less below it.
+    Of all of them, stained or not: a line that is too low would leave less below it. But not of
+    dark ones, which tell nothing of light.
     """
     low, high = cells.xy.min(axis=0), cells.xy.max(axis=0)
     tiles = ((cells.xy - low) / np.maximum(high - low, 1) * _TILES).astype(np.intp)
     folds = (tiles[:, 0] + 2 * tiles[:, 1]) % _FOLDS
-    found = []
+    found, lit = [], _lit(cells)
     for fold in range(_FOLDS):
         out = folds == fold
         fit, made = _fit(cells.at(~out), limits, line, shape, degree, _BRIEF)
@@ -114,7 +117,7 @@ def _held_out(
         relative = made.at(tested.xy)
         gain, offset = fit.gain * relative, made.dark + (fit.offset - made.dark) * relative
         state = state_of(tested, gain, offset, line.noise, 0.0)
-        found.append(np.abs(state.residual / state.deviation))
+        found.append(np.abs(state.residual / state.deviation)[lit[out]])
     return float(np.median(np.concatenate(found)))
 
 
@@ -148,15 +151,22 @@ def _fit(
             gain = np.maximum(slopes @ basis, line.gain / 4)
         good = weights > 0
         found, rough = rough, rough_of(state, good, rough)
-    mean = float(np.mean(gain[good]))
+    lit = good & _lit(cells)
+    mean = float(np.mean(gain[lit]))
     coefficients = np.zeros((degree + 1, degree + 1))
     for (i, j), slope in zip(terms, slopes, strict=True):
         coefficients[i, j] = slope / mean
-    span = float(gain[good].min() / mean), float(gain[good].max() / mean)
+    span = float(gain[lit].min() / mean), float(gain[lit].max() / mean)
     made = GainMap(shape, coefficients, span, dark)
     half = halves(cells, state, weights, spread, found)
     fit = LinearFit(mean, dark + mean * shift, *half, noise, found, spread, good)
     return fit, made
+
+
+def _lit(cells: Cells) -> NDArray[np.bool_]:
+    """Say which cells are clearly brighter than the darkest, and so show what light there is."""
+    low, high = np.quantile(cells.pre, (0.01, 0.95))
+    return np.asarray(cells.pre > low + _LIT * (high - low))
 
 
 def _solve(
