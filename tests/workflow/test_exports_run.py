@@ -23,13 +23,13 @@ def test_nothing_is_exported_unless_it_is_asked_for(small_work):
     run = snakemake(small_work, "--config", WANTED)
     assert run.code == 0, run.text
     exports = {name: n for name, n in run.jobs().items() if name.startswith("export")}
-    assert exports == {"export_difference": 2, "export_raw": 2, "export_aligned_pre": 1}
+    assert exports == {"export_difference": 3, "export_raw": 2, "export_aligned_pre": 1}
     place = "phantom/SYTO9"
     assert files(small_work) == [
         f"{place}/exports/{name}"
         for name in (
-            "aligned_pre.fits", "difference_moffat.ome.tif", "difference_percentile.ome.tif",
-            "post.ome.tif", "pre.fits",
+            "aligned_pre.fits", "difference_linear.ome.tif", "difference_moffat.ome.tif",
+            "difference_percentile.ome.tif", "post.ome.tif", "pre.fits",
         )
     ]  # fmt: skip
     pair = small_work / "results" / place
@@ -50,7 +50,7 @@ def test_variants_have_exports_of_their_own(small_raw, tmp_path):
     run = snakemake(tmp_path, "-n", "--config", sweep, WANTED)
     assert run.code == 0, run.text
     jobs = run.jobs()
-    assert [jobs[f"export_{what}"] for what in ("raw", "aligned_pre", "difference")] == [2, 2, 8]
+    assert [jobs[f"export_{what}"] for what in ("raw", "aligned_pre", "difference")] == [2, 2, 12]
     assert (
         "results/phantom/SYTO9/model-affine/percentile-40/exports/difference_moffat.ome.tif"
         in run.text
