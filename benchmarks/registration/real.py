@@ -102,7 +102,7 @@ def _scanners(data: Path, jobs: int, figures: dict[str, Any]) -> bool:
     header = ("loop, px", "fields", "global: median", "p95", "max", "chosen: median", "p95", "max")
     print("one slide, four scanners: how far a point of the tissue is from itself after a loop")
     print(table((*header, "chosen/global p95", f"p95 / {LOOP_P95_PX:g}"), rows))
-    print("\ncorrelation of held-out blocks after alignment, band-passed (1 to 6 px)")
+    print("\nmean correlation of held-out blocks after alignment, band-passed (1 to 6 px)")
     return _likeness(list(pairs.values()), figures) or missed
 
 
@@ -130,8 +130,8 @@ def _likeness(pairs: Sequence[Pairing], figures: dict[str, Any]) -> bool:
     rows = []
     missed = False
     for p in pairs:
-        plain, chosen = np.median(p.likeness, axis=0) if len(p.likeness) else (np.nan, np.nan)
-        good = chosen >= plain
+        plain, chosen, gain, doubt = compared(p.likeness)
+        good = gain >= 0
         missed |= not good
         rows.append(
             (
@@ -141,21 +141,37 @@ def _likeness(pairs: Sequence[Pairing], figures: dict[str, Any]) -> bool:
                 str(len(p.likeness)),
                 f"{plain:.4f}",
                 f"{chosen:.4f}",
-                f"{chosen / plain:.4f}" + " !"[not good],
+                f"{gain:+.4f}" + " !"[not good],
+                f"{doubt:.4f}",
                 f"{p.chosen.error_px.median:.3f}",
                 f"{p.chosen.residual_px.median:.3f}",
                 f"{p.cpu_seconds[1]:.1f}",
                 f"{p.cpu_seconds[0]:.1f}",
             )
         )
-        figures[f"{p.post} to {p.pre}"] = {"global": plain, "chosen": chosen}
-    header = ("pair", "status", "model", "blocks", "global", "chosen", "ratio")
+        figures[f"{p.post} to {p.pre}"] = {
+            "global": plain, "chosen": chosen, "gain": gain, "standard error": doubt
+        }  # fmt: skip
+    header = ("pair", "status", "model", "blocks", "global", "chosen", "gain", "std. error")
     more = ("said error px", "residual px", "global CPU-s", "chosen CPU-s")
     print(table((*header, *more), rows, left=3))
     for p in pairs:
         for reason in p.chosen.reasons:
             print(f"  {p.post} to {p.pre}: {reason}")
     return missed
+
+
+def compared(likeness: NDArray[np.float64]) -> tuple[float, float, float, float]:
+    """Mean correlation with the global and with the chosen map, their difference and its error.
+
+    Blocks differ from each other by far more than the maps do, so they are compared one by one.
+    """
+    if not len(likeness):
+        return (float("nan"),) * 4
+    plain, chosen = likeness.mean(axis=0)
+    gains = likeness[:, 1] - likeness[:, 0]
+    doubt = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.nan
+    return float(plain), float(chosen), float(gains.mean()), float(doubt)
 
 
 @lru_cache(maxsize=4)
@@ -264,7 +280,7 @@ def _rounds(data: Path, jobs: int, figures: dict[str, Any]) -> bool:
     print("\ntwo rounds of fluorescence: how far a point is from itself after there and back, px")
     header = ("pair", "there", "back", "global: median", "p95", "max", "chosen: median", "p95")
     print(table((*header, "max", f"median / {BACK_MEDIAN_PX:g}"), rows, left=3))
-    print("\ncorrelation of held-out blocks after alignment, band-passed (1 to 6 px)")
+    print("\nmean correlation of held-out blocks after alignment, band-passed (1 to 6 px)")
     return _likeness(sorted(found.values(), key=lambda p: p.post), figures) or missed
 
 
