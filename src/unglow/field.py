@@ -131,8 +131,12 @@ class Displacement:
             (window.y0, window.y1, self.coefficients.shape[1]),
             (window.x0, window.x1, self.coefficients.shape[2]),
         ):
-            cells, _ = _cells(np.array([begin, max(begin, end - 1)]), self.spacing_px, count)
-            reach.append(slice(int(cells[0]), int(cells[1]) + SUPPORT))
+            last = self.spacing_px * (count - 3)
+            first, final = (
+                min(min(max(position, 0), last) // self.spacing_px, count - SUPPORT)
+                for position in (begin, max(begin, end - 1))
+            )
+            reach.append(slice(first, final + SUPPORT))
         part = self.coefficients[:, reach[0], reach[1]]
         low, high = part.min(axis=(1, 2)), part.max(axis=(1, 2))
         if self.strips is None:

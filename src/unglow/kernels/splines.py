@@ -47,7 +47,7 @@ def spline(t: np.float64) -> tuple[np.float64, np.float64, np.float64, np.float6
 @jit
 def _tie(normal: NDArray[np.float64], row: int, col: int, other: int, k: int, add: float) -> None:
     """Add to the normal equation of a control point the product with one up to 3 px away."""
-    normal[row, col, other - row + 3, k - col + 3] += add
+    normal[other - row + 3, k - col + 3, row, col] += add
 
 
 @jit
@@ -60,8 +60,8 @@ def _square(
     factor: np.float64,
 ) -> None:
     """Add the sum of squares of a difference: the first ``rows`` of ``down`` times ``across``."""
-    for row in range(normal.shape[0] - rows + 1):
-        for col in range(normal.shape[1] - cols + 1):
+    for row in range(normal.shape[2] - rows + 1):
+        for col in range(normal.shape[3] - cols + 1):
             for a in range(rows * cols):
                 i, k = a // cols, a % cols
                 here = factor * down[i] * across[k]
@@ -97,7 +97,7 @@ def _gather(
     right: NDArray[np.float64],
 ) -> None:
     """Add the weighted points to the normal equations; ``right`` has a margin of 3."""
-    ny, nx = normal.shape[0], normal.shape[1]
+    ny, nx = normal.shape[2], normal.shape[3]
     for n in range(points.shape[0]):
         weight = weights[n]
         if weight == 0.0:
@@ -121,16 +121,29 @@ def _gather(
 def _times(
     normal: NDArray[np.float64], values: NDArray[np.float64], out: NDArray[np.float64]
 ) -> np.float64:
-    """Product of the normal matrix with values that have a margin of 3; values times product."""
+    """Product of the normal matrix with values that have a margin of 3; values times product.
+
+    The innermost loop runs along a row, so that it is done for several control points at once.
+    """
     total = np.float64(0.0)
-    for row in range(normal.shape[0]):
-        for col in range(normal.shape[1]):
-            product = 0.0
-            for i in range(7):
-                for k in range(7):
-                    product += normal[row, col, i, k] * values[row + i, col + k]
-            out[row + 3, col + 3] = product
-            total += product * values[row + 3, col + 3]
+    ny, nx = normal.shape[2], normal.shape[3]
+    for row in range(ny):
+        product = out[row + 3, 3 : nx + 3]
+        product[:] = 0.0
+        for i in range(7):
+            given = values[row + i]
+            for col in range(nx):
+                here = product[col]
+                here += normal[i, 0, row, col] * given[col]
+                here += normal[i, 1, row, col] * given[col + 1]
+                here += normal[i, 2, row, col] * given[col + 2]
+                here += normal[i, 3, row, col] * given[col + 3]
+                here += normal[i, 4, row, col] * given[col + 4]
+                here += normal[i, 5, row, col] * given[col + 5]
+                here += normal[i, 6, row, col] * given[col + 6]
+                product[col] = here
+        for col in range(nx):
+            total += product[col] * values[row + 3, col + 3]
     return total
 
 
@@ -144,16 +157,16 @@ def _solve(
     tolerance: np.float64,
 ) -> None:
     """Conjugate gradients with the diagonal as preconditioner, from ``solution`` on."""
-    ny, nx = normal.shape[0], normal.shape[1]
+    ny, nx = normal.shape[2], normal.shape[3]
     towards, product, error = work[0], work[1], work[2]
     _times(normal, solution, product)
     before, least = 0.0, 0.0
     for row in range(3, ny + 3):
         for col in range(3, nx + 3):
             error[row, col] = right[row, col] - product[row, col]
-            towards[row, col] = error[row, col] / normal[row - 3, col - 3, 3, 3]
+            towards[row, col] = error[row, col] / normal[3, 3, row - 3, col - 3]
             before += error[row, col] * towards[row, col]
-            least += right[row, col] * right[row, col] / normal[row - 3, col - 3, 3, 3]
+            least += right[row, col] * right[row, col] / normal[3, 3, row - 3, col - 3]
     least *= tolerance * tolerance
     for _ in range(most):
         if before <= least:
@@ -164,10 +177,10 @@ def _solve(
             for col in range(3, nx + 3):
                 solution[row, col] += step * towards[row, col]
                 error[row, col] -= step * product[row, col]
-                after += error[row, col] * error[row, col] / normal[row - 3, col - 3, 3, 3]
+                after += error[row, col] * error[row, col] / normal[3, 3, row - 3, col - 3]
         for row in range(3, ny + 3):
             for col in range(3, nx + 3):
-                scaled = error[row, col] / normal[row - 3, col - 3, 3, 3]
+                scaled = error[row, col] / normal[3, 3, row - 3, col - 3]
                 towards[row, col] = scaled + after / before * towards[row, col]
         before = after
 
@@ -190,12 +203,12 @@ def fit_spline(
     """Fit control points (rows, cols) to weighted targets, both (count, 2), at points.
 
     ``numbers`` are what third and second differences and values count, and the tolerance;
-    ``normal`` (rows, cols, 7, 7), and ``right`` (2, rows + 6, cols + 6) and ``work`` (3, rows + 6,
+    ``normal`` (7, 7, rows, cols), and ``right`` (2, rows + 6, cols + 6) and ``work`` (3, rows + 6,
     cols + 6), come in as zeros; ``solution`` (2, rows + 6, cols + 6) comes in as a first guess with
     a margin of zeros.
     """
     given = carray(numbers, (4,))
-    matrix = carray(normal, (rows, cols, 7, 7))
+    matrix = carray(normal, (7, 7, rows, cols))
     sums = carray(right, (2, rows + 6, cols + 6))
     room = carray(work, (3, rows + 6, cols + 6))
     found = carray(solution, (2, rows + 6, cols + 6))

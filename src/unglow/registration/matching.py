@@ -191,7 +191,7 @@ def _vertex(values: NDArray[np.float32], i: int) -> float:
 def compress(block: NDArray[Any], floor: float) -> NDArray[np.float32] | None:
     """Take the square root above ``floor``; None if too much is missing or nothing varies."""
     values = block.astype(np.float32)
-    missing = np.isnan(values)
+    missing = np.isnan(values) if block.dtype.kind == "f" else np.zeros(1, dtype=bool)
     values -= np.float32(floor)
     np.maximum(values, np.float32(0), out=values)
     np.sqrt(values, out=values)
@@ -200,11 +200,17 @@ def compress(block: NDArray[Any], floor: float) -> NDArray[np.float32] | None:
         return None
     if share > 0:
         values[missing] = values[~missing].mean()
-    spread = float(values.std())
+    mean, spread = _moments(values)
     for _ in range(2):  # new bright signal is in one image only: bound what it can do
-        np.minimum(values, np.float32(float(values.mean()) + CLIP * spread), out=values)
-        spread = float(values.std())
+        np.minimum(values, np.float32(mean + CLIP * spread), out=values)
+        mean, spread = _moments(values)
     return values if spread > 1e-6 else None
+
+
+def _moments(values: NDArray[np.float32]) -> tuple[float, float]:
+    """Mean and standard deviation."""
+    mean = values.mean(keepdims=True)
+    return float(mean.item()), float(values.std(mean=mean))
 
 
 def match_blocks(

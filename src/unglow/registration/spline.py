@@ -70,7 +70,7 @@ def fit_field(
     """
     rows, cols = start.coefficients.shape[1:]
     padded = (rows + 2 * _MARGIN, cols + 2 * _MARGIN)
-    normal = np.zeros((rows, cols, 7, 7))
+    normal = np.zeros((7, 7, rows, cols))
     right, work, solution = (np.zeros((n, *padded)) for n in (2, 3, 2))
     inner = (slice(None), slice(_MARGIN, -_MARGIN), slice(_MARGIN, -_MARGIN))
     solution[inner] = start.coefficients
