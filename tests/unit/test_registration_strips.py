@@ -14,8 +14,9 @@ from unglow.field import Displacement
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
 from unglow.registration import RegisterSettings, register
+from unglow.registration.deform import Deformation, leaves_less
 from unglow.registration.dense import Dense, Images, measure
-from unglow.registration.jumps import at_seams, misfit, with_jumps, without
+from unglow.registration.jumps import at_seams, misfit, smooth_field, with_jumps, without
 from unglow.registration.matching import Plane
 from unglow.registration.seams import find_strips, profile, unexplained, with_more
 from unglow.registration.thumbnails import thumbnail
@@ -336,3 +337,21 @@ def test_strips_have_the_same_bytes_for_any_number_of_threads(pair, followed):
 def test_the_setting_is_checked():
     with pytest.raises(ConfigError, match="strips is 'yes', but it must be one of auto, never"):
         RegisterSettings(strips="yes")
+
+
+def jitter(points):
+    """A stage that runs unevenly, without a jump."""
+    return wave(points) + np.array([0.6, 0.2]) * np.sin(2 * np.pi * points[:, :1] / 280)
+
+
+@pytest.mark.parametrize("torn", [True, False])
+def test_strips_have_to_leave_less_of_held_out_blocks_than_a_smooth_field(torn):
+    blocks, strips = torn_blocks(along="columns") if torn else (blocks_of(jitter), None)
+    guessed = with_jumps(blocks, strips_of(along="columns"), FRAME) if strips is None else strips
+    field = smooth_field(without(blocks, guessed, None), FRAME, 1.0)
+    plain = smooth_field(blocks, FRAME, 1.0)
+    both = [
+        Deformation(one, blocks, blocks.trust, 1.0, plain, 1)
+        for one in (replace(field, strips=guessed), plain)
+    ]
+    assert leaves_less(*both) == torn

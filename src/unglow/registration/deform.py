@@ -51,6 +51,8 @@ _BIAS_PX = 0.01
 _SEAM_PX = 24.0
 _SEAM_CHANGE = 0.1
 _COMPARED = 120
+_WILD = 9.0
+_CLEAR = 0.75
 _PINCHED = (0.5, 2.0)
 
 
@@ -122,6 +124,8 @@ def is_deformed(matches: Matches, agreeing: Mask, matrix: Floats) -> bool:
 def find_deformation(images: Images, size: int) -> Deformation | None:
     """Fit a field in several passes; None if too few blocks can be matched.
 
+    Strips are part of it only if they leave less of held-out blocks than a field without them.
+
     Parameters
     ----------
     images
@@ -129,6 +133,14 @@ def find_deformation(images: Images, size: int) -> Deformation | None:
     size
         Side of the sample blocks, level-0 px; `dense_side` says that of the dense ones.
     """
+    found = _in_passes(images, size)
+    if found is None or found.field.strips is None or _strips_are_clear(images, found):
+        return found
+    plain = _in_passes(replace(images, strips=False), size)
+    return found if plain is None or leaves_less(found, plain) else plain
+
+
+def _in_passes(images: Images, size: int) -> Deformation | None:
     side = dense_side(images.post_shape, size)
     found = None
     for level, block, step, spacing in _passes(images, side):
@@ -215,6 +227,45 @@ def _strips(
     return (strips if len(strips.seams) else None), blocks
 
 
+def _strips_are_clear(images: Images, found: Deformation) -> bool:
+    """Whether strips leave far less of held-out blocks than a smooth field through the same ones.
+
+    A field can follow small jumps, and the jitter of a stage that moves in no strips at all.
+    """
+    blocks = found.blocks
+    start = Displacement.zeros(images.post_shape, found.field.spacing_px)
+    fitted = choose_stiffness(blocks, start, None)
+    test = blocks.held_out & found.agreeing
+    if fitted is None or not test.any():
+        return True
+    smooth = blocks.off - fitted[0].at(blocks.post)
+    mine, theirs = _bounded_means(found.off[test], smooth[test])
+    return mine < _CLEAR**2 * theirs
+
+
+def leaves_less(found: Deformation, other: Deformation) -> bool:
+    """Whether a map leaves less of the held-out blocks that both have."""
+    off = []
+    for one in (found, other):
+        known = one.blocks.held_out & (one.blocks.trust > 0)
+        places = map(tuple, one.blocks.place[known].tolist())
+        off.append(dict(zip(places, one.off[known], strict=True)))
+    both = sorted(off[0].keys() & off[1].keys())
+    if not both:
+        return True
+    mine, theirs = _bounded_means(*(np.array([one[place] for place in both]) for one in off))
+    log.info("held-out blocks: %.3f px with strips, %.3f px without", mine**0.5, theirs**0.5)
+    return mine < theirs
+
+
+def _bounded_means(first: Floats, second: Floats) -> tuple[float, float]:
+    """Mean squares of residuals (N, 2) that count up to a bound: a few wild ones decide nothing."""
+    squares = [(off**2).sum(axis=1) for off in (first, second)]
+    bound = _WILD * max(min(float(np.median(s)) for s in squares), 1e-6)
+    one, other = (float(np.minimum(s, bound).mean()) for s in squares)
+    return one, other
+
+
 def _changed(strips: Strips, other: Strips) -> float:
     """Greatest change of a jump, px; infinite if there are other seams."""
     if len(strips.seams) != len(other.seams):
@@ -275,7 +326,7 @@ def beats_global(found: Deformation, matrix: Floats) -> bool:
         given = (blocks.post, blocks.pre, agreeing, blocks.held_out, MODELS, blocks.trust)
         rivals.append(choose_model(*given)[1])
     squares = [(residuals(m, blocks.post[test], blocks.pre[test]) ** 2).sum(1) for m in rivals]
-    bound = 9 * max(min(float(np.median(s)) for s in (mine, *squares)), 1e-6)
+    bound = _WILD * max(min(float(np.median(s)) for s in (mine, *squares)), 1e-6)
     theirs = min((np.minimum(s, bound) for s in squares), key=lambda s: float(s.mean()))
     gain = theirs - np.minimum(mine, bound)
     doubt = float(gain.std()) / np.sqrt(len(gain))
