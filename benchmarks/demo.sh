@@ -42,6 +42,7 @@ from pathlib import Path
 import numpy as np
 
 from unglow import transform
+from unglow.candidates import read_candidates
 from unglow.phantom import Truth
 from unglow.photometry import Scale
 
@@ -54,17 +55,23 @@ x, y = np.meshgrid(np.linspace(0, cols - 1, 64), np.linspace(0, rows - 1, 64))
 points = np.stack([x.ravel(), y.ravel()], axis=1)
 error = np.hypot(*(found.map(points) - truth.map(points)).T)
 gain, (low, high) = scale.chosen.gain, scale.chosen.gain_ci95
+candidates = read_candidates(results / "candidates.csv")
+microbes = np.stack([truth.microbes.x, truth.microbes.y], axis=1)
+listed = candidates.xy[candidates.counted]
+apart = np.hypot(*(listed[:, None] - microbes[None]).T)  # (microbes, candidates), px
+right, seen = (int((apart < 3).any(axis=axis).sum()) for axis in (0, 1))
 print(f"""
 How far from the truth, which is known for a phantom:
   registration  {np.median(error):.3f} px off (median over the image; {error.max():.3f} px at worst)
   gain          {gain:.4f} by {scale.default} (95 % interval {low:.4f} to {high:.4f}), true {truth.gain:g}
-  microbes      {len(truth.microbes)} were put into post alone: the orange spots of the difference""")
+  candidates    {len(listed)}, of which {right} are microbes: {seen} of the {len(truth.microbes)} that were put into post""")
 EOP
 
 figures=demo/results/phantom/SYTO9/figures
 printf '\nWhere to look (docs/results.md says what each file means):\n'
 printf '  %-58s %s\n' \
   "$figures/difference_linear.png" "post minus scaled pre: what the stain shows" \
+  "$figures/candidates.png" "the candidates on it, and how many to expect per mm²" \
   "$figures/registration.png" "pre over post, before and after" \
   demo/results/summary.tsv "one row for each pair, with its status"
 cat <<EOM
