@@ -203,14 +203,15 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
         method: DifferenceHistogram.load(results / path)
         for method, path in entry.histograms.items()
     }
-    status, reasons = status_of(plan, found, scale)
+    detection = _read_detection(results / entry.detection)
+    status, reasons = status_of(plan, found, scale, detection["reason"])
     return {
         "status": status,
         "reasons": reasons,
         "channels": "+".join(plan["choice"].get("names", ())),
         **_registration_columns(found),
         **_scale_columns(scale, histograms, method or scale.default),
-        **_detection_columns(results / entry.detection, method or scale.default),
+        **_detection_columns(results / entry.detection, detection, method or scale.default),
     }
 
 
@@ -223,16 +224,34 @@ def _read_plan(path: Path) -> dict[str, Any]:
         raise damaged(path) from error
 
 
-def status_of(plan: Mapping[str, Any], found: Transform, scale: Scale) -> tuple[str, str]:
-    """Return the status of a pair and its reasons: the first stage that failed speaks."""
+def _read_detection(path: Path) -> dict[str, Any]:
+    """Read detection.json; ``reason`` is None if candidates were looked for."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        refused = found["status"] == "failed"
+        return {**found, "reason": str(found["reason"]) if refused else None}
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path) from error
+
+
+def status_of(
+    plan: Mapping[str, Any], found: Transform, scale: Scale, not_searched: str | None = None
+) -> tuple[str, str]:
+    """Return the status of a pair and its reasons: the first stage that failed speaks.
+
+    ``not_searched`` is why no candidates were looked for; None if they were.
+    """
     if plan["status"] == "failed":
         return "failed", str(plan["reason"])
     if found.status == "failed":
         return "failed", " ".join(found.reasons)
     if scale.status == "failed":
         return "failed", " ".join(scale.reasons)
-    reasons = " ".join([*found.reasons, *scale.reasons])
-    return ("suspect", reasons) if found.status == "suspect" or scale.reasons else ("ok", "")
+    reasons = [*found.reasons, *scale.reasons]
+    if not_searched is not None:
+        reasons.append(f"Candidates were not looked for: {not_searched}")
+    doubtful = found.status == "suspect" or scale.reasons or not_searched is not None
+    return ("suspect", " ".join(reasons)) if doubtful else ("ok", "")
 
 
 def _registration_columns(found: Transform) -> dict[str, Any]:
@@ -273,10 +292,9 @@ def _scale_columns(
     }
 
 
-def _detection_columns(path: Path, method: str) -> dict[str, Any]:
+def _detection_columns(path: Path, found: Mapping[str, Any], method: str) -> dict[str, Any]:
     """Return what was found on the difference of a method; nothing for all but the default one."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if found["method"] != method or found["status"] != "ok":
             return {}
         low, high = found["density_ci95_per_mm2"] or (None, None)

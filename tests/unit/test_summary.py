@@ -172,17 +172,28 @@ def test_a_gain_without_an_interval_leaves_the_cells_empty(tmp_path):
     assert told["difference_median"] == told["difference_mad"] == ""
 
 
-@pytest.mark.parametrize(
-    "detection",
-    [
-        {"method": "percentile"},
-        {"status": "failed", "reason": "the noise is not known."},
-    ],
-)
-def test_candidates_of_another_method_or_of_none_are_not_told(tmp_path, detection):
-    row = only_row(tmp_path, finish(tmp_path, entry(), detection=detection))
+FOUND = {"candidates", "candidates_fdr", "density_per_mm2"}
+NOISE = {"status": "failed", "reason": "the noise is not known."}
+
+
+def test_candidates_of_another_method_are_not_told(tmp_path):
+    made = finish(tmp_path, entry(), detection={"method": "percentile"})
+    row = only_row(tmp_path, made)
     assert row["status"] == "ok"
-    assert not {"candidates", "candidates_fdr", "density_per_mm2"} & set(row)
+    assert not FOUND & set(row)
+
+
+def test_a_pair_that_was_not_searched_is_suspect_and_says_why(tmp_path):
+    made = finish(tmp_path, entry(), detection=NOISE)
+    row = only_row(tmp_path, made)
+    assert row["status"] == "suspect"
+    assert row["reasons"] == "Candidates were not looked for: the noise is not known."
+    assert row["gain"] == 1.25
+    assert not FOUND & set(row)
+    assert verdict([row]).splitlines() == [
+        "1 suspect",
+        "suspect: S1 SYTO9: Candidates were not looked for: the noise is not known.",
+    ]
 
 
 def test_a_density_without_a_pixel_size_is_empty(tmp_path):
@@ -204,6 +215,16 @@ STATUSES = [
     ({"found": transform("failed", "No match.", "Too small.")}, "failed", "No match. Too small."),
     (
         {"scaled": Scale.failed("No pixel in common.")},
+        "failed",
+        "No pixel in common.",
+    ),
+    (
+        {"found": transform("suspect", "A."), "scaled": scale("C."), "detection": NOISE},
+        "suspect",
+        "A. C. Candidates were not looked for: the noise is not known.",
+    ),
+    (
+        {"scaled": Scale.failed("No pixel in common."), "detection": NOISE},
         "failed",
         "No pixel in common.",
     ),
@@ -231,7 +252,8 @@ def test_status_and_reasons(tmp_path, files, status, reasons):
     assert (row["status"], row["reasons"]) == (status, reasons)
     plan = {"status": "ok", "reason": None} | files.get("plan", {})
     found, scaled = files.get("found", transform()), files.get("scaled", scale())
-    assert status_of(plan, found, scaled) == (status, reasons)
+    not_searched = files.get("detection", {}).get("reason")
+    assert status_of(plan, found, scaled, not_searched) == (status, reasons)
 
 
 def test_a_failed_pair_has_no_figures_that_could_pass_for_results(tmp_path):
@@ -265,6 +287,7 @@ DAMAGES = {
     "transform": [b"", b"[]", b"{}", b"null", b"\xff"],
     "scale": [b"", b"[]", b'{"version": 1}', b"7"],
     "moffat": [b"", b"PK\x03\x04", b"nothing of the kind"],
+    "detection": [b"", b"[]", b"{}", b'{"status": "failed"}', b'{"status": "ok"}'],
 }
 
 
