@@ -188,6 +188,7 @@ def final_outputs():
             out.subtracted("difference/{method}.background.npz"), *key
         )
         targets += variants_of(out.subtracted("candidates.csv"), *key)
+        targets += variants_of(out.subtracted("search.npz"), *key)
         targets += variants_of(out.subtracted("figures/candidates.png"), *key)
         targets += variants_of(out.registered("figures/registration.png"), *key)
         # Results of a version that did not draw it get it too.

@@ -15,6 +15,7 @@ rule detect:
         table=out.subtracted("candidates.csv"),
         geojson=out.subtracted("candidates.geojson"),
         report=out.subtracted("detection.json"),
+        tally=out.subtracted("search.npz"),
     log:
         out.record("logs", "detect", "subtracted"),
         telemetry=out.record("telemetry", "detect", "subtracted"),
@@ -29,7 +30,7 @@ rule detect:
         runtime=runtime(0.5),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
         settings=detect_settings,
     script:
         "../scripts/detect.py"

@@ -149,6 +149,7 @@ rule figures_candidates:
         histograms=difference_histograms,
         table=out.subtracted("candidates.csv"),
         report=out.subtracted("detection.json"),
+        tally=out.subtracted("search.npz"),
     output:
         candidates=report(
             out.subtracted("figures/candidates.png"),
@@ -185,6 +186,6 @@ rule figures_candidates:
         runtime=minutes(10),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
     script:
         "../scripts/figures_candidates.py"

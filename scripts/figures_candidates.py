@@ -9,6 +9,7 @@ with Job.of(snakemake) as job:
     from unglow.gallery import draw_candidates
     from unglow.photometry import DifferenceHistogram
     from unglow.store import open_store
+    from unglow.tally import Tally
 
     job.fence()
     found = read_report(Path(snakemake.input.report))
@@ -20,6 +21,7 @@ with Job.of(snakemake) as job:
         DifferenceHistogram.load(histograms[f"{found['method']}.histogram.npz"]),
         read_candidates(Path(snakemake.input.table), SHOWN),
         found,
+        Tally.load(Path(snakemake.input.tally)),
         {name: Path(path) for name, path in snakemake.output.items()},
         job.pair_title,
     )

@@ -212,7 +212,8 @@ def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Ite
                       for n in ("difference", "difference_histogram"))  # fmt: skip
         yield _Output("figures_difference", of_method, files, _REST, FIGURES_MB)
     listed = memory.candidates_disk_mb(batch.layout(names["sample"], names["dye"], "derived"))
-    files = tuple(at(name) for name in ("candidates.csv", "candidates.geojson", "detection.json"))
+    listing = ("candidates.csv", "candidates.geojson", "detection.json", "search.npz")
+    files = tuple(at(name) for name in listing)
     yield _Output("detect", names, files, _REST, listed)
     files = tuple(at(f"figures/{name}.png") for name in ("candidates", "purity", "gallery"))
     yield _Output("figures_candidates", names, files, _REST, FIGURES_MB)

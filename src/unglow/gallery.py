@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from unglow.candidates import Candidates
     from unglow.photometry import DifferenceHistogram, JointStatistics, Scale
     from unglow.store import Store
+    from unglow.tally import Tally
     from unglow.transform import Transform
     from unglow.views import Overview
 
@@ -152,6 +153,7 @@ def draw_candidates(
     histogram: DifferenceHistogram,
     candidates: Candidates,
     report: Mapping[str, Any],
+    tally: Tally,
     targets: Mapping[str, Path],
     title: str,
 ) -> None:
@@ -164,6 +166,7 @@ def draw_candidates(
         view.image,
         candidates,
         report,
+        tally,
         histogram,
         step=view.step,
         pixel_size_um=pixel_size(post),

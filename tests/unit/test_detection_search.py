@@ -244,7 +244,9 @@ def test_neither_tiles_nor_workers_change_a_byte(tmp_path, tile, workers):
         found = search(made, EVERYWHERE, workers=count, tile=side)
         listed, fdr = found.listed()
         write_csv(tmp_path / "c.csv", listed, fdr)
-        texts.append(((tmp_path / "c.csv").read_bytes(), found.report((0.5, 0.5))))
+        found.tally.save(tmp_path / "search.npz")
+        made_of = [(tmp_path / name).read_bytes() for name in ("c.csv", "search.npz")]
+        texts.append((*made_of, found.report((0.5, 0.5))))
     assert texts[0][0].count(b"\n") > 40
     assert texts[0] == texts[1]
 
@@ -273,6 +275,14 @@ def test_candidates_off_the_section_are_listed_and_not_counted():
     assert (report["candidates"], report["not_counted"]) == (2, 1)
     assert report["searched_px"] == 298 * 219  # but the outermost px, which have no slope
     assert list(np.round(listed["edge_px"])) == [-60, 80, 181]
+    tally = found.tally
+    assert (tally.side_px, tally.searched.shape) == (8, (38, 43))
+    assert tally.searched_px == report["searched_px"]
+    assert (tally.searched[1:37, 15:42] == 64).all()
+    assert (tally.searched[:, :15] == 0).all()
+    assert (tally.searched[0, 15:42] == 7 * 8).all()
+    assert (tally.searched[37, 15:42] == 3 * 8).all()
+    assert tally.bright.sum() == found.sides.above[0][0]
 
 
 # ----------------------------------------------------------------------------------- the section

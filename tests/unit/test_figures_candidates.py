@@ -10,10 +10,12 @@ import pytest
 from PIL import Image
 
 from unglow import figures
+from unglow.blocks import Window
 from unglow.candidates import Candidates
 from unglow.figures import Stamp, save_png
 from unglow.figures.candidates import CLASSES, density
 from unglow.figures.stamps import colour_limit, common_stretch, marked
+from unglow.tally import Tally, per_square, square_px
 
 SHAPE = (300, 420)
 
@@ -71,6 +73,16 @@ def difference(shape=SHAPE):
     return image
 
 
+def tally(shape=SHAPE, step=4):
+    """All of an image was searched, but for its left fifth."""
+    whole = shape[0] * step, shape[1] * step
+    searched = np.ones(whole, bool)
+    searched[:, : whole[1] // 5] = False
+    none = np.zeros(0, np.int64)
+    squares = per_square(searched, Window.of(whole), whole)
+    return Tally(3.5, none, none, squares, square_px(whole))
+
+
 def stamps(count, size=39):
     random = np.random.default_rng(count)
     y, x = np.indices((size, size)) - size // 2
@@ -83,6 +95,10 @@ def stamps(count, size=39):
     return made
 
 
+def drawn(shape, found, told):
+    return figures.draw_candidates(difference(shape), found, told, tally(shape), step=4)
+
+
 @pytest.fixture(scope="module")
 def drawings():
     none = {"area_mm2": None, "density_per_mm2": None, "density_ci95_per_mm2": None}
@@ -93,15 +109,14 @@ def drawings():
     ]
     return {
         "candidates": figures.draw_candidates(
-            difference(), candidates(200), report(), step=4, pixel_size_um=0.325, title="A DAPI"
+            *(difference(), candidates(200), report(), tally()),
+            step=4,
+            pixel_size_um=0.325,
+            title="A DAPI",
         ),
-        "many": figures.draw_candidates(
-            difference((420, 200)), candidates(20_000, (420, 200)), report(18_000), step=4
-        ),
-        "wide": figures.draw_candidates(
-            difference((60, 420)), candidates(30, (60, 420)), report(27), step=4
-        ),
-        "nothing": figures.draw_candidates(difference(), candidates(0), nothing, step=4),
+        "many": drawn((420, 200), candidates(20_000, (420, 200)), report(18_000)),
+        "wide": drawn((60, 420), candidates(30, (60, 420)), report(27)),
+        "nothing": drawn(SHAPE, candidates(0), nothing),
         "purity": figures.draw_purity(report()),
         "no_purity": figures.draw_purity(nothing),
         "gallery": figures.draw_gallery(stamps(24), stamps(24)[::-1], total=1234),
@@ -155,7 +170,14 @@ def test_text_stays_on_the_paper_and_apart(drawings, name):
     ("name", "words"),
     [
         ("candidates", ["A DAPI: 180 candidates", "signal to noise of 4.35", "4.9 %", "100 µm"]),
-        ("candidates", ["Candidates per mm²", "144 per mm² (123.6 to 166.7)", "1.25 mm², 8.534 M"]),
+        (
+            "candidates",
+            [
+                "Candidates per mm² that was searched",
+                "144 per mm² (123.6 to 166.7)",
+                "1.25 mm², 8.534 M",
+            ],
+        ),
         ("candidates", ["494,989 px", "1,849 px", "77 px", "20 in the list", "4.9 %, about 9"]),
         ("candidates", ["50 % found from", "peak 10.65 ± 0.43 grey levels"]),
         ("many", ["18,000 candidates", "Candidates per Mpx", "Circles: the 5,000 most signif"]),
@@ -189,16 +211,36 @@ def test_circles_are_where_the_candidates_are(drawings):
         assert axes.get_ylim() == (4 * rows - 0.5, -0.5)
 
 
-def test_density_counts_in_cells_and_fills_up_those_at_the_edge():
-    data = np.ones((80, 80), bool)
-    data[:, 70:] = False  # half of the last cells
-    data[60:, :20] = False  # one cell
-    points = np.array([[-0.5, -0.5], [39.4, 39.4], [39.6, 0], [150, 100], [135, 10]])
-    counts, side = density(points, data, 2.0)
-    assert side == 40
-    np.testing.assert_array_equal(
-        counts, [[2, 1, 0, 2], [0, 0, 0, 0], [0, 0, 0, 2], [np.nan, 0, 0, 0]]
-    )
+def test_density_counts_in_cells_and_fills_up_what_was_not_searched():
+    searched = np.full((48, 48), 100)  # squares of 10 px
+    searched[:, 42:] = 0  # half of the last cells of 12 x 12 squares
+    searched[36:, :12] = 0  # one cell
+    searched[24:36, :12] = 30  # three tenths of one, as between masked px
+    made = Tally(3.5, *np.zeros((2, 0), np.int64), searched, 10)
+    points = np.array([[-0.5, -0.5], [119.4, 119.4], [119.6, 0], [450, 250], [400, 30], [9, 300]])
+    counts, side = density(points, made)
+    assert side == 120
+    expected = np.zeros((4, 4))
+    expected[0, 0], expected[0, 1], expected[0, 3], expected[2, 3] = 2, 1, 2, 2
+    expected[2, 0] = 1 / 0.3
+    expected[3, 0] = np.nan
+    np.testing.assert_allclose(counts, expected)
+
+
+def test_cells_are_finer_where_there_are_more_candidates():
+    made = Tally(3.5, *np.zeros((2, 0), np.int64), np.full((48, 48), 400), 20)
+    points = np.random.default_rng(0).uniform(0, 960, (20_000, 2))
+    for count, joined in ((0, 12), (40, 12), (150, 6), (20_000, 2)):
+        counts, side = density(points[:count], made)
+        assert (side, np.nansum(counts)) == (20 * joined, pytest.approx(count))
+
+
+def test_the_map_of_densities_leaves_out_what_was_not_searched(drawings):
+    (shown,) = drawings["candidates"].axes[2].images
+    values = np.asarray(shown.get_array())
+    assert shown.get_extent() == [-0.5, 1679.5, 1259.5, -0.5]
+    assert (values[:, 0] == values[0, 0]).all()
+    assert not (values[:, 0] == values[:, -1]).all()
 
 
 def test_the_chosen_threshold_is_drawn(drawings):

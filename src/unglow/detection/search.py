@@ -16,6 +16,7 @@ from unglow.detection.snr import Masked, significance
 from unglow.detection.sources import EXTENDED, HALO, find
 from unglow.detection.table import UNCOUNTED
 from unglow.memory import CANDIDATES, DETECT_TILE
+from unglow.tally import Tally, no_squares, per_square, square_px
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +34,7 @@ class Part:
     bright: NDArray[np.float32]
     dark: NDArray[np.float32]
     masked: Masked
-    searched_px: int
+    searched: NDArray[np.int64]
     extended_px: int
 
 
@@ -51,8 +52,11 @@ class Candidates:
         (N,) `MEASURED`, at most ``most`` of the most significant ones, any order until `finish`.
     masked
         px of the image that could not be used.
-    searched_px
-        px of the section with a signal-to-noise ratio.
+    searched
+        (rows, cols) int64: px of the section with a signal-to-noise ratio, in the squares of
+        `unglow.tally`.
+    side_px
+        Side of these squares.
     extended_px
         px above every threshold that belong to structures too large to be candidates.
     lost
@@ -61,9 +65,10 @@ class Candidates:
 
     settings: DetectSettings
     sides: Sides
+    searched: NDArray[np.int64]
+    side_px: int
     found: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, MEASURED))
     masked: Masked = field(default_factory=Masked)
-    searched_px: int = 0
     extended_px: int = 0
     lost: int = 0
     most: int = CANDIDATES
@@ -72,7 +77,7 @@ class Candidates:
         """Take what a tile gave; the result does not depend on the order of tiles."""
         self.sides.add(part.bright, part.dark)
         self.masked += part.masked
-        self.searched_px += part.searched_px
+        self.searched += part.searched
         self.extended_px += part.extended_px
         self._waiting.append(part.sources)
         if sum(len(w) for w in self._waiting) > self.most // 4:
@@ -96,6 +101,17 @@ class Candidates:
         self._settle()
         order = np.lexsort((self.found["col"], self.found["row"], self.found["x"], self.found["y"]))
         self.found = self.found[order]
+
+    @property
+    def searched_px(self) -> int:
+        """How many px of the section were searched."""
+        return int(self.searched.sum())
+
+    @property
+    def tally(self) -> Tally:
+        """The counts, without the sources themselves."""
+        sides = self.sides
+        return Tally(sides.lowest, sides.bright, sides.dark, self.searched, self.side_px)
 
     @property
     def threshold(self) -> float | None:
@@ -165,7 +181,9 @@ def search(
         Sources to keep at most.
     """
     settings = scene.settings
-    total = Candidates(settings, Sides.create(settings.min_snr), most=most)
+    shape = scene.post.shape
+    sides = Sides.create(settings.min_snr)
+    total = Candidates(settings, sides, no_squares(shape), square_px(shape), most=most)
     work = partial(_search_tile, scene, section)
     for part in bounded_map(work, grid(scene.post.shape, (tile, tile)), workers):
         total.add(part)
@@ -190,7 +208,7 @@ def _search_tile(scene: Scene, section: Section, core: Window) -> Part:
         bright=found["snr"][(found["flags"] & UNCOUNTED) == 0],
         dark=dark.sources["snr"][on],
         masked=Masked(*(int(n) for n in counts[1:])),
-        searched_px=int(np.count_nonzero(searched)),
+        searched=per_square(searched, core, scene.post.shape),
         extended_px=bright.extended_px,
     )
 

@@ -19,6 +19,7 @@ from unglow.errors import InputError
 from unglow.files import write_json
 from unglow.grey import value_range
 from unglow.photometry.noise import NoiseModel
+from unglow.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from unglow.store import Store
     from unglow.transform import Transform
 
-VERSION = 1
+VERSION = 2
 
 
 def detect(
@@ -52,7 +53,7 @@ def detect(
     settings
         What to look for.
     targets
-        Paths of ``table`` (CSV), ``geojson`` and ``report`` (JSON).
+        Paths of ``table`` (CSV), ``geojson``, ``report`` (JSON) and ``tally`` (`unglow.tally`).
     workers
         Tiles in flight.
 
@@ -79,6 +80,7 @@ def detect(
     write_csv(targets["table"], listed, fdr)
     write_geojson(targets["geojson"], listed, fdr, properties(report))
     write_json(targets["report"], {**said, "status": "ok", "reason": None, **report})
+    found.tally.save(targets["tally"])
     return len(listed)
 
 
@@ -135,4 +137,5 @@ def _write_nothing(targets: Mapping[str, Path], said: Mapping[str, Any], reason:
     write_csv(targets["table"], nothing, none)
     write_geojson(targets["geojson"], nothing, none, {"candidates": None, "reason": reason})
     write_json(targets["report"], {**said, "status": "failed", "reason": reason})
+    Tally.refused(reason).save(targets["tally"])
     return 0

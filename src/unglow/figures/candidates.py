@@ -26,6 +26,7 @@ from unglow.figures.style import (
     sheet,
     styled,
 )
+from unglow.tally import GRID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from unglow.candidates import Candidates
     from unglow.photometry import DifferenceHistogram
+    from unglow.tally import Tally
 
 # Classes of the false-discovery rate: up to where, colour, size. They differ in lightness, so that
 # everyone tells them apart, and stand out from black, orange and blue.
@@ -44,10 +46,11 @@ MOST_CIRCLES = 5000
 """More would hide each other; the density is of all candidates."""
 _LEFT, _WIDE = 9.75, 3.8
 _TALLEST = 3.3
-# Cells of the density are so large that they hold this many candidates on average.
+# Cells of the density are so large that they hold this many candidates on average. They are made of
+# so many squares of the search along each side.
 _PER_CELL = 4.0
-_FINEST, _COARSEST = 24, 4
-_LEAST_DATA = 0.2
+_JOINED = (2, 3, 4, 6, 8, 12)
+_LEAST_SEARCHED = 0.2
 
 
 @styled
@@ -55,6 +58,7 @@ def draw_candidates(
     diff_thumb: NDArray[np.float32],
     candidates: Candidates,
     report: Mapping[str, Any],
+    tally: Tally,
     histogram: DifferenceHistogram | None = None,
     *,
     step: float = 1.0,
@@ -72,6 +76,8 @@ def draw_candidates(
         Those of the list; the ones that do not count are left out.
     report
         Content of detection.json.
+    tally
+        Where was searched.
     histogram
         Of the whole difference at full resolution.
     step
@@ -100,7 +106,8 @@ def draw_candidates(
     if len(best) < len(points):
         text += f" Circles: the {len(best):,} most significant."
     label(figure, 0.85, 8.6, text, color=SOFT, size=9)
-    end = _density(figure, points, np.isfinite(diff_thumb), step, pixel_size_um)
+    shape = (diff_thumb.shape[0] * step, diff_thumb.shape[1] * step)
+    end = _density(figure, points, tally, shape, pixel_size_um)
     _facts(figure, end + 0.75, report)
     return figure
 
@@ -163,12 +170,12 @@ def _circles(
 def _density(
     figure: Figure,
     points: NDArray[np.float64],
-    data: NDArray[np.bool_],
-    step: float,
+    tally: Tally,
+    shape: tuple[float, float],
     pixel_size_um: float | None,
 ) -> float:
     """Draw candidates per area in square cells; return where the map ends, inches from the top."""
-    cells, side = density(points, data, step)
+    cells, side = density(points, tally)
     unit = "Mpx" if pixel_size_um is None else "mm²"
     area = side**2 / 1e6 * (1 if pixel_size_um is None else pixel_size_um**2)
     values = cells / area
@@ -179,10 +186,10 @@ def _density(
     rows, cols = values.shape
     frame = extent((rows, cols), side)
     axes.imshow(colours.of(values), extent=frame, interpolation="nearest")
-    axes.set_xlim(-0.5, data.shape[1] * step - 0.5)
-    axes.set_ylim(data.shape[0] * step - 0.5, -0.5)
+    axes.set_xlim(-0.5, shape[1] - 0.5)
+    axes.set_ylim(shape[0] - 0.5, -0.5)
     axes.set(xticks=[], yticks=[], facecolor=FAINT)
-    axes.set_title(f"Candidates per {unit}", size=10)
+    axes.set_title(f"Candidates per {unit} that was searched", size=10)
     axes.apply_aspect()
     box = axes.get_position()
     end = float((1 - box.y0) * figure.get_figheight())
@@ -192,39 +199,37 @@ def _density(
     return end
 
 
-def density(
-    points: NDArray[np.float64], data: NDArray[np.bool_], step: float
-) -> tuple[NDArray[np.float64], float]:
-    """Count points in square cells, as if data filled each of them.
+def density(points: NDArray[np.float64], tally: Tally) -> tuple[NDArray[np.float64], int]:
+    """Count points in square cells, as if each of them had been searched whole.
 
     Parameters
     ----------
     points
         (N, 2) positions (x, y), level-0 px.
-    data
-        (rows, cols) of an overview with ``step`` level-0 px per px: where there are data.
+    tally
+        Where was searched.
 
     Returns
     -------
-    (rows, cols) float64 counts per whole cell, NaN where a fifth of the cell or less has data; and
-    the side of a cell, level-0 px.
+    (rows, cols) float64 counts per whole cell, NaN where a fifth of the cell or less was searched;
+    and the side of a cell, level-0 px.
     """
-    longest = max(data.shape)
-    wanted = np.sqrt(len(points) / _PER_CELL * longest**2 / max(np.count_nonzero(data), 1))
-    side = max(1, int(longest // int(np.clip(wanted, _COARSEST, _FINEST))))
-    rows, cols = (-(-n // side) for n in data.shape)
-    shape = rows, cols
-    padded = np.zeros((rows * side, cols * side), bool)
-    padded[: data.shape[0], : data.shape[1]] = data
-    share = padded.reshape(rows, side, cols, side).mean(axis=(1, 3))
-    # the edges of the first cell are half a level-0 px before the first centre
-    place = np.floor((points[:, ::-1] + 0.5) / (step * side)).astype(np.intp)
-    place = np.clip(place, 0, np.array(shape) - 1)
-    counts = np.bincount(np.ravel_multi_index(tuple(place.T), shape), minlength=rows * cols)
-    out = np.full(shape, np.nan)
-    enough = share > _LEAST_DATA
-    out[enough] = counts.reshape(shape)[enough] / share[enough]
-    return out, side * step
+    squares = tally.searched > 0
+    wanted = np.sqrt(len(points) / _PER_CELL * max(squares.shape) ** 2 / max(squares.sum(), 1))
+    joined = max((n for n in _JOINED if GRID / n >= wanted), default=_JOINED[0])
+    side = joined * tally.side_px
+    rows, cols = (-(-n // joined) for n in squares.shape)
+    padded = np.zeros((rows * joined, cols * joined), np.int64)
+    padded[: squares.shape[0], : squares.shape[1]] = tally.searched
+    share = padded.reshape(rows, joined, cols, joined).sum(axis=(1, 3)) / side**2
+    # the edges of the first cell are half a px before the first centre
+    place = np.floor((points[:, ::-1] + 0.5) / side).astype(np.intp)
+    place = np.clip(place, 0, np.array([rows, cols]) - 1)
+    counts = np.bincount(np.ravel_multi_index(tuple(place.T), (rows, cols)), minlength=rows * cols)
+    out = np.full((rows, cols), np.nan)
+    enough = share > _LEAST_SEARCHED
+    out[enough] = counts.reshape(rows, cols)[enough] / share[enough]
+    return out, side
 
 
 def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
