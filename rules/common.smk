@@ -46,6 +46,8 @@ subtractions = variants(batch.settings, SUBTRACTION)
 if workflow.is_main_process:
     for problem in batch.problems:
         logger.warning(f"left out: {problem.message}")
+    for sentence in batch.idle_controls:
+        logger.warning(sentence)
     place = Path(batch.settings["results"]).absolute()
     place = next(p for p in (place, *place.parents) if p.exists())
     if not os.access(place, os.W_OK | os.X_OK):
@@ -77,6 +79,11 @@ def raw_image(wildcards):
 
 def register_inputs(wildcards):
     return batch.register_inputs(wildcards)
+
+
+def control_tallies(wildcards):
+    """What the searches of unstained controls of the dye have counted; nothing for a control."""
+    return batch.control_tallies(wildcards)
 
 
 def store(name):
@@ -280,7 +287,15 @@ def scale_settings(wildcards):
 
 
 def detect_settings(wildcards):
-    return batch.settings["detect"]
+    return batch.detect_settings(wildcards)
+
+
+def control_samples(wildcards):
+    return list(batch.controls(wildcards))
+
+
+def is_control(wildcards):
+    return batch.pair(wildcards).control
 
 
 def channel_setting(wildcards):

@@ -11,6 +11,7 @@ rule detect:
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
         differences=differences,
+        controls=control_tallies,
     output:
         table=out.subtracted("candidates.csv"),
         geojson=out.subtracted("candidates.geojson"),
@@ -32,5 +33,7 @@ rule detect:
     params:
         version=2,
         settings=detect_settings,
+        controls=control_samples,
+        is_control=is_control,
     script:
         "../scripts/detect.py"

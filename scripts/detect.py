@@ -6,9 +6,10 @@ from unglow.job import Job
 
 with Job.of(snakemake) as job:
     from unglow import memory, transform
-    from unglow.detection import DetectSettings, detect
+    from unglow.detection import Controls, DetectSettings, detect
     from unglow.photometry import Scale
     from unglow.store import configure_threads, open_store
+    from unglow.tally import Tally
 
     job.fence()
     configure_threads(job.threads)
@@ -17,12 +18,15 @@ with Job.of(snakemake) as job:
     differences = {Path(p).parent.name: Path(p).parent for p in snakemake.input.differences}
     places["difference"] = differences[f"{scale.default}.ome.zarr"]
     stores = {name: open_store(place) for name, place in places.items()}
+    tallies = tuple(Tally.load(Path(path)) for path in snakemake.input.controls)
     rows = detect(
         stores,
         scale,
         transform.load(Path(snakemake.input.transform)),
         DetectSettings.of(snakemake.params.settings),
         {name: Path(path) for name, path in snakemake.output.items()},
+        controls=Controls(tuple(snakemake.params.controls), tallies) if tallies else None,
+        is_control=snakemake.params.is_control,
         workers=job.workers(memory.detect(stores["aligned"].layout)),
     )
     job.count(pixels=stores["post"].shape[0] * stores["post"].shape[1], rows=rows)

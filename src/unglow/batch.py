@@ -167,6 +167,38 @@ class Batch:
             ]
         return {name: paths for name, paths in files.items() if paths}
 
+    def controls(self, wildcards: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the samples that are unstained controls of a pair's dye; of a control, none."""
+        pair = self.pair(wildcards)
+        if pair.control:
+            return ()
+        return tuple(s for (s, dye), p in self.pairs.items() if dye == pair.dye and p.control)
+
+    @property
+    def idle_controls(self) -> list[str]:
+        """A sentence for each unstained control whose dye no other pair has."""
+        stained = {dye for (_, dye), pair in self.pairs.items() if not pair.control}
+        return [
+            f"{sample} {dye} is an unstained control, but there is no other pair of its dye."
+            for (sample, dye), pair in self.pairs.items()
+            if pair.control and dye not in stained
+        ]
+
+    def control_tallies(self, wildcards: Mapping[str, str]) -> list[str]:
+        """Return the tallies of the controls of a pair's dye, those of the same variant."""
+        pattern = self.outputs.subtracted("search.npz")
+        return [
+            pattern.format(**{**wildcards, "sample": sample}) for sample in self.controls(wildcards)
+        ]
+
+    def detect_settings(self, wildcards: Mapping[str, str]) -> Settings:
+        """Return the section ``detect`` of a job, keys sorted: their order is no change.
+
+        Without controls there is nothing to choose the threshold by but the negative side.
+        """
+        settings = dict(sorted(self.settings["detect"].items()))
+        return settings if self.controls(wildcards) else {**settings, "threshold_from": "negative"}
+
     def layout(self, sample: str, dye: str, role: str) -> StoreLayout:
         """Return the layout of a pair's store: ``post``, ``pre`` or ``derived`` (float32)."""
         pair = self.pairs[sample, dye]
@@ -239,6 +271,7 @@ class Batch:
                     detection=at(self.outputs.subtracted("detection.json")),
                     histograms={m: at(histogram, method=m) for m in self.methods(names)},
                     logs=f"{logs}/{sample}/{dye}",
+                    control=self.pairs[sample, dye].control,
                 )
             )
         return made

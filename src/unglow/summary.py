@@ -18,7 +18,7 @@ from unglow.photometry import DifferenceHistogram, Scale
 from unglow.photometry.archive import damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from unglow.transform import Transform
@@ -56,7 +56,16 @@ COLUMNS = (
     "density_per_mm2",
     "density_low95",
     "density_high95",
+    "control",
+    "fdr_control",
+    "fdr_control_low95",
+    "fdr_control_high95",
 )
+_OPTIONAL = (
+    *("registration", "subtraction"),
+    *("control", "fdr_control", "fdr_control_low95", "fdr_control_high95"),
+)
+"""Columns that are left out where no pair has them."""
 STATUSES = ("ok", "suspect", "failed", "incomplete")
 
 
@@ -72,6 +81,8 @@ class Entry:
         The same for the difference of each scale method.
     logs
         Directory of the pair's logs, for the sentence about a job that did not finish.
+    control
+        Whether the pair is an unstained control.
     """
 
     sample: str
@@ -84,6 +95,7 @@ class Entry:
     detection: str
     histograms: dict[str, str]
     logs: str
+    control: bool = False
 
 
 def entries_from(records: Iterable[Mapping[str, Any]]) -> list[Entry]:
@@ -123,10 +135,9 @@ def comparison(entries: Iterable[Entry], results: Path) -> list[dict[str, Any]]:
 
 
 def table(summary: Iterable[Mapping[str, Any]]) -> str:
-    """Return the summary as tab-separated text; levels that are not swept have no column."""
+    """Return the summary as tab-separated text, without columns that no pair needs."""
     filled = list(summary)
-    optional = ("registration", "subtraction")
-    columns = [c for c in COLUMNS if c not in optional or any(row.get(c) for row in filled)]
+    columns = [c for c in COLUMNS if c not in _OPTIONAL or any(row.get(c) for row in filled)]
     stream = io.StringIO()
     writer = csv.DictWriter(
         stream, columns, delimiter="\t", extrasaction="ignore", lineterminator="\n", restval=""
@@ -173,6 +184,8 @@ def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, An
     row: dict[str, Any] = {k: v for k, v in asdict(entry).items() if isinstance(v, str)}
     for name in ("plan", "transform", "scale", "detection", "logs"):
         row.pop(name)
+    if entry.control:
+        row["control"] = "true"
     paths = (
         *(entry.plan, entry.transform, entry.scale),
         *entry.histograms.values(),
@@ -204,7 +217,7 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
         for method, path in entry.histograms.items()
     }
     detection = _read_detection(results / entry.detection)
-    status, reasons = status_of(plan, found, scale, detection["reason"])
+    status, reasons = status_of(plan, found, scale, _doubts(detection))
     return {
         "status": status,
         "reasons": reasons,
@@ -229,17 +242,28 @@ def _read_detection(path: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         refused = found["status"] == "failed"
-        return {**found, "reason": str(found["reason"]) if refused else None}
-    except (KeyError, TypeError, ValueError) as error:
+        used = [control["reason"] is None for control in found.get("controls") or ()]
+        return {**found, "reason": str(found["reason"]) if refused else None, "used": used}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
 
 
+def _doubts(detection: Mapping[str, Any]) -> list[str]:
+    """Return what makes the search doubtful."""
+    if detection["reason"] is not None:
+        return [f"Candidates were not looked for: {detection['reason']}"]
+    if detection["used"] and not any(detection["used"]):
+        told = "No unstained control of this dye could be searched, so what share of the candidates"
+        return [f"{told} is false rests on the negated difference alone."]
+    return []
+
+
 def status_of(
-    plan: Mapping[str, Any], found: Transform, scale: Scale, not_searched: str | None = None
+    plan: Mapping[str, Any], found: Transform, scale: Scale, doubts: Sequence[str] = ()
 ) -> tuple[str, str]:
     """Return the status of a pair and its reasons: the first stage that failed speaks.
 
-    ``not_searched`` is why no candidates were looked for; None if they were.
+    ``doubts`` are what makes the search for candidates doubtful.
     """
     if plan["status"] == "failed":
         return "failed", str(plan["reason"])
@@ -247,11 +271,9 @@ def status_of(
         return "failed", " ".join(found.reasons)
     if scale.status == "failed":
         return "failed", " ".join(scale.reasons)
-    reasons = [*found.reasons, *scale.reasons]
-    if not_searched is not None:
-        reasons.append(f"Candidates were not looked for: {not_searched}")
-    doubtful = found.status == "suspect" or scale.reasons or not_searched is not None
-    return ("suspect", " ".join(reasons)) if doubtful else ("ok", "")
+    reasons = " ".join([*found.reasons, *scale.reasons, *doubts])
+    doubtful = found.status == "suspect" or scale.reasons or doubts
+    return ("suspect", reasons) if doubtful else ("ok", "")
 
 
 def _registration_columns(found: Transform) -> dict[str, Any]:
@@ -298,12 +320,16 @@ def _detection_columns(path: Path, found: Mapping[str, Any], method: str) -> dic
         if found["method"] != method or found["status"] != "ok":
             return {}
         low, high = found["density_ci95_per_mm2"] or (None, None)
+        of_controls = found.get("fdr_control_ci95") or (None, None)
         return {
             "candidates": found["candidates"],
             "candidates_fdr": found["fdr"],
             "density_per_mm2": found["density_per_mm2"],
             "density_low95": low,
             "density_high95": high,
+            "fdr_control": found.get("fdr_control"),
+            "fdr_control_low95": of_controls[0],
+            "fdr_control_high95": of_controls[1],
         }
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error

@@ -62,6 +62,59 @@ def test_every_pair_with_its_headers_post_first(work):
     assert batch.pair(names("A")).post == work / "raw" / "A" / "A_post_SYTO9.tif"
 
 
+def write_sheet(work, *rows):
+    """Write a sample sheet: sample, dye and what stands in the column control."""
+    lines = ["sample\tdye\tpre\tpost\tcontrol"]
+    for sample, dye, control in rows:
+        images = (f"raw/{sample}/{sample}_{role}_{dye}.tif" for role in ("pre", "post"))
+        lines.append("\t".join([sample, dye, *images, control]))
+    (work / "config").mkdir(exist_ok=True)
+    (work / "config" / "samples.tsv").write_text("\n".join(lines) + "\n")
+
+
+def test_controls_are_those_of_the_same_dye_and_variant(work):
+    for sample, dye in (("Blank", "SYTO9"), ("Blank", "DAPI"), ("C", "DAPI"), ("Empty", "SYTO9")):
+        add_pair(work, sample, dye)
+    blanks = (("Blank", "SYTO9", "yes"), ("Empty", "SYTO9", "true"))
+    rows = (("A", "SYTO9", ""), ("B", "SYTO9", "no"), ("Blank", "DAPI", ""), ("C", "DAPI", ""))
+    write_sheet(work, *rows, *blanks)
+    batch = Batch.load({"sweep": {"scale.percentile": [40, 60]}}, work)
+    a = names("A", subtraction="percentile-40")
+    assert batch.controls(a) == ("Blank", "Empty")
+    assert batch.control_tallies(a) == [
+        f"<results>/{sample}/SYTO9/percentile-40/search.npz" for sample in ("Blank", "Empty")
+    ]
+    for sample, dye in (("Blank", "SYTO9"), ("C", "DAPI"), ("Blank", "DAPI")):
+        assert batch.controls(names(sample, dye)) == ()
+        assert batch.control_tallies(names(sample, dye)) == []
+    controls = {(e.sample, e.dye) for e in batch.entries("logs") if e.control}
+    assert controls == {("Blank", "SYTO9"), ("Empty", "SYTO9")}
+    assert batch.idle_controls == []
+
+
+def test_a_control_of_a_dye_that_no_other_pair_has_is_told(work):
+    add_pair(work, "C", "DAPI")
+    write_sheet(work, ("A", "SYTO9", ""), ("C", "DAPI", "true"))
+    batch = Batch.load({}, work)
+    assert batch.idle_controls == [
+        "C DAPI is an unstained control, but there is no other pair of its dye."
+    ]
+
+
+def test_what_the_threshold_rests_on_concerns_only_pairs_with_controls(work):
+    add_pair(work, "C", "DAPI")
+    write_sheet(work, ("A", "SYTO9", ""), ("B", "SYTO9", "1"), ("C", "DAPI", ""))
+    batch = Batch.load({"detect": {"threshold_from": "control"}}, work)
+    rests_on = [
+        batch.detect_settings(names(*key))["threshold_from"]
+        for key in (("A", "SYTO9"), ("B", "SYTO9"), ("C", "DAPI"))
+    ]
+    assert rests_on == ["control", "negative", "negative"]
+    other = Batch.load({"detect": {"threshold_from": "negative"}}, work)
+    for batches in (batch, other):
+        assert list(batches.detect_settings(names("A"))) == sorted(batch.settings["detect"])
+
+
 BAD = {
     "Depth": ({"dtype": np.uint16}, GREY, "header", "export both with the same bit depth"),
     "Kinds": ({"dtype": np.float32}, GREY, "header", "no common gain exists"),

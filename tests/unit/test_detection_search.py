@@ -334,7 +334,7 @@ def test_the_table_has_the_columns_that_are_promised(found, tmp_path):
 def test_geojson_is_a_collection_of_detections_half_a_pixel_on(found, tmp_path):
     listed, fdr = found.listed()
     said = properties(found.report(None))
-    write_geojson(tmp_path / "c.geojson", listed, fdr, said)
+    write_geojson(tmp_path / "c.geojson", listed, said, fdr)
     read = json.loads((tmp_path / "c.geojson").read_text())
     assert read["type"] == "FeatureCollection"
     assert read["properties"]["candidates"] == 3
@@ -348,7 +348,7 @@ def test_geojson_is_a_collection_of_detections_half_a_pixel_on(found, tmp_path):
     assert first["properties"]["measurements"]["Signal to noise"] == round(
         float(listed["snr"][0]), 2
     )
-    write_geojson(tmp_path / "none.geojson", listed[:0], fdr[:0], {"reason": "No match."})
+    write_geojson(tmp_path / "none.geojson", listed[:0], {"reason": "No match."}, fdr[:0])
     assert json.loads((tmp_path / "none.geojson").read_text())["features"] == []
 
 
@@ -361,7 +361,8 @@ def test_flags_are_words():
     ("section", "said"),
     [
         ({"fwhm_px": 0.5}, "'detect.fwhm_px' is 0.5 but has to lie between 1 and 15."),
-        ({"fwmh": 3}, "'detect.fwmh' is not known; use fwhm_px, fdr, min_snr, max_error_px."),
+        ({"fwmh": 3}, "'detect.fwmh' is not known; use fwhm_px, fdr, min_snr, max_error_px, thr"),
+        ({"threshold_from": "both"}, "'detect.threshold_from' is 'both'; use strictest, neg"),
     ],
 )
 def test_settings_are_checked(section, said):

@@ -45,10 +45,13 @@ def report(count=180, threshold=4.35, **changes):
     ]
     return {
         "status": "ok",
+        "is_control": False,
         "settings": {"fwhm_px": 3.0, "fdr": 0.05, "min_snr": 3.5, "max_error_px": 3.0},
         "candidates": count,
         "not_counted": 20,
         "fdr": None if threshold is None else 0.0486,
+        "fdr_control": None,
+        "fdr_control_ci95": None,
         "threshold_snr": threshold,
         "area_mm2": 1.25,
         "density_per_mm2": 144.0,
@@ -64,6 +67,18 @@ def report(count=180, threshold=4.35, **changes):
         "by_threshold": rows,
         **changes,
     }
+
+
+def report_with_controls():
+    """The rates of controls are half as high again as those of the negated difference."""
+    rows = [
+        row
+        | {"control": round(2 * row["negative"])}
+        | {"fdr_control": min(1, 1.5 * row["fdr"])}
+        | {"fdr_control_ci95": [min(1, 1.2 * row["fdr"]), min(1, 2 * row["fdr"] + 0.01)]}
+        for row in report()["by_threshold"]
+    ]
+    return report(by_threshold=rows, fdr_control=0.0729, fdr_control_ci95=[0.0583, 0.107])
 
 
 def difference(shape=SHAPE):
@@ -117,6 +132,9 @@ def drawings():
         "many": drawn((420, 200), candidates(20_000, (420, 200)), report(18_000)),
         "wide": drawn((60, 420), candidates(30, (60, 420)), report(27)),
         "nothing": drawn(SHAPE, candidates(0), nothing),
+        "with_controls": drawn(SHAPE, candidates(200), report_with_controls()),
+        "control": drawn(SHAPE, candidates(30), report(27, is_control=True)),
+        "purity_with_controls": figures.draw_purity(report_with_controls()),
         "purity": figures.draw_purity(report()),
         "no_purity": figures.draw_purity(nothing),
         "gallery": figures.draw_gallery(stamps(24), stamps(24)[::-1], total=1234),
@@ -124,7 +142,8 @@ def drawings():
     }
 
 
-NAMES = ("candidates", "many", "wide", "nothing", "purity", "no_purity", "gallery", "few")
+NAMES = ("candidates", "many", "wide", "nothing", "with_controls", "control", "purity",
+         "purity_with_controls", "no_purity", "gallery", "few")  # fmt: skip
 
 
 def texts(figure):
@@ -184,6 +203,10 @@ def test_text_stays_on_the_paper_and_apart(drawings, name):
         ("nothing", ["no candidates", "No threshold has a false-discovery rate of 5 %"]),
         ("nothing", ["not known without a pixel size", "none"]),
         ("purity", ["S/N of 4.35 or more, 180 candidates", "4.9 % of them false", "wanted: 95 %"]),
+        ("with_controls", ["4.9 %, about 9", "by controls", "7.3 % (5.8 % to 11 %)"]),
+        ("control", ["27 false candidates", "an unstained control, so that all of them are false"]),
+        ("purity_with_controls", ["4.9 % of them false, by controls 7.3 % (5.8 % to 11 %)"]),
+        ("purity_with_controls", ["by unstained controls, 95 %", "by the negated difference"]),
         ("no_purity", ["nothing is believed"]),
         ("gallery", ["The 24 most significant of 1,234", "The 24 least significant"]),
         ("gallery", ["S/N 30.0   (20000, 17001)", "same grey scale"]),
@@ -252,6 +275,23 @@ def test_the_chosen_threshold_is_drawn(drawings):
     purity = drawings["purity"].axes[1].lines[0].get_ydata()
     np.testing.assert_allclose(purity, [100 * (1 - r["fdr"]) for r in report()["by_threshold"]])
     assert np.isnan(drawings["no_purity"].axes[1].lines[0].get_ydata()[-1])
+
+
+def test_rates_by_controls_are_drawn_with_their_interval(drawings):
+    upper, lower = drawings["purity_with_controls"].axes
+    rows = report_with_controls()["by_threshold"]
+    expected = [row["fdr_control"] * row["candidates"] for row in rows]
+    np.testing.assert_allclose(upper.lines[2].get_ydata(), expected)
+    purity = [100 * (1 - row["fdr_control"]) for row in rows]
+    by_controls = lower.lines[2]
+    assert by_controls.get_label() == "by unstained controls, 95 %"
+    np.testing.assert_allclose(by_controls.get_ydata(), purity)
+    (band,) = lower.collections
+    drawn = band.get_paths()[0].vertices[:, 1]
+    ends = np.array([row["fdr_control_ci95"] for row in rows])
+    assert drawn.min() == pytest.approx(100 * (1 - ends.max()))
+    assert drawn.max() == pytest.approx(100 * (1 - ends.min()))
+    assert len(drawings["purity"].axes[1].lines) == 3  # purity, what is wanted, the threshold
 
 
 def test_post_and_background_share_one_linear_grey_scale():

@@ -57,6 +57,8 @@ def report(count, threshold):
         "candidates": count,
         "not_counted": 0,
         "fdr": 0.01 if threshold else None,
+        "fdr_control": None,
+        "is_control": False,
         "threshold_snr": threshold,
         "area_mm2": 0.03,
         "density_per_mm2": 100.0,

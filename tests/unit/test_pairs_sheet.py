@@ -114,6 +114,8 @@ def test_absent_and_undecodable_sheets(base):
         ({"manual_scale": "0"}, "manual_scale", "'0' is not a number above 0"),
         ({"manual_scale": "nan"}, "manual_scale", "'nan' is not a number above 0"),
         ({"manual_scale": "1,3"}, "manual_scale", "write decimals with a point"),
+        ({"control": "maybe"}, "control", "'maybe' is neither true nor false; write one of them"),
+        ({"control": "2"}, "control", "'2' is neither true nor false"),
         ({"pre": "nope.tif"}, "pre", "there is no"),
         ({"pre": "aa.tif"}, "pre", "did you mean"),
         ({"post": "."}, "post", "is a directory"),
@@ -123,7 +125,7 @@ def test_absent_and_undecodable_sheets(base):
 def test_a_bad_row_is_a_problem_of_its_own(base, cells, column, message):
     (base / "lost.tif").symlink_to(base / "gone.tif")
     row = {"sample": "S1", "dye": "X", "pre": "a.tif", "post": "b.tif"}
-    row |= {"channel": "", "series": "", "manual_scale": ""} | cells
+    row |= {"channel": "", "series": "", "manual_scale": "", "control": ""} | cells
     path = sheet(base, "\t".join(row), "\t".join(row.values()), "S2\tX\tb.tif\tc.tif")
     found = read_sheet(path, base=base)
     assert [p.key for p in found.pairs] == [("S2", "X")]
@@ -131,6 +133,27 @@ def test_a_bad_row_is_a_problem_of_its_own(base, cells, column, message):
     assert problem.message.startswith(f"{path}, line 2, column '{column}': ")
     assert message in problem.message
     assert problem.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("cell", "control"),
+    [
+        *((cell, True) for cell in ("true", "Yes", "1", "TRUE")),
+        *((cell, False) for cell in ("false", "no", "0", "")),
+    ],
+)
+def test_a_control_is_said_to_be_one_in_plain_words(base, cell, control):
+    path = sheet(base, HEADER + "\tcontrol", f"{ROW}\t{cell}")
+    (pair,) = read_sheet(path, base=base).pairs
+    assert pair.control is control
+    again = sheet(base, sheet_text([pair], base), name="again.tsv")
+    assert read_sheet(again, base=base).pairs[0].control is control
+    assert ("control" in again.read_text()) is control
+
+
+def test_a_column_by_another_name_is_understood(base):
+    with pytest.raises(InputError, match="did you mean 'control'"):
+        read_sheet(sheet(base, HEADER + "\tunstained"), base=base)
 
 
 def test_one_file_twice_and_one_pair_twice(base):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +81,9 @@ DETECTION = {
     "fdr": 0.045,
     "density_per_mm2": 20.0,
     "density_ci95_per_mm2": [14.3, 27.2],
+    "fdr_control": None,
+    "fdr_control_ci95": None,
+    "controls": None,
 }
 
 
@@ -147,8 +150,11 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "density_per_mm2": 20.0,
         "density_low95": 14.3,
         "density_high95": 27.2,
+        "fdr_control": None,
+        "fdr_control_low95": None,
+        "fdr_control_high95": None,
     }
-    assert set(row) == set(COLUMNS)  # no path, no logs
+    assert set(row) == set(COLUMNS) - {"control"}  # no path, no logs
 
 
 def test_other_methods_are_told_beside_the_default(tmp_path):
@@ -194,6 +200,30 @@ def test_a_pair_that_was_not_searched_is_suspect_and_says_why(tmp_path):
         "1 suspect",
         "suspect: S1 SYTO9: Candidates were not looked for: the noise is not known.",
     ]
+
+
+CONTROL = {
+    "fdr_control": 0.04,
+    "fdr_control_ci95": [0.02, 0.09],
+    "controls": [{"reason": None}, {"reason": "No map."}],
+}
+
+
+def test_controls_are_marked_and_other_pairs_have_the_rate_they_give(tmp_path):
+    blank = replace(entry("Blank"), control=True)
+    pairs = [finish(tmp_path, blank), finish(tmp_path, entry("S1"), detection=CONTROL)]
+    text = table(rows(pairs, (), tmp_path))
+    first, second = csv.DictReader(text.splitlines(), delimiter="\t")
+    names = ("status", "control", "fdr_control", "fdr_control_low95", "fdr_control_high95")
+    assert [first[name] for name in names] == ["ok", "true", "", "", ""]
+    assert [second[name] for name in names] == ["ok", "", "0.04", "0.02", "0.09"]
+
+
+def test_a_pair_none_of_whose_controls_could_be_searched_is_suspect(tmp_path):
+    refused = {"controls": [{"reason": "No map."}, {"reason": "No noise."}]}
+    row = only_row(tmp_path, finish(tmp_path, entry(), detection=refused))
+    assert row["status"] == "suspect"
+    assert row["reasons"].startswith("No unstained control of this dye could be searched")
 
 
 def test_a_density_without_a_pixel_size_is_empty(tmp_path):
@@ -252,8 +282,9 @@ def test_status_and_reasons(tmp_path, files, status, reasons):
     assert (row["status"], row["reasons"]) == (status, reasons)
     plan = {"status": "ok", "reason": None} | files.get("plan", {})
     found, scaled = files.get("found", transform()), files.get("scaled", scale())
-    not_searched = files.get("detection", {}).get("reason")
-    assert status_of(plan, found, scaled, not_searched) == (status, reasons)
+    refused = files.get("detection", {}).get("reason")
+    doubts = [f"Candidates were not looked for: {refused}"] if refused else []
+    assert status_of(plan, found, scaled, doubts) == (status, reasons)
 
 
 def test_a_failed_pair_has_no_figures_that_could_pass_for_results(tmp_path):
@@ -344,7 +375,9 @@ def test_pairs_that_were_left_out_come_first(tmp_path):
 def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path):
     text = table(rows([finish(tmp_path, entry())], PROBLEMS, tmp_path))
     header, *lines = text.split("\n")
-    assert header.split("\t") == [c for c in COLUMNS if c not in ("registration", "subtraction")]
+    optional = ("registration", "subtraction", "control")
+    wanted = [c for c in COLUMNS if c not in optional and not c.startswith("fdr_control")]
+    assert header.split("\t") == wanted
     assert lines[-1] == ""
     assert all(line.count("\t") == header.count("\t") for line in lines[:-1])
     assert lines[2].split("\t")[:4] == ["S1", "SYTO9", "ok", ""]

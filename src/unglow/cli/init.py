@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 # Snakemake's own, not what unglow computes.
 _LEFT_OUT = ("pathvars",)
 _WIDTH = 98
+# The names of raw images cannot say this.
+_ABOUT_CONTROLS = (
+    "# Pairs that were imaged twice without stain in between: add a column control, with true in "
+    "their rows."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,4 +122,5 @@ def _from(raw: Path, directory: Path) -> str:
 def _sheet(found: Discovery, directory: Path) -> str:
     """Return the sample sheet; what could not be paired is kept in it as comments."""
     lines = [f"# left out: {problem.message}" for problem in found.problems]
+    lines.append(_ABOUT_CONTROLS)
     return sheet_text(found.pairs, directory) + "".join(f"{line}\n" for line in lines)

@@ -91,6 +91,7 @@ def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str,
         "post": str(pair.post),
         "rule": pair.rule,
         "channel": channel,
+        "control": pair.control,
         "chosen": None,
         "files": files,
     }

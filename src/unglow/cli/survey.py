@@ -200,7 +200,8 @@ def _pairs(pairs: list[dict[str, Any]]) -> str:
     for pair in pairs:
         chosen = pair["chosen"]
         reason = chosen["reason"] if chosen else "cannot be processed, see the problems."
-        lines.append(f"  {pair['sample']} {pair['dye']}: {reason[0].upper()}{reason[1:]}")
+        kind = " (unstained control)" if pair["control"] else ""
+        lines.append(f"  {pair['sample']} {pair['dye']}{kind}: {reason[0].upper()}{reason[1:]}")
         names = f"pre {Path(pair['pre']).name}, post {Path(pair['post']).name} ({pair['rule']})"
         lines += textwrap.wrap(names, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
     return "\n".join(lines)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from unglow.detection.controls import Controls
 from unglow.detection.settings import DetectSettings
 from unglow.detection.stage import detect
 
-__all__ = ["DetectSettings", "detect"]
+__all__ = ["Controls", "DetectSettings", "detect"]

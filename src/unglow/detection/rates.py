@@ -16,6 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from unglow.detection.controls import ControlRates, Controls
+
 STEP = 0.05
 """Distance of thresholds, in units of the signal-to-noise ratio."""
 HIGHEST = 50.0
@@ -67,21 +69,8 @@ class Sides:
         return self.bright[::-1].cumsum()[::-1], self.dark[::-1].cumsum()[::-1]
 
     def expected_dark(self) -> NDArray[np.float64]:
-        """Dark sources to be expected from each threshold on, (bins,).
-
-        Where fewer than 20 are left they say little, and where none is left chance has not ended:
-        there the number falls off exponentially, by the mean excess of those 20. The tail of
-        normal noise falls faster, so this does not promise too much.
-        """
-        counts = self.above[1].astype(np.float64)
-        if counts[0] == 0:
-            return counts
-        start = int(np.flatnonzero(counts >= min(_TAIL, counts[0]))[-1])
-        beyond = (np.arange(start, len(counts)) - start + 0.5) * STEP
-        excess = float((self.dark[start:] * beyond).sum() / counts[start])
-        tail = counts[start] * np.exp(-(np.arange(start, len(counts)) - start) * STEP / excess)
-        counts[start:] = tail
-        return counts
+        """Dark sources to be expected from each threshold on, (bins,)."""
+        return with_tail(self.dark)
 
     def rates(self) -> NDArray[np.float64]:
         """False-discovery rate from each threshold on, (bins,): falling, 0 to 1.
@@ -98,29 +87,66 @@ class Sides:
 
         A threshold from which nothing bright is left is none.
         """
-        good = (self.rates() <= wanted) & (self.above[0] > 0)
+        return self.lowest_with(self.rates(), wanted)
+
+    def lowest_with(self, rates: NDArray[np.float64], wanted: float) -> float | None:
+        """Return the lowest threshold at which ``rates`` (bins,) are that low, as `choose` does."""
+        good = (rates <= wanted) & (self.above[0] > 0)
         return float(self.thresholds[np.flatnonzero(good)[0]]) if good.any() else None
 
-    def table(self) -> list[dict[str, Any]]:
-        """Return counts and rates by threshold, in steps of 0.25 up to 10."""
+    def table(
+        self, controls: Controls | None = None, by_controls: ControlRates | None = None
+    ) -> list[dict[str, Any]]:
+        """Return counts and rates by threshold, in steps of 0.25 up to 10.
+
+        With rates by controls also these, and what was found in the controls.
+        """
         bright, dark = self.above
         rates = self.rates()
         stride, end = round(_TOLD[0] / STEP), _TOLD[1]
-        return [
-            {
-                "snr": float(t),
+        rows: list[dict[str, Any]] = []
+        for k in range(0, len(bright), stride):
+            if self.thresholds[k] > end:
+                break
+            rows.append({
+                "snr": float(self.thresholds[k]),
                 "candidates": int(bright[k]),
                 "negative": int(dark[k]),
                 "fdr": round(float(rates[k]), 4),
-            }
-            for k, t in enumerate(self.thresholds)
-            if k % stride == 0 and t <= end
-        ]
+            })  # fmt: skip
+            if controls is not None and by_controls is not None:
+                rows[-1] |= {"control": int(controls.counts[k]), **by_controls.told(k)}
+        return rows
+
+
+def with_tail(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return numbers to be expected from each threshold on, of those in each bin, (bins,).
+
+    Where fewer than 20 are left they say little, and where none is left chance has not ended: there
+    the number falls off exponentially, by the mean excess of those 20. The tail of normal noise
+    falls faster, so this does not promise too much.
+    """
+    above = counts[::-1].cumsum()[::-1].astype(np.float64)
+    if above[0] == 0:
+        return above
+    start = int(np.flatnonzero(above >= min(_TAIL, above[0]))[-1])
+    beyond = np.arange(start, len(above)) - start
+    excess = float((counts[start:] * ((beyond + 0.5) * STEP)).sum() / above[start])
+    above[start:] = above[start] * np.exp(-beyond * STEP / excess)
+    return above
+
+
+def poisson_limits(
+    counts: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the exact central 95 % intervals of Poisson means, of counts (N,) (Garwood 1936)."""
+    from scipy.special import gammaincinv  # noqa: PLC0415 (needed once)
+
+    low = np.where(counts > 0, gammaincinv(np.maximum(counts, 1), 0.025), 0.0)
+    return low, np.asarray(gammaincinv(counts + 1, 0.975), np.float64)
 
 
 def poisson_interval(count: int) -> tuple[float, float]:
-    """Return the exact central 95 % interval of a Poisson mean (Garwood 1936)."""
-    from scipy.special import gammaincinv  # noqa: PLC0415 (needed once)
-
-    low = float(gammaincinv(count, 0.025)) if count else 0.0
-    return low, float(gammaincinv(count + 1, 0.975))
+    """Return the exact central 95 % interval of one Poisson mean."""
+    low, high = poisson_limits(np.array([count]))
+    return float(low[0]), float(high[0])

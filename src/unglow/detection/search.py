@@ -21,6 +21,7 @@ from unglow.tally import Tally, no_squares, per_square, square_px
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.detection.controls import ControlRates, Controls
     from unglow.detection.section import Section
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Scene
@@ -57,6 +58,8 @@ class Candidates:
         `unglow.tally`.
     side_px
         Side of these squares.
+    controls
+        Unstained controls of the pair's dye; None if it has none.
     extended_px
         px above every threshold that belong to structures too large to be candidates.
     lost
@@ -67,6 +70,7 @@ class Candidates:
     sides: Sides
     searched: NDArray[np.int64]
     side_px: int
+    controls: Controls | None = None
     found: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, MEASURED))
     masked: Masked = field(default_factory=Masked)
     extended_px: int = 0
@@ -114,9 +118,34 @@ class Candidates:
         return Tally(sides.lowest, sides.bright, sides.dark, self.searched, self.side_px)
 
     @property
+    def by_controls(self) -> ControlRates | None:
+        """False-discovery rates by the controls; None if none of them was searched."""
+        if self.controls is None:
+            return None
+        return self.controls.rates(self.sides, self.searched_px)
+
+    @property
+    def thresholds(self) -> dict[str, float | None]:
+        """The threshold that each estimate would choose; None where nothing can be believed."""
+        wanted = self.settings.fdr
+        found = {"negative": self.sides.choose(wanted)}
+        if self.by_controls is not None:
+            found["control"] = self.sides.lowest_with(self.by_controls.fdr, wanted)
+        return found
+
+    @property
+    def threshold_from(self) -> str:
+        """The estimate that the threshold rests on: ``negative`` or ``control``."""
+        found = self.thresholds
+        if "control" not in found or self.settings.threshold_from != "strictest":
+            asked = self.settings.threshold_from
+            return asked if asked in found else "negative"
+        return max(found, key=lambda name: _or_endless(found[name]))
+
+    @property
     def threshold(self) -> float | None:
         """The chosen signal-to-noise ratio; None if nothing can be believed."""
-        chosen = self.sides.choose(self.settings.fdr)
+        chosen = self.thresholds[self.threshold_from]
         if chosen is None or not self.lost:
             return chosen
         # of the bin in which the list ends some are lost
@@ -132,18 +161,28 @@ class Candidates:
         chosen = self.sides.thresholds[bins] >= threshold
         return self.found[chosen], self.sides.rates()[bins[chosen]]
 
+    def listed_by_controls(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return the rate by the controls of each listed candidate, and its upper 95 % limit."""
+        rates = self.by_controls
+        if rates is None:
+            return None
+        bins = self.sides.bins(self.listed()[0]["snr"])
+        return rates.fdr[bins], rates.high[bins]
+
     def report(self, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
         """Return the content of detection.json."""
         listed, _ = self.listed()
         threshold = self.threshold
         counted = int(np.count_nonzero((listed["flags"] & UNCOUNTED) == 0))
-        rates = self.sides.rates()
-        fdr = None if threshold is None else float(rates[self.sides.bins(threshold + 1e-6)])
+        place = None if threshold is None else int(self.sides.bins(threshold + 1e-6))
         return {
             "candidates": counted,
             "not_counted": len(listed) - counted,
-            "fdr": fdr,
+            "fdr": None if place is None else float(self.sides.rates()[place]),
+            **self._rate_by_controls(place),
             "threshold_snr": threshold,
+            "threshold_from": self.threshold_from,
+            "thresholds": self.thresholds,
             **density(counted, self.searched_px, pixel_size_um),
             "searched_px": self.searched_px,
             "masked_px": {
@@ -153,8 +192,20 @@ class Candidates:
             },
             "extended_px": self.extended_px,
             "dropped": self.lost,
-            "by_threshold": self.sides.table(),
+            "controls": None if self.controls is None else self.controls.told(place),
+            "by_threshold": self.sides.table(self.controls, self.by_controls),
         }
+
+    def _rate_by_controls(self, place: int | None) -> dict[str, Any]:
+        """Return the rate by the controls from a bin on; None for what is not known."""
+        rates = self.by_controls
+        if rates is None or place is None:
+            return {"fdr_control": None, "fdr_control_ci95": None}
+        return rates.told(place)
+
+
+def _or_endless(threshold: float | None) -> float:
+    return math.inf if threshold is None else threshold
 
 
 def search(
@@ -162,6 +213,7 @@ def search(
     section: Section,
     *,
     workers: int,
+    controls: Controls | None = None,
     tile: int = DETECT_TILE,
     most: int = CANDIDATES,
 ) -> Candidates:
@@ -175,6 +227,8 @@ def search(
         Where the section is.
     workers
         Tiles in flight.
+    controls
+        Unstained controls of the pair's dye, if it has some.
     tile
         Side of a tile, px; it does not change the result.
     most
@@ -183,7 +237,7 @@ def search(
     settings = scene.settings
     shape = scene.post.shape
     sides = Sides.create(settings.min_snr)
-    total = Candidates(settings, sides, no_squares(shape), square_px(shape), most=most)
+    total = Candidates(settings, sides, no_squares(shape), square_px(shape), controls, most=most)
     work = partial(_search_tile, scene, section)
     for part in bounded_map(work, grid(scene.post.shape, (tile, tile)), workers):
         total.add(part)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+THRESHOLD_FROM = ("strictest", "negative", "control")
 _SIGMAS = 3.0
 _FWHM = math.sqrt(8 * math.log(2))
 
@@ -33,12 +34,17 @@ class DetectSettings:
         Lowest threshold of the signal-to-noise ratio.
     max_error_px
         Where the map is off by more than this, nothing is looked for.
+    threshold_from
+        Which estimate of the false-discovery rate the threshold is chosen by: ``negative`` (the
+        negated difference), ``control`` (unstained controls of the dye, where there are some) or
+        ``strictest`` (both).
     """
 
     fwhm_px: float = 3.0
     fdr: float = 0.05
     min_snr: float = 3.5
     max_error_px: float = 3.0
+    threshold_from: str = "strictest"
 
     def __post_init__(self) -> None:
         for name, (low, high) in {
@@ -52,6 +58,11 @@ class DetectSettings:
                 raise ConfigError(
                     f"'detect.{name}' is {value:g} but has to lie between {low:g} and {high:g}."
                 )
+        if self.threshold_from not in THRESHOLD_FROM:
+            raise ConfigError(
+                f"'detect.threshold_from' is '{self.threshold_from}'; use "
+                f"{', '.join(THRESHOLD_FROM)}."
+            )
 
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> DetectSettings:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from unglow.detection.controls import Controls
     from unglow.detection.settings import DetectSettings
     from unglow.photometry import Scale
     from unglow.store import Store
@@ -41,6 +42,8 @@ def detect(
     targets: Mapping[str, Path],
     *,
     workers: int,
+    controls: Controls | None = None,
+    is_control: bool = False,
 ) -> int:
     """Search a pair and write what was found; a refused pair gets marked files without candidates.
 
@@ -56,18 +59,27 @@ def detect(
         Paths of ``table`` (CSV), ``geojson``, ``report`` (JSON) and ``tally`` (`unglow.tally`).
     workers
         Tiles in flight.
+    controls
+        What was found in unstained controls of the pair's dye, if there are some.
+    is_control
+        Whether the pair is such a control itself.
 
     Returns
     -------
     The number of rows of the table.
     """
-    said = {"version": VERSION, "method": scale.default, "settings": asdict(settings)}
+    said = {
+        "version": VERSION,
+        "method": scale.default,
+        "settings": asdict(settings),
+        "is_control": is_control,
+    }
     try:
         scene = scene_of(stores, scale, transform, settings)
     except InputError as refusal:
         return _write_nothing(targets, said, str(refusal))
     section = Section.of(stores["aligned"])
-    found = search(scene, section, workers=workers)
+    found = search(scene, section, controls=controls, workers=workers)
     report = found.report(stores["post"].pixel_size_um)
     listed, fdr = found.listed()
     report["completeness"] = None
@@ -77,8 +89,9 @@ def detect(
             scene, section, known, found.threshold, stores["difference"].digest, workers=workers
         )
         report["completeness"] = None if missed is None else missed.to_json()
-    write_csv(targets["table"], listed, fdr)
-    write_geojson(targets["geojson"], listed, fdr, properties(report))
+    rates = fdr, found.listed_by_controls()
+    write_csv(targets["table"], listed, *rates)
+    write_geojson(targets["geojson"], listed, properties(report), *rates)
     write_json(targets["report"], {**said, "status": "ok", "reason": None, **report})
     found.tally.save(targets["tally"])
     return len(listed)
@@ -127,7 +140,10 @@ def scene_of(
 
 def properties(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the GeoJSON as a whole says, of a report."""
-    names = ("candidates", "not_counted", "fdr", "threshold_snr", "density_per_mm2")
+    names = (
+        *("candidates", "not_counted", "fdr", "fdr_control", "fdr_control_ci95"),
+        *("threshold_snr", "density_per_mm2"),
+    )
     return {name: report[name] for name in names}
 
 
@@ -135,7 +151,7 @@ def _write_nothing(targets: Mapping[str, Path], said: Mapping[str, Any], reason:
     """Write files that say why there are no candidates."""
     nothing, none = np.zeros(0, MEASURED), np.zeros(0)
     write_csv(targets["table"], nothing, none)
-    write_geojson(targets["geojson"], nothing, none, {"candidates": None, "reason": reason})
+    write_geojson(targets["geojson"], nothing, {"candidates": None, "reason": reason}, none)
     write_json(targets["report"], {**said, "status": "failed", "reason": reason})
     Tally.refused(reason).save(targets["tally"])
     return 0

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unglow.detection import measure, sources
 from unglow.files import replacing
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
 FLAGS = {
@@ -56,12 +57,15 @@ COLUMNS = (
     Column("pre", None, "Pre"),
     Column("post", None, "Post"),
     Column("fdr", 4, "False-discovery rate"),
+    Column("fdr_control", None, "False-discovery rate by controls"),
+    Column("fdr_control_high95", None, "False-discovery rate by controls, upper limit"),
     Column("error_px", 3, "Map error px"),
     Column("edge_px", 1, "Distance to edge px"),
 )
 NAMES = ("id", *(c.name for c in COLUMNS[:12]), "flags", *(c.name for c in COLUMNS[12:]))
 """The columns of candidates.csv, in their order."""
 _FIELDS = {"area_px": "area"}
+_RATES = ("fdr", "fdr_control", "fdr_control_high95")
 _CORNER_PX = 0.5
 
 
@@ -70,7 +74,11 @@ def words(flags: int) -> str:
     return "+".join(name for name, bit in FLAGS.items() if flags & bit)
 
 
-def rows(found: NDArray[np.void], fdr: NDArray[np.float64]) -> Iterator[dict[str, str]]:
+def rows(
+    found: NDArray[np.void],
+    fdr: NDArray[np.float64],
+    by_controls: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> Iterator[dict[str, str]]:
     """Yield the cells of the table, numbered from 1.
 
     Parameters
@@ -79,25 +87,39 @@ def rows(found: NDArray[np.void], fdr: NDArray[np.float64]) -> Iterator[dict[str
         (N,) `unglow.detection.measure.MEASURED`.
     fdr
         (N,) false-discovery rate at each one's signal-to-noise ratio.
+    by_controls
+        The same by controls, and its upper limit; None if there are none.
     """
-    for number, (row, rate) in enumerate(zip(found, fdr, strict=True), start=1):
+    unknown = np.full(len(found), np.nan)
+    rates = (fdr, *(by_controls or (unknown, unknown)))
+    for number, (row, *of_row) in enumerate(zip(found, *rates, strict=True), start=1):
         cells = {"id": str(number), "flags": words(int(row["flags"]))}
+        named = dict(zip(_RATES, of_row, strict=True))
         for c in COLUMNS:
-            value = rate if c.name == "fdr" else row[_FIELDS.get(c.name, c.name)]
+            value = named[c.name] if c.name in named else row[_FIELDS.get(c.name, c.name)]
             cells[c.name] = _cell(float(value), c.decimals)
         yield cells
 
 
-def write_csv(path: Path, found: NDArray[np.void], fdr: NDArray[np.float64]) -> None:
-    """Write candidates.csv, whole or not at all."""
+def write_csv(
+    path: Path,
+    found: NDArray[np.void],
+    fdr: NDArray[np.float64],
+    by_controls: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> None:
+    """Write candidates.csv, whole or not at all; parameters as for `rows`."""
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write(",".join(NAMES) + "\n")
-        for cells in rows(found, fdr):
+        for cells in rows(found, fdr, by_controls):
             stream.write(",".join(cells[name] for name in NAMES) + "\n")
 
 
 def write_geojson(
-    path: Path, found: NDArray[np.void], fdr: NDArray[np.float64], properties: Mapping[str, Any]
+    path: Path,
+    found: NDArray[np.void],
+    properties: Mapping[str, Any],
+    fdr: NDArray[np.float64],
+    by_controls: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
 ) -> None:
     """Write candidates.geojson (RFC 7946, with px for degrees), whole or not at all.
 
@@ -106,7 +128,7 @@ def write_geojson(
 
     Parameters
     ----------
-    path, found, fdr
+    path, found, fdr, by_controls
         As for `write_csv`.
     properties
         What the collection as a whole says.
@@ -115,7 +137,7 @@ def write_geojson(
         collection = {"type": "FeatureCollection", "properties": dict(properties)}
         head = json.dumps(collection, allow_nan=False)
         stream.write(f'{head[:-1]}, "features": [')
-        for number, cells in enumerate(rows(found, fdr)):
+        for number, cells in enumerate(rows(found, fdr, by_controls)):
             stream.write((",\n" if number else "\n") + json.dumps(_feature(cells)))
         stream.write("\n]}\n")
 

@@ -90,7 +90,8 @@ def draw_candidates(
     counted = candidates.counted
     points, fdr = candidates.xy[counted], candidates.fdr[counted]
     best = np.argsort(-candidates.snr[counted], kind="stable")[:MOST_CIRCLES]
-    figure = sheet(14.0, 8.95, f"{title}: {_plural(len(points), 'candidate')}")
+    what = "false candidate" if report["is_control"] else "candidate"
+    figure = sheet(14.0, 8.95, f"{title}: {_plural(len(points), what)}")
     knee = knee_of(diff_thumb, histogram, grey_level)
     values = compressed(diff_thumb, knee)
     limit = symmetric_limit(values, histogram, knee)
@@ -121,6 +122,8 @@ def _summary(report: Mapping[str, Any]) -> str:
     if report["threshold_snr"] is None:
         return f"No threshold has a false-discovery rate of {percent(wanted)} or less."
     text = f"signal to noise of {number(report['threshold_snr'])} or more"
+    if report["is_control"]:
+        return f"{text}   ·   an unstained control, so that all of them are false"
     return f"{text}   ·   estimated share of false ones {percent(report['fdr'])}"
 
 
@@ -249,6 +252,9 @@ def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
     if fdr is not None:
         false = f"{percent(fdr)}, about {number(round(fdr * report['candidates']))}"
         lines.insert(1, ("estimated false", false))
+    if report["fdr_control"] is not None:
+        low, high = (percent(v) for v in report["fdr_control_ci95"])
+        lines.insert(2, ("by controls", f"{percent(report['fdr_control'])} ({low} to {high})"))
     for name, key in (("50 % found from", "peak_50"), ("90 % found from", "peak_90")):
         limit = (report["completeness"] or {}).get(key)
         lines += [(name, _limit_text(limit))] if limit else []

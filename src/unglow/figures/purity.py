@@ -9,6 +9,7 @@ import numpy as np
 from unglow.figures.candidates import percent
 from unglow.figures.style import (
     BLUE,
+    GREEN,
     INK,
     ORANGE,
     SOFT,
@@ -22,7 +23,7 @@ from unglow.figures.style import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -54,6 +55,9 @@ def draw_purity(report: Mapping[str, Any], *, title: str = "Purity") -> Figure:
     _numbers(upper, snr, bright, dark)
     lower = panel(figure, 1.05, 4.75, 8.55, 2.75)
     _purity(lower, snr, np.where(bright > 0, 1 - fdr, np.nan), report["settings"]["fdr"])
+    if "fdr_control" in table[0]:
+        _by_controls(upper, lower, table)
+    _legends(upper, lower)
     for axes in (upper, lower):
         axes.set_xlim(float(snr[0]) - _MARGIN, float(snr[-1]) + _MARGIN)
         if report["threshold_snr"] is not None:
@@ -69,9 +73,17 @@ def _chosen(report: Mapping[str, Any]) -> str:
         return f"No threshold has a false-discovery rate of {wanted} or less: nothing is believed."
     return (
         f"Chosen (dashed): S/N of {number(report['threshold_snr'])} or more, "
-        f"{report['candidates']:,} candidates, an estimated {percent(report['fdr'])} of them false "
-        f"({wanted} wanted)"
+        f"{report['candidates']:,} candidates, an estimated {percent(report['fdr'])} of them false"
+        f"{_said_by_controls(report)} ({wanted} wanted)"
     )
+
+
+def _said_by_controls(report: Mapping[str, Any]) -> str:
+    """Return the rate by controls in words; nothing if there is none."""
+    if report["fdr_control"] is None:
+        return ""
+    low, high = (percent(v) for v in report["fdr_control_ci95"])
+    return f", by controls {percent(report['fdr_control'])} ({low} to {high})"
 
 
 def _numbers(
@@ -87,13 +99,38 @@ def _numbers(
     powers_of_ten(axes.yaxis)
     axes.set_ylim(0.7, max(10.0, 2 * float(bright.max())))
     graph(axes, "", "sources above the threshold")
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.2)
+
+
+def _by_controls(upper: Axes, lower: Axes, table: Sequence[Mapping[str, Any]]) -> None:
+    """Draw how many are to be expected by the controls, and the purity they tell, with bands."""
+    snr, bright, fdr = (
+        np.array([row[key] for row in table], np.float64)
+        for key in ("snr", "candidates", "fdr_control")
+    )
+    low, high = np.array([row["fdr_control_ci95"] for row in table], np.float64).T
+    some = bright > 0
+    style: dict[str, Any] = {"color": GREEN, "marker": "^", "markersize": 3.5, "linewidth": 1.6}
+    band: dict[str, Any] = {"color": GREEN, "alpha": 0.18, "linewidth": 0}
+    upper.plot(snr[some], (fdr * bright)[some], label="by unstained controls", **style)
+    upper.fill_between(snr[some], (low * bright)[some], (high * bright)[some], **band)
+    lower.plot(snr[some], 100 * (1 - fdr[some]), label="by unstained controls, 95 %", **style)
+    lower.fill_between(snr[some], 100 * (1 - high[some]), 100 * (1 - low[some]), **band)
+    least = float(100 * (1 - fdr[some]).min(initial=1.0))
+    bottom = min(lower.get_ylim()[0], 10 * np.floor(least / 10))
+    lower.set_ylim(bottom, 100 + 0.04 * (100 - bottom))
+
+
+def _legends(upper: Axes, lower: Axes) -> None:
+    upper.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, borderaxespad=0.2)
+    if len(lower.get_legend_handles_labels()[1]) > 1:
+        lower.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.2)
 
 
 def _purity(
     axes: Axes, snr: NDArray[np.float64], purity: NDArray[np.float64], wanted: float
 ) -> None:
-    axes.plot(snr, 100 * purity, color=_PURITY, marker="o", markersize=3.5, linewidth=1.6)
+    style: dict[str, Any] = {"color": _PURITY, "marker": "o", "markersize": 3.5, "linewidth": 1.6}
+    axes.plot(snr, 100 * purity, label="by the negated difference", **style)
     axes.axhline(100 * (1 - wanted), color=SOFT, linewidth=1, linestyle=":")
     least = float(np.nanmin(100 * purity, initial=100.0))
     low = min(_LOWEST, 100 * (1 - wanted) - 10, 10 * np.floor(least / 10))

@@ -18,7 +18,8 @@ class Pair:
     ``rule`` says why these two files were taken for a pair. ``channel``, ``series``,
     ``manual_scale`` and ``register_from`` are what the sample sheet sets for this pair alone; None
     where it does not. ``landmarks`` are the files that help to register it: one of both images, or
-    that of post and that of pre; ``initial_transform`` is one that holds a first map.
+    that of post and that of pre; ``initial_transform`` is one that holds a first map. ``control``
+    says that nothing was stained in between, so that all that is found in the pair is false.
     """
 
     sample: str
@@ -32,6 +33,7 @@ class Pair:
     landmarks: tuple[Path, ...] = ()
     initial_transform: Path | None = None
     register_from: str | None = None
+    control: bool = False
 
     @property
     def key(self) -> tuple[str, str]:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _NUMBERS = {"series": int, "manual_scale": float}
+_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _COMMON = {"sample_name": "sample", "id": "sample", "stain": "dye", "marker": "dye",
            "before": "pre", "pre_stain": "pre", "after": "post", "post_stain": "post",
-           "scale": "manual_scale", "gain": "manual_scale"}  # fmt: skip
+           "scale": "manual_scale", "gain": "manual_scale",
+           "blank": "control", "unstained": "control"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def _optional(pair: Pair, base: Path) -> dict[str, str]:
     if pair.initial_transform is not None:
         files[INITIAL] = pair.initial_transform
     values |= {column: _relative(file, base) for column, file in files.items()}
+    values["control"] = "true" if pair.control else None
     return {column: str(value) for column, value in values.items() if value is not None}
 
 
@@ -286,6 +289,7 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
         landmarks=tuple(helps[column] for column in LANDMARKS if column in helps),
         initial_transform=helps.get(INITIAL),
         register_from=row.cells.get("register_from"),
+        control=values.get("control") is True,
     )
 
 
@@ -295,9 +299,11 @@ def _usable_name(value: str | float | None) -> str | None:
 
 
 def _value(column: str, cell: str) -> str | int | float:
-    """Convert a cell of a number column; what is no number stays text, for the schema to refuse."""
+    """Convert a cell to the type of its column; what cannot be stays text, which is refused."""
     if column in ("sample", "dye"):
         return composed(cell)
+    if column == "control":
+        return _TRUTHS.get(cell.lower(), cell)
     try:
         number: float = _NUMBERS[column](cell)
     except (KeyError, ValueError):
@@ -334,6 +340,8 @@ def _wrong(column: str, cell: str) -> str:
     if column == "manual_scale":
         comma = " (write decimals with a point)" if "," in cell else ""
         return f"'{cell}' is not a number above 0{comma}; give one or leave the cell empty"
+    if column == "control":
+        return f"'{cell}' is neither true nor false; write one of them or leave the cell empty"
     return f"'{cell}' cannot be used"
 
 

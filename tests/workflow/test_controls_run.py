@@ -1,0 +1,128 @@
+"""Unstained control pairs through the real workflow: the rate that they give to a stained pair."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tifffile
+from conftest import command, snakemake
+
+from unglow.detection import Controls
+from unglow.detection.rates import Sides
+from unglow.store import open_store
+from unglow.tally import Tally
+
+pytestmark = pytest.mark.workflow
+FAILED = ("--config", "allow_failed=true")
+SEARCH = {"detect", "figures_candidates", "summary", "verdict"}
+
+
+def write_sheet(work, **controls):
+    """Write the sample sheet; a word for each sample goes into the column ``control``."""
+    lines = ["sample\tdye\tpre\tpost\tcontrol"]
+    for sample, control in controls.items():
+        images = (next((work / "raw" / sample).glob(f"*_{r}_*.tif")) for r in ("pre", "post"))
+        lines.append(
+            "\t".join([sample, "SYTO9", *(str(i.relative_to(work)) for i in images), control])
+        )
+    (work / "config").mkdir(exist_ok=True)
+    (work / "config" / "samples.tsv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory, small_raw):
+    """A stained pair, an unstained one, and an unstained one without anything to see."""
+    directory = tmp_path_factory.mktemp("controls")
+    shutil.copytree(small_raw, directory / "raw")
+    made = command(
+        directory,
+        *("unglow", "phantom", "--sample", "blank", "--microbes-per-mpx", "0", "--seed", "5"),
+        *("--size", "700x900", "--gain", "1.05", "--rotation-deg", "0.5", "--scale", "1"),
+    )
+    assert made.code == 0, made.text
+    folder = directory / "raw" / "dark"
+    folder.mkdir()
+    for role in ("pre", "post"):
+        tifffile.imwrite(folder / f"dark_{role}_SYTO9.tif", np.zeros((400, 500), "u1"))
+    write_sheet(directory, phantom="", blank="yes", dark="true")
+    run = snakemake(directory, *FAILED)
+    assert run.code == 0, run.text
+    return directory
+
+
+def report(work, sample):
+    return json.loads((work / "results" / sample / "SYTO9" / "detection.json").read_text())
+
+
+def test_controls_give_the_rate_of_the_stained_pair_and_a_refused_one_stops_nothing(work):
+    told = report(work, "phantom")
+    assert told["status"] == "ok"
+    blank, dark = told["controls"]
+    assert (blank["sample"], blank["reason"]) == ("blank", None)
+    assert (dark["sample"], dark["searched_px"], dark["candidates"]) == ("dark", 0, None)
+    assert dark["reason"] == report(work, "dark")["reason"]
+    tallies = {
+        sample: Tally.load(work / "results" / sample / "SYTO9" / "search.npz")
+        for sample in ("phantom", "blank", "dark")
+    }
+    own = tallies["phantom"]
+    sides = Sides(own.lowest, own.bright, own.dark)
+    rates = Controls(("blank",), (tallies["blank"],)).rates(sides, own.searched_px)
+    place = int(sides.bins(told["threshold_snr"] + 1e-6))
+    assert told["fdr_control"] == pytest.approx(rates.fdr[place], rel=0.01)
+    assert told["fdr_control_ci95"] == pytest.approx(
+        [rates.low[place], rates.high[place]], rel=0.01
+    )
+    assert blank["candidates"] == tallies["blank"].bright[place:].sum()
+    assert told["threshold_snr"] == max(told["thresholds"].values())
+    assert told["fdr"] <= 0.05
+    assert told["fdr_control"] <= 0.05
+    with (work / "results/phantom/SYTO9/candidates.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == told["candidates"] + told["not_counted"]
+    for row in rows:
+        bin_of = sides.bins(float(row["snr"]))
+        assert 0 < float(row["fdr_control"]) <= float(row["fdr_control_high95"])
+        assert float(row["fdr_control"]) >= rates.fdr[min(bin_of + 1, len(rates.fdr) - 1)] * 0.99
+
+
+def test_controls_have_lists_of_their_own_and_are_marked(work):
+    told = report(work, "blank")
+    assert told["is_control"] is True
+    assert told["controls"] is told["fdr_control"] is None
+    assert told["threshold_from"] == "negative"
+    with (work / "results" / "summary.tsv").open() as stream:
+        rows = {row["sample"]: row for row in csv.DictReader(stream, delimiter="\t")}
+    assert {name: row["control"] for name, row in rows.items()} == {
+        "phantom": "", "blank": "true", "dark": "true"
+    }  # fmt: skip
+    assert [rows[name]["status"] for name in ("phantom", "blank", "dark")] == ["ok", "ok", "failed"]
+    assert float(rows["phantom"]["fdr_control"]) == report(work, "phantom")["fdr_control"]
+    assert rows["blank"]["fdr_control"] == ""
+    # nothing is stained: hardly anything is believed
+    assert float(rows["blank"]["candidates"]) < 0.1 * float(rows["phantom"]["candidates"])
+    assert open_store(work / "results/dark/SYTO9/difference/linear.ome.zarr").empty
+
+
+def test_the_column_reruns_the_searches_that_it_concerns_and_nothing_else(work):
+    assert "Nothing to be done" in snakemake(work, "-n", *FAILED).text
+    write_sheet(work, phantom="", blank="yes", dark="no")
+    jobs = snakemake(work, "-n", *FAILED).jobs()
+    assert set(jobs) == SEARCH
+    assert jobs["detect"] == 2  # of phantom and dark
+    write_sheet(work, phantom="", blank="", dark="")
+    assert snakemake(work, "-n", *FAILED).jobs()["detect"] == 3
+    write_sheet(work, phantom="", blank="yes", dark="true")
+    assert "Nothing to be done" in snakemake(work, "-n", *FAILED).text
+    asked = ("--config", "allow_failed=true", "detect={threshold_from: negative}")
+    assert snakemake(work, "-n", *asked).jobs() == {**dict.fromkeys(SEARCH, 1)}
+
+
+def test_the_survey_knows_them(work):
+    told = command(work, "unglow", "survey").text
+    assert "blank SYTO9 (unstained control): " in told
+    assert "phantom SYTO9: " in told
