@@ -204,9 +204,6 @@ def catmull_rom(
         if array.dtype != kind:
             raise ValueError(f"resampling takes {np.dtype(kind)}, not {array.dtype}")
     matrix = np.ascontiguousarray(matrix)
-    knots = matrix[None] if field is None else field.coefficients
-    strips = None if field is None else field.strips
-    seams, offsets = (matrix, matrix) if strips is None else (strips.seams, strips.offsets)
     positions = np.empty((2, out.shape[1]))
     kernel("catmull_rom")(
         address(source),
@@ -215,6 +212,30 @@ def catmull_rom(
         source_x0,
         pre_rows,
         pre_cols,
+        *map_arguments(matrix, field),
+        window_y0,
+        window_x0,
+        address(out),
+        *out.shape,
+        out.strides[0] // out.itemsize,
+        address(positions),
+    )
+
+
+def map_arguments(matrix: NDArray[np.float64], field: Displacement | None) -> tuple[int, ...]:
+    """Return what kernels take of a map: matrix, field and strips; keep both until they return.
+
+    Parameters
+    ----------
+    matrix
+        (3, 3) float64 without gaps, with matrix[2, 2] = 1.
+    field
+        Displacements that are added to the matrix's positions, strips included.
+    """
+    knots = matrix[None] if field is None else field.coefficients
+    strips = None if field is None else field.strips
+    seams, offsets = (matrix, matrix) if strips is None else (strips.seams, strips.offsets)
+    return (
         address(matrix),
         address(knots),
         *knots.shape[1:],
@@ -224,10 +245,4 @@ def catmull_rom(
         0 if strips is None else len(strips.seams),
         0 if strips is None else strips.axis,
         0 if strips is None else int(strips.image == "pre"),
-        window_y0,
-        window_x0,
-        address(out),
-        *out.shape,
-        out.strides[0] // out.itemsize,
-        address(positions),
     )

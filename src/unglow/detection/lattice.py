@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from unglow.kernels import address, kernel
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -50,11 +52,22 @@ class Lattice:
             return np.full(window.shape, self.values[0, 0], dtype=np.float32)
         rows, down = self._places(window.y0, window.y1, 0)
         cols, across = self._places(window.x0, window.x1, 1)
-        # what has no weight must not spread its NaN, and rows come first everywhere
-        last_row, last_col = (n - 1 for n in self.values.shape)
-        below, right = np.minimum(rows + 1, last_row), np.minimum(cols + 1, last_col)
-        lines = _between(self.values[rows], self.values[below], down[:, None])
-        return _between(lines[:, cols], lines[:, right], across[None, :])
+        out = np.empty(window.shape, dtype=np.float32)
+        values = np.ascontiguousarray(self.values, dtype=np.float32)
+        line = np.empty(values.shape[1], dtype=np.float32)
+        kernel("interpolate")(
+            address(values),
+            *values.shape,
+            address(rows),
+            address(down),
+            len(rows),
+            address(cols),
+            address(across),
+            len(cols),
+            address(line),
+            address(out),
+        )
+        return out
 
     def at(self, x: NDArray[np.intp], y: NDArray[np.intp]) -> NDArray[np.float32]:
         """Values at single px (N,), as `over` gives it."""

@@ -13,16 +13,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from scipy import ndimage
 
+from unglow.blocks import Window
 from unglow.detection.lattice import Lattice
 from unglow.detection.shifts import SPAN, squared_shift
+from unglow.kernels import address, kernel
 from unglow.photometry.resampled import filtered_variance_factor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-    from unglow.blocks import Window
     from unglow.detection.map_error import MapError
     from unglow.detection.settings import DetectSettings
     from unglow.photometry import GainMap
@@ -36,6 +38,7 @@ LEAST_WEIGHT = 0.5
 
 
 _INNER = (slice(SPAN, -SPAN), slice(SPAN, -SPAN))
+_BAND = 128
 
 
 class Readable(Protocol):
@@ -128,7 +131,7 @@ class Significance:
         ``window.shape`` float32; NaN where there is none.
     noise_share
         ``window.shape`` float32: noise part of the variance, without the error of the map, 0 to 1.
-    post, pre, difference, error
+    post, pre, difference
         Of ``window`` and ``margin`` px around it, float32; NaN outside of the image, and where the
         px could not be used also in ``difference``.
     margin
@@ -143,7 +146,6 @@ class Significance:
     post: Floats
     pre: Floats
     difference: Floats
-    error: Floats
     margin: int
     reasons: NDArray[np.uint8]
 
@@ -165,21 +167,31 @@ def significance(scene: Scene, window: Window, margin: int = 0) -> Significance:
     margin = max(margin, rim)
     outer = window.grow(margin)
     post, pre, left = (_padded(image, outer) for image in (scene.post, scene.pre, scene.difference))
-    left -= scene.background.over(outer)
-    error = scene.error.over(outer)
-    reasons = _unusable(scene, post, pre, left, error)
-    left[reasons > 0] = np.nan
-    cut = (
-        slice(margin - rim, margin - rim + window.shape[0] + 2 * rim),
-        slice(margin - rim, margin - rim + window.shape[1] + 2 * rim),
-    )
-    part = _Filtered.of(taps, post[cut], pre[cut], left[cut], reasons[cut] > 0)
-    inner = slice(margin, margin + window.shape[0]), slice(margin, margin + window.shape[1])
-    factor = filtered_variance_factor(scene.transform, window, np.outer(taps, taps))
-    snr, share = part.ratio(scene, scene.gain_over(window), factor, error[inner])
+    reasons = np.empty(outer.shape, dtype=np.uint8)
+    for band in _bands(outer):
+        at = band.shift(-outer.y0, -outer.x0).slices
+        left[at] -= scene.background.over(band)
+        reasons[at] = _unusable(scene, post[at], pre[at], left[at], scene.error.over(band))
+        left[at][reasons[at] > 0] = np.nan
+    snr, share = (np.empty(window.shape, dtype=np.float32) for _ in range(2))
+    for band in _bands(window):
+        at = band.grow(rim).shift(-outer.y0, -outer.x0).slices
+        part = _Filtered.of(taps, post[at], pre[at], left[at], reasons[at] > 0)
+        factor = filtered_variance_factor(scene.transform, band, np.outer(taps, taps))
+        here = band.shift(-window.y0, -window.x0).slices
+        snr[here], share[here] = part.ratio(
+            scene, scene.gain_over(band), factor, scene.error.over(band)
+        )
+    inner = window.shift(-outer.y0, -outer.x0).slices
     return Significance(
-        window, snr, share, post, pre, left, error, margin, np.ascontiguousarray(reasons[inner])
+        window, snr, share, post, pre, left, margin, np.ascontiguousarray(reasons[inner])
     )
+
+
+def _bands(window: Window) -> Iterator[Window]:
+    """Cut a window into parts of so few rows that what is computed of one stays in the cache."""
+    for y0 in range(window.y0, window.y1, _BAND):
+        yield Window(y0, min(y0 + _BAND, window.y1), window.x0, window.x1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +214,6 @@ class _Filtered:
         left: Floats,
         bad: NDArray[np.bool_],
     ) -> _Filtered:
-        rim = len(taps) // 2
         narrow = taps * taps
         total = narrow.sum()
         weight = squares = None
@@ -210,12 +221,12 @@ class _Filtered:
             post, pre, left = (np.where(bad, np.float32(0), a) for a in (post, pre, left))
             # 1 minus what is lost: exactly 1 where nothing is, as where nothing is computed
             lost = bad.astype(np.float32)
-            weight = 1 - _smooth(lost, taps, rim)
-            squares = 1 - _smooth(lost, narrow / total, rim)
+            weight = 1 - _smooth(lost, taps)
+            squares = 1 - _smooth(lost[_INNER], narrow / total)
         return cls(
-            _smooth(left, taps, rim)[_INNER],
-            _smooth(post, narrow / total, rim)[_INNER],
-            _smooth(pre, taps, rim),
+            _smooth(left[_INNER], taps),
+            _smooth(post[_INNER], narrow / total),
+            _smooth(pre, taps),
             weight,
             squares,
             np.float32(total * total),
@@ -230,8 +241,8 @@ class _Filtered:
         if self.weight is not None and self.squares is not None:
             weight = np.where(self.weight >= LEAST_WEIGHT, self.weight, np.float32(np.nan))
             pre = np.asarray(pre / weight, dtype=np.float32)
-            seen, less = (v[_INNER] for v in (weight, self.squares))
-            less = np.maximum(less, np.float32(1e-6))
+            seen = weight[_INNER]
+            less = np.maximum(self.squares, np.float32(1e-6))
             signal = np.asarray(signal / seen, dtype=np.float32)
             post = np.asarray(post / less, dtype=np.float32)
             part = np.asarray(less / (seen * seen), dtype=np.float32)
@@ -247,13 +258,23 @@ class _Filtered:
         return ratio, np.asarray(noise / variance, dtype=np.float32)
 
 
-def _smooth(image: Floats, taps: NDArray[np.float64], cut: int) -> Floats:
-    """Filter both axes and cut off the rim, which zeros from outside have reached."""
-    half = np.empty_like(image)
-    ndimage.correlate1d(image, taps, axis=0, output=half, mode="constant")
-    out = np.empty_like(image)
-    ndimage.correlate1d(half, taps, axis=1, output=out, mode="constant")
-    return out[cut:-cut, cut:-cut]
+def _smooth(image: Floats, taps: NDArray[np.float64]) -> Floats:
+    """Filter both axes and cut off the rim; the px of a row have to be neighbours in memory."""
+    rows, cols = (n - len(taps) + 1 for n in image.shape)
+    weights = taps.astype(np.float32)
+    line = np.empty(image.shape[1], dtype=np.float32)
+    out = np.empty((rows, cols), dtype=np.float32)
+    kernel("filtered")(
+        address(image),
+        image.strides[0] // image.itemsize,
+        address(weights),
+        len(weights),
+        address(line),
+        address(out),
+        rows,
+        cols,
+    )
+    return out
 
 
 def _padded(image: Readable, window: Window) -> Floats:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sep
-from scipy import ndimage
+
+from unglow.detection.components import Components
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +33,8 @@ _CONTRAST = 0.005
 _LEVELS = 32
 """Levels at which families are looked for; at a single one nothing is told apart."""
 _DOUBLINGS = 8
-_TOUCHING = np.ones((3, 3), dtype=np.int8)
+_ROWS = 16384
+"""About so many rows of components are extracted at a time."""
 _ROOM = 1000
 # sep keeps the size of its buffer for the whole process, and the interpreter lock while it works.
 _sep = threading.Lock()
@@ -93,71 +95,74 @@ def find(snr: Floats, threshold: float, window: Window, core: Window) -> Found:
     core
         The part whose sources are wanted.
     """
-    image = np.where(np.isnan(snr), np.float32(0), snr)
-    among: NDArray[np.bool_] | None = None
+    inner = core.shift(-window.y0, -window.x0)
+    image, corner, level = snr, (0, 0), np.float32(threshold)
     parts = []
-    level = np.float32(threshold)
-    inner = core.shift(-window.y0, -window.x0).slices
     for step in range(_DOUBLINGS):
-        above = image > level
-        if among is not None:
-            above &= among
-        labels = np.zeros(above.shape, dtype=np.int32)
-        count = int(ndimage.label(above, structure=_TOUCHING, output=labels))
-        whole = np.zeros(count + 1, dtype=np.bool_)
-        boxes = ndimage.find_objects(labels)
-        whole[1:] = [max(s.stop - s.start for s in box) <= HALO for box in boxes]
-        if whole.any():
-            flags = EXTENDED if step else 0
-            parts.append(_extracted(image, labels, whole, boxes, float(level), flags))
-        whole[0] = True
-        if whole.all():
-            among = None
+        found = Components.of(image, float(level))
+        whole = found.longest <= HALO
+        parts.append(_extracted(found.take(whole), float(level), corner, EXTENDED if step else 0))
+        larger = found.take(~whole)
+        if not len(larger):
             break
-        among = ~whole[labels]
+        image, begin = larger.cut_out()
+        corner = corner[0] + begin[0], corner[1] + begin[1]
         level = level * np.float32(2)
-    sources = np.concatenate(parts) if parts else np.zeros(0, SOURCE)
-    mine = (sources["row"] >= inner[0].start) & (sources["row"] < inner[0].stop)
-    mine &= (sources["col"] >= inner[1].start) & (sources["col"] < inner[1].stop)
+    sources = np.concatenate(parts)
+    mine = (sources["row"] >= inner.y0) & (sources["row"] < inner.y1)
+    mine &= (sources["col"] >= inner.x0) & (sources["col"] < inner.x1)
     sources = sources[mine]
     for name, first in (("x", window.x0), ("col", window.x0), ("y", window.y0), ("row", window.y0)):
         sources[name] += first
     for name in ("x", "y"):
         sources[name] = np.round(sources[name], 3)
     order = np.lexsort((sources["col"], sources["row"]))
-    left = 0 if among is None else int(np.count_nonzero(among[inner]))
+    # what is left in the image is too large at every level
+    part = inner.shift(-corner[0], -corner[1]).clip(image.shape).slices
+    left = int(np.count_nonzero(image[part])) if len(larger) else 0
     return Found(sources[order], left)
 
 
 def _extracted(
-    image: Floats,
-    labels: NDArray[np.int32],
-    whole: NDArray[np.bool_],
-    boxes: list[tuple[slice, ...]],
-    level: float,
-    flags: int,
+    components: Components, level: float, corner: tuple[int, int], flags: int
 ) -> NDArray[np.void]:
-    """Extract the components that are whole, families of several sources one by one."""
-    wanted = whole[labels]
-    only = np.where(wanted, image, np.float32(0))
+    """Extract components of an image that begins at ``corner``, [row, col]."""
+    tables = [np.zeros(0, SOURCE)]
+    for part in components.parts(_ROWS):
+        table, owner = _column_sources(part, level, flags)
+        for name, axis in (("x", 1), ("col", 1), ("y", 0), ("row", 0)):
+            table[name] += part.boxes[owner, axis] + corner[axis]
+        tables.append(table)
+    return np.concatenate(tables)
+
+
+def _column_sources(
+    part: Components, level: float, flags: int
+) -> tuple[NDArray[np.void], NDArray[np.intp]]:
+    """Extract components, families of several sources one by one.
+
+    Returns
+    -------
+    Sources in coordinates that begin with the box of their component, and which that is.
+    """
+    column, tops = part.column()
     try:
-        found = _sep_extract(only, level, int(np.count_nonzero(wanted)), _LEVELS)
+        found = _sep_extract(column, level, part.px, _LEVELS)
     except _TooCrowdedError:
-        found = _sep_extract(only, level, int(np.count_nonzero(wanted)), 1)
-        families = np.flatnonzero(whole[1:]) + 1
+        found = _sep_extract(column, level, part.px, 1)
         alone = np.zeros(len(found), dtype=np.bool_)
     else:
         alone = (found["flag"] & sep.OBJ_MERGED) == 0
-        families = np.unique(labels[found["ycpeak"][~alone], found["xcpeak"][~alone]])
-    parts = [_table(found[alone], image, flags)]
-    for family in families:
-        box = boxes[family - 1]
-        stamp = np.where(labels[box] == family, image[box], np.float32(0))
-        part = _family(stamp, level, flags)
-        for name, first in (("x", box[1]), ("col", box[1]), ("y", box[0]), ("row", box[0])):
-            part[name] += first.start
-        parts.append(part)
-    return np.concatenate(parts)
+    owner = np.searchsorted(tops, found["ycpeak"], side="right") - 1
+    tables, owners = [_table(found[alone], column, flags)], [owner[alone]]
+    for name in ("y", "row"):
+        tables[0][name] -= tops[owners[0]]
+    for family in np.unique(owner[~alone]):
+        rows, cols = part.boxes[family, 2:] - part.boxes[family, :2]
+        stamp = column[tops[family] : tops[family] + rows, :cols]
+        tables.append(_family(stamp, level, flags))
+        owners.append(np.full(len(tables[-1]), family))
+    return np.concatenate(tables), np.concatenate(owners)
 
 
 def _family(stamp: Floats, level: float, flags: int) -> NDArray[np.void]:

@@ -33,10 +33,27 @@ log = logging.getLogger(__name__)
 _COUNT = "f4* i i i8* f8* i4* i f4* i i8* i i8* i8* i i8* f8*"
 COUNTING = tuple(f"count_pairs-{kind}" for kind in ("u1", "u2", "i2", "f4", "f8"))
 """Kernels that count pixel pairs, one for each type of post."""
+SEARCHING = (
+    "connect_runs",
+    "copy_runs",
+    "count_runs",
+    "filtered",
+    "interpolate",
+    "phase_factor",
+    "squared_shift",
+)
+"""Kernels of the search for candidates."""
 KERNELS = {
     "catmull_rom": "f4* i i i i i i f8* f8* i i i f8* f8* i i i i i f4* i i i f8*",
+    "connect_runs": "f4* i i f4* i4* i4* i",
+    "copy_runs": "f4* i i i4* i4* i f4* i",
+    "count_runs": "f4* i i f4* i8*",
+    "filtered": "f4* i f4* i f4* f4* i i",
     "fit_spline": "f8* f8* f8* i i f8* i f8* f8* f8* f8* i i",
+    "interpolate": "f4* i i i8* f4* i i8* f4* i f4* f4*",
     "narrow_product": "c8* c8* c8* c8* f4* i i i i",
+    "phase_factor": "f8* f8* i i i f8* f8* i i i i i f4* i i i i f4* i i f8*",
+    "squared_shift": "f4* f4* f4* i i",
     **{name: f"{name.split('-')[1]}* {_COUNT}" for name in COUNTING},
 }
 """Arguments of each kernel: 64-bit integers (``i``), and pointers to the first of many numbers.
@@ -48,6 +65,14 @@ ABSENT = "unglow_absent_"
 LIBRARY = "libllvmlite"
 """File name of the compiler library, up to its extension."""
 
+_SOURCES = (
+    "build.py",
+    "components.py",
+    "loops.py",
+    "places.py",
+    "significance.py",
+    "splines.py",
+)
 _lock = threading.Lock()
 _loaded: dict[str, Callable[..., None]] = {}
 _kept: list[Any] = []  # the code lives as long as its engine
@@ -94,7 +119,7 @@ def _file_name(llvm: Any, name: str) -> str:
     """Name in the cache: another for other loops, another compiler or another processor."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for source in ("loops.py", "splines.py", "build.py"):
+    for source in _SOURCES:
         digest.update((here / source).read_bytes())
     numba = importlib.util.find_spec("numba")  # its version, without importing it
     if numba is not None and numba.origin is not None:
