@@ -5,6 +5,9 @@ from pathlib import Path
 from unglow.job import Job
 
 with Job.of(snakemake) as job:
+    from unglow import kernels
+
+    kernels.load(*kernels.SEARCHING)  # first: while the other libraries are not there
     from unglow import memory, transform
     from unglow.detection import Controls, DetectSettings, detect
     from unglow.photometry import Scale

@@ -81,7 +81,7 @@ FIELD_POINTS = 50_000
 """About as many control points and blocks a displacement field may have."""
 # The search for candidates works on tiles of this side, px, and looks so far around them; for each
 # px it holds so many bytes, and for each source of the list, of which there are at most so many.
-DETECT_TILE, DETECT_AROUND = 896, 90
+DETECT_TILE, DETECT_AROUND = 1536, 90
 CANDIDATES = 1 << 18
 _SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 110.0, 210.0, 40.0, 750.0
 

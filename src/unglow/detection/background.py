@@ -22,6 +22,8 @@ BLOCK_PX = 128
 """Side of the blocks that have a level of their own, px."""
 _LEVEL = 4
 _LEAST_SHARE = 0.25
+# Rows of blocks that are read together: of the usual level, those of a chunk.
+_AT_ONCE = 64
 
 
 class Background(Lattice):
@@ -38,11 +40,14 @@ class Background(Lattice):
         rows, cols = difference.level_shape(level)
         least = _LEAST_SHARE * min(side * side, rows * cols)
         values = np.full((max(1, -(-rows // side)), max(1, -(-cols // side))), np.nan, np.float32)
-        for row in range(len(values)):
-            band = Window(row * side, min((row + 1) * side, rows), 0, cols)
+        for top in range(0, len(values), _AT_ONCE):
+            stop = min(top + _AT_ONCE, len(values))
+            band = Window(top * side, min(stop * side, rows), 0, cols)
             image = difference.read(band, level)
-            for col in range(values.shape[1]):
-                values[row, col] = _median(image[:, col * side : (col + 1) * side], least)
+            for row in range(top, stop):
+                line = image[(row - top) * side : (row - top + 1) * side]
+                for col in range(values.shape[1]):
+                    values[row, col] = _median(line[:, col * side : (col + 1) * side], least)
         return cls(_filled(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
 
 

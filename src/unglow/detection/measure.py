@@ -80,15 +80,14 @@ def measure(
 def _measure(scene: Scene, seen: Significance, out: NDArray[np.void]) -> None:
     """Fill in what comes from stamps, in place."""
     reach = margin_of(scene) - 1
-    rows, cols = (
-        out[name] - first + seen.margin
-        for name, first in (("row", seen.window.y0), ("col", seen.window.x0))
-    )
+    frame = seen.images.window
+    rows, cols = out["row"] - frame.y0, out["col"] - frame.x0
+    all_post, all_pre, all_left = seen.images.pixels
     steps = np.arange(-reach - 1, reach + 2)
     at = (rows[:, None, None] + steps[None, :, None], cols[:, None, None] + steps[None, None, :])
-    wide = seen.pre[at]
+    wide = all_pre[at]
     inner = (slice(None), slice(1, -1), slice(1, -1))
-    left, post, pre = seen.difference[at][inner], seen.post[at][inner], wide[inner]
+    left, post, pre = all_left[at][inner], all_post[at][inner], wide[inner]
     usable = np.isfinite(left)
     left = np.where(usable, left, np.float32(0))
     aperture = _aperture(scene, out, reach) * usable

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.blocks import Window, bounded_map, grid
+from unglow.blocks import Window, bounded_map
 from unglow.detection.measure import MEASURED, margin_of, measure
 from unglow.detection.rates import Sides, poisson_interval
-from unglow.detection.snr import Masked, significance
+from unglow.detection.snr import Masked, around_px, significance_of
 from unglow.detection.sources import EXTENDED, HALO, find
 from unglow.detection.table import UNCOUNTED
+from unglow.detection.tiles import tiles
 from unglow.memory import CANDIDATES, DETECT_TILE
 from unglow.tally import Tally, no_squares, per_square, square_px
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from unglow.detection.controls import ControlRates, Controls
     from unglow.detection.section import Section
     from unglow.detection.settings import DetectSettings
-    from unglow.detection.snr import Scene
+    from unglow.detection.snr import Images, Scene
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +231,7 @@ def search(
     controls
         Unstained controls of the pair's dye, if it has some.
     tile
-        Side of a tile, px; it does not change the result.
+        Side of the blocks that are read, px; it does not change the result.
     most
         Sources to keep at most.
     """
@@ -239,29 +240,33 @@ def search(
     sides = Sides.create(settings.min_snr)
     total = Candidates(settings, sides, no_squares(shape), square_px(shape), controls, most=most)
     work = partial(_search_tile, scene, section)
-    for part in bounded_map(work, grid(scene.post.shape, (tile, tile)), workers):
+    around = HALO + max(margin_of(scene), around_px(settings))
+    for part in bounded_map(work, tiles(scene, tile, around), workers):
         total.add(part)
     total.finish()
     return total
 
 
-def _search_tile(scene: Scene, section: Section, core: Window) -> Part:
+def _search_tile(scene: Scene, section: Section, tile: tuple[Window, Images]) -> Part:
+    core, images = tile
     window = core.grow(HALO).clip(scene.post.shape)
-    seen = significance(scene, window, margin_of(scene))
+    around = max(margin_of(scene), around_px(scene.settings))
+    seen = significance_of(scene, window, images.cut(window.grow(around)))
     inner = core.shift(-window.y0, -window.x0).slices
     lowest = scene.settings.min_snr
     bright = find(seen.snr, lowest, window, core)
-    dark = find(-seen.snr, lowest, window, core)
     found = measure(scene, seen, bright.sources, section)
+    np.negative(seen.snr, out=seen.snr)
+    dark = find(seen.snr, lowest, window, core)
     on = section.inside(dark.sources["col"], dark.sources["row"])
     on &= (dark.sources["flags"] & EXTENDED) == 0
-    counts = np.bincount(seen.reasons[inner].ravel(), minlength=4)
+    reasons = seen.reasons[inner]
     searched = np.isfinite(seen.snr[inner]) & section.over(core)
     return Part(
         sources=found,
         bright=found["snr"][(found["flags"] & UNCOUNTED) == 0],
         dark=dark.sources["snr"][on],
-        masked=Masked(*(int(n) for n in counts[1:])),
+        masked=Masked(*(int(np.count_nonzero(reasons == reason)) for reason in (1, 2, 3))),
         searched=per_square(searched, core, scene.post.shape),
         extended_px=bright.extended_px,
     )

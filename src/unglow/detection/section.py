@@ -70,7 +70,8 @@ class Section:
         """Tell which px of a window of post lie on the section, ``window.shape`` bool."""
         rows = self._cells(np.arange(window.y0, window.y1), 0)
         cols = self._cells(np.arange(window.x0, window.x1), 1)
-        return np.asarray(self.mask[rows[:, None], cols[None, :]])
+        lines = self.mask[rows[0] : rows[-1] + 1, cols]
+        return np.asarray(lines[rows - rows[0]])
 
     def inside(self, col: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which px (N,) lie on the section, as `over` does."""

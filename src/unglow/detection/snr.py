@@ -10,7 +10,7 @@ three parts: noise of post; noise of pre as resampling and filter leave it
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -131,11 +131,9 @@ class Significance:
         ``window.shape`` float32; NaN where there is none.
     noise_share
         ``window.shape`` float32: noise part of the variance, without the error of the map, 0 to 1.
-    post, pre, difference
-        Of ``window`` and ``margin`` px around it, float32; NaN outside of the image, and where the
-        px could not be used also in ``difference``.
-    margin
-        px around the window.
+    images
+        Of ``window`` and some px around it, background taken off the difference, which is NaN where
+        a px could not be used.
     reasons
         Of ``window``, uint8: 0 for a usable px, or 1 + its place in the fields of `Masked`.
     """
@@ -143,14 +141,51 @@ class Significance:
     window: Window
     snr: Floats
     noise_share: Floats
-    post: Floats
-    pre: Floats
-    difference: Floats
-    margin: int
+    images: Images
     reasons: NDArray[np.uint8]
 
 
-def significance(scene: Scene, window: Window, margin: int = 0) -> Significance:
+@dataclass(frozen=True, eq=False)
+class Images:
+    """The pixels of a pair in a window that may leave the image.
+
+    Attributes
+    ----------
+    window
+        Part of the post grid.
+    pixels
+        (3, rows, cols) float32: post, pre and difference; NaN outside of the image.
+    """
+
+    window: Window
+    pixels: Floats
+
+    @classmethod
+    def read(cls, scene: Scene, window: Window, frame: Window | None = None) -> Self:
+        """Read a window, into a larger frame if there is one; the rest of that is not filled."""
+        frame = window if frame is None else frame
+        pixels = np.empty((3, *frame.shape), dtype=np.float32)
+        inside = window.clip(scene.post.shape)
+        if frame.clip(scene.post.shape) != frame:
+            pixels.fill(np.nan)
+        if inside.size:
+            at = inside.shift(-frame.y0, -frame.x0).slices
+            for part, image in zip(pixels, (scene.post, scene.pre, scene.difference), strict=True):
+                part[at] = image.read(inside)
+        return cls(frame, pixels)
+
+    def cut(self, window: Window) -> Images:
+        """Return a part, which shares its px with the whole."""
+        at = window.shift(-self.window.y0, -self.window.x0).slices
+        return Images(window, self.pixels[:, *at])
+
+
+def around_px(settings: DetectSettings) -> int:
+    """Return how far around a px the images are looked at for its ratio, px."""
+    return settings.reach + SPAN
+
+
+def significance(scene: Scene, window: Window) -> Significance:
     """Compute the signal-to-noise ratio of a window; a px has the same bits in every window.
 
     Parameters
@@ -159,14 +194,26 @@ def significance(scene: Scene, window: Window, margin: int = 0) -> Significance:
         The pair.
     window
         Part of the post grid, inside the image.
-    margin
-        px around the window that the images of the result shall hold.
     """
-    taps = scene.settings.taps
-    rim = len(taps) // 2 + SPAN
-    margin = max(margin, rim)
-    outer = window.grow(margin)
-    post, pre, left = (_padded(image, outer) for image in (scene.post, scene.pre, scene.difference))
+    outer = window.grow(around_px(scene.settings))
+    return significance_of(scene, window, Images.read(scene, outer))
+
+
+def significance_of(scene: Scene, window: Window, images: Images) -> Significance:
+    """Compute the signal-to-noise ratio of a window whose px have been read.
+
+    Parameters
+    ----------
+    scene
+        The pair.
+    window
+        Part of the post grid, inside the image.
+    images
+        Of the window and at least `around_px` around it, as far on every side. Changed: what is
+        left of the background is taken off the difference, and px that cannot be used become NaN.
+    """
+    taps, outer = scene.settings.taps, images.window
+    post, pre, left = images.pixels
     reasons = np.empty(outer.shape, dtype=np.uint8)
     for band in _bands(outer):
         at = band.shift(-outer.y0, -outer.x0).slices
@@ -175,7 +222,7 @@ def significance(scene: Scene, window: Window, margin: int = 0) -> Significance:
         left[at][reasons[at] > 0] = np.nan
     snr, share = (np.empty(window.shape, dtype=np.float32) for _ in range(2))
     for band in _bands(window):
-        at = band.grow(rim).shift(-outer.y0, -outer.x0).slices
+        at = band.grow(around_px(scene.settings)).shift(-outer.y0, -outer.x0).slices
         part = _Filtered.of(taps, post[at], pre[at], left[at], reasons[at] > 0)
         factor = filtered_variance_factor(scene.transform, band, np.outer(taps, taps))
         here = band.shift(-window.y0, -window.x0).slices
@@ -183,9 +230,7 @@ def significance(scene: Scene, window: Window, margin: int = 0) -> Significance:
             scene, scene.gain_over(band), factor, scene.error.over(band)
         )
     inner = window.shift(-outer.y0, -outer.x0).slices
-    return Significance(
-        window, snr, share, post, pre, left, margin, np.ascontiguousarray(reasons[inner])
-    )
+    return Significance(window, snr, share, images, reasons[inner])
 
 
 def _bands(window: Window) -> Iterator[Window]:
@@ -274,17 +319,6 @@ def _smooth(image: Floats, taps: NDArray[np.float64]) -> Floats:
         rows,
         cols,
     )
-    return out
-
-
-def _padded(image: Readable, window: Window) -> Floats:
-    """Read a window as float32, with NaN outside of the image."""
-    inside = window.clip(image.shape)
-    if inside == window:
-        return np.array(image.read(window), dtype=np.float32)
-    out = np.full(window.shape, np.nan, dtype=np.float32)
-    if inside.size:
-        out[inside.shift(-window.y0, -window.x0).slices] = image.read(inside)
     return out
 
 

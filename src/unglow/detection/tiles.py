@@ -1,0 +1,95 @@
+"""Tiles of a pair with what lies around them, of which every px is read from its store once.
+
+Stores are read in blocks that hold whole chunks, one beside and below the other. A tile is what a
+block gives when the px that it needs to the right and below are not there yet: it lies further up
+and to the left than its block, and what it needs of earlier blocks has been kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.blocks import Window
+from unglow.detection.snr import Images
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from unglow.detection.snr import Scene
+
+    Floats = NDArray[np.float32]
+
+PANEL_PX = 8192
+"""Images that are wider are read panel by panel, for what is kept is as wide as a panel."""
+
+
+def tiles(scene: Scene, side: int, around: int) -> Iterator[tuple[Window, Images]]:
+    """Yield the windows that tile post, each with its images and ``around`` px more on every side.
+
+    Parameters
+    ----------
+    scene
+        The pair.
+    side
+        Of a block, px; best a multiple of the side of a chunk.
+    around
+        px that a tile needs on every side; those outside of the image are NaN.
+    """
+    cols = scene.post.shape[1]
+    width = max(1, PANEL_PX // side) * side
+    for left in range(0, cols, width):
+        yield from _panel(scene, side, around, (left, min(left + width, cols)))
+
+
+def _panel(
+    scene: Scene, side: int, around: int, panel: tuple[int, int]
+) -> Iterator[tuple[Window, Images]]:
+    """Yield the tiles of the columns of a panel, in row order."""
+    shape = scene.post.shape
+    # of the rows that were read last, with what the first block of the next panel reads again
+    first = panel[0] - 2 * around
+    above = np.full((3, 2 * around, panel[1] - first), np.nan, dtype=np.float32)
+    for y0 in range(0, shape[0], side):
+        rows = y0, min(y0 + side, shape[0])
+        beside: Floats | None = None
+        for x0 in range(panel[0], panel[1], side):
+            cols = x0, min(x0 + side, panel[1])
+            block = Window(*rows, max(0, first) if beside is None else x0, cols[1])
+            frame = Window(rows[0] - 2 * around, rows[1], cols[0] - 2 * around, cols[1])
+            images = Images.read(scene, block, _grown(frame, around, shape))
+            part = images.cut(frame).pixels
+            known = slice(frame.x0 - first, frame.x1 - first)
+            part[:, : 2 * around] = above[:, :, known]
+            if beside is not None:
+                part[:, 2 * around :, : 2 * around] = beside
+            beside = part[:, 2 * around :, -2 * around :].copy()
+            # the next block still needs the last columns of the rows above
+            done = frame.x1 - (0 if cols[1] == panel[1] else 2 * around)
+            above[:, :, frame.x0 - first : done - first] = part[:, -2 * around :, : done - frame.x0]
+            core = _core(rows, cols, around, shape)
+            if core.size:
+                yield core, images
+
+
+def _grown(frame: Window, around: int, shape: tuple[int, int]) -> Window:
+    """Add what tiles at the lower and right end of the image need outside of it."""
+    y1, x1 = (
+        end + (around if end == n else 0)
+        for end, n in zip((frame.y1, frame.x1), shape, strict=True)
+    )
+    return Window(frame.y0, y1, frame.x0, x1)
+
+
+def _core(
+    rows: tuple[int, int], cols: tuple[int, int], around: int, shape: tuple[int, int]
+) -> Window:
+    """Return the tile whose surroundings are known once a block is read."""
+    (y0, y1), (x0, x1) = (
+        (max(0, begin - around), end - (0 if end == n else around))
+        for (begin, end), n in zip((rows, cols), shape, strict=True)
+    )
+    return Window(y0, y1, x0, x1)
