@@ -23,13 +23,14 @@ from registration.bases import (
     spline_error_px,
 )
 from registration.geometry import Pose, Warp, draw_strips, pixel_centres, waves
-from registration.judging import BORDER_PX, SEAM_PX, Errors, errors, section_points
+from registration.judging import BORDER_PX, SEAM_PX, Errors, errors, inside, section_points
 from registration.pool import in_children, registered, save_json
 from registration.recording import Camera, saturate, shade, spots
 from registration.writing import write_pair
 from unglow.blocks import Window
 from unglow.phantom.geometry import PhantomMap
 from unglow.registration import RegisterSettings
+from unglow.registration.uncertainty import at_points, length_quantile
 
 if TYPE_CHECKING:
     import argparse
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from registration.bases import Base
+    from registration.geometry import Points
+    from unglow.transform import Transform
 
 CASES = ("affine", "smooth", "strips", "strips + smooth")
 GROUPS = ("phantom", "scanner", "fluorescence")
@@ -219,10 +222,24 @@ def measured(pair: Pair, data: Path | None, folder: Path | None = None) -> Outco
         reasons=found.transform.reasons,
         model=found.transform.model_name,
         errors=errors(found.transform, pair.warp, points),
-        said=(found.transform.error_px.median, found.transform.error_px.p95),
+        said=said(found.transform, points),
         plain=plain,
         cpu_seconds=cpu,
     )
+
+
+def said(found: Transform, points: Points) -> tuple[float, float]:
+    """Median and 95th percentile of the error that a map says it has at points (N, 2) of post, px.
+
+    By its error map: the error in transform.json is over the section as unglow sees it, which goes
+    on where there is little texture.
+    """
+    field = found.displacement
+    if field is None:
+        return found.error_px.median, found.error_px.p95
+    seen = points[inside(found.map(points), found.pre_shape)]
+    errors = at_points(field, field.error_px, seen)
+    return length_quantile(errors, 0.5), length_quantile(errors, 0.95)
 
 
 def report(outcomes: Sequence[Outcome]) -> int:
