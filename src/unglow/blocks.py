@@ -62,6 +62,12 @@ class Window:
         x0, x1 = (min(max(v, 0), shape[1]) for v in (self.x0, self.x1))
         return Window(y0, max(y0, y1), x0, max(x0, x1))
 
+    def common(self, other: Window) -> Window:
+        """Return what two windows share; its size is 0 if that is nothing."""
+        y0, x0 = max(self.y0, other.y0), max(self.x0, other.x0)
+        y1, x1 = min(self.y1, other.y1), min(self.x1, other.x1)
+        return Window(y0, max(y0, y1), x0, max(x0, x1))
+
     def shift(self, rows: int, cols: int) -> Window:
         """Return the window moved by ``rows`` and ``cols``."""
         return Window(self.y0 + rows, self.y1 + rows, self.x0 + cols, self.x1 + cols)

@@ -12,8 +12,6 @@ import pytest
 from unglow.blocks import ArrayPixels, Window
 from unglow.detection import DetectSettings
 from unglow.detection.completeness import (
-    HALO,
-    WINDOW_PX,
     completeness,
     spot_volume,
 )
@@ -21,6 +19,7 @@ from unglow.detection.limits import Trials, isotonic, limit
 from unglow.detection.map_error import MapError
 from unglow.detection.section import Section
 from unglow.detection.snr import Scene
+from unglow.detection.sources import HALO
 from unglow.photometry.noise import NoiseModel
 from unglow.transform import Transform
 
@@ -126,7 +125,7 @@ def test_spots_above_the_maximum_of_the_camera_are_cut_off():
 FRAME = Window.of(SHAPE)
 
 
-def test_no_more_than_a_fifth_of_a_large_image_is_searched():
+def test_of_a_large_image_no_more_than_a_fifth_is_searched_each_window_within_a_chunk():
     shape = 4096, 4096
     zeros = ArrayPixels(np.full(shape, 100, np.uint8))
     pair = replace(
@@ -137,7 +136,10 @@ def test_no_more_than_a_fifth_of_a_large_image_is_searched():
         transform=Transform("ok", shape, shape, matrix=np.eye(3)),
     )
     result = found(pair, Section.from_mask(np.ones((64, 64), bool), 6))
-    assert 18 < result.windows <= 0.2 * 4096**2 / (WINDOW_PX + 2 * HALO) ** 2
+    assert 12 <= result.windows <= 0.2 * (4096 / 512) ** 2 + 1
+    for along in (result.trials.x, result.trials.y):
+        assert along.size > 2000
+        assert (np.abs(along % 512 - 255.5) < 256 - HALO).all()
 
 
 def test_without_a_section_there_is_nothing_to_say():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,9 @@ import numpy as np
 
 from unglow.blocks import Window, bounded_map, grid
 from unglow.detection.limits import Limit, Trials, limit
-from unglow.detection.snr import significance
+from unglow.detection.snr import Images, around_px, significance_of
 from unglow.detection.sources import EXTENDED, HALO, find
+from unglow.store.layout import CHUNK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,13 +32,16 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 WINDOW_PX = 256
-"""Side of a window that spots are put into."""
+"""Side of a window that spots are put into, if the image is small."""
+LARGE_CHUNKS = 64
+"""Of an image with so many chunks, windows lie within single chunks."""
 REGIONS = 3
 """The section's box is divided into 3 x 3 regions."""
 LEAST_TRIALS = 100
 """A region with fewer spots has no limits of its own."""
 _SHARE = 0.2
-_WINDOWS = 18, 90
+# Fewest and most windows; those within chunks hold twice as many spots.
+_WINDOWS, _WITHIN_CHUNKS = (18, 90), (12, 60)
 # Spots are so many widths of the filter apart, and px at least.
 _APART_FWHMS, _APART_PX = 8.0, 24.0
 # From far below the threshold to far above it, where structures of pre drown a lot.
@@ -137,7 +141,7 @@ def completeness(
     """
     seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
     box = _box(section, scene.post.shape)
-    windows = _sample(section, scene.post.shape, box, np.random.default_rng(seed))
+    windows = _sample(scene, section, box, np.random.default_rng(seed))
     sigmas = [s for s in (_sigma(scene, section, window) for window in windows) if s > 0]
     if not sigmas:
         return None
@@ -168,11 +172,10 @@ def _trials(
     free = section.inside(*px) & ~_near(x, y, known_xy, _BESIDE_FWHMS * settings.fwhm_px)
     x, y, peak, px = x[free], y[free], peak[free], (px[0][free], px[1][free])
     spots = _Spots.of(core, x, y, peak, scene, random)
-    changed = replace(
-        scene, post=_Added(scene, spots, post=True), difference=_Added(scene, spots, post=False)
-    )
     window = core.grow(HALO).clip(scene.post.shape)
-    snr = significance(changed, window).snr
+    images = Images.read(scene, window.grow(around_px(settings)))
+    spots.add_to(images, scene.tops[0])
+    snr = significance_of(scene, window, images).snr
     sources = find(snr, settings.min_snr, window, core).sources
     sources = sources[(sources["snr"] >= threshold) & ((sources["flags"] & EXTENDED) == 0)]
     at = np.stack([sources["x"], sources["y"]], axis=1)
@@ -204,56 +207,30 @@ class _Spots:
         window = core.grow(reach + 1)
         light: Floats = np.zeros(window.shape)
         steps = np.arange(-reach, reach + 1)
-        for cx, cy, height in zip(x, y, peak, strict=True):
-            col, row = round(float(cx)), round(float(cy))
-            across, down = (
-                np.exp(-0.5 * ((c + steps - v) / sigma) ** 2) for c, v in ((col, cx), (row, cy))
-            )
-            top, left = row - reach - window.y0, col - reach - window.x0
-            light[top : top + 2 * reach + 1, left : left + 2 * reach + 1] += height * np.outer(
-                down, across
-            )
+        cols, rows = (np.rint(v).astype(np.int64) for v in (x, y))
+        across, down = (
+            np.exp(-0.5 * ((px - v)[:, None] + steps) ** 2 / sigma**2)
+            for px, v in ((cols, x), (rows, y))
+        )
+        down *= peak[:, None]
+        for n, (top, left) in enumerate(
+            zip(rows - reach - window.y0, cols - reach - window.x0, strict=True)
+        ):
+            stamp = light[top : top + len(steps), left : left + len(steps)]
+            stamp += down[n, :, None] * across[n]
         shot = scene.noise.post_shot
         if shot > 0:
             light = np.asarray(random.poisson(light / shot) * shot, dtype=np.float64)
         return cls(window, light.astype(np.float32))
 
-    def over(self, window: Window) -> NDArray[np.float32]:
-        """Return what is added to the px of any window."""
-        out = np.zeros(window.shape, dtype=np.float32)
-        shared = Window(
-            max(window.y0, self.window.y0),
-            min(window.y1, self.window.y1),
-            max(window.x0, self.window.x0),
-            min(window.x1, self.window.x1),
-        )
-        if shared.size:
-            mine = shared.shift(-self.window.y0, -self.window.x0).slices
-            out[shared.shift(-window.y0, -window.x0).slices] = self.light[mine]
-        return out
-
-
-@dataclass(frozen=True, eq=False)
-class _Added:
-    """Post, or the difference, with spots; what would be above the camera's maximum is cut off."""
-
-    scene: Scene
-    spots: _Spots
-    post: bool
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.scene.post.shape
-
-    def read(self, window: Window) -> NDArray[np.float32]:
-        """Return the px of a window."""
-        post = self.scene.post.read(window).astype(np.float32)
-        added = post + self.spots.over(window)
-        np.minimum(added, np.float32(self.scene.tops[0]), out=added)
-        if not self.post:
-            added += self.scene.difference.read(window) - post
-        return np.asarray(added)
+    def add_to(self, images: Images, top: float) -> None:
+        """Add the spots to post and difference, up to the camera's maximum, in place."""
+        shared = self.window.common(images.window)
+        light = self.light[shared.shift(-self.window.y0, -self.window.x0).slices]
+        post, _, left = images.cut(shared).pixels
+        added = np.minimum(post + light, np.float32(top))
+        left += added - post
+        post[:] = added
 
 
 def _box(section: Section, shape: tuple[int, int]) -> Window:
@@ -282,17 +259,19 @@ def _regions(box: Window) -> list[Window]:
 
 
 def _sample(
-    section: Section, shape: tuple[int, int], box: Window, random: np.random.Generator
+    scene: Scene, section: Section, box: Window, random: np.random.Generator
 ) -> list[Window]:
     """Choose windows that lie mostly on the section, about as many in each region.
 
-    What is searched for them is at most a fifth of the image, but for 18 windows, and at most 90.
+    What is searched for them is at most a fifth of the image, but for the fewest windows.
     """
-    cost = (WINDOW_PX + 2 * HALO) ** 2
-    wanted = int(np.clip(_SHARE * shape[0] * shape[1] / cost, *_WINDOWS))
+    shape = scene.post.shape
+    cores, fewest, most = _cores(shape, scene.settings)
+    cost = (cores[0].shape[0] + 2 * HALO) ** 2
+    wanted = int(np.clip(_SHARE * shape[0] * shape[1] / cost, fewest, most))
     groups: list[list[Window]] = [[] for _ in range(REGIONS * REGIONS)]
     regions = _regions(box)
-    for window in grid(shape, (WINDOW_PX, WINDOW_PX)):
+    for window in cores:
         x, y = (window.x0 + window.x1) // 2, (window.y0 + window.y1) // 2
         for group, region in zip(groups, regions, strict=True):
             if region.y0 <= y < region.y1 and region.x0 <= x < region.x1:
@@ -307,6 +286,18 @@ def _sample(
                     chosen.append(window)
                     break
     return sorted(chosen)
+
+
+def _cores(shape: tuple[int, int], settings: DetectSettings) -> tuple[list[Window], int, int]:
+    """Return the windows that spots may be put into, and the fewest and most that are wanted.
+
+    Of a large image what is searched around a window lies in the same chunk: no other is read.
+    """
+    chunks = [w for w in grid(shape, (CHUNK, CHUNK)) if w.shape == (CHUNK, CHUNK)]
+    if len(chunks) < LARGE_CHUNKS:
+        return list(grid(shape, (WINDOW_PX, WINDOW_PX))), *_WINDOWS
+    inside = HALO + around_px(settings)
+    return [chunk.grow(-inside) for chunk in chunks], *_WITHIN_CHUNKS
 
 
 def _sigma(scene: Scene, section: Section, window: Window) -> float:

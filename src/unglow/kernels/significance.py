@@ -57,12 +57,9 @@ def filtered(
 
 
 @jit
-def _between(a: np.float32, b: np.float32, part: np.float32) -> np.float32:
-    """Interpolate; where only one of the two is known, it stands for both."""
-    first = b if np.isnan(a) else a
-    second = a if np.isnan(b) else b
-    found: np.float32 = first * (np.float32(1) - part) + second * part
-    return found
+def _known(value: np.float32, other: np.float32) -> np.float32:
+    """Return a value, or the other one where it is not known."""
+    return other if np.isnan(value) else value
 
 
 @jit
@@ -76,18 +73,21 @@ def _interpolate(
     out: Floats,
 ) -> None:
     last_row, last_col = values.shape[0] - 1, values.shape[1] - 1
+    one = np.float32(1)
     for row in range(at_row.size):
         above, below = values[at_row[row]], values[min(at_row[row] + 1, last_row)]
         for k in range(line.size):
-            line[k] = _between(above[k], below[k], down[row])
+            first, second = _known(above[k], below[k]), _known(below[k], above[k])
+            line[k] = first * (one - down[row]) + second * down[row]
         col = 0
         while col < at_col.size:
             k, stop = at_col[col], col + 1
             while stop < at_col.size and at_col[stop] == k:
                 stop += 1
-            first, second = line[k], line[min(k + 1, last_col)]
+            left, right = line[k], line[min(k + 1, last_col)]
+            first, second = _known(left, right), _known(right, left)
             for n in range(col, stop):
-                out[row, n] = _between(first, second, across[n])
+                out[row, n] = first * (one - across[n]) + second * across[n]
             col = stop
 
 
