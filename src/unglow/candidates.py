@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NEEDED = ("id", "x", "y", "snr", "flags")
 SHOWN = ("x", "y", "snr", "fdr")
 """Columns that figures show."""
-NOT_COUNTED = ("extended", "outside")
+NOT_COUNTED = ("outside",)
 """Words in the column ``flags`` of those that are listed and not counted as candidates."""
 _STATUSES = ("ok", "failed")
 

@@ -122,7 +122,8 @@ def candidates(own, some, **settings):
     """A search by hand: its sources lie in a row."""
     ratios = np.repeat(own.thresholds + 0.025, own.bright)
     found = np.zeros(len(ratios), MEASURED)
-    found["snr"], found["x"] = ratios, np.arange(len(ratios))
+    found["snr"] = found["above"] = ratios
+    found["x"] = np.arange(len(ratios))
     searched = np.array([[1_000_000]])
     return Candidates(DetectSettings(**settings), own, searched, 1000, some, found)
 

@@ -219,6 +219,17 @@ def test_spots_are_found_measured_and_told_from_noise():
     assert 4 < found.threshold < 10
 
 
+def test_spots_on_a_glow_count_by_what_they_stand_out_from_it():
+    post, pre = images(1, SPOTS)
+    post[:, :250] += 9.0  # about 10 standard deviations of the filtered difference
+    found = search(scene(post, pre), EVERYWHERE, workers=1)
+    listed, _ = found.listed()
+    assert [words(f) for f in listed["flags"]] == ["extended", "extended", ""]
+    assert found.report(None)["candidates"] == 3
+    assert (listed["snr"] - listed["above"])[:2] == pytest.approx(14.0)
+    assert listed["above"][2] == listed["snr"][2]
+
+
 def test_the_error_of_a_flux_is_its_spread_over_noise():
     spots = [(x, y, 40.0) for x in range(20, 330, 25) for y in range(20, 290, 25)]
     listed, _ = search(scene(*images(3, spots)), EVERYWHERE, workers=1).listed()

@@ -98,11 +98,12 @@ def test_in_a_structure_that_is_too_large_spots_are_found_above_it_and_flagged()
     image = empty()
     image[50:60, 20:480] = 6.0  # 460 px long
     spot(image, 250, 55, 40.0)
+    spot(image, 350, 55, 3.0)  # stands out from 7 by 2 only
     spot(image, 100, 300, 40.0)
     found = whole(image)
-    assert [(s["col"], s["row"], s["flags"]) for s in found.sources] == [
-        (250, 55, EXTENDED),
-        (100, 300, 0),
+    assert [(s["col"], s["row"], s["snr"], s["above"], s["flags"]) for s in found.sources] == [
+        (250, 55, 46.0, 39.0, EXTENDED),
+        (100, 300, 40.0, 40.0, 0),
     ]
     assert found.extended_px == 0
     for tile in (64, 150):

@@ -19,7 +19,7 @@ import numpy as np
 from unglow.blocks import Window, bounded_map, grid
 from unglow.detection.limits import Limit, Trials, limit
 from unglow.detection.snr import Images, around_px, significance_of
-from unglow.detection.sources import EXTENDED, HALO, find
+from unglow.detection.sources import HALO, find
 from unglow.store.layout import CHUNK
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _trials(
     spots.add_to(images, scene.tops[0])
     snr = significance_of(scene, window, images).snr
     sources = find(snr, settings.min_snr, window, core).sources
-    sources = sources[(sources["snr"] >= threshold) & ((sources["flags"] & EXTENDED) == 0)]
+    sources = sources[sources["above"] >= threshold]
     at = np.stack([sources["x"], sources["y"]], axis=1)
     found = _near(x, y, at, _MATCH_FWHMS * settings.fwhm_px + _MATCH_PX)
     searched = np.isfinite(snr[px[1] - window.y0, px[0] - window.x0])

@@ -13,7 +13,7 @@ from unglow.blocks import Window, bounded_map
 from unglow.detection.measure import MEASURED, margin_of, measure
 from unglow.detection.rates import Sides, poisson_interval
 from unglow.detection.snr import Masked, around_px, significance_of
-from unglow.detection.sources import EXTENDED, HALO, find
+from unglow.detection.sources import HALO, find
 from unglow.detection.table import UNCOUNTED
 from unglow.detection.tiles import tiles
 from unglow.memory import CANDIDATES, DETECT_TILE
@@ -96,7 +96,7 @@ class Candidates:
         found = np.concatenate([self.found, *self._waiting])
         self._waiting = []
         if len(found) > self.most:
-            order = np.lexsort((found["col"], found["row"], -found["snr"]))
+            order = np.lexsort((found["col"], found["row"], -found["above"]))
             self.lost += len(found) - self.most
             found = found[order[: self.most]]
         self.found = found
@@ -150,7 +150,7 @@ class Candidates:
         if chosen is None or not self.lost:
             return chosen
         # of the bin in which the list ends some are lost
-        last = int(self.sides.bins(self.found["snr"].min()))
+        last = int(self.sides.bins(self.found["above"].min()))
         return max(chosen, float(self.sides.thresholds[last + 1]))
 
     def listed(self) -> tuple[NDArray[np.void], NDArray[np.float64]]:
@@ -158,7 +158,7 @@ class Candidates:
         threshold = self.threshold
         if threshold is None:
             return self.found[:0], np.zeros(0)
-        bins = self.sides.bins(self.found["snr"])
+        bins = self.sides.bins(self.found["above"])
         chosen = self.sides.thresholds[bins] >= threshold
         return self.found[chosen], self.sides.rates()[bins[chosen]]
 
@@ -167,7 +167,7 @@ class Candidates:
         rates = self.by_controls
         if rates is None:
             return None
-        bins = self.sides.bins(self.listed()[0]["snr"])
+        bins = self.sides.bins(self.listed()[0]["above"])
         return rates.fdr[bins], rates.high[bins]
 
     def report(self, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
@@ -259,13 +259,12 @@ def _search_tile(scene: Scene, section: Section, tile: tuple[Window, Images]) ->
     np.negative(seen.snr, out=seen.snr)
     dark = find(seen.snr, lowest, window, core)
     on = section.inside(dark.sources["col"], dark.sources["row"])
-    on &= (dark.sources["flags"] & EXTENDED) == 0
     reasons = seen.reasons[inner]
     searched = np.isfinite(seen.snr[inner]) & section.over(core)
     return Part(
         sources=found,
-        bright=found["snr"][(found["flags"] & UNCOUNTED) == 0],
-        dark=dark.sources["snr"][on],
+        bright=found["above"][(found["flags"] & UNCOUNTED) == 0],
+        dark=dark.sources["above"][on],
         masked=Masked(*(int(np.count_nonzero(reasons == reason)) for reason in (1, 2, 3))),
         searched=per_square(searched, core, scene.post.shape),
         extended_px=bright.extended_px,

@@ -47,6 +47,7 @@ SOURCE = np.dtype(
         ("col", "i4"),
         ("row", "i4"),
         ("snr", "f4"),
+        ("above", "f4"),
         ("area", "i4"),
         ("a", "f4"),
         ("b", "f4"),
@@ -57,7 +58,9 @@ SOURCE = np.dtype(
     ]
 )
 """A source: barycentre (x, y) and second moments of its signal-to-noise ratio, the px of its peak
-and the ratio there, px above the threshold, ellipse (px, rad from x towards y), flags."""
+and the ratio there, by how much it stands out, px above the threshold, ellipse (px, rad from x
+towards y), flags. What lies on a larger structure stands out by what its peak is above the level
+from which on it is apart from that; anything else by the whole ratio."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +83,10 @@ def find(snr: Floats, threshold: float, window: Window, core: Window) -> Found:
     """Find the sources of a tile.
 
     Components above the threshold with sides of at most `HALO` px are sources, told apart where
-    several touch. In what is larger they are looked for above twice the threshold, and so on: a
-    crowd, or a glow with microbes on it, hides nothing. All of this is the same for each tile that
-    holds the component whole, and a tile whose core has a part of it does.
+    several touch. In what is larger they are looked for above twice the threshold, and so on, and
+    kept if they stand out from that by the threshold: a crowd, or a glow with microbes on it, hides
+    nothing. All of this is the same for each tile that holds the component whole, and a tile whose
+    core has a part of it does.
 
     Parameters
     ----------
@@ -101,7 +105,9 @@ def find(snr: Floats, threshold: float, window: Window, core: Window) -> Found:
     for step in range(_DOUBLINGS):
         found = Components.of(image, float(level))
         whole = found.longest <= HALO
-        parts.append(_extracted(found.take(whole), float(level), corner, EXTENDED if step else 0))
+        some = _extracted(found.take(whole), float(level), corner, EXTENDED if step else 0)
+        some["above"] = some["snr"] - (level if step else np.float32(0))
+        parts.append(some)
         larger = found.take(~whole)
         if not len(larger):
             break
@@ -109,6 +115,7 @@ def find(snr: Floats, threshold: float, window: Window, core: Window) -> Found:
         corner = corner[0] + begin[0], corner[1] + begin[1]
         level = level * np.float32(2)
     sources = np.concatenate(parts)
+    sources = sources[sources["above"] > threshold]
     mine = (sources["row"] >= inner.y0) & (sources["row"] < inner.y1)
     mine &= (sources["col"] >= inner.x0) & (sources["col"] < inner.x1)
     sources = sources[mine]

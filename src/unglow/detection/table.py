@@ -28,8 +28,8 @@ FLAGS = {
     "outside": measure.OUTSIDE,
 }
 """What the words in the column ``flags`` stand for."""
-UNCOUNTED = sources.EXTENDED | measure.OUTSIDE
-"""Candidates with one of these flags are listed, and not counted."""
+UNCOUNTED = measure.OUTSIDE
+"""Candidates with this flag are listed, and not counted."""
 
 
 @dataclass(frozen=True, slots=True)
