@@ -31,6 +31,8 @@ _NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("electrons_per_level", "N", "photoelectrons per grey level, 0 for no shot noise"),
     ("read_noise", "LEVELS", "read noise of the camera, grey levels"),
     ("bleed", "PART", "part of the post signal that also shows in the red channel"),
+    ("blur_pre_px", "PX", "blur of pre out of focus, standard deviation"),
+    ("blur_post_px", "PX", "blur of post out of focus, standard deviation"),
     ("pixel_size_um", "UM", "pixel size, micrometres"),
 )
 

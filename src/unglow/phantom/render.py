@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy import ndimage
 
 from unglow.phantom.camera import Camera, Shading, fill_dark
 from unglow.phantom.catalogue import draw_grains, draw_microbes
@@ -24,6 +26,7 @@ Image = Literal["pre", "post"]
 # What the channels without signal show: almost black.
 _DARK_OFFSET = 0.05
 _SHADING_STREAM = 104
+_BLUR_SIGMAS = 4.0
 
 
 class Renderer:
@@ -86,6 +89,19 @@ class Renderer:
 
     def light(self, image: Image, window: Window) -> NDArray[np.float64]:
         """Return what reaches the camera in a window, (rows, cols) levels, without noise."""
+        spec = self.spec
+        width = spec.blur_post_px if image == "post" else spec.blur_pre_px
+        if not width:
+            return self._focused(image, window)
+        outer = window.grow(math.ceil(_BLUR_SIGMAS * width)).clip(self.shape(image))
+        # the image's own edges repeat; those of the window are cut off with all that they reach
+        blurred = ndimage.gaussian_filter(
+            self._focused(image, outer), width, mode="nearest", truncate=_BLUR_SIGMAS
+        )
+        return np.ascontiguousarray(blurred[window.shift(-outer.y0, -outer.x0).slices])
+
+    def _focused(self, image: Image, window: Window) -> NDArray[np.float64]:
+        """Return `light` without the blur of the image."""
         out = self.background(image, window)
         if self.spec.shading > 0:
             out *= self.shading[image].over(window)

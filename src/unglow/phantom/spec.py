@@ -26,6 +26,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "electrons_per_level": (0.0, 1e6),
     "read_noise": (0.0, 50.0),
     "bleed": (0.0, 1.0),
+    "blur_pre_px": (0.0, 5.0),
+    "blur_post_px": (0.0, 5.0),
     "pixel_size_um": (1e-3, 1e4),
     "seed": (0, 2**63 - 1),
 }
@@ -61,6 +63,9 @@ class PhantomSpec:
         Camera: photoelectrons per level (0 switches shot noise off), read noise in levels.
     bleed
         Part of the post signal that also shows in the red channel.
+    blur_pre_px, blur_post_px
+        How far each image is out of focus: standard deviation of a Gaussian, px, that spots and
+        background go through; truth tells peaks and widths without it.
     pixel_size_um
         Pixel size written into the headers, micrometres.
     seed
@@ -91,6 +96,8 @@ class PhantomSpec:
     electrons_per_level: float = 8.0
     read_noise: float = 0.5
     bleed: float = 0.0
+    blur_pre_px: float = 0.0
+    blur_post_px: float = 0.0
     pixel_size_um: float = 0.5
     seed: int = 0
 
