@@ -3,6 +3,8 @@
 
 rule scale:
     input:
+        post=out.pair(store("post")),
+        aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
         bins=out.registered("bins.npz"),
         transform=out.registered("transform.json"),
@@ -24,7 +26,7 @@ rule scale:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=3,
+        version=4,
         settings=scale_settings,
     script:
         "../scripts/scale.py"

@@ -11,12 +11,14 @@ with Job.of(snakemake) as job:
     from unglow.photometry import (
         BinSamples,
         Evidence,
+        Images,
         JointStatistics,
         Scale,
         ScaleSettings,
-        estimate,
+        estimate_matched,
         gain_map,
     )
+    from unglow.store import open_store
 
     job.fence()
     found = transform.load(Path(snakemake.input.transform))
@@ -29,7 +31,10 @@ with Job.of(snakemake) as job:
             BinSamples.load(Path(snakemake.input.bins)),
             found,
         )
-        scale = estimate(evidence, settings)
+        post, aligned = (
+            open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.aligned)
+        )
+        scale = estimate_matched(evidence, Images(post, aligned), settings)
     scale.save(Path(snakemake.output.scale))
     linear = scale.methods.get("linear")
     gain_map.save(Path(snakemake.output.gain_map), linear.gain_map if linear else None)

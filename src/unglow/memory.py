@@ -91,6 +91,8 @@ EXPORT_BAND = 16_000_000
 _STATISTICS = 4.7
 CELL, CELLS = 4, 1 << 18
 """Side of the cells whose moments are kept, px, and at most so many of them."""
+BLUR_REACH = 7
+"""An image that is blurred to match the other is looked at so far around each px."""
 # Bytes per cell, with copies of some while they are written; and what a few of them are computed
 # with in each block in flight, MB.
 _PER_CELL, _CELLS_AT_WORK = 40.0, 2.5

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.memory import CELL
-from unglow.photometry.resampled import at_phase, cell_noise, filtered_noise, rounded_jacobian
+from unglow.photometry.kept import WHITE, post_noise, pre_noise
+from unglow.photometry.resampled import at_phase, rounded_jacobian
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.photometry.bins import BinSamples
+    from unglow.photometry.blur import Blur
     from unglow.transform import Transform
 
     Floats = NDArray[np.float64]
@@ -22,7 +24,6 @@ MOST = 1 << 15
 """More cells than this are thinned out: they would tell nothing new."""
 FAR_PX = 1.0
 """Cells where the map may be off by more than this are left out, px."""
-_MEAN = np.full((CELL, CELL), 1 / CELL**2)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,6 +41,9 @@ class Cells:
     kept_within, kept_mean
         (N,) what resampling leaves of white noise of variance 1 in pre: of the variance within a
         cell, and of the variance of its mean (1/16 for pixels that were not resampled).
+    post_within, post_mean
+        (N,) what is left of white noise of variance 1 in post, likewise: within a cell as a part of
+        what it is without a blur, and of the variance of its mean.
     xy
         (N, 2) centres in post (x, y), px.
     """
@@ -52,10 +56,12 @@ class Cells:
     gradient: Floats
     kept_within: Floats
     kept_mean: Floats
+    post_within: Floats
+    post_mean: Floats
     xy: Floats
 
     @classmethod
-    def of(cls, bins: BinSamples, transform: Transform) -> Cells:
+    def of(cls, bins: BinSamples, transform: Transform, blur: Blur | None = None) -> Cells:
         """Choose cells without a saturated or missing pixel where the map is off by 1 px at most.
 
         Parameters
@@ -64,6 +70,8 @@ class Cells:
             Of the pair.
         transform
             Its map, not a failed one.
+        blur
+            What made the images of the cells match, if anything did.
         """
         xy = bins.centres_xy
         whole = (bins.count == CELL**2).ravel() & ~(_error_px(transform, xy) > FAR_PX)
@@ -75,11 +83,19 @@ class Cells:
         rows, cols = bins.shape
         jacobian = rounded_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
         in_pre = transform.map(xy)
+        tables = pre_noise(jacobian, blur)
         within, mean = (
-            at_phase(table, in_pre[:, 0], in_pre[:, 1])
-            for table in (cell_noise(jacobian, CELL)[0], filtered_noise(jacobian, _MEAN))
+            at_phase(table, in_pre[:, 0], in_pre[:, 1]) for table in (tables.within, tables.mean)
         )
-        return cls(**values, kept_within=within, kept_mean=mean, xy=xy)
+        post = post_noise(blur)
+        return cls(
+            **values,
+            kept_within=within,
+            kept_mean=mean,
+            post_within=np.full(len(xy), post.within / WHITE),
+            post_mean=np.full(len(xy), post.mean),
+            xy=xy,
+        )
 
     def __len__(self) -> int:
         return len(self.pre)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from unglow.photometry.bins import BinSamples
+    from unglow.photometry.blur import Blur
     from unglow.photometry.scale import ScaleSettings
     from unglow.photometry.shading import Shaded
     from unglow.photometry.statistics import JointStatistics
@@ -45,11 +46,15 @@ _LINEAR_CI_SAYS = (
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Evidence:
-    """What methods rest on: histograms of a pair, and its cells and map (for ``linear`` alone)."""
+    """What methods rest on: histograms of a pair, and its cells and map (for ``linear`` alone).
+
+    Where ``blur`` made the images match, the cells are those of the images that match.
+    """
 
     stats: JointStatistics
     bins: BinSamples | None = None
     transform: Transform | None = None
+    blur: Blur | None = None
 
 
 def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
@@ -82,7 +87,8 @@ def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
         light = result.gain_map.at(bins.centres_xy).reshape(bins.post.shape)
         gain, offset = result.gain_map.line(light, result.gain, result.offset)
     try:
-        found = noise_fit.fit(bins, gain, offset, transform, integer=evidence.stats.grey_level == 1)
+        integer = evidence.stats.grey_level == 1
+        found = noise_fit.fit(bins, gain, offset, transform, integer=integer, blur=evidence.blur)
     except ValueError as error:
         return [f"The noise of the images is not known: {error}."]
     result.details["noise"] = found.to_json()
@@ -95,7 +101,7 @@ def _linear(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
         return MethodResult.failed(_sentence(stats, ""))
     if bins is None or transform is None:
         return MethodResult.failed("no cells of pixels and no map of this pair are given.")
-    cells = Cells.of(bins, transform)
+    cells = Cells.of(bins, transform, evidence.blur)
     details: dict[str, Any] = {"pixels_overlap": stats.n["overlap"], "cells": len(cells)}
     limits = Limits(stats.lowest, *bins.tops, stats.grey_level)
     try:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.memory import CELL
-from unglow.photometry.resampled import at_phase, cell_noise, filtered_noise, rounded_jacobian
+from unglow.photometry.kept import post_noise, pre_noise
+from unglow.photometry.resampled import at_phase, rounded_jacobian
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from unglow.photometry.bins import BinSamples
+    from unglow.photometry.blur import Blur
     from unglow.transform import Transform
 
     Floats = NDArray[np.float64]
@@ -48,6 +50,8 @@ class NoiseCells:
         raw px of variance 1.
     mean_kept, slope_kept
         Variance of the cell's mean, and the squared gradient, that such noise gives.
+    post_kept, post_scatter, post_mean
+        The same of post's noise.
     """
 
     post: Floats
@@ -61,6 +65,9 @@ class NoiseCells:
     scatter: Floats
     mean_kept: Floats
     slope_kept: Floats
+    post_kept: Floats
+    post_scatter: Floats
+    post_mean: Floats
 
     def take(self, which: Flags) -> NoiseCells:
         """Return those for which a flag, (N,), is set."""
@@ -68,7 +75,11 @@ class NoiseCells:
 
 
 def whole_cells(
-    bins: BinSamples, gain: ArrayLike, offset: ArrayLike, transform: Transform
+    bins: BinSamples,
+    gain: ArrayLike,
+    offset: ArrayLike,
+    transform: Transform,
+    blur: Blur | None = None,
 ) -> NoiseCells:
     """Take the cells whose px are all usable, at most `_AT_MOST` from all over the lattice."""
     around = _neighbours(bins.gradient)
@@ -93,8 +104,7 @@ def whole_cells(
     x, y = transform.map(bins.centres_xy[usable.ravel()]).T
     rows, cols = bins.shape
     local = rounded_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
-    inside, scatter = cell_noise(local, CELL)
-    mean = filtered_noise(local, np.full((CELL, CELL), 1 / CELL**2))
+    tables, of_post = pre_noise(local, blur), post_noise(blur)
     square = g * g
     return NoiseCells(
         post=post,
@@ -104,10 +114,13 @@ def whole_cells(
         v=post_var - 2 * g * cov + square * pre_var,
         gradient=square * gradient,
         group=_groups(around[usable]),
-        kept=square * at_phase(inside, x, y),
-        scatter=square**2 * at_phase(scatter, x, y),
-        mean_kept=square * at_phase(mean, x, y),
-        slope_kept=square * _slope_noise(local, x, y),
+        kept=square * at_phase(tables.within, x, y),
+        scatter=square**2 * at_phase(tables.scatter, x, y),
+        mean_kept=square * at_phase(tables.mean, x, y),
+        slope_kept=square * _slope_noise(local, tables.slope, x, y),
+        post_kept=np.full(len(x), of_post.within),
+        post_scatter=np.full(len(x), of_post.scatter),
+        post_mean=np.full(len(x), of_post.mean),
     )
 
 
@@ -131,10 +144,8 @@ def _groups(values: Floats) -> NDArray[np.intp]:
     return rank * GROUPS // len(values)
 
 
-def _slope_noise(local: Floats, x: Floats, y: Floats) -> Floats:
+def _slope_noise(local: Floats, table: Floats, x: Floats, y: Floats) -> Floats:
     """Return the squared gradient that white noise of variance 1 shows in cells around x, y."""
-    central = np.array([[-0.5, 0.0, 0.5]])
-    table = filtered_noise(local, central) + filtered_noise(local, central.T)
     total = np.zeros_like(x)
     for at in product((-0.5, 0.5), repeat=2):
         dx, dy = local @ at

@@ -33,14 +33,13 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from unglow.photometry.bins import BinSamples
+    from unglow.photometry.blur import Blur
     from unglow.transform import Transform
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
 
 _PX = CELL * CELL
-# Expected variance inside a cell of white noise of variance 1.
-_WHITE = (_PX - 1) / _PX
 _ROUNDS = 15
 # Standard deviation of a normal variate over the median of its absolute value.
 _NORMAL = 1.4826
@@ -156,6 +155,7 @@ def fit(
     transform: Transform,
     *,
     integer: bool = True,
+    blur: Blur | None = None,
 ) -> NoiseFit:
     """Fit the noise of both images of a pair.
 
@@ -169,13 +169,15 @@ def fit(
         Map from post to pre, not a failed one.
     integer
         Whether the images hold whole grey levels, which adds the noise of rounding, and end at 0.
+    blur
+        What made the images of the cells match, if anything did; the model is that of raw px.
 
     Raises
     ------
     ValueError
         If fewer than 200 cells can be used; the message says so.
     """
-    cells = whole_cells(bins, gain, offset, transform)
+    cells = whole_cells(bins, gain, offset, transform, blur)
     least = ROUNDING if integer else 0.0
     state, used = _fitted(cells, least, integer=integer)
     model = replace(
@@ -246,19 +248,20 @@ def _guess(cells: NoiseCells, least: float) -> _State:
 def _expected(cells: NoiseCells, state: _State) -> _Expected:
     """Return what a state expects of cells, with normal noise."""
     post, pre = state.post(cells), state.pre(cells)
-    inside, resampled = post * _WHITE, pre * cells.kept
+    inside, resampled = post * cells.post_kept, pre * cells.kept
     noise = inside + resampled
     # the gradient of pre without its own noise, expected from the gradients around a cell
     shown = np.bincount(cells.group, cells.gradient - pre * cells.slope_kept, GROUPS)
     count = np.bincount(cells.group, minlength=GROUPS)
     slope = np.maximum(shown / np.maximum(count, 1), 0.0)[cells.group]
     texture = state.misfit * slope
-    scatter = 2 * (post * post * _WHITE + 2 * post * resampled) / _PX + pre * pre * cells.scatter
+    scatter = post * post * cells.post_scatter + pre * pre * cells.scatter
+    scatter += 4 * post * resampled / _PX
     v_var = scatter * ((noise + texture) / noise) ** 2 + texture**2
     # a ramp of slope 1 has a variance of (CELL^2 - 1) / 12 over a cell
     shared = slope * (CELL * CELL - 1) / 12
     u_var = (inside * resampled + shared * noise) / (_PX - 1)
-    mean_var = post / _PX + pre * cells.mean_kept + texture
+    mean_var = post * cells.post_mean + pre * cells.mean_kept + texture
     shape = noise * noise / scatter
     return _Expected(inside, resampled, texture, slope, shape, v_var, u_var, mean_var)
 
@@ -322,7 +325,7 @@ def _solved(cells: NoiseCells, state: _State) -> _State:
     share = expected.share
     zero = np.zeros(len(share))
     post_level, pre_level = cells.post - state.levels[0], cells.pre - state.levels[1]
-    white = np.full_like(share, _WHITE)
+    white = cells.post_kept
     in_post, in_pre = (white, white * post_level), (cells.kept, cells.kept * pre_level)
     v = cells.v / _without_tail(expected.shape)
     v -= state.least * (white + cells.kept)

@@ -62,7 +62,9 @@ def filtered_noise(jacobian: ArrayLike, weights: ArrayLike, phases: int = 16) ->
     return np.asarray((sums * sums).sum(axis=(2, 3)), dtype=np.float64)
 
 
-def cell_noise(jacobian: ArrayLike, side: int, phases: int = 16) -> tuple[Floats, Floats]:
+def cell_noise(
+    jacobian: ArrayLike, side: int, phases: int = 16, blur: ArrayLike = (1.0,)
+) -> tuple[Floats, Floats]:
     """Predict the population variance of white noise of variance 1 inside a resampled cell.
 
     Parameters
@@ -73,20 +75,34 @@ def cell_noise(jacobian: ArrayLike, side: int, phases: int = 16) -> tuple[Floats
         Px of post along a side of the cell.
     phases
         Phases per axis, those of the cell's centre, at (side - 1) / 2.
+    blur
+        (2 r + 1,) weights along both axes that the resampled image was filtered with.
 
     Returns
     -------
     Its expectation and its own variance (for normal noise), each (phases, phases) float64.
     """
-    x, y = _tap_weights(jacobian, (side, side), phases)
-    n = side * side
-    taps = y[:, None, :, :, None] * x[None, :, :, None, :]
-    taps = taps.reshape(phases, phases, n, -1)
-    taps -= taps.mean(axis=2, keepdims=True)
-    products = np.matmul(taps, taps.transpose(0, 1, 3, 2))
-    mean = np.trace(products, axis1=2, axis2=3) / n
-    spread = 2.0 * (products * products).sum(axis=(2, 3)) / n**2
+    along = shifted(blur, side)
+    n, wide = side * side, along.shape[1]
+    x, y = _tap_weights(jacobian, (wide, wide), phases)
+    mixing = np.kron(along, along)
+    mixing -= mixing.mean(axis=0)
+    mean, spread = np.empty((phases, phases)), np.empty((phases, phases))
+    for row, col in np.ndindex(phases, phases):
+        taps = mixing @ (y[row][:, :, None] * x[col][:, None, :]).reshape(wide * wide, -1)
+        products = taps @ taps.T
+        mean[row, col] = np.trace(products) / n
+        spread[row, col] = 2.0 * (products * products).sum() / n**2
     return mean, spread
+
+
+def shifted(blur: ArrayLike, side: int) -> Floats:
+    """Return the weights of a filter for each of ``side`` px in a row, (side, side + 2 r)."""
+    weights = np.asarray(blur, dtype=np.float64)
+    out = np.zeros((side, side + len(weights) - 1))
+    for px in range(side):
+        out[px, px : px + len(weights)] = weights
+    return out
 
 
 def _tap_weights(jacobian: ArrayLike, shape: tuple[int, ...], phases: int) -> tuple[Floats, Floats]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.memory import CELL
 from unglow.photometry.noise import NoiseModel
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def noise_of(
     cells of each brightness those with less texture count.
     """
     least = limits.grey_level**2 / 12
-    of_post = cells.post_var - gain * cells.cov
+    of_post = (cells.post_var - gain * cells.cov) / cells.post_within
     of_pre = (cells.pre_var - cells.cov / gain) / cells.kept_within
     texture = cells.gradient[good]
     post = _against_level(cells.post[good], of_post[good], texture, least)
@@ -140,7 +139,7 @@ def state_of(
     roughness = np.maximum(cells.gradient - pre_px * cells.kept_within, 0.0)
     # An error of the map bends both images alike: half of it belongs to each.
     pre_noise = pre_px * cells.kept_mean + rough * roughness / 2
-    post_noise = post_px / CELL**2 + gain**2 * rough * roughness / 2
+    post_noise = post_px * cells.post_mean + gain**2 * rough * roughness / 2
     level = (cells.pre / pre_noise + gain * (cells.post - offset) / post_noise) / (
         1 / pre_noise + gain**2 / post_noise
     )

@@ -15,10 +15,12 @@ from unglow.errors import ConfigError
 from unglow.files import write_json
 from unglow.photometry import gain_map
 from unglow.photometry.archive import damaged
+from unglow.photometry.sharpness import Sharpness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from unglow.photometry.blur import Blur
     from unglow.photometry.gain_map import GainMap
 
 _VERSION = 1
@@ -42,6 +44,8 @@ class ScaleSettings:
         Method that stands for the pair where only one is used; None for the first one.
     gain_map
         ``auto`` evens out the light of the linear method where that is worth it; or ``never``.
+    match_blur
+        ``auto`` blurs the sharper image like the other where that is worth it; or ``never``.
     """
 
     methods: tuple[str, ...] = ("linear", "moffat", "percentile")
@@ -49,6 +53,7 @@ class ScaleSettings:
     manual: float | None = None
     default: str | None = None
     gain_map: str = "auto"
+    match_blur: str = "auto"
 
     def __post_init__(self) -> None:
         """Check values; a list of methods, as YAML gives it, becomes a tuple."""
@@ -69,8 +74,9 @@ class ScaleSettings:
             raise ConfigError(
                 f"'scale.percentile' is {self.percentile:g} but has to lie between 0 and 100."
             )
-        if self.gain_map not in ("auto", "never"):
-            raise ConfigError(f"'scale.gain_map' is '{self.gain_map}'; use auto or never.")
+        for key in ("gain_map", "match_blur"):
+            if getattr(self, key) not in ("auto", "never"):
+                raise ConfigError(f"'scale.{key}' is '{getattr(self, key)}'; use auto or never.")
         if self.manual is not None and not 0 < self.manual < math.inf:
             raise ConfigError(f"'scale.manual' is {self.manual:g} but a gain has to be positive.")
 
@@ -176,12 +182,21 @@ class Scale:
         ``ok``, or ``failed`` where no method gave a gain or the pair was refused.
     reasons
         Sentences on what did not work, and on what makes the gains doubtful.
+    sharpness
+        How sharp the images are, and which one is blurred before all subtractions; None where that
+        is not known or was not to be looked at.
     """
 
     default: str
     methods: dict[str, MethodResult]
     status: str = "ok"
     reasons: tuple[str, ...] = ()
+    sharpness: Sharpness | None = None
+
+    @property
+    def blur(self) -> Blur | None:
+        """What is applied to one image before the subtraction; None for nothing."""
+        return None if self.sharpness is None else self.sharpness.blur
 
     @property
     def chosen(self) -> MethodResult:
@@ -202,6 +217,7 @@ class Scale:
             "status": self.status,
             "reasons": list(self.reasons),
             "default": self.default,
+            "sharpness": None if self.sharpness is None else self.sharpness.to_json(),
             "methods": {name: result.to_json() for name, result in self.methods.items()},
         }
         write_json(Path(path), content)
@@ -223,6 +239,8 @@ class Scale:
             for name, found in methods.items():
                 if light is not None and found.details.get("gain_map"):
                     methods[name] = replace(found, gain_map=gain_map.load(light))
-            return cls(content["default"], methods, content["status"], tuple(content["reasons"]))
+            sharpness = Sharpness.from_json(content.get("sharpness"))
+            reasons = tuple(content["reasons"])
+            return cls(content["default"], methods, content["status"], reasons, sharpness)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise damaged(path) from error

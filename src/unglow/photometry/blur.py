@@ -1,0 +1,151 @@
+"""Blurring with a small Gaussian, block by block: it makes the sharper image like the other.
+
+The weights are those of a band-limited Gaussian, whose transfer function is exp(-width^2 w^2 / 2)
+up to the Nyquist frequency: what an ideal sampled image goes through, however narrow it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.memory import BLUR_REACH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from unglow.blocks import Window
+
+    Floats = NDArray[np.float32]
+
+WIDEST = 2.0
+"""No Gaussian is wider than this, px (standard deviation)."""
+_SIGMAS = 3.5
+# Frequencies that the transform of the transfer function is summed over.
+_SUMMED = 512
+# Rows that are worked on at a time.
+_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Blur:
+    """A Gaussian that is applied to one image of a pair, in the frame of post.
+
+    Attributes
+    ----------
+    image
+        ``post`` or ``pre`` (aligned), the sharper one.
+    width_px
+        Standard deviation, px of post; above 0, at most `WIDEST`.
+    """
+
+    image: str
+    width_px: float
+
+    @property
+    def taps(self) -> NDArray[np.float64]:
+        """Weights along one axis, (2 r + 1,) float64, sum 1."""
+        return gaussian_taps(self.width_px)
+
+    @property
+    def reach(self) -> int:
+        """How far the Gaussian reaches, px."""
+        return len(self.taps) // 2
+
+    def of(self, image: str) -> NDArray[np.float64]:
+        """Weights for one of the images: those of the Gaussian, or a single 1."""
+        return self.taps if image == self.image else np.ones(1)
+
+    def over(
+        self, read: Callable[[Window], NDArray[np.generic]], shape: tuple[int, int], window: Window
+    ) -> Floats:
+        """Blur a window of an image; a px has the same bits in whatever window.
+
+        Parameters
+        ----------
+        read
+            Returns the px of a window inside the image, any real dtype.
+        shape
+            (rows, columns) of the image.
+        window
+            Part of the image.
+        """
+        outer = window.grow(self.reach).clip(shape)
+        found = blurred(read(outer), self.taps)
+        return found[window.shift(-outer.y0, -outer.x0).slices]
+
+
+@lru_cache(maxsize=64)
+def gaussian_taps(width_px: float) -> NDArray[np.float64]:
+    """Weights of a band-limited Gaussian along one axis, (2 r + 1,) float64, sum 1.
+
+    Raises
+    ------
+    ValueError
+        If the width is not above 0 and at most `WIDEST`.
+    """
+    if not 0 < width_px <= WIDEST:
+        raise ValueError(f"a Gaussian of {width_px:g} px is not between 0 and {WIDEST:g} px")
+    reach = min(BLUR_REACH, max(2, math.ceil(_SIGMAS * width_px)))
+    w = (np.arange(_SUMMED) + 0.5) * np.pi / _SUMMED
+    steps = np.arange(-reach, reach + 1)
+    weights = (np.exp(-0.5 * (width_px * w) ** 2) * np.cos(steps[:, None] * w)).mean(axis=1)
+    weights /= weights.sum()
+    weights.flags.writeable = False
+    return np.asarray(weights, dtype=np.float64)
+
+
+def blurred(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Floats:
+    """Filter both axes of an image with the same weights.
+
+    Parameters
+    ----------
+    image
+        (rows, cols), any real dtype. NaN has no weight, nor has what lies outside: the weights that
+        are left count for all.
+    taps
+        (2 r + 1,) float64, sum 1.
+
+    Returns
+    -------
+    (rows, cols) float32; NaN where the image is NaN. The bits of a px depend on what lies within r
+    px of it along both axes, and on nothing else.
+    """
+    out = np.empty(image.shape, np.float32)
+    rows, cols = image.shape
+    reach = len(taps) // 2
+    for top in range(0, rows, _ROWS):
+        bottom = min(top + _ROWS, rows)
+        above, below = max(top - reach, 0), min(bottom + reach, rows)
+        strip = np.full((bottom - top + 2 * reach, cols + 2 * reach), np.nan, np.float32)
+        at = slice(above - top + reach, below - top + reach)
+        strip[at, reach : reach + cols] = image[above:below]
+        lost = np.isnan(strip)
+        strip[lost] = 0
+        found = _both(strip, taps)
+        # 1 minus what is lost: exactly 1 where nothing is
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found /= 1 - _both(lost.astype(np.float32), taps)
+        found[lost[reach : reach + len(found), reach : reach + cols]] = np.nan
+        out[top:bottom] = found
+    return out
+
+
+def _both(padded: Floats, taps: NDArray[np.float64]) -> Floats:
+    """Filter both axes; the result is smaller by the reach of the weights on every side."""
+    return _along(_along(padded, taps).T, taps).T
+
+
+def _along(padded: Floats, taps: NDArray[np.float64]) -> Floats:
+    """Sum rows with weights, from the first to the last: (rows - 2 r, cols)."""
+    rows = len(padded) - len(taps) + 1
+    total = padded[:rows] * np.float32(taps[0])
+    for k in range(1, len(taps)):
+        total += padded[k : k + rows] * np.float32(taps[k])
+    return total
