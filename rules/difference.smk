@@ -26,6 +26,6 @@ rule difference:
         runtime=runtime(0.05),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
     script:
         "../scripts/difference.py"

@@ -25,6 +25,7 @@ with Job.of(snakemake) as job:
         JointStatistics.load(Path(snakemake.input.statistics)),
         layout,
         Path(snakemake.output.difference).parent,
+        blur=scale.blur,
         workers=job.workers(memory.difference(layout)),
     )
     histogram.save(Path(snakemake.output.histogram))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.photometry import GainMap, JointStatistics, MethodResult
+    from unglow.photometry import Blur, GainMap, JointStatistics, MethodResult
 
 # Rows of a gain map at a time, so that it needs no memory to speak of.
 _ROWS = 64
@@ -75,6 +75,7 @@ def subtract(
     target: Path,
     *,
     workers: int,
+    blur: Blur | None = None,
 ) -> tuple[DifferenceHistogram, BackgroundMedians]:
     """Write ``difference/<method>``: float32 in the post frame, NaN where there is no data.
 
@@ -89,6 +90,8 @@ def subtract(
         Joint statistics of the pair, for the range of the histogram.
     layout, target, workers
         Layout and directory of the store; shards in flight.
+    blur
+        What makes the sharper image match the other; None for nothing.
 
     Returns
     -------
@@ -108,6 +111,7 @@ def subtract(
             "gain": result.gain,
             "offset": result.offset,
             **({} if gain_map is None else {"gain_map": {"sha256": gain_map.digest}}),
+            **({} if blur is None else {"blur": {"image": blur.image, "width_px": blur.width_px}}),
         },
         fill_value=math.nan,
         workers=workers,
@@ -121,7 +125,7 @@ def subtract(
         total = DifferenceHistogram.from_joint(statistics, gain, offset, _lines(result))
 
         def work(window: Window) -> DifferenceHistogram:
-            blocks = post.read(window), aligned.read(window)
+            blocks = _read(post, "post", window, blur), _read(aligned, "pre", window, blur)
             block = (
                 difference(*blocks, gain, offset)
                 if gain_map is None
@@ -139,6 +143,13 @@ def subtract(
             total.merge(part)
         writer.publish()
     return total, background
+
+
+def _read(image: Store, name: str, window: Window, blur: Blur | None) -> NDArray[Any]:
+    """Read a window of an image as it goes into the difference."""
+    if blur is None or blur.image != name:
+        return image.read(window)
+    return blur.over(image.read, image.shape, window)
 
 
 def _lines(result: MethodResult) -> list[tuple[float, float]]:
