@@ -20,6 +20,7 @@ from unglow.blocks import Window, bounded_map, grid
 from unglow.detection.limits import Limit, Trials, limit
 from unglow.detection.snr import Images, around_px, significance_of
 from unglow.detection.sources import HALO, find
+from unglow.photometry.blur import blurred
 from unglow.store.layout import CHUNK
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def _trials(
     spots = _Spots.of(core, x, y, peak, scene, random)
     window = core.grow(HALO).clip(scene.post.shape)
     images = Images.read(scene, window.grow(around_px(settings)))
-    spots.add_to(images, scene.tops[0])
+    spots.add_to(images, scene)
     snr = significance_of(scene, window, images).snr
     sources = find(snr, settings.min_snr, window, core).sources
     sources = sources[sources["above"] >= threshold]
@@ -223,13 +224,19 @@ class _Spots:
             light = np.asarray(random.poisson(light / shot) * shot, dtype=np.float64)
         return cls(window, light.astype(np.float32))
 
-    def add_to(self, images: Images, top: float) -> None:
-        """Add the spots to post and difference, up to the camera's maximum, in place."""
-        shared = self.window.common(images.window)
-        light = self.light[shared.shift(-self.window.y0, -self.window.x0).slices]
+    def add_to(self, images: Images, scene: Scene) -> None:
+        """Add the spots to post, up to the camera's maximum, and to the difference, in place.
+
+        Where post was blurred before the subtraction, so is what is added to the difference.
+        """
+        blur = scene.blur if scene.blur is not None and scene.blur.image == "post" else None
+        reach = 0 if blur is None else blur.reach
+        window = self.window.grow(reach)
+        shared = window.common(images.window)
+        light = np.pad(self.light, reach)[shared.shift(-window.y0, -window.x0).slices]
         post, _, left = images.cut(shared).pixels
-        added = np.minimum(post + light, np.float32(top))
-        left += added - post
+        added = np.minimum(post + light, np.float32(scene.tops[0]))
+        left += added - post if blur is None else blurred(added - post, blur.taps)
         post[:] = added
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from unglow.detection.map_error import MapError
     from unglow.detection.settings import DetectSettings
-    from unglow.photometry import GainMap
+    from unglow.photometry import Blur, GainMap
     from unglow.photometry.noise import NoiseModel
     from unglow.transform import Transform
 
@@ -78,6 +78,8 @@ class Scene:
         What is left of the background in the difference, grey levels.
     light
         What the gain is multiplied by from place to place; None for 1.
+    blur
+        What one of the images went through before the subtraction; None for nothing.
     """
 
     post: Readable
@@ -91,6 +93,23 @@ class Scene:
     settings: DetectSettings
     background: Lattice = field(default_factory=lambda: Lattice.constant(0.0))
     light: GainMap | None = None
+    blur: Blur | None = None
+
+    def taps_of(self, image: str) -> NDArray[np.float64]:
+        """Weights along one axis that ``post`` or ``pre`` go through: the blur, and the filter."""
+        taps = self.settings.taps
+        return taps if self.blur is None else np.convolve(taps, self.blur.of(image))
+
+    def subtracted(self, images: Images) -> Floats:
+        """Return aligned pre as it was subtracted, over the window of images."""
+        whole: Floats = images.pixels[1]
+        if self.blur is None or self.blur.image != "pre":
+            return whole
+        out = np.full_like(whole, np.nan)
+        inside = images.window.clip(self.pre.shape)
+        at = inside.shift(-images.window.y0, -images.window.x0).slices
+        out[at] = self.blur.over(self.pre.read, self.pre.shape, inside)
+        return out
 
     def gain_over(self, window: Window) -> Floats:
         """Gain at the px of a window that may leave the image, ``window.shape`` or (1, 1)."""
@@ -220,11 +239,13 @@ def significance_of(scene: Scene, window: Window, images: Images) -> Significanc
         left[at] -= scene.background.over(band)
         reasons[at] = _unusable(scene, post[at], pre[at], left[at], scene.error.over(band))
         left[at][reasons[at] > 0] = np.nan
+    pre = scene.subtracted(images)
+    of_post, of_pre = scene.taps_of("post"), scene.taps_of("pre")
     snr, share = (np.empty(window.shape, dtype=np.float32) for _ in range(2))
     for band in _bands(window):
         at = band.grow(around_px(scene.settings)).shift(-outer.y0, -outer.x0).slices
-        part = _Filtered.of(taps, post[at], pre[at], left[at], reasons[at] > 0)
-        factor = filtered_variance_factor(scene.transform, band, np.outer(taps, taps))
+        part = _Filtered.of(taps, post[at], pre[at], left[at], reasons[at] > 0, of_post)
+        factor = filtered_variance_factor(scene.transform, band, np.outer(of_pre, of_pre))
         here = band.shift(-window.y0, -window.x0).slices
         snr[here], share[here] = part.ratio(
             scene, scene.gain_over(band), factor, scene.error.over(band)
@@ -258,6 +279,7 @@ class _Filtered:
         pre: Floats,
         left: Floats,
         bad: NDArray[np.bool_],
+        of_post: NDArray[np.float64],
     ) -> _Filtered:
         narrow = taps * taps
         total = narrow.sum()
@@ -274,7 +296,7 @@ class _Filtered:
             _smooth(pre, taps),
             weight,
             squares,
-            np.float32(total * total),
+            np.float32((of_post * of_post).sum() ** 2),
         )
 
     def ratio(

@@ -135,6 +135,7 @@ def scene_of(
         settings,
         Background.of(stores["difference"]),
         chosen.gain_map,
+        scale.blur,
     )
 
 
