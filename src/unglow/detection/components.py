@@ -80,8 +80,8 @@ class Components:
 
     def parts(self, rows: int) -> Iterator[Self]:
         """Divide them, so that `column` is not much longer than ``rows``."""
-        ends = np.cumsum(self.boxes[:, 2] - self.boxes[:, 0] + 1)
-        part = ends // rows
+        heights = self.boxes[:, 2] - self.boxes[:, 0] + 1
+        part = (np.cumsum(heights) - heights) // rows
         for number in np.unique(part):
             yield self.take(part == number)
 
