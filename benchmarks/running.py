@@ -20,7 +20,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 WORK = PROJECT / "benchmarks" / "work"
 #: Rules whose threads can be set to any number.
-THREADED = ("ingest", "register", "align", "difference")
+THREADED = ("ingest", "register", "align", "difference", "detect")
 
 
 def run(

@@ -33,7 +33,7 @@ BASE = {
     "align": 122.0,
     "scale": 104.0,
     "difference": 70.0,
-    "detect": 85.0,
+    "detect": 88.0,
     "export": 70.0,
     "figures_registration": 200.0,
     "figures_scale": 165.0,
@@ -79,11 +79,15 @@ _MATCHING = 50.0
 _PER_POINT = 900.0
 FIELD_POINTS = 50_000
 """About as many control points and blocks a displacement field may have."""
-# The search for candidates works on tiles of this side, px, and looks so far around them; for each
-# px it holds so many bytes, and for each source of the list, of which there are at most so many.
-DETECT_TILE, DETECT_AROUND = 1536, 90
-CANDIDATES = 1 << 18
-_SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 110.0, 210.0, 40.0, 750.0
+# The search for candidates reads blocks of this side, px, and looks so far around px; for each px
+# of a tile it holds so many bytes, and for each source of the list, of which there are at most so
+# many. Of what was read above a tile it keeps some rows of a panel of the image, which has at most
+# so many px across, as float32. Finding the section takes so many bytes for each px of a coarse
+# image, which has at most so many px, and leaves most of them to the process.
+DETECT_TILE, DETECT_AROUND, DETECT_PANEL = 1536, 90, 8192
+CANDIDATES, SECTION_PX = 1 << 18, 1 << 20
+_SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 750.0
+_KEPT, _OUTLINING = 12.0, 43.0
 
 EXPORT_BAND = 16_000_000
 """At most so much of an image is held while it is exported, bytes."""
@@ -208,11 +212,15 @@ def difference(layout: StoreLayout) -> Demand:
 
 
 def detect(layout: StoreLayout) -> Demand:
-    """Demand of the search for candidates: one tile with its halo, and the list."""
-    rows, cols = (min(n, DETECT_TILE + 2 * DETECT_AROUND) for n in layout.shape)
+    """Demand of the search for candidates: the section, tiles with their surroundings, the list."""
+    around = 2 * DETECT_AROUND
+    rows, cols = (min(n, DETECT_TILE) + around for n in layout.shape)
     tiles = math.prod(math.ceil(n / DETECT_TILE) for n in layout.shape)
-    fixed = _SLACK + _most_listed(layout) * _PER_CANDIDATE / MB
-    return Demand(BASE["detect"], rows * cols * _SEARCHING / MB, fixed=fixed, most=tiles)
+    kept = _KEPT * around * (min(DETECT_PANEL, layout.shape[1]) + around)
+    coarse = _OUTLINING * min(SECTION_PX, layout.shape[0] * layout.shape[1])
+    fixed = _SLACK + (_most_listed(layout) * _PER_CANDIDATE + kept + coarse) / MB
+    each = rows * cols * _SEARCHING / MB
+    return Demand(BASE["detect"], each, fixed=fixed, most=tiles, least=_COMPILING)
 
 
 def export(layout: StoreLayout) -> Demand:

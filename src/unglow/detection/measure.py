@@ -22,7 +22,8 @@ INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE = 8, 16, 32, 64
 section."""
 APERTURE_FWHMS = 1.5
 """Radius of the aperture that fluxes are summed over, in widths of the filter."""
-_AT_ONCE = 1024
+# Stamps that are measured at a time have so many px.
+_AT_ONCE_PX = 1 << 18
 _PEAK_PX = 1
 
 _MOMENTS = ("xx", "yy")
@@ -66,8 +67,9 @@ def measure(
     out["x_err"], out["y_err"] = (
         2 * np.sqrt(np.maximum(sources[name], 1 / 12)) / sources["snr"] for name in _MOMENTS
     )
-    for start in range(0, len(out), _AT_ONCE):
-        _measure(scene, seen, out[start : start + _AT_ONCE])
+    at_once = max(1, _AT_ONCE_PX // (2 * margin_of(scene) + 1) ** 2)
+    for start in range(0, len(out), at_once):
+        _measure(scene, seen, out[start : start + at_once])
     col, row = out["col"], out["row"]
     here = row - seen.window.y0, col - seen.window.x0
     out["error_px"] = scene.error.at(col, row)

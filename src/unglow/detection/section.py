@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 from scipy import ndimage
 
 from unglow.blocks import Window, coarse_level
+from unglow.memory import SECTION_PX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-COARSE_PX = 1024
-"""The small version has no more px than a square of this side."""
+_COARSE_PX = math.isqrt(SECTION_PX)
 _FINE, _BROAD, _ENERGY = 1.0, 6.0, 3.0
 _TEXTURE = 0.12
 """Texture below this share of the image's strongest counts as glass."""
@@ -51,7 +52,7 @@ class Section:
     @classmethod
     def of(cls, pixels: Pixels) -> Section:
         """Find the section in an image (aligned pre: stain on glass is no section)."""
-        level = min(coarse_level((pixels.shape,), COARSE_PX), pixels.levels - 1)
+        level = min(coarse_level((pixels.shape,), _COARSE_PX), pixels.levels - 1)
         image = pixels.read(Window.of(pixels.level_shape(level)), level).astype(np.float32)
         return cls.from_mask(section_mask(image), level)
 

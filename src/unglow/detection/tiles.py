@@ -2,7 +2,8 @@
 
 Stores are read in blocks that hold whole chunks, one beside and below the other. A tile is what a
 block gives when the px that it needs to the right and below are not there yet: it lies further up
-and to the left than its block, and what it needs of earlier blocks has been kept.
+and to the left than its block, and what it needs of earlier blocks has been kept. Wide
+images are read panel by panel, for what is kept of the rows above is as wide as a panel.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from unglow.blocks import Window
 from unglow.detection.snr import Images
+from unglow.memory import DETECT_PANEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from unglow.detection.snr import Scene
 
     Floats = NDArray[np.float32]
-
-PANEL_PX = 8192
-"""Images that are wider are read panel by panel, for what is kept is as wide as a panel."""
 
 
 def tiles(scene: Scene, side: int, around: int) -> Iterator[tuple[Window, Images]]:
@@ -40,7 +39,7 @@ def tiles(scene: Scene, side: int, around: int) -> Iterator[tuple[Window, Images
         px that a tile needs on every side; those outside of the image are NaN.
     """
     cols = scene.post.shape[1]
-    width = max(1, PANEL_PX // side) * side
+    width = max(1, DETECT_PANEL // side) * side
     for left in range(0, cols, width):
         yield from _panel(scene, side, around, (left, min(left + width, cols)))
 
