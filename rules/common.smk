@@ -202,6 +202,8 @@ def final_outputs():
         targets += variants_of(out.registered("figures/map_error.png"), *key)
         targets += variants_of(out.subtracted("figures/ratio_histogram.png"), *key)
         targets += methods_of(out.subtracted("figures/difference_{method}.png"), *key)
+        if batch.wants_snr:
+            targets += variants_of(out.subtracted(store("snr")), *key)
         targets += exports_of(*key)
         if batch.settings["sweep"]:
             targets += collect(out.pair("comparison.tsv"), sample=key[0], dye=key[1])
@@ -288,6 +290,10 @@ def scale_settings(wildcards):
 
 def detect_settings(wildcards):
     return batch.detect_settings(wildcards)
+
+
+def snr_settings(wildcards):
+    return batch.snr_settings()
 
 
 def control_samples(wildcards):

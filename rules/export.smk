@@ -27,6 +27,18 @@ rule export_difference:
         "../scripts/export.py"
 
 
+use rule export_difference as export_snr with:
+    input:
+        store=out.subtracted(store("snr")),
+    output:
+        image=out.export("snr"),
+    log:
+        out.record("logs", "export_snr.{form}", "subtracted"),
+        telemetry=out.record("telemetry", "export_snr.{form}", "subtracted"),
+    benchmark:
+        out.record("benchmarks", "export_snr.{form}", "subtracted")
+
+
 use rule export_difference as export_aligned_pre with:
     input:
         store=out.registered(store("aligned_pre")),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from unglow.tiff import TiffHeader
 
 # Stages whose memory depends on the images; the others read small files only.
-_BY_HEADER = ("plan", "ingest", "register", "align", "difference", "detect")
+_BY_HEADER = ("plan", "ingest", "register", "align", "difference", "detect", "snr")
 DEFAULT_SHEET = Path("config") / "samples.tsv"
 ROLES = ("post", "pre")
 
@@ -142,6 +142,15 @@ class Batch:
         chosen = self.settings["exports"]
         return tuple((image, form) for key, form in FORMS.items() for image in chosen[key])
 
+    @property
+    def wants_snr(self) -> bool:
+        """Whether the signal-to-noise ratio is wanted, in whatever form: a store is written."""
+        return any("snr" in images for images in self.settings["exports"].values())
+
+    def snr_settings(self) -> Settings:
+        """Return those of the section ``detect`` that the signal-to-noise ratio depends on."""
+        return {name: self.settings["detect"][name] for name in ("fwhm_px", "max_error_px")}
+
     def register_settings(self, wildcards: Mapping[str, str]) -> Settings:
         """Return the section ``register`` of a job, ``from`` only where another's map is taken."""
         settings: Settings = dict(self.variant_settings(wildcards)["register"])
@@ -227,7 +236,8 @@ class Batch:
         layout = self.layout(*key, "derived")
         if stage == "align":
             return memory.align(layout, self.layout(*key, "pre"))
-        return memory.detect(layout) if stage == "detect" else memory.difference(layout)
+        derived = {"difference": memory.difference, "detect": memory.detect, "snr": memory.snr}
+        return derived[stage](layout)
 
     def _export(self, wildcards: Mapping[str, str]) -> memory.Demand:
         role = wildcards.get("role", "derived")

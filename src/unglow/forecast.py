@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from unglow.memory import Demand
 
 #: Threads that the rules ask for; all others ask for one.
-THREADS = {"register": 2, "align": 2, "detect": 2}
+THREADS = {"register": 2, "align": 2, "detect": 2, "snr": 2}
 #: Rules whose jobs are counted, in the order of the stages.
 RULES = (
     "plan",
@@ -35,9 +35,11 @@ RULES = (
     "scale",
     "difference",
     "detect",
+    "snr",
     "export_raw",
     "export_aligned_pre",
     "export_difference",
+    "export_snr",
     "figures_registration",
     "figures_scale",
     "figures_difference",
@@ -215,6 +217,11 @@ def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Ite
     listing = ("candidates.csv", "candidates.geojson", "detection.json", "search.npz")
     files = tuple(at(name) for name in listing)
     yield _Output("detect", names, files, _REST, listed)
+    if batch.wants_snr:
+        yield _Output("snr", names, (at(f"snr.ome.zarr/{ROOT}"),), _REST, derived)
+    for form in (form for image, form in batch.exported() if image == "snr"):
+        file = batch.outputs.export("snr")
+        yield _Output("export_snr", {**names, "form": form}, (file,), _REST, derived)
     files = tuple(at(f"figures/{name}.png") for name in ("candidates", "purity", "gallery"))
     yield _Output("figures_candidates", names, files, _REST, FIGURES_MB)
 

@@ -34,6 +34,7 @@ BASE = {
     "scale": 104.0,
     "difference": 70.0,
     "detect": 88.0,
+    "snr": 88.0,
     "export": 70.0,
     "figures_registration": 200.0,
     "figures_scale": 165.0,
@@ -88,6 +89,9 @@ DETECT_TILE, DETECT_AROUND, DETECT_PANEL = 1536, 90, 8192
 CANDIDATES, SECTION_PX = 1 << 18, 1 << 20
 _SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 750.0
 _KEPT, _OUTLINING = 12.0, 43.0
+
+# The image of the signal-to-noise ratio is put together from tiles of this side, px, in each shard.
+SNR_TILE = 512
 
 EXPORT_BAND = 16_000_000
 """At most so much of an image is held while it is exported, bytes."""
@@ -221,6 +225,16 @@ def detect(layout: StoreLayout) -> Demand:
     fixed = _SLACK + (_most_listed(layout) * _PER_CANDIDATE + kept + coarse) / MB
     each = rows * cols * _SEARCHING / MB
     return Demand(BASE["detect"], each, fixed=fixed, most=tiles, least=_COMPILING)
+
+
+def snr(layout: StoreLayout) -> Demand:
+    """Demand of the image of the signal-to-noise ratio: one shard, with a tile or written."""
+    shard_px, shards = _shards(layout)
+    itemsize = np.dtype("float32").itemsize
+    rows, cols = (min(n, SNR_TILE + 2 * DETECT_AROUND) for n in layout.shape)
+    tiling = shard_px * itemsize + rows * cols * _SEARCHING
+    each = max(tiling, shard_px * _writing(itemsize)) / MB
+    return Demand(BASE["snr"], each, fixed=_SLACK, most=shards)
 
 
 def export(layout: StoreLayout) -> Demand:

@@ -58,10 +58,12 @@ class Outputs:
         Parameters
         ----------
         image
-            ``post``, ``pre``, ``aligned_pre`` or ``difference``.
+            ``post``, ``pre``, ``aligned_pre``, ``difference`` or ``snr``.
         """
         if image == "difference":
             return self.subtracted("exports/difference_{method}.{form}")
+        if image == "snr":
+            return self.subtracted("exports/snr.{form}")
         if image == "aligned_pre":
             return self.registered("exports/aligned_pre.{form}")
         return self.pair(f"exports/{image}.{{form}}")

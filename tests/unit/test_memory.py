@@ -50,6 +50,7 @@ def demands(tmp_path_factory):
             f"align {name}": memory.align(layout["derived"], layout["pre"]),
             f"difference {name}": memory.difference(layout["derived"]),
             f"detect {name}": memory.detect(layout["derived"]),
+            f"snr {name}": memory.snr(layout["derived"]),
         }
     made["register"] = memory.register(((8192, 8192), (8356, 8437)), 1024, 256)
     made["register large"] = memory.register(((8192, 8192), (8356, 8437)), 4096, 512)

@@ -357,6 +357,16 @@ def test_exports_that_are_asked_for_count(work):
     assert counts["export_difference"] == 5
 
 
+@pytest.mark.parametrize("exports", [{"zarr": ["snr"]}, {"fits": ["snr"]}])
+def test_the_ratio_to_noise_counts_if_it_is_asked_for_in_any_form(work, exports):
+    pair = {("A", "SYTO9")}
+    tasks = tasks_of(Batch.load({"exports": exports}, work), work / "results", only=pair)
+    assert counted(tasks)["snr"] == 1
+    assert counted(tasks).get("export_snr", 0) == len(exports.get("fits", ()))
+    (task,) = (t for t in tasks if t.rule == "snr")
+    assert task.threads == 2
+
+
 def test_only_missing_outputs_count_and_a_store_is_there_when_its_root_is(work):
     batch = Batch.load({}, work)
     pair = work / "results" / "A" / "SYTO9"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from unglow.detection.controls import Controls
+from unglow.detection.image import write_snr
+from unglow.detection.inputs import open_inputs
 from unglow.detection.settings import DetectSettings
 from unglow.detection.stage import detect
 
-__all__ = ["Controls", "DetectSettings", "detect"]
+__all__ = ["Controls", "DetectSettings", "detect", "open_inputs", "write_snr"]

@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.detection.background import Background
 from unglow.detection.completeness import completeness
-from unglow.detection.map_error import MapError
+from unglow.detection.inputs import scene_of
 from unglow.detection.measure import MEASURED
 from unglow.detection.search import search
 from unglow.detection.section import Section
-from unglow.detection.snr import Scene
 from unglow.detection.table import write_csv, write_geojson
 from unglow.errors import InputError
 from unglow.files import write_json
-from unglow.grey import value_range
-from unglow.photometry.noise import NoiseModel
 from unglow.tally import Tally
 
 if TYPE_CHECKING:
@@ -95,48 +91,6 @@ def detect(
     write_json(targets["report"], {**said, "status": "ok", "reason": None, **report})
     found.tally.save(targets["tally"])
     return len(listed)
-
-
-def scene_of(
-    stores: Mapping[str, Store],
-    scale: Scale,
-    transform: Transform,
-    settings: DetectSettings,
-) -> Scene:
-    """Put together what the search looks at; parameters as for `detect`.
-
-    Raises
-    ------
-    InputError
-        Nothing can be searched: the pair was refused, or its noise or the error of its map are not
-        known.
-    """
-    chosen = scale.chosen
-    empty = stores["difference"].empty
-    if empty is not None or chosen.gain is None:
-        raise InputError(empty or chosen.reason or f"{scale.default} found no gain.")
-    noise = chosen.details.get("noise")
-    if noise is None:
-        raise InputError(
-            "the noise of the images is not known, so chance cannot be told from stain."
-        )
-    error = MapError.of(transform)
-    if not error.known:
-        raise InputError("the error of the map is not known, so edges cannot be told from stain.")
-    return Scene(
-        stores["post"],
-        stores["aligned"],
-        stores["difference"],
-        chosen.gain,
-        NoiseModel.from_json(noise),
-        transform,
-        error,
-        (value_range(stores["post"])[1], value_range(stores["pre"])[1]),
-        settings,
-        Background.of(stores["difference"]),
-        chosen.gain_map,
-        scale.blur,
-    )
 
 
 def properties(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,8 @@ _ABOUT = {
     "pre": "Image before staining, in its own frame, as it was read.",
     "aligned_pre": "Image before staining, resampled once into the frame of post.",
     "difference": "Image after staining minus the scaled one before it, in the frame of post.",
+    "snr": "Signal-to-noise ratio of the difference, filtered to a microbe's width, in the frame "
+    "of post.",
 }
 
 

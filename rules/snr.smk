@@ -1,0 +1,33 @@
+"""Signal to noise: the image that candidates are looked for on, if the configuration asks for it."""
+
+
+rule snr:
+    input:
+        post=out.pair(store("post")),
+        pre=out.pair(store("pre")),
+        aligned=out.registered(store("aligned_pre")),
+        transform=out.registered("transform.json"),
+        displacement=out.registered("displacement.npz"),
+        scale=out.subtracted("scale.json"),
+        gain_map=out.subtracted("gain_map.npz"),
+        differences=differences,
+    output:
+        snr=out.subtracted(store("snr")),
+    log:
+        out.record("logs", "snr", "subtracted"),
+        telemetry=out.record("telemetry", "snr", "subtracted"),
+    benchmark:
+        out.record("benchmarks", "snr", "subtracted")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 2
+    resources:
+        mem_mb=mem_mb("snr"),
+        disk_mb=disk_mb("derived"),
+        runtime=runtime(0.3),
+        attempt=this_attempt,
+    params:
+        version=1,
+        settings=snr_settings,
+    script:
+        "../scripts/snr.py"

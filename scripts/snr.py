@@ -1,0 +1,28 @@
+"""Adapter: write the signal-to-noise ratio of the difference of the default method."""
+
+from pathlib import Path
+
+from unglow.job import Job
+
+with Job.of(snakemake) as job:
+    from unglow import kernels
+
+    kernels.load(*kernels.SEARCHING)  # first: while the other libraries are not there
+    from unglow import memory
+    from unglow.detection import DetectSettings, open_inputs, write_snr
+    from unglow.store import configure_threads, plan_layout
+
+    job.fence()
+    configure_threads(job.threads)
+    stores, scale, transform = open_inputs(snakemake.input)
+    layout = plan_layout(stores["post"].shape, "float32")
+    write_snr(
+        stores,
+        scale,
+        transform,
+        DetectSettings.of(snakemake.params.settings),
+        layout,
+        Path(snakemake.output.snr).parent,
+        workers=job.workers(memory.snr(layout)),
+    )
+    job.count(pixels=layout.shape[0] * layout.shape[1])
