@@ -205,7 +205,7 @@ def test_text_stays_on_the_paper_and_apart(drawings, name):
         ("purity", ["S/N of 4.35 or more, 180 candidates", "4.9 % of them false", "wanted: 95 %"]),
         ("with_controls", ["4.9 %, about 9", "by controls", "7.3 % (5.8 % to 11 %)"]),
         ("control", ["27 false candidates", "an unstained control, so that all of them are false"]),
-        ("purity_with_controls", ["4.9 % of them false, by controls 7.3 % (5.8 % to 11 %)"]),
+        ("purity_with_controls", ["4.9 % of them false, 7.3 % by controls (5.8 % to 11 %)"]),
         ("purity_with_controls", ["by unstained controls, 95 %", "by the negated difference"]),
         ("no_purity", ["nothing is believed"]),
         ("gallery", ["The 24 most significant of 1,234", "The 24 least significant"]),

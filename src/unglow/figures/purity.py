@@ -74,7 +74,7 @@ def _chosen(report: Mapping[str, Any]) -> str:
     return (
         f"Chosen (dashed): S/N of {number(report['threshold_snr'])} or more, "
         f"{report['candidates']:,} candidates, an estimated {percent(report['fdr'])} of them false"
-        f"{_said_by_controls(report)} ({wanted} wanted)"
+        f"{_said_by_controls(report) or f' ({wanted} wanted)'}"
     )
 
 
@@ -83,7 +83,7 @@ def _said_by_controls(report: Mapping[str, Any]) -> str:
     if report["fdr_control"] is None:
         return ""
     low, high = (percent(v) for v in report["fdr_control_ci95"])
-    return f", by controls {percent(report['fdr_control'])} ({low} to {high})"
+    return f", {percent(report['fdr_control'])} by controls ({low} to {high})"
 
 
 def _numbers(
