@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import math
 from dataclasses import replace
 
@@ -13,6 +15,8 @@ from unglow.detection.controls import Controls
 from unglow.detection.measure import MEASURED
 from unglow.detection.rates import Sides
 from unglow.detection.search import Candidates
+from unglow.detection.stage import properties
+from unglow.detection.table import write_csv, write_geojson
 from unglow.tally import Tally
 
 # places of sources, in the middle of their bins
@@ -209,3 +213,30 @@ def test_each_candidate_has_the_rate_of_its_own_ratio():
     assert len(fdr) == len(high) == len(listed)
     assert math.isclose(fdr[-1], rates.fdr[30])
     assert (fdr <= high).all()
+
+
+def test_table_and_geojson_have_the_rate_and_its_upper_limit(tmp_path):
+    made = candidates(OWN, STRICT, threshold_from="negative")
+    (listed, fdr), by_controls = made.listed(), made.listed_by_controls()
+    report = made.report(None)
+    write_csv(tmp_path / "c.csv", listed, fdr, by_controls)
+    write_geojson(tmp_path / "c.geojson", listed, properties(report), fdr, by_controls)
+    with (tmp_path / "c.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [float(row["fdr_control"]) for row in rows] == pytest.approx(by_controls[0], rel=1e-4)
+    assert [float(row["fdr_control_high95"]) for row in rows] == pytest.approx(
+        by_controls[1], rel=1e-4
+    )
+    read = json.loads((tmp_path / "c.geojson").read_text())
+    for name in ("fdr_control", "fdr_control_ci95"):
+        assert read["properties"][name] == report[name]
+    measured = read["features"][0]["properties"]["measurements"]
+    assert measured["False-discovery rate by controls"] == float(rows[0]["fdr_control"])
+
+
+def test_without_controls_the_cells_are_empty(tmp_path):
+    made = candidates(OWN, None)
+    write_csv(tmp_path / "c.csv", *made.listed(), made.listed_by_controls())
+    with (tmp_path / "c.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row[name] for row in rows for name in ("fdr_control", "fdr_control_high95")} == {""}
