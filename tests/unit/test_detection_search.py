@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 
 from unglow.blocks import ArrayPixels, Window
 from unglow.detection import DetectSettings
@@ -310,6 +311,16 @@ def test_a_textured_section_on_glass_is_found_to_a_pixel_or_two():
     wrong = mask != (inside & (row >= 30))
     assert np.count_nonzero(wrong) < 3 * 2 * math.pi * 150
     assert mask[200, 210]
+
+
+def test_glass_whose_noise_is_smooth_like_a_texture_is_told_by_its_darkness():
+    rng = np.random.default_rng(7)
+    row, col = np.indices((400, 420))
+    inside = row > 120 + 0.2 * col
+    noise = gaussian_filter(rng.normal(size=inside.shape), 1.5) * 1.5 * np.sqrt(4 * np.pi)
+    image = np.where(inside, 300 + 50 * noise, np.maximum(7 + 5 * noise, 0))
+    mask = section_mask(image.astype(np.float32))
+    assert np.count_nonzero(mask != inside) < 3 * 420
 
 
 def test_an_image_without_glass_is_all_section():

@@ -26,6 +26,9 @@ _TEXTURE = 0.12
 _RISE = 0.15
 """The section begins where this share of its brightness above the glass is reached."""
 _CLEAR = 6.0
+# Where glass is told by brightness alone: the section is brighter by so many times the spread of
+# glass, and glass is brighter than the darkest px by no more than this part of that.
+_EVEN, _NO_LIGHT = 20.0, 0.1
 _LEAST_GLASS = 0.002
 _LEAST_PIECE = 0.002
 
@@ -114,9 +117,12 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
     textured = energy > max(_TEXTURE * float(np.quantile(energy[known], 0.98)), 1e-6)
     near = ndimage.binary_dilation(textured, iterations=round(3 * _ENERGY))
     glass = known & ~near
+    smooth = _blurred(filled, _FINE)
+    if np.count_nonzero(glass) < _LEAST_GLASS * glass.size:
+        glass = known & _dark(smooth, known)
+        textured &= ~glass
     if np.count_nonzero(glass) < _LEAST_GLASS * glass.size or not textured[known].any():
         return everything
-    smooth = _blurred(filled, _FINE)
     dark = float(np.median(smooth[glass]))
     spread = 1.4826 * float(np.median(np.abs(smooth[glass] - dark)))
     rise = float(np.median(np.abs(smooth[textured & known] - dark)))
@@ -126,6 +132,30 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
     sizes = np.bincount(labels.ravel(), minlength=count + 1)
     sizes[0] = 0
     return np.asarray(sizes[labels] >= _LEAST_PIECE * mask.size)
+
+
+def _dark(smooth: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Find glass by its brightness alone, where noise makes it look textured; often none.
+
+    The darker class of the two that differ most (Otsu 1979), if it is nearly even and all light is
+    in the other.
+    """
+    values = smooth[known]
+    darkest, most = float(values.min()), float(np.quantile(values, 0.99))
+    counts, edges = np.histogram(values, 256, (darkest, most))
+    centres = (edges[:-1] + edges[1:]) / 2
+    below, light = np.cumsum(counts), np.cumsum(counts * centres)
+    above = below[-1] - below
+    apart = light / np.maximum(below, 1) - (light[-1] - light) / np.maximum(above, 1)
+    limit = edges[1 + int(np.argmax(below * above * apart**2))]
+    dark, bright = values[values < limit], values[values >= limit]
+    if not len(dark) or not len(bright):
+        return np.zeros(smooth.shape, dtype=np.bool_)
+    level = float(np.median(dark))
+    gap = float(np.median(bright)) - level
+    spread = 1.4826 * float(np.median(np.abs(dark - level)))
+    clear = gap > _EVEN * spread and level - darkest < _NO_LIGHT * gap
+    return np.asarray(smooth < limit) & clear
 
 
 def _blurred(image: Floats, sigma: float) -> Floats:
