@@ -323,6 +323,18 @@ def test_glass_whose_noise_is_smooth_like_a_texture_is_told_by_its_darkness():
     assert np.count_nonzero(mask != inside) < 3 * 420
 
 
+def test_tissue_as_dim_as_glass_between_bright_cells_is_section():
+    rng = np.random.default_rng(9)
+    row, col = np.indices((400, 420))
+    inside = np.hypot(row - 200, col - 210) < 150
+    cells = np.zeros(inside.shape)
+    places = rng.uniform(0, 400, (500, 2)).astype(int)
+    cells[tuple(places[inside[tuple(places.T)]].T)] = 1.0
+    image = 250 + 9000 * gaussian_filter(cells, 2.0) + rng.normal(0, 2, inside.shape)
+    mask = section_mask(image.astype(np.float32))
+    assert np.count_nonzero(mask != inside) < 0.1 * inside.sum()
+
+
 def test_an_image_without_glass_is_all_section():
     rng = np.random.default_rng(8)
     image = 60 + 20 * np.kron(rng.normal(size=(100, 105)), np.ones((4, 4)))

@@ -29,6 +29,8 @@ _CLEAR = 6.0
 # Where glass is told by brightness alone: the section is brighter by so many times the spread of
 # glass, and glass is brighter than the darkest px by no more than this part of that.
 _EVEN, _NO_LIGHT = 20.0, 0.1
+# The section is brighter than glass in this share of what is textured, or texture alone tells it.
+_MOST = 0.7
 _LEAST_GLASS = 0.002
 _LEAST_PIECE = 0.002
 
@@ -127,6 +129,10 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
     spread = 1.4826 * float(np.median(np.abs(smooth[glass] - dark)))
     rise = float(np.median(np.abs(smooth[textured & known] - dark)))
     mask = known & (np.abs(smooth - dark) > max(_CLEAR * spread, _RISE * rise))
+    textured &= known
+    if np.count_nonzero(mask & textured) < _MOST * np.count_nonzero(textured):
+        # much of it is as bright as glass, as tissue between bright cells is
+        mask = known & ndimage.binary_erosion(near, iterations=round(3 * _ENERGY), border_value=1)
     mask = ndimage.binary_fill_holes(ndimage.binary_closing(mask, iterations=2) | mask)
     labels, count = ndimage.label(mask)
     sizes = np.bincount(labels.ravel(), minlength=count + 1)
