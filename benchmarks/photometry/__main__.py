@@ -1,4 +1,4 @@
-"""`python benchmarks/photometry COMMAND`: gain, shading, noise, detection or misregistration."""
+"""`python benchmarks/photometry COMMAND`; `command` has their names."""
 
 from __future__ import annotations
 

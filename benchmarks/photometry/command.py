@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from photometry import detection, gain, misregistration, noise, shading
+from photometry import detection, gain, misregistration, noise, real, shading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,7 @@ COMMANDS = {
     "noise": noise,
     "detection": detection,
     "misregistration": misregistration,
+    "real": real,
 }
 
 
