@@ -31,7 +31,7 @@ rule detect:
         runtime=runtime(0.5),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
         settings=detect_settings,
         controls=control_samples,
         is_control=is_control,

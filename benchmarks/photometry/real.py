@@ -163,6 +163,7 @@ def judged(case: Case, results: Path) -> Outcome:
         difference=stores["post"],
         gain=0.0,
         light=None,
+        blur=None,
         background=Background.of(stores["post"]),
     )
     scenes = dict(zip(WAYS, (scene, plain), strict=True))

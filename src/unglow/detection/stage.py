@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from unglow.store import Store
     from unglow.transform import Transform
 
-VERSION = 2
+VERSION = 3
 
 
 def detect(
