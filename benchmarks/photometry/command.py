@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from photometry import detection, gain, misregistration, noise, real, shading
+from photometry import detection, gain, misregistration, noise, real, shading, sharpness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,7 @@ COMMANDS = {
     "detection": detection,
     "misregistration": misregistration,
     "real": real,
+    "sharpness": sharpness,
 }
 
 

@@ -11,6 +11,7 @@ from registration.bases import PhantomBase, PictureBase, picture
 from registration.geometry import Warp, linear
 from registration.pool import registered
 from registration.recording import Camera, shade, spots, stain
+from scipy import ndimage
 
 from unglow.blocks import Window
 from unglow.grey import quantise
@@ -49,6 +50,8 @@ class Pair:
         Share of the section under patches of stain, beside the microbes.
     shading
         Greatest relative difference in illumination between the images.
+    blur_post, blur_pre
+        How far each image is out of focus: standard deviation of a Gaussian, px.
     """
 
     base: str
@@ -60,6 +63,8 @@ class Pair:
     dtype: str
     stained: float = 0.0
     shading: float = 0.0
+    blur_post: float = 0.0
+    blur_pre: float = 0.0
 
     @property
     def counts(self) -> int:
@@ -133,6 +138,10 @@ def images(pair: Pair, data: Path | None) -> tuple[NDArray[Any], NDArray[Any]]:
     if pair.stained > 0:
         stain(post, scene, pair.stained, 0.5, pair.seed)
     spots(post, scene, _MICROBES_PER_MPX, pair.seed)
+    if pair.blur_post > 0:
+        post = ndimage.gaussian_filter(post, pair.blur_post)
+    if pair.blur_pre > 0:
+        pre = ndimage.gaussian_filter(pre, pair.blur_pre)
     recorded = (
         Camera(offset=offset, dtype=pair.dtype).exposed(light, rng)
         for light, offset in ((post, pair.offset_post), (pre, pair.offset_pre))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WIDEST = 2.0
 """No Gaussian is wider than this, px (standard deviation)."""
-_SIGMAS = 3.5
+_SIGMAS, _LEAST_REACH = 3.5, 4
 # Frequencies that the transform of the transfer function is summed over.
 _SUMMED = 512
 # Rows that are worked on at a time.
@@ -92,7 +92,7 @@ def gaussian_taps(width_px: float) -> NDArray[np.float64]:
     """
     if not 0 < width_px <= WIDEST:
         raise ValueError(f"a Gaussian of {width_px:g} px is not between 0 and {WIDEST:g} px")
-    reach = min(BLUR_REACH, max(2, math.ceil(_SIGMAS * width_px)))
+    reach = min(BLUR_REACH, max(_LEAST_REACH, math.ceil(_SIGMAS * width_px)))
     w = (np.arange(_SUMMED) + 0.5) * np.pi / _SUMMED
     steps = np.arange(-reach, reach + 1)
     weights = (np.exp(-0.5 * (width_px * w) ** 2) * np.cos(steps[:, None] * w)).mean(axis=1)

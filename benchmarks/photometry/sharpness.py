@@ -1,0 +1,227 @@
+"""Pairs of differing focus: the width that is found, and what matching them is worth."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from registration.pool import in_children, save_json
+from tables import table
+
+from photometry.pairs import Pair, aligned, images, transform_of
+from unglow.blocks import ArrayPixels, Window
+from unglow.detection import DetectSettings
+from unglow.detection.background import Background
+from unglow.detection.map_error import MapError
+from unglow.detection.search import search
+from unglow.detection.section import Section
+from unglow.detection.snr import Scene
+from unglow.grey import quantise
+from unglow.photometry import Evidence, Images, ScaleSettings, estimate_matched
+from unglow.photometry.blur import blurred
+from unglow.photometry.noise import NoiseModel
+from unglow.subtract import difference
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from photometry.pairs import Aligned
+    from unglow.photometry import Scale
+
+BLURS = (0.0, 0.5, 0.8, 1.2)
+"""Standard deviations, px, of the image that is out of focus; the other one is in focus."""
+KINDS = (("phantom", 0.0), ("phantom", 0.2), ("scanner-A", 0.0), ("fluorescence", 0.0))
+"""Scene, and share of the section under patches of stain."""
+GAINS = 1.3, 2.0
+SNR = 5.0
+WIDTH_AIM = 0.15
+"""Error of the width, px, from 0.5 px on."""
+SETTINGS = "auto", "never"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One pair; lists are of the settings auto and never.
+
+    Attributes
+    ----------
+    width, error, blurred
+        As `unglow.photometry.sharpness.Sharpness` has them.
+    rms
+        Residual below the background on the section, over the noise of the camera.
+    spread, gain
+        Of the noise model, and of linear over the true one.
+    negatives, candidates
+        Sources on the negated difference and on the difference with S/N of at least `SNR`.
+    """
+
+    pair: Pair
+    width: float
+    error: float
+    blurred: str | None
+    rms: tuple[float, ...]
+    spread: tuple[float, ...]
+    gain: tuple[float, ...]
+    negatives: tuple[int, ...]
+    candidates: tuple[int, ...]
+
+    @property
+    def true(self) -> float:
+        """The width that there is, with its sign."""
+        return self.pair.blur_post - self.pair.blur_pre
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("--draws", type=int, default=2, help="seeds of each kind (default: 2)")
+    parser.add_argument("--side", type=int, default=1024, help="of post, px (default: 1024)")
+    parser.add_argument(
+        "--blurs", type=float, nargs="+", default=BLURS, metavar="PX", help="out of focus, px"
+    )
+    parser.add_argument("--registered", action="store_true", help="find the map of each pair")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the draws, print the table; return 1 where an aim is missed."""
+    kinds = [k for k in KINDS if args.data is not None or k[0] == "phantom"]
+    signed = sorted({s * b for b in args.blurs for s in (-1, 1)})
+    pairs = [
+        Pair(
+            *(base, seed, args.side, GAINS[seed % 2], 1.0, 2.0, ("uint8", "uint16")[seed % 2]),
+            stained=share,
+            blur_post=max(width, 0.0),
+            blur_pre=max(-width, 0.0),
+        )
+        for base, share in kinds
+        for seed in range(args.draws)
+        for width in signed
+    ]
+    outcomes: list[Outcome] = []
+    work = partial(measured, data=args.data, true=not args.registered)
+    for number, done in enumerate(in_children(work, pairs, args.jobs), 1):
+        outcomes.append(done)
+        print(f"{number} of {len(pairs)}: {_short(done)}", file=sys.stderr, flush=True)
+    save_json(args.json, [asdict(o) for o in outcomes])
+    return report(outcomes)
+
+
+def measured(pair: Pair, data: Path | None, *, true: bool) -> Outcome:
+    """Render, align, scale, subtract and search one pair, with and without matching."""
+    post, pre = images(pair, data)
+    found = aligned(post, pre, transform_of(pair, post, pre, true=true))
+    shown = Images(ArrayPixels(post), ArrayPixels(found.pre))
+    evidence = Evidence(found.statistics, found.bins, found.transform)
+    rows, width, error, image = [], math.nan, math.nan, None
+    for setting in SETTINGS:
+        scale = estimate_matched(evidence, shown, ScaleSettings(("linear",), match_blur=setting))
+        if scale.sharpness is not None:
+            told = scale.sharpness
+            width, error, image = told.width_px, told.error_px, told.blurred
+        rows.append(_judged(pair, found, scale))
+    rms, spread, gain, negatives, candidates = zip(*rows, strict=True)
+    return Outcome(pair, width, error, image, rms, spread, gain, negatives, candidates)
+
+
+def _judged(pair: Pair, found: Aligned, scale: Scale) -> tuple[float, float, float, int, int]:
+    """Subtract and search; return what `Outcome` lists."""
+    chosen = scale.chosen
+    if chosen.gain is None or chosen.offset is None:
+        raise ValueError(f"no gain was found: {chosen.reason}")
+    blur, post, pre = scale.blur, found.post, found.pre
+    if blur is not None:
+        post = blurred(post, blur.taps) if blur.image == "post" else post
+        pre = blurred(pre, blur.taps) if blur.image == "pre" else pre
+    left = ArrayPixels(quantise(difference(post, pre, chosen.gain, chosen.offset)), levels=4)
+    noise = NoiseModel.from_json(chosen.details["noise"])
+    scene = Scene(
+        ArrayPixels(found.post),
+        ArrayPixels(found.pre, levels=4),
+        left,
+        chosen.gain,
+        noise,
+        found.transform,
+        MapError.of(found.transform),
+        found.bins.tops,
+        DetectSettings(),
+        Background.of(left),
+        blur=blur,
+    )
+    section = Section.of(scene.pre)
+    counts = search(scene, section, workers=1).report(None)["by_threshold"]
+    at = next(row for row in counts if row["snr"] >= SNR)
+    rms = _residual(pair, found, left, section)
+    return rms, noise.spread, chosen.gain / pair.gain, at["negative"], at["candidates"]
+
+
+def _residual(pair: Pair, found: Aligned, left: ArrayPixels, section: Section) -> float:
+    """Root mean square of what is below the background, over the noise of the camera there.
+
+    The camera of the pairs has 8 electrons per level and a read noise of half a level.
+    """
+    whole = Window.of(found.post.shape)
+    values = left.read(whole)
+    on = section.over(whole) & np.isfinite(values)
+    middle = float(np.median(values[on]))
+    below = on & (values < middle)
+    levels: NDArray[np.float64] = np.maximum(found.pre[below].astype(np.float64), 0)
+    per = pair.counts
+    of_pre = per * levels / 8 + per**2 / 4
+    of_post = per * pair.gain * levels / 8 + per**2 / 4
+    noise = of_post + pair.gain**2 * of_pre
+    return float(np.sqrt(np.mean((values[below] - middle) ** 2 / noise)))
+
+
+def report(outcomes: Sequence[Outcome]) -> int:
+    """Print the table; return 1 where an aim is missed."""
+    rows, missed = [], False
+    keys = sorted({(o.pair.base, o.pair.stained, o.true) for o in outcomes})
+    for base, share, true in keys:
+        some = [o for o in outcomes if (o.pair.base, o.pair.stained, o.true) == (base, share, true)]
+        widths = [o.width for o in some]
+        used = sum(o.blurred is not None for o in some)
+        right = sum(o.blurred == ("pre" if true > 0 else "post") for o in some)
+        off = max(abs(w - true) for w in widths)
+        bad = used > 0 if true == 0 else used > right or off > WIDTH_AIM
+        fewer = [sum(o.negatives[k] for o in some) for k in range(2)]
+        bad |= fewer[0] > fewer[1] + 3 * math.sqrt(fewer[1] + 1)
+        missed |= bad
+        pairs = [
+            "/".join(f"{np.mean([getattr(o, n)[k] for o in some]):.2f}" for k in range(2))
+            for n in ("rms", "spread", "gain")
+        ]
+        totals = [
+            "/".join(str(sum(getattr(o, n)[k] for o in some)) for k in range(2))
+            for n in ("negatives", "candidates")
+        ]
+        name = base if share == 0 else f"{base}, {100 * share:.0f} % stained"
+        cells = (
+            f"{true:+.1f}",
+            f"{np.mean(widths):+.2f}",
+            f"{np.mean([o.error for o in some]):.2f}",
+        )
+        rows.append((name, str(len(some)), *cells, f"{used}" + " !"[bad], *pairs, *totals))
+    header = (
+        "pairs", "n", "width", "found", "error", "used", "residual", "spread", "gain",
+        f"negative, S/N {SNR:g}", "positive",
+    )  # fmt: skip
+    print(
+        "width: how far post is out of focus against pre, px; pairs of numbers: with / without "
+        "matching; gain over the true one\n"
+    )
+    print(table(header, rows, left=1))
+    return int(missed)
+
+
+def _short(o: Outcome) -> str:
+    return (
+        f"{o.pair.base} {o.pair.seed}, {o.true:+.1f}: {o.width:+.3f} +- {o.error:.3f}, "
+        f"{o.blurred} blurred, negatives {o.negatives}"
+    )
