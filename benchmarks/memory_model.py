@@ -257,7 +257,9 @@ class Matrix:
                 bytes_of = digests | bytes_of
 
     def _run(self, case: Case, setting: Setting, work: Path) -> None:
-        config = {"memory_per_job": setting.budget, "scale": "{methods: [moffat]}"}
+        exports = "{tiff: [difference], fits: [difference]}"
+        config = {"memory_per_job": setting.budget, "exports": exports}
+        config["scale"] = "{methods: [moffat]}"
         words = snakemake_words(
             max(setting.threads, processors()),
             config,
