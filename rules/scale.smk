@@ -23,7 +23,7 @@ rule scale:
     resources:
         mem_mb=mem_mb("scale"),
         disk_mb=1,
-        runtime=minutes(5),
+        runtime=minutes(15),
         attempt=this_attempt,
     params:
         version=4,
