@@ -229,9 +229,8 @@ def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
     part = Window(100, 190, 50, 300)
     np.testing.assert_array_equal(significance(scene, part).snr, whole[part.shift(-20, -20).slices])
     core = Window(100, 300, 100, 300)
-    drawn = replace(scene, noise=NoiseModel(100.0, 0.0, 100.0, 0.0))
     at = np.array([200.0]), np.array([200.0])
-    spots = _Spots.of(core, *at, np.array([300.0]), drawn, rng)
+    spots = _Spots.of(core, *at, np.array([300.0]), scene, rng)
     added = _Added(scene, spots, post=False).read(core) - scene.difference.read(core)
     light = spots.over(core)
     expected = blurred(light, blur.taps) if image == "post" else light
