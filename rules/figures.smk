@@ -137,7 +137,7 @@ rule figures_difference:
         runtime=minutes(10),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
     script:
         "../scripts/figures_difference.py"
 

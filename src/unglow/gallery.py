@@ -135,6 +135,7 @@ def draw_difference(
         difference.attributes["gain"],
         histogram,
         offset=difference.attributes["offset"],
+        evened="gain_map" in difference.attributes,
         step=view.step,
         pixel_size_um=pixel_size(post),
         crops=crops,

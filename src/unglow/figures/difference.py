@@ -84,6 +84,7 @@ def draw_difference(
     histogram: DifferenceHistogram | None = None,
     *,
     offset: float = 0.0,
+    evened: bool = False,
     step: float = 1.0,
     grey_level: float = 1.0,
     pixel_size_um: float | None = None,
@@ -98,6 +99,8 @@ def draw_difference(
         (rows, cols) overview of the difference in grey levels; NaN where there is none.
     method, gain, offset
         Scale method and what it gave.
+    evened
+        Whether uneven light was evened out, so that gain and offset are those of the mean light.
     histogram
         Of the whole difference at full resolution.
     step
@@ -120,7 +123,8 @@ def draw_difference(
     shown = image(axes, drawn, step, cmap=DIVERGING, vmin=-limit, vmax=limit)
     scale_bar(axes, pixel_size_um)
     colour_bar(figure, axes, shown, knee, limit)
-    label(figure, 0.32, 0.55, _summary(method, gain, offset, histogram), color=SOFT)
+    line = _line(gain, offset) + (", light evened out" if evened else "")
+    label(figure, 0.32, 0.55, f"{method}: {line}{_spread(histogram)}", color=SOFT)
     text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
     label(figure, 0.85, 8.6, text, color=SOFT, size=9)
     bright = _crop_limit(crops[:CROPS], knee, limit)
@@ -134,14 +138,16 @@ def draw_difference(
     return figure
 
 
-def _summary(method: str, gain: float, offset: float, histogram: DifferenceHistogram | None) -> str:
-    text = f"{method}: post - {gain:.4g} × pre"
-    if offset:
-        text += f" {'-' if offset > 0 else '+'} {abs(offset):.4g}"
-    if histogram is not None and histogram.total > 0:
-        median, mad = number(histogram.median()), number(histogram.mad())
-        text += f"   ·   median {median}, MAD {mad} grey levels"
-    return text
+def _line(gain: float, offset: float) -> str:
+    text = f"post - {gain:.4g} × pre"
+    return f"{text} {'-' if offset > 0 else '+'} {abs(offset):.4g}" if offset else text
+
+
+def _spread(histogram: DifferenceHistogram | None) -> str:
+    if histogram is None or histogram.total == 0:
+        return ""
+    median, mad = number(histogram.median()), number(histogram.mad())
+    return f"   ·   median {median}, MAD {mad} grey levels"
 
 
 def colour_bar(figure: Figure, axes: Axes, shown: AxesImage, knee: float, limit: float) -> None:
