@@ -186,6 +186,6 @@ rule figures_candidates:
         runtime=minutes(10),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
     script:
         "../scripts/figures_candidates.py"

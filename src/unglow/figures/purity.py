@@ -97,7 +97,7 @@ def _numbers(
         axes.plot(snr, shown, color=colour, marker=marker, markersize=3.5, lw=1.6, label=name)
     axes.set_yscale("log")
     powers_of_ten(axes.yaxis)
-    axes.set_ylim(0.7, max(10.0, 2 * float(bright.max())))
+    axes.set_ylim(0.7, max(10.0, 2 * float(bright.max()), 2 * float(dark.max())))
     graph(axes, "", "sources above the threshold")
 
 
