@@ -234,7 +234,7 @@ def snr(layout: StoreLayout) -> Demand:
     rows, cols = (min(n, SNR_TILE + 2 * DETECT_AROUND) for n in layout.shape)
     tiling = shard_px * itemsize + rows * cols * _SEARCHING
     each = max(tiling, shard_px * _writing(itemsize)) / MB
-    return Demand(BASE["snr"], each, fixed=_SLACK, most=shards)
+    return Demand(BASE["snr"], each, fixed=_SLACK, most=shards, least=_COMPILING)
 
 
 def export(layout: StoreLayout) -> Demand:
