@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -142,9 +143,7 @@ def test_the_search_fits_the_least_budget_and_its_list_is_bounded(tmp_path):
         demands.append(memory.detect(layout))
         disk.append(memory.candidates_disk_mb(layout))
     assert demands[0].in_flight(9999, 8) == 1  # one tile
-    assert demands[2] == demands[3].__class__(
-        demands[3].base, demands[3].each, demands[3].fixed, most=demands[2].most
-    )
+    assert demands[2] == replace(demands[3], most=demands[2].most)
     assert all(demand.peak_mb(0, 1) <= 300 for demand in demands)
     assert disk[0] < 10
     assert disk[2] == disk[3] < 250
