@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from unglow.photometry import Evidence, JointStatistics, ScaleSettings, estimate
+from unglow.photometry.doubts import doubts_of_match
+from unglow.photometry.gain_map import GainMap
 
 GAIN = 1.3
 RATIOS = ScaleSettings(("moffat", "percentile"))
@@ -70,3 +72,19 @@ def test_one_image_twice_has_gain_one():
     made.add(image, image)
     result = estimate(Evidence(made), ScaleSettings(methods=("moffat",))).chosen
     assert (result.gain, result.offset, result.gain_ci95) == (1.0, 0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("spread", "span", "words"),
+    [
+        (None, None, []),
+        (2.9, (0.7, 1.5), []),
+        (4.84, None, ["scatters 4.8 times as much as noise explains"]),
+        (1.0, (0.55, 1.9), ["goes from 0.55 to 1.90"]),
+    ],
+)
+def test_a_background_that_is_another_one_is_doubtful(spread, span, words):
+    light = None if span is None else GainMap((64, 64), np.ones((1, 1)), span, 0.0)
+    told = doubts_of_match(spread, light)
+    assert len(told) == len(words)
+    assert all(word in sentence for word, sentence in zip(words, told, strict=True))

@@ -9,14 +9,17 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.photometry.gain_map import GainMap
     from unglow.photometry.statistics import JointStatistics
 
 # Of noise around 0 alone, the 10 % quantile is 0.55 of the 1 % quantile; below an offset, nearly 1.
 _LIKE = 0.7
 # More of the pixels with a ratio at the largest value of post than this are no longer grains.
 _SATURATED = 0.05
-
-
+# Residuals that scatter by more than this times what noise explains are not noise.
+_SCATTERED = 3.0
+# Lamps and flat fields differ by less than this, from the dimmest place to the brightest.
+_UNEVEN = 2.5
 # A pedestal that changes the gain by less than this is within what a pure ratio promises.
 _DISAGREE = 0.1
 # Fewer pixels of one pre level than this have no median worth having.
@@ -57,6 +60,33 @@ def doubts(stats: JointStatistics, gain: float | None, method: str) -> list[str]
         told.append(
             f"{share:.0f} % of the post pixels have its largest value ({stats.top:g}), so it is "
             f"probably saturated and the {wrong} too low: expose it shorter."
+        )
+    return told
+
+
+def doubts_of_match(spread: float | None, light: GainMap | None) -> list[str]:
+    """Return a sentence for each sign that pre does not show the background of post.
+
+    Parameters
+    ----------
+    spread
+        Of what is left of the background, over what the noise of both images explains; None where
+        it is not known.
+    light
+        The gain map, if there is one.
+    """
+    told = []
+    if spread is not None and spread > _SCATTERED:
+        told.append(
+            f"What is left of the background scatters {spread:.2g} times as much as noise "
+            "explains: pre shows another background than post (another focus, bleaching, stain all "
+            "over), so believe gain and faint candidates only after a look at the difference."
+        )
+    if light is not None and light.limits[1] > _UNEVEN * light.limits[0]:
+        low, high = light.limits
+        told.append(
+            f"The gain map goes from {low:.2f} to {high:.2f}, which is much for uneven light: it "
+            "may have taken smooth stain for light (setting scale.gain_map: never)."
         )
     return told
 

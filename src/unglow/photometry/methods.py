@@ -13,7 +13,7 @@ import numpy as np
 
 from unglow.photometry import linear, moffat, noise_fit, shading
 from unglow.photometry.cells import Cells
-from unglow.photometry.doubts import doubts
+from unglow.photometry.doubts import doubts, doubts_of_match
 from unglow.photometry.intervals import STUDENT
 from unglow.photometry.robust import Limits
 from unglow.photometry.scale import MethodResult, Scale
@@ -77,7 +77,7 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
 
 
 def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
-    """Add the noise of the pair to a method's details; or return why it is not known."""
+    """Add the noise of the pair to a method's details; return what is doubtful about it."""
     bins, transform = evidence.bins, evidence.transform
     if bins is None or transform is None or result.gain is None or result.offset is None:
         return []
@@ -92,7 +92,7 @@ def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
     except ValueError as error:
         return [f"The noise of the images is not known: {error}."]
     result.details["noise"] = found.to_json()
-    return []
+    return doubts_of_match(found.model.spread, result.gain_map)
 
 
 def _linear(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
