@@ -99,7 +99,7 @@ def test_stores_without_pixels(tmp_path):
 
 TABLE = """id,x,y,x_err,snr,flags,fdr
 1,10.250,20.500,0.010,12.50,,0.0010
-2,100.000,0.000,,4.25,extended+deblended,
+2,100.000,0.000,,4.25,outside+deblended,
 """
 
 
@@ -118,7 +118,7 @@ def test_candidates_are_points_on_the_pixels_they_name(tmp_path):
     assert points["y"].tolist() == [20.5, 0.0]
     assert points["id"].tolist() == [1, 2]
     assert points["snr"].tolist() == [12.5, 4.25]
-    assert points["flags"].tolist() == ["", "extended+deblended"]
+    assert points["flags"].tolist() == ["", "outside+deblended"]
     assert points["counted"].tolist() == [True, False]
     assert np.isnan(points["fdr"].iloc[1])
     to_global = get_transformation(data.points["candidates"], "global")
