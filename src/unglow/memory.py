@@ -36,7 +36,7 @@ BASE = {
     "detect": 88.0,
     "snr": 88.0,
     "export": 70.0,
-    "figures_registration": 200.0,
+    "figures_registration": 212.0,
     "figures_scale": 165.0,
     "figures_difference": 165.0,
     "figures_candidates": 165.0,

@@ -10,8 +10,9 @@ from scipy import ndimage
 
 from unglow.blocks import ArrayPixels, Window, grid
 from unglow.detection import DetectSettings
-from unglow.detection.completeness import _Added, _Spots
+from unglow.detection.completeness import _Spots
 from unglow.detection.map_error import MapError
+from unglow.detection.snr import Images as Pixels
 from unglow.detection.snr import Scene, significance
 from unglow.errors import ConfigError
 from unglow.phantom import PhantomSpec
@@ -228,8 +229,11 @@ def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
     core = Window(100, 300, 100, 300)
     at = np.array([200.0]), np.array([200.0])
     spots = _Spots.of(core, *at, np.array([300.0]), scene, rng)
-    added = _Added(scene, spots, post=False).read(core) - scene.difference.read(core)
-    light = spots.over(core)
+    pixels = Pixels.read(scene, core)
+    spots.add_to(pixels, scene)
+    added = pixels.pixels[2] - scene.difference.read(core)
+    light = pixels.pixels[0] - scene.post.read(core)
+    assert light.max() > 200
     expected = blurred(light, blur.taps) if image == "post" else light
     np.testing.assert_allclose(added, expected, atol=1e-3)
 
