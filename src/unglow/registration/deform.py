@@ -239,8 +239,8 @@ def _strips_are_clear(images: Images, found: Deformation) -> bool:
     if fitted is None or not test.any():
         return True
     smooth = blocks.off - fitted[0].at(blocks.post)
-    mine, theirs = _bounded_means(found.off[test], smooth[test])
-    return mine < _CLEAR**2 * theirs
+    mine, theirs = _bounded(found.off[test], smooth[test])
+    return float(mine.mean()) < _CLEAR**2 * float(theirs.mean())
 
 
 def leaves_less(found: Deformation, other: Deformation) -> bool:
@@ -253,17 +253,19 @@ def leaves_less(found: Deformation, other: Deformation) -> bool:
     both = sorted(off[0].keys() & off[1].keys())
     if not both:
         return True
-    mine, theirs = _bounded_means(*(np.array([one[place] for place in both]) for one in off))
+    mine, theirs = (
+        float(squares.mean())
+        for squares in _bounded(*(np.array([one[place] for place in both]) for one in off))
+    )
     log.info("held-out blocks: %.3f px with strips, %.3f px without", mine**0.5, theirs**0.5)
     return mine < theirs
 
 
-def _bounded_means(first: Floats, second: Floats) -> tuple[float, float]:
-    """Mean squares of residuals (N, 2) that count up to a bound: a few wild ones decide nothing."""
-    squares = [(off**2).sum(axis=1) for off in (first, second)]
+def _bounded(*offs: Floats) -> list[Floats]:
+    """Squares (N,) of residuals (N, 2), up to a bound for all: a few wild ones decide nothing."""
+    squares = [(off**2).sum(axis=1) for off in offs]
     bound = _WILD * max(min(float(np.median(s)) for s in squares), 1e-6)
-    one, other = (float(np.minimum(s, bound).mean()) for s in squares)
-    return one, other
+    return [np.minimum(s, bound) for s in squares]
 
 
 def _changed(strips: Strips, other: Strips) -> float:
@@ -320,15 +322,14 @@ def beats_global(found: Deformation, matrix: Floats) -> bool:
     test = blocks.held_out & agreeing
     if np.count_nonzero(test) < 10:
         return False
-    mine = (found.off[test] ** 2).sum(axis=1)
     rivals = [matrix]
     with contextlib.suppress(np.linalg.LinAlgError):
         given = (blocks.post, blocks.pre, agreeing, blocks.held_out, MODELS, blocks.trust)
         rivals.append(choose_model(*given)[1])
-    squares = [(residuals(m, blocks.post[test], blocks.pre[test]) ** 2).sum(1) for m in rivals]
-    bound = _WILD * max(min(float(np.median(s)) for s in (mine, *squares)), 1e-6)
-    theirs = min((np.minimum(s, bound) for s in squares), key=lambda s: float(s.mean()))
-    gain = theirs - np.minimum(mine, bound)
+    offs = (residuals(m, blocks.post[test], blocks.pre[test]) for m in rivals)
+    mine, *others = _bounded(found.off[test], *offs)
+    theirs = min(others, key=lambda squares: float(squares.mean()))
+    gain = theirs - mine
     doubt = float(gain.std()) / np.sqrt(len(gain))
     return bool(gain.mean() > 3 * doubt and gain.mean() > 0.1 * theirs.mean())
 
