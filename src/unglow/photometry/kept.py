@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from unglow.memory import CELL
-from unglow.photometry.resampled import cell_noise, filtered_noise, shifted
+from unglow.photometry.resampled import cell_noise, departures, filtered_noise, shifted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,11 +64,9 @@ def pre_noise(jacobian: Floats, blur: Blur | None) -> Kept[Floats]:
 def post_noise(blur: Blur | None) -> Kept[float]:
     """Return what is left in post, which is not resampled."""
     taps = np.ones(1) if blur is None else blur.of("post")
-    along = shifted(taps, CELL)
-    means = along.mean(axis=0)
-    mixing = np.kron(along, along)
-    mixing -= mixing.mean(axis=0)
+    mixing = departures(taps, CELL)
     products = mixing @ mixing.T
+    means = shifted(taps, CELL).mean(axis=0)
     slope = np.convolve(taps, [-0.5, 0.0, 0.5])
     return Kept(
         within=float(np.trace(products)) / CELL**2,

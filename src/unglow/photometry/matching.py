@@ -7,11 +7,11 @@ are estimated once more, from cells of images that match.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.blocks import Window, grid
+from unglow.blocks import grid
 from unglow.photometry import sharpness, spectra
 from unglow.photometry.bins import BinSamples
 from unglow.photometry.blur import blurred
@@ -21,6 +21,7 @@ from unglow.photometry.noise import NoiseModel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.blocks import Pixels, Window
     from unglow.photometry.blur import Blur
     from unglow.photometry.scale import Scale, ScaleSettings
     from unglow.photometry.sharpness import Sharpness
@@ -31,20 +32,12 @@ PIECES = 512
 """At most so many pieces are read, on a lattice all over the image."""
 
 
-class Readable(Protocol):
-    """An image that is read window by window."""
-
-    def read(self, window: Window) -> NDArray[np.generic]:
-        """Pixels of a window that lies inside."""
-        ...
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Images:
     """Raw post, and pre in its frame (NaN without data)."""
 
-    post: Readable
-    pre: Readable
+    post: Pixels
+    pre: Pixels
 
 
 def estimate_matched(evidence: Evidence, images: Images, settings: ScaleSettings) -> Scale:

@@ -9,6 +9,7 @@ from post to pre.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -82,11 +83,9 @@ def cell_noise(
     -------
     Its expectation and its own variance (for normal noise), each (phases, phases) float64.
     """
-    along = shifted(blur, side)
-    n, wide = side * side, along.shape[1]
+    mixing = departures(blur, side)
+    n, wide = side * side, math.isqrt(mixing.shape[1])
     x, y = _tap_weights(jacobian, (wide, wide), phases)
-    mixing = np.kron(along, along)
-    mixing -= mixing.mean(axis=0)
     mean, spread = np.empty((phases, phases)), np.empty((phases, phases))
     for row, col in np.ndindex(phases, phases):
         taps = mixing @ (y[row][:, :, None] * x[col][:, None, :]).reshape(wide * wide, -1)
@@ -94,6 +93,25 @@ def cell_noise(
         mean[row, col] = np.trace(products) / n
         spread[row, col] = 2.0 * (products * products).sum() / n**2
     return mean, spread
+
+
+def departures(blur: ArrayLike, side: int) -> Floats:
+    """Weights that make of an image the px of a filtered cell, less their mean, in row order.
+
+    Parameters
+    ----------
+    blur
+        (2 r + 1,) weights of the filter along both axes.
+    side
+        Px along a side of the cell.
+
+    Returns
+    -------
+    (side^2, (side + 2 r)^2) float64.
+    """
+    along = shifted(blur, side)
+    mixing = np.kron(along, along)
+    return np.asarray(mixing - mixing.mean(axis=0))
 
 
 def shifted(blur: ArrayLike, side: int) -> Floats:
