@@ -12,12 +12,14 @@ import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
 from unglow.kernels.components import connect_runs, copy_runs, count_runs
-from unglow.kernels.places import place_row
+from unglow.kernels.places import map_of, place_row
 from unglow.kernels.significance import filtered, interpolate, phase_factor, squared_shift
 from unglow.kernels.splines import fit_spline, jit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from unglow.kernels.places import Map
 
     Weights = tuple[np.float32, np.float32, np.float32, np.float32]
 
@@ -66,13 +68,7 @@ def _resample(
     source_x0: int,
     pre_rows: int,
     pre_cols: int,
-    matrix: NDArray[np.float64],
-    knots: NDArray[np.float64],
-    spacing: int,
-    seams: NDArray[np.float64],
-    offsets: NDArray[np.float64],
-    axis: int,
-    of_pre: int,
+    known: Map,
     window_y0: int,
     window_x0: int,
     out: NDArray[np.float32],
@@ -81,19 +77,7 @@ def _resample(
 ) -> None:
     last_row, last_col = pre_rows - 1, pre_cols - 1
     for row in range(out.shape[0]):
-        place_row(
-            matrix,
-            knots,
-            spacing,
-            seams,
-            offsets,
-            axis,
-            of_pre,
-            window_y0 + row,
-            window_x0,
-            out_cols,
-            positions,
-        )
+        place_row(known, window_y0 + row, window_x0, out_cols, positions)
         for col in range(out_cols):
             u, v = positions[0, col], positions[1, col]
             if not (-0.5 <= u <= pre_cols - 0.5 and -0.5 <= v <= pre_rows - 0.5):
@@ -156,9 +140,7 @@ def catmull_rom(
 ) -> None:
     """`unglow.warp.catmull_rom`; rows of ``out`` begin ``out_stride`` px apart.
 
-    ``positions`` is room for (2, out_cols) float64; a ``spacing`` of 0 means that there is no
-    field, and ``knots`` is not looked at. Strips, if there are seams, lie across ``axis`` (0 for x)
-    of post, or of pre if ``of_pre`` is 1.
+    Of the map see `unglow.kernels.places.map_of`; ``positions`` is room for (2, out_cols) float64.
     """
     _resample(
         carray(source, (source_rows, source_cols)),
@@ -166,13 +148,9 @@ def catmull_rom(
         source_x0,
         pre_rows,
         pre_cols,
-        carray(matrix, (3, 3)),
-        carray(knots, (2, knot_rows, knot_cols)),
-        spacing,
-        carray(seams, (seam_count,)),
-        carray(offsets, (seam_count + 1, 2)),
-        axis,
-        of_pre,
+        map_of(
+            matrix, knots, knot_rows, knot_cols, spacing, seams, offsets, seam_count, axis, of_pre
+        ),
         window_y0,
         window_x0,
         carray(out, (out_rows, out_stride)),

@@ -6,14 +6,19 @@ too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import carray  # type: ignore[attr-defined]
 
 from unglow.kernels.splines import cell, jit, spline
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Map = tuple[Floats, Floats, int, Floats, Floats, int, int]
+    """Matrix, control points, their spacing, seams and offsets of strips, axis, of pre or not."""
 
 
 @jit
@@ -121,23 +126,40 @@ def _place(
 
 
 @jit
-def place_row(
-    matrix: NDArray[np.float64],
-    knots: NDArray[np.float64],
+def map_of(
+    matrix: Any,
+    knots: Any,
+    knot_rows: int,
+    knot_cols: int,
     spacing: int,
-    seams: NDArray[np.float64],
-    offsets: NDArray[np.float64],
+    seams: Any,
+    offsets: Any,
+    seam_count: int,
     axis: int,
     of_pre: int,
-    row: int,
-    first_col: int,
-    cols: int,
-    positions: NDArray[np.float64],
-) -> None:
-    """Fill ``positions``, (2, cols) x and y in pre, for the px of a row of post.
+) -> Map:
+    """Put together what kernels are told of a map, as `unglow.warp.map_arguments` gives it.
 
-    A ``spacing`` of 0 means that there is no field; without seams there are no strips.
+    A ``spacing`` of 0 means that there is no field, and ``knots`` is not looked at. Strips, if
+    there are seams, lie across ``axis`` (0 for x) of post, or of pre if ``of_pre`` is 1.
     """
+    return (
+        carray(matrix, (3, 3)),
+        carray(knots, (2, knot_rows, knot_cols)),
+        spacing,
+        carray(seams, (seam_count,)),
+        carray(offsets, (seam_count + 1, 2)),
+        axis,
+        of_pre,
+    )
+
+
+@jit
+def place_row(
+    known: Map, row: int, first_col: int, cols: int, positions: NDArray[np.float64]
+) -> None:
+    """Fill ``positions``, (2, cols) x and y in pre, for the px of a row of post."""
+    matrix, knots, spacing, seams, offsets, axis, of_pre = known
     _place(matrix, row, first_col, cols, positions)
     if spacing > 0:
         _bend(knots, spacing, row, first_col, cols, positions)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
-from unglow.kernels.places import place_row
+from unglow.kernels.places import map_of, place_row
 from unglow.kernels.splines import jit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from unglow.kernels.places import Map
 
     Floats = NDArray[np.float32]
 
@@ -131,13 +133,7 @@ def _to_phases(positions: NDArray[np.float64], phases: int) -> None:
 
 @jit
 def _look_up(
-    matrix: NDArray[np.float64],
-    knots: NDArray[np.float64],
-    spacing: int,
-    seams: NDArray[np.float64],
-    offsets: NDArray[np.float64],
-    axis: int,
-    of_pre: int,
+    known: Map,
     window_y0: int,
     window_x0: int,
     tables: Floats,
@@ -148,19 +144,7 @@ def _look_up(
     rows, cols = out.shape
     phases = tables.shape[2]
     for row in range(rows):
-        place_row(
-            matrix,
-            knots,
-            spacing,
-            seams,
-            offsets,
-            axis,
-            of_pre,
-            window_y0 + row,
-            window_x0,
-            cols,
-            positions,
-        )
+        place_row(known, window_y0 + row, window_x0, cols, positions)
         x, y = positions[0], positions[1]
         _to_phases(x, phases)
         _to_phases(y, phases)
@@ -201,17 +185,13 @@ def phase_factor(
 ) -> None:
     """Look up the entry of each px for its phase in pre, in the table of its block.
 
-    Of the map see `unglow.kernels.loops.catmull_rom`. The blocks have ``block`` px and begin at
+    Of the map see `unglow.kernels.places.map_of`. The blocks have ``block`` px and begin at
     multiples of it; the first one holds the window's first px. ``positions`` is room for (2, cols).
     """
     _look_up(
-        carray(matrix, (3, 3)),
-        carray(knots, (2, knot_rows, knot_cols)),
-        spacing,
-        carray(seams, (seam_count,)),
-        carray(offsets, (seam_count + 1, 2)),
-        axis,
-        of_pre,
+        map_of(
+            matrix, knots, knot_rows, knot_cols, spacing, seams, offsets, seam_count, axis, of_pre
+        ),
         window_y0,
         window_x0,
         carray(tables, (blocks_down, blocks_across, phases, phases)),
