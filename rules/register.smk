@@ -24,7 +24,7 @@ rule register:
         runtime=runtime(0.05),
         attempt=this_attempt,
     params:
-        version=6,
+        version=7,
         settings=register_settings,
     script:
         "../scripts/register.py"

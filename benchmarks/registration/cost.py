@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 MOST_OF_PROTOTYPE = 0.5
 LARGE = 30000, 25000
 LARGE_FIELD_CPU, LARGE_GLOBAL_CPU, LARGE_BUDGET_MB = 360.0, 40.0, 500
+ERROR_P95_PX = 0.12
+"""What a field leaves in the middle of the section; far more where it was not tried."""
 _DEFORM_PX, _WAVELENGTH_PX = 6.0, 1500.0
 _TALLER, _WIDER = 1.02, 1.03
 _BLOCK = 1024
@@ -226,6 +228,11 @@ def report(costs: Sequence[Cost]) -> int:
     print(table((*header, "error px", "p95 px"), rows, left=3))
     aims = [_aim(c, prototype) for c in costs if c.what != "prototype"]
     known = [aim for aim in aims if aim is not None]
+    known += [
+        (f"{c.size}, {c.what}: error at p95, px", c.error_p95, ERROR_P95_PX)
+        for c in costs
+        if c.what == "field: auto"
+    ]
     cells = [
         (text, number(value), number(limit), f"{value / limit:.2f}" + " !"[not value <= limit])
         for text, value, limit in known

@@ -13,10 +13,10 @@ from unglow.field import Displacement
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
 from unglow.registration import RegisterSettings, register
-from unglow.registration.deform import bending_bias, field_step, is_deformed
+from unglow.registration.deform import bending_bias, field_step
 from unglow.registration.dense import Dense
 from unglow.registration.folding import pinch
-from unglow.registration.matching import Matches, detail_correlation
+from unglow.registration.matching import detail_correlation
 from unglow.registration.spline import choose_stiffness, fit_field, stiffness_of
 
 SHAPE = (1024, 1024)
@@ -162,14 +162,6 @@ def test_the_number_of_blocks_is_bounded(shape, side, step):
 
 
 # --------------------------------------------------------------------------------------- decision
-
-
-@pytest.mark.parametrize(("amplitude", "deformed"), [(0.0, False), (0.01, False), (0.5, True)])
-def test_shared_residuals_tell_a_deformed_section(amplitude, deformed):
-    blocks = blocks_of(lambda p: wave(p, amplitude))
-    matches = Matches(blocks.post, blocks.pre, blocks.quality)
-    everything = np.ones(len(blocks), dtype=bool)
-    assert is_deformed(matches, everything, np.eye(3)) is deformed
 
 
 def test_bias_of_blocks_is_the_curvature_within_them():

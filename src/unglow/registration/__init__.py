@@ -16,6 +16,7 @@ from unglow.blocks import coarse_level
 from unglow.blocktable import BLOCK_DTYPE, block_table
 from unglow.pages import give_back
 from unglow.registration.backward import global_closure
+from unglow.registration.bend import is_deformed
 from unglow.registration.coarse import (
     Candidate,
     Coarse,
@@ -23,7 +24,6 @@ from unglow.registration.coarse import (
     section_points,
     singular_values,
 )
-from unglow.registration.deform import is_deformed
 from unglow.registration.deformed import bent
 from unglow.registration.dense import Images
 from unglow.registration.given import Given, checked, given_start
@@ -358,7 +358,7 @@ def _concluded(
         margin=margin,
     )
     images = pair.images(matrix, best.sign)
-    if settings.field == "auto" and is_deformed(matches, agreeing, matrix):
+    if settings.field == "auto" and is_deformed(images, matches, agreeing, matrix, size):
         followed = bent(images, matches, size, transform, coarse, evidence, settings)
         if followed is not None:
             return Registration(*followed)

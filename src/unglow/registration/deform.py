@@ -23,7 +23,6 @@ from unglow.registration.folding import pinch
 from unglow.registration.jumps import without
 from unglow.registration.matching import detail_correlation, mapped_blocks
 from unglow.registration.model import choose_model, residuals
-from unglow.registration.quality import nearest
 from unglow.registration.sampling import SMALLEST_PX
 from unglow.registration.seamlines import located
 from unglow.registration.seams import find_strips, with_more
@@ -33,7 +32,6 @@ from unglow.registration.spline import choose_stiffness
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.matching import Matches
     from unglow.strips import Strips
 
     Floats = NDArray[np.float64]
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SHARED_PX = 0.02
-"""Residuals that neighbours share, px, below which nothing is worth a field."""
-_SURE = 2.5
-_NEIGHBOURS = 6
 _FEW_POINTS = 2000
 _MOST_PASSES = 3
 _BIAS_PX = 0.01
@@ -101,26 +95,6 @@ class Deformation:
         return np.asarray(self.blocks.agreeing(self.field) | (near & (self.blocks.trust > 0)))
 
 
-def is_deformed(matches: Matches, agreeing: Mask, matrix: Floats) -> bool:
-    """Whether residuals of the global model are shared by neighbours, beyond chance and size.
-
-    The noise of blocks is independent from block to block, so the mean product of a residual with
-    the mean of its neighbours' is zero unless the model fails to follow the section.
-    """
-    used = matches.keep(agreeing)
-    if len(used) <= 2 * _NEIGHBOURS:
-        return False
-    off = residuals(matrix, used.post, used.pre)
-    lengths = np.hypot(*off.T)
-    bound = 6 * float(np.median(lengths)) + 1e-9  # a few wild blocks decide nothing
-    off = off * np.minimum(1, bound / np.maximum(lengths, 1e-12))[:, None]
-    around = nearest(used.post, used.post, _NEIGHBOURS + 1)[:, 1:]
-    products = (off * off[around].mean(axis=1)).sum(axis=1)
-    shared = float(products.mean())
-    doubt = float(products.std()) / np.sqrt(len(products))
-    return bool(shared > SHARED_PX**2 and shared > _SURE * doubt)
-
-
 def find_deformation(images: Images, size: int) -> Deformation | None:
     """Fit a field in several passes; None if too few blocks can be matched.
 
@@ -153,12 +127,9 @@ def _in_passes(images: Images, size: int) -> Deformation | None:
 def _passes(images: Images, side: int) -> list[tuple[int, int, int, int]]:
     """Level, block side, step and spacing of the knots of each pass."""
     step = field_step(images.post_shape, side)
-    if side > SMALLEST_PX and images.levels > 1 and step >= side // 2:
-        first = (1, side, max(side, step), max(side, step))
-    elif side > SMALLEST_PX:
-        first = (0, side, 2 * step, 2 * step)
-    else:
-        first = (0, 2 * side, 2 * step, 2 * step)
+    coarse = side > SMALLEST_PX and images.levels > 1 and step >= side // 2
+    block = side if side > SMALLEST_PX else 2 * side
+    first = (int(coarse), block, 2 * step, 2 * step)
     return [first, *[(0, side, step, step)] * (_MOST_PASSES - 1)]
 
 

@@ -6,6 +6,7 @@ interval arithmetic.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _INSERTIONS = 2
+# Rows of control points at a time, so that memory stays put.
+_BAND = 32
 
 
 def pinch(field: Displacement, matrix: Floats) -> tuple[float, float]:
@@ -30,7 +33,22 @@ def pinch(field: Displacement, matrix: Floats) -> tuple[float, float]:
     little is lost. A lower bound above 0 proves that nothing folds. (A homography counts with its
     derivatives at the middle of each of these small cells.)
     """
-    fine = field.smooth
+    smooth = field.smooth
+    bounds = [
+        _pinch_of(
+            replace(smooth, coefficients=smooth.coefficients[:, first : first + _BAND + 3]),
+            matrix,
+            first * smooth.spacing_px,
+        )
+        for first in range(0, smooth.coefficients.shape[1] - 3, _BAND)
+    ]
+    lows, highs = zip(*bounds, strict=True)
+    return float(np.min(lows)), float(np.max(highs))
+
+
+def _pinch_of(band: Displacement, matrix: Floats, top: int) -> tuple[float, float]:
+    """Bounds in the cells of some rows of control points, the first beginning at ``top`` px."""
+    fine = band
     for _ in range(_INSERTIONS):
         if fine.spacing_px % 2 == 0:
             _, ny, nx = fine.coefficients.shape
@@ -44,7 +62,7 @@ def pinch(field: Displacement, matrix: Floats) -> tuple[float, float]:
         for k in range(2)
     ]
     row, col = np.indices((ny - 3, nx - 3))
-    middle = (np.column_stack([col.ravel(), row.ravel()]) + 0.5) * spacing
+    middle = (np.column_stack([col.ravel(), row.ravel()]) + 0.5) * spacing + [0, top]
     inverse = np.asarray(np.linalg.inv(jacobians(matrix, middle)), dtype=np.float64)
     inverse = inverse.reshape(ny - 3, nx - 3, 2, 2)
     ratio = [
