@@ -10,7 +10,8 @@ import base64
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -21,14 +22,14 @@ from unglow.store import open_store
 from unglow.views import at_same_pixels, fitting_level, overview
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
 THUMB_PX = 180
 LARGE_PX = 1000
-_QUALITY = 78
+_QUALITY = 72
 # Pairs up to which large pictures have so many px, and how large those of more pairs are.
 _SIZES = ((12, LARGE_PX), (40, 640), (150, 320))
 # Quantiles, %, between which overviews are stretched.
@@ -82,42 +83,64 @@ def pictures_of(results: Path, rows: Sequence[Mapping[str, Any]]) -> list[list[P
         As in the summary.
     """
     largest = large_px(len(rows))
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda row: list(_of_pair(results, dict(row), largest)), rows))
+    with ThreadPoolExecutor(2) as pool:  # decoding and coding leave the interpreter to others
+        waiting = [
+            [pool.submit(task, results, dict(row), largest) for task in _tasks(row)] for row in rows
+        ]
+        return [[p for done in group for p in done.result()] for group in waiting]
 
 
-def _of_pair(results: Path, row: dict[str, Any], largest: int) -> Iterator[Picture]:
+def _tasks(row: Mapping[str, Any]) -> list[Callable[[Path, dict[str, Any], int], list[Picture]]]:
+    """Return what is to be drawn of a pair; the figures of a failed one only say that it failed."""
+    figures = [] if row.get("status") == "failed" else [partial(_figure, *f) for f in _FIGURES]
+    return [_overviews, *figures]
+
+
+def _overviews(results: Path, row: dict[str, Any], largest: int) -> list[Picture]:
     registered = place_of(results, row, registered=True)
-    place = place_of(results, row)
     pair = place_of(results, {k: row.get(k) for k in ("sample", "dye")})
-    difference = place / "difference" / f"{row.get('method') or 'linear'}.ome.zarr"
-    sources = (pair / "post.ome.zarr", pair / "pre.ome.zarr", registered / "aligned_pre.ome.zarr")
-    for name, image in _overviews(*sources, difference, largest or 2 * THUMB_PX):
-        drawn = _diverging(image) if name == DIFFERENCE else _grey(image)
-        yield _picture(name, drawn, largest)
-    if row.get("status") == "failed":  # its figures only say so
-        return
-    for name, stem in _FIGURES:
-        for path in (place / "figures" / f"{stem}.png", registered / "figures" / f"{stem}.png"):
-            figure = cv2.imread(str(path)) if path.is_file() else None
-            if figure is not None:
-                file = path.relative_to(results).as_posix()
-                yield _picture(name, np.asarray(figure, np.uint8), largest, file)
-                break
+    name = f"{row.get('method') or 'linear'}.ome.zarr"
+    stores = _Stores(
+        post=pair / "post.ome.zarr",
+        pre=pair / "pre.ome.zarr",
+        aligned=registered / "aligned_pre.ome.zarr",
+        difference=place_of(results, row) / "difference" / name,
+    )
+    return [
+        _picture(name, _diverging(image) if name == DIFFERENCE else _grey(image), largest)
+        for name, image in _images(stores, largest or 2 * THUMB_PX)
+    ]
 
 
-def _overviews(
-    post: Path, pre: Path, aligned: Path, difference: Path, largest: int
-) -> Iterator[tuple[str, NDArray[np.float32]]]:
+def _figure(
+    name: str, stem: str, results: Path, row: dict[str, Any], largest: int
+) -> list[Picture]:
+    for place in (place_of(results, row), place_of(results, row, registered=True)):
+        path = place / "figures" / f"{stem}.png"
+        figure = cv2.imread(str(path)) if path.is_file() else None
+        if figure is not None:
+            file = path.relative_to(results).as_posix()
+            return [_picture(name, np.asarray(figure, np.uint8), largest, file)]
+    return []
+
+
+class _Stores(NamedTuple):
+    post: Path
+    pre: Path
+    aligned: Path
+    difference: Path
+
+
+def _images(stores: _Stores, largest: int) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """Yield overviews in the frame of post, with their names; not those that cannot be read."""
     with contextlib.suppress(UnglowError, OSError):
-        store = open_store(post)
-        level = fitting_level(store, 2 * largest)
-        shape = store.level_shape(level)
-        yield POST, overview(store, level).image
+        post = open_store(stores.post)
+        level = fitting_level(post, 3 * largest // 2)
+        shape = post.level_shape(level)
+        yield POST, overview(post, level).image
         with contextlib.suppress(UnglowError, OSError):
-            yield PRE, at_same_pixels(open_store(pre), shape, level)
-        for name, path in ((ALIGNED, aligned), (DIFFERENCE, difference)):
+            yield PRE, at_same_pixels(open_store(stores.pre), shape, level)
+        for name, path in ((ALIGNED, stores.aligned), (DIFFERENCE, stores.difference)):
             with contextlib.suppress(UnglowError, OSError):
                 yield name, overview(open_store(path), level).image
 
@@ -125,7 +148,7 @@ def _overviews(
 def _grey(image: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Stretch an image between two of its quantiles; no data is bluish."""
     known = np.isfinite(image)
-    low, high = np.percentile(image[known], _SHARE) if known.any() else (0.0, 1.0)
+    low, high = _quantiles(image, _SHARE)
     level = np.clip((image - low) * (255.0 / max(high - low, 1e-6)), 0, 255)
     grey = np.where(known, level, 0).astype(np.uint8)
     return _without_data(np.repeat(grey[..., None], 3, axis=2), known)
@@ -134,10 +157,17 @@ def _grey(image: NDArray[np.float32]) -> NDArray[np.uint8]:
 def _diverging(image: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Draw 0 as black, positive values as orange and negative ones as blue."""
     known = np.isfinite(image)
-    limit = np.percentile(np.abs(image[known]), _SHARE[1]) if known.any() else 1.0
-    share = np.where(known, np.clip(image / max(float(limit), 1e-6), -1, 1), 0)[..., None]
+    (limit,) = _quantiles(np.abs(image), _SHARE[1:])
+    share = np.where(known, np.clip(image / max(limit, 1e-6), -1, 1), 0)[..., None]
     colour = np.maximum(share, 0) * _ORANGE + np.maximum(-share, 0) * _BLUE
     return _without_data(colour.astype(np.uint8), known)
+
+
+def _quantiles(image: NDArray[np.float32], percent: Sequence[float]) -> list[float]:
+    """Return quantiles of a part of the px that is large enough for a picture."""
+    few = image[:: max(1, image.shape[0] // 256), :: max(1, image.shape[1] // 256)]
+    known = few[np.isfinite(few)]
+    return np.percentile(known, percent).tolist() if known.size else [p / 100 for p in percent]
 
 
 def _without_data(drawn: NDArray[np.uint8], known: NDArray[np.bool_]) -> NDArray[np.uint8]:
@@ -146,14 +176,14 @@ def _without_data(drawn: NDArray[np.uint8], known: NDArray[np.bool_]) -> NDArray
 
 
 def _picture(name: str, drawn: NDArray[np.uint8], largest: int, file: str = "") -> Picture:
-    large = _jpeg(_smaller(drawn, largest)) if largest else ""
-    return Picture(name, _jpeg(_smaller(drawn, THUMB_PX)), large, file)
+    shown = _smaller(drawn, largest or THUMB_PX)
+    return Picture(name, _jpeg(_smaller(shown, THUMB_PX)), _jpeg(shown) if largest else "", file)
 
 
 def _smaller(drawn: NDArray[np.uint8], longest: int) -> NDArray[np.uint8]:
     rows, cols = drawn.shape[:2]
     factor = longest / max(rows, cols)
-    if factor >= 1:
+    if factor > 0.9:
         return drawn
     size = (max(1, round(cols * factor)), max(1, round(rows * factor)))
     return np.asarray(cv2.resize(drawn, size, interpolation=cv2.INTER_AREA), np.uint8)
