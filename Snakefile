@@ -65,8 +65,10 @@ onstart:
 onsuccess:
     conclude_run("ok")
     refresh_summary()
+    refresh_report()
 
 
 onerror:
     conclude_run("failed")
     refresh_summary()
+    refresh_report()

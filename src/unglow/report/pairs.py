@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from unglow.telemetry.history import History
 
 _NAMES = ("sample", "dye", "registration", "subtraction")
+_CONCLUDED = ("ok", "failed")
 # Directories of a results directory that hold no pairs.
 _RECORDS = ("telemetry", "benchmarks", "logs")
 
@@ -22,20 +23,22 @@ _RECORDS = ("telemetry", "benchmarks", "logs")
 def rows_of(results: Path, history: History) -> list[dict[str, Any]]:
     """Return a row for each pair and variant: those of summary.tsv, or what the files tell.
 
-    The table is as old as the last run that could end: if there was none since the last run
-    began, rows are made of the files that are there.
+    The table is made as a run ends. While the last one goes on, or if it was killed, rows are made
+    of the files that are there.
     """
-    table = results / "summary.tsv"
-    begun = [h.run.wall for h in history.runs if h.run.id != UNRECORDED]
     try:
-        told = read_summary(table)
-        if table.stat().st_mtime >= max(begun, default=0.0):
-            return [dict(row) for row in told]
+        told = [dict(row) for row in read_summary(results / "summary.tsv")]
     except OSError:
         told = []
+    recorded = [h for h in history.runs if h.run.id != UNRECORDED]
+    if told and (not recorded or recorded[-1].outcome in _CONCLUDED):
+        return told
     made = [_plain(row) for row in rows(_entries(results, history), (), results)]
+    before = {_names(row): row for row in told}
+    for row in made:
+        row["control"] = before.get(_names(row), {}).get("control")
     known = {_names(row) for row in made}
-    return [*(dict(row) for row in told if _names(row) not in known), *made]
+    return [*(row for row in told if _names(row) not in known), *made]
 
 
 def _names(row: dict[str, Any]) -> tuple[str, ...]:

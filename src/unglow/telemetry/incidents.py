@@ -86,7 +86,8 @@ def incidents(
         Rows of the summary.
     """
     mended = {_job_of(a): a.start + h.run.wall for h, a in _all(history) if a.outcome == ENDED_WELL}
-    failed = list(_of_pairs(pairs))
+    going = history.last is not None and history.last.outcome == RUNNING
+    failed = list(_of_pairs(pairs, ("failed",) if going else ("failed", "incomplete")))
     found = []
     for h, a in _all(history):
         told = failed and (a.attempt.stage, a.outcome) == _VERDICT
@@ -194,9 +195,9 @@ def _of_run(h: RunHistory) -> Incident:
     )
 
 
-def _of_pairs(pairs: Iterable[Mapping[str, Any]]) -> Iterator[Incident]:
+def _of_pairs(pairs: Iterable[Mapping[str, Any]], statuses: tuple[str, ...]) -> Iterator[Incident]:
     for row in pairs:
-        if row.get("status") in ("failed", "incomplete"):
+        if row.get("status") in statuses:
             names = ("sample", "dye", "registration", "subtraction")
             title = " ".join(str(row[name]) for name in names if row.get(name))
             yield Incident(

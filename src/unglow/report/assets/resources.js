@@ -319,7 +319,7 @@ function rulesTable(run) {
   const part = (name) => (r) => (r.seconds > 0 ? r.split[name] / r.seconds : null);
   const columns = [
     { name: "rule", of: (r) => r.rule },
-    { name: "ok / attempts", title: "Attempts that ended well, of all", number: true, of: (r) => r.attempts, show: (r) => r.ended_well + " / " + r.attempts, cls: (r) => (r.ended_well < r.attempts ? "bad" : "") },
+    { name: "ok / attempts", title: "Attempts that ended well, of all", number: true, of: (r) => r.attempts, show: (r) => r.ended_well + " / " + r.attempts, cls: (r) => (r.ended_well + r.running < r.attempts ? "bad" : "") },
     { name: "declared", title: "Predicted peak memory of the attempt that came nearest to it", number: true, of: (r) => r.declared_mb, show: (r) => mb(r.declared_mb) },
     { name: "measured", title: "Peak memory of the same attempt", number: true, of: (r) => r.peak_mb, show: (r) => mb(r.peak_mb) },
     { name: "used of declared", number: true, of: (r) => (r.declared_mb ? r.peak_mb / r.declared_mb : null), show: (r) => meter(r.peak_mb, r.declared_mb) },
