@@ -135,7 +135,7 @@ function environmentPart(model) {
       { name: "jobs", number: true, of: (r) => r.done, show: (r) => (r.of ? r.done + " / " + r.of : null) },
       { name: "peak memory", number: true, of: (r) => (r.lines ? r.lines.peak.mb : null), show: (r) => (r.lines ? mb(r.lines.peak.mb) : null) },
       { name: "command", of: (r) => r.command },
-    ], model.runs), commands.length > 1));
+    ], model.runs), { key: "runs", open: commands.length > 1 }));
   return part.made;
 }
 
