@@ -23,6 +23,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
     "preflight": ("unglow.cli.preflight", "say whether a run fits memory and disk"),
     "phantom": ("unglow.phantom.command", "make a pair of test images with known truth"),
+    "report": ("unglow.cli.report", "write the report of a results directory"),
+    "compare": ("unglow.cli.compare", "show runs side by side"),
     "export": ("unglow.cli.export", "write results in other formats"),
 }
 #: Exit status for a mistake that the user can mend.

@@ -1,0 +1,241 @@
+"""What went wrong in a results directory, newest first; later runs forget nothing of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unglow.telemetry.fates import KILLED, LOST
+from unglow.telemetry.records import ENDED_WELL, RUNNING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    from unglow.telemetry.history import History, Placed, RunHistory
+    from unglow.telemetry.records import Job, Stall
+
+TAIL_LINES, TAIL_BYTES = 40, 8192
+STALL, NOT_STARTED, RUN_KILLED = "stall", "not_started", "run_killed"
+# A log that was written later than this after an attempt's end, s, is of another attempt.
+_SAME_LOG_S = 30.0
+# This job only repeats which pairs failed.
+_VERDICT = ("verdict", "bad_input")
+_SENTENCES = {
+    KILLED: "Its process is gone and has left no word: it was killed (by SIGKILL, or together with "
+    "Snakemake); run again.",
+    LOST: "Its machine was started anew or does not answer; run again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something that did not go well.
+
+    Attributes
+    ----------
+    kind
+        ``attempt``, ``stall``, ``job`` (Snakemake says it failed, and there is no attempt),
+        ``run`` or ``pair``.
+    cause
+        One word: an outcome, ``stall``, ``not_started``, ``run_killed``, or a pair's status.
+    wall
+        When, Unix time, s; None for a pair.
+    title
+        What it happened to.
+    message, remedy
+        A sentence, and a command to copy; empty if there is none.
+    run, attempt
+        Ids; None where there is none.
+    mended
+        Whether a later attempt at the same job ended well.
+    numbers
+        What is known of it: ``peak_mb``, ``declared_mb``, ``needed_mb``, ``seconds``, ``signal``,
+        ``number`` (of the attempt).
+    log, tail
+        Its log and the last lines of it; the tail is None where it was overwritten or is gone.
+    """
+
+    kind: str
+    cause: str
+    wall: float | None
+    title: str
+    message: str = ""
+    remedy: str = ""
+    run: str | None = None
+    attempt: str | None = None
+    mended: bool = False
+    numbers: Mapping[str, float] | None = None
+    log: str = ""
+    tail: str | None = None
+
+
+def incidents(
+    history: History, results: Path, pairs: Iterable[Mapping[str, Any]] = ()
+) -> list[Incident]:
+    """Return everything that went wrong: pairs that failed first, then the newest first.
+
+    Parameters
+    ----------
+    history
+        Of the results directory.
+    results
+        The results directory; logs are looked for from the working directory of the run.
+    pairs
+        Rows of the summary.
+    """
+    mended = {_job_of(a): a.start + h.run.wall for h, a in _all(history) if a.outcome == ENDED_WELL}
+    going = history.last is not None and history.last.outcome == RUNNING
+    failed = list(_of_pairs(pairs, ("failed",) if going else ("failed", "incomplete")))
+    found = []
+    for h, a in _all(history):
+        told = failed and (a.attempt.stage, a.outcome) == _VERDICT
+        if a.outcome not in (ENDED_WELL, RUNNING) and not told:
+            found.append(_of_attempt(h, a, results, mended.get(_job_of(a), 0.0)))
+        found += [_of_stall(h, a, stall) for stall in a.attempt.stalls]
+    for h in history.runs:
+        found += list(_of_jobs(h))
+        if h.outcome == KILLED:
+            found.append(_of_run(h))
+    found.sort(key=lambda i: i.wall or 0.0, reverse=True)
+    return [*failed, *found]
+
+
+def _all(history: History) -> Iterator[tuple[RunHistory, Placed]]:
+    return ((h, a) for h in history.runs for a in h.attempts)
+
+
+def _job_of(a: Placed) -> tuple[str, frozenset[tuple[str, str]]]:
+    return a.attempt.rule, frozenset(a.attempt.wildcards.items())
+
+
+def _of_attempt(h: RunHistory, a: Placed, results: Path, mended: float) -> Incident:
+    attempt, end = a.attempt, a.attempt.end
+    ended = attempt.wall + attempt.seconds
+    known = {
+        "peak_mb": attempt.peak_mb,
+        "declared_mb": attempt.declared_mb,
+        "needed_mb": end.needed_mb if end is not None else None,
+        "seconds": attempt.seconds,
+        "signal": float(end.signal) if end is not None and end.signal else None,
+        "number": float(attempt.number),
+    }
+    return Incident(
+        kind="attempt",
+        cause=a.outcome,
+        wall=ended,
+        title=attempt.title,
+        message=end.message if end is not None else _SENTENCES.get(a.outcome, ""),
+        remedy=end.remedy if end is not None else "",
+        run=h.run.id,
+        attempt=attempt.id,
+        mended=mended > h.run.wall + a.start,
+        numbers={key: value for key, value in known.items() if value is not None},
+        log=attempt.log,
+        tail=log_tail(attempt.log, _places(h, results), ended),
+    )
+
+
+def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
+    return Incident(
+        kind="stall",
+        cause=STALL,
+        wall=a.attempt.wall + stall.t,
+        title=a.attempt.title,
+        message=f"No processor time was used and no bytes moved for {stall.seconds:.0f} s.",
+        run=h.run.id,
+        attempt=a.attempt.id,
+        mended=a.outcome == ENDED_WELL,
+        numbers={"seconds": stall.seconds, "number": float(a.attempt.number)},
+        log=a.attempt.log,
+    )
+
+
+def _of_jobs(h: RunHistory) -> Iterator[Incident]:
+    """Jobs that Snakemake says failed without that an attempt began: no environment, no node."""
+    for job in h.run.jobs:
+        for t in job.when("failed"):
+            started = max((s for s in job.when("started") if s <= t), default=0.0)
+            tried = any(a.job is job and started - 1 <= a.end and a.start <= t for a in h.attempts)
+            if not tried:
+                yield Incident(
+                    kind="job",
+                    cause=NOT_STARTED,
+                    wall=h.run.wall + t,
+                    title=_title(job),
+                    message=_said(h, t) or "Snakemake could not start it; see its log.",
+                    run=h.run.id,
+                    mended=any(later > t for later in job.when("finished")),
+                    log=job.log[0] if job.log else "",
+                )
+
+
+def _title(job: Job) -> str:
+    return " ".join((job.rule, *job.wildcards.values()))
+
+
+def _said(h: RunHistory, t: float) -> str:
+    """Return the error that Snakemake told nearest to a time, within 2 s."""
+    near = [(abs(m.t - t), m.text) for m in h.run.messages if m.level == "error"]
+    apart, text = min(near, default=(3.0, ""))
+    return text if apart <= 2.0 else ""
+
+
+def _of_run(h: RunHistory) -> Incident:
+    return Incident(
+        kind="run",
+        cause=RUN_KILLED,
+        wall=h.run.wall + h.run.seen,
+        title="Snakemake",
+        message="Snakemake was killed and could not tidy up. Unlock the directory, then give the "
+        "same command again: it goes on where it stopped.",
+        run=h.run.id,
+        numbers={"seconds": h.run.seen},
+    )
+
+
+def _of_pairs(pairs: Iterable[Mapping[str, Any]], statuses: tuple[str, ...]) -> Iterator[Incident]:
+    for row in pairs:
+        if row.get("status") in statuses:
+            names = ("sample", "dye", "registration", "subtraction")
+            title = " ".join(str(row[name]) for name in names if row.get(name))
+            yield Incident(
+                kind="pair",
+                cause=str(row["status"]),
+                wall=None,
+                title=title,
+                message=str(row.get("reasons") or ""),
+            )
+
+
+def _places(h: RunHistory, results: Path) -> list[Path]:
+    """Return where the paths of a run may start from."""
+    told = h.run.fields.get("directory")
+    return [*([Path(told)] if isinstance(told, str) else []), results.absolute().parent]
+
+
+def log_tail(log: str, places: Iterable[Path], ended: float) -> str | None:
+    """Return the last lines of a log; None if it is gone or was written after an attempt's end.
+
+    Parameters
+    ----------
+    log
+        As the attempt names it.
+    places
+        Directories that it may start from.
+    ended
+        When the attempt ended, Unix time, s.
+    """
+    for place in places if log else ():
+        try:
+            with (place / log).open("rb") as stream:
+                size = stream.seek(0, 2)
+                if abs(Path(place / log).stat().st_mtime - ended) > _SAME_LOG_S:
+                    return None
+                stream.seek(max(0, size - TAIL_BYTES))
+                text = stream.read().decode("utf-8", "replace")
+        except OSError:
+            continue
+        return "\n".join(text.splitlines()[-TAIL_LINES:])
+    return None

@@ -1,0 +1,360 @@
+"""What telemetry files hold, as typed records.
+
+A file of an attempt or of a run is made of JSON lines that were appended one by one
+(docs/telemetry.md). Readers take what they know: unknown keys and kinds, and lines that are torn,
+are passed over. Units: s, MB (1e6 bytes), bytes; ``wall`` is Unix time, ``clock`` the monotonic
+clock of the host, ``t`` s since the attempt or the run began.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+NUMBERS = (
+    *("t", "rss", "pss", "cpu", "read", "written"),
+    *("threads", "processes", "peak", "available"),
+)
+"""Columns of samples that are numbers."""
+ENDED_WELL = "ok"
+RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """What a process tree took, at n times; NaN where it was not measured.
+
+    Attributes
+    ----------
+    t
+        s since the attempt began, (n,) float64 like all but ``state``.
+    rss, pss, peak, available
+        MB: resident, proportional share, largest so far, what the machine had left.
+    cpu, read, written
+        s and bytes since the attempt began.
+    threads, processes
+        How many there were.
+    state
+        (n,) str: R, S, D and so on, as the kernel says.
+    """
+
+    t: NDArray[np.float64]
+    rss: NDArray[np.float64]
+    pss: NDArray[np.float64]
+    cpu: NDArray[np.float64]
+    read: NDArray[np.float64]
+    written: NDArray[np.float64]
+    threads: NDArray[np.float64]
+    processes: NDArray[np.float64]
+    peak: NDArray[np.float64]
+    available: NDArray[np.float64]
+    state: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Samples:
+        """Return the samples of rows of values; rows that do not fit are left out."""
+        whole = [row for row in rows if len(row) == len(columns)]
+        try:
+            return cls._of(columns, whole)
+        except (TypeError, ValueError):
+            return cls._of(columns, [row for row in whole if _fits(columns, row)])
+
+    @classmethod
+    def _of(cls, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Samples:
+        found = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}
+        none = (math.nan,) * len(rows)
+        numbers = {name: np.array(found.get(name, none), dtype=np.float64) for name in NUMBERS}
+        state = np.array([str(s or "") for s in found.get("state", ("",) * len(rows))], dtype="<U2")
+        return cls(state=state, **numbers)
+
+    @classmethod
+    def none(cls) -> Samples:
+        """Return no samples."""
+        return cls.of((), ())
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def joined(self, more: Samples) -> Samples:
+        """Return these samples and those that follow them."""
+        if not len(self):
+            return more
+        names = (*NUMBERS, "state")
+        return Samples(
+            **{name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in names}
+        )
+
+
+def _fits(columns: Sequence[str], row: Sequence[Any]) -> bool:
+    pairs = zip(columns, row, strict=True)
+    return all(v is None or isinstance(v, int | float) for name, v in pairs if name in NUMBERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of an attempt that has a name.
+
+    Attributes
+    ----------
+    begin, end
+        s since the attempt began; the end is None while, or if, it did not end.
+    depth
+        How many steps it is inside of.
+    """
+
+    name: str
+    begin: float
+    end: float | None = None
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """At ``t``, nothing had been done for so many ``seconds``."""
+
+    t: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How an attempt ended, in its own (or its watchdog's) words.
+
+    Attributes
+    ----------
+    t, wall
+        When; of records without a start, ``t`` is the duration.
+    outcome
+        One word (docs/telemetry.md).
+    message, remedy
+        A sentence, and a command to copy; empty if there is none.
+    peak_mb, cpu_s, read, written, needed_mb
+        None where it is not known.
+    more
+        Keys that are not known here, such as ``pixels``.
+    """
+
+    t: float
+    wall: float
+    outcome: str
+    message: str = ""
+    remedy: str = ""
+    signal: int = 0
+    code: int = 0
+    peak_mb: float | None = None
+    cpu_s: float | None = None
+    read: float | None = None
+    written: float | None = None
+    needed_mb: float | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> End:
+        """Return what a line says."""
+        known = {name: number(line.get(name)) for name in _MEASURED}
+        return cls(
+            t=number(line.get("t")) or 0.0,
+            wall=number(line.get("wall")) or 0.0,
+            outcome=str(line.get("outcome") or "error"),
+            message=str(line.get("message") or ""),
+            remedy=str(line.get("remedy") or ""),
+            signal=int(number(line.get("signal")) or 0),
+            code=int(number(line.get("code")) or 0),
+            **known,
+            more={k: v for k, v in line.items() if k not in cls.__dataclass_fields__},
+        )
+
+
+_MEASURED = ("peak_mb", "cpu_s", "read", "written", "needed_mb")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempt:
+    """One attempt at one job.
+
+    Attributes
+    ----------
+    id
+        Unique in a results directory: its file, without suffix, below ``telemetry``.
+    stage
+        Name of the job's log: the rule, and what tells its jobs for one pair apart.
+    number
+        1 the first time that a run of the workflow tries the job.
+    wall, clock
+        When it began; ``clock`` is NaN for one that an older version recorded.
+    declared_mb, limit_s
+        Memory and time that it might take; None if there was no limit.
+    fields
+        Everything that its first line says.
+    done, of
+        Progress, if it told any.
+    end
+        None while, or if, it has not said how it ended.
+    """
+
+    id: str
+    stage: str
+    rule: str
+    wildcards: Mapping[str, str]
+    number: int
+    host: str
+    wall: float
+    clock: float
+    declared_mb: float | None
+    threads: int
+    limit_s: float | None
+    log: str
+    fields: Mapping[str, Any]
+    samples: Samples
+    steps: tuple[Step, ...] = ()
+    stalls: tuple[Stall, ...] = ()
+    done: float | None = None
+    of: float | None = None
+    end: End | None = None
+
+    @property
+    def title(self) -> str:
+        """Stage and what it worked on, in words."""
+        names = (v for k, v in self.wildcards.items() if k not in ("role", "method", "form"))
+        return " ".join((self.stage, *names))
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, or until when there is word of it, s."""
+        if self.end is not None:
+            return self.end.t
+        told = [*(s.t for s in self.stalls), *(s.end or s.begin for s in self.steps)]
+        return float(max([0.0, *self.samples.t[-1:], *told]))
+
+    @property
+    def peak_mb(self) -> float | None:
+        """Largest resident set, MB: as the kernel counted it, or the largest sample."""
+        seen = [self.samples.peak, self.samples.rss]
+        largest = [float(np.nanmax(s)) for s in seen if len(s) and not np.isnan(s).all()]
+        told = self.end.peak_mb if self.end is not None else None
+        return max([*largest, *([] if told is None else [told])], default=None)
+
+    @property
+    def cpu_s(self) -> float | None:
+        """Time on processors, s."""
+        return self._last("cpu_s", self.samples.cpu)
+
+    @property
+    def read(self) -> float | None:
+        """Bytes read."""
+        return self._last("read", self.samples.read)
+
+    @property
+    def written(self) -> float | None:
+        """Bytes written."""
+        return self._last("written", self.samples.written)
+
+    def _last(self, name: str, column: NDArray[np.float64]) -> float | None:
+        told: float | None = getattr(self.end, name) if self.end is not None else None
+        known = column[~np.isnan(column)]
+        return told if told is not None or not len(known) else float(known[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as Snakemake tells of it; ``events`` are (t, state), the first of them ``queued``."""
+
+    jobid: int
+    rule: str
+    wildcards: Mapping[str, str]
+    reason: str
+    threads: int
+    resources: Mapping[str, Any]
+    local: bool
+    input: tuple[str, ...]
+    output: tuple[str, ...]
+    log: tuple[str, ...]
+    events: tuple[tuple[float, str], ...]
+
+    @property
+    def state(self) -> str:
+        """The last that was heard of it."""
+        return self.events[-1][1]
+
+    def when(self, *states: str) -> list[float]:
+        """Return the times, s since the run began, at which it came into one of these states."""
+        return [t for t, state in self.events if state in states]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A warning or an error of Snakemake."""
+
+    t: float
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One run of Snakemake.
+
+    Attributes
+    ----------
+    id
+        Unique in a results directory: the name of its file.
+    fields
+        Everything that its first line says: ``command``, ``config``, ``packages`` and so on.
+    totals
+        Jobs of each rule that it set out to do.
+    done, of
+        Jobs that have ended, and jobs in all, as Snakemake counts them.
+    seen
+        Time of the last line, s since the run began.
+    outcome
+        None while, or if, it has not said how it ended.
+    """
+
+    id: str
+    host: str
+    wall: float
+    clock: float
+    fields: Mapping[str, Any]
+    totals: Mapping[str, int]
+    jobs: tuple[Job, ...]
+    messages: tuple[Message, ...]
+    done: int
+    of: int
+    seen: float
+    outcome: str | None = None
+
+    @property
+    def cores(self) -> int:
+        """Cores for all jobs together; 0 if it is not known."""
+        return int(number(self.fields.get("cores")) or 0)
+
+    @property
+    def budget_mb(self) -> float | None:
+        """Memory for all jobs together, MB; None if there is no limit."""
+        return number((self.fields.get("resources") or {}).get("mem_mb"))
+
+
+def number(value: object) -> float | None:
+    """Return a finite number, or None for everything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def texts(values: object) -> dict[str, str]:
+    """Return a mapping of texts, empty if there is none."""
+    return {str(k): str(v) for k, v in values.items()} if isinstance(values, dict) else {}
+
+
+def words(values: object) -> tuple[str, ...]:
+    """Return a tuple of texts, empty if there is none."""
+    listed: Iterable[object] = values if isinstance(values, list | tuple) else ()
+    return tuple(str(v) for v in listed)
