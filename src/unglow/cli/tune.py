@@ -1,0 +1,177 @@
+"""``unglow tune``: run a real pair with 1, 2, 4, ... cores, and write a profile that fits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from unglow import kernels
+from unglow.batch import Batch
+from unglow.cli.survey import CONFIG, SHEET, read_config
+from unglow.errors import ConfigError, InputError, UnglowError
+from unglow.files import write_text
+from unglow.machine import memory_total_mb, processors
+from unglow.pairs import sheet_text
+from unglow.telemetry.follow import Follower
+from unglow.telemetry.history import History
+from unglow.tuning import Trial, advice, profile_text, table, trial_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from unglow.config import Settings
+    from unglow.pairs import Pair
+
+_LAST_LINES = 15
+_BUSY = 0.4
+_READ = 1 << 24
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow tune` to a parser."""
+    parser.description = (
+        "Run the whole workflow on a pair of this directory with 1, 2, 4, ... cores, print time, "
+        "speed-up and memory, and write a profile with as many cores as are worth it. If there are "
+        "several pairs, it is run on as many copies of the pair as the most cores can work on, "
+        "since pairs run side by side. Results that are there are not touched."
+    )
+    parser.add_argument(
+        "--pair",
+        metavar="SAMPLE/DYE",
+        help="pair to run (default: the one with the most pixels)",
+    )
+    parser.add_argument(
+        "--cores",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help="numbers of cores to try (default: 1, 2, 4, ... up to those of the machine)",
+    )
+    parser.add_argument(
+        "--profile",
+        type=Path,
+        default=Path("profiles") / "tuned",
+        metavar="DIR",
+        help="profile to write (default: profiles/tuned)",
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=Path(),
+        metavar="W",
+        help="working directory of the run (default: the current one)",
+    )
+    parser.add_argument(
+        "-s", "--snakefile", type=Path, metavar="FILE", help="unglow's Snakefile, if not found"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run all trials, print the table and the advice, write the profile."""
+    numbers = _numbers(arguments.cores)
+    snakefile = _snakefile(arguments.snakefile)
+    directory = arguments.directory
+    settings = read_config(directory / CONFIG)
+    batch = Batch.load(settings, directory)
+    pair = _chosen(batch, arguments.pair)
+    copies = min(len(batch.pairs), numbers[-1])
+    what = f"{copies} copies of {pair.sample} {pair.dye}" if copies > 1 else " ".join(pair.key)
+    print(f"{what}; cores: {', '.join(map(str, numbers))}", flush=True)
+    if (load := os.getloadavg()[0]) > _BUSY * processors():
+        print(f"This machine is busy with other work (load {load:.1f}): times will say little.")
+    _warm_up(pair)
+    trials = []
+    for cores in numbers:
+        with tempfile.TemporaryDirectory(prefix=".unglow-tune-", dir=directory) as name:
+            trials.append(_trial(Path(name), snakefile, settings, [pair] * copies, cores))
+        print(table(trials)[-1] if len(trials) > 1 else "\n".join(table(trials)), flush=True)
+    print(advice(trials))
+    target = arguments.profile / "config.yaml"
+    write_text(target, profile_text(trials, what, memory_total_mb()))
+    print(f"Take it with --workflow-profile {target.parent}")
+    return 0
+
+
+def _numbers(given: Sequence[int] | None) -> list[int]:
+    if given is None:
+        most = processors()
+        return [2**k for k in range(most.bit_length()) if 2**k <= most]
+    if min(given) < 1:
+        raise ConfigError(f"--cores has {min(given)} but needs whole numbers above 0.")
+    return sorted(set(given))
+
+
+def _snakefile(given: Path | None) -> Path:
+    checkout = Path(__file__).resolve().parents[3] / "Snakefile"
+    found = given or checkout
+    if not found.is_file():
+        raise InputError(f"{found} does not exist; say with -s where unglow's Snakefile is.")
+    return found.absolute()
+
+
+def _chosen(batch: Batch, name: str | None) -> Pair:
+    """Return the pair of a name, or the one with the most pixels."""
+    if name is None:
+        return max(
+            batch.pairs.values(), key=lambda p: batch.pixels({"sample": p.sample, "dye": p.dye})
+        )
+    sample, _, dye = name.partition("/")
+    if (sample, dye) not in batch.pairs:
+        known = ", ".join("/".join(key) for key in list(batch.pairs)[:5])
+        raise InputError(f"--pair {name} is none of the pairs: {known}.")
+    return batch.pairs[sample, dye]
+
+
+def _warm_up(pair: Pair) -> None:
+    """Do once what only a first run does: compile, and read the raw files from the disk."""
+    kernels.load(*kernels.KERNELS)
+    for path in (pair.pre, pair.post):
+        with path.open("rb", buffering=0) as stream:
+            while stream.read(_READ):
+                pass
+
+
+def _trial(
+    place: Path, snakefile: Path, settings: Settings, pairs: Sequence[Pair], cores: int
+) -> Trial:
+    """Run the workflow in a directory of its own; return what it took."""
+    named = [
+        replace(pair, sample=f"copy{k}", register_from=None) for k, pair in enumerate(pairs, 1)
+    ]
+    own = {**settings, "samples": str(SHEET), "results": "results", "allow_failed": True}
+    own["register"] = {**settings["register"], "from": None}
+    if settings["detect"]["threshold_from"] == "control":  # there may be none among the copies
+        own["detect"] = {**settings["detect"], "threshold_from": "negative"}
+    write_text(place / SHEET, sheet_text(named, place))
+    write_text(place / CONFIG, yaml.safe_dump(own, sort_keys=False))
+    words = ["-m", "snakemake", "-s", str(snakefile), "--cores", str(cores), "--nolock"]
+    done = subprocess.run(  # noqa: S603 (our own interpreter)
+        [sys.executable, *words],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    read = Follower(place / "results")
+    read.poll()
+    last = History.of(read).last
+    if done.returncode != 0 or last is None:
+        end = "\n".join(done.stdout.splitlines()[-_LAST_LINES:])
+        kept = Path(tempfile.mkdtemp(prefix="unglow-tune-"))
+        shutil.copytree(place / "logs", kept / "logs", dirs_exist_ok=True)
+        raise UnglowError(
+            f"the run with {cores} cores ended with status {done.returncode} (its logs are in "
+            f"{kept}):\n{end}"
+        )
+    return trial_of(last, cores)

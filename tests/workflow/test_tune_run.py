@@ -1,0 +1,47 @@
+"""``unglow tune`` on real pairs: real runs, and a profile that Snakemake takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from unglow.cli import main
+
+
+@pytest.fixture
+def batch(tmp_path, monkeypatch):
+    """Two small pairs."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["phantom", "--size", "384x384", "--pairs", "2"]) == 0
+    (tmp_path / "config").mkdir()
+    settings = {"memory_per_job": 400, "scale": {"methods": ["linear"]}}
+    (tmp_path / "config" / "config.yaml").write_text(yaml.safe_dump(settings))
+    return tmp_path
+
+
+def test_a_pair_is_run_apart_from_all_results_and_a_profile_is_written(batch, capsys, project):
+    before = {path.name for path in batch.iterdir()}
+    assert main(["tune", "--cores", "1", "--pair", "phantom_02/SYTO9"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "phantom_02 SYTO9; cores: 1"
+    assert told[-1] == "Take it with --workflow-profile profiles/tuned"
+    row = told[-3].split()
+    assert row[:3:2] == ["1", "1.00"]
+    assert float(row[1]) > 0
+    assert 50 < float(row[6]) < 400
+    assert {path.name for path in batch.iterdir()} - before == {"profiles", ".snakemake"}
+    words = [sys.executable, "-m", "snakemake", "-s", project / "Snakefile", "-n"]
+    words += ["--workflow-profile", "profiles/tuned"]
+    dry = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert dry.returncode == 0, dry.stderr
+
+
+def test_a_run_that_fails_says_where_its_logs_are(batch, capsys):
+    (batch / "raw" / "phantom_02" / "phantom_02_post_SYTO9.tif").write_bytes(b"no image")
+    assert main(["tune", "--cores", "1", "--pair", "phantom_02/SYTO9"]) == 2
+    assert "is none of the pairs: phantom_01/SYTO9" in capsys.readouterr().err
+    assert main(["tune", "--cores", "0"]) == 2
+    assert "--cores has 0 but needs whole numbers above 0." in capsys.readouterr().err
