@@ -34,6 +34,7 @@ _QUALITY = 72
 _SIZES = ((12, LARGE_PX), (40, 640), (150, 320))
 # Quantiles, %, between which overviews are stretched.
 _SHARE = (0.5, 99.7)
+_GAMMA = 0.6
 _NO_DATA = (74, 66, 60)
 POST, PRE, ALIGNED, DIFFERENCE = "post", "pre as it came", "aligned pre", "difference"
 # Figures with the names that a page gives them.
@@ -155,11 +156,12 @@ def _grey(image: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def _diverging(image: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Draw 0 as black, positive values as orange and negative ones as blue."""
+    """Draw 0 as black, positive values as orange, negative ones as blue, small ones brighter."""
     known = np.isfinite(image)
     (limit,) = _quantiles(np.abs(image), _SHARE[1:])
     share = np.where(known, np.clip(image / max(limit, 1e-6), -1, 1), 0)[..., None]
-    colour = np.maximum(share, 0) * _ORANGE + np.maximum(-share, 0) * _BLUE
+    bright = np.abs(share) ** _GAMMA
+    colour = np.where(share > 0, bright * _ORANGE, bright * _BLUE)
     return _without_data(colour.astype(np.uint8), known)
 
 
