@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 THUMB_PX = 180
 LARGE_PX = 1000
 _QUALITY = 72
-# Pairs up to which large pictures have so many px, and how large those of more pairs are.
-_SIZES = ((12, LARGE_PX), (40, 640), (150, 320))
+# Up to so many pairs, large pictures have so many px.
+_SIZES = ((12, LARGE_PX), (40, 640), (120, 320))
+# So many pairs have pictures at most; those that are not ok go first.
+_MOST_PAIRS = 120
 # Quantiles, %, between which overviews are stretched.
 _SHARE = (0.5, 99.7)
 _GAMMA = 0.6
@@ -57,7 +59,7 @@ class Picture:
     name
         What it shows, in a word or two.
     small, large
-        JPEG, base64; ``large`` is empty where there are too many pairs for it.
+        JPEG, base64; ``large`` is empty where there are too many pairs for large ones.
     file
         The figure that it was made from, below the results directory; empty if there is none.
     """
@@ -74,7 +76,7 @@ def large_px(pairs: int) -> int:
 
 
 def pictures_of(results: Path, rows: Sequence[Mapping[str, Any]]) -> list[list[Picture]]:
-    """Return the pictures of each row, an empty list where there are none.
+    """Return the pictures of each row, an empty list where there are none or too many pairs.
 
     Parameters
     ----------
@@ -84,9 +86,12 @@ def pictures_of(results: Path, rows: Sequence[Mapping[str, Any]]) -> list[list[P
         As in the summary.
     """
     largest = large_px(len(rows))
+    order = sorted(range(len(rows)), key=lambda n: rows[n].get("status") == "ok")
+    shown = set(order[:_MOST_PAIRS])
     with ThreadPoolExecutor(2) as pool:  # decoding and coding leave the interpreter to others
         waiting = [
-            [pool.submit(task, results, dict(row), largest) for task in _tasks(row)] for row in rows
+            [pool.submit(task, results, dict(row), largest) for task in _tasks(row) if n in shown]
+            for n, row in enumerate(rows)
         ]
         return [[p for done in group for p in done.result()] for group in waiting]
 
