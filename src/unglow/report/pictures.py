@@ -34,6 +34,8 @@ _QUALITY = 72
 _SIZES = ((12, LARGE_PX), (40, 640), (120, 320))
 # So many pairs have pictures at most; those that are not ok go first.
 _MOST_PAIRS = 120
+# Of smaller pictures than this, only the first figure is read; of the others there are links.
+_ALL_FIGURES_PX = 640
 # Quantiles, %, between which overviews are stretched.
 _SHARE = (0.5, 99.7)
 _GAMMA = 0.6
@@ -59,7 +61,7 @@ class Picture:
     name
         What it shows, in a word or two.
     small, large
-        JPEG, base64; ``large`` is empty where there are too many pairs for large ones.
+        JPEG, base64; empty where there are too many pairs for them.
     file
         The figure that it was made from, below the results directory; empty if there is none.
     """
@@ -123,9 +125,13 @@ def _figure(
 ) -> list[Picture]:
     for place in (place_of(results, row), place_of(results, row, registered=True)):
         path = place / "figures" / f"{stem}.png"
-        figure = cv2.imread(str(path)) if path.is_file() else None
+        if not path.is_file():
+            continue
+        file = path.relative_to(results).as_posix()
+        if largest < _ALL_FIGURES_PX and (name, stem) != _FIGURES[0]:
+            return [Picture(name, "", "", file)]
+        figure = cv2.imread(str(path))
         if figure is not None:
-            file = path.relative_to(results).as_posix()
             return [_picture(name, np.asarray(figure, np.uint8), largest, file)]
     return []
 
