@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from unglow.report.pictures import Picture
 
-CHARTS = "uplot/uPlot.iife.min.js"
+CHARTS, LICENCE = "uplot/uPlot.iife.min.js", "uplot/LICENSE"
 SCRIPTS = (
     *("dom.js", "words.js", "colours.js"),
-    *("stream.js", "charts.js", "resources.js"),
+    *("stream.js", "charts.js", "attempt.js", "rules.js", "resources.js"),
     *("head.js", "pairs.js", "viewer.js", "compare.js", "page.js"),
 )
 STYLES = ("uplot/uPlot.min.css", "page.css")
@@ -43,7 +43,8 @@ def asset(name: str) -> str:
 def script() -> str:
     """Return all scripts as one; the page's own share a scope that nothing else sees."""
     own = "\n".join(asset(name) for name in SCRIPTS)
-    return f'{asset(CHARTS)}\n(() => {{\n"use strict";\n{own}}})();\n'
+    licence = f"/* uPlot\n{asset(LICENCE)}*/"
+    return f'{licence}\n{asset(CHARTS)}\n(() => {{\n"use strict";\n{own}}})();\n'
 
 
 @cache
