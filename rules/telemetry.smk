@@ -5,6 +5,7 @@ import shlex
 
 from unglow.causes import COMMAND
 from unglow.commandline import only_looks, snakemake_words
+from unglow.telemetry import stacks
 from unglow.telemetry.events import RunRecorder
 from unglow.telemetry.surroundings import surroundings
 
@@ -64,6 +65,13 @@ def record_run():
     return recorder
 
 
+def profile_jobs():
+    """Tell the jobs, which inherit it, whose stacks are wanted."""
+    rules = batch.settings["profile"]
+    if rules:
+        os.environ[stacks.VARIABLE] = "all" if rules is True else ",".join(rules)
+
+
 def conclude_run(outcome):
     """Tell the run's file how the run ends."""
     if run_recorder is not None:
@@ -71,3 +79,4 @@ def conclude_run(outcome):
 
 
 run_recorder = record_run()
+profile_jobs()

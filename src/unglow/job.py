@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 from unglow import attempts, causes, fence, watchdog
 from unglow.allocator import pin_threads
-from unglow.telemetry import step
+from unglow.telemetry import stacks, step
 from unglow.telemetry.attempt import Attempt
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Job:
             self._conclude(self._watch(pid, pipe), before, watchdog.machine_mb())
         self._report = pipe
         watchdog.obey(stream)
-        self._telemetry.in_job()
+        self._telemetry.in_job(profiled=stacks.wanted(self.rule))
         self._loading.enter_context(step("libraries"))
         return self
 
@@ -140,6 +140,7 @@ class Job:
         """Tell the watchdog how it went; the log keeps the trace of what is not a plain refusal."""
         fence.open_fence()
         self._loading.close()
+        self._telemetry.leave_job()
         peak = peak_mb()
         cause = causes.of_error(self, error, peak)
         if error is not None and cause.outcome != "bad_input":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unglow import __version__, cgroups
 from unglow.telemetry.lines import SCHEMA, LineFile, file_name, identity
 from unglow.telemetry.sampler import COLUMNS
+from unglow.telemetry.stacks import SUFFIX, StackSampler
 from unglow.telemetry.steps import record_steps
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Attempt:
         wall = time.time() - (time.monotonic() - clock)
         path = None if record is None else record.with_suffix("") / file_name(wall, os.getpid())
         self._file = LineFile(path, log.warning)
+        self._stacks: StackSampler | None = None
         if path is None:
             return
         physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -67,10 +69,24 @@ class Attempt:
         """Time since it began, s."""
         return time.monotonic() - self._clock
 
-    def in_job(self) -> None:
-        """In the job's own process: have its steps written, and leave complaints to the other."""
+    def in_job(self, *, profiled: bool = False) -> None:
+        """In the job's own process: have its steps written, and leave complaints to the other.
+
+        Parameters
+        ----------
+        profiled
+            Whether to write the stacks of its threads as well, until `leave_job`.
+        """
         self._file.hush()
         record_steps(self._file, self._clock)
+        if profiled:
+            self._stacks = StackSampler(self._file.beside(SUFFIX), self._clock)
+            self._stacks.start()
+
+    def leave_job(self) -> None:
+        """In the job's own process: its work is done."""
+        if self._stacks is not None:
+            self._stacks.stop()
 
     def forked(self, pid: int) -> None:
         """Tell the process that the job itself runs in."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 SCHEMA = 1
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -93,10 +93,13 @@ class LineFile:
 
     def write(self, content: dict[str, Any] | list[Any]) -> None:
         """Append a line."""
-        if self._descriptor is None:
+        self.write_all([content])
+
+    def write_all(self, contents: Sequence[dict[str, Any] | list[Any]]) -> None:
+        """Append lines, together."""
+        if self._descriptor is None or not contents:
             return
-        # ASCII, for what else ends a line in Unicode, and for file names that are no text at all
-        line = json.dumps(content, separators=(",", ":"), default=str).encode("ascii") + b"\n"
+        line = b"".join(map(_line, contents))
         if self._torn:  # begin anew, so that only the line that was cut is lost
             line = b"\n" + line
         try:
@@ -104,6 +107,11 @@ class LineFile:
             self._torn = done < len(line)
         except OSError as error:  # the disk is full, perhaps not for ever
             self._fail(error)
+
+    def beside(self, suffix: str) -> LineFile:
+        """Return another file of the same name with another suffix, which has yet to be written."""
+        path = None if self._descriptor is None or self.path is None else self.path
+        return LineFile(path and path.with_suffix(suffix), self._warn or _ignore)
 
     def hush(self) -> None:
         """Say nothing more about what cannot be written: another process will."""
@@ -120,3 +128,12 @@ class LineFile:
         warn, self._warn = self._warn, None
         if warn is not None:
             warn(f"telemetry is lost: {self.path} could not be written ({error.strerror})")
+
+
+def _line(content: dict[str, Any] | list[Any]) -> bytes:
+    # ASCII, for what else ends a line in Unicode, and for file names that are no text at all
+    return json.dumps(content, separators=(",", ":"), default=str).encode("ascii") + b"\n"
+
+
+def _ignore(_: str) -> None:
+    pass

@@ -1,0 +1,119 @@
+"""What the threads of a job are doing, a hundred times a second: a statistical profiler.
+
+It is a thread of the job itself, so it needs no privileges, changes no exit status, and sees every
+thread that Python knows; while compiled code holds the interpreter's lock it sees nothing. The file
+beside that of the attempt, ``.stacks`` instead of ``.jsonl``, has a head, the nodes of one tree of
+calls as they are met, and for each sample the innermost call of each thread.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from unglow.telemetry.lines import SCHEMA
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    from unglow.telemetry.lines import LineFile
+
+VARIABLE = "UNGLOW_PROFILE"
+"""Environment variable with the rules to profile, separated by commas, or ``all``."""
+SUFFIX = ".stacks"
+HZ = 100
+# Lines are kept for so long, s, before they are written together.
+_WRITE_S = 0.5
+# Of what a thread does that only waits, the innermost call is one of these.
+_WAITING = {
+    "queue.py": ("get", "put"),
+    "selectors.py": ("select",),
+    "socket.py": ("accept",),
+    "subprocess.py": ("_try_wait", "_communicate"),
+    "thread.py": ("_worker",),
+    "threading.py": ("_wait_for_tstate_lock", "join", "wait"),
+}
+
+
+def wanted(rule: str) -> bool:
+    """Whether the jobs of a rule are to be profiled."""
+    rules = os.environ.get(VARIABLE, "").split(",")
+    return rule in rules or "all" in rules
+
+
+class StackSampler:
+    """Takes the stacks of all threads of this process, from `start` to `stop`.
+
+    Parameters
+    ----------
+    file
+        Where to.
+    origin
+        The monotonic time at which the attempt began, s.
+    """
+
+    def __init__(self, file: LineFile, origin: float) -> None:
+        self._file, self._origin = file, origin
+        self._nodes: dict[tuple[int, CodeType], int] = {}
+        self._lines: list[dict[str, Any] | list[Any]] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="unglow-stacks", daemon=True)
+
+    def start(self) -> None:
+        """Begin; costs about 1 % of a processor."""
+        self._file.write({"kind": "stacks", "schema": SCHEMA, "hz": HZ, "how": "inside"})
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, with everything written."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._file.close()
+
+    def _run(self) -> None:
+        due = written = time.monotonic()
+        while not self._over.wait(max(0.0, due - time.monotonic())):
+            now = time.monotonic()
+            due = max(due + 1 / HZ, now)  # what was missed is not made up for
+            self._take(now)
+            if now - written >= _WRITE_S:
+                self._write()
+                written = now
+        self._write()
+
+    def _take(self, now: float) -> None:
+        own = threading.get_ident()
+        frames = sys._current_frames()  # noqa: SLF001 (documented, and what every profiler uses)
+        nodes = [self._node(frame) for thread, frame in frames.items() if thread != own]
+        self._lines.append([round(now - self._origin, 3), *nodes])
+
+    def _node(self, frame: FrameType | None) -> int:
+        """Return the number of the innermost call of a stack, 0 for none."""
+        calls = []
+        while frame is not None:
+            calls.append(frame.f_code)
+            frame = frame.f_back
+        node = 0
+        for code in reversed(calls):
+            known = self._nodes.get((node, code))
+            if known is None:
+                known = self._nodes[node, code] = len(self._nodes) + 1
+                self._lines.append(_told(known, node, code))
+            node = known
+        return node
+
+    def _write(self) -> None:
+        lines, self._lines = self._lines, []
+        self._file.write_all(lines)
+
+
+def _told(number: int, parent: int, code: CodeType) -> dict[str, Any]:
+    path = PurePath(code.co_filename)
+    node = {"kind": "node", "id": number, "in": parent, "name": code.co_qualname}
+    node |= {"file": "/".join(path.parts[-3:]), "line": code.co_firstlineno}
+    return {**node, "waits": True} if code.co_name in _WAITING.get(path.name, ()) else node
