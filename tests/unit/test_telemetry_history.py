@@ -266,6 +266,7 @@ def test_incidents_are_what_did_not_end_well_the_newest_first(made):
         end(5.0, "memory", message=text, remedy="snakemake --more", needed_mb=600, peak_mb=399),
     )
     made.attempt("register", 30, end(5.0), number=2)
+    made.attempt("plan", 40, end(1.0, "error", message="a fault", repeated=True))
     made.attempt("align", 50, {"kind": "stall", "t": 61, "seconds": 60}, end(70.0))
     rows = [
         {"sample": "s1", "dye": "DAPI", "status": "ok", "reasons": ""},
@@ -275,10 +276,13 @@ def test_incidents_are_what_did_not_end_well_the_newest_first(made):
     assert [(i.kind, i.cause, i.title) for i in found] == [
         ("pair", "failed", "s2 DAPI"),
         ("stall", "stall", "align s1 DAPI"),
+        ("attempt", "error", "plan s1 DAPI"),
         ("job", "not_started", "scale s1 DAPI"),
         ("attempt", "memory", "register s1 DAPI"),
     ]
-    stall, unstarted, failed = found[1:]
+    stall, repeated, unstarted, failed = found[1:]
+    assert repeated.message.startswith("Not tried, since")
+    assert repeated.message.endswith(": a fault")
     assert (stall.wall, stall.mended) == (WALL + 111, True)
     assert unstarted.message == "no such environment"
     assert (failed.message, failed.remedy, failed.mended) == (text, "snakemake --more", True)
