@@ -28,6 +28,7 @@ NUMBERS = (
     *("threads", "processes", "peak", "available"),
 )
 """Columns of samples that are numbers."""
+_MOST_THREADS = 1024
 ENDED_WELL = "ok"
 RUNNING = "running"
 
@@ -368,7 +369,8 @@ class Run:
     @property
     def budget_mb(self) -> float | None:
         """Memory for all jobs together, MB; None if there is no limit."""
-        return number((self.fields.get("resources") or {}).get("mem_mb"))
+        limits = self.fields.get("resources")
+        return number(limits.get("mem_mb")) if isinstance(limits, dict) else None
 
 
 def number(value: object) -> float | None:
@@ -376,6 +378,11 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
+
+
+def threads(value: object) -> int:
+    """Return a number of threads that there may be; 1 if it is none."""
+    return int(min(max(number(value) or 1, 1), _MOST_THREADS))
 
 
 def texts(values: object) -> dict[str, str]:

@@ -17,7 +17,7 @@ function attemptPanel(a) {
       ["declared", mb(a.declared_mb)],
       ["CPU", a.cpu_s === null ? null : seconds(a.cpu_s) + " on " + counted(a.threads, "thread")],
       ["read, written", a.read === null ? null : bytes(a.read) + ", " + bytes(a.written)],
-      ["progress", a.of ? a.done + " of " + a.of + " blocks" : null],
+      ["progress", a.of ? a.done + " of " + counted(a.of, "shard") : null],
       ["stalls", a.stalls.length ? a.stalls.map(([t, s]) => seconds(s) + " at " + seconds(t)).join(", ") : null],
       ["why it was run", a.reason],
       ["machine", a.host],
