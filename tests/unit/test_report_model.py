@@ -16,7 +16,7 @@ from unglow.cli import main
 from unglow.errors import InputError
 from unglow.report import NAME, curves, read_model, write_report
 from unglow.report.compare import chosen, rows
-from unglow.report.page import embedded, page
+from unglow.report.page import as_json, embedded, page
 from unglow.report.pictures import THUMB_PX, large_px, pictures_of
 from unglow.telemetry.follow import Follower
 
@@ -183,6 +183,11 @@ def test_embedded_json_cannot_end_its_element(length):
     if inside[1] == "gzip":
         text = gzip.decompress(base64.b64decode(text)).decode()
     assert json.loads(text)["text"] == told["text"]
+
+
+def test_numbers_that_json_does_not_have_are_null():
+    told = {"a": [float("nan"), 1.5, {"b": float("inf")}], "c": (1, "x")}
+    assert json.loads(as_json(told)) == {"a": [None, 1.5, {"b": None}], "c": [1, "x"]}
 
 
 def test_braces_in_what_is_embedded_are_no_places_of_the_template():

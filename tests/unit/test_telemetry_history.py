@@ -1,6 +1,7 @@
 """Joining runs and attempts: places on the time axis, slots, what became of the silent, sums."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -266,6 +267,7 @@ def test_incidents_are_what_did_not_end_well_the_newest_first(made):
         end(5.0, "memory", message=text, remedy="snakemake --more", needed_mb=600, peak_mb=399),
     )
     made.attempt("register", 30, end(5.0), number=2)
+    made.attempt("plan", 40, end(1.0, "error", message="a fault", repeated=True))
     made.attempt("align", 50, {"kind": "stall", "t": 61, "seconds": 60}, end(70.0))
     rows = [
         {"sample": "s1", "dye": "DAPI", "status": "ok", "reasons": ""},
@@ -275,10 +277,13 @@ def test_incidents_are_what_did_not_end_well_the_newest_first(made):
     assert [(i.kind, i.cause, i.title) for i in found] == [
         ("pair", "failed", "s2 DAPI"),
         ("stall", "stall", "align s1 DAPI"),
+        ("attempt", "error", "plan s1 DAPI"),
         ("job", "not_started", "scale s1 DAPI"),
         ("attempt", "memory", "register s1 DAPI"),
     ]
-    stall, unstarted, failed = found[1:]
+    stall, repeated, unstarted, failed = found[1:]
+    assert repeated.message.startswith("Not tried, since")
+    assert repeated.message.endswith(": a fault")
     assert (stall.wall, stall.mended) == (WALL + 111, True)
     assert unstarted.message == "no such environment"
     assert (failed.message, failed.remedy, failed.mended) == (text, "snakemake --more", True)
@@ -334,3 +339,16 @@ def test_a_thousand_jobs_are_joined_with_every_attempt_in_its_place(tmp_path):
     assert np.all(np.diff(t) >= 0)
     assert mb[-1] == pytest.approx(0, abs=1e-6)
     assert len(incidents(History((run,)), made.results)) == 11
+
+
+def test_a_run_that_makes_its_own_report_says_how_it_ends(made, tmp_path):
+    made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}}, pid=os.getpid())
+    proc = proc_with(tmp_path, os.getpid(), 5)
+    follower = Follower(made.results)
+    follower.poll()
+    machine = Machine(host="node7", boot=BOOT, now=WALL + 30, proc=proc)
+    assert History.of(follower, machine).last.outcome == "running"
+    (run,) = History.of(follower, replace(machine, ending="failed")).runs
+    assert (run.outcome, run.seconds) == ("failed", 30.0)
+    other = replace(machine, ending="failed", host="elsewhere")
+    assert History.of(follower, other).last.outcome == "running"

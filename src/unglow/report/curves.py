@@ -25,7 +25,7 @@ _FEWEST, _MOST = 12, 240
 
 def bins_for(attempts: int) -> int:
     """Return how many bins the curve of an attempt may have."""
-    return max(_FEWEST, min(_MOST, _POINTS // max(1, 5 * attempts)))
+    return max(_FEWEST, min(_MOST, _POINTS // max(1, 4 * attempts)))
 
 
 @once_per_attempt
@@ -41,8 +41,9 @@ def of_attempt(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
 
     Returns
     -------
-    ``hi`` and ``lo``, the largest and smallest resident memory in each bin, MB; ``cpu``, mean
-    number of processors; ``io``, mean MB/s read and written. None where a bin has no sample.
+    ``hi`` and ``lo``, the largest and smallest resident memory in each bin, MB; ``pss``, the
+    largest with shared pages counted once; ``cpu``, mean number of processors; ``io``, mean MB/s
+    read and written. None where a bin has no sample.
     """
     samples, seconds = attempt.samples, attempt.seconds
     if not len(samples) or seconds <= 0:
@@ -55,6 +56,7 @@ def of_attempt(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
     return {
         "hi": rounded(high, 1),
         "lo": rounded(low, 1),
+        "pss": rounded(low_high(samples.t, samples.pss, edges)[1], 1),
         "cpu": rounded(np.diff(_at(edges, samples.t, samples.cpu)) / width, 2),
         "io": rounded(np.diff(_at(edges, samples.t, moved)) / width / 1e6, 2),
     }

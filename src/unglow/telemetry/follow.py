@@ -24,6 +24,7 @@ from unglow.telemetry.records import (
     Step,
     number,
     texts,
+    threads,
     words,
 )
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 RUNS = "runs"
 _SUFFIX = ".jsonl"
-_CHUNK = 1 << 22
+_CHUNK = 1 << 20
 _NOW_CALLED = {
     "seconds": "t",
     "cpu_seconds": "cpu_s",
@@ -175,7 +176,8 @@ class _AttemptFile(_File):
                     self._tell(told)
         if rows and self._first is not None:
             columns = words(self._first.get("columns"))
-            self._samples = self._samples.joined(Samples.of(columns, _parsed_rows(rows)))
+            read = Samples.of(columns, _parsed_rows(rows))
+            self._samples = self._samples.joined(read).thinned()
 
     def _tell(self, line: Mapping[str, Any]) -> None:
         kind, t = line.get("kind"), number(line.get("t")) or 0.0
@@ -275,7 +277,7 @@ class _RunFile(_File):
             rule=str(line.get("rule", "")),
             wildcards=texts(line.get("wildcards")),
             reason=str(line.get("reason") or ""),
-            threads=int(number(line.get("threads")) or 1),
+            threads=threads(line.get("threads")),
             resources=resources if isinstance(resources, dict) else {},
             local=bool(line.get("local", True)),
             input=words(line.get("input")),
@@ -304,7 +306,7 @@ def _attempt(key: str, line: Mapping[str, Any], **read: Any) -> Attempt:
         wall=number(line.get("wall")) or 0.0,
         clock=_clock(line),
         declared_mb=number(line.get("declared_mb")),
-        threads=int(number(line.get("threads")) or 1),
+        threads=threads(line.get("threads")),
         limit_s=number(line.get("limit_s")),
         log=str(line.get("log") or ""),
         fields=line,

@@ -22,6 +22,7 @@ STALL, NOT_STARTED, RUN_KILLED = "stall", "not_started", "run_killed"
 _SAME_LOG_S = 30.0
 # This job only repeats which pairs failed.
 _VERDICT = ("verdict", "bad_input")
+_REPEATED = "Not tried, since the attempt before has shown how it would end:"
 _SENTENCES = {
     KILLED: "Its process is gone and has left no word: it was killed (by SIGKILL, or together with "
     "Snakemake); run again.",
@@ -130,7 +131,7 @@ def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
         cause=a.outcome,
         wall=attempt.wall + attempt.seconds,
         title=attempt.title,
-        message=end.message if end is not None else _SENTENCES.get(a.outcome, ""),
+        message=_message(a),
         remedy=end.remedy if end is not None else "",
         run=h.run.id,
         attempt=attempt.id,
@@ -138,6 +139,13 @@ def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
         numbers={key: value for key, value in known.items() if value is not None},
         log=attempt.log,
     )
+
+
+def _message(a: Placed) -> str:
+    end = a.attempt.end
+    if end is None:
+        return _SENTENCES.get(a.outcome, "")
+    return f"{_REPEATED} {end.message}" if end.more.get("repeated") else end.message
 
 
 def _tail(h: RunHistory, a: Placed, results: Path) -> str | None:

@@ -17,7 +17,7 @@ function attemptPanel(a) {
       ["declared", mb(a.declared_mb)],
       ["CPU", a.cpu_s === null ? null : seconds(a.cpu_s) + " on " + counted(a.threads, "thread")],
       ["read, written", a.read === null ? null : bytes(a.read) + ", " + bytes(a.written)],
-      ["progress", a.of ? a.done + " of " + a.of + " blocks" : null],
+      ["progress", a.of ? a.done + " of " + counted(a.of, "shard") : null],
       ["stalls", a.stalls.length ? a.stalls.map(([t, s]) => seconds(s) + " at " + seconds(t)).join(", ") : null],
       ["why it was run", a.reason],
       ["machine", a.host],
@@ -40,20 +40,22 @@ function attemptChart(host, a) {
   const declared = a.declared_mb || 0;
   const value = (u, v) => (v === null || v === undefined ? "–" : mb(v));
   chart(host, own, {
-    height: 150,
+    height: 170,
     legend: true,
-    scales: { y: { range: (u, min, max) => [0, 1.1 * Math.max(declared, max || 1)] }, cpu: { range: (u, min, max) => [0, 1.1 * Math.max(a.threads, max || 0)] } },
+    scales: { y: { range: (u, min, max) => [0, 1.1 * Math.max(declared, a.peak_mb || 0, max || 1)] }, cpu: { range: (u, min, max) => [0, 1.1 * Math.max(a.threads, max || 0)] } },
     left: { values: (u, ticks) => ticks.map((v) => (v ? mb(v) : "0")) },
     right: axisStyle({ side: 1, size: RIGHT, scale: "cpu", grid: { show: false } }),
     series: [
       { label: "time", value: (u, v) => (v === null ? "–" : seconds(v)) },
       { label: "memory, highest", paths: stepped, stroke: css("--ink"), fill: css("--cpu-fill"), width: 1.5, points: { show: false }, value, spanGaps: true },
       { label: "memory, lowest", paths: stepped, stroke: css("--soft"), width: 1, points: { show: false }, value, spanGaps: true },
+      { label: "shared pages counted once", stroke: css("--free"), width: 1.5, points: { show: false }, value, spanGaps: true },
+      { label: "true peak of a process", paths: stepped, stroke: css("--budget"), dash: [2, 3], width: 1, points: { show: false }, value },
       { label: "declared", paths: stepped, stroke: css("--declared"), dash: [6, 3], width: 1.5, points: { show: false }, value },
       { label: "processors", scale: "cpu", paths: stepped, stroke: css("--io"), dash: [4, 2], width: 1, points: { show: false }, value: (u, v) => (v === null || v === undefined ? "–" : v.toFixed(1)) },
     ],
     hooks: {},
-    renew: () => [t, held(a.curve.hi), held(a.curve.lo), t.map(() => declared || null), held(a.curve.cpu)],
+    renew: () => [t, held(a.curve.hi), held(a.curve.lo), held(a.curve.pss), t.map(() => a.peak_mb), t.map(() => declared || null), held(a.curve.cpu)],
   });
 }
 

@@ -115,6 +115,7 @@ class Resources {
     if (this.by === "rule" && causes.some((c) => !went(c))) keys.push(key(null, "did not end well", "striped"));
     if (attempts.some((a) => a.number > 1)) keys.push(key(null, "another attempt", "dashed"));
     if (attempts.some((a) => a.launched !== null)) keys.push(key(css("--overhead"), "Snakemake starts and ends a job", "thin"));
+    if (attempts.some((a) => a.steps.length)) keys.push(key(null, "steps of a job, dark and light in turns", "turns"));
     return keys;
   }
 
@@ -151,7 +152,8 @@ class Resources {
       tip.hidden = !a;
       stream.over.style.cursor = a ? "pointer" : "crosshair";
       if (!a) return;
-      fill(tip, el("b", {}, labelOf(a)), el("br"), attemptWords(a));
+      const step = stepsAt(a, stream.posToVal(event.clientX - stream.over.getBoundingClientRect().left, "x"));
+      fill(tip, el("b", {}, labelOf(a)), el("br"), attemptWords(a), step ? [el("br"), "here: " + step] : null);
       const box = host.getBoundingClientRect();
       const x = event.clientX - box.left;
       tip.style.left = Math.min(x + 14, Math.max(0, box.width - tip.offsetWidth - 4)) + "px";
