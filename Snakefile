@@ -16,6 +16,7 @@ if Path("config/config.yaml").is_file():
 
 
 include: "rules/common.smk"
+include: "rules/telemetry.smk"
 
 
 pathvars:
@@ -62,8 +63,12 @@ onstart:
 
 
 onsuccess:
+    conclude_run("ok")
     refresh_summary()
+    refresh_report()
 
 
 onerror:
+    conclude_run("failed")
     refresh_summary()
+    refresh_report()

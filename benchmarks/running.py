@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 WORK = PROJECT / "benchmarks" / "work"
+#: Names of the files of single attempts and of runs.
+BY_START = re.compile(r"\d{8}T\d{6}\.\d{3}Z-")
 #: Rules whose threads can be set to any number.
 THREADED = ("ingest", "register", "align", "difference", "detect")
 
@@ -109,9 +112,12 @@ def read_telemetry(directory: Path) -> list[dict[str, Any]]:
     """Return all records below ``directory``, each with ``start`` and ``end`` (s since 1970).
 
     A job appends its record when it ends, so that the time of the file is the end of its last one.
+    The samples of its attempts and the events of runs, in files named by their start, are left out.
     """
     found = []
     for path in sorted(directory.rglob("*.jsonl")):
+        if BY_START.match(path.name):
+            continue
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         end = path.stat().st_mtime_ns / 1e9
         for record in reversed(records):

@@ -271,6 +271,18 @@ def refresh_summary():
         logger.info(f"{target}: {verdict(rows).strip()}")
 
 
+def refresh_report():
+    """After a run, and after a failed one too: a page that tells all; it never spoils a run."""
+    place = Path(workflow.pathvars.apply("<results>"))
+    if place.is_dir():
+        try:
+            from unglow.report import write_report
+
+            logger.info(f"{write_report(place)}: open it in a browser.")
+        except Exception as error:
+            logger.warning(f"no report was written ({type(error).__name__}: {error}).")
+
+
 # ------------------------------------------------------------------------------------- parameters
 
 

@@ -1,23 +1,8 @@
 """Preflight: before the first job, does what is missing fit memory and disk? See docs/memory.md."""
 
-import inspect
-
 from unglow.commandline import only_looks, snakemake_words, told
 from unglow.forecast import RULES, Rules, machine_for, tasks_of
 from unglow.preflight import FORCE, Level, judge
-
-
-def command_line():
-    """Options of the snakemake command with those of profiles; None if it was started otherwise.
-
-    At the time of parsing, Snakemake has not yet told the workflow what it is going to do.
-    """
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_code.co_name == "args_to_api":
-            return frame.f_locals.get("args")
-        frame = frame.f_back
-    return None
 
 
 def asked_for(options):
@@ -58,12 +43,6 @@ def rules_as_set():
         if most is not None:
             threads[name] = min(threads.get(name, most), most)
     return Rules(threads, mem_mb)
-
-
-def limit_of(name):
-    """A limit for all jobs together; None if there is none."""
-    limit = workflow.global_resources.get(name)
-    return None if limit is None else limit.value
 
 
 def preflight():

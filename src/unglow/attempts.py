@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from unglow.machine import memory_available_mb, memory_total_mb
+from unglow.causes import LACKED_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,10 +56,36 @@ def write_notes(notes: Path, records: list[Record], last_log: str) -> None:
     notes.write_text(json.dumps({"records": records, "log": last_log}), encoding="utf-8")
 
 
+def write_record(record: Path, records: list[Record], last_log: str) -> None:
+    """Write what all attempts at a job took, a line for each, and note them if the last failed.
+
+    Parameters
+    ----------
+    record
+        The job's telemetry file.
+    records
+        Of all attempts, the last one at the end.
+    last_log
+        What that one has logged.
+
+    Raises
+    ------
+    OSError
+        A file cannot be written.
+    """
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text("".join(json.dumps(one) + "\n" for one in records))
+    notes = notes_path(record)
+    if records[-1]["outcome"] == "ok":
+        notes.unlink(missing_ok=True)
+    else:
+        write_notes(notes, records, last_log)
+
+
 def fewer_in_flight(earlier: Mapping[str, Any]) -> int | None:
     """Return how many blocks another attempt may have in flight; None if fewer are no remedy."""
     in_flight = int(earlier.get("in_flight", 1))
-    return in_flight // 2 if earlier["outcome"] == "memory" and in_flight > 1 else None
+    return in_flight // 2 if earlier["outcome"] in LACKED_MEMORY and in_flight > 1 else None
 
 
 def raised_mb(earlier: Mapping[str, Any], declared_mb: int) -> int:
@@ -72,7 +98,7 @@ def raised_mb(earlier: Mapping[str, Any], declared_mb: int) -> int:
     declared_mb
         What the first attempt declared, MB.
     """
-    if earlier["outcome"] != "memory" or fewer_in_flight(earlier) is not None:
+    if earlier["outcome"] not in LACKED_MEMORY or fewer_in_flight(earlier) is not None:
         return declared_mb
     return max(declared_mb, int(earlier.get("needed_mb", declared_mb)))
 
@@ -103,6 +129,8 @@ def one_at_a_time(
     MemoryError
         The memory did not become available, or the machine does not have as much.
     """
+    from unglow.machine import memory_available_mb, memory_total_mb  # noqa: PLC0415 (psutil)
+
     if mb > memory_total_mb():
         raise MemoryError(f"another attempt would need {mb:.0f} MB, which is more than there is")
     path = lock or Path(tempfile.gettempdir()) / f"unglow-{os.getuid()}.lock"

@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
     from unglow.preflight import Judgement, Remedy
 
-# Options that preflight changes, by all their names; --jobs stands in for --cores where jobs are
+# Options that remedies change, by all their names; --jobs stands in for --cores where jobs are
 # local.
 _CORES = ("--cores", "-c", "--jobs", "-j")
-_SEVERAL = {"--resources": ("--resources", "--res"), "--config": ("--config", "-C")}
+_SEVERAL = {
+    "--resources": ("--resources", "--res"),
+    "--config": ("--config", "-C"),
+    "--set-resources": ("--set-resources",),
+}
 _MARKS = {Level.FINE: "ok", Level.WARNING: "warning", Level.REFUSED: "TOO MUCH"}
 _WIDTH = 100
 # All of these are one resource.

@@ -11,7 +11,6 @@ import json
 import logging
 import math
 import os
-import signal
 import sys
 import time
 import traceback
@@ -19,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow import attempts, fence, watchdog
+from unglow import attempts, causes, fence, watchdog
 from unglow.allocator import pin_threads
-from unglow.errors import UnglowError
+from unglow.telemetry.attempt import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,10 +30,6 @@ if TYPE_CHECKING:
 
 # A job after which the machine has this much less memory, MB, is worth a word.
 _LEFT_BEHIND_MB = 200.0
-# Room that a remedy adds to what was declared.
-_MORE = 1.5
-# These say nothing about the job itself, so another attempt may end well.
-_WORTH_ANOTHER = ("ok", "killed", "interrupted")
 
 log = logging.getLogger("unglow")
 
@@ -71,6 +66,10 @@ class Job:
         Time that it may take, s; None for no limit.
     attempt
         1 the first time that a run of the workflow tries the job.
+    in_flight
+        Blocks in flight; None until they are chosen.
+    least_mb
+        The least memory that it can do with, MB; None until it is known.
     """
 
     rule: str
@@ -82,10 +81,11 @@ class Job:
     log_path: Path | None = None
     record_path: Path | None = None
     counters: dict[str, float] = field(default_factory=dict)
-    _workers: int | None = None
+    in_flight: int | None = None
+    least_mb: int | None = None
     _most_workers: int | None = None
-    _least_mb: int | None = None
     _report: int | None = None
+    _telemetry: Attempt = field(init=False)
     _before: list[dict[str, Any]] = field(default_factory=list)
     _room: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _started: float = field(default_factory=time.monotonic)
@@ -112,16 +112,20 @@ class Job:
         old_log = self._earlier()
         stream = self._open_log()
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
+        self._telemetry = self._begin()
         if self._before and self._before[-1]["attempt"] == self.attempt - 1:
-            self._learn(self._before[-1], old_log)
+            try:
+                self._learn(self._before[-1], old_log)
+            except KeyboardInterrupt:
+                self._telemetry.end("interrupted", "interrupted")
+                raise
         before = watchdog.machine_mb()
         pid, pipe = watchdog.fork()
         if pid:
-            on_stall = self._warn_of_stall
-            ending = watchdog.watch(pid, pipe, limit_s=self.limit_s, on_stall=on_stall)
-            self._conclude(ending, before, watchdog.machine_mb())
+            self._conclude(self._watch(pid, pipe), before, watchdog.machine_mb())
         self._report = pipe
         watchdog.obey(stream)
+        self._telemetry.in_job()
         return self
 
     def __exit__(
@@ -133,12 +137,14 @@ class Job:
         """Tell the watchdog how it went; the log keeps the trace of what is not a plain refusal."""
         fence.open_fence()
         peak = peak_mb()
-        outcome, message, more = self._verdict(error, peak)
-        if error is not None and outcome != "bad_input":
+        cause = causes.of_error(self, error, peak)
+        if error is not None and cause.outcome != "bad_input":
             log.error("".join(traceback.format_exception(kind, error, trace)))
-        told = {"outcome": outcome, "message": message, "peak_mb": peak, **more, **_bytes_moved()}
-        workers = {} if self._workers is None else {"in_flight": self._workers}
-        report = {**told, **workers, **self.counters}
+        told: dict[str, Any] = {"outcome": cause.outcome, "message": cause.message}
+        if cause.needed_mb is not None:
+            told["needed_mb"] = cause.needed_mb
+        workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
+        report = {**told, "peak_mb": peak, **_bytes_moved(), **workers, **self.counters}
         if self._report is not None:
             os.write(self._report, json.dumps(report).encode())
         if error is not None:
@@ -178,10 +184,10 @@ class Job:
     def workers(self, demand: Demand) -> int:
         """Return how many blocks may be in flight: fewer after an attempt that lacked memory."""
         workers = demand.in_flight(self.mem_mb, self.threads)
-        self._least_mb = demand.peak_mb(0, 1)
+        self.least_mb = demand.peak_mb(0, 1)
         if self._most_workers is not None:
             workers = min(workers, self._most_workers)
-        self._workers = workers
+        self.in_flight = workers
         return workers
 
     def _open_log(self) -> int | None:
@@ -213,7 +219,7 @@ class Job:
 
     def _learn(self, earlier: Mapping[str, Any], old_log: str) -> None:
         """Do what an earlier attempt lacked; end at once if nothing would change."""
-        if earlier["outcome"] in _WORTH_ANOTHER:
+        if earlier["outcome"] in causes.WORTH_ANOTHER:
             return
         self._most_workers = attempts.fewer_in_flight(earlier)
         if self._most_workers is not None:
@@ -221,7 +227,7 @@ class Job:
                 "attempt %d was short of memory with %d blocks in flight; now at most %d",
                 *(self.attempt - 1, earlier["in_flight"], self._most_workers),
             )
-        elif earlier["outcome"] == "memory" and self.mem_mb > earlier["declared_mb"]:
+        elif earlier["outcome"] in causes.LACKED_MEMORY and self.mem_mb > earlier["declared_mb"]:
             log.warning(
                 "attempt %d was short of memory with %.0f MB; now with %.0f MB",
                 *(self.attempt - 1, earlier["declared_mb"], self.mem_mb),
@@ -238,53 +244,34 @@ class Job:
         """End before anything was read, as an earlier attempt has ended."""
         same = {key: earlier[key] for key in ("peak_mb", "needed_mb") if key in earlier}
         self._record(outcome, {"message": message, **same, "repeated": True})
+        cause = causes.Cause(outcome, message, same.get("needed_mb"))
+        told = {"peak_mb": round(peak_mb(), 3), "remedy": causes.remedy(self, cause)}
+        self._telemetry.end(outcome, message, **told, repeated=True)
         sys.exit(f"{self.title}: {message}")
 
-    def _verdict(
-        self, error: BaseException | None, peak: float
-    ) -> tuple[str, str, dict[str, float]]:
-        """Return the outcome in one word, the sentence for the user, and what else to record."""
-        if error is None:
-            return "ok", "", {}
-        # compiled code that gets no memory may fail without saying why
-        silent = isinstance(error, SystemError) and peak > self.mem_mb
-        if silent or fence.is_memory_failure(error):
-            needed = self._needed_mb(peak, error)
-            return "memory", self._memory_sentence(peak, error), {"needed_mb": needed}
-        if isinstance(error, UnglowError):
-            return "bad_input", str(error), {}
-        if isinstance(error, KeyboardInterrupt):
-            return "interrupted", "interrupted", {}
-        words = " ".join(str(error).split())[:200]
-        sentence = (
-            f"ended by an error that is not the data's fault ({type(error).__name__}: {words}); "
-            f"please report it with {self._log_name}."
+    def _begin(self) -> Attempt:
+        """Start the file of this attempt."""
+        told = {
+            "rule": self.rule,
+            "wildcards": self.wildcards,
+            "attempt": self.attempt,
+            "declared_mb": self.mem_mb,
+            "threads": self.threads,
+            "limit_s": self.limit_s,
+            "log": None if self.log_path is None else str(self.log_path),
+        }
+        return Attempt(self.record_path, self._started, told)
+
+    def _watch(self, pid: int, pipe: int) -> watchdog.Ending:
+        """In the watchdog: wait for the job to end, and write down what it takes meanwhile."""
+        self._telemetry.forked(pid)
+        return watchdog.watch(
+            pid,
+            pipe,
+            limit_s=self.limit_s,
+            on_stall=self._warn_of_stall,
+            on_sample=self._telemetry.sample,
         )
-        return "error", sentence, {}
-
-    def _needed_mb(self, peak: float, error: BaseException | None) -> int:
-        """Return a declaration, MB, that a job which lacked memory may get along with."""
-        from unglow import memory  # noqa: PLC0415 (numpy, which may be what there was no room for)
-
-        least = self._least_mb
-        if least is None and self.rule in memory.BASE:
-            least = memory.small(self.rule).peak_mb(0, 1)
-        needed = max(self.mem_mb * _MORE, peak + (fence.asked_mb(error) or 0), least or 0)
-        return math.ceil(needed / 50) * 50
-
-    def _memory_sentence(self, peak: float, error: BaseException | None) -> str:
-        asked = fence.asked_mb(error)
-        wanted = f", {asked:.0f} MB more asked for" if asked is not None else ""
-        blocks = f", {self._workers} blocks in flight" if (self._workers or 1) > 1 else ""
-        return (
-            f"needs more memory than the {self.mem_mb:.0f} MB that were declared for it "
-            f"(peak {peak:.0f} MB so far{wanted}{blocks}); run again with --set-resources "
-            f"{self.rule}:mem_mb={self._needed_mb(peak, error)} (now {self.mem_mb:.0f})."
-        )
-
-    @property
-    def _log_name(self) -> str:
-        return str(self.log_path) if self.log_path is not None else "the log"
 
     def _warn_of_stall(self, seconds: float) -> None:
         sentence = (
@@ -292,6 +279,7 @@ class Job:
             "is a disk or a network drive not answering?"
         )
         log.warning("%s", sentence)
+        self._telemetry.stall(seconds)
         sys.stderr.write(f"{self.title}: {sentence}\n")
         sys.stderr.flush()
 
@@ -299,17 +287,26 @@ class Job:
         self, ending: watchdog.Ending, before: Mapping[str, float], after: Mapping[str, float]
     ) -> NoReturn:
         """In the watchdog: write the record and end as the job has ended."""
-        report = dict(ending.report)
-        outcome, message = report.pop("outcome", None), report.pop("message", "")
-        if ending.timed_out:
-            outcome, message = "timeout", self._timeout_sentence()
-        elif outcome is None or (outcome == "ok" and ending.code != 0):
-            outcome, message = self._ended_sentence(ending)
+        cause = causes.of_ending(self, ending)
+        outcome, message = cause.outcome, cause.message
+        told = ("outcome", "message", "needed_mb")
+        report = {key: value for key, value in ending.report.items() if key not in told}
         peak = max(ending.peak_mb, report.pop("peak_mb", 0.0))
-        if outcome == "memory":
-            report.setdefault("needed_mb", self._needed_mb(peak, None))
+        needed = {} if cause.needed_mb is None else {"needed_mb": cause.needed_mb}
+        self._telemetry.end(
+            outcome,
+            message,
+            signal=ending.signal,
+            code=ending.code,
+            peak_mb=round(peak, 3),
+            cpu_s=round(ending.cpu_s, 3),
+            read=max(ending.read, report.get("bytes_read", 0)),
+            written=max(ending.written, report.get("bytes_written", 0)),
+            **needed,
+            remedy=causes.remedy(self, cause),
+        )
         left = watchdog.left_behind_mb(before, after) - report.get("bytes_written", 0) / 1e6
-        entry: dict[str, Any] = {"peak_mb": round(peak, 1), **report}
+        entry: dict[str, Any] = {"peak_mb": round(peak, 1), **needed, **report}
         entry["cpu_seconds"] = round(ending.cpu_s, 3)
         for name, mb in (("before", before), ("after", after)):
             if "MemAvailable" in mb:
@@ -329,43 +326,6 @@ class Job:
         self._record(outcome, entry)
         sys.exit(0 if outcome == "ok" else f"{self.title}: {message}")
 
-    def _timeout_sentence(self) -> str:
-        minutes = (self.limit_s or 0) / 60
-        return (
-            f"ended because it took longer than its limit of {minutes:.3g} min; what every thread "
-            f"was doing is in {self._log_name}. If it was only slow, run again with --config "
-            f"timeout_per_job={math.ceil(3 * minutes)}."
-        )
-
-    def _ended_sentence(self, ending: watchdog.Ending) -> tuple[str, str]:
-        """Return outcome and sentence of a job that could not tell them itself."""
-        killed = ending.signal == signal.SIGKILL and ending.out_of_memory
-        if killed and ending.peak_mb <= self.mem_mb:
-            return "memory", (
-                f"killed by the system because the machine ran out of memory (the job had taken "
-                f"{ending.peak_mb:.0f} MB of {self.mem_mb:.0f} declared); run fewer jobs at a time "
-                "with a smaller --resources mem_mb, or end other programs."
-            )
-        crashed = ending.signal in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
-        overran = killed or (crashed and ending.peak_mb > self.mem_mb)
-        if overran or fence.tells_of_memory(self._last_words()):
-            return "memory", self._memory_sentence(ending.peak_mb, None)
-        name = signal.Signals(ending.signal).name if ending.signal else f"status {ending.code}"
-        if ending.signal in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            return "killed", f"ended from outside by {name}; run again."
-        return "error", (
-            f"ended by a fault in a library ({name}); please report it with {self._log_name}."
-        )
-
-    def _last_words(self, size: int = 4000) -> str:
-        """Return the end of the log, where libraries say why they gave up."""
-        if self.log_path is None:
-            return ""
-        try:
-            return self.log_path.read_bytes()[-size:].decode(errors="replace")
-        except OSError:
-            return ""
-
     def _record(self, outcome: str, measured: Mapping[str, Any]) -> None:
         """Write what this attempt took, and those before it, a JSON line for each."""
         if self.record_path is None:
@@ -380,16 +340,9 @@ class Job:
             "declared_mb": self.mem_mb,
             **measured,
         }
-        records = [*self._before, entry]
-        lines = [json.dumps(record) + "\n" for record in records]
         try:
-            self.record_path.parent.mkdir(parents=True, exist_ok=True)
-            self.record_path.write_text("".join(lines))
-            notes = attempts.notes_path(self.record_path)
-            if outcome == "ok":
-                notes.unlink(missing_ok=True)
-            else:
-                attempts.write_notes(notes, records, self._last_words(1 << 16))
+            last_log = causes.last_words(self, 1 << 16)
+            attempts.write_record(self.record_path, [*self._before, entry], last_log)
         except OSError as error:  # a record is no reason to lose a result, nor to hide its error
             log.warning("%s could not be written (%s)", self.record_path, error.strerror)
 

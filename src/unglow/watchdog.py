@@ -20,8 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow import cgroups
+from unglow.telemetry.sampler import INTERVAL_S, Sampler
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from unglow.telemetry.sampler import Sample
 
 STALL_S = 60.0
 """A job that does nothing for this long, s, is named as stalled."""
@@ -31,6 +36,8 @@ PROC = Path("/proc")
 
 # CPU, s, that an idle event loop may use in `STALL_S`.
 _IDLE_CPU_S = 0.1
+# More between two looks, s, is time that the machine has slept.
+_AWAKE_S = 2.0
 _DUMP = signal.SIGUSR1
 _PR_SET_PDEATHSIG = 1
 
@@ -51,27 +58,6 @@ class Activity:
 
     cpu_s: float = 0.0
     moved: int = 0
-
-    def __add__(self, other: Activity) -> Activity:
-        return Activity(self.cpu_s + other.cpu_s, self.moved + other.moved)
-
-
-def activity(pid: int, proc: Path = PROC) -> Activity:
-    """Return what a process has done; nothing where the system does not tell."""
-    place = proc / str(pid)
-    cpu, moved = 0.0, 0
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        # the second field, the name in brackets, may hold blanks; times are fields 14 to 17
-        fields = (place / "stat").read_text().rpartition(")")[2].split()
-        cpu = sum(int(value) for value in fields[11:15]) / os.sysconf("SC_CLK_TCK")
-    with contextlib.suppress(OSError, ValueError):
-        rows = (place / "io").read_text().splitlines()
-        moved = sum(int(row.split()[1]) for row in rows if row.startswith(("rchar", "wchar")))
-    own = Activity(cpu, moved)
-    with contextlib.suppress(OSError, ValueError):
-        children = (place / "task" / str(pid) / "children").read_text().split()
-        return sum((activity(int(child), proc) for child in children), own)
-    return own
 
 
 @dataclass(slots=True)
@@ -109,11 +95,15 @@ class Ending:
         Its exit status.
     peak_mb, cpu_s
         Largest resident set, MB, and time on processors, s, as the kernel counted them.
+    read, written
+        Bytes through read and write calls, as far as they were seen from outside.
     stalled_s
         Longest time that it did nothing, s; 0 if it never stalled.
+    idle_s
+        How long it had done nothing when it was ended, s; 0 if it had not stalled then.
     timed_out
         It was ended because its time was over.
-    out_of_memory
+    by_kernel
         The kernel killed processes for want of memory meanwhile.
     """
 
@@ -122,9 +112,12 @@ class Ending:
     code: int
     peak_mb: float
     cpu_s: float
+    read: int
+    written: int
     stalled_s: float
+    idle_s: float
     timed_out: bool
-    out_of_memory: bool
+    by_kernel: bool
 
 
 def fork() -> tuple[int, int]:
@@ -170,7 +163,8 @@ def watch(
     *,
     limit_s: float | None,
     on_stall: Callable[[float], None],
-    interval_s: float = 1.0,
+    on_sample: Callable[[Sample], None] | None = None,
+    interval_s: float = INTERVAL_S,
 ) -> Ending:
     """In the watchdog: wait until the job has ended, and end it if its time is over.
 
@@ -184,35 +178,48 @@ def watch(
         Time that the job may take, s; None for no limit.
     on_stall
         Called with the time, s, once the job has done nothing for `STALL_S`.
+    on_sample
+        Called with what the job takes each time that it was looked at.
     interval_s
         Time between two looks, s.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the job as well
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
-    kills = _kernel_kills()
-    stall, spent, timed_out = Stall(), 0.0, False
+    kills = _kernel_kills(pid)
+    killed_before = kills()
+    sampler, stall = Sampler(pid, interval_s=interval_s), Stall(STALL_S)
+    spent, timed_out = 0.0, False
     said = bytearray()
-    last = time.monotonic()
-    while not _listen(reading, said, interval_s):
+    last = due = time.monotonic()
+    while True:
+        taken = sampler.take()
+        if on_sample is not None:
+            on_sample(taken)
         now = time.monotonic()
-        step, last = min(now - last, 2 * interval_s), now
+        step, last = min(now - last, _AWAKE_S), now
         spent += step
-        if stall.sample(step, activity(pid)):
+        if stall.sample(step, Activity(taken.cpu_s, taken.read + taken.written)):
             on_stall(stall.quiet_s)
         if limit_s is not None and spent >= limit_s:
             timed_out = True
             _end(pid, reading, said)
+            break
+        due = max(due + sampler.interval_s, now)
+        if _listen(reading, said, due - now):
             break
     _, status, usage = os.wait4(pid, 0)
     return Ending(
         report=_parsed(said),
         signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
         code=os.waitstatus_to_exitcode(status),
-        peak_mb=usage.ru_maxrss * 1024 / 1e6,
+        peak_mb=max(taken.peak_mb, usage.ru_maxrss * 1024 / 1e6),
         cpu_s=usage.ru_utime + usage.ru_stime,
+        read=taken.read,
+        written=taken.written,
         stalled_s=stall.longest_s,
+        idle_s=stall.quiet_s if stall.quiet_s >= stall.after_s else 0.0,
         timed_out=timed_out,
-        out_of_memory=_kernel_kills() > kills,
+        by_kernel=kills() > killed_before,
     )
 
 
@@ -251,8 +258,16 @@ def _parsed(said: bytearray) -> dict[str, Any]:
     return report
 
 
-def _kernel_kills() -> int:
-    """Return how many processes the kernel has killed for want of memory since it started."""
+def _kernel_kills(pid: int) -> Callable[[], int]:
+    """Return what counts the processes that the kernel kills for want of memory.
+
+    These are those of the job's own control group, or of the whole machine where there is none.
+    """
+    group = cgroups.kills_file(pid)
+    return _machine_kills if group is None else lambda: cgroups.kills(group) or 0
+
+
+def _machine_kills() -> int:
     with contextlib.suppress(OSError, ValueError):
         for row in (PROC / "vmstat").read_text().splitlines():
             if row.startswith("oom_kill "):

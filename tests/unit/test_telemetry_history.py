@@ -100,7 +100,17 @@ def test_slots_are_the_lowest_rows_that_are_free(made):
         ("scale", 1),
         ("detect", 0),
     ]
-    assert run.slots == 4
+    assert run.rows == ("1", "2", "3", "4")
+
+
+def test_each_host_has_rows_of_its_own(made):
+    made.run(DONE)
+    made.attempt("plan", 0, end(10.0), threads=2)
+    made.attempt("plan", 1, end(4.0), host="node8")
+    made.attempt("plan", 2, end(4.0), host="node8")
+    (run,) = history(made).runs
+    assert [a.slot for a in run.attempts] == [0, 2, 3]
+    assert run.rows == ("node7 1", "node7 2", "node8 1", "node8 2")
 
 
 def test_snakemake_s_own_times_are_found(made):
@@ -297,7 +307,7 @@ def test_a_thousand_jobs_are_joined_with_every_attempt_in_its_place(tmp_path):
     made = many(tmp_path / "results")
     (run,) = history(made).runs
     assert len(run.attempts) == 1011
-    assert run.slots == 8
+    assert len(run.rows) == 8
     assert sum(row.attempts for row in by_rule(run.attempts)) == 1011
     t, mb = memory_of_all(run.attempts)
     assert np.all(np.diff(t) >= 0)

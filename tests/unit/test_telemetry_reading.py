@@ -40,8 +40,8 @@ def test_an_attempt_holds_what_its_file_says(tmp_path):
     assert attempt.samples.pss[0] == 11.0
     assert math.isnan(attempt.samples.pss[1])
     assert attempt.samples.state.tolist() == ["R", "D"]
-    assert [(s.name, s.begin, s.end, s.inside) for s in attempt.steps] == [
-        ("read", 0.1, None, None),
+    assert [(s.name, s.begin, s.end, s.depth) for s in attempt.steps] == [
+        ("read", 0.1, None, 0),
         ("decode", 0.15, 0.3, 1),
     ]
     assert [(s.t, s.seconds) for s in attempt.stalls] == [(61.0, 60.0)]

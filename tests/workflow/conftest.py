@@ -75,6 +75,24 @@ def bytes_of(results: Path) -> dict[str, str]:
     }
 
 
+def records_of(results: Path) -> list[Path]:
+    """The records of all jobs; not the files of their attempts, named by when these began."""
+    found = sorted((results / "telemetry").rglob("*.jsonl"))
+    return [path for path in found if not re.match(r"\d{8}T\d{6}\.", path.name)]
+
+
+def attempts_of(results: Path) -> list[Path]:
+    """The files of all attempts at jobs, in the order in which they began."""
+    found = (results / "telemetry").rglob("*.jsonl")
+    named = [path for path in found if re.match(r"\d{8}T\d{6}\.", path.name)]
+    return sorted((p for p in named if p.parent.name != "runs"), key=lambda path: path.name)
+
+
+def runs_of(results: Path) -> list[Path]:
+    """The files of all runs, in the order in which they began."""
+    return sorted((results / "telemetry" / "runs").glob("*.jsonl"))
+
+
 @pytest.fixture(scope="session")
 def phantom_raw(tmp_path_factory) -> Path:
     """raw/ with one pair of 2048 x 2048: 3 deg, scale 1.02, shift about 100 px, gain 1.3."""

@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from conftest import bytes_of, snakemake
+from conftest import bytes_of, records_of, snakemake
 
 from unglow import transform
 from unglow.blocks import Window
@@ -112,7 +112,7 @@ def test_the_summary_tells_status_residual_and_gain(pair):
 
 def test_every_job_left_a_log_a_benchmark_and_a_memory_record(pair):
     work, _ = pair
-    records = sorted((work / "results" / "telemetry").rglob("*.jsonl"))
+    records = records_of(work / "results")
     assert len(records) >= 10
     for path in records:
         (line,) = path.read_text().splitlines()

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import command, snakemake
+from conftest import command, records_of, snakemake
 
 from unglow.blocks import Window
 from unglow.store import open_store
@@ -45,7 +45,7 @@ def test_a_pair_of_differing_focus_is_matched_and_leaves_less(tmp_path):
         kept = store.attributes.get("blur")
         assert (kept is None) == (name == "never")
     assert scatter["auto"] < 0.9 * scatter["never"]
-    for path in (tmp_path / "results" / "telemetry").rglob("*.jsonl"):
+    for path in records_of(tmp_path / "results"):
         record = json.loads(path.read_text().splitlines()[-1])
         if record["rule"] in ("scale", "difference"):
             assert record["peak_mb"] <= record["declared_mb"], path

@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "preflight": ("unglow.cli.preflight", "say whether a run fits memory and disk"),
     "monitor": ("unglow.cli.monitor", "follow runs while they go on"),
     "phantom": ("unglow.phantom.command", "make a pair of test images with known truth"),
+    "report": ("unglow.cli.report", "write the report of a results directory"),
+    "compare": ("unglow.cli.compare", "show runs side by side"),
     "export": ("unglow.cli.export", "write results in other formats"),
 }
 #: Exit status for a mistake that the user can mend.

@@ -1,1 +1,11 @@
-"""What runs and jobs leave behind about themselves: written while they run, read at any time."""
+"""What happened: every attempt at a job and every run of Snakemake in an append-only file each.
+
+docs/telemetry.md describes the files. This package is imported by each job before anything else,
+so it and the modules that it imports load nothing heavy.
+"""
+
+from __future__ import annotations
+
+from unglow.telemetry.steps import progress, step
+
+__all__ = ["progress", "step"]

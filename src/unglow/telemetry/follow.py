@@ -196,10 +196,11 @@ class _AttemptFile(_File):
         begun = self._steps.get(key)
         if line.get("edge") == "begin":
             inside = number(line.get("in"))
-            parent = None if inside is None else int(inside)
-            self._steps[key] = Step(str(line.get("name")), t, None, parent)
+            outer = None if inside is None else self._steps.get(int(inside))
+            depth = 0 if outer is None else outer.depth + 1
+            self._steps[key] = Step(str(line.get("name")), t, None, depth)
         elif begun is not None:
-            self._steps[key] = Step(begun.name, begun.begin, t, begun.inside)
+            self._steps[key] = replace(begun, end=t)
 
 
 @dataclass(slots=True)
@@ -319,15 +320,19 @@ def _clock(line: Mapping[str, Any]) -> float:
 def _parsed(line: bytes) -> Any:
     """Return what a line says; None if it is torn."""
     try:
-        return json.loads(line)
+        return json.loads(line, parse_constant=_no_number)
     except ValueError:
         return None
+
+
+def _no_number(_: str) -> None:
+    """Stand in for NaN and infinity, which JSON does not have."""
 
 
 def _parsed_rows(lines: list[bytes]) -> list[list[Any]]:
     """Return lists, one for each line that holds one; all at once where all do, which is faster."""
     try:
-        rows = json.loads(b"[" + b",".join(lines) + b"]")
+        rows = json.loads(b"[" + b",".join(lines) + b"]", parse_constant=_no_number)
         if len(rows) == len(lines):
             return list(rows)
     except ValueError:

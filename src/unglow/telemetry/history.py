@@ -10,6 +10,7 @@ they contradict that.
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -47,7 +48,7 @@ class Placed:
     outcome
         How it ended, or ``running``.
     slot
-        First of the cores (rows) that it is drawn on; it takes as many as it has threads.
+        First of the rows (cores) that it is drawn on; it takes as many as it has threads.
     launched
         When Snakemake had started the job, s since the run began; None if it is not known.
     closed
@@ -87,9 +88,16 @@ class RunHistory:
     shifts: Mapping[str, float]
 
     @property
-    def slots(self) -> int:
-        """Rows that the attempts take."""
-        return max((a.slot + a.attempt.threads for a in self.attempts), default=0)
+    def rows(self) -> tuple[str, ...]:
+        """Names of the rows that attempts are drawn on: cores, by host where there are several."""
+        last: dict[str, tuple[int, int]] = {}
+        for a in self.attempts:
+            first, end = last.get(a.attempt.host, (a.slot, 0))
+            rows = a.slot + max(1, a.attempt.threads)
+            last[a.attempt.host] = min(first, a.slot), max(end, rows)
+        names = [(f"{host} " if len(last) > 1 else "", *span) for host, span in last.items()]
+        spans = sorted(names, key=lambda name: name[1])
+        return tuple(f"{name}{n + 1}" for name, first, end in spans for n in range(end - first))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,19 +224,25 @@ def _told(a: Placed) -> Placed:
 
 
 def _with_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
-    """Give each attempt the lowest rows, one for each thread, that are free while it runs."""
-    free: list[float] = []  # until when each row is taken
+    """Give each attempt the lowest rows, one for each thread, that are free while it runs.
+
+    Each host has rows of its own, below those of the hosts that came before it.
+    """
+    free: dict[str, list[float]] = {}  # until when each row of a host is taken
     found = []
     for a in sorted(placed, key=lambda a: (a.start, a.attempt.id)):
+        taken = free.setdefault(a.attempt.host, [])
         rows = max(1, a.attempt.threads)
         slot = next(
-            (s for s in range(len(free)) if all(t <= a.start for t in free[s : s + rows])),
-            len(free),
+            (s for s in range(len(taken)) if all(t <= a.start for t in taken[s : s + rows])),
+            len(taken),
         )
-        free += [-math.inf] * (slot + rows - len(free))
-        free[slot : slot + rows] = [max(a.end, a.start)] * rows
+        taken += [-math.inf] * (slot + rows - len(taken))
+        taken[slot : slot + rows] = [max(a.end, a.start)] * rows
         found.append(replace(a, slot=slot))
-    return tuple(found)
+    counts = [len(taken) for taken in free.values()]
+    above = dict(zip(free, itertools.accumulate(counts, initial=0), strict=False))
+    return tuple(replace(a, slot=a.slot + above[a.attempt.host]) for a in found)
 
 
 def memory_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

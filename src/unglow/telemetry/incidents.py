@@ -20,6 +20,8 @@ TAIL_LINES, TAIL_BYTES = 40, 8192
 STALL, NOT_STARTED, RUN_KILLED = "stall", "not_started", "run_killed"
 # A log that was written later than this after an attempt's end, s, is of another attempt.
 _SAME_LOG_S = 30.0
+# This job only repeats which pairs failed.
+_VERDICT = ("verdict", "bad_input")
 _SENTENCES = {
     KILLED: "Its process is gone and has left no word: it was killed (by SIGKILL, or together with "
     "Snakemake); run again.",
@@ -84,9 +86,12 @@ def incidents(
         Rows of the summary.
     """
     mended = {_job_of(a): a.start + h.run.wall for h, a in _all(history) if a.outcome == ENDED_WELL}
+    going = history.last is not None and history.last.outcome == RUNNING
+    failed = list(_of_pairs(pairs, ("failed",) if going else ("failed", "incomplete")))
     found = []
     for h, a in _all(history):
-        if a.outcome not in (ENDED_WELL, RUNNING):
+        told = failed and (a.attempt.stage, a.outcome) == _VERDICT
+        if a.outcome not in (ENDED_WELL, RUNNING) and not told:
             found.append(_of_attempt(h, a, results, mended.get(_job_of(a), 0.0)))
         found += [_of_stall(h, a, stall) for stall in a.attempt.stalls]
     for h in history.runs:
@@ -94,7 +99,7 @@ def incidents(
         if h.outcome == KILLED:
             found.append(_of_run(h))
     found.sort(key=lambda i: i.wall or 0.0, reverse=True)
-    return [*_of_pairs(pairs), *found]
+    return [*failed, *found]
 
 
 def _all(history: History) -> Iterator[tuple[RunHistory, Placed]]:
@@ -190,9 +195,9 @@ def _of_run(h: RunHistory) -> Incident:
     )
 
 
-def _of_pairs(pairs: Iterable[Mapping[str, Any]]) -> Iterator[Incident]:
+def _of_pairs(pairs: Iterable[Mapping[str, Any]], statuses: tuple[str, ...]) -> Iterator[Incident]:
     for row in pairs:
-        if row.get("status") in ("failed", "incomplete"):
+        if row.get("status") in statuses:
             names = ("sample", "dye", "registration", "subtraction")
             title = " ".join(str(row[name]) for name in names if row.get(name))
             yield Incident(

@@ -100,12 +100,20 @@ def _fits(columns: Sequence[str], row: Sequence[Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of an attempt that has a name; ``end`` is None while, or if, it did not end."""
+    """A part of an attempt that has a name.
+
+    Attributes
+    ----------
+    begin, end
+        s since the attempt began; the end is None while, or if, it did not end.
+    depth
+        How many steps it is inside of.
+    """
 
     name: str
     begin: float
     end: float | None = None
-    inside: int | None = None
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)

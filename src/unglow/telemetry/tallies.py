@@ -77,8 +77,8 @@ class RuleTally:
     ----------
     rule
         Its name.
-    attempts, ended_well
-        How many there were, and how many of them ended ``ok``.
+    attempts, ended_well, running
+        How many there were, how many of them ended ``ok``, and how many have not ended.
     declared_mb, peak_mb
         Of the attempt that came nearest to (or furthest beyond) what it had declared.
     largest_mb
@@ -96,6 +96,7 @@ class RuleTally:
     rule: str
     attempts: int
     ended_well: int
+    running: int
     declared_mb: float | None
     peak_mb: float | None
     largest_mb: float | None
@@ -139,6 +140,7 @@ def _tally(rule: str, group: Sequence[Placed]) -> RuleTally:
         rule=rule,
         attempts=len(group),
         ended_well=sum(a.outcome == ENDED_WELL for a in group),
+        running=sum(a.outcome == RUNNING for a in group),
         declared_mb=declared,
         peak_mb=peak,
         largest_mb=max((p for a in attempts if (p := a.peak_mb) is not None), default=None),

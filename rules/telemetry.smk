@@ -1,0 +1,73 @@
+"""Telemetry of the run itself: one file for each real run, see docs/telemetry.md."""
+
+import inspect
+import shlex
+
+from unglow.causes import COMMAND
+from unglow.commandline import only_looks, snakemake_words
+from unglow.telemetry.events import RunRecorder
+from unglow.telemetry.surroundings import surroundings
+
+
+def command_line():
+    """Options of the snakemake command with those of profiles; None if it was started otherwise.
+
+    At the time of parsing, Snakemake has not yet told the workflow what it is going to do.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "args_to_api":
+            return frame.f_locals.get("args")
+        frame = frame.f_back
+    return None
+
+
+def limit_of(name):
+    """A limit for all jobs together; None if there is none."""
+    limit = workflow.global_resources.get(name)
+    return None if limit is None else limit.value
+
+
+def runs():
+    """The directory of the files of all runs."""
+    return Path(workflow.pathvars.apply("<telemetry>/runs")).absolute()
+
+
+def head_of_run():
+    """What is known of the run when its first job is about to start."""
+    executor = workflow.executor_plugin
+    return {
+        **surroundings(),
+        "command": snakemake_words(sys.argv),
+        "directory": os.getcwd(),
+        "workflow": str(workflow.basedir),
+        "results": workflow.pathvars.apply("<results>"),
+        "cores": limit_of("_cores"),
+        "executor": None if executor is None else executor.name,
+        "resources": {"mem_mb": limit_of("mem_mb")},
+        "config": dict(batch.settings),
+        "config_files": [str(path) for path in workflow.configfiles],
+        "pairs": [list(key) for key in batch.pairs],
+        "left_out": [problem.message for problem in batch.problems],
+    }
+
+
+def record_run():
+    """Have a real run write its file; None for a call that computes nothing."""
+    options = command_line()
+    looks = options is not None and only_looks(options)
+    if looks or workflow.output_settings.dryrun or not workflow.is_main_process:
+        return None
+    os.environ[COMMAND] = shlex.join(snakemake_words(sys.argv))
+    recorder = RunRecorder(runs, head_of_run)
+    logger.addHandler(recorder)
+    return recorder
+
+
+def conclude_run(outcome):
+    """Tell the run's file how the run ends."""
+    if run_recorder is not None:
+        run_recorder.conclude(outcome)
+
+
+run_recorder = record_run()

@@ -1,0 +1,240 @@
+"""Why a job ended: in a word, in a sentence for the user, and in a command that may help.
+
+The words are *outcomes*: ``ok``, ``memory`` (the fence, or an allocation that failed),
+``oom_killed`` (by the kernel, for want of memory), ``timeout``, ``stalled`` (ended while it did
+nothing), ``bad_input``, ``error``, ``killed`` (from outside) and ``interrupted`` (Ctrl-C).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from unglow import fence
+from unglow.errors import UnglowError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unglow.watchdog import Ending
+
+LACKED_MEMORY = ("memory", "oom_killed")
+"""Outcomes of a job that did not get the memory that it wanted."""
+WORTH_ANOTHER = ("ok", "killed", "interrupted", "stalled")
+"""Outcomes that say nothing about the job itself, so another attempt may end well."""
+COMMAND = "UNGLOW_COMMAND"
+"""Variable with the command that the user typed, for remedies."""
+
+# Room that a remedy adds to what was declared.
+_MORE = 1.5
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
+_CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
+
+
+class Declared(Protocol):
+    """What is known of a job whose end is to be explained.
+
+    Attributes
+    ----------
+    rule
+        Its name.
+    mem_mb, limit_s
+        Memory, MB, and time, s, that it was declared with.
+    log_path
+        Its log.
+    in_flight
+        Blocks in flight, if it has chosen.
+    least_mb
+        The least memory that it can do with, MB, if it knows.
+    """
+
+    rule: str
+    mem_mb: float
+    limit_s: float | None
+    log_path: Path | None
+    in_flight: int | None
+    least_mb: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a job ended.
+
+    Attributes
+    ----------
+    outcome, message
+        In a word, and in a sentence.
+    needed_mb
+        If it lacked memory: a declaration, MB, that may be enough.
+    innocent
+        It lacked memory, but had not taken more than was declared for it.
+    """
+
+    outcome: str
+    message: str = ""
+    needed_mb: int | None = None
+    innocent: bool = False
+
+
+def of_error(job: Declared, error: BaseException | None, peak_mb: float) -> Cause:
+    """Judge, in the job itself, what ended its block.
+
+    Parameters
+    ----------
+    job
+        The job.
+    error
+        What was raised; None if it got to its end.
+    peak_mb
+        Its largest resident set, MB.
+    """
+    if error is None:
+        return Cause("ok")
+    # compiled code that gets no memory may fail without saying why
+    silent = isinstance(error, SystemError) and peak_mb > job.mem_mb
+    if silent or fence.is_memory_failure(error):
+        return _lack("memory", job, peak_mb, error)
+    if isinstance(error, UnglowError):
+        return Cause("bad_input", str(error))
+    if isinstance(error, KeyboardInterrupt):
+        return Cause("interrupted", "interrupted")
+    words = " ".join(str(error).split())[:200]
+    return Cause(
+        "error",
+        f"ended by an error that is not the data's fault ({type(error).__name__}: {words}); "
+        f"please report it with {_log_name(job)}.",
+    )
+
+
+def of_ending(job: Declared, ending: Ending) -> Cause:
+    """Judge, in the watchdog, how a job ended: by what it said itself, if it could."""
+    said = ending.report
+    outcome, message = str(said.get("outcome", "")), str(said.get("message", ""))
+    if ending.timed_out:
+        return _late(job, ending)
+    if not outcome or (outcome == "ok" and ending.code != 0):
+        return _speechless(job, ending)
+    if outcome in LACKED_MEMORY:
+        return Cause(outcome, message, said.get("needed_mb"))
+    return Cause(outcome, message)
+
+
+def remedy(job: Declared, cause: Cause) -> str:
+    """Return a command to copy that may end well; empty if there is none."""
+    from unglow.commandline import changed  # noqa: PLC0415 (of no use to a job that ends well)
+
+    words = shlex.split(os.environ.get(COMMAND) or "snakemake")
+    options: dict[str, str | tuple[str, str]] = {}
+    if cause.innocent:
+        options["--resources"] = ("mem_mb", str(math.ceil(job.mem_mb)))
+    elif cause.needed_mb is not None:
+        options["--set-resources"] = (f"{job.rule}:mem_mb", str(cause.needed_mb))
+    elif cause.outcome == "timeout":
+        options["--config"] = ("timeout_per_job", str(_longer_min(job)))
+    elif cause.outcome not in ("stalled", "killed", "interrupted"):
+        return ""
+    return shlex.join(changed(words, options))
+
+
+def last_words(job: Declared, size: int = 4000) -> str:
+    """Return the end of a job's log, where libraries say why they gave up."""
+    if job.log_path is None:
+        return ""
+    try:
+        return job.log_path.read_bytes()[-size:].decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _lack(outcome: str, job: Declared, peak_mb: float, error: BaseException | None = None) -> Cause:
+    """Return the cause of a job that needs more memory than was declared."""
+    needed = _needed_mb(job, peak_mb, error)
+    asked = fence.asked_mb(error)
+    wanted = f", {asked:.0f} MB more asked for" if asked is not None else ""
+    blocks = f", {job.in_flight} blocks in flight" if (job.in_flight or 1) > 1 else ""
+    sentence = (
+        f"needs more memory than the {job.mem_mb:.0f} MB that were declared for it "
+        f"(peak {peak_mb:.0f} MB so far{wanted}{blocks}); run again with --set-resources "
+        f"{job.rule}:mem_mb={needed} (now {job.mem_mb:.0f})."
+    )
+    return Cause(outcome, sentence, needed)
+
+
+def _needed_mb(job: Declared, peak_mb: float, error: BaseException | None) -> int:
+    """Return a declaration, MB, that a job which lacked memory may get along with."""
+    from unglow import memory  # noqa: PLC0415 (numpy, which may be what there was no room for)
+
+    least = job.least_mb
+    if least is None and job.rule in memory.BASE:
+        least = memory.small(job.rule).peak_mb(0, 1)
+    needed = max(job.mem_mb * _MORE, peak_mb + (fence.asked_mb(error) or 0), least or 0)
+    return math.ceil(needed / 50) * 50
+
+
+def _late(job: Declared, ending: Ending) -> Cause:
+    minutes = (job.limit_s or 0) / 60
+    if ending.idle_s:
+        return Cause(
+            "stalled",
+            f"ended because it had done nothing for {ending.idle_s:.0f} s when its limit of "
+            f"{minutes:.3g} min was over; what every thread was doing is in {_log_name(job)}. See "
+            "that disks and network drives answer, then run again.",
+        )
+    return Cause(
+        "timeout",
+        f"ended because it took longer than its limit of {minutes:.3g} min; what every thread "
+        f"was doing is in {_log_name(job)}. If it was only slow, run again with --config "
+        f"timeout_per_job={_longer_min(job)}.",
+    )
+
+
+def _longer_min(job: Declared) -> int:
+    """Return a limit, minutes, for a job that was only slow."""
+    return math.ceil(3 * (job.limit_s or 0) / 60)
+
+
+def _speechless(job: Declared, ending: Ending) -> Cause:
+    """Judge a job that could not say itself how it ended."""
+    peak = ending.peak_mb
+    killed = ending.signal == signal.SIGKILL and ending.by_kernel
+    if killed and peak > job.mem_mb:
+        return _lack("oom_killed", job, peak)
+    if killed:
+        return Cause(
+            "oom_killed",
+            "killed by the system because the machine ran out of memory (the job had taken "
+            f"{peak:.0f} MB of {job.mem_mb:.0f} declared); run fewer jobs at a time "
+            "with a smaller --resources mem_mb, or end other programs.",
+            needed_mb=_needed_mb(job, peak, None),
+            innocent=True,
+        )
+    overran = ending.signal in _CRASHES and peak > job.mem_mb
+    if overran or fence.tells_of_memory(last_words(job)):
+        return _lack("memory", job, peak)
+    if ending.signal == signal.SIGINT:
+        return Cause("interrupted", "interrupted")
+    name = signal.Signals(ending.signal).name if ending.signal else f"status {ending.code}"
+    if ending.signal in _FROM_OUTSIDE:
+        return _killed(ending, name)
+    return Cause(
+        "error", f"ended by a fault in a library ({name}); please report it with {_log_name(job)}."
+    )
+
+
+def _killed(ending: Ending, name: str) -> Cause:
+    """Return the cause of a job that a signal from outside has ended."""
+    if ending.idle_s:
+        return Cause(
+            "stalled",
+            f"ended from outside by {name} when it had done nothing for {ending.idle_s:.0f} s; see "
+            "that disks and network drives answer, then run again.",
+        )
+    return Cause("killed", f"ended from outside by {name}; run again.")
+
+
+def _log_name(job: Declared) -> str:
+    return str(job.log_path) if job.log_path is not None else "the log"

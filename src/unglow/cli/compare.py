@@ -1,0 +1,76 @@
+"""``unglow compare``: runs side by side, as a table and as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow.cli.survey import table
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from unglow.report.compare import Named
+
+
+_FORMS = {
+    "": ("{}", 1),
+    "s": ("{:.1f} s", 1),
+    "MB": ("{:.0f} MB", 1),
+    "bytes": ("{:.1f} MB", 1e-6),
+    "share": ("{:.0f} %", 100),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow compare` to a parser."""
+    parser.description = (
+        "Compare runs: a table, and a page with memory and progress over time, all from t = 0. "
+        "RUN is a results directory (its last run counts, or all of its runs if it is the only "
+        "one given) or the file of a run in results/telemetry/runs."
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="what to compare")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("compare.html"),
+        metavar="FILE",
+        help="page to write (default: compare.html)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table, write the page."""
+    from unglow.files import write_text  # noqa: PLC0415
+    from unglow.report.compare import build, chosen  # noqa: PLC0415 (imports numpy)
+    from unglow.report.page import page  # noqa: PLC0415
+
+    named = chosen(arguments.runs)
+    print(text(named))
+    write_text(arguments.output, page(build(named), title="unglow compare"))
+    print(f"\n{arguments.output}")
+    return 0
+
+
+def text(named: Sequence[Named]) -> str:
+    """Return the comparison as plain text."""
+    from unglow.report.compare import rows, rules  # noqa: PLC0415 (imports numpy)
+
+    names = [n.name for n in named]
+    sides = "l" + "r" * len(names)
+    told = [[row.name, *(shown(value, row.unit) for value in row.values)] for row in rows(named)]
+    lines = [table([["", *names], *told], sides), ""]
+    for what, key, unit in (("time of all jobs", "seconds", "s"), ("peak memory", "peak_mb", "MB")):
+        cells = [[r["rule"], *(shown(value, unit) for value in r[key])] for r in rules(named)]
+        lines += [f"By rule: {what}", table([["", *names], *cells], sides), ""]
+    return "\n".join(lines).rstrip()
+
+
+def shown(value: Any, unit: str) -> str:
+    """Return a value in words, ``-`` where there is none."""
+    if value is None:
+        return "-"
+    form, factor = _FORMS[unit]
+    return form.format(value * factor) if unit else str(value)

@@ -1,0 +1,42 @@
+"""``unglow report``: the report of a results directory, also of a run that was killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unglow.errors import InputError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow report` to a parser."""
+    parser.description = (
+        "Write the report of a results directory: incidents, pairs, time and memory of every "
+        "attempt, in one HTML file that opens anywhere. Each run writes it as it ends; this "
+        "command also does while one goes on, or after it was killed."
+    )
+    parser.add_argument(
+        "results",
+        nargs="?",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="results directory (default: results)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="file to write (default: DIR/report.html)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the report and print where it is."""
+    from unglow.report import write_report  # noqa: PLC0415 (imports numpy)
+
+    results = arguments.results
+    if not results.is_dir():
+        raise InputError(f"{results} is no directory; give the results directory of a run.")
+    print(write_report(results, arguments.output))
+    return 0

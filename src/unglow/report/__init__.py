@@ -1,0 +1,51 @@
+"""The report of a results directory: one HTML file that opens anywhere, and is always there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unglow.files import write_text
+from unglow.report.model import build
+from unglow.report.page import page
+from unglow.report.pairs import rows_of
+from unglow.telemetry.follow import Follower
+from unglow.telemetry.history import History
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unglow.report.model import Model
+
+NAME = "report.html"
+
+
+def read_model(results: Path, *, live: bool = False) -> Model:
+    """Return the model of a results directory as it is now, without pictures."""
+    following = Follower(results)
+    following.poll()
+    history = History.of(following)
+    return build(results, history, rows_of(results, history), live=live)
+
+
+def write_report(results: Path, target: Path | None = None) -> Path:
+    """Write the report of a results directory and return where it is.
+
+    Parameters
+    ----------
+    results
+        The results directory of one or more runs, whether or not they ended.
+    target
+        The file to write; ``report.html`` in the results directory if None.
+
+    Raises
+    ------
+    UnglowError
+        The file cannot be written.
+    """
+    from unglow.report.pictures import pictures_of  # noqa: PLC0415 (imports OpenCV and zarr)
+
+    model = read_model(results)
+    place = target or results / NAME
+    title = f"unglow report: {results.absolute().parent.name}"
+    write_text(place, page(model, pictures_of(results, model["pairs"]), title=title))
+    return place

@@ -1,0 +1,275 @@
+// Charts over the time of a run that share one axis: zoom one, and all follow.
+
+const GUTTER = 64;
+const RIGHT = 52;
+
+class Axis {
+  constructor(seconds) {
+    this.charts = [];
+    this.full = [0, Math.max(seconds, 1e-3)];
+    this.shown = this.full;
+    this.setting = false;
+  }
+  join(chart) {
+    this.charts.push(chart);
+    chart.setScale("x", { min: this.shown[0], max: this.shown[1] });
+  }
+  set(min, max) {
+    const [from, to] = this.full;
+    const span = Math.min(Math.max(max - min, 1e-3 * (to - from), 0.02), to - from);
+    const begin = Math.min(Math.max(min, from), to - span);
+    this.shown = [begin, begin + span];
+    this.setting = true;
+    for (const chart of this.charts) chart.setScale("x", { min: begin, max: begin + span });
+    this.setting = false;
+  }
+  extend(seconds) {
+    const whole = this.shown[0] === this.full[0] && this.shown[1] === this.full[1];
+    this.full = [0, Math.max(seconds, 1e-3)];
+    if (whole) this.shown = this.full;
+  }
+  zoom(factor, at) {
+    const [min, max] = this.shown;
+    const middle = at === undefined ? (min + max) / 2 : at;
+    this.set(middle - (middle - min) * factor, middle + (max - middle) * factor);
+  }
+  pan(share) {
+    const [min, max] = this.shown;
+    const step = share * (max - min);
+    this.set(min + step, max + step);
+  }
+  reset() {
+    this.set(...this.full);
+  }
+  key(event) {
+    const keys = {
+      "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2), 0: () => this.reset(),
+      a: () => this.pan(-0.25), d: () => this.pan(0.25),
+    };
+    const act = keys[event.key];
+    if (!act || event.ctrlKey || event.metaKey || event.altKey) return false;
+    act();
+    event.preventDefault();
+    return true;
+  }
+}
+
+function timeTick(s, step) {
+  if (step >= 3600) return Math.round(s / 3600) + " h";
+  if (step >= 60) return Math.round(s / 60) + " min";
+  if (s >= 300 && step >= 1) return Math.floor(s / 60) + ":" + String(Math.round(s % 60)).padStart(2, "0");
+  return Number(s.toFixed(3)) + " s";
+}
+
+const TIME_STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+
+function axisStyle(more) {
+  const ink = css("--soft");
+  const look = { stroke: ink, grid: { stroke: css("--grid"), width: 1 }, ticks: { stroke: css("--grid"), width: 1, size: 4 }, font: "12px system-ui, sans-serif" };
+  return Object.assign(look, more);
+}
+
+function chart(host, axis, settings, data) {
+  const options = {
+    width: host.clientWidth || 900,
+    height: settings.height,
+    padding: [8, settings.right ? 0 : RIGHT, 0, 0],
+    legend: { show: Boolean(settings.legend), live: true },
+    cursor: { sync: { key: axis.name, scales: ["x", null] }, drag: { x: true, y: false, dist: 4 }, y: false, points: settings.points || { show: false } },
+    scales: Object.assign({ x: { time: false } }, settings.scales),
+    axes: [
+      axisStyle({ values: (u, ticks, n, space, step) => ticks.map((t) => timeTick(t, step)), incrs: TIME_STEPS, size: 28, space: 70 }),
+      Object.assign(axisStyle({ size: GUTTER }), settings.left),
+      ...(settings.right ? [settings.right] : []),
+    ],
+    series: settings.series,
+    hooks: Object.assign({}, settings.hooks, {
+      setScale: [(u, key) => {
+        if (key === "x" && !axis.setting && u.ready) axis.set(u.scales.x.min, u.scales.x.max);
+      }],
+      ready: [(u) => (u.ready = true)],
+    }),
+  };
+  const made = new uPlot(options, data, host);
+  made.ready = true;
+  axis.join(made);
+  const watch = new ResizeObserver(() => {
+    const width = host.clientWidth;
+    if (width && Math.abs(width - made.width) > 1) made.setSize({ width, height: made.height });
+  });
+  watch.observe(host);
+  made.watch = watch;
+  return made;
+}
+
+// Edges of n equal bins; a curve holds from each edge to the next.
+function edges(n, length) {
+  return Array.from({ length: n + 1 }, (_, k) => (k * length) / n);
+}
+const held = (values) => [...values, values[values.length - 1]];
+
+function memoryChart(host, axis, run, attempts, colourOf, limits) {
+  const lines = run.lines;
+  const t = edges(lines.hi.length, run.seconds);
+  const stepped = uPlot.paths.stepped({ align: 1 });
+  const known = [run.budget_mb, run.machine_mb].filter((v) => v);
+  const used = Math.max(lines.peak.mb, ...lines.declared.map((v) => v || 0));
+  const top = () => 1.15 * Math.max(used, ...(limits.shown ? known : [0]));
+  const value = (u, v) => (v === null || v === undefined ? "–" : mb(v));
+  return chart(host, axis, {
+    height: 260,
+    legend: true,
+    scales: { y: { range: () => [0, top()] } },
+    left: { values: (u, ticks) => ticks.map((v) => (v ? mb(v) : "0")) },
+    series: [
+      { label: "time", value: (u, v) => (v === null ? "–" : seconds(v)) },
+      { label: "all jobs", paths: stepped, stroke: css("--ink"), width: 1.5, points: { show: false }, value },
+      { label: "declared", paths: stepped, stroke: css("--declared"), width: 1.5, dash: [6, 3], points: { show: false }, value },
+      { label: "free on the machine", paths: stepped, stroke: css("--free"), width: 1, dash: [2, 3], points: { show: false }, value, spanGaps: true },
+    ],
+    hooks: {
+      drawClear: [(u) => drawStack(u, run, attempts, colourOf)],
+      draw: [(u) => drawLimits(u, run, lines.peak)],
+    },
+  }, [t, held(lines.hi), held(lines.declared), held(lines.available)]);
+}
+
+// Memory of each job on top of that of others, in the order of the rows above. Layers are shrunk to
+// the sum that was measured, where the largest values of two jobs fell into one px at other times.
+function drawStack(u, run, attempts, colourOf) {
+  const { left, top, width, height } = u.bbox;
+  const ratio = devicePixelRatio;
+  const columns = Math.max(1, Math.round(width / ratio));
+  const [x0, x1] = [u.scales.x.min, u.scales.x.max];
+  const step = (x1 - x0) / columns;
+  const bins = run.lines.hi.length;
+  const layers = [];
+  const sums = new Float64Array(columns);
+  for (const a of attempts) {
+    if (!a.curve || a.end <= x0 || a.start >= x1) continue;
+    const first = Math.max(0, Math.floor((a.start - x0) / step));
+    const last = Math.min(columns - 1, Math.ceil((a.end - x0) / step) - 1);
+    const values = new Float64Array(Math.max(1, last - first + 1));
+    for (let c = 0; c < values.length; c++) {
+      values[c] = highest(a, x0 + (first + c) * step, x0 + (first + c + 1) * step);
+      sums[first + c] += values[c];
+    }
+    layers.push({ a, first, values });
+  }
+  const share = sums.map((sum, c) => {
+    const from = Math.floor(((x0 + c * step) / run.seconds) * bins);
+    const to = Math.floor(((x0 + (c + 1) * step) / run.seconds) * bins);
+    let most = 0;
+    for (let k = Math.max(0, from); k <= Math.min(bins - 1, to); k++) most = Math.max(most, run.lines.hi[k] || 0);
+    return sum > most && most > 0 ? most / sum : 1;
+  });
+  layers.sort((p, q) => p.a.slot - q.a.slot || p.a.start - q.a.start);
+  const base = new Float64Array(columns);
+  const context = u.ctx;
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  const scale = height / (u.scales.y.max - u.scales.y.min || 1);
+  const y = (v) => top + height - v * scale;
+  for (const { a, first, values } of layers) {
+    context.beginPath();
+    context.moveTo(left + first * ratio, y(base[first]));
+    for (let c = 0; c < values.length; c++) {
+      const v = y(base[first + c] + values[c] * share[first + c]);
+      context.lineTo(left + (first + c) * ratio, v);
+      context.lineTo(left + (first + c + 1) * ratio, v);
+    }
+    for (let c = values.length - 1; c >= 0; c--) {
+      context.lineTo(left + (first + c + 1) * ratio, y(base[first + c]));
+      context.lineTo(left + (first + c) * ratio, y(base[first + c]));
+      base[first + c] += values[c] * share[first + c];
+    }
+    context.closePath();
+    context.fillStyle = colourOf(a);
+    context.globalAlpha = 0.75;
+    context.fill();
+    context.globalAlpha = 1;
+    context.strokeStyle = css("--paper");
+    context.lineWidth = 0.5 * ratio;
+    context.stroke();
+  }
+  context.restore();
+}
+
+function highest(a, from, to) {
+  const { hi } = a.curve;
+  const width = (a.end - a.start) / hi.length;
+  const first = Math.min(hi.length - 1, Math.max(0, Math.floor((from - a.start) / width)));
+  const last = Math.min(hi.length - 1, Math.max(first, Math.ceil((to - a.start) / width) - 1));
+  let most = 0;
+  for (let k = first; k <= last; k++) most = Math.max(most, hi[k] || 0);
+  for (let k = first - 1; !most && k >= 0; k--) most = hi[k] || 0;
+  return most;
+}
+
+function drawLimits(u, run, peak) {
+  const context = u.ctx;
+  const ratio = devicePixelRatio;
+  const { left, top, width, height } = u.bbox;
+  context.save();
+  context.font = 12 * ratio + "px system-ui, sans-serif";
+  context.textBaseline = "bottom";
+  const beyond = [];
+  for (const [name, value, colour] of [["budget of the run", run.budget_mb, css("--budget")], ["machine", run.machine_mb, css("--soft")]]) {
+    if (!value) continue;
+    if (value > u.scales.y.max) {
+      beyond.push(name + " " + mb(value));
+      continue;
+    }
+    const y = u.valToPos(value, "y", true);
+    context.strokeStyle = context.fillStyle = colour;
+    context.lineWidth = 1.5 * ratio;
+    context.setLineDash([10 * ratio, 4 * ratio]);
+    context.beginPath();
+    context.moveTo(left, y);
+    context.lineTo(left + width, y);
+    context.stroke();
+    context.textAlign = "left";
+    context.fillText(name + " " + mb(value), left + 6 * ratio, y - 2 * ratio);
+  }
+  context.setLineDash([]);
+  if (beyond.length) {
+    context.fillStyle = css("--soft");
+    context.textAlign = "right";
+    context.textBaseline = "top";
+    context.fillText("↑ " + beyond.join(", ") + " (out of view)", left + width - 6 * ratio, top + 4 * ratio);
+  }
+  if (peak.t >= u.scales.x.min && peak.t <= u.scales.x.max) {
+    const [x, y] = [u.valToPos(peak.t, "x", true), u.valToPos(peak.mb, "y", true)];
+    context.fillStyle = css("--ink");
+    context.beginPath();
+    context.arc(x, y, 3.5 * ratio, 0, 7);
+    context.fill();
+    context.textBaseline = "bottom";
+    context.textAlign = x > left + width / 2 ? "right" : "left";
+    const side = context.textAlign === "left" ? 6 : -6;
+    context.fillText("peak " + mb(peak.mb), x + side * ratio, Math.max(y - 3 * ratio, top + 14 * ratio));
+  }
+  context.restore();
+}
+
+function activityChart(host, axis, run) {
+  const lines = run.lines;
+  const t = edges(lines.cpu.length, run.seconds);
+  const stepped = uPlot.paths.stepped({ align: 1 });
+  const cores = run.cores || 1;
+  return chart(host, axis, {
+    height: 130,
+    legend: true,
+    scales: { y: { range: (u, min, max) => [0, 1.1 * Math.max(cores, max || 0)] }, io: { range: (u, min, max) => [0, Math.max(1, 1.1 * (max || 0))] } },
+    left: { values: (u, ticks) => ticks.map((v) => (Number.isInteger(v) ? String(v) : "")) },
+    right: axisStyle({ side: 1, size: RIGHT, scale: "io", grid: { show: false } }),
+    series: [
+      { label: "time", value: (u, v) => (v === null ? "–" : seconds(v)) },
+      { label: "processors at work", paths: stepped, stroke: css("--cpu"), fill: css("--cpu-fill"), width: 1.2, points: { show: false }, value: (u, v) => (v === null ? "–" : v.toFixed(1)) },
+      { label: "MB/s read and written", scale: "io", paths: stepped, stroke: css("--io"), dash: [4, 2], width: 1.2, points: { show: false }, value: (u, v) => (v === null ? "–" : v.toFixed(1)) },
+    ],
+    hooks: {},
+  }, [t, held(lines.cpu), held(lines.io)]);
+}

@@ -1,0 +1,51 @@
+// Colours by rule or by cause, and patterns that tell the same without colour.
+
+const PALETTE = [
+  "#4e79a7", "#e69f00", "#3a9d5d", "#c76b98", "#56b4e9", "#a0793d", "#8b6fc0", "#1f9e9a",
+  "#d1783c", "#7a8c2f", "#b05a5a", "#5c6f82", "#c9a227", "#6aa0c8", "#9c5fa8", "#5f8f6f",
+];
+const CAUSES = {
+  ok: "#6f9bc4", running: "#56b4e9", memory: "#d55e00", oom_killed: "#a83200", timeout: "#b8860b",
+  stalled: "#8c6d1f", killed: "#b0305c", interrupted: "#8a8f98", node_lost: "#7a4fa3", bad_input: "#c7548f",
+  error: "#c62828",
+};
+
+const looked = new Map(); // until the theme changes
+
+function css(name) {
+  if (!looked.has(name)) looked.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return looked.get(name);
+}
+
+function ruleColours(attempts) {
+  const found = new Map();
+  for (const a of attempts) if (!found.has(a.rule)) found.set(a.rule, PALETTE[found.size % PALETTE.length]);
+  return found;
+}
+
+function causeColour(outcome) {
+  return CAUSES[outcome] || CAUSES.error;
+}
+
+// Black or white, whichever can be read on a colour.
+function inkOn(colour) {
+  const [r, g, b] = [1, 3, 5].map((n) => parseInt(colour.slice(n, n + 2), 16) / 255);
+  return 0.3 * r + 0.59 * g + 0.11 * b > 0.55 ? "#111111" : "#ffffff";
+}
+
+// Stripes over what did not end well.
+function stripes(context, colour) {
+  const size = Math.round(8 * devicePixelRatio);
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = size;
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = colour;
+  pen.lineWidth = size / 4;
+  for (const shift of [-size, 0, size]) {
+    pen.beginPath();
+    pen.moveTo(shift, size);
+    pen.lineTo(shift + size, 0);
+    pen.stroke();
+  }
+  return context.createPattern(tile, "repeat");
+}

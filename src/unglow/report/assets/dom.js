@@ -1,0 +1,135 @@
+// Building elements. Text from outside always becomes text: nothing here takes markup.
+
+function el(name, attributes, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key === "class") made.className = value;
+    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else made.setAttribute(key, value === true ? "" : value);
+  }
+  add(made, children);
+  return made;
+}
+
+function add(parent, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child !== null && child !== undefined && child !== false && child !== "") parent.append(child);
+  }
+}
+
+function fill(parent, ...children) {
+  const made = document.createDocumentFragment();
+  add(made, children);
+  parent.replaceChildren(made);
+}
+
+function section(id, title, note) {
+  const body = el("div", { class: "body" });
+  const heading = el("h2", {}, title);
+  const told = el("span", { class: "note" }, note || "");
+  const made = el("section", { id, "aria-label": title }, el("header", {}, heading, told), body);
+  return { made, body, note: told };
+}
+
+function copyButton(text, what) {
+  const button = el("button", { class: "copy", type: "button", title: "Copy " + what }, "Copy");
+  button.addEventListener("click", async () => {
+    let done = true;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      done = copyBySelection(text);
+    }
+    button.textContent = done ? "Copied" : "Select and copy by hand";
+    setTimeout(() => (button.textContent = "Copy"), 2000);
+  });
+  return button;
+}
+
+// Pages that were opened from a disk may not use the clipboard directly.
+function copyBySelection(text) {
+  const area = el("textarea", { class: "away", readonly: true });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  let done = false;
+  try {
+    done = document.execCommand("copy");
+  } catch {
+    done = false;
+  }
+  area.remove();
+  return done;
+}
+
+function commandLine(text, what) {
+  return el("div", { class: "command" }, el("code", {}, text), copyButton(text, what || "the command"));
+}
+
+function badge(outcome) {
+  const told = OUTCOMES[outcome] || { word: outcome, sign: "•", kind: "bad" };
+  const sign = el("span", { "aria-hidden": "true" }, told.sign);
+  return el("span", { class: "badge " + told.kind, title: told.means || null }, sign, " ", told.word);
+}
+
+// A table whose columns can be sorted. Columns are {name, title, of(row), show(row), number}.
+function table(columns, rows, options) {
+  const settings = Object.assign({ caption: "", sort: null, down: false, onrow: null }, options);
+  const body = el("tbody");
+  let { sort, down } = settings;
+  const heads = columns.map((column, n) => {
+    const button = el("button", { type: "button", title: column.title || null }, column.name);
+    const head = el("th", { scope: "col", class: column.number ? "number" : null }, button);
+    button.addEventListener("click", () => {
+      down = sort === n ? !down : Boolean(column.number);
+      sort = n;
+      draw();
+    });
+    return head;
+  });
+  function draw() {
+    const ordered = sort === null ? rows : sorted(rows, columns[sort].of, down);
+    heads.forEach((head, n) => {
+      if (n === sort) head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    });
+    fill(body, ordered.map(line));
+  }
+  function line(row) {
+    const cells = columns.map((column, n) => {
+      const shown = column.show ? column.show(row) : column.of(row);
+      const kind = [column.number ? "number" : "", column.cls ? column.cls(row) : ""].join(" ").trim();
+      const attributes = n === 0 ? { scope: "row", class: kind || null } : { class: kind || null };
+      return el(n === 0 ? "th" : "td", attributes, shown === null || shown === undefined ? "–" : shown);
+    });
+    const made = el("tr", {}, cells);
+    if (settings.onrow) {
+      made.classList.add("link");
+      made.tabIndex = 0;
+      made.addEventListener("click", () => settings.onrow(row));
+      made.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" && event.target === made) settings.onrow(row);
+      });
+    }
+    return made;
+  }
+  draw();
+  const caption = settings.caption ? el("caption", {}, settings.caption) : null;
+  return el("div", { class: "scroll" }, el("table", {}, caption, el("thead", {}, el("tr", {}, heads)), body));
+}
+
+function sorted(rows, of, down) {
+  const sign = down ? -1 : 1;
+  const empty = (v) => v === null || v === undefined || v === "";
+  return [...rows].sort((a, b) => {
+    const [x, y] = [of(a), of(b)];
+    if (empty(x) || empty(y)) return empty(x) - empty(y);
+    return sign * (typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y)));
+  });
+}
+
+function facts(pairs) {
+  const told = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return el("dl", { class: "facts" }, told.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}

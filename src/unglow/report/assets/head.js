@@ -1,0 +1,148 @@
+// What a reader sees first: how it went, and everything that did not go well.
+
+function headPart(model) {
+  const run = model.runs[model.runs.length - 1];
+  const counts = ["ok", "suspect", "failed", "incomplete"].map((s) => [s, model.pairs.filter((p) => p.status === s).length]).filter(([, n]) => n);
+  const place = model.results.split("/").slice(-2).join("/");
+  const tiles = [];
+  const tile = (name, value, more) => tiles.push(el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null));
+  tile("pairs", counts.length ? counts.map(([s, n]) => el("span", { class: "count" }, n + " ", badge(s))) : "none");
+  if (run) {
+    const own = model.attempts.filter((a) => a.run === model.runs.length - 1);
+    const bad = own.filter((a) => !went(a.outcome)).length;
+    const jobs = run.of ? run.done + " of " + run.of : String(own.length);
+    tile("jobs", jobs, bad ? counted(bad, "attempt") + " did not end well" : counted(own.length, "attempt") + ", all well");
+    const left = run.left_s !== null && run.outcome === "running" ? "about " + seconds(run.left_s) + " left" : "";
+    tile("time", seconds(run.seconds) || "–", left || (run.recorded ? when(run.wall) : ""));
+    if (run.lines) {
+      const limit = run.budget_mb || run.machine_mb;
+      const share = limit ? percent(run.lines.peak.mb / limit) + (run.budget_mb ? " of the budget, " : " of the machine, ") + mb(limit) : "";
+      tile("peak memory, all jobs", mb(run.lines.peak.mb), share);
+    }
+    const cpu = own.reduce((sum, a) => sum + (a.cpu_s || 0), 0);
+    if (cpu) tile("processor time", seconds(cpu), run.cores ? percent(cpu / (run.seconds * run.cores)) + " of " + counted(run.cores, "core") : "");
+    const moved = own.reduce((sum, a) => sum + (a.read || 0) + (a.written || 0), 0);
+    if (moved) tile("read and written", bytes(moved), run.seconds > 0 ? digits(moved / 1e6 / run.seconds, 3) + " MB/s" : "");
+  }
+  const outcome = run ? run.outcome : "";
+  return el("header", { class: "head" },
+    el("div", { class: "title" },
+      el("h1", {}, "unglow ", el("span", { class: "place" }, place)),
+      run ? badge(outcome) : null,
+      el("span", { class: "soft made" }, (model.live ? "as of " : "report of ") + when(model.made)),
+      themeButton()),
+    el("div", { class: "tiles" }, tiles),
+    run && run.command ? commandLine(run.command) : null);
+}
+
+function themeButton() {
+  const names = { "": "theme: as the system", light: "theme: light", dark: "theme: dark" };
+  const root = document.documentElement;
+  const button = el("button", { type: "button", class: "theme" }, names[root.dataset.theme || ""]);
+  button.addEventListener("click", () => {
+    const order = ["", "light", "dark"];
+    const next = order[(order.indexOf(root.dataset.theme || "") + 1) % 3];
+    if (next) root.dataset.theme = next;
+    else delete root.dataset.theme;
+    button.textContent = names[next];
+    root.dispatchEvent(new Event("themechange"));
+  });
+  return button;
+}
+
+const OPEN_AT_FIRST = 3;
+const INCIDENTS_AT_ONCE = 50;
+
+function incidentsPart(model, view) {
+  const part = section("incidents", "Incidents", counted(model.incidents.length, "incident"));
+  if (!model.incidents.length) {
+    const own = model.attempts.length ? "Every attempt of every run ended well, and nothing stalled." : "There is no telemetry; no pair failed.";
+    fill(part.body, el("p", { class: "fine" }, "✓ " + own));
+    return part.made;
+  }
+  const causes = new Map();
+  for (const i of model.incidents) causes.set(i.cause, (causes.get(i.cause) || 0) + 1);
+  let chosen = null;
+  let shown = INCIDENTS_AT_ONCE;
+  const list = el("div", { class: "incidents" });
+  const buttons = el("div", { class: "filters" });
+  const draw = () => {
+    const fitting = model.incidents.filter((i) => chosen === null || i.cause === chosen);
+    const more = fitting.length - shown;
+    fill(list, fitting.slice(0, shown).map((i, n) => incident(i, n < OPEN_AT_FIRST && !i.mended, model, view)),
+      more > 0 ? el("button", { type: "button", onclick: () => { shown += INCIDENTS_AT_ONCE; draw(); } }, counted(more, "more incident")) : null);
+    const choices = [[null, "all", model.incidents.length], ...[...causes].map(([c, n]) => [c, word(c), n])];
+    fill(buttons, causes.size > 1 ? choices.map(([c, name, n]) => el("button", { type: "button", "aria-pressed": String(chosen === c), onclick: () => { chosen = c; shown = INCIDENTS_AT_ONCE; draw(); } }, name + " " + n)) : null);
+  };
+  draw();
+  fill(part.body, buttons, list);
+  return part.made;
+}
+
+function incident(i, open, model, view) {
+  const n = i.numbers;
+  const later = i.mended ? (i.kind === "stall" ? "it went on and ended well" : "a later attempt ended well") : "";
+  const line = el("summary", {},
+    badge(i.cause), " ", el("b", {}, i.title),
+    el("span", { class: "soft" }, [i.wall === null ? "" : when(i.wall), n.number ? "attempt " + n.number : "", later].filter(Boolean).join(" · ")));
+  const told = facts([
+    ["peak memory", mb(n.peak_mb)],
+    ["declared", mb(n.declared_mb)],
+    ["would need", mb(n.needed_mb)],
+    [i.kind === "stall" ? "did nothing for" : "after", seconds(n.seconds)],
+    ["signal", n.signal],
+    ["log", i.log],
+  ]);
+  const known = i.attempt !== null && model.attempts.some((a) => a.id === i.attempt);
+  const link = known ? el("button", { type: "button", onclick: () => view.resources.open(i.attempt) }, "Show it in the charts") : null;
+  const run = model.runs.find((r) => r.id === i.run);
+  const again = i.remedy || (i.cause === "run_killed" && run && run.command ? run.command + " --unlock" : "");
+  return el("details", { class: "incident", open },
+    line,
+    i.message ? el("p", { class: "message" }, i.message) : null,
+    again ? el("div", {}, el("span", { class: "soft" }, i.remedy ? "What helps:" : "First:"), commandLine(again, "the remedy")) : null,
+    told.childElementCount ? told : null,
+    i.tail ? el("details", { class: "tail", open: true }, el("summary", {}, "End of its log"), el("pre", { tabindex: "0" }, i.tail)) : null,
+    link);
+}
+
+function environmentPart(model) {
+  const part = section("environment", "How it was run");
+  const run = [...model.runs].reverse().find((r) => r.recorded);
+  if (!run) {
+    fill(part.body, el("p", { class: "soft" }, "No run left a record of its environment. Made by unglow " + model.unglow + "."));
+    return part.made;
+  }
+  const e = run.environment;
+  const flat = (value) => (Array.isArray(value) ? value.join(", ") : typeof value === "object" && value ? Object.entries(value).map(([k, v]) => k + " " + v).join(", ") : String(value));
+  const names = {
+    unglow: "unglow", snakemake: "Snakemake", python: "Python", packages: "packages", platform: "system", host: "machine", user: "user", executor: "executor",
+    cores: "cores", resources: "limits of all jobs", machine_mb: "memory of the machine, MB", cgroup_mb: "limit of the container, MB",
+    directory: "working directory", workflow: "workflow", results: "results", config_files: "configuration files",
+  };
+  const commands = model.runs.filter((r) => r.command);
+  fill(part.body,
+    facts(Object.entries(names).map(([key, name]) => [name, e[key] === undefined ? null : flat(e[key])])),
+    el("h3", {}, "Run it again"),
+    el("p", { class: "soft" }, "From the working directory. What is finished is not made again."),
+    commandLine((e.directory ? "cd " + quoted(e.directory) + " && " : "") + run.command),
+    run.messages.length ? folded("Warnings and errors of Snakemake (" + run.messages.length + ")", () => el("div", {}, run.messages.map((m) => el("pre", {}, seconds(m.t) + " " + m.level + ": " + m.text)))) : null,
+    run.config ? folded("Settings", () => table([{ name: "key", of: (r) => r[0] }, { name: "value", of: (r) => r[1] }], flatSettings(run.config, ""))) : null,
+    folded("All runs (" + model.runs.length + ")", () => table([
+      { name: "began", of: (r) => r.wall, show: (r) => when(r.wall) },
+      { name: "outcome", of: (r) => r.outcome, show: (r) => badge(r.outcome) },
+      { name: "time", number: true, of: (r) => r.seconds, show: (r) => seconds(r.seconds) },
+      { name: "jobs", number: true, of: (r) => r.done, show: (r) => (r.of ? r.done + " / " + r.of : null) },
+      { name: "peak memory", number: true, of: (r) => (r.lines ? r.lines.peak.mb : null), show: (r) => (r.lines ? mb(r.lines.peak.mb) : null) },
+      { name: "command", of: (r) => r.command },
+    ], model.runs), commands.length > 1));
+  return part.made;
+}
+
+const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\"'\"'") + "'");
+
+function flatSettings(value, path) {
+  const open = value && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length;
+  if (!open) return [[path, Array.isArray(value) || (value && typeof value === "object") ? JSON.stringify(value) : String(value)]];
+  return Object.entries(value).flatMap(([key, inner]) => flatSettings(inner, path ? path + "." + key : key));
+}

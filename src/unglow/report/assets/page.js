@@ -1,0 +1,69 @@
+// Puts a model on the page, and newer ones in its place: unglow.show(model).
+
+class View {
+  constructor(pictures) {
+    this.viewer = new Viewer(pictures);
+    this.resources = new Resources(this);
+    this.head = el("div");
+    this.incidents = el("div");
+    this.pairs = el("div");
+    this.environment = el("div");
+    const links = [["incidents", "Incidents"], ["pairs", "Pairs"], ["resources", "Time and memory"], ["rules", "By rule"], ["environment", "How it was run"]];
+    const bar = el("nav", { "aria-label": "Parts of the report" }, links.map(([id, name]) => el("a", { href: "#" + id }, name)));
+    this.top = el("div");
+    this.main = el("main", {}, this.top, this.head, bar, this.incidents, this.pairs, this.resources.part.made, this.environment);
+    this.told = {};
+  }
+
+  show(model) {
+    this.model = model;
+    this.part("head", [model.runs, model.pairs.map((p) => p.status), model.made], () => headPart(model));
+    this.part("incidents", model.incidents, () => incidentsPart(model, this));
+    this.part("pairs", model.pairs, () => pairsPart(model, this));
+    this.part("environment", model.runs.map((r) => [r.id, r.outcome, r.done]), () => environmentPart(model));
+    this.resources.show(model);
+  }
+
+  // A part is only made anew if what it shows is new, so that what a reader opened stays open.
+  part(name, about, build) {
+    const told = JSON.stringify(about);
+    if (this.told[name] === told) return;
+    this.told[name] = told;
+    this[name].replaceChildren(build());
+  }
+}
+
+async function embedded(id) {
+  const holder = document.getElementById(id);
+  if (holder.type !== "application/gzip") return JSON.parse(holder.textContent);
+  const packed = Uint8Array.from(atob(holder.textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+function plainMessage(error) {
+  const page = document.getElementById("page");
+  page.replaceChildren(el("p", { class: "message" }, "This report cannot be drawn: " + error + ". Browsers since 2023 can."));
+}
+
+async function begin() {
+  const model = await embedded("model");
+  const root = document.documentElement;
+  if (model.kind === "compare") {
+    comparePage(model);
+  } else {
+    const pictures = () => JSON.parse(document.getElementById("pictures").textContent);
+    const view = new View(pictures);
+    document.getElementById("page").replaceChildren(view.main);
+    view.show(model);
+    root.addEventListener("themechange", () => { looked.clear(); view.resources.restyle(); });
+    window.unglow = { show: (newer) => view.show(newer), view };
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => root.dispatchEvent(new Event("themechange")));
+  root.dataset.ready = performance.now().toFixed(0);
+}
+
+begin().catch((error) => {
+  document.documentElement.dataset.failed = String(error);
+  plainMessage(error);
+});

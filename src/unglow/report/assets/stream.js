@@ -1,0 +1,150 @@
+// The task stream: a bar for every attempt, on as many rows (cores) as it has threads.
+
+const ROW_MOST = 30;
+const ROW_LEAST = 5;
+const STREAM_MOST = 620;
+
+function streamChart(host, axis, run, attempts, look) {
+  const rows = Math.max(1, run.rows.length);
+  const row = Math.max(ROW_LEAST, Math.min(ROW_MOST, STREAM_MOST / rows));
+  const made = chart(host, axis, {
+    height: Math.round(rows * row + 36),
+    scales: { y: { range: () => [0, rows] } },
+    left: {
+      splits: () => rowTicks(rows, row),
+      values: (u, ticks) => ticks.map((v) => run.rows[rows - 1 - Math.floor(v)] || ""),
+      grid: { show: false },
+      ticks: { show: false },
+    },
+    series: [{}, { paths: () => null, points: { show: false } }],
+    hooks: { draw: [(u) => drawBars(u, rows, attempts, look)] },
+  }, [axis.full, [null, null]]);
+  return made;
+}
+
+function rowTicks(rows, row) {
+  const every = Math.max(1, Math.ceil(16 / row));
+  return Array.from({ length: Math.ceil(rows / every) }, (_, k) => rows - 0.5 - k * every);
+}
+
+function barOf(u, rows, a) {
+  const x = u.valToPos(a.start, "x", true);
+  const end = Math.max(u.valToPos(a.end, "x", true), x + 1.5 * devicePixelRatio);
+  const top = u.valToPos(rows - a.slot, "y", true);
+  const bottom = u.valToPos(rows - a.slot - Math.max(1, a.threads), "y", true);
+  const gap = bottom - top > 8 * devicePixelRatio ? devicePixelRatio : 0.25;
+  return { x, width: end - x, y: top + gap, height: bottom - top - 2 * gap };
+}
+
+function drawBars(u, rows, attempts, look) {
+  const context = u.ctx;
+  const { left, top, width, height } = u.bbox;
+  const [x0, x1] = [u.scales.x.min, u.scales.x.max];
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  context.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  context.textAlign = "left";
+  const bad = stripes(context, css("--stripe"));
+  for (const a of attempts) {
+    const begin = a.launched === null ? a.start : a.launched;
+    const last = a.closed === null ? a.end : a.closed;
+    if (last >= x0 && begin <= x1) drawBar(u, rows, a, look, bad);
+  }
+  if (look.chosen) {
+    const bar = barOf(u, rows, look.chosen);
+    context.strokeStyle = css("--focus");
+    context.lineWidth = 3 * devicePixelRatio;
+    context.strokeRect(bar.x, bar.y, bar.width, bar.height);
+  }
+  context.restore();
+}
+
+function drawBar(u, rows, a, look, bad) {
+  const context = u.ctx;
+  const ratio = devicePixelRatio;
+  const bar = barOf(u, rows, a);
+  const middle = bar.y + bar.height / 2;
+  drawStart(u, a, bar);
+  const colour = look.colourOf(a);
+  context.fillStyle = colour;
+  context.fillRect(bar.x, bar.y, bar.width, bar.height);
+  if (!went(a.outcome)) {
+    context.fillStyle = bad;
+    context.fillRect(bar.x, bar.y, bar.width, bar.height);
+    context.strokeStyle = css("--bad");
+    context.lineWidth = 2 * ratio;
+    context.strokeRect(bar.x + ratio, bar.y + ratio, Math.max(bar.width - 2 * ratio, 0.5), bar.height - 2 * ratio);
+  } else if (a.number > 1) {
+    context.strokeStyle = css("--ink");
+    context.setLineDash([4 * ratio, 2 * ratio]);
+    context.lineWidth = 2 * ratio;
+    context.strokeRect(bar.x + ratio, bar.y + ratio, Math.max(bar.width - 2 * ratio, 0.5), bar.height - 2 * ratio);
+    context.setLineDash([]);
+  }
+  if (a.outcome === "running") {
+    context.fillStyle = css("--paper");
+    for (let k = 0; k < 3; k++) context.fillRect(bar.x + bar.width - (3 * k + 2) * ratio, bar.y, ratio, bar.height);
+  }
+  const room = Math.min(bar.x + bar.width, u.bbox.left + u.bbox.width) - Math.max(bar.x, u.bbox.left);
+  if (bar.height < 11 * ratio || room < 26 * ratio) return;
+  const name = labelOf(a);
+  const text = shortened(context, name, room - 8 * ratio);
+  if (!text) return;
+  const x = Math.max(bar.x, u.bbox.left) + 4 * ratio;
+  if (!went(a.outcome)) {
+    context.fillStyle = css("--paper");
+    context.fillRect(x - 2 * ratio, middle - 8 * ratio, context.measureText(text).width + 4 * ratio, 16 * ratio);
+    context.fillStyle = css("--ink");
+  } else {
+    context.fillStyle = inkOn(colour);
+  }
+  context.fillText(text, x, middle);
+}
+
+// What Snakemake takes to start a job and to note its end.
+function drawStart(u, a, bar) {
+  const context = u.ctx;
+  const third = bar.height / 3;
+  context.fillStyle = css("--overhead");
+  if (a.launched !== null) {
+    const x = u.valToPos(a.launched, "x", true);
+    context.fillRect(x, bar.y + third, Math.max(0, bar.x - x), third);
+  }
+  if (a.closed !== null) {
+    const x = u.valToPos(a.closed, "x", true);
+    context.fillRect(bar.x + bar.width, bar.y + third, Math.max(0, x - bar.x - bar.width), third);
+  }
+}
+
+function labelOf(a) {
+  const cause = went(a.outcome) ? "" : "✕ " + word(a.outcome) + ": ";
+  const retry = a.number > 1 ? " (attempt " + a.number + ")" : "";
+  return cause + a.title + retry;
+}
+
+function shortened(context, text, room) {
+  if (context.measureText(text).width <= room) return text;
+  let [low, high] = [0, text.length];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (context.measureText(text.slice(0, middle) + "…").width <= room) low = middle;
+    else high = middle - 1;
+  }
+  return low > 1 ? text.slice(0, low) + "…" : "";
+}
+
+// The attempt at a place of the chart, CSS px from the corner of its plot.
+function attemptAt(u, rows, attempts, left, top) {
+  const ratio = devicePixelRatio;
+  const [x, y] = [left * ratio + u.bbox.left, top * ratio + u.bbox.top];
+  let found = null;
+  for (const a of attempts) {
+    const bar = barOf(u, rows, a);
+    const near = 2 * ratio;
+    if (x >= bar.x - near && x <= bar.x + bar.width + near && y >= bar.y && y <= bar.y + bar.height) found = a;
+  }
+  return found;
+}

@@ -1,0 +1,129 @@
+"""One HTML file that needs nothing else: markup, style, scripts, model and pictures.
+
+Its content security policy forbids every request, and every script but its own. Names and messages
+are data in it, never markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from unglow.report.pictures import Picture
+
+CHARTS = "uplot/uPlot.iife.min.js"
+SCRIPTS = (
+    *("dom.js", "words.js", "colours.js"),
+    *("stream.js", "charts.js", "resources.js"),
+    *("head.js", "pairs.js", "viewer.js", "compare.js", "page.js"),
+)
+STYLES = ("uplot/uPlot.min.css", "page.css")
+# A shorter model is easier to look into than to make smaller.
+_PLAIN = 1 << 14
+_LEVEL = 6
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of a file that belongs to the page."""
+    place = resources.files("unglow.report").joinpath("assets")
+    return place.joinpath(*name.split("/")).read_text(encoding="utf-8")
+
+
+@cache
+def script() -> str:
+    """Return all scripts as one; the page's own share a scope that nothing else sees."""
+    own = "\n".join(asset(name) for name in SCRIPTS)
+    return f'{asset(CHARTS)}\n(() => {{\n"use strict";\n{own}}})();\n'
+
+
+@cache
+def style() -> str:
+    """Return all styles as one."""
+    return "\n".join(asset(name) for name in STYLES)
+
+
+def policy(connect: str = "'none'") -> str:
+    """Return the content security policy.
+
+    Parameters
+    ----------
+    connect
+        Where the page may get updates from: ``'self'`` for a live view.
+    """
+    code, look = (_digest(text) for text in (script(), style()))
+    return (
+        f"default-src 'none'; img-src data:; connect-src {connect}; script-src '{code}'; "
+        f"style-src '{look}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def page(
+    model: Mapping[str, Any],
+    pictures: Sequence[Sequence[Picture]] = (),
+    *,
+    title: str = "unglow report",
+    connect: str = "'none'",
+) -> str:
+    """Return a page that shows a model.
+
+    Parameters
+    ----------
+    model
+        Of `unglow.report.model` or `unglow.report.compare`.
+    pictures
+        Those of each of the model's pairs.
+    title
+        Of the browser's window.
+    connect
+        As of `policy`.
+    """
+    parts = {
+        "title": html.escape(title),
+        "policy": html.escape(policy(connect)),
+        "style": style(),
+        "model": embedded(model, "model"),
+        "pictures": _pictures(pictures),
+        "script": script(),
+    }
+    text = asset("page.html")
+    head, *rest = text.split("{{")
+    pieces = [head]
+    for piece in rest:
+        name, _, after = piece.partition("}}")
+        pieces += [parts[name], after]
+    return "".join(pieces)
+
+
+def embedded(content: object, key: str) -> str:
+    """Return JSON as an element that is no script: as it is, or gzipped in base64 if it is long."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if len(text) <= _PLAIN:
+        safe = text.replace("<", "\\u003c")
+        return f'<script type="application/json" id="{key}">{safe}</script>'
+    packed = base64.b64encode(gzip.compress(text.encode(), _LEVEL, mtime=0)).decode("ascii")
+    return f'<script type="application/gzip" id="{key}">{packed}</script>'
+
+
+def _pictures(pictures: Sequence[Sequence[Picture]]) -> str:
+    """Return the pictures as one element of JSON, which is read only when it is needed."""
+    told = [
+        [{"name": p.name, "small": p.small, "large": p.large, "file": p.file} for p in group]
+        for group in pictures
+    ]
+    text = json.dumps(told, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="pictures">{text}</script>'

@@ -1,0 +1,97 @@
+"""The file of one attempt at a job: who, where and how much at its head, samples, and the end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from unglow import __version__, cgroups
+from unglow.telemetry.lines import SCHEMA, LineFile, file_name, identity
+from unglow.telemetry.sampler import COLUMNS
+from unglow.telemetry.steps import record_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from unglow.telemetry.sampler import Sample
+
+log = logging.getLogger("unglow")
+
+
+class Attempt:
+    """An attempt that has just begun, in the process that will watch it.
+
+    Parameters
+    ----------
+    record
+        Where the records of the job's attempts are kept; the file gets into a directory beside it
+        that has the same name without suffix. None for a job that keeps no records.
+    clock
+        The monotonic time at which it began, s.
+    told
+        What else the first line says about the job.
+    """
+
+    def __init__(self, record: Path | None, clock: float, told: Mapping[str, Any]) -> None:
+        self._clock = clock
+        wall = time.time() - (time.monotonic() - clock)
+        path = None if record is None else record.with_suffix("") / file_name(wall, os.getpid())
+        self._file = LineFile(path, log.warning)
+        if path is None:
+            return
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        limits = [limit for limit, _ in cgroups.bounds() if limit < physical]
+        self._file.write(
+            {
+                "kind": "attempt",
+                "schema": SCHEMA,
+                **told,
+                **identity(),
+                "wall": round(wall, 3),
+                "clock": round(clock, 3),
+                "unglow": __version__,
+                "python": "{}.{}.{}".format(*sys.version_info),
+                "machine_mb": round(physical / 1e6),
+                "cgroup_mb": round(min(limits) / 1e6) if limits else None,
+                "cores": _cores(),
+                "columns": list(COLUMNS),
+            }
+        )
+
+    @property
+    def t(self) -> float:
+        """Time since it began, s."""
+        return time.monotonic() - self._clock
+
+    def in_job(self) -> None:
+        """In the job's own process: have its steps written, and leave complaints to the other."""
+        self._file.hush()
+        record_steps(self._file, self._clock)
+
+    def forked(self, pid: int) -> None:
+        """Tell the process that the job itself runs in."""
+        self._file.write({"kind": "process", "t": round(self.t, 4), "pid": pid})
+
+    def sample(self, taken: Sample) -> None:
+        """Add a sample."""
+        self._file.write(taken.row(self.t))
+
+    def stall(self, seconds: float) -> None:
+        """Tell that the job has done nothing for a time, s."""
+        self._file.write({"kind": "stall", "t": round(self.t, 3), "seconds": round(seconds, 1)})
+
+    def end(self, outcome: str, message: str = "", **measured: Any) -> None:
+        """Tell how it ended, and write no more."""
+        times = {"t": round(self.t, 4), "wall": round(time.time(), 3)}
+        ended = {"kind": "end", **times, "outcome": outcome, "message": message, **measured}
+        self._file.write(ended)
+        self._file.close()
+
+
+def _cores() -> int:
+    """Return how many processors the attempt may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

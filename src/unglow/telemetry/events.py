@@ -1,0 +1,152 @@
+"""The file of one run of Snakemake: its head, every job and its states, messages, and the end.
+
+`RunRecorder` is a handler of Snakemake's logger; the Snakefile adds it in the process that runs
+the workflow. Snakemake itself is not imported here: of its records only names and plain values are
+used.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from unglow.telemetry.lines import SCHEMA, LineFile, file_name, identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+# Messages before the first job is known, of which the last are kept.
+_EARLY = 200
+# What Snakemake says when it is asked to end.
+_INTERRUPTED = (
+    "Terminating processes on user request",
+    "Will exit after finishing currently running jobs",
+    "Cancelling snakemake on user request",
+)
+# Resources that are no demands of the job, or the same in other units.
+_NO_DEMANDS = ("_cores", "_nodes", "tmpdir", "mem", "mem_mib", "disk", "disk_mib")
+
+log = logging.getLogger("unglow")
+
+
+class RunRecorder(logging.Handler):
+    """Writes down a run; the file begins once it is known that there are jobs to do.
+
+    Parameters
+    ----------
+    place
+        Returns the directory for the file, once the run begins.
+    head
+        Returns what else the first line says about the run.
+    """
+
+    def __init__(self, place: Callable[[], Path], head: Callable[[], Mapping[str, Any]]) -> None:
+        super().__init__(logging.INFO)
+        self._place, self._head = place, head
+        self._clock, self._wall = time.monotonic(), time.time()
+        self._file: LineFile | None = None
+        self._early: deque[dict[str, Any]] = deque(maxlen=_EARLY)
+        self._outcome: str | None = None
+        self._left = 0
+        self._ended = self._broken = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record of Snakemake's logger; whatever goes wrong does not reach the run."""
+        try:
+            self._take(record)
+        except Exception as error:  # noqa: BLE001 (telemetry is no reason to end a run)
+            if not self._broken:
+                self._broken = True
+                log.warning("telemetry of this run is not complete (%s)", error)
+
+    def conclude(self, outcome: str) -> None:
+        """Tell how the run ends: ``ok`` or ``failed``; an interruption has been seen before."""
+        self._outcome = self._outcome or outcome
+
+    def close(self) -> None:
+        """Write the end; Snakemake closes its handlers in any way out, and Python does."""
+        if self._file is not None and not self._ended:
+            self._ended = True
+            # without handlers of the workflow: what is left to do tells
+            outcome = self._outcome or ("failed" if self._left else "ok")
+            self._write("end", wall=round(time.time(), 3), outcome=outcome)
+            self._file.close()
+        super().close()
+
+    def _take(self, record: logging.LogRecord) -> None:
+        event = str(getattr(record, "event", None) or "")
+        if event == "run_info":
+            self._begin(vars(record)["stats"])
+        elif event == "job_info":
+            self._job(vars(record))
+        elif event == "job_finished":
+            self._state(vars(record)["job_id"], "finished")
+        elif event == "job_error":
+            self._state(vars(record)["jobid"], "failed")
+        elif event == "progress":
+            done, total = vars(record)["done"], vars(record)["total"]
+            self._left = total - done
+            self._write("progress", done=done, of=total)
+        elif event != "group_error":
+            self._message(record)
+
+    def _begin(self, stats: Mapping[str, int]) -> None:
+        """Start the file; a run with nothing to do never gets here."""
+        if self._file is not None:
+            return
+        name = file_name(self._wall, os.getpid())
+        self._file = LineFile(self._place() / name, log.warning)
+        times = {"wall": round(self._wall, 3), "clock": round(self._clock, 3)}
+        self._file.write({"kind": "run", "schema": SCHEMA, **identity(), **times, **self._head()})
+        for early in self._early:
+            self._file.write(early)
+        jobs = {rule: count for rule, count in stats.items() if rule != "total"}
+        self._left = sum(jobs.values())
+        self._write("total", jobs=jobs)
+
+    def _job(self, told: Mapping[str, Any]) -> None:
+        self._write(
+            "job",
+            jobid=told["jobid"],
+            rule=told["rule_name"],
+            wildcards=dict(told["wildcards"] or {}),
+            reason=told["reason"],
+            threads=told["threads"],
+            resources=_demands(told["resources"].items()),
+            local=bool(told["local"]),
+            **{key: [str(path) for path in told[key] or ()] for key in ("input", "output", "log")},
+            state="queued",
+        )
+        # elsewhere it may still wait in a queue: its attempt tells when it has begun
+        if told["local"]:
+            self._state(told["jobid"], "started")
+
+    def _state(self, jobid: int, state: str) -> None:
+        self._write("state", jobid=jobid, state=state)
+
+    def _message(self, record: logging.LogRecord) -> None:
+        text = str(record.getMessage()) if record.msg else ""
+        if any(words in text for words in _INTERRUPTED):
+            self._outcome = "interrupted"
+        if record.levelno >= logging.WARNING and text.strip():
+            self._write("message", level=record.levelname.lower(), text=text.strip())
+
+    def _write(self, kind: str, **told: Any) -> None:
+        line = {"kind": kind, "t": round(time.monotonic() - self._clock, 3), **told}
+        if self._file is None:
+            self._early.append(line)
+        else:
+            self._file.write(line)
+
+
+def _demands(resources: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the resources that a job asks for, as plain values."""
+    return {
+        name: value if isinstance(value, (int, float, str)) else str(value)
+        for name, value in resources
+        if name not in _NO_DEMANDS
+    }

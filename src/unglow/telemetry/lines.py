@@ -1,0 +1,122 @@
+"""Append-only files of JSON lines that several processes may write to, and that nothing tears up.
+
+Each line is one call of ``write`` on a descriptor opened for appending: lines of two processes
+never mix, and whatever is killed, all lines up to then are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCHEMA = 1
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_PROC = Path("/proc")
+
+
+def file_name(wall: float, pid: int) -> str:
+    """Return a name that no other attempt or run has: time (UTC), host and process.
+
+    Parameters
+    ----------
+    wall
+        When it began, s since 1970.
+    pid
+        Its process.
+    """
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(wall))
+    return f"{stamp}.{int(wall % 1 * 1000):03d}Z-{host().replace('/', '_')}-{pid}.jsonl"
+
+
+def host() -> str:
+    """Return the name of this machine."""
+    return os.uname().nodename
+
+
+def boot_id() -> str:
+    """Return what tells this start of the machine from others; empty where nothing does."""
+    with contextlib.suppress(OSError):
+        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
+
+
+def started_ticks(pid: int) -> int | None:
+    """Return when a process started, clock ticks since boot: tells it from others of its number.
+
+    None if there is no such process.
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        # field 22; the second, the name in brackets, may hold blanks
+        fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        return int(fields[19])
+    return None
+
+
+def identity() -> dict[str, Any]:
+    """Return what tells this process from every other: host, process, start, and boot."""
+    pid = os.getpid()
+    return {"host": host(), "pid": pid, "started": started_ticks(pid), "boot": boot_id()}
+
+
+class LineFile:
+    """A file of JSON lines, open for appending.
+
+    What cannot be written is told once, and never raised: telemetry is no reason to lose a result.
+
+    Parameters
+    ----------
+    path
+        The file; it and its directory are made. None for no file at all.
+    warn
+        Called once with a sentence, if something cannot be written.
+    """
+
+    def __init__(self, path: Path | None, warn: Callable[[str], None]) -> None:
+        self.path = path
+        self._warn: Callable[[str], None] | None = warn
+        self._torn = False
+        self._descriptor: int | None = None
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, _FLAGS, 0o666)
+        except OSError as error:
+            self._fail(error)
+
+    def write(self, content: dict[str, Any] | list[Any]) -> None:
+        """Append a line."""
+        if self._descriptor is None:
+            return
+        # ASCII, for what else ends a line in Unicode, and for file names that are no text at all
+        line = json.dumps(content, separators=(",", ":"), default=str).encode("ascii") + b"\n"
+        if self._torn:  # begin anew, so that only the line that was cut is lost
+            line = b"\n" + line
+        try:
+            done = os.write(self._descriptor, line)
+            self._torn = done < len(line)
+        except OSError as error:  # the disk is full, perhaps not for ever
+            self._fail(error)
+
+    def hush(self) -> None:
+        """Say nothing more about what cannot be written: another process will."""
+        self._warn = None
+
+    def close(self) -> None:
+        """Write no more."""
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._descriptor)
+            self._descriptor = None
+
+    def _fail(self, error: OSError) -> None:
+        warn, self._warn = self._warn, None
+        if warn is not None:
+            warn(f"telemetry is lost: {self.path} could not be written ({error.strerror})")
