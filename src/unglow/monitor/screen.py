@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from unglow.telemetry.incidents import Incident
 
 STYLES = {"ok": "green", "running": "cyan", "": "default"}
-_BAD = "bold red"
+BAD = "bold red"
 _WIDEST_BAR = 40
 # Below these widths of the terminal, columns, these are left out.
 _WITH_BAR, _WITH_HOST, _WITH_STEP, _WITH_PEAK, _WITH_CPU, _WITH_DECLARED = 96, 90, 72, 58, 46, 36
@@ -129,7 +129,7 @@ def _bar_width(width: int) -> int:
 
 
 def _style(run: RunView) -> str:
-    return STYLES.get(run.outcome, _BAD)
+    return STYLES.get(run.outcome, BAD)
 
 
 def _beside(bar: Bar, words: str) -> Table:
@@ -173,7 +173,7 @@ def _rules(rows: Sequence[RuleRow], width: int) -> Table:
     table.add_column(no_wrap=True, justify="right")
     table.add_column(no_wrap=True, overflow="ellipsis")
     for row in rows:
-        style = _BAD if row.failed else STYLES["running"] if row.running else STYLES["ok"]
+        style = BAD if row.failed else STYLES["running"] if row.running else STYLES["ok"]
         now = [(row.running, "running"), (row.failed, "failed")]
         bar = Bar(row.done / max(1, row.of), _bar_width(width) // 2, style)
         table.add_row(
@@ -211,10 +211,26 @@ def _jobs(run: RunView, width: int, most: int) -> RenderableType:
     table.add_row(*(Text(name, style="dim") for name in ("running", *shown)))
     for job in run.jobs[:most]:
         cells = _cells(job)
-        title = job.title + (f" (attempt {job.number})" if job.number > 1 else "")
-        table.add_row(_name(title), *(cells[name] for name in shown))
+        table.add_row(_name(job_title(job)), *(cells[name] for name in shown))
     more = len(run.jobs) - most
     return Group(table, Text(f"and {more} more", style="dim")) if more > 0 else table
+
+
+def job_line(job: JobRow) -> Table:
+    """Return one line that tells of a running job."""
+    cells = _cells(job)
+    line = Table.grid(padding=(0, 2, 0, 0))
+    line.add_column()
+    for _ in range(3):
+        line.add_column(no_wrap=True)
+    of = f"{megabytes(job.now_mb) or '-'} of {memory(job.declared_mb)}"
+    line.add_row(_name(job_title(job)), cells["at"], cells["time"], Text(of))
+    return line
+
+
+def job_title(job: JobRow) -> str:
+    """Return the title of a job, with the number of the attempt if it is not the first."""
+    return job.title + (f" (attempt {job.number})" if job.number > 1 else "")
 
 
 def _cells(job: JobRow) -> dict[str, RenderableType]:
@@ -238,7 +254,7 @@ def _incidents(found: Sequence[Incident], most: int) -> list[RenderableType]:
     for incident in found[:most]:
         line = Text("" if incident.wall is None else f"{clock(incident.wall)} ")
         line.append(f"{clean(incident.title)}: ", style="bold")
-        style = STYLES["ok"] if incident.mended else _BAD
+        style = STYLES["ok"] if incident.mended else BAD
         line.append(clean(incident.cause.replace("_", " ")), style=style)
         if incident.mended:
             line.append(" (a later attempt ended well)")

@@ -16,7 +16,7 @@ from unglow.telemetry.fates import Machine, machine_mb
 from unglow.telemetry.follow import Follower
 from unglow.telemetry.history import UNRECORDED, History
 from unglow.telemetry.incidents import incidents
-from unglow.telemetry.records import RUNNING
+from unglow.telemetry.records import RUNNING, number
 from unglow.telemetry.tallies import time_left
 
 if TYPE_CHECKING:
@@ -92,8 +92,9 @@ class RunView:
         Its results directory.
     id, outcome
         The run (`UNRECORDED` for attempts without one); how it ended, or ``running``.
-    host, wall, seconds
-        Where and when it began (Unix time), and how long it took or takes.
+    host, pid, wall, seconds
+        Where it was begun as which process (0 if that is not known) and when (Unix time), and how
+        long it took or takes.
     left_s
         Estimate of the time left; None if there is none.
     done, of
@@ -111,6 +112,7 @@ class RunView:
     id: str
     outcome: str
     host: str
+    pid: int
     wall: float
     seconds: float
     left_s: float | None
@@ -175,6 +177,7 @@ def view_of(results: Path, history: History, h: RunHistory, machine: Machine) ->
         id=h.run.id,
         outcome=h.outcome,
         host=host,
+        pid=int(number(h.run.fields.get("pid")) or 0),
         wall=h.run.wall,
         seconds=h.seconds,
         left_s=time_left(h, [e for e in history.runs if e is not h]),
