@@ -190,5 +190,5 @@ def many(results, jobs=1000, samples=60, cores=8):
     lines.sort(key=lambda line: line["t"])
     total = {"kind": "total", "t": 1.0, "jobs": {}}
     finish = {"kind": "end", "t": max(free) + 1, "wall": WALL + max(free) + 1, "outcome": "ok"}
-    made.run(total, *lines, finish, cores=cores)
+    made.run(total, *lines, finish, cores=cores, pairs=[])
     return made

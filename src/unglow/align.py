@@ -9,6 +9,7 @@ from unglow.blocks import Window, bounded_map
 from unglow.grey import grey_level, has_grey_levels, quantise, value_range
 from unglow.photometry import BinSamples, JointStatistics
 from unglow.store import Store, StoreLayout, StoreWriter
+from unglow.telemetry import step
 from unglow.warp import warp_window
 
 if TYPE_CHECKING:
@@ -79,8 +80,9 @@ def align(
             bins.add(signal, block, origin=(window.y0, window.x0))
             return statistics
 
-        for part in bounded_map(warp, writer.windows(), workers):
-            total.merge(part)
+        with step("warp"):
+            for part in bounded_map(warp, writer.windows(), workers):
+                total.merge(part)
         writer.publish()
     return total, bins
 

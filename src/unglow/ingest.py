@@ -15,6 +15,7 @@ from unglow.errors import InputError
 from unglow.fence import is_memory_failure
 from unglow.plan import without_places
 from unglow.store import StoreWriter, configure_threads
+from unglow.telemetry import step
 from unglow.tiff import open_reader
 from unglow.tiff.bands import band_parts, reads_in_order
 
@@ -127,6 +128,7 @@ def ingest(plan: Plan, role: str, target: Path, *, workers: int) -> dict[str, An
     return figures
 
 
+@step("copy")
 def _stream(
     plan: Plan, role: str, writer: StoreWriter, statistics: PixelStatistics, workers: int
 ) -> None:

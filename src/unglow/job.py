@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 from unglow import attempts, causes, fence, watchdog
 from unglow.allocator import pin_threads
+from unglow.telemetry import step
 from unglow.telemetry.attempt import Attempt
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Job:
     _report: int | None = None
     _telemetry: Attempt = field(init=False)
     _before: list[dict[str, Any]] = field(default_factory=list)
+    _loading: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _room: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _started: float = field(default_factory=time.monotonic)
 
@@ -126,6 +128,7 @@ class Job:
         self._report = pipe
         watchdog.obey(stream)
         self._telemetry.in_job()
+        self._loading.enter_context(step("libraries"))
         return self
 
     def __exit__(
@@ -136,6 +139,7 @@ class Job:
     ) -> None:
         """Tell the watchdog how it went; the log keeps the trace of what is not a plain refusal."""
         fence.open_fence()
+        self._loading.close()
         peak = peak_mb()
         cause = causes.of_error(self, error, peak)
         if error is not None and cause.outcome != "bad_input":
@@ -177,6 +181,7 @@ class Job:
         MemoryError
             If the imports alone took more than was declared.
         """
+        self._loading.close()
         limit = fence.close_fence(self.mem_mb, self.threads)
         if limit is not None:
             log.info("fence at %.0f MB of private memory", limit)

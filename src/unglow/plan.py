@@ -19,6 +19,7 @@ from unglow.errors import InputError, StoreError
 from unglow.fence import is_memory_failure
 from unglow.files import write_json
 from unglow.store import StoreLayout
+from unglow.telemetry import step
 from unglow.tiff import TiffHeader
 
 log = logging.getLogger(__name__)
@@ -146,6 +147,7 @@ def without_places(sentence: str, *headers: TiffHeader) -> str:
     return sentence
 
 
+@step("fingerprint")
 def fingerprint(header: TiffHeader) -> str:
     """Return a digest of a raw file's size and of 64 pieces of 64 kB spread evenly over it.
 

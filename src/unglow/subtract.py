@@ -11,6 +11,7 @@ from unglow.blocks import Window, bounded_map
 from unglow.grey import has_grey_levels, quantise
 from unglow.photometry import BackgroundMedians, DifferenceHistogram
 from unglow.store import Store, StoreLayout, StoreWriter
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,8 +140,9 @@ def subtract(
             background.add(block, (window.y0, window.x0))
             return histogram
 
-        for part in bounded_map(work, writer.windows(), workers):
-            total.merge(part)
+        with step("subtract"):
+            for part in bounded_map(work, writer.windows(), workers):
+                total.merge(part)
         writer.publish()
     return total, background
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.blocks import Window
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +44,7 @@ def fitting_level(pixels: Pixels, longest_px: int = LONGEST_PX) -> int:
     return pixels.levels - 1
 
 
+@step("read")
 def overview(pixels: Pixels, level: int | None = None) -> Overview:
     """Read a whole image at a level (by default one that fits a figure) as float32."""
     chosen = fitting_level(pixels) if level is None else min(level, pixels.levels - 1)

@@ -194,13 +194,14 @@ def test_time_is_split_into_computing_moving_and_waiting(made):
         0,
         sample(1, 50, cpu=0.75, read=0),  # 0.75 s at work, 0.25 s waiting
         sample(2, 50, cpu=2.75, read=0),  # two processors: at work all the time
-        sample(3, 50, cpu=2.75, read=500_000),  # 1 s reading
+        sample(3, 50, cpu=2.75, read=500_000, state="S"),  # 1 s reading
         sample(4, 50, cpu=2.75, read=500_100, state="D"),  # 1 s waiting for the disk
         sample(5, 50, cpu=2.75, read=500_200, state="S"),  # a line in a log: waiting
-        end(6.0, cpu_s=3.25, read=500_200, written=0),  # 0.5 s at work, 0.5 s waiting
+        sample(6, 50, cpu=2.75, read=900_200),  # it could have run: waiting for a processor
+        end(7.0, cpu_s=3.25, read=900_200, written=0),  # 0.5 s at work, 0.5 s waiting
     )
     (run,) = history(made).runs
-    assert split(run.attempts[0].attempt) == Split(computing=2.25, moving=2.0, waiting=1.75)
+    assert split(run.attempts[0].attempt) == Split(computing=2.25, moving=2.0, waiting=2.75)
 
 
 def test_without_samples_time_is_split_by_the_processor_alone(made):

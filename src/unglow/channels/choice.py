@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from unglow.channels.measure import measure
 from unglow.channels.setting import AUTO, list_names, parse_channels, usable
 from unglow.errors import InputError
+from unglow.telemetry import step
 from unglow.tiff import survey_blocks
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class ChannelChoice:
     reason: str
 
 
+@step("channels")
 def choose_channels(
     headers: Mapping[str, TiffHeader], *, channel: str = AUTO, dye: str | None = None
 ) -> ChannelChoice:

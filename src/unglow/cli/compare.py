@@ -60,8 +60,15 @@ def text(named: Sequence[Named]) -> str:
 
     names = [n.name for n in named]
     sides = "l" + "r" * len(names)
-    told = [[row.name, *(shown(value, row.unit) for value in row.values)] for row in rows(named)]
-    lines = [table([["", *names], *told], sides), ""]
+    told = [
+        [
+            row.name,
+            *(shown(value, row.unit) for value in row.values),
+            "" if row.change is None else f"{100 * row.change:+.0f} %",
+        ]
+        for row in rows(named)
+    ]
+    lines = [table([["", *names, ""], *told], sides + "r"), ""]
     for what, key, unit in (("time of all jobs", "seconds", "s"), ("peak memory", "peak_mb", "MB")):
         cells = [[r["rule"], *(shown(value, unit) for value in r[key])] for r in rules(named)]
         lines += [f"By rule: {what}", table([["", *names], *cells], sides), ""]

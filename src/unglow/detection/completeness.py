@@ -22,6 +22,7 @@ from unglow.detection.snr import Images, around_px, significance_of
 from unglow.detection.sources import HALO, find
 from unglow.photometry.blur import blurred
 from unglow.store.layout import CHUNK
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,6 +113,7 @@ def spot_volume(settings: DetectSettings) -> float:
     return float(2 * np.pi * settings.sigma**2)
 
 
+@step("completeness")
 def completeness(
     scene: Scene,
     section: Section,

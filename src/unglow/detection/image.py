@@ -15,6 +15,7 @@ from unglow.errors import InputError
 from unglow.grey import quantise
 from unglow.memory import SNR_TILE
 from unglow.store import StoreWriter
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,6 +86,7 @@ def write_snr(
         writer.publish()
 
 
+@step("ratio")
 def fill(scene: Scene, writer: StoreWriter, *, workers: int, tile: int = SNR_TILE) -> None:
     """Write every shard, put together from tiles; ``tile``, px, does not change a px."""
 

@@ -18,6 +18,7 @@ from unglow.detection.table import UNCOUNTED
 from unglow.detection.tiles import tiles
 from unglow.memory import CANDIDATES, DETECT_TILE
 from unglow.tally import Tally, no_squares, per_square, square_px
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -209,6 +210,7 @@ def _or_endless(threshold: float | None) -> float:
     return math.inf if threshold is None else threshold
 
 
+@step("search")
 def search(
     scene: Scene,
     section: Section,

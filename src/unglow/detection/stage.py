@@ -16,6 +16,7 @@ from unglow.detection.table import write_csv, write_geojson
 from unglow.errors import InputError
 from unglow.files import write_json
 from unglow.tally import Tally
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +75,8 @@ def detect(
         scene = scene_of(stores, scale, transform, settings)
     except InputError as refusal:
         return _write_nothing(targets, said, str(refusal))
-    section = Section.of(stores["aligned"])
+    with step("section"):
+        section = Section.of(stores["aligned"])
     found = search(scene, section, controls=controls, workers=workers)
     report = found.report(stores["post"].pixel_size_um)
     listed, fdr = found.listed()
@@ -86,10 +88,11 @@ def detect(
         )
         report["completeness"] = None if missed is None else missed.to_json()
     rates = fdr, found.listed_by_controls()
-    write_csv(targets["table"], listed, *rates)
-    write_geojson(targets["geojson"], listed, properties(report), *rates)
-    write_json(targets["report"], {**said, "status": "ok", "reason": None, **report})
-    found.tally.save(targets["tally"])
+    with step("write"):
+        write_csv(targets["table"], listed, *rates)
+        write_geojson(targets["geojson"], listed, properties(report), *rates)
+        write_json(targets["report"], {**said, "status": "ok", "reason": None, **report})
+        found.tally.save(targets["tally"])
     return len(listed)
 
 

@@ -13,6 +13,7 @@ from unglow.blocks import Window
 from unglow.export.provenance import about, provenance
 from unglow.files import replacing
 from unglow.memory import EXPORT_BAND
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +56,7 @@ _ROW_ORDER = (
 )
 
 
+@step("write")
 def write_fits(store: Store, target: Path) -> None:
     """Write level 0 of a store as a FITS image, the first row of the image first.
 

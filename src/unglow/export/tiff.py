@@ -16,6 +16,7 @@ import tifffile
 from unglow.blocks import Window, bounded_map, grid
 from unglow.export.provenance import about, provenance
 from unglow.files import replacing
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,7 @@ _NAMESPACE = "http://www.openmicroscopy.org/Schemas/OME/2016-06"
 _TYPES = {"float32": "float", "float64": "double"}
 
 
+@step("write")
 def write_tiff(store: Store, target: Path, *, workers: int = 1) -> None:
     """Write a store with its pyramid as a tiled OME-TIFF (BigTIFF, Deflate).
 

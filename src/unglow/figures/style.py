@@ -22,6 +22,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from PIL import Image
 
 from unglow.files import replacing
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -346,6 +347,7 @@ def frame(axes: Axes, crop: Crop, number: int, size: int) -> None:
     )
 
 
+@step("draw and save")
 def save_png(figure: Figure, path: Path | str) -> None:
     """Write a PNG, whole or not at all; no time, program or path is in it."""
     canvas: Any = figure.canvas  # Agg's methods have no types

@@ -17,6 +17,7 @@ from unglow.photometry.bins import BinSamples
 from unglow.photometry.blur import blurred
 from unglow.photometry.methods import Evidence, estimate
 from unglow.photometry.noise import NoiseModel
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,6 +88,7 @@ def _sharpness(evidence: Evidence, images: Images, scale: Scale) -> Sharpness | 
     return sharpness.find(measured, gain)
 
 
+@step("match focus")
 def matched_bins(bins: BinSamples, images: Images, blur: Blur) -> BinSamples:
     """Take the cells once more, of images of which one is blurred.
 

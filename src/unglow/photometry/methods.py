@@ -18,6 +18,7 @@ from unglow.photometry.intervals import STUDENT
 from unglow.photometry.robust import Limits
 from unglow.photometry.scale import MethodResult, Scale
 from unglow.photometry.statistics import ratio_edges
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +58,7 @@ class Evidence:
     blur: Blur | None = None
 
 
+@step("estimate")
 def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     """Estimate gain and offset by every method of ``settings``.
 

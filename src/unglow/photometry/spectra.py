@@ -13,6 +13,7 @@ import numpy as np
 
 from unglow.blocks import Window
 from unglow.photometry.resampled import at_phase, filtered_noise, positions, rounded_jacobian
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -118,6 +119,7 @@ def textured(bins: BinSamples) -> list[Window]:
     return sorted(chosen)
 
 
+@step("spectra")
 def measure(
     read: tuple[Read, Read],
     windows: Sequence[Window],

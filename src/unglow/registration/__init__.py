@@ -42,6 +42,7 @@ from unglow.registration.quality import (
 from unglow.registration.sampling import Frames, block_size, sample_corners
 from unglow.registration.settings import MODELS, RegisterSettings
 from unglow.registration.thumbnails import Thumbnail, thumbnail, unusable
+from unglow.telemetry import step
 from unglow.transform import (
     Quantiles,
     Transform,
@@ -147,7 +148,8 @@ def register(
     settings = settings or RegisterSettings()
     give_back()  # what importing them touched is hardly what will be used
     level = coarse_level((post.shape, pre.shape), settings.coarse_px)
-    thumbs = thumbnail(post, level), thumbnail(pre, level)
+    with step("thumbnails"):
+        thumbs = thumbnail(post, level), thumbnail(pre, level)
     pair = _Pair(post, pre, *thumbs, settings, workers)
     for name, pixels, thumb in zip(("post", "pre"), (post, pre), thumbs, strict=True):
         problem = unusable(name, pixels.shape, thumb)
@@ -166,7 +168,8 @@ def register(
 
 def _searched(pair: _Pair) -> Registration:
     """Search for a start, and go on from there."""
-    coarse = find_coarse(pair.post_thumb, pair.pre_thumb, pair.settings, pair.workers)
+    with step("search"):
+        coarse = find_coarse(pair.post_thumb, pair.pre_thumb, pair.settings, pair.workers)
     give_back("cv2")
     if coarse is None or coarse.best.significance < MIN_SIGNIFICANCE:
         best, margin = (coarse.best, coarse.margin) if coarse else (None, np.nan)
@@ -229,6 +232,7 @@ def _refined(pair: _Pair, best: Candidate, margin: float) -> Registration:
     return _concluded(pair, best, margin, coarse, matrix, matches, held_out, size)
 
 
+@step("mid level")
 def _mid_level(pair: _Pair, matrix: Matrix, sign: int) -> Matrix:
     """Halve the distance between the thumbnails and full resolution, if it is large."""
     level = (pair.post_thumb.level + 1) // 2
@@ -264,6 +268,7 @@ def _mid_level(pair: _Pair, matrix: Matrix, sign: int) -> Matrix:
     return up @ better @ np.linalg.inv(up)
 
 
+@step("match")
 def _measure(
     pair: _Pair, matrix: Matrix, size: int, count: int, sign: int
 ) -> tuple[Matches, NDArray[np.bool_]]:
@@ -277,6 +282,7 @@ def _measure(
     return matches, np.array([flags[tuple(c)] for c in at], dtype=bool)
 
 
+@step("judge")
 def _concluded(
     pair: _Pair,
     best: Candidate,

@@ -20,6 +20,7 @@ from unglow.registration.matching import match_blocks
 from unglow.registration.model import consensus, fit_robust
 from unglow.registration.sampling import sample_corners
 from unglow.registration.spline import fit_robust_field
+from unglow.telemetry import step
 from unglow.transform import Quantiles, apply_matrix
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Closure:
         return [sentence]
 
 
+@step("way back")
 def field_closure(images: Images, found: Transform, deformation: Deformation) -> Closure:
     """Measure blocks of pre on patches spread over the section, and fit a field to them.
 
@@ -110,6 +112,7 @@ def field_closure(images: Images, found: Transform, deformation: Deformation) ->
     return Closure(returned, np.hypot(*(there - points).T))
 
 
+@step("way back")
 def global_closure(
     images: Images, found: Transform, size: int, count: int, points: Floats
 ) -> Closure:

@@ -22,6 +22,7 @@ from unglow.registration.uncertainty import (
     raised,
     torn,
 )
+from unglow.telemetry import step
 from unglow.transform import Quantiles, Transform, apply_matrix, to_level0
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _STEEP = 0.15
 _TEXTURE = 0.25
 
 
+@step("field")
 def bent(
     images: Images,
     matches: Matches,

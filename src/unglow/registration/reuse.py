@@ -33,6 +33,7 @@ from unglow.registration.quality import (
 )
 from unglow.registration.sampling import Frames, block_size, sample_corners
 from unglow.registration.thumbnails import thumbnail
+from unglow.telemetry import step
 from unglow.transform import Quantiles, Transform, apply_matrix, at_level, to_level0
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class _Check:
         return clear and best.rival > _RIVAL * best.score
 
 
+@step("check map")
 def reuse(
     post: Pixels, pre: Pixels, source: Source, settings: RegisterSettings, *, workers: int = 1
 ) -> Registration:

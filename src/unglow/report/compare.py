@@ -42,6 +42,13 @@ class Row:
     unit: str
     values: list[Any]
 
+    @property
+    def change(self) -> float | None:
+        """By what part the second of two numbers is more than the first; else None."""
+        if len(self.values) != 2 or not self.unit or None in self.values or not self.values[0]:
+            return None
+        return float(self.values[1] / self.values[0] - 1)
+
 
 def runs_of(place: Path) -> list[Named]:
     """Return the runs that a path names, the oldest first.
@@ -187,7 +194,10 @@ def build(named: Sequence[Named]) -> Model:
         "unglow": __version__,
         "made": time.time(),
         "runs": [_curves(n) for n in named],
-        "rows": [{"name": row.name, "unit": row.unit, "values": row.values} for row in told],
+        "rows": [
+            {"name": row.name, "unit": row.unit, "values": row.values, "change": row.change}
+            for row in told
+        ],
         "rules": rules(named),
     }
 

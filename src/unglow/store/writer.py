@@ -23,6 +23,7 @@ from unglow.store.metadata import (
 )
 from unglow.store.pyramid import STRIP, halve_stored
 from unglow.store.reader import LevelReader
+from unglow.telemetry import progress, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,8 +103,10 @@ class StoreWriter:
         self._store: HashingStore
         self._group: zarr.Group
         self._arrays: list[Array]
+        self._shards = self._written = 0
         self._lock = threading.Lock()
 
+    @step("create store")
     def __enter__(self) -> Self:
         from unglow.store.arrays import create_levels  # noqa: PLC0415 (imports zarr: 0.2 s)
 
@@ -115,6 +118,7 @@ class StoreWriter:
             raise self._failure(error) from error
         self._store, self._group, self._arrays = created
         self._pending = set(self.layout.windows())
+        self._shards, self._written = len(self._pending), 0
         return self
 
     def __exit__(
@@ -161,6 +165,10 @@ class StoreWriter:
             if not block.size:  # the image ends within one pixel of the next level
                 break
             self._write_shard(level, window.y0 >> level, window.x0 >> level, block)
+        with self._lock:
+            self._written += 1
+            done = self._written
+        progress(done, self._shards)
 
     def publish(self, extra_attributes: Mapping[str, Any] | None = None) -> str:
         """Build the coarse levels and put the store in place; returns its digest.
@@ -179,8 +187,9 @@ class StoreWriter:
         """
         if self._pending:
             raise ValueError(f"{self.path}: {min(self._pending)} was not written")
-        for level in range(self.layout.fine_levels + 1, self.layout.levels):
-            self._build_level(level)
+        with step("pyramid"):
+            for level in range(self.layout.fine_levels + 1, self.layout.levels):
+                self._build_level(level)
         digest = store_digest(self._store.digests)
         coarsest = self.layout.levels - 1
         reader = LevelReader(self._partial, self.layout, coarsest)
@@ -229,6 +238,7 @@ class StoreWriter:
         for _ in bounded_map(build, self.layout.windows(level), self._workers):
             pass
 
+    @step("publish")
     def _put_in_place(self, attributes: Mapping[str, Any], overview: NDArray[Any] | None) -> None:
         document = group_attributes(
             self.layout,

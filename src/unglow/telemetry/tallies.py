@@ -33,7 +33,8 @@ class Split:
     moving
         No processor was, while bytes were read or written or the disk was waited for.
     waiting
-        Neither: it waited for a processor, for a lock, or for the network.
+        Neither: it waited for a processor (though bytes were moved, if it could have run), for a
+        lock, or for the network.
     """
 
     computing: float = 0.0
@@ -56,9 +57,10 @@ def split(attempt: Attempt) -> Split:
     cpu = np.append(samples.cpu, np.nan if ends[1] is None else ends[1])
     moved = np.append(samples.read + samples.written, ends[2])
     took = np.diff(t, prepend=0.0)
-    computing = np.minimum(np.nan_to_num(_steps(cpu)), took)
-    disk = np.append(samples.state, "") == "D"
-    busy = disk | (np.nan_to_num(_steps(moved)) >= _MOVED) if len(samples) else disk
+    computing = np.minimum(_steps(cpu), took)
+    state = np.append(samples.state, "")
+    with_files = (_steps(moved) >= _MOVED) & (state != "R") if len(samples) else state == "D"
+    busy = with_files | (state == "D")
     rest = took - computing
     return Split(float(computing.sum()), float(rest[busy].sum()), float(rest[~busy].sum()))
 

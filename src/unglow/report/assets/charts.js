@@ -69,7 +69,8 @@ function axisStyle(more) {
   return Object.assign(look, more);
 }
 
-function chart(host, axis, settings, data) {
+// `settings.renew` gives the data as they are now.
+function chart(host, axis, settings) {
   const options = {
     width: host.clientWidth || 900,
     height: settings.height,
@@ -90,8 +91,9 @@ function chart(host, axis, settings, data) {
       ready: [(u) => (u.ready = true)],
     }),
   };
-  const made = new uPlot(options, data, host);
+  const made = new uPlot(options, settings.renew(), host);
   made.ready = true;
+  made.renew = settings.renew;
   axis.join(made);
   const watch = new ResizeObserver(() => {
     const width = host.clientWidth;
@@ -108,13 +110,13 @@ function edges(n, length) {
 }
 const held = (values) => [...values, values[values.length - 1]];
 
-function memoryChart(host, axis, run, attempts, colourOf, limits) {
-  const lines = run.lines;
-  const t = edges(lines.hi.length, run.seconds);
+function memoryChart(host, axis, state, look, limits) {
   const stepped = uPlot.paths.stepped({ align: 1 });
-  const known = [run.budget_mb, run.machine_mb].filter((v) => v);
-  const used = Math.max(lines.peak.mb, ...lines.declared.map((v) => v || 0));
-  const top = () => 1.15 * Math.max(used, ...(limits.shown ? known : [0]));
+  const top = () => {
+    const { lines, budget_mb: budget, machine_mb: machine } = state.run;
+    const used = Math.max(lines.peak.mb, ...lines.declared.map((v) => v || 0));
+    return 1.15 * Math.max(used, ...(limits.shown ? [budget || 0, machine || 0] : []));
+  };
   const value = (u, v) => (v === null || v === undefined ? "–" : mb(v));
   return chart(host, axis, {
     height: 260,
@@ -128,10 +130,14 @@ function memoryChart(host, axis, run, attempts, colourOf, limits) {
       { label: "free on the machine", paths: stepped, stroke: css("--free"), width: 1, dash: [2, 3], points: { show: false }, value, spanGaps: true },
     ],
     hooks: {
-      drawClear: [(u) => drawStack(u, run, attempts, colourOf)],
-      draw: [(u) => drawLimits(u, run, lines.peak)],
+      drawClear: [(u) => drawStack(u, state.run, state.attempts, look.colourOf)],
+      draw: [(u) => drawLimits(u, state.run, state.run.lines.peak)],
     },
-  }, [t, held(lines.hi), held(lines.declared), held(lines.available)]);
+    renew: () => {
+      const { lines } = state.run;
+      return [edges(lines.hi.length, state.run.seconds), held(lines.hi), held(lines.declared), held(lines.available)];
+    },
+  });
 }
 
 // Memory of each job on top of that of others, in the order of the rows above. Layers are shrunk to
@@ -254,11 +260,9 @@ function drawLimits(u, run, peak) {
   context.restore();
 }
 
-function activityChart(host, axis, run) {
-  const lines = run.lines;
-  const t = edges(lines.cpu.length, run.seconds);
+function activityChart(host, axis, state) {
   const stepped = uPlot.paths.stepped({ align: 1 });
-  const cores = run.cores || 1;
+  const cores = state.run.cores || 1;
   return chart(host, axis, {
     height: 130,
     legend: true,
@@ -271,5 +275,9 @@ function activityChart(host, axis, run) {
       { label: "MB/s read and written", scale: "io", paths: stepped, stroke: css("--io"), dash: [4, 2], width: 1.2, points: { show: false }, value: (u, v) => (v === null ? "–" : v.toFixed(1)) },
     ],
     hooks: {},
-  }, [t, held(lines.cpu), held(lines.io)]);
+    renew: () => {
+      const { lines } = state.run;
+      return [edges(lines.cpu.length, state.run.seconds), held(lines.cpu), held(lines.io)];
+    },
+  });
 }

@@ -13,7 +13,8 @@ function comparePage(model) {
     axis.name = "compare";
     const charts = el("div", { class: "charts", tabindex: "0", "aria-label": "Charts over time. Plus and minus zoom, 0 shows everything, a and d move." });
     charts.addEventListener("keydown", (event) => axis.key(event));
-    const columns = [{ name: "", of: (row) => row.name }, ...names.map((name, n) => ({ name, number: true, of: (row) => row.values[n], show: (row) => shownAs(row, row.values[n]) }))];
+    const change = names.length === 2 ? [{ name: "change", number: true, of: (row) => row.change, show: (row) => (row.change === null ? null : (row.change > 0 ? "+" : "") + percent(row.change)) }] : [];
+    const columns = [{ name: "", of: (row) => row.name }, ...names.map((name, n) => ({ name, number: true, of: (row) => row.values[n], show: (row) => shownAs(row, row.values[n]) })), ...change];
     fill(part.body, table(columns, model.rows), charts, el("h3", {}, "By rule: time, and peak of declared memory"), table([{ name: "rule", of: (r) => r.rule }, ...names.flatMap((name, n) => [
       { name: name + ": time", number: true, of: (r) => r.seconds[n], show: (r) => seconds(r.seconds[n]) },
       { name: "peak", number: true, of: (r) => r.peak_mb[n], show: (r) => (r.peak_mb[n] === null ? null : mb(r.peak_mb[n]) + " of " + mb(r.declared_mb[n])) },
@@ -48,10 +49,11 @@ function overlay(host, axis, model, key, shown, colours, dashes, longest) {
     height: key === "hi" ? 280 : 170,
     legend: true,
     scales: { y: { range: (u, min, max) => [0, 1.15 * (max || 1)] } },
-    left: { values: (u, ticks) => ticks.map((v) => shown(v)) },
+    left: { values: (u, ticks) => ticks.map((v) => (v ? shown(v) : "0")) },
     series: [{ label: "time", value: (u, v) => (v === null ? "–" : seconds(v)) }, ...model.runs.map((r, n) => ({ label: r.name, paths: stepped, stroke: colours[n], dash: dashes[n % dashes.length], width: 2, points: { show: false }, value: (u, v) => (v === null || v === undefined ? "–" : shown(v)) }))],
     hooks: key === "hi" ? { draw: [(u) => model.runs.forEach((r, n) => r.peak && drawPeak(u, r, colours[n]))] } : {},
-  }, [t, ...curves]);
+    renew: () => [t, ...curves],
+  });
 }
 
 function drawPeak(u, run, colour) {

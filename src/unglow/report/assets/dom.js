@@ -73,17 +73,39 @@ function badge(outcome) {
   return el("span", { class: "badge " + told.kind, title: told.means || null }, sign, " ", told.word);
 }
 
-// A table whose columns can be sorted. Columns are {name, title, of(row), show(row), number}.
+// What a reader opened or sorted, for when it is drawn anew.
+const kept = new Map();
+
+// A part that is only built once it is opened.
+function folded(title, build, options) {
+  const settings = Object.assign({ key: title, open: false }, options);
+  const key = "open " + settings.key;
+  const part = el("details", { open: kept.has(key) ? kept.get(key) : settings.open }, el("summary", {}, title));
+  let built = false;
+  const make = () => {
+    if (part.open && !built) add(part, [build()]);
+    built = built || part.open;
+  };
+  part.addEventListener("toggle", () => {
+    kept.set(key, part.open);
+    make();
+  });
+  make();
+  return part;
+}
+
+// A table whose columns can be sorted. Columns are {name, title, of(row), show(row), number, cls(row)}.
 function table(columns, rows, options) {
-  const settings = Object.assign({ caption: "", sort: null, down: false, onrow: null }, options);
+  const settings = Object.assign({ key: "", onrow: null }, options);
   const body = el("tbody");
-  let { sort, down } = settings;
+  let { sort, down } = kept.get("sort " + settings.key) || { sort: null, down: false };
   const heads = columns.map((column, n) => {
     const button = el("button", { type: "button", title: column.title || null }, column.name);
     const head = el("th", { scope: "col", class: column.number ? "number" : null }, button);
     button.addEventListener("click", () => {
       down = sort === n ? !down : Boolean(column.number);
       sort = n;
+      if (settings.key) kept.set("sort " + settings.key, { sort, down });
       draw();
     });
     return head;
@@ -115,8 +137,7 @@ function table(columns, rows, options) {
     return made;
   }
   draw();
-  const caption = settings.caption ? el("caption", {}, settings.caption) : null;
-  return el("div", { class: "scroll" }, el("table", {}, caption, el("thead", {}, el("tr", {}, heads)), body));
+  return el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body));
 }
 
 function sorted(rows, of, down) {

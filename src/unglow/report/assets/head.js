@@ -10,8 +10,10 @@ function headPart(model) {
   if (run) {
     const own = model.attempts.filter((a) => a.run === model.runs.length - 1);
     const bad = own.filter((a) => !went(a.outcome)).length;
+    const going = own.filter((a) => a.outcome === "running").length;
+    const ended = counted(own.length - going, "attempt") + " ended, " + (bad ? bad + " of them not well" : "all well");
     const jobs = run.of ? run.done + " of " + run.of : String(own.length);
-    tile("jobs", jobs, bad ? counted(bad, "attempt") + " did not end well" : counted(own.length, "attempt") + ", all well");
+    tile("jobs", jobs, ended + (going ? ", " + going + " running" : ""));
     const left = run.left_s !== null && run.outcome === "running" ? "about " + seconds(run.left_s) + " left" : "";
     tile("time", seconds(run.seconds) || "–", left || (run.recorded ? when(run.wall) : ""));
     if (run.lines) {
@@ -135,7 +137,7 @@ function environmentPart(model) {
       { name: "jobs", number: true, of: (r) => r.done, show: (r) => (r.of ? r.done + " / " + r.of : null) },
       { name: "peak memory", number: true, of: (r) => (r.lines ? r.lines.peak.mb : null), show: (r) => (r.lines ? mb(r.lines.peak.mb) : null) },
       { name: "command", of: (r) => r.command },
-    ], model.runs), commands.length > 1));
+    ], model.runs), { key: "runs", open: commands.length > 1 }));
   return part.made;
 }
 

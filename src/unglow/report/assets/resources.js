@@ -5,6 +5,9 @@ class Resources {
     this.view = view;
     this.by = "rule";
     this.limits = { shown: false };
+    this.follow = true;
+    this.state = { run: null, attempts: [] };
+    this.axis = new Axis(1);
     this.look = { chosen: null, colourOf: () => PALETTE[0] };
     this.part = section("resources", "Time and memory");
     this.panel = el("div", { class: "panel", role: "status", "aria-live": "polite" });
@@ -16,33 +19,41 @@ class Resources {
       fill(this.part.body, el("p", {}, "These results hold no telemetry: they were made by an older version."));
       return;
     }
-    if (this.chosenRun === undefined || this.follow) {
-      this.chosenRun = model.runs.length - 1;
-      this.follow = true;
-    }
-    this.draw();
+    if (this.follow) this.chosenRun = model.runs.length - 1;
+    if (!this.update()) this.draw();
+  }
+
+  // Take in the newest state of the run; true if it fits into the charts that are there.
+  update() {
+    const run = this.model.runs[this.chosenRun];
+    const before = this.state.run;
+    const attempts = this.model.attempts.filter((a) => a.run === this.chosenRun);
+    this.state = Object.assign(this.state, { run, attempts });
+    this.colours = ruleColours(this.model.attempts);
+    this.part.note.textContent = counted(attempts.length, "attempt") + " in " + seconds(run.seconds);
+    if (this.look.chosen) this.look.chosen = attempts.find((a) => a.id === this.look.chosen.id) || null;
+    const same = before && before.id === run.id && before.rows.length === run.rows.length && Boolean(before.lines) === Boolean(run.lines);
+    if (!same) return false;
+    this.axis.extend(run.seconds);
+    for (const made of this.axis.charts) made.setData(made.renew(), false);
+    this.axis.set(...this.axis.shown);
+    fill(this.legend, this.legendParts());
+    fill(this.tables, this.tableParts());
+    return true;
   }
 
   draw() {
-    const { model } = this;
-    const run = (this.run = model.runs[this.chosenRun]);
-    const before = this.attempts || [];
-    this.attempts = model.attempts.filter((a) => a.run === this.chosenRun);
-    if (this.look.chosen) this.look.chosen = this.attempts.find((a) => a.id === this.look.chosen.id) || null;
-    this.colours = ruleColours(model.attempts);
+    this.state.run = null;
+    this.update();
     this.look.colourOf = (a) => (this.by === "rule" ? this.colours.get(a.rule) : causeColour(a.outcome));
-    this.part.note.textContent = counted(this.attempts.length, "attempt") + " in " + seconds(run.seconds);
-    if (this.axis && before.length && this.axis.run === run.id) {
-      this.axis.extend(run.seconds);
-    } else {
-      this.axis = new Axis(run.seconds);
-      this.axis.run = run.id;
-      this.axis.name = "run " + run.id;
-    }
     this.free();
+    this.axis = new Axis(this.state.run.seconds);
+    this.axis.name = "run " + this.state.run.id;
     this.charts = el("div", { class: "charts", tabindex: "0", "aria-label": "Charts over time. Plus and minus zoom, 0 shows everything, a and d move, the arrows go from attempt to attempt." });
     this.charts.addEventListener("keydown", (event) => this.key(event));
-    fill(this.part.body, this.controls(), this.charts, this.panel, this.tables());
+    this.legend = el("div", { class: "legend" }, this.legendParts());
+    this.tables = el("div", {}, this.tableParts());
+    fill(this.part.body, this.controls(), this.legend, this.charts, this.panel, this.tables);
     this.plots();
     this.choose(this.look.chosen);
   }
@@ -56,7 +67,8 @@ class Resources {
   }
 
   controls() {
-    const { model, run } = this;
+    const { model } = this;
+    const { run } = this.state;
     const runs = el("select", { "aria-label": "Run" }, model.runs.map((r, n) => {
       const name = (r.recorded ? when(r.wall) : "not recorded, from " + when(r.wall)) + " · " + word(r.outcome);
       return el("option", { value: n, selected: n === this.chosenRun }, name);
@@ -79,9 +91,7 @@ class Resources {
     });
     const tool = (name, title, act) => el("button", { type: "button", title, onclick: act }, name);
     const beyond = [run.budget_mb, run.machine_mb].some((v) => v);
-    this.legend = el("div", { class: "legend" }, this.legendParts());
-    return el("div", {},
-      el("div", { class: "controls" },
+    return el("div", { class: "controls" },
         model.runs.length > 1 ? runs : null, by,
         el("span", { class: "tools" },
           tool("+", "Zoom in (+), or drag over a chart", () => this.axis.zoom(0.5)),
@@ -89,8 +99,7 @@ class Resources {
           tool("◀", "Earlier (a)", () => this.axis.pan(-0.25)),
           tool("▶", "Later (d)", () => this.axis.pan(0.25)),
           tool("all", "Show everything (0), or double-click a chart", () => this.axis.reset())),
-        beyond ? el("label", {}, limits, " budget and machine in view") : null),
-      this.legend);
+        beyond ? el("label", {}, limits, " budget and machine in view") : null);
   }
 
   legendParts() {
@@ -99,22 +108,23 @@ class Resources {
       if (colour) box.style.backgroundColor = colour;
       return el("span", { class: "item" }, box, name);
     };
-    const rules = [...new Set(this.attempts.map((a) => a.rule))];
-    const causes = [...new Set(this.attempts.map((a) => a.outcome))];
+    const { attempts } = this.state;
+    const rules = [...new Set(attempts.map((a) => a.rule))];
+    const causes = [...new Set(attempts.map((a) => a.outcome))];
     const keys = this.by === "rule" ? rules.map((r) => key(this.colours.get(r), r)) : causes.map((c) => key(causeColour(c), word(c)));
     if (this.by === "rule" && causes.some((c) => !went(c))) keys.push(key(null, "did not end well", "striped"));
-    if (this.attempts.some((a) => a.number > 1)) keys.push(key(null, "another attempt", "dashed"));
-    if (this.attempts.some((a) => a.launched !== null)) keys.push(key(css("--overhead"), "Snakemake starts and ends a job", "thin"));
+    if (attempts.some((a) => a.number > 1)) keys.push(key(null, "another attempt", "dashed"));
+    if (attempts.some((a) => a.launched !== null)) keys.push(key(css("--overhead"), "Snakemake starts and ends a job", "thin"));
     return keys;
   }
 
   plots() {
-    const { run, attempts } = this;
+    const { run, attempts } = this.state;
     const title = (text, more) => el("h3", {}, text, more ? el("span", { class: "note" }, more) : null);
     const stream = el("div", { class: "plot" });
     const wide = attempts.some((a) => a.threads > 1) ? "a bar is as many rows high as it has threads" : "";
     add(this.charts, [title("Attempts on cores", wide), stream]);
-    this.stream = streamChart(stream, this.axis, run, attempts, this.look);
+    this.stream = streamChart(stream, this.axis, this.state, this.look);
     this.listen(stream);
     if (!run.lines) {
       add(this.charts, [el("p", { class: "soft" }, "No samples of memory: these jobs were run by an older version.")]);
@@ -123,18 +133,18 @@ class Resources {
     const memory = el("div", { class: "plot" });
     const activity = el("div", { class: "plot" });
     add(this.charts, [title("Memory of all jobs", "resident, stacked by job"), memory, title("Processors and files"), activity]);
-    memoryChart(memory, this.axis, run, attempts, (a) => this.look.colourOf(a), this.limits);
-    activityChart(activity, this.axis, run);
+    memoryChart(memory, this.axis, this.state, this.look, this.limits);
+    activityChart(activity, this.axis, this.state);
   }
 
   listen(host) {
     const { stream } = this;
-    const rows = Math.max(1, this.run.rows.length);
+    const rows = Math.max(1, this.state.run.rows.length);
     const tip = el("div", { class: "tip", hidden: true });
     host.append(tip);
     const at = (event) => {
       const box = stream.over.getBoundingClientRect();
-      return attemptAt(stream, rows, this.attempts, event.clientX - box.left, event.clientY - box.top);
+      return attemptAt(stream, rows, this.state.attempts, event.clientX - box.left, event.clientY - box.top);
     };
     stream.over.addEventListener("mousemove", (event) => {
       const a = at(event);
@@ -160,11 +170,12 @@ class Resources {
     if (this.axis.key(event)) return;
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (event.key === "Escape") this.choose(null);
-    if (!step || !this.attempts.length) return;
+    const { attempts } = this.state;
+    if (!step || !attempts.length) return;
     event.preventDefault();
-    const now = this.attempts.indexOf(this.look.chosen);
-    const next = now < 0 ? (step > 0 ? 0 : this.attempts.length - 1) : now + step;
-    this.choose(this.attempts[Math.min(Math.max(next, 0), this.attempts.length - 1)], true);
+    const now = attempts.indexOf(this.look.chosen);
+    const next = now < 0 ? (step > 0 ? 0 : attempts.length - 1) : now + step;
+    this.choose(attempts[Math.min(Math.max(next, 0), attempts.length - 1)], true);
   }
 
   choose(a, reveal) {
@@ -183,7 +194,7 @@ class Resources {
   }
 
   restyle() {
-    if (this.run) this.draw();
+    if (this.state.run) this.draw();
   }
 
   open(id) {
@@ -199,31 +210,16 @@ class Resources {
     this.charts.focus({ preventScroll: true });
   }
 
-  tables() {
-    const { run } = this;
+  tableParts() {
+    const { run, attempts } = this.state;
     return [
       el("h3", { id: "rules" }, "By rule"),
       rulesTable(run),
       overheadPart(run),
       stepsPart(run),
-      folded("All attempts (" + this.attempts.length + ")", () => attemptsTable(this.attempts, (a) => this.open(a.id))),
+      folded("All attempts (" + attempts.length + ")", () => attemptsTable(attempts, (a) => this.open(a.id)), { key: "attempts" }),
     ];
   }
-}
-
-// A part that is only built once it is opened.
-function folded(title, build, open) {
-  const part = el("details", { open: Boolean(open) }, el("summary", {}, title));
-  let built = false;
-  const make = () => {
-    if (part.open && !built) {
-      built = true;
-      add(part, [build()]);
-    }
-  };
-  part.addEventListener("toggle", make);
-  make();
-  return part;
 }
 
 function attemptWords(a) {
@@ -279,7 +275,8 @@ function attemptChart(host, a) {
       { label: "processors", scale: "cpu", paths: stepped, stroke: css("--io"), dash: [4, 2], width: 1, points: { show: false }, value: (u, v) => (v === null || v === undefined ? "–" : v.toFixed(1)) },
     ],
     hooks: {},
-  }, [t, held(a.curve.hi), held(a.curve.lo), t.map(() => declared || null), held(a.curve.cpu)]);
+    renew: () => [t, held(a.curve.hi), held(a.curve.lo), t.map(() => declared || null), held(a.curve.cpu)],
+  });
 }
 
 function stepBars(a) {
@@ -337,7 +334,7 @@ function rulesTable(run) {
   if (run.rules.some((r) => r.pixels)) {
     columns.push({ name: "Mpx/s", number: true, of: (r) => r.pixels / r.seconds, show: (r) => (r.pixels ? digits(r.pixels / 1e6 / r.seconds, 3) : null) });
   }
-  return table(columns, run.rules);
+  return table(columns, run.rules, { key: "rules" });
 }
 
 function overheadPart(run) {
@@ -366,7 +363,7 @@ function stepsPart(run) {
     { name: "times", number: true, of: (s) => s.count },
     { name: "together", number: true, of: (s) => s.seconds, show: (s) => seconds(s.seconds) },
     { name: "mean", number: true, of: (s) => s.seconds / s.count, show: (s) => seconds(s.seconds / s.count) },
-  ], run.steps), run.steps.length <= 40);
+  ], run.steps, { key: "steps" }), { key: "steps", open: run.steps.length <= 40 });
 }
 
 function attemptsTable(attempts, open) {
@@ -381,5 +378,5 @@ function attemptsTable(attempts, open) {
     { name: "read", number: true, of: (a) => a.read, show: (a) => bytes(a.read) },
     { name: "written", number: true, of: (a) => a.written, show: (a) => bytes(a.written) },
     { name: "machine", of: (a) => a.host },
-  ], attempts, { onrow: open });
+  ], attempts, { key: "attempts", onrow: open });
 }

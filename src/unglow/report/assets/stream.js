@@ -4,7 +4,8 @@ const ROW_MOST = 30;
 const ROW_LEAST = 5;
 const STREAM_MOST = 620;
 
-function streamChart(host, axis, run, attempts, look) {
+function streamChart(host, axis, state, look) {
+  const { run } = state;
   const rows = Math.max(1, run.rows.length);
   const row = Math.max(ROW_LEAST, Math.min(ROW_MOST, STREAM_MOST / rows));
   const made = chart(host, axis, {
@@ -17,8 +18,9 @@ function streamChart(host, axis, run, attempts, look) {
       ticks: { show: false },
     },
     series: [{}, { paths: () => null, points: { show: false } }],
-    hooks: { draw: [(u) => drawBars(u, rows, attempts, look)] },
-  }, [axis.full, [null, null]]);
+    hooks: { draw: [(u) => drawBars(u, rows, state.attempts, look)] },
+    renew: () => [axis.full, [null, null]],
+  });
   return made;
 }
 

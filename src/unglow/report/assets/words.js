@@ -42,7 +42,7 @@ function mb(amount) {
 }
 
 const bytes = (count) => (count === null || count === undefined ? null : mb(count / 1e6));
-const percent = (share) => (share === null || !isFinite(share) ? null : Math.round(100 * share) + " %");
+const percent = (share) => (share === null || share === undefined || !isFinite(share) ? null : Math.round(100 * share) + " %");
 
 function digits(value, most) {
   if (value === null || value === undefined || value === "") return null;

@@ -1,0 +1,153 @@
+"""Reports in a browser: drawn without an error or a request, whatever names hold, soon enough."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import time
+
+import cv2
+import numpy as np
+import pytest
+from made_telemetry import WALL, Made, end, job, many, sample, state
+
+from unglow.report import write_report
+from unglow.report.compare import build, chosen
+from unglow.report.page import page
+
+NASTY = "</script><img src=x onerror=document.title='owned'>&amp;\"'"
+
+
+def summary(results, *rows):
+    with (results / "summary.tsv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]), delimiter="\t")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture
+def made(tmp_path):
+    results = tmp_path / "work" / "results"
+    made = Made(results)
+    made.run(
+        {"kind": "total", "t": 0.5, "jobs": {"register": 1}},
+        job(0.6, 7, "register"),
+        state(1.0, 7, "started"),
+        state(9.0, 7, "finished"),
+        {"kind": "end", "t": 10.0, "wall": WALL + 10, "outcome": "ok"},
+    )
+    return made
+
+
+def test_a_report_opens_from_disk_without_errors_or_requests(made, browse):
+    bad = end(3.0, "memory", message="needs more memory", remedy="snakemake --more", needed_mb=600)
+    made.attempt("register", 2.0, sample(0.1, 50), sample(2.9, 399), bad)
+    made.attempt("register", 5.5, sample(0.1, 50), sample(2.0, 300), end(3.0), number=2)
+    summary(
+        made.results,
+        {"sample": "s1", "dye": "DAPI", "status": "ok", "reasons": "", "gain": "1.3"},
+        {"sample": "s2", "dye": "DAPI", "status": "failed", "reasons": "no overlap", "gain": ""},
+    )
+    figures = made.results / "s1" / "DAPI" / "figures"
+    figures.mkdir(parents=True)
+    cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
+    opened = browse(write_report(made.results))
+    assert opened.complaints() == []
+    assert "data-failed" not in opened.root
+    assert int(opened.root["data-ready"]) < 2000
+    words = opened.text
+    for part in ("Incidents", "Pairs", "Time and memory", "By rule", "How it was run"):
+        assert part in words
+    assert words.index("Incidents") < words.index("Pairs") < words.index("Time and memory")
+    for told in (
+        "2 incidents",
+        "no overlap",
+        "snakemake --more",
+        "600 MB",
+        "peak memory",
+        "399 MB",
+    ):
+        assert told in words
+    assert opened.dom.count("<canvas") == 3
+    assert "data:image/jpeg;base64" in opened.dom
+
+
+def test_the_page_forbids_itself_every_request(made):
+    text = write_report(made.results).read_text()
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert "default-src &#x27;none&#x27;" in policy
+    assert "connect-src &#x27;none&#x27;" in policy
+    assert "unsafe" not in policy
+    own = re.sub(r"(?s)<script type=.*?</script>", "", text)
+    assert not re.findall(r"(?:src|href)=[\"']?https?:", own)
+
+
+@pytest.mark.parametrize("jobs", [1, 30])  # small models are plain JSON, larger ones packed
+def test_html_in_names_is_shown_as_text(made, browse, jobs):
+    for n in range(jobs):
+        rows = [sample(0.1 * k, 50 + k) for k in range(30)]
+        message = f"{NASTY} is no image {n}"
+        last = end(3.0, "bad_input", message=message, remedy=f"rm {NASTY}")
+        made.attempt(
+            "register", 2.0 + n, *rows, last, sample=None, wildcards={"sample": NASTY, "dye": "x"}
+        )
+    summary(
+        made.results,
+        {"sample": NASTY, "dye": NASTY, "status": "failed", "reasons": f"because of {NASTY}"},
+    )
+    opened = browse(write_report(made.results))
+    assert opened.complaints() == []
+    assert "onerror" not in re.sub(r"&lt;.*?&gt;", "", strip_data(opened.dom))
+    assert "<title>unglow report: work</title>" in opened.dom
+    words = opened.text
+    for told in (f"register {NASTY} x", f"{NASTY} {NASTY}", f"because of {NASTY}", f"rm {NASTY}"):
+        assert told in words
+
+
+def strip_data(dom):
+    return re.sub(r'(?s)<script.*?</script>|title="[^"]*"|aria-label="[^"]*"|alt="[^"]*"', "", dom)
+
+
+def test_results_of_older_versions_have_a_report_of_pairs(tmp_path, browse):
+    record = tmp_path / "results" / "telemetry" / "s1" / "DAPI" / "plan.jsonl"
+    record.parent.mkdir(parents=True)
+    line = {"rule": "plan", "wildcards": {"sample": "s1", "dye": "DAPI"}, "outcome": "ok"}
+    record.write_text(json.dumps(line | {"seconds": 2.0, "peak_mb": 60, "declared_mb": 100}) + "\n")
+    row = {"sample": "s1", "dye": "DAPI", "status": "suspect", "reasons": "few blocks"}
+    summary(tmp_path / "results", row)
+    opened = browse(write_report(tmp_path / "results"))
+    assert opened.complaints() == []
+    assert "few blocks" in opened.text
+    assert "not recorded" in opened.text
+    record.unlink()
+    opened = browse(write_report(tmp_path / "results"))
+    assert opened.complaints() == []
+    assert "no telemetry" in opened.text
+
+
+def test_a_thousand_jobs_are_reported_and_drawn_soon_enough(tmp_path, browse):
+    results = many(tmp_path / "results").results
+    begun = time.perf_counter()
+    report = write_report(results)
+    assert time.perf_counter() - begun < 10
+    assert report.stat().st_size < 1_000_000
+    opened = browse(report)
+    assert opened.complaints() == []
+    assert int(opened.root["data-ready"]) < 2000
+    assert "1011 attempts" in opened.text
+    assert "11 incidents" in opened.text
+
+
+def test_compared_runs_are_drawn(tmp_path, browse):
+    places = [
+        many(tmp_path / name / "results", jobs=20, cores=c).results
+        for name, c in (("a", 1), ("b", 4))
+    ]
+    place = tmp_path / "compare.html"
+    place.write_text(page(build(chosen(places)), title="unglow compare"))
+    opened = browse(place)
+    assert opened.complaints() == []
+    assert "data-failed" not in opened.root
+    assert opened.dom.count("<canvas") == 3
+    assert "peak memory of all jobs" in opened.text

@@ -1,0 +1,65 @@
+"""Runs end with a report, failed ones too, and never fail because of it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from conftest import command, snakemake
+
+pytestmark = pytest.mark.workflow
+
+
+def plain_model(work):
+    """The model of a report, computed anew from the same files."""
+    script = (
+        "import json, pathlib; from unglow.report import read_model; "
+        "print(json.dumps(read_model(pathlib.Path('results'))))"
+    )
+    run = command(work, "python", "-c", script)
+    assert run.code == 0, run.text
+    return json.loads(run.text)
+
+
+def test_a_run_ends_with_a_report_of_every_job(small_finished):
+    report = (small_finished / "results" / "report.html").read_text()
+    assert "unglow report" in report
+    pictures = re.search(r'id="pictures">(.*?)</script>', report)[1]
+    (pair,) = json.loads(pictures)
+    assert {"post", "aligned pre", "difference", "registration"} <= {p["name"] for p in pair}
+    model = plain_model(small_finished)
+    (run,) = model["runs"]
+    assert (run["outcome"], run["done"]) == ("ok", run["of"])
+    assert len(model["attempts"]) == run["of"] - 1  # the rule that asks for everything has no job
+    assert model["incidents"] == []
+    assert [p["status"] for p in model["pairs"]] == ["ok"]
+    for a in model["attempts"]:
+        assert a["outcome"] == "ok"
+        assert a["peak_mb"] <= a["declared_mb"]
+        assert a["launched"] <= a["start"] <= a["end"] <= run["seconds"]
+
+
+def test_a_report_that_cannot_be_written_is_one_line_and_no_failure(small_work):
+    report = small_work / "results" / "report.html"
+    report.unlink()
+    report.mkdir()
+    (small_work / "results" / "verdict.txt").unlink()
+    run = snakemake(small_work)
+    assert run.code == 0, run.text
+    assert len(re.findall("no report was written", run.text)) == 1
+
+
+def test_a_failed_run_has_its_incident_in_the_report(small_work):
+    (small_work / "results" / "phantom" / "SYTO9" / "detection.json").unlink()
+    run = snakemake(small_work, "--set-resources", "detect:mem_mb=70", "--config", "force_run=True")
+    assert run.code != 0
+    assert "report.html: open it in a browser" in run.text
+    model = plain_model(small_work)
+    assert model["runs"][-1]["outcome"] == "failed"
+    causes = [(i["kind"], i["cause"]) for i in model["incidents"]]
+    assert ("attempt", "memory") in causes
+    assert ("pair", "incomplete") in causes
+    memory = next(i for i in model["incidents"] if i["cause"] == "memory")
+    assert memory["title"] == "detect phantom SYTO9"
+    assert memory["numbers"]["declared_mb"] == 70
