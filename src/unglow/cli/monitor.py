@@ -30,13 +30,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=_interval, default=1.0, metavar="S", help="look every S seconds (1)"
     )
+    parser.add_argument(
+        "--web", action="store_true", help="show it in a browser, on this machine alone"
+    )
+    parser.add_argument(
+        "--port", type=_port, metavar="N", help="port for --web (8798, or the next that is free)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the runs; return 1 if the last one of a directory failed or was killed."""
+    places = all_results_of(arguments.directories)
+    if arguments.web:
+        from unglow.monitor.server import serve  # noqa: PLC0415 (so does the page)
+        from unglow.monitor.site import Site  # noqa: PLC0415
+
+        serve(Site(places), arguments.port, lambda line: print(line, flush=True))
+        return 0
     from unglow.monitor.terminal import follow  # noqa: PLC0415 (rich takes a moment)
 
-    places = all_results_of(arguments.directories)
     return follow(places, sys.stdout, arguments.interval, once=arguments.once)
 
 
@@ -50,3 +62,9 @@ def _interval(text: str) -> float:
             f"{text!r} is not a number of seconds from {_SHORTEST_S} to {_LONGEST_S:.0f}"
         )
     return seconds
+
+
+def _port(text: str) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 1 to 65535")
+    return int(text)

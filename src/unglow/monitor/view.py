@@ -67,6 +67,8 @@ class JobRow:
         How much of its work is done, 0 to 1; None if it does not tell.
     host
         The machine that it runs on.
+    attempt
+        Id of the attempt; empty before there is word of one.
     """
 
     title: str
@@ -80,6 +82,7 @@ class JobRow:
     threads: int = 1
     share: float | None = None
     host: str = ""
+    attempt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +246,7 @@ def _row(attempt: Attempt) -> JobRow:
         threads=attempt.threads,
         share=min(1.0, (attempt.done or 0.0) / (attempt.of or 1.0)) if known else None,
         host=attempt.host,
+        attempt=attempt.id,
     )
 
 
