@@ -26,23 +26,18 @@ class Tab:
         self._from, from_browser = os.pipe()
         width, height = size
 
-        def as_3_and_4():
-            # both are moved out of the way first: either may be 3 or 4 itself
-            reading, writing = os.dup(to_browser), os.dup(from_browser)
-            os.dup2(reading, 3)
-            os.dup2(writing, 4)
-
+        # the browser reads from 3 and writes to 4
+        shell = f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}'
         self._process = subprocess.Popen(
             [
-                program,
+                *("sh", "-c", shell, program),
                 *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
                 *("--remote-debugging-pipe", f"--user-data-dir={profile}"),
                 f"--window-size={width},{height}",
                 "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
                 "about:blank",
             ],
-            preexec_fn=as_3_and_4,
-            pass_fds=(3, 4, to_browser, from_browser),
+            pass_fds=(to_browser, from_browser),
             stderr=subprocess.DEVNULL,
         )
         os.close(to_browser)

@@ -83,6 +83,7 @@ DETAILS = (
     Detail("begun", 12, 2),
     Detail("begun", 6, 1),
     Detail("none", 4, 1),
+    Detail("begun", 4, 0),
     Detail("none", 2, 0),
     Detail("none", 0, 0),
 )
@@ -102,7 +103,7 @@ def fitting(console: Console, runs: Sequence[RunView]) -> Group:
     width, height = console.size
     for detail in DETAILS:
         shown = drawn(runs, width, detail)
-        if len(console.render_lines(shown, pad=False)) < height:
+        if len(console.render_lines(shown, pad=False)) <= height:
             break
     return shown
 
@@ -216,16 +217,17 @@ def _jobs(run: RunView, width: int, most: int) -> RenderableType:
     return Group(table, Text(f"and {more} more", style="dim")) if more > 0 else table
 
 
-def job_line(job: JobRow) -> Table:
-    """Return one line that tells of a running job."""
-    cells = _cells(job)
-    line = Table.grid(padding=(0, 2, 0, 0))
-    line.add_column()
-    for _ in range(3):
-        line.add_column(no_wrap=True)
-    of = f"{megabytes(job.now_mb) or '-'} of {memory(job.declared_mb)}"
-    line.add_row(_name(job_title(job)), cells["at"], cells["time"], Text(of))
-    return line
+def job_lines(jobs: Sequence[JobRow]) -> Table:
+    """Return a line for each of some running jobs, without a heading."""
+    lines = Table.grid(padding=(0, 2, 0, 0))
+    lines.add_column()
+    for side in ("left", "right", "right"):
+        lines.add_column(no_wrap=True, justify=side)
+    for job in jobs:
+        cells = _cells(job)
+        of = f"{megabytes(job.now_mb) or '-'} of {memory(job.declared_mb)}"
+        lines.add_row(_name(job_title(job)), cells["at"], cells["time"], Text(of))
+    return lines
 
 
 def job_title(job: JobRow) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from dataclasses import asdict
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 # However many pages ask: at most one look in so many s, and at most this share of the time.
 _LOOK_S, _LOOKING = 0.5, 0.2
+# How old the state of a directory may be that is only named, s.
+_GLANCE_S = 5.0
 
 
 class Source:
@@ -42,12 +45,11 @@ class Source:
 
     def __init__(self, results: Path, name: str) -> None:
         self.results, self.name = results, name
-        self.outcome = ""
         self._watched = Watched(results)
         self._changes = Changes()
         self._history: History | None = None
         self._model: Model = {}
-        self._next = 0.0
+        self._looked = self._next = -math.inf
         self._lock = threading.Lock()
         self._pictures: tuple[str, Sequence[Sequence[Picture]]] = ("", ())
         self._drawing = threading.Lock()
@@ -63,6 +65,14 @@ class Source:
         with self._lock:
             self._look()
             return self._changes.since(version)
+
+    def outcome(self) -> str:
+        """Return how the last run ended, or ``running``; empty if there was none."""
+        with self._lock:
+            if time.monotonic() - self._looked > _GLANCE_S:
+                self._look()
+            last = None if self._history is None else self._history.last
+            return "" if last is None else last.outcome
 
     def log(self, attempt: str) -> dict[str, str]:
         """Return the log of an attempt; see `unglow.monitor.logs.Log`."""
@@ -88,12 +98,11 @@ class Source:
             return
         machine = Machine()
         history = self._history = self._watched.history(machine)
-        last = history.last
-        self.outcome = "" if last is None else last.outcome
         model = build(self.results, history, rows_of(self.results, history), live=True)
         self._model = model | {"now": self._now(history, machine)}
         self._changes.take(self._model)
-        took = time.monotonic() - began
+        self._looked = time.monotonic()
+        took = self._looked - began
         self._next = began + max(_LOOK_S, took / _LOOKING)
 
     def _now(self, history: History, machine: Machine) -> list[dict[str, Any]]:
@@ -146,6 +155,6 @@ class Site:
     def places(self, shown: int) -> list[dict[str, Any]]:
         """Return names and states of all directories."""
         return [
-            {"name": s.name, "outcome": s.outcome, "shown": n == shown}
+            {"name": s.name, "outcome": s.outcome(), "shown": n == shown}
             for n, s in enumerate(self.sources)
         ]

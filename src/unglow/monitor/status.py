@@ -14,20 +14,21 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from unglow.machine import processors
 from unglow.monitor.region import Region
-from unglow.monitor.screen import BAD, Bar, job_line
+from unglow.monitor.screen import BAD, Bar, job_lines
+from unglow.monitor.terminal import console_for
 from unglow.monitor.view import Watched
 from unglow.monitor.words import duration, memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from unglow.monitor.view import RunView
 
@@ -53,7 +54,7 @@ def status(run: RunView, jobs: int) -> RenderableType:
     )
     head = Table.grid(padding=(0, 1))
     head.add_row(Bar(run.done / max(1, run.of), 20), told)
-    return Group(head, *(job_line(job) for job in run.jobs[:jobs]))
+    return Group(head, job_lines(run.jobs[:jobs]))
 
 
 def lines_of(shown: RenderableType, console: Console, width: int) -> list[str]:
@@ -83,7 +84,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _keep(region: Region, watched: Watched, pid: int) -> None:
-    console = Console(file=sys.stderr, markup=False, highlight=False, emoji=False)
+    console = console_for(sys.stderr)
     wait = 0.0
     while not select.select([_INPUT], [], [], wait)[0]:
         began = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,12 @@ GOOD = ("ok", "running", "")
 
 
 def console_for(stream: TextIO) -> Console:
-    """Return a console that takes text as text; it follows NO_COLOR, COLUMNS and TERM."""
+    """Return a console that takes text as text; it follows NO_COLOR, COLUMNS and TERM.
+
+    Characters that the terminal's encoding does not have are replaced.
+    """
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
     return Console(file=stream, markup=False, highlight=False, emoji=False)
 
 
