@@ -147,9 +147,8 @@ class Server(http.server.ThreadingHTTPServer):
             except OSError:
                 continue
             return
-        raise InputError(
-            f"no port from {ports[0]} to {ports[-1]} of {ADDRESS} is free; name another by --port."
-        )
+        taken = f"port {port}" if port is not None else f"every port from {PORT} to {ports[-1]}"
+        raise InputError(f"{taken} of {ADDRESS} is in use; name another with --port.")
 
     @property
     def port(self) -> int:
