@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from running import read_telemetry, run, say, snakemake_words
 from tables import table
 
+from unglow.causes import LACKED_MEMORY
 from unglow.machine import processors
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _problems(status: int, records: list[dict[str, Any]], sentences: list[str]) 
     if status == 0 and outcome == "ok":
         return []
     found = []
-    if outcome != "memory":
+    if outcome not in LACKED_MEMORY:
         found.append(f"it ended as {outcome}, which does not tell of memory")
     if not sentences:
         found.append("no sentence about it")

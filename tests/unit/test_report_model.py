@@ -16,41 +16,41 @@ from unglow.cli import main
 from unglow.errors import InputError
 from unglow.report import NAME, curves, read_model, write_report
 from unglow.report.compare import chosen, rows
-from unglow.report.page import embedded, page
+from unglow.report.page import as_json, embedded, page
 from unglow.report.pictures import THUMB_PX, large_px, pictures_of
-from unglow.telemetry.records import NUMBERS, Samples
+from unglow.telemetry.follow import Follower
 
 DONE = {"kind": "end", "t": 20.0, "wall": WALL + 20, "outcome": "ok"}
 
 
-def samples(t, rss, cpu=None, read=None):
-    cpu = np.zeros(len(t)) if cpu is None else cpu
-    read = np.zeros(len(t)) if read is None else read
-    known = {"t": t, "rss": rss, "cpu": cpu, "read": read, "written": np.zeros(len(t))}
-    table = [known.get(name, [None] * len(t)) for name in NUMBERS]
-    return Samples.of(NUMBERS, list(zip(*table, strict=True)))
+def attempt(tmp_path, seconds, *lines):
+    Made(tmp_path).attempt("plan", 0, *lines, end(seconds))
+    follower = Follower(tmp_path)
+    follower.poll()
+    return follower.attempts[0]
 
 
-def test_a_short_curve_keeps_every_peak_and_trough():
-    t = np.arange(0.1, 100.05, 0.1)
-    rss = np.full(len(t), 50.0)
-    rss[437], rss[700] = 400.0, 3.0
-    made = curves.of_attempt(samples(t, rss), 100.0, 20)
+def test_a_short_curve_keeps_every_peak_and_trough(tmp_path):
+    odd = {438: 400.0, 701: 3.0}
+    lines = [sample(n / 10, odd.get(n, 50.0)) for n in range(1, 1001)]
+    made = curves.of_attempt(attempt(tmp_path, 100.0, *lines), 20)
     assert len(made["hi"]) == 20
     assert made["hi"] == [400.0 if n == 8 else 50.0 for n in range(20)]  # 43.8 s is in bin 8
     assert made["lo"] == [3.0 if n == 14 else 50.0 for n in range(20)]
 
 
-def test_rates_of_a_curve_are_means_of_its_bins():
-    t = np.array([1.0, 2.0, 3.0, 4.0])
-    made = curves.of_attempt(samples(t, t, cpu=[2, 2, 3, 3], read=[0, 4e6, 4e6, 4e6]), 4.0, 2)
+def test_rates_of_a_curve_are_means_of_its_bins(tmp_path):
+    taken = [(1.0, 2, 0), (2.0, 2, 4e6), (3.0, 3, 4e6), (4.0, 3, 4e6)]
+    lines = [sample(t, 50, cpu=cpu, read=read) for t, cpu, read in taken]
+    made = curves.of_attempt(attempt(tmp_path, 4.0, *lines), 2)
     assert made["cpu"] == [1.0, 0.5]
     assert made["io"] == [2.0, 0.0]
 
 
-def test_bins_without_a_sample_are_empty_and_no_samples_are_no_curve():
-    assert curves.of_attempt(samples([0.5, 3.5], [10, 20]), 8.0, 2)["hi"] == [20.0, None]
-    assert curves.of_attempt(Samples.none(), 3.0, 9) is None
+def test_bins_without_a_sample_are_empty_and_no_samples_are_no_curve(tmp_path):
+    lines = [sample(0.5, 10), sample(3.5, 20)]
+    assert curves.of_attempt(attempt(tmp_path / "a", 8.0, *lines), 2)["hi"] == [20.0, None]
+    assert curves.of_attempt(attempt(tmp_path / "b", 3.0), 9) is None
 
 
 def test_what_holds_from_time_to_time_is_not_lost_between_them():
@@ -183,6 +183,11 @@ def test_embedded_json_cannot_end_its_element(length):
     if inside[1] == "gzip":
         text = gzip.decompress(base64.b64decode(text)).decode()
     assert json.loads(text)["text"] == told["text"]
+
+
+def test_numbers_that_json_does_not_have_are_null():
+    told = {"a": [float("nan"), 1.5, {"b": float("inf")}], "c": (1, "x")}
+    assert json.loads(as_json(told)) == {"a": [None, 1.5, {"b": None}], "c": [1, "x"]}
 
 
 def test_braces_in_what_is_embedded_are_no_places_of_the_template():

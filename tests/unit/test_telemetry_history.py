@@ -248,9 +248,6 @@ def test_the_time_that_is_left(made, tmp_path):
 
 
 def test_incidents_are_what_did_not_end_well_the_newest_first(made):
-    log = made.results.parent / "logs" / "s1" / "DAPI" / "register.log"
-    log.parent.mkdir(parents=True)
-    log.write_text("".join(f"line {n}\n" for n in range(50)))
     made.run(
         job(0.0, 1, "register"),
         state(1.0, 1, "started"),
@@ -269,20 +266,23 @@ def test_incidents_are_what_did_not_end_well_the_newest_first(made):
         end(5.0, "memory", message=text, remedy="snakemake --more", needed_mb=600, peak_mb=399),
     )
     made.attempt("register", 30, end(5.0), number=2)
+    made.attempt("plan", 40, end(1.0, "error", message="a fault", repeated=True))
     made.attempt("align", 50, {"kind": "stall", "t": 61, "seconds": 60}, end(70.0))
     rows = [
         {"sample": "s1", "dye": "DAPI", "status": "ok", "reasons": ""},
         {"sample": "s2", "dye": "DAPI", "status": "failed", "reasons": "no overlap"},
     ]
-    os.utime(log, (WALL + 7, WALL + 7))
     found = incidents(history(made), made.results, rows)
     assert [(i.kind, i.cause, i.title) for i in found] == [
         ("pair", "failed", "s2 DAPI"),
         ("stall", "stall", "align s1 DAPI"),
+        ("attempt", "error", "plan s1 DAPI"),
         ("job", "not_started", "scale s1 DAPI"),
         ("attempt", "memory", "register s1 DAPI"),
     ]
-    stall, unstarted, failed = found[1:]
+    stall, repeated, unstarted, failed = found[1:]
+    assert repeated.message.startswith("Not tried, since")
+    assert repeated.message.endswith(": a fault")
     assert (stall.wall, stall.mended) == (WALL + 111, True)
     assert unstarted.message == "no such environment"
     assert (failed.message, failed.remedy, failed.mended) == (text, "snakemake --more", True)
@@ -293,15 +293,39 @@ def test_incidents_are_what_did_not_end_well_the_newest_first(made):
         "seconds": 5.0,
         "number": 1.0,
     }
-    assert failed.tail.splitlines() == [f"line {n}" for n in range(10, 50)]
+    assert failed.tail is None  # the other attempt began the log anew
+
+
+def test_the_end_of_a_log_is_told_unless_it_is_of_another_attempt(made):
+    log = made.results.parent / "logs" / "s1" / "DAPI" / "register.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("".join(f"line {n}\n" for n in range(50)))
+    made.run(DONE)
+    made.attempt("register", 2, end(5.0, "error"))
+    os.utime(log, (WALL + 7, WALL + 7))
+    (told,) = incidents(history(made), made.results)
+    assert told.tail.splitlines() == [f"line {n}" for n in range(10, 50)]
     os.utime(log, (WALL + 100, WALL + 100))
-    assert incidents(history(made), made.results)[-1].tail is None
+    (told,) = incidents(history(made), made.results)
+    assert told.tail is None
 
 
-def test_a_run_that_was_killed_is_an_incident(made):
+def test_a_run_that_was_killed_is_an_incident_until_another_ends_well(made):
     made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}})
     (found,) = incidents(history(made), made.results)
-    assert (found.cause, found.wall) == ("run_killed", WALL + 12)
+    assert (found.cause, found.wall, found.mended) == ("run_killed", WALL + 12, False)
+    made.run(DONE, start=50, pid=98)
+    (found,) = incidents(history(made), made.results)
+    assert found.mended
+
+
+def test_a_pair_that_is_not_done_yet_is_no_incident_while_a_run_goes_on(made):
+    made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}})
+    rows = [{"sample": "s1", "dye": "DAPI", "status": s} for s in ("incomplete", "failed")]
+    going = history(made, now=WALL + 20)
+    assert [i.cause for i in incidents(going, made.results, rows)] == ["failed"]
+    over = incidents(history(made), made.results, rows)
+    assert [i.cause for i in over] == ["incomplete", "failed", "run_killed"]
 
 
 def test_a_thousand_jobs_are_joined_with_every_attempt_in_its_place(tmp_path):

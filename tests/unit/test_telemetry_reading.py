@@ -71,6 +71,16 @@ def test_lines_that_are_torn_or_wrong_are_passed_over(tmp_path):
     assert attempt.end is None
 
 
+def test_values_of_another_kind_are_taken_as_unknown(tmp_path):
+    made = Made(tmp_path)
+    made.run({"kind": "total", "t": "x", "jobs": 3}, resources=1, cores="two")
+    made.attempt("plan", 0, threads=1e30, wildcards=None, sample=None, declared_mb=[])
+    follower = read(tmp_path)
+    (run,), (attempt,) = follower.runs, follower.attempts
+    assert (run.cores, run.budget_mb, run.totals) == (0, None, {})
+    assert (attempt.threads, attempt.wildcards, attempt.declared_mb) == (1024, {}, None)
+
+
 def test_a_file_without_a_whole_first_line_is_nothing(tmp_path):
     path = Made(tmp_path).attempt("plan", 0)
     path.write_text(path.read_text()[:40])

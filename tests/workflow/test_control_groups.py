@@ -84,6 +84,12 @@ def test_a_job_that_the_kernel_kills_is_told_in_a_sentence_and_runs_later(
     (sentence,) = re.findall(r"^ingest \(phantom, SYTO9, post\): .*", text, re.MULTILINE)
     assert "killed by the system because the machine ran out of memory" in sentence
     assert re.search(r"had taken \d+ MB of \d+ declared", sentence)
+    (record,) = (
+        r
+        for r in running.read_telemetry(work / "results" / "telemetry")
+        if r["wildcards"].get("role") == "post"
+    )
+    assert record["outcome"] == "oom_killed"
     assert not (work / store).exists()
     assert running.run(*words, directory=work)[0] == 0
     assert (work / store).read_bytes() == before

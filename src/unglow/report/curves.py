@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.telemetry.records import once_per_attempt
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
     from unglow.telemetry.history import Placed
-    from unglow.telemetry.records import Samples
+    from unglow.telemetry.records import Attempt
 
 Numbers = list[float | None]
 # All curves of a report together have about as many points as this.
@@ -23,17 +25,27 @@ _FEWEST, _MOST = 12, 240
 
 def bins_for(attempts: int) -> int:
     """Return how many bins the curve of an attempt may have."""
-    return max(_FEWEST, min(_MOST, _POINTS // max(1, 5 * attempts)))
+    return max(_FEWEST, min(_MOST, _POINTS // max(1, 4 * attempts)))
 
 
-def of_attempt(samples: Samples, seconds: float, most: int) -> dict[str, Numbers] | None:
+@once_per_attempt
+def of_attempt(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
     """Return the curves of an attempt in equal bins over its duration; None without samples.
+
+    Parameters
+    ----------
+    attempt
+        The attempt.
+    most
+        How many bins there may be.
 
     Returns
     -------
-    ``hi`` and ``lo``, the largest and smallest resident memory in each bin, MB; ``cpu``, mean
-    number of processors; ``io``, mean MB/s read and written. None where a bin has no sample.
+    ``hi`` and ``lo``, the largest and smallest resident memory in each bin, MB; ``pss``, the
+    largest with shared pages counted once; ``cpu``, mean number of processors; ``io``, mean MB/s
+    read and written. None where a bin has no sample.
     """
+    samples, seconds = attempt.samples, attempt.seconds
     if not len(samples) or seconds <= 0:
         return None
     bins = min(most, len(samples))
@@ -44,6 +56,7 @@ def of_attempt(samples: Samples, seconds: float, most: int) -> dict[str, Numbers
     return {
         "hi": rounded(high, 1),
         "lo": rounded(low, 1),
+        "pss": rounded(low_high(samples.t, samples.pss, edges)[1], 1),
         "cpu": rounded(np.diff(_at(edges, samples.t, samples.cpu)) / width, 2),
         "io": rounded(np.diff(_at(edges, samples.t, moved)) / width / 1e6, 2),
     }
@@ -110,6 +123,6 @@ def _at(
     return np.asarray(np.interp(when, np.append(0.0, t[known]), np.append(0.0, rising)))
 
 
-def rounded(values: Iterable[float], digits: int) -> Numbers:
+def rounded(values: NDArray[np.float64], digits: int) -> Numbers:
     """Return numbers for JSON, None for those that are not finite."""
-    return [round(float(v), digits) if math.isfinite(v) else None for v in values]
+    return [v if math.isfinite(v) else None for v in np.round(values, digits).tolist()]

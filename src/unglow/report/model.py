@@ -175,7 +175,7 @@ def _attempt(run: int, a: Placed, tries: int, bins: int) -> Model:
         "of": attempt.of,
         "stalls": [[s.t, s.seconds] for s in attempt.stalls],
         "steps": [[name, begin, stop, depth] for name, begin, stop, depth in steps_of(attempt)],
-        "curve": curves.of_attempt(attempt.samples, attempt.seconds, bins),
+        "curve": curves.of_attempt(attempt, bins),
     }
 
 

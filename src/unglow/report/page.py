@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import html
 import json
+import math
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 
     from unglow.report.pictures import Picture
 
-CHARTS = "uplot/uPlot.iife.min.js"
+CHARTS, LICENCE = "uplot/uPlot.iife.min.js", "uplot/LICENSE"
 SCRIPTS = (
     *("dom.js", "words.js", "colours.js"),
-    *("stream.js", "charts.js", "resources.js"),
+    *("stream.js", "charts.js", "attempt.js", "rules.js", "resources.js"),
     *("head.js", "pairs.js", "viewer.js", "compare.js", "page.js"),
 )
 STYLES = ("uplot/uPlot.min.css", "page.css")
@@ -44,7 +45,8 @@ def asset(name: str) -> str:
 def script(*, live: bool = False) -> str:
     """Return all scripts as one; the page's own share a scope that nothing else sees."""
     own = "\n".join(asset(name) for name in (*(LIVE_SCRIPTS if live else ()), *SCRIPTS))
-    return f'{asset(CHARTS)}\n(() => {{\n"use strict";\n{own}}})();\n'
+    licence = f"/* uPlot\n{asset(LICENCE)}*/"
+    return f'{licence}\n{asset(CHARTS)}\n(() => {{\n"use strict";\n{own}}})();\n'
 
 
 @cache
@@ -108,10 +110,27 @@ def page(
     return "".join(pieces)
 
 
+def as_json(content: object) -> str:
+    """Return JSON in which numbers that it does not have are null, UTF-8 whatever names hold."""
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return as_json(_finite(content))
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {str(key): _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    infinite = isinstance(content, float) and not math.isfinite(content)
+    return None if infinite else content
+
+
 def embedded(content: object, key: str) -> str:
     """Return JSON as an element that is no script: as it is, or gzipped in base64 if it is long."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    text = as_json(content)
     if len(text) <= _PLAIN:
         safe = text.replace("<", "\\u003c")
         return f'<script type="application/json" id="{key}">{safe}</script>'

@@ -30,10 +30,15 @@ if TYPE_CHECKING:
 THUMB_PX = 180
 LARGE_PX = 1000
 _QUALITY = 72
-# Pairs up to which large pictures have so many px, and how large those of more pairs are.
-_SIZES = ((12, LARGE_PX), (40, 640), (150, 320))
+# Up to so many pairs, large pictures have so many px.
+_SIZES = ((12, LARGE_PX), (40, 640), (120, 320))
+# So many pairs have pictures at most; those that are not ok go first.
+_MOST_PAIRS = 120
+# Of smaller pictures than this, only the first figure is read; of the others there are links.
+_ALL_FIGURES_PX = 640
 # Quantiles, %, between which overviews are stretched.
 _SHARE = (0.5, 99.7)
+_GAMMA = 0.6
 _NO_DATA = (74, 66, 60)
 POST, PRE, ALIGNED, DIFFERENCE = "post", "pre as it came", "aligned pre", "difference"
 # Figures with the names that a page gives them.
@@ -56,7 +61,7 @@ class Picture:
     name
         What it shows, in a word or two.
     small, large
-        JPEG, base64; ``large`` is empty where there are too many pairs for it.
+        JPEG, base64; empty where there are too many pairs for them.
     file
         The figure that it was made from, below the results directory; empty if there is none.
     """
@@ -73,7 +78,7 @@ def large_px(pairs: int) -> int:
 
 
 def pictures_of(results: Path, rows: Sequence[Mapping[str, Any]]) -> list[list[Picture]]:
-    """Return the pictures of each row, an empty list where there are none.
+    """Return the pictures of each row, an empty list where there are none or too many pairs.
 
     Parameters
     ----------
@@ -83,9 +88,12 @@ def pictures_of(results: Path, rows: Sequence[Mapping[str, Any]]) -> list[list[P
         As in the summary.
     """
     largest = large_px(len(rows))
+    order = sorted(range(len(rows)), key=lambda n: rows[n].get("status") == "ok")
+    shown = set(order[:_MOST_PAIRS])
     with ThreadPoolExecutor(2) as pool:  # decoding and coding leave the interpreter to others
         waiting = [
-            [pool.submit(task, results, dict(row), largest) for task in _tasks(row)] for row in rows
+            [pool.submit(task, results, dict(row), largest) for task in _tasks(row) if n in shown]
+            for n, row in enumerate(rows)
         ]
         return [[p for done in group for p in done.result()] for group in waiting]
 
@@ -117,9 +125,13 @@ def _figure(
 ) -> list[Picture]:
     for place in (place_of(results, row), place_of(results, row, registered=True)):
         path = place / "figures" / f"{stem}.png"
-        figure = cv2.imread(str(path)) if path.is_file() else None
+        if not path.is_file():
+            continue
+        file = path.relative_to(results).as_posix()
+        if largest < _ALL_FIGURES_PX and (name, stem) != _FIGURES[0]:
+            return [Picture(name, "", "", file)]
+        figure = cv2.imread(str(path))
         if figure is not None:
-            file = path.relative_to(results).as_posix()
             return [_picture(name, np.asarray(figure, np.uint8), largest, file)]
     return []
 
@@ -155,11 +167,12 @@ def _grey(image: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def _diverging(image: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Draw 0 as black, positive values as orange and negative ones as blue."""
+    """Draw 0 as black, positive values as orange, negative ones as blue, small ones brighter."""
     known = np.isfinite(image)
     (limit,) = _quantiles(np.abs(image), _SHARE[1:])
     share = np.where(known, np.clip(image / max(limit, 1e-6), -1, 1), 0)[..., None]
-    colour = np.maximum(share, 0) * _ORANGE + np.maximum(-share, 0) * _BLUE
+    bright = np.abs(share) ** _GAMMA
+    colour = np.where(share > 0, bright * _ORANGE, bright * _BLUE)
     return _without_data(colour.astype(np.uint8), known)
 
 

@@ -24,6 +24,7 @@ from unglow.telemetry.records import (
     Step,
     number,
     texts,
+    threads,
     words,
 )
 
@@ -275,7 +276,7 @@ class _RunFile(_File):
             rule=str(line.get("rule", "")),
             wildcards=texts(line.get("wildcards")),
             reason=str(line.get("reason") or ""),
-            threads=int(number(line.get("threads")) or 1),
+            threads=threads(line.get("threads")),
             resources=resources if isinstance(resources, dict) else {},
             local=bool(line.get("local", True)),
             input=words(line.get("input")),
@@ -304,7 +305,7 @@ def _attempt(key: str, line: Mapping[str, Any], **read: Any) -> Attempt:
         wall=number(line.get("wall")) or 0.0,
         clock=_clock(line),
         declared_mb=number(line.get("declared_mb")),
-        threads=int(number(line.get("threads")) or 1),
+        threads=threads(line.get("threads")),
         limit_s=number(line.get("limit_s")),
         log=str(line.get("log") or ""),
         fields=line,

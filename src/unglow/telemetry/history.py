@@ -93,7 +93,7 @@ class RunHistory:
         last: dict[str, tuple[int, int]] = {}
         for a in self.attempts:
             first, end = last.get(a.attempt.host, (a.slot, 0))
-            rows = a.slot + max(1, a.attempt.threads)
+            rows = a.slot + a.attempt.threads
             last[a.attempt.host] = min(first, a.slot), max(end, rows)
         names = [(f"{host} " if len(last) > 1 else "", *span) for host, span in last.items()]
         spans = sorted(names, key=lambda name: name[1])
@@ -232,7 +232,7 @@ def _with_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
     found = []
     for a in sorted(placed, key=lambda a: (a.start, a.attempt.id)):
         taken = free.setdefault(a.attempt.host, [])
-        rows = max(1, a.attempt.threads)
+        rows = a.attempt.threads
         slot = next(
             (s for s in range(len(taken)) if all(t <= a.start for t in taken[s : s + rows])),
             len(taken),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ STALL, NOT_STARTED, RUN_KILLED = "stall", "not_started", "run_killed"
 _SAME_LOG_S = 30.0
 # This job only repeats which pairs failed.
 _VERDICT = ("verdict", "bad_input")
+_REPEATED = "Not tried, since the attempt before has shown how it would end:"
 _SENTENCES = {
     KILLED: "Its process is gone and has left no word: it was killed (by SIGKILL, or together with "
     "Snakemake); run again.",
@@ -49,12 +50,12 @@ class Incident:
     run, attempt
         Ids; None where there is none.
     mended
-        Whether a later attempt at the same job ended well.
+        Whether a later attempt at the same job (or a later run) ended well.
     numbers
         What is known of it: ``peak_mb``, ``declared_mb``, ``needed_mb``, ``seconds``, ``signal``,
         ``number`` (of the attempt).
     log, tail
-        Its log and the last lines of it; the tail is None where it was overwritten or is gone.
+        Its log and the last lines of it; the tail is None where it was begun anew or is gone.
     """
 
     kind: str
@@ -85,19 +86,24 @@ def incidents(
     pairs
         Rows of the summary.
     """
+    begun = {_job_of(a): a for _, a in _all(history)}  # the last attempt at each job
     mended = {_job_of(a): a.start + h.run.wall for h, a in _all(history) if a.outcome == ENDED_WELL}
+    well = max((h.run.wall for h in history.runs if h.outcome == ENDED_WELL), default=0.0)
     going = history.last is not None and history.last.outcome == RUNNING
     failed = list(_of_pairs(pairs, ("failed",) if going else ("failed", "incomplete")))
     found = []
     for h, a in _all(history):
         told = failed and (a.attempt.stage, a.outcome) == _VERDICT
         if a.outcome not in (ENDED_WELL, RUNNING) and not told:
-            found.append(_of_attempt(h, a, results, mended.get(_job_of(a), 0.0)))
+            incident = _of_attempt(h, a, mended.get(_job_of(a), 0.0))
+            if begun[_job_of(a)] is a:  # else its log was begun anew
+                incident = replace(incident, tail=_tail(h, a, results))
+            found.append(incident)
         found += [_of_stall(h, a, stall) for stall in a.attempt.stalls]
     for h in history.runs:
         found += list(_of_jobs(h))
         if h.outcome == KILLED:
-            found.append(_of_run(h))
+            found.append(_of_run(h, mended=well > h.run.wall))
     found.sort(key=lambda i: i.wall or 0.0, reverse=True)
     return [*failed, *found]
 
@@ -110,9 +116,8 @@ def _job_of(a: Placed) -> tuple[str, frozenset[tuple[str, str]]]:
     return a.attempt.rule, frozenset(a.attempt.wildcards.items())
 
 
-def _of_attempt(h: RunHistory, a: Placed, results: Path, mended: float) -> Incident:
+def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
     attempt, end = a.attempt, a.attempt.end
-    ended = attempt.wall + attempt.seconds
     known = {
         "peak_mb": attempt.peak_mb,
         "declared_mb": attempt.declared_mb,
@@ -124,17 +129,28 @@ def _of_attempt(h: RunHistory, a: Placed, results: Path, mended: float) -> Incid
     return Incident(
         kind="attempt",
         cause=a.outcome,
-        wall=ended,
+        wall=attempt.wall + attempt.seconds,
         title=attempt.title,
-        message=end.message if end is not None else _SENTENCES.get(a.outcome, ""),
+        message=_message(a),
         remedy=end.remedy if end is not None else "",
         run=h.run.id,
         attempt=attempt.id,
         mended=mended > h.run.wall + a.start,
         numbers={key: value for key, value in known.items() if value is not None},
         log=attempt.log,
-        tail=log_tail(attempt.log, _places(h, results), ended),
     )
+
+
+def _message(a: Placed) -> str:
+    end = a.attempt.end
+    if end is None:
+        return _SENTENCES.get(a.outcome, "")
+    return f"{_REPEATED} {end.message}" if end.more.get("repeated") else end.message
+
+
+def _tail(h: RunHistory, a: Placed, results: Path) -> str | None:
+    attempt = a.attempt
+    return log_tail(attempt.log, _places(h, results), attempt.wall + attempt.seconds)
 
 
 def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
@@ -182,7 +198,7 @@ def _said(h: RunHistory, t: float) -> str:
     return text if apart <= 2.0 else ""
 
 
-def _of_run(h: RunHistory) -> Incident:
+def _of_run(h: RunHistory, *, mended: bool) -> Incident:
     return Incident(
         kind="run",
         cause=RUN_KILLED,
@@ -191,6 +207,7 @@ def _of_run(h: RunHistory) -> Incident:
         message="Snakemake was killed and could not tidy up. Unlock the directory, then give the "
         "same command again: it goes on where it stopped.",
         run=h.run.id,
+        mended=mended,
         numbers={"seconds": h.run.seen},
     )
 

@@ -8,22 +8,27 @@ clock of the host, ``t`` s since the attempt or the run began.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+P = ParamSpec("P")
+R = TypeVar("R")
 NUMBERS = (
     *("t", "rss", "pss", "cpu", "read", "written"),
     *("threads", "processes", "peak", "available"),
 )
 """Columns of samples that are numbers."""
+_MOST_THREADS = 1024
 ENDED_WELL = "ok"
 RUNNING = "running"
 
@@ -176,7 +181,27 @@ class End:
 _MEASURED = ("peak_mb", "cpu_s", "read", "written", "needed_mb")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def once_per_attempt(
+    of: Callable[Concatenate[Attempt, P], R],
+) -> Callable[Concatenate[Attempt, P], R]:
+    """Remember what a function says of an attempt, for as long as the attempt is there.
+
+    An attempt that goes on is a new object whenever more of it has been read.
+    """
+    known: WeakKeyDictionary[Attempt, dict[object, R]] = WeakKeyDictionary()
+
+    @functools.wraps(of)
+    def remembered(attempt: Attempt, /, *rest: P.args, **more: P.kwargs) -> R:
+        kept = known.setdefault(attempt, {})
+        key = (rest, tuple(more.items()))
+        if key not in kept:
+            kept[key] = of(attempt, *rest, **more)
+        return kept[key]
+
+    return remembered
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Attempt:
     """One attempt at one job.
 
@@ -237,10 +262,7 @@ class Attempt:
     @property
     def peak_mb(self) -> float | None:
         """Largest resident set, MB: as the kernel counted it, or the largest sample."""
-        seen = [self.samples.peak, self.samples.rss]
-        largest = [float(np.nanmax(s)) for s in seen if len(s) and not np.isnan(s).all()]
-        told = self.end.peak_mb if self.end is not None else None
-        return max([*largest, *([] if told is None else [told])], default=None)
+        return _peak_mb(self)
 
     @property
     def cpu_s(self) -> float | None:
@@ -261,6 +283,14 @@ class Attempt:
         told: float | None = getattr(self.end, name) if self.end is not None else None
         known = column[~np.isnan(column)]
         return told if told is not None or not len(known) else float(known[-1])
+
+
+@once_per_attempt
+def _peak_mb(attempt: Attempt) -> float | None:
+    seen = [attempt.samples.peak, attempt.samples.rss]
+    largest = [float(np.nanmax(s)) for s in seen if len(s) and not np.isnan(s).all()]
+    told = attempt.end.peak_mb if attempt.end is not None else None
+    return max([*largest, *([] if told is None else [told])], default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +369,8 @@ class Run:
     @property
     def budget_mb(self) -> float | None:
         """Memory for all jobs together, MB; None if there is no limit."""
-        return number((self.fields.get("resources") or {}).get("mem_mb"))
+        limits = self.fields.get("resources")
+        return number(limits.get("mem_mb")) if isinstance(limits, dict) else None
 
 
 def number(value: object) -> float | None:
@@ -347,6 +378,11 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
+
+
+def threads(value: object) -> int:
+    """Return a number of threads that there may be; 1 if it is none."""
+    return int(min(max(number(value) or 1, 1), _MOST_THREADS))
 
 
 def texts(values: object) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.telemetry.records import ENDED_WELL, RUNNING
+from unglow.telemetry.records import ENDED_WELL, RUNNING, once_per_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,6 +49,7 @@ class Split:
         )
 
 
+@once_per_attempt
 def split(attempt: Attempt) -> Split:
     """Return where the time of an attempt went, from its samples and what was told at its end."""
     samples = attempt.samples

@@ -83,7 +83,7 @@ function incidentsPart(model, view) {
 
 function incident(i, open, model, view) {
   const n = i.numbers;
-  const later = i.mended ? (i.kind === "stall" ? "it went on and ended well" : "a later attempt ended well") : "";
+  const later = i.mended ? { stall: "it went on and ended well", run: "a later run ended well" }[i.kind] || "a later attempt ended well" : "";
   const line = el("summary", {},
     badge(i.cause), " ", el("b", {}, i.title),
     el("span", { class: "soft" }, [i.wall === null ? "" : when(i.wall), n.number ? "attempt " + n.number : "", later].filter(Boolean).join(" · ")));
@@ -104,8 +104,18 @@ function incident(i, open, model, view) {
     i.message ? el("p", { class: "message" }, i.message) : null,
     again ? el("div", {}, el("span", { class: "soft" }, i.remedy ? "What helps:" : "First:"), commandLine(again, "the remedy")) : null,
     told.childElementCount ? told : null,
-    i.tail ? el("details", { class: "tail", open: true }, el("summary", {}, "End of its log"), el("pre", { tabindex: "0" }, i.tail)) : null,
+    i.tail ? logTail(i.tail) : null,
     link);
+}
+
+function logTail(text) {
+  const lines = el("pre", { tabindex: "0" }, text);
+  const watch = new ResizeObserver(() => {
+    lines.scrollTop = lines.scrollHeight;
+    if (lines.clientHeight) watch.disconnect();
+  });
+  watch.observe(lines);
+  return el("details", { class: "tail", open: true }, el("summary", {}, "End of its log"), lines);
 }
 
 function environmentPart(model) {

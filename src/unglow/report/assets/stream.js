@@ -2,14 +2,15 @@
 
 const ROW_MOST = 30;
 const ROW_LEAST = 5;
-const STREAM_MOST = 620;
+const STREAM_GOOD = 620;
+const STREAM_MOST = 4000;
 
 function streamChart(host, axis, state, look) {
   const { run } = state;
   const rows = Math.max(1, run.rows.length);
-  const row = Math.max(ROW_LEAST, Math.min(ROW_MOST, STREAM_MOST / rows));
+  const row = Math.max(ROW_LEAST, Math.min(ROW_MOST, STREAM_GOOD / rows));
   const made = chart(host, axis, {
-    height: Math.round(rows * row + 36),
+    height: Math.round(Math.min(STREAM_MOST, rows * row) + 36),
     scales: { y: { range: () => [0, rows] } },
     left: {
       splits: () => rowTicks(rows, row),
@@ -73,6 +74,7 @@ function drawBar(u, rows, a, look, bad) {
   const colour = look.colourOf(a);
   context.fillStyle = colour;
   context.fillRect(bar.x, bar.y, bar.width, bar.height);
+  drawSteps(u, a, bar);
   if (!went(a.outcome)) {
     context.fillStyle = bad;
     context.fillRect(bar.x, bar.y, bar.width, bar.height);
@@ -104,6 +106,22 @@ function drawBar(u, rows, a, look, bad) {
     context.fillStyle = inkOn(colour);
   }
   context.fillText(text, x, middle);
+}
+
+// The outer steps of an attempt, light and dark in turns along the foot of its bar.
+function drawSteps(u, a, bar) {
+  const foot = Math.min(4 * devicePixelRatio, bar.height / 5);
+  if (bar.height < 14 * devicePixelRatio || bar.width < 30 * devicePixelRatio) return;
+  a.steps.filter(([, , , depth]) => depth === 0).forEach(([, begin, end], n) => {
+    const x = u.valToPos(a.start + begin, "x", true);
+    u.ctx.fillStyle = n % 2 ? "rgb(255 255 255 / 0.75)" : "rgb(0 0 0 / 0.6)";
+    u.ctx.fillRect(x, bar.y + bar.height - foot, u.valToPos(a.start + end, "x", true) - x, foot);
+  });
+}
+
+// Names of the steps that an attempt was in, the outer first.
+function stepsAt(a, t) {
+  return a.steps.filter(([, begin, end]) => begin <= t - a.start && t - a.start < end).map(([name]) => name).join(", ");
 }
 
 // What Snakemake takes to start a job and to note its end.

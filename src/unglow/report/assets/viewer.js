@@ -3,6 +3,11 @@
 const BLINK_MS = 700;
 const BLINKS = [["post", "aligned pre"], ["post", "pre as it came"], ["post", "difference"]];
 
+// The report lies in the results directory, so figures are below it.
+function toFile(picture) {
+  return { href: picture.file.split("/").map(encodeURIComponent).join("/"), target: "_blank", rel: "noopener" };
+}
+
 class Viewer {
   constructor(pictures) {
     this.read = pictures;
@@ -20,17 +25,19 @@ class Viewer {
 
   // Small pictures are only decoded once they come into view.
   strip(n, title) {
-    const group = this.pictures[n] || [];
+    const all = this.pictures[n] || [];
+    const group = all.filter((picture) => picture.small);
+    const links = all.filter((picture) => !picture.small).map((picture) => el("a", toFile(picture), picture.name));
     const made = el("div", { class: "strip" }, group.map((picture, k) => {
       const image = el("img", { alt: "", loading: "lazy", width: 120, height: 96 });
       image.src = "data:image/jpeg;base64," + picture.small;
       return el("button", { type: "button", class: "thumb", title: "Open " + picture.name, onclick: () => this.open(n, k, title) }, image, el("span", {}, picture.name));
     }));
-    return made;
+    return [made, links.length ? el("p", { class: "links" }, links) : null];
   }
 
   open(n, k, title) {
-    this.group = this.pictures[n];
+    this.group = this.pictures[n].filter((picture) => picture.small);
     this.title = title;
     this.pair = null;
     this.go(k);
@@ -52,7 +59,7 @@ class Viewer {
     this.image.addEventListener("click", () => { this.whole = !this.whole; this.image.className = this.whole ? "whole" : "fit"; });
     this.caption = el("b", {}, picture.name);
     const button = (text, act, title, pressed) => el("button", { type: "button", title, onclick: act, "aria-pressed": pressed === undefined ? null : String(pressed) }, text);
-    const path = picture.file ? el("a", { href: picture.file.split("/").map(encodeURIComponent).join("/"), target: "_blank", rel: "noopener" }, "the figure itself") : null;
+    const path = picture.file ? el("a", toFile(picture), "the figure itself") : null;
     fill(this.dialog,
       el("div", { class: "bar" },
         el("span", {}, this.title, ": ", this.caption),

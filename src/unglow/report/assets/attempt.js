@@ -1,0 +1,71 @@
+// One attempt: its words, its facts, its curve and its steps.
+
+function attemptWords(a) {
+  const used = a.peak_mb === null ? "" : "peak " + mb(a.peak_mb) + (a.declared_mb ? " of " + mb(a.declared_mb) + " declared" : "");
+  return [word(a.outcome) + " after " + seconds(a.end - a.start), used, a.cpu_s === null ? "" : seconds(a.cpu_s) + " CPU"].filter(Boolean).join(" · ");
+}
+
+function attemptPanel(a) {
+  const share = a.peak_mb !== null && a.declared_mb ? " (" + percent(a.peak_mb / a.declared_mb) + " of what was declared)" : "";
+  const start = a.launched === null ? "" : " · started by Snakemake " + seconds(a.start - a.launched) + " before";
+  const made = el("div", { class: "attempt" },
+    el("h3", {}, badge(a.outcome), " ", a.title, a.tries > 1 ? " · attempt " + a.number + " of " + a.tries : ""),
+    a.message ? el("p", {}, a.message) : null,
+    facts([
+      ["time", seconds(a.end - a.start) + " from " + seconds(a.start) + " on" + start],
+      ["peak memory", a.peak_mb === null ? null : mb(a.peak_mb) + share],
+      ["declared", mb(a.declared_mb)],
+      ["CPU", a.cpu_s === null ? null : seconds(a.cpu_s) + " on " + counted(a.threads, "thread")],
+      ["read, written", a.read === null ? null : bytes(a.read) + ", " + bytes(a.written)],
+      ["progress", a.of ? a.done + " of " + counted(a.of, "shard") : null],
+      ["stalls", a.stalls.length ? a.stalls.map(([t, s]) => seconds(s) + " at " + seconds(t)).join(", ") : null],
+      ["why it was run", a.reason],
+      ["machine", a.host],
+      ["log", a.log],
+    ]),
+    a.steps.length ? stepBars(a) : null);
+  if (a.curve) {
+    const host = el("div", { class: "plot small" });
+    made.append(host);
+    requestAnimationFrame(() => host.isConnected && attemptChart(host, a));
+  }
+  return made;
+}
+
+function attemptChart(host, a) {
+  const t = edges(a.curve.hi.length, a.end - a.start);
+  const stepped = uPlot.paths.stepped({ align: 1 });
+  const own = new Axis(a.end - a.start);
+  own.name = "attempt " + a.id;
+  const declared = a.declared_mb || 0;
+  const value = (u, v) => (v === null || v === undefined ? "–" : mb(v));
+  chart(host, own, {
+    height: 170,
+    legend: true,
+    scales: { y: { range: (u, min, max) => [0, 1.1 * Math.max(declared, a.peak_mb || 0, max || 1)] }, cpu: { range: (u, min, max) => [0, 1.1 * Math.max(a.threads, max || 0)] } },
+    left: { values: (u, ticks) => ticks.map((v) => (v ? mb(v) : "0")) },
+    right: axisStyle({ side: 1, size: RIGHT, scale: "cpu", grid: { show: false } }),
+    series: [
+      { label: "time", value: (u, v) => (v === null ? "–" : seconds(v)) },
+      { label: "memory, highest", paths: stepped, stroke: css("--ink"), fill: css("--cpu-fill"), width: 1.5, points: { show: false }, value, spanGaps: true },
+      { label: "memory, lowest", paths: stepped, stroke: css("--soft"), width: 1, points: { show: false }, value, spanGaps: true },
+      { label: "shared pages counted once", stroke: css("--free"), width: 1.5, points: { show: false }, value, spanGaps: true },
+      { label: "true peak of a process", paths: stepped, stroke: css("--budget"), dash: [2, 3], width: 1, points: { show: false }, value },
+      { label: "declared", paths: stepped, stroke: css("--declared"), dash: [6, 3], width: 1.5, points: { show: false }, value },
+      { label: "processors", scale: "cpu", paths: stepped, stroke: css("--io"), dash: [4, 2], width: 1, points: { show: false }, value: (u, v) => (v === null || v === undefined ? "–" : v.toFixed(1)) },
+    ],
+    hooks: {},
+    renew: () => [t, held(a.curve.hi), held(a.curve.lo), held(a.curve.pss), t.map(() => a.peak_mb), t.map(() => declared || null), held(a.curve.cpu)],
+  });
+}
+
+function stepBars(a) {
+  const whole = a.end - a.start || 1;
+  return el("div", { class: "steps" }, a.steps.map(([name, begin, end, depth]) => {
+    const bar = el("span", { class: "bar" });
+    bar.style.marginLeft = (100 * begin) / whole + "%";
+    bar.style.width = Math.max(0.3, (100 * (end - begin)) / whole) + "%";
+    const label = el("span", { class: "name" }, "  ".repeat(depth) + name + " · " + seconds(end - begin));
+    return el("div", {}, label, el("span", { class: "lane" }, bar));
+  }));
+}

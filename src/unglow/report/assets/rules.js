@@ -1,0 +1,92 @@
+// Tables of a run: rules, Snakemake itself, steps, all attempts.
+
+function shareBar(parts) {
+  const whole = parts.reduce((sum, [, value]) => sum + value, 0);
+  if (!(whole > 0)) return null;
+  const told = parts.map(([name, value]) => name + " " + percent(value / whole)).join(", ");
+  const made = el("span", { class: "share", role: "img", "aria-label": told, title: told });
+  for (const [name, value] of parts) {
+    const piece = el("span", { class: "piece " + name });
+    piece.style.width = (100 * value) / whole + "%";
+    made.append(piece);
+  }
+  return made;
+}
+
+function meter(value, limit) {
+  if (value === null || !limit) return null;
+  const share = value / limit;
+  const inside = el("span", { class: share > 1 ? "over" : share > 0.9 ? "near" : "fine" });
+  inside.style.width = Math.min(100, 100 * share) + "%";
+  return el("span", { class: "meter" }, el("span", { class: "track" }, inside), " ", percent(share), share > 1 ? " ✕" : "");
+}
+
+function rulesTable(run) {
+  const split = (r) => [["computing", r.split.computing], ["files", r.split.moving], ["waiting", r.split.waiting]];
+  const part = (name) => (r) => (r.seconds > 0 ? r.split[name] / r.seconds : null);
+  const columns = [
+    { name: "rule", of: (r) => r.rule },
+    { name: "ok / attempts", title: "Attempts that ended well, of all", number: true, of: (r) => r.attempts, show: (r) => r.ended_well + " / " + r.attempts, cls: (r) => (r.ended_well + r.running < r.attempts ? "bad" : "") },
+    { name: "declared", title: "Predicted peak memory of the attempt that came nearest to it", number: true, of: (r) => r.declared_mb, show: (r) => mb(r.declared_mb) },
+    { name: "measured", title: "Peak memory of the same attempt", number: true, of: (r) => r.peak_mb, show: (r) => mb(r.peak_mb) },
+    { name: "used of declared", number: true, of: (r) => (r.declared_mb ? r.peak_mb / r.declared_mb : null), show: (r) => meter(r.peak_mb, r.declared_mb) },
+    { name: "time", title: "Of all attempts together", number: true, of: (r) => r.seconds, show: (r) => seconds(r.seconds) },
+    { name: "longest", number: true, of: (r) => r.longest_s, show: (r) => seconds(r.longest_s) },
+    { name: "CPU", title: "Processor time, and processors at work on average", number: true, of: (r) => r.cpu_s, show: (r) => seconds(r.cpu_s) + " (" + (r.cores || 0).toFixed(1) + "×)" },
+    { name: "where time went", title: "At work on a processor (blue), reading or writing without (orange), neither (grey)", of: part("computing"), show: (r) => shareBar(split(r)) },
+    { name: "work", number: true, title: "Share of time at work on a processor", of: part("computing"), show: (r) => percent(part("computing")(r)) },
+    { name: "files", number: true, title: "Share of time that only bytes were moved, or the disk waited for", of: part("moving"), show: (r) => percent(part("moving")(r)) },
+    { name: "wait", number: true, title: "Share of time that nothing happened: waiting for a processor, a lock, the network", of: part("waiting"), show: (r) => percent(part("waiting")(r)) },
+    { name: "read", number: true, of: (r) => r.read, show: (r) => bytes(r.read) },
+    { name: "written", number: true, of: (r) => r.written, show: (r) => bytes(r.written) },
+    { name: "MB/s", title: "Bytes read and written in each second of a job, cached or not", number: true, of: (r) => r.mb_per_s, show: (r) => digits(r.mb_per_s, 3) },
+  ];
+  if (run.rules.some((r) => r.pixels)) {
+    columns.push({ name: "Mpx/s", number: true, of: (r) => r.pixels / r.seconds, show: (r) => (r.pixels ? digits(r.pixels / 1e6 / r.seconds, 3) : null) });
+  }
+  return table(columns, run.rules, { key: "rules" });
+}
+
+function overheadPart(run) {
+  const o = run.overhead;
+  if (!o) return null;
+  const work = run.rules.reduce((sum, r) => sum + r.seconds, 0);
+  return [
+    el("h3", {}, "Snakemake itself"),
+    facts([
+      ["before the first job", seconds(o.before)],
+      ["to start a job, mean", seconds(o.launching)],
+      ["to note its end, mean", seconds(o.closing)],
+      ["no job ran, in between", seconds(o.idle)],
+      ["after the last job", seconds(o.after)],
+      ["jobs at a time, mean", run.seconds > 0 ? (work / run.seconds).toFixed(2) + (run.cores ? " on " + counted(run.cores, "core") : "") : null],
+      ["clocks put right", Object.entries(run.shifts).map(([host, s]) => host + " by " + seconds(Math.abs(s)) + (s < 0 ? " back" : "")).join(", ")],
+    ]),
+  ];
+}
+
+function stepsPart(run) {
+  if (!run.steps.length) return null;
+  return folded("Steps of jobs (" + run.steps.length + ")", () => table([
+    { name: "rule", of: (s) => s.rule },
+    { name: "step", of: (s) => s.name, show: (s) => "– ".repeat(s.depth) + s.name },
+    { name: "times", number: true, of: (s) => s.count },
+    { name: "together", number: true, of: (s) => s.seconds, show: (s) => seconds(s.seconds) },
+    { name: "mean", number: true, of: (s) => s.seconds / s.count, show: (s) => seconds(s.seconds / s.count) },
+  ], run.steps, { key: "steps" }), { key: "steps", open: run.steps.length <= 40 });
+}
+
+function attemptsTable(attempts, open) {
+  return table([
+    { name: "attempt", of: (a) => a.title, show: (a) => a.title + (a.tries > 1 ? " (" + a.number + " of " + a.tries + ")" : "") },
+    { name: "outcome", of: (a) => a.outcome, show: (a) => badge(a.outcome) },
+    { name: "from", number: true, of: (a) => a.start, show: (a) => seconds(a.start) },
+    { name: "time", number: true, of: (a) => a.end - a.start, show: (a) => seconds(a.end - a.start) },
+    { name: "declared", number: true, of: (a) => a.declared_mb, show: (a) => mb(a.declared_mb) },
+    { name: "peak", number: true, of: (a) => a.peak_mb, show: (a) => mb(a.peak_mb) },
+    { name: "CPU", number: true, of: (a) => a.cpu_s, show: (a) => seconds(a.cpu_s) },
+    { name: "read", number: true, of: (a) => a.read, show: (a) => bytes(a.read) },
+    { name: "written", number: true, of: (a) => a.written, show: (a) => bytes(a.written) },
+    { name: "machine", of: (a) => a.host },
+  ], attempts, { key: "attempts", onrow: open });
+}

@@ -1,0 +1,224 @@
+"""Telemetry of real runs: which calls write a file, and what is in it however the run ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import BIN, PROJECT, attempts_of, bytes_of, records_of, runs_of, snakemake
+
+pytestmark = pytest.mark.workflow
+PLAN = "results/phantom/SYTO9/plan.json"
+ONE_JOB = (PLAN, "--force", "--allowed-rules", "plan")
+# A job that takes a minute where it would close its fence.
+SLOW = """
+import os, sys, time
+if ".snakemake/scripts" in sys.orig_argv[-1]:
+    import unglow.fence
+    unglow.fence.close_fence = lambda *_: time.sleep(60)
+"""
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def of_kind(lines, kind):
+    return [line for line in lines if isinstance(line, dict) and line["kind"] == kind]
+
+
+def until(seen, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not (found := seen()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture
+def slow(small_work, tmp_path):
+    """A run whose only job is at work; a way to start it, since each test ends it differently."""
+    patch = tmp_path / "patch"
+    patch.mkdir()
+    (patch / "sitecustomize.py").write_text(SLOW)
+    before = set(attempts_of(small_work / "results"))
+    path = os.pathsep.join(filter(None, (str(patch), os.environ.get("PYTHONPATH"))))
+    run = subprocess.Popen(
+        [BIN / "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2", *ONE_JOB],
+        cwd=small_work,
+        env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": path},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+    def samples():
+        new = set(attempts_of(small_work / "results")) - before
+        lines = [line for path in new for line in path.read_text().splitlines()]
+        return new if sum(line.startswith("[") for line in lines) >= 3 else None
+
+    (attempt,) = until(samples)
+    yield small_work, run, attempt
+    if run.poll() is None:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+
+
+def test_a_run_tells_all_of_its_jobs_and_each_is_joined_to_its_attempt(small_finished):
+    (path,) = runs_of(small_finished / "results")
+    lines = read(path)
+    head, end = lines[0], lines[-1]
+    assert (head["kind"], end["kind"], end["outcome"]) == ("run", "end", "ok")
+    assert head["pairs"] == [["phantom", "SYTO9"]]
+    assert head["command"][0] == "snakemake"
+    assert Path(head["directory"]).samefile(small_finished)
+    assert Path(head["workflow"]).samefile(PROJECT)
+    assert (head["results"], head["cores"], head["executor"]) == ("results", 2, "local")
+    assert head["resources"]["mem_mb"] > 0
+    assert head["config"]["memory_per_job"] == 2000
+    assert {"numpy", "opencv-python-headless", "zarr"} <= head["packages"].keys()
+    (total,) = of_kind(lines, "total")
+    jobs = of_kind(lines, "job")
+    assert len(jobs) == sum(total["jobs"].values())
+    assert len({job["jobid"] for job in jobs}) == len(jobs)
+    for state in ("started", "finished"):
+        told = [line["jobid"] for line in of_kind(lines, "state") if line["state"] == state]
+        assert sorted(told) == sorted(job["jobid"] for job in jobs)
+    assert of_kind(lines, "progress")[-1]["done"] == len(jobs)
+
+    results = small_finished / "results"
+    records = {str(path.relative_to(small_finished)) for path in records_of(results)}
+    said = {log for job in jobs for log in job["log"] if log.endswith(".jsonl")}
+    assert said == records
+    attempts = attempts_of(results)
+    assert {f"{path.parent.relative_to(small_finished)}.jsonl" for path in attempts} == records
+    assert len(attempts) == len(records)
+
+
+def test_every_attempt_tells_its_memory_and_its_steps(small_finished):
+    steps = {}
+    for path in attempts_of(small_finished / "results"):
+        lines = read(path)
+        head, end = lines[0], lines[-1]
+        record = json.loads(path.parent.with_name(f"{path.parent.name}.jsonl").read_text())
+        assert end["outcome"] == "ok"
+        assert end["peak_mb"] == pytest.approx(record["peak_mb"], abs=0.06)
+        peaks = [
+            line[lines[0]["columns"].index("peak")] for line in lines if isinstance(line, list)
+        ]
+        assert max(peaks) <= end["peak_mb"] + 0.01 <= head["declared_mb"]
+        begun = [line["name"] for line in of_kind(lines, "step") if line["edge"] == "begin"]
+        assert begun[0] == "libraries"
+        ends = {line["id"] for line in of_kind(lines, "step") if line["edge"] == "end"}
+        assert len(ends) == len(begun)
+        steps[head["rule"]] = set(begun)
+    assert {"copy", "pyramid", "publish"} <= steps["ingest"]
+    assert {"thumbnails", "search", "match", "judge"} <= steps["register"]
+    assert "warp" in steps["align"]
+    assert "subtract" in steps["difference"]
+    assert {"search", "completeness", "write"} <= steps["detect"]
+    assert "draw and save" in steps["figures_registration"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-n", "--forceall"),
+        ("--lint",),
+        ("--unlock",),
+        ("--summary",),
+        ("--touch",),
+        ("--dag",),
+        (),
+    ],
+    ids=lambda words: " ".join(words) or "nothing to do",
+)
+def test_a_call_that_computes_nothing_leaves_no_file(small_work, words):
+    before = runs_of(small_work / "results")
+    snakemake(small_work, *words)
+    assert runs_of(small_work / "results") == before
+
+
+def test_a_second_run_adds_files_and_touches_none(small_work):
+    results = small_work / "results"
+    old = [*runs_of(results), *attempts_of(results)]
+    kept = {path: path.read_bytes() for path in old}
+    assert snakemake(small_work, *ONE_JOB).code == 0
+    assert {path: path.read_bytes() for path in old} == kept
+    (run,) = set(runs_of(results)) - set(old)
+    (attempt,) = set(attempts_of(results)) - set(old)
+    assert of_kind(read(run), "total")[0]["jobs"] == {"plan": 1}
+    assert read(attempt)[-1]["outcome"] == "ok"
+
+
+def test_a_job_that_fails_is_told_with_every_attempt(small_work):
+    results = small_work / "results"
+    old = {*runs_of(results), *attempts_of(results)}
+    little = ("--set-resources", "plan:mem_mb=30", "--config", "force_run=True")
+    assert snakemake(small_work, *ONE_JOB, *little).code == 1
+    lines = read(*(set(runs_of(results)) - old))
+    assert lines[-1]["outcome"] == "failed"
+    (jobid,) = {job["jobid"] for job in of_kind(lines, "job")}
+    states = [line["state"] for line in lines if line.get("jobid") == jobid]
+    assert states == ["queued", "started", "failed"] * 2
+    assert [job["resources"]["attempt"] for job in of_kind(lines, "job")] == [1, 2]
+    assert "At least one job did not complete" in of_kind(lines, "message")[-1]["text"]
+    first, second = (read(path) for path in attempts_of(results) if path not in old)
+    assert (first[0]["attempt"], second[0]["attempt"]) == (1, 2)
+    assert (first[-1]["outcome"], second[-1]["outcome"]) == ("memory", "memory")
+    assert second[-1]["repeated"]
+    # a command that can be copied: the one that was typed, with more memory
+    needed = f"plan:mem_mb={first[-1]['needed_mb']}"
+    assert first[-1]["remedy"].startswith(f"snakemake -s {PROJECT / 'Snakefile'} --cores 2 {PLAN}")
+    assert "plan:mem_mb=30" not in first[-1]["remedy"]
+    assert needed in first[-1]["remedy"]
+
+
+def test_ctrl_c_is_told_by_the_run_and_by_its_jobs(slow):
+    work, run, attempt = slow
+    os.killpg(run.pid, signal.SIGINT)
+    assert run.wait(60) == 1
+    assert read(runs_of(work / "results")[-1])[-1]["outcome"] == "interrupted"
+    assert read(attempt)[-1]["outcome"] == "interrupted"
+
+
+def test_a_snakemake_that_is_killed_leaves_a_run_without_an_end(slow):
+    work, run, attempt = slow
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait(60)
+    lines = read(runs_of(work / "results")[-1])
+    assert lines[0]["pid"] == run.pid
+    assert [line["kind"] for line in lines] == ["run", "total", "job", "state"]
+    assert [line for line in read(attempt) if isinstance(line, list)]
+    assert not of_kind(read(attempt), "end")
+
+
+def test_a_job_that_is_killed_is_told_and_the_run_goes_on(slow):
+    work, run, attempt = slow
+    (process,) = of_kind(read(attempt), "process")
+    os.kill(process["pid"], signal.SIGKILL)
+    second = until(lambda: [p for p in attempts_of(work / "results") if p.name > attempt.name])
+    assert read(attempt)[-1]["outcome"] == "killed"
+    assert second[0].parent == attempt.parent
+    os.killpg(run.pid, signal.SIGTERM)
+
+
+def test_telemetry_that_cannot_be_written_changes_no_result(small_finished, tmp_path):
+    (tmp_path / "raw").symlink_to(small_finished / "raw")
+    place = tmp_path / "results" / "telemetry"
+    (place / "phantom" / "SYTO9").mkdir(parents=True)
+    (place / "runs").write_text("a file in the way")
+    for stage in ("plan", "ingest_post", "align", "detect"):
+        (place / "phantom" / "SYTO9" / stage).write_text("a file in the way")
+    run = snakemake(tmp_path)
+    assert run.code == 0, run.text
+    assert run.text.count("telemetry is lost") == 1
+    assert bytes_of(tmp_path / "results") == bytes_of(small_finished / "results")
+    log = (tmp_path / "logs" / "phantom" / "SYTO9" / "align.log").read_text()
+    assert log.count("telemetry is lost") == 1
+    assert "WARNING" in log
