@@ -7,7 +7,17 @@ import json
 import os
 import select
 import subprocess
+import sys
 import time
+
+# The browser reads from 3 and writes to 4, either of which may be taken.
+_START = """\
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(ends[0], 3)
+os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 class Tab:
@@ -26,11 +36,9 @@ class Tab:
         self._from, from_browser = os.pipe()
         width, height = size
 
-        # the browser reads from 3 and writes to 4
-        shell = f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}'
         self._process = subprocess.Popen(
             [
-                *("sh", "-c", shell, program),
+                *(sys.executable, "-c", _START, str(to_browser), str(from_browser), program),
                 *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
                 *("--remote-debugging-pipe", f"--user-data-dir={profile}"),
                 f"--window-size={width},{height}",
