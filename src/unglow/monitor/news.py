@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unglow.monitor.view import jobs_of
 from unglow.monitor.words import OUTCOMES, clean, clock, count, duration, memory
 from unglow.telemetry.history import UNRECORDED, History
 from unglow.telemetry.incidents import incidents
@@ -54,7 +55,7 @@ class News:
     def _run(self, h: RunHistory) -> Iterable[_Event]:
         run, over = h.run, h.outcome != RUNNING
         if run.id != UNRECORDED:
-            jobs = count(run.of or sum(run.totals.values()), "job")
+            jobs = count(jobs_of(h), "job")
             yield from self._once(f"{run.id} begin", run.wall, f"run of {jobs} on {run.host}")
         for a in h.attempts:
             begin = run.wall + a.start
@@ -95,4 +96,4 @@ def _went_wrong(incident: Incident) -> str:
 
 def _run_ended(h: RunHistory) -> str:
     how = OUTCOMES.get(h.outcome, clean(h.outcome))
-    return f"the run {how} after {duration(h.seconds)}, {h.run.done} of {h.run.of} jobs done"
+    return f"the run {how} after {duration(h.seconds)}, {h.run.done} of {jobs_of(h)} jobs done"

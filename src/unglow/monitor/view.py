@@ -173,7 +173,6 @@ class Watched:
 def view_of(results: Path, history: History, h: RunHistory, machine: Machine) -> RunView:
     """Return what there is to see of a run of a results directory."""
     running = [a for a in h.attempts if a.outcome == RUNNING]
-    of = h.run.of or sum(h.run.totals.values())
     host = h.run.host or (h.attempts[-1].attempt.host if h.attempts else "")
     return RunView(
         results=results,
@@ -185,7 +184,7 @@ def view_of(results: Path, history: History, h: RunHistory, machine: Machine) ->
         seconds=h.seconds,
         left_s=time_left(h, [e for e in history.runs if e is not h]),
         done=h.run.done,
-        of=of,
+        of=jobs_of(h),
         rules=_rules(h),
         jobs=_jobs(h, running),
         budget_mb=h.run.budget_mb,
@@ -193,6 +192,11 @@ def view_of(results: Path, history: History, h: RunHistory, machine: Machine) ->
         available_mb=_available_mb(host, running, machine) if h.outcome == RUNNING else None,
         incidents=tuple(incidents(History((h,)), results)),
     )
+
+
+def jobs_of(h: RunHistory) -> int:
+    """Return how many jobs a run set out to do; Snakemake itself also counts those left out."""
+    return sum(h.run.totals.values()) or h.run.of
 
 
 def _rules(h: RunHistory) -> tuple[RuleRow, ...]:
