@@ -17,6 +17,7 @@ if Path("config/config.yaml").is_file():
 
 include: "rules/common.smk"
 include: "rules/telemetry.smk"
+include: "rules/monitor.smk"
 
 
 pathvars:

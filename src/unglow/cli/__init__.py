@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("unglow.cli.init", "write config and sample sheet for a directory of images"),
     "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
     "preflight": ("unglow.cli.preflight", "say whether a run fits memory and disk"),
+    "monitor": ("unglow.cli.monitor", "follow runs while they go on"),
     "phantom": ("unglow.phantom.command", "make a pair of test images with known truth"),
     "report": ("unglow.cli.report", "write the report of a results directory"),
     "compare": ("unglow.cli.compare", "show runs side by side"),

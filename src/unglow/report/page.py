@@ -28,6 +28,7 @@ SCRIPTS = (
     *("head.js", "pairs.js", "viewer.js", "compare.js", "page.js"),
 )
 STYLES = ("uplot/uPlot.min.css", "page.css")
+LIVE_SCRIPTS, LIVE_STYLES = ("live.js",), ("live.css",)
 # A shorter model is easier to look into than to make smaller.
 _PLAIN = 1 << 14
 _LEVEL = 6
@@ -41,28 +42,29 @@ def asset(name: str) -> str:
 
 
 @cache
-def script() -> str:
+def script(*, live: bool = False) -> str:
     """Return all scripts as one; the page's own share a scope that nothing else sees."""
-    own = "\n".join(asset(name) for name in SCRIPTS)
+    own = "\n".join(asset(name) for name in (*(LIVE_SCRIPTS if live else ()), *SCRIPTS))
     licence = f"/* uPlot\n{asset(LICENCE)}*/"
     return f'{licence}\n{asset(CHARTS)}\n(() => {{\n"use strict";\n{own}}})();\n'
 
 
 @cache
-def style() -> str:
+def style(*, live: bool = False) -> str:
     """Return all styles as one."""
-    return "\n".join(asset(name) for name in STYLES)
+    return "\n".join(asset(name) for name in (*STYLES, *(LIVE_STYLES if live else ())))
 
 
-def policy(connect: str = "'none'") -> str:
+def policy(*, live: bool = False) -> str:
     """Return the content security policy.
 
     Parameters
     ----------
-    connect
-        Where the page may get updates from: ``'self'`` for a live view.
+    live
+        Whether the page may ask the server that it came from for updates.
     """
-    code, look = (_digest(text) for text in (script(), style()))
+    code, look = (_digest(text) for text in (script(live=live), style(live=live)))
+    connect = "'self'" if live else "'none'"
     return (
         f"default-src 'none'; img-src data:; connect-src {connect}; script-src '{code}'; "
         f"style-src '{look}'; base-uri 'none'; form-action 'none'"
@@ -78,28 +80,26 @@ def page(
     pictures: Sequence[Sequence[Picture]] = (),
     *,
     title: str = "unglow report",
-    connect: str = "'none'",
 ) -> str:
     """Return a page that shows a model.
 
     Parameters
     ----------
     model
-        Of `unglow.report.model` or `unglow.report.compare`.
+        Of `unglow.report.model` or `unglow.report.compare`; a live one makes the page ask for more.
     pictures
         Those of each of the model's pairs.
     title
         Of the browser's window.
-    connect
-        As of `policy`.
     """
+    live = bool(model.get("live"))
     parts = {
         "title": html.escape(title),
-        "policy": html.escape(policy(connect)),
-        "style": style(),
+        "policy": html.escape(policy(live=live)),
+        "style": style(live=live),
         "model": embedded(model, "model"),
         "pictures": _pictures(pictures),
-        "script": script(),
+        "script": script(live=live),
     }
     text = asset("page.html")
     head, *rest = text.split("{{")
@@ -138,11 +138,15 @@ def embedded(content: object, key: str) -> str:
     return f'<script type="application/gzip" id="{key}">{packed}</script>'
 
 
-def _pictures(pictures: Sequence[Sequence[Picture]]) -> str:
-    """Return the pictures as one element of JSON, which is read only when it is needed."""
-    told = [
+def told_pictures(pictures: Sequence[Sequence[Picture]]) -> list[list[dict[str, str]]]:
+    """Return pictures as plain values, as a page reads them."""
+    return [
         [{"name": p.name, "small": p.small, "large": p.large, "file": p.file} for p in group]
         for group in pictures
     ]
-    text = json.dumps(told, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _pictures(pictures: Sequence[Sequence[Picture]]) -> str:
+    """Return the pictures as one element of JSON, which is read only when it is needed."""
+    text = json.dumps(told_pictures(pictures), separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="pictures">{text}</script>'

@@ -58,6 +58,7 @@ async function begin() {
     view.show(model);
     root.addEventListener("themechange", () => { looked.clear(); view.resources.restyle(); });
     window.unglow = { show: (newer) => view.show(newer), view };
+    if (model.live) window.unglow.live = follow(view, model);
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => root.dispatchEvent(new Event("themechange")));
   root.dataset.ready = performance.now().toFixed(0);

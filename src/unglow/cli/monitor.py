@@ -1,0 +1,70 @@
+"""``unglow monitor``: follow runs while they go on."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from unglow.monitor.places import all_results_of
+
+_SHORTEST_S, _LONGEST_S = 0.1, 3600.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow monitor` to a parser."""
+    parser.description = (
+        "Follow the runs of directories: jobs, their memory, what went wrong and what helps. Of a "
+        "directory in which nothing runs, the last run is shown. In a pipe or a log file there is "
+        "a line for each event. The exit status is 1 if the last run failed or was killed."
+    )
+    parser.add_argument(
+        "directories",
+        nargs="*",
+        type=Path,
+        default=[Path()],
+        metavar="DIR",
+        help="working directories or results directories (here)",
+    )
+    parser.add_argument("--once", action="store_true", help="show what there is now, and end")
+    parser.add_argument(
+        "--interval", type=_interval, default=1.0, metavar="S", help="look every S seconds (1)"
+    )
+    parser.add_argument(
+        "--web", action="store_true", help="show it in a browser, on this machine alone"
+    )
+    parser.add_argument(
+        "--port", type=_port, metavar="N", help="port for --web (8798, or the next that is free)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the runs; return 1 if the last one of a directory failed or was killed."""
+    places = all_results_of(arguments.directories)
+    if arguments.web:
+        from unglow.monitor.server import serve  # noqa: PLC0415 (so does the page)
+        from unglow.monitor.site import Site  # noqa: PLC0415
+
+        serve(Site(places), arguments.port, lambda line: print(line, flush=True))
+        return 0
+    from unglow.monitor.terminal import follow  # noqa: PLC0415 (rich takes a moment)
+
+    return follow(places, sys.stdout, arguments.interval, once=arguments.once)
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds from {_SHORTEST_S} to {_LONGEST_S:.0f}"
+        )
+    return seconds
+
+
+def _port(text: str) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 1 to 65535")
+    return int(text)

@@ -1,0 +1,71 @@
+"""What is new in a model since the state of it that a page has, so that only that is sent."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LISTS = ("runs", "attempts")
+# The time at which a model was made is no news.
+_TIME = "made"
+
+
+class Changes:
+    """A model, and since when each part of it has been as it is.
+
+    Attributes
+    ----------
+    version
+        Number of the state, from 1 on; it grows when something has changed.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._made = 0.0
+        self._parts: dict[tuple[str, str], tuple[int, str, Any]] = {}
+
+    def take(self, model: Mapping[str, Any]) -> None:
+        """Take the model as it is now."""
+        self._made = model[_TIME]
+        parts = _parts(model)
+        told = {key: json.dumps(value, allow_nan=False) for key, value in parts.items()}
+        same = {k: k in self._parts and self._parts[k][1] == text for k, text in told.items()}
+        if len(told) != len(self._parts) or not all(same.values()):
+            self.version += 1
+        self._parts = {
+            key: self._parts[key] if same[key] else (self.version, told[key], value)
+            for key, value in parts.items()
+        }
+
+    def since(self, version: int) -> dict[str, Any]:
+        """Return what has changed after a state.
+
+        Returns
+        -------
+        ``version`` and ``made``; ``top``, the keys of the model that changed; for ``runs`` and for
+        ``attempts`` the ``changed`` ones, and the ``order`` of all ids, None if that is as it was.
+        """
+        new = {k: value for k, (since, _, value) in self._parts.items() if since > version}
+        lists = {
+            name: {
+                "changed": [value for (part, _), value in new.items() if part == name],
+                "order": new.get(("order", name)),
+            }
+            for name in _LISTS
+        }
+        top = {key: value for (part, key), value in new.items() if part == "top"}
+        return {"version": self.version, _TIME: self._made, "top": top, **lists}
+
+
+def _parts(model: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
+    parts: dict[tuple[str, str], Any] = {}
+    for key, value in model.items():
+        if key in _LISTS:
+            parts["order", key] = [item["id"] for item in value]
+            parts.update({(key, item["id"]): item for item in value})
+        elif key != _TIME:
+            parts["top", key] = value
+    return parts

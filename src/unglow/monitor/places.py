@@ -1,0 +1,50 @@
+"""Which results directory is meant by a directory that a user names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unglow.cli.survey import read_config
+from unglow.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_TELEMETRY = "telemetry"
+
+
+def results_of(directory: Path) -> Path:
+    """Return the results directory of a working directory, or itself if it is one.
+
+    A directory without any telemetry is taken for a working directory whose run has not begun.
+
+    Raises
+    ------
+    InputError
+        It does not exist, or holds several results directories.
+    """
+    if not directory.is_dir():
+        raise InputError(
+            f"{directory} is not a directory; name a working directory or a results directory."
+        )
+    if (directory / _TELEMETRY).is_dir():
+        return directory
+    config = directory / "config" / "config.yaml"
+    configured = directory / str(read_config(config)["results"])
+    if (configured / _TELEMETRY).is_dir():
+        return configured
+    found = sorted(p.parent for p in directory.glob(f"*/{_TELEMETRY}") if p.is_dir())
+    if len(found) > 1:
+        names = " and ".join(str(place) for place in found)
+        raise InputError(f"{directory} holds several results directories: name one, {names}.")
+    return found[0] if found else configured
+
+
+def all_results_of(directories: Iterable[Path]) -> list[Path]:
+    """Return the results directories of several directories, each once, in their order."""
+    places: dict[Path, Path] = {}
+    for directory in directories:
+        results = results_of(directory)
+        places.setdefault(results.resolve(), results)
+    return list(places.values())

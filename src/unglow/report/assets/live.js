@@ -1,0 +1,173 @@
+// A page of results while runs go on: asks for what is new, shows what runs now, and its logs.
+
+const ASK_MS = 1000;
+const REST_MS = 5000;
+const HIDDEN_MS = 15000;
+
+class Live {
+  constructor(view, model) {
+    this.view = view;
+    this.model = model;
+    this.version = model.version;
+    this.state = el("span", { class: "soft", role: "status" });
+    this.places = el("span", { class: "places" });
+    this.now = section("now", "Running now", "choose a job to read its log");
+    this.log = new LogView();
+    add(view.top, [el("div", { class: "live" }, this.places, this.state), this.now.made]);
+    const choose = view.resources.choose.bind(view.resources);
+    view.resources.choose = (a, reveal) => {
+      choose(a, reveal);
+      if (a && a.log) view.resources.panel.append(el("button", { type: "button", onclick: () => this.openLog(a.id) }, "Show its log"));
+    };
+    document.addEventListener("visibilitychange", () => document.hidden || this.soon(0));
+  }
+
+  get running() {
+    return this.model.runs.some((r) => r.outcome === "running");
+  }
+
+  soon(wait) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.ask(), wait);
+  }
+
+  async ask() {
+    try {
+      const news = await told("news?since=" + this.version);
+      const same = news.version === this.version;
+      this.version = news.version;
+      this.model = merged(this.model, news);
+      if (!same) {
+        const pictured = JSON.stringify(this.model.pairs);
+        this.show();
+        if (pictured !== this.pictured) await this.picture(pictured);
+      }
+      this.state.textContent = (this.running ? "live" : "nothing runs") + " · as of " + when(this.model.made);
+      this.state.classList.remove("bad");
+    } catch (error) {
+      this.state.textContent = "not live: the monitor does not answer (last news " + when(this.model.made) + ")";
+      this.state.classList.add("bad");
+    }
+    this.soon(document.hidden ? HIDDEN_MS : this.running ? ASK_MS : REST_MS);
+  }
+
+  openLog(id) {
+    const a = this.model.attempts.find((attempt) => attempt.id === id);
+    if (a && a.log) this.log.open(a);
+  }
+
+  show() {
+    const run = this.model.runs[this.model.runs.length - 1];
+    const jobs = run && run.of ? run.done + " of " + run.of + " · " : "";
+    document.title = jobs + "unglow monitor: " + this.model.results.split("/").slice(-2).join("/");
+    fill(this.places, placesPart(this.model.places));
+    this.now.made.hidden = !this.model.now.length;
+    fill(this.now.body, this.model.now.map((now) => runningPart(now, (job) => this.openLog(job.attempt))));
+    this.view.show(this.model);
+  }
+
+  // Pictures come after everything else: they take longest, and are there only at the end.
+  async picture(pairs) {
+    this.pictured = pairs;
+    document.getElementById("pictures").textContent = JSON.stringify(await told("pictures"));
+    this.view.viewer.all = null;
+    delete this.view.told.pairs;
+    this.view.show(this.model);
+  }
+}
+
+async function told(path) {
+  const answer = await fetch(path, { cache: "no-store" });
+  if (!answer.ok) throw new Error(answer.status);
+  return answer.json();
+}
+
+// What was known with what is new: only changed runs and attempts are sent.
+function merged(model, news) {
+  const next = { ...model, ...news.top, made: news.made, places: news.places };
+  for (const kind of ["runs", "attempts"]) {
+    const known = new Map(model[kind].map((item) => [item.id, item]));
+    for (const item of news[kind].changed) known.set(item.id, item);
+    const order = news[kind].order || model[kind].map((item) => item.id);
+    next[kind] = order.map((id) => known.get(id));
+  }
+  return next;
+}
+
+function placesPart(places) {
+  if (places.length < 2) return null;
+  return places.map((place, n) => el("a", { href: "../" + n + "/", "aria-current": place.shown ? "page" : null }, place.name, " ", badge(place.outcome)));
+}
+
+function runningPart(now, open) {
+  const free = now.available_mb === null ? null : mb(now.available_mb) + " of " + (mb(now.machine_mb) || "?");
+  const columns = [
+    { name: "job", of: (j) => j.title, show: (j) => j.title + (j.number > 1 ? " (attempt " + j.number + ")" : "") },
+    { name: "at", of: (j) => j.step, show: (j) => j.step + (j.share === null ? "" : " " + percent(j.share)) },
+    { name: "time", number: true, of: (j) => j.seconds, show: (j) => seconds(j.seconds) },
+    { name: "memory now", number: true, of: (j) => j.now_mb, show: (j) => mb(j.now_mb) },
+    { name: "peak", number: true, of: (j) => j.peak_mb, show: (j) => mb(j.peak_mb) },
+    { name: "declared", number: true, of: (j) => j.declared_mb, show: (j) => mb(j.declared_mb) },
+    { name: "peak of declared", number: true, of: (j) => j.peak_mb, show: (j) => meter(j.peak_mb, j.declared_mb) },
+    { name: "CPU", number: true, of: (j) => j.cores, show: (j) => (j.cores === null ? null : percent(j.cores) + " of " + percent(j.threads)) },
+    { name: "machine", of: (j) => j.host },
+  ];
+  return [
+    facts([
+      ["jobs take", mb(now.used_mb)],
+      ["declared", mb(now.declared_mb)],
+      ["allowed for all jobs", mb(now.budget_mb)],
+      ["free memory of the machine", free],
+    ]),
+    now.jobs.length ? table(columns, now.jobs, { onrow: open }) : el("p", { class: "soft" }, "No job runs at this moment."),
+  ];
+}
+
+class LogView {
+  constructor() {
+    this.title = el("span");
+    this.note = el("p", { class: "soft" });
+    this.text = el("pre", { tabindex: "0" });
+    const close = el("button", { type: "button", onclick: () => this.dialog.close() }, "Close");
+    this.dialog = el("dialog", { class: "viewer log", "aria-label": "Log" }, el("div", { class: "bar" }, this.title, close), this.note, this.text);
+    this.dialog.addEventListener("close", () => clearTimeout(this.timer));
+    document.body.append(this.dialog);
+  }
+
+  open(a) {
+    this.id = a.id;
+    this.title.textContent = a.title + ": " + a.log;
+    this.note.textContent = "";
+    this.text.textContent = "";
+    this.dialog.showModal();
+    this.read();
+  }
+
+  async read() {
+    clearTimeout(this.timer);
+    const { id } = this;
+    try {
+      const log = await told("log?attempt=" + encodeURIComponent(id));
+      if (id !== this.id) return;
+      this.put(log);
+    } catch {
+      this.note.textContent = "The monitor does not answer.";
+    }
+    if (this.dialog.open) this.timer = setTimeout(() => this.read(), 2 * ASK_MS);
+  }
+
+  put(log) {
+    this.note.textContent = log.note;
+    if (this.text.textContent === log.text) return;
+    const low = this.text.scrollHeight - this.text.scrollTop - this.text.clientHeight < 30;
+    this.text.textContent = log.text;
+    if (low) this.text.scrollTop = this.text.scrollHeight;
+  }
+}
+
+function follow(view, model) {
+  const live = new Live(view, model);
+  live.show();
+  live.ask();
+  return live;
+}

@@ -1,0 +1,160 @@
+"""A page of the monitor in a browser that stays open while a run goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from conftest import CHROMIUM
+from devtools import Tab
+from made_telemetry import WALL, Made, end, job, sample, state
+
+from unglow.monitor import site as watched
+from unglow.monitor.server import Server
+from unglow.monitor.site import Site
+from unglow.telemetry.fates import Machine
+
+NASTY = "</script><img src=x onerror=document.title='owned'>&amp;\"'"
+TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 2}}
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+    tab = Tab(CHROMIUM, tmp_path_factory.mktemp("chromium"))
+    yield tab
+    tab.close()
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """A run that the machine of the test takes for one that goes on."""
+    made = Made(tmp_path / "work" / "results")
+    lives = Machine(host="elsewhere", now=WALL + 60)
+    monkeypatch.setattr(watched, "Machine", lambda: lives)
+    return made
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.fixture
+def serve(tab):
+    """A function that shows results directories in the tab; returns the server."""
+    servers = []
+
+    def show(*places):
+        # each on a port of its own: the browser keeps its connections
+        server = Server(Site(places), free_port())
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+        servers.append(server)
+        tab.requests.clear()
+        tab.complaints.clear()
+        tab.open(server.url)
+        tab.wait("window.unglow && document.querySelector('.live [role=status]').textContent")
+        return server
+
+    yield show
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def append(path, *lines):
+    with path.open("a") as stream:
+        stream.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def test_a_page_follows_a_run(made, tab, serve):
+    run = made.run(TOTAL, job(1, 1, "register"), state(1, 1, "started"))
+    first = made.attempt("register", 2, sample(1, 100), sample(5, 150))
+    server = serve(made.results)
+    assert tab.wait("document.querySelector('.live [role=status]').textContent.startsWith('live')")
+    assert "150 MB" in tab.run("document.querySelector('#now').innerText")
+    tab.run("document.querySelector('#environment details summary').click()")
+
+    append(first, sample(6, 222), end(7.0, peak_mb=333.0))
+    append(
+        run,
+        state(9, 1, "finished"),
+        {"kind": "progress", "t": 9, "done": 1, "of": 2},
+        job(10, 2, "register", sample=NASTY),
+        state(10, 2, "started"),
+    )
+    lacked = {"message": f"needs more than {NASTY}", "remedy": "snakemake --more"}
+    made.attempt("register", 11, sample(2, 80), end(3.0, "memory", **lacked), sample=NASTY)
+    second = made.attempt("register", 15, sample(2, 87), sample=NASTY, number=2)
+    tab.wait("document.querySelector('#now').innerText.includes('87 MB')")
+    seen = tab.text
+    assert f"register {NASTY} DAPI (attempt 2)" in seen
+    assert f"needs more than {NASTY}" in seen
+    assert "snakemake --more" in seen
+    assert "1 of 2" in seen
+    assert tab.run("document.title").startswith("1 of 2 · unglow monitor: work/results")
+    opened = "[...document.querySelectorAll('#environment details')].some((d) => d.open)"
+    assert tab.run(opened)  # what a reader opened stays open
+
+    append(second, end(5.0, peak_mb=99.0))
+    append(run, state(21, 2, "finished"), {"kind": "end", "t": 22.0, "outcome": "ok"})
+    tab.wait("document.querySelector('.live').innerText.includes('nothing runs')")
+    assert tab.run("document.querySelector('#now').hidden")
+    assert tab.complaints == []
+    assert tab.requests
+    assert all(url.startswith(server.url) for url in tab.requests)
+
+
+def test_the_log_of_a_chosen_job_is_followed(made, tab, serve):
+    made.run(TOTAL)
+    log = made.results.parent / "logs" / "a.log"
+    log.parent.mkdir()
+    log.write_text(f"first {NASTY}\n")
+    made.attempt("register", 2, sample(1, 100), log="logs/a.log")
+    serve(made.results)
+    tab.wait("Boolean(document.querySelector('#now tbody tr'))")
+    tab.run("document.querySelector('#now tbody tr').click()")
+    shown = "document.querySelector('dialog.log[open] pre')?.textContent"
+    assert tab.wait(shown) == f"first {NASTY}\n"
+    with log.open("a") as stream:
+        stream.write("second\n")
+    tab.wait(f"{shown}.endsWith('second\\n')")
+    assert tab.complaints == []
+
+
+def test_a_page_says_when_the_monitor_is_gone(made, tab):
+    made.run(TOTAL)
+    words = ("monitor", "--web", "--port", str(free_port()), str(made.results.parent))
+    program = subprocess.Popen(
+        [sys.executable, "-c", "import unglow.cli as c, sys; sys.exit(c.main())", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with program:
+        told = [program.stdout.readline() for _ in range(3)]
+        url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+/[\w-]{20,}/)\n", told[0])[1]
+        assert told[1].startswith("From another machine, first: ssh -N -L ")
+        tab.open(url)
+        tab.wait("window.unglow && document.querySelector('.live').innerText.includes('as of')")
+        program.send_signal(signal.SIGINT)
+        assert program.wait(20) == 0
+    tab.wait("document.querySelector('.live').innerText.includes('does not answer')")
+
+
+def test_several_directories_are_a_click_apart(made, tab, serve, tmp_path):
+    made.run(TOTAL)
+    other = Made(tmp_path / "other")
+    other.run({"kind": "end", "t": 1.0, "outcome": "failed"})
+    serve(made.results, other.results)
+    tab.wait("document.querySelector('.places').innerText.includes('failed')")
+    tab.run("document.querySelectorAll('.places a')[1].click()")
+    tab.wait("document.title.includes('other') && Boolean(window.unglow)")
+    assert re.search(r"/1/$", tab.run("location.pathname"))
