@@ -73,7 +73,8 @@ printf '  %-58s %s\n' \
   "$figures/difference_linear.png" "post minus scaled pre: what the stain shows" \
   "$figures/candidates.png" "the candidates on it, and how many to expect per mm²" \
   "$figures/registration.png" "pre over post, before and after" \
-  demo/results/summary.tsv "one row for each pair, with its status"
+  demo/results/summary.tsv "one row for each pair, with its status" \
+  demo/results/report.html "all of it on one page, with time and memory of every job"
 cat <<EOM
 
 All figures with captions, in one archive to pass on:

@@ -278,7 +278,9 @@ def refresh_report():
         try:
             from unglow.report import write_report
 
-            logger.info(f"{write_report(place)}: open it in a browser.")
+            ending = None if run_recorder is None else run_recorder.outcome
+            page = write_report(place, ending=ending)
+            logger.info(f"{page}: open it in a browser.")
         except Exception as error:
             logger.warning(f"no report was written ({type(error).__name__}: {error}).")
 

@@ -125,9 +125,6 @@ def of_ending(job: Declared, ending: Ending) -> Cause:
 
 def remedy(job: Declared, cause: Cause) -> str:
     """Return a command to copy that may end well; empty if there is none."""
-    from unglow.commandline import changed  # noqa: PLC0415 (of no use to a job that ends well)
-
-    words = shlex.split(os.environ.get(COMMAND) or "snakemake")
     options: dict[str, str | tuple[str, str]] = {}
     if cause.innocent:
         options["--resources"] = ("mem_mb", str(math.ceil(job.mem_mb)))
@@ -137,7 +134,9 @@ def remedy(job: Declared, cause: Cause) -> str:
         options["--config"] = ("timeout_per_job", str(_longer_min(job)))
     elif cause.outcome not in ("stalled", "killed", "interrupted"):
         return ""
-    return shlex.join(changed(words, options))
+    from unglow.commandline import changed  # noqa: PLC0415 (of no use to a job that ends well)
+
+    return shlex.join(changed(shlex.split(os.environ.get(COMMAND) or "snakemake"), options))
 
 
 def last_words(job: Declared, size: int = 4000) -> str:

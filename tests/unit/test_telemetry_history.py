@@ -1,6 +1,7 @@
 """Joining runs and attempts: places on the time axis, slots, what became of the silent, sums."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -338,3 +339,16 @@ def test_a_thousand_jobs_are_joined_with_every_attempt_in_its_place(tmp_path):
     assert np.all(np.diff(t) >= 0)
     assert mb[-1] == pytest.approx(0, abs=1e-6)
     assert len(incidents(History((run,)), made.results)) == 11
+
+
+def test_a_run_that_makes_its_own_report_says_how_it_ends(made, tmp_path):
+    made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}}, pid=os.getpid())
+    proc = proc_with(tmp_path, os.getpid(), 5)
+    follower = Follower(made.results)
+    follower.poll()
+    machine = Machine(host="node7", boot=BOOT, now=WALL + 30, proc=proc)
+    assert History.of(follower, machine).last.outcome == "running"
+    (run,) = History.of(follower, replace(machine, ending="failed")).runs
+    assert (run.outcome, run.seconds) == ("failed", 30.0)
+    other = replace(machine, ending="failed", host="elsewhere")
+    assert History.of(follower, other).last.outcome == "running"

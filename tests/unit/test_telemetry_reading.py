@@ -185,3 +185,24 @@ def test_columns_may_come_in_any_order_and_with_others(tmp_path):
     assert attempt.samples.t.tolist() == [0.5]
     assert attempt.samples.rss.tolist() == [33.0]
     assert np.isnan(attempt.samples.cpu).all()
+
+
+def test_many_samples_are_thinned_evenly_and_keep_their_peaks(tmp_path):
+    rows = [sample(n / 10, 400.0 if n == 7777 else 50.0, pss=None) for n in range(1, 20_001)]
+    rows[9][2], rows[9][-1] = 333.0, 5  # at 1 s, in passing
+    path = Made(tmp_path).attempt("plan", 0, *rows[:9000])
+    follower = read(tmp_path)
+    with path.open("a") as stream:
+        stream.writelines(json.dumps(row) + "\n" for row in rows[9000:])
+    follower.poll()
+    thinned = follower.attempts[0].samples
+    assert 4000 < len(thinned) < 8200
+    assert thinned.rss.max() == 400.0
+    assert thinned.t[thinned.rss.argmax()] == 777.7
+    assert (np.nanmax(thinned.pss), np.nanmin(thinned.available)) == (333.0, 5)
+    assert thinned.t[-1] == 2000.0
+    assert np.diff(thinned.t).min() > 0
+    assert np.diff(thinned.t).max() < 1.5
+    few = thinned.thinned(100)
+    assert 100 <= len(few) <= 101
+    assert (few.rss.max(), np.nanmax(few.pss), few.t[-1]) == (400.0, 333.0, 2000.0)

@@ -40,7 +40,8 @@ def command(
     """
     environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "COLUMNS": "200"}
     if path is not None:
-        environment["PYTHONPATH"] = str(path)
+        known = os.environ.get("PYTHONPATH")
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(path), known)))
     done = subprocess.run(
         [str(w) for w in words],
         cwd=directory,

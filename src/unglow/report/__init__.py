@@ -8,6 +8,7 @@ from unglow.files import write_text
 from unglow.report.model import build
 from unglow.report.page import page
 from unglow.report.pairs import rows_of
+from unglow.telemetry.fates import Machine
 from unglow.telemetry.follow import Follower
 from unglow.telemetry.history import History
 
@@ -19,15 +20,25 @@ if TYPE_CHECKING:
 NAME = "report.html"
 
 
-def read_model(results: Path, *, live: bool = False) -> Model:
-    """Return the model of a results directory as it is now, without pictures."""
+def read_model(results: Path, *, live: bool = False, ending: str | None = None) -> Model:
+    """Return the model of a results directory as it is now, without pictures.
+
+    Parameters
+    ----------
+    results
+        The results directory.
+    live
+        Whether more is to come.
+    ending
+        How the run of this process ends, if it is one.
+    """
     following = Follower(results)
     following.poll()
-    history = History.of(following)
+    history = History.of(following, Machine(ending=ending))
     return build(results, history, rows_of(results, history), live=live)
 
 
-def write_report(results: Path, target: Path | None = None) -> Path:
+def write_report(results: Path, target: Path | None = None, *, ending: str | None = None) -> Path:
     """Write the report of a results directory and return where it is.
 
     Parameters
@@ -36,6 +47,8 @@ def write_report(results: Path, target: Path | None = None) -> Path:
         The results directory of one or more runs, whether or not they ended.
     target
         The file to write; ``report.html`` in the results directory if None.
+    ending
+        How the run of this process ends, if it is one.
 
     Raises
     ------
@@ -44,7 +57,7 @@ def write_report(results: Path, target: Path | None = None) -> Path:
     """
     from unglow.report.pictures import pictures_of  # noqa: PLC0415 (imports OpenCV and zarr)
 
-    model = read_model(results)
+    model = read_model(results, ending=ending)
     place = target or results / NAME
     title = f"unglow report: {results.absolute().parent.name}"
     write_text(place, page(model, pictures_of(results, model["pairs"]), title=title))

@@ -67,6 +67,11 @@ class RunRecorder(logging.Handler):
         """Tell how the run ends: ``ok`` or ``failed``; an interruption has been seen before."""
         self._outcome = self._outcome or outcome
 
+    @property
+    def outcome(self) -> str | None:
+        """How the run ends, which its file says last of all; None before that is known."""
+        return self._outcome
+
     def close(self) -> None:
         """Write the end; Snakemake closes its handlers in any way out, and Python does."""
         if self._file is not None and not self._ended:

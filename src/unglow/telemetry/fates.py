@@ -45,12 +45,19 @@ class Machine:
         Unix time, s.
     proc
         Where the kernel tells about processes.
+    ending
+        How the run ends that asks, if one does: its file says so only after that.
     """
 
     host: str = field(default_factory=lambda: os.uname().nodename)
     proc: Path = Path("/proc")
     boot: str = field(default_factory=lambda: _boot_of(Path("/proc")))
     now: float = field(default_factory=time.time)
+    ending: str | None = None
+
+    def asks(self, run: Run) -> bool:
+        """Whether it is this very process that runs it."""
+        return run.fields.get("pid") == os.getpid() and self.lives(run.fields) is True
 
     def lives(self, fields: Mapping[str, Any]) -> bool | None:
         """Whether the process that wrote a first line lives; None if it cannot be seen from here.
@@ -78,6 +85,8 @@ def outcome_of_run(run: Run, machine: Machine) -> str:
     """Return how a run ended, or ``running`` or ``killed``."""
     if run.outcome is not None:
         return run.outcome
+    if machine.ending is not None and machine.asks(run):
+        return machine.ending
     lives = machine.lives(run.fields)
     if lives is None:  # on another machine: as long as it was heard of lately
         lives = machine.now - (run.wall + run.seen) < SILENCE_S

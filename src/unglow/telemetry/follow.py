@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 RUNS = "runs"
 _SUFFIX = ".jsonl"
-_CHUNK = 1 << 22
+_CHUNK = 1 << 20
 _NOW_CALLED = {
     "seconds": "t",
     "cpu_seconds": "cpu_s",
@@ -176,7 +176,8 @@ class _AttemptFile(_File):
                     self._tell(told)
         if rows and self._first is not None:
             columns = words(self._first.get("columns"))
-            self._samples = self._samples.joined(Samples.of(columns, _parsed_rows(rows)))
+            read = Samples.of(columns, _parsed_rows(rows))
+            self._samples = self._samples.joined(read).thinned()
 
     def _tell(self, line: Mapping[str, Any]) -> None:
         kind, t = line.get("kind"), number(line.get("t")) or 0.0

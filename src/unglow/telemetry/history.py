@@ -157,7 +157,8 @@ def _history(
         found.append(Placed(attempt, job, start, start + attempt.seconds, fate))
     shifts = _shifts(found, run)
     placed = [_told(_shifted(a, shifts.get(a.attempt.host, 0.0))) for a in found]
-    now = machine.now - run.wall if outcome == RUNNING else 0.0
+    going = outcome == RUNNING or machine.asks(run)
+    now = machine.now - run.wall if going and run.outcome is None else 0.0
     seconds = max([run.seen, now, *(a.end for a in placed)])
     return RunHistory(run, outcome, _with_slots(placed), seconds, shifts)
 

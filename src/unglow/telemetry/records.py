@@ -28,6 +28,8 @@ NUMBERS = (
     *("threads", "processes", "peak", "available"),
 )
 """Columns of samples that are numbers."""
+MOST_SAMPLES = 4096
+"""An attempt of more than twice as many samples (14 minutes) is thinned out as it is read."""
 _MOST_THREADS = 1024
 ENDED_WELL = "ok"
 RUNNING = "running"
@@ -96,6 +98,28 @@ class Samples:
         return Samples(
             **{name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in names}
         )
+
+    def thinned(self, most: int = MOST_SAMPLES) -> Samples:
+        """Return about ``most`` samples, evenly spread, if there are more than twice as many.
+
+        Of each stretch of time the sample with the most resident memory stays, with the largest
+        ``pss`` and the least ``available`` of the stretch, and so does the last of all.
+        """
+        if len(self) <= 2 * most:
+            return self
+        whole = np.linspace(0, most, len(self), endpoint=False)
+        even = np.all(np.diff(self.t) >= 0) and self.t[-1] > self.t[0]
+        place = (self.t - self.t[0]) / (self.t[-1] - self.t[0]) * most if even else whole
+        stretch = np.minimum(place.astype(np.int64), most - 1)
+        firsts = np.flatnonzero(np.diff(stretch, prepend=-1))
+        order = np.lexsort((np.nan_to_num(self.rss), stretch))
+        largest = order[np.append(firsts[1:], len(self)) - 1]
+        kept = {name: getattr(self, name)[largest] for name in (*NUMBERS, "state")}
+        kept["pss"] = np.fmax.reduceat(self.pss, firsts)
+        kept["available"] = np.fmin.reduceat(self.available, firsts)
+        last = {name: getattr(self, name)[-1:] for name in kept}
+        found = Samples(**kept)
+        return found if largest[-1] == len(self) - 1 else found.joined(Samples(**last))
 
 
 def _fits(columns: Sequence[str], row: Sequence[Any]) -> bool:

@@ -24,7 +24,7 @@ COLUMNS = (
 _SLOW_S = 1.0
 # Samples, and those of the proportional set, take at most these shares of a processor. Until it is
 # known better, the latter are taken to cost so much, s for each MB.
-_SHARE, _PSS_SHARE, _PSS_S_PER_MB = 0.005, 0.004, 1e-5
+_SHARE, _PSS_SHARE, _PSS_S_PER_MB = 0.005, 0.003, 1e-5
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _MB_PER_KIB = 1024 / 1e6
 
