@@ -16,14 +16,16 @@ if Path("config/config.yaml").is_file():
 
 
 include: "rules/common.smk"
-include: "rules/telemetry.smk"
-include: "rules/monitor.smk"
 
 
 pathvars:
     results=batch.settings["results"],
     benchmarks="<results>/benchmarks",
     telemetry="<results>/telemetry",
+
+
+include: "rules/telemetry.smk"
+include: "rules/monitor.smk"
 
 
 wildcard_constraints:

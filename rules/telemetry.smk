@@ -28,12 +28,22 @@ def limit_of(name):
     return None if limit is None else limit.value
 
 
-def runs():
-    """The directory of the files of all runs."""
-    return Path(workflow.pathvars.apply("<telemetry>/runs")).absolute()
+def record_run():
+    """Have a real run write its file; None for a call that computes nothing."""
+    options = command_line()
+    looks = options is not None and only_looks(options)
+    if looks or workflow.output_settings.dryrun or not workflow.is_main_process:
+        return None
+    os.environ[COMMAND] = shlex.join(snakemake_words(sys.argv))
+    # now: in a module the names of paths mean something else later
+    place = Path(workflow.pathvars.apply("<telemetry>/runs")).absolute()
+    results = workflow.pathvars.apply("<results>")
+    recorder = RunRecorder(place, lambda: head_of_run(results))
+    logger.addHandler(recorder)
+    return recorder
 
 
-def head_of_run():
+def head_of_run(results):
     """What is known of the run when its first job is about to start."""
     executor = workflow.executor_plugin
     return {
@@ -41,7 +51,7 @@ def head_of_run():
         "command": snakemake_words(sys.argv),
         "directory": os.getcwd(),
         "workflow": str(workflow.basedir),
-        "results": workflow.pathvars.apply("<results>"),
+        "results": results,
         "cores": limit_of("_cores"),
         "executor": None if executor is None else executor.name,
         "resources": {"mem_mb": limit_of("mem_mb")},
@@ -50,18 +60,6 @@ def head_of_run():
         "pairs": [list(key) for key in batch.pairs],
         "left_out": [problem.message for problem in batch.problems],
     }
-
-
-def record_run():
-    """Have a real run write its file; None for a call that computes nothing."""
-    options = command_line()
-    looks = options is not None and only_looks(options)
-    if looks or workflow.output_settings.dryrun or not workflow.is_main_process:
-        return None
-    os.environ[COMMAND] = shlex.join(snakemake_words(sys.argv))
-    recorder = RunRecorder(runs, head_of_run)
-    logger.addHandler(recorder)
-    return recorder
 
 
 def conclude_run(outcome):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from unglow import cgroups
 from unglow.files import replacing, write_json, write_text
 from unglow.machine import memory_total_mb, processors
 
@@ -47,3 +48,38 @@ def test_memory_is_that_of_the_machine_or_of_its_container(tmp_path):
 
 def test_there_is_a_processor():
     assert processors() >= 1
+
+
+@pytest.mark.parametrize(
+    ("membership", "group", "events", "text"),
+    [
+        ("0::/user.slice/job", "user.slice/job", "memory.events", "oom 3\noom_kill 2\n"),
+        (
+            "4:memory:/slurm/job\n0::/",
+            "memory/slurm/job",
+            "memory.oom_control",
+            "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+        ),
+    ],
+)
+def test_kills_are_counted_by_the_group_of_the_process_itself(
+    tmp_path, monkeypatch, membership, group, events, text
+):
+    proc = tmp_path / "membership"
+    proc.write_text(f"{membership}\n")
+    real = type(tmp_path).read_text
+    monkeypatch.setattr(
+        type(tmp_path),
+        "read_text",
+        lambda self, *a, **k: real(proc if str(self) == "/proc/77/cgroup" else self, *a, **k),
+    )
+    assert cgroups.kills_file(77, tmp_path) is None  # so the machine has to be asked
+    (tmp_path / group).mkdir(parents=True)
+    counter = tmp_path / group / events
+    counter.write_text(text)
+    assert cgroups.kills_file(77, tmp_path) == counter
+    assert cgroups.kills(counter) == 2
+    (tmp_path / group).joinpath(events).unlink()
+    (tmp_path / group).parent.joinpath(events).write_text("oom_kill 9\n")
+    assert cgroups.kills_file(77, tmp_path) is None  # others are counted there as well
+    assert cgroups.kills(counter) is None

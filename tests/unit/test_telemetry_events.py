@@ -27,7 +27,7 @@ def logger():
 
 @pytest.fixture
 def recorder(logger, tmp_path):
-    made = RunRecorder(lambda: tmp_path / "runs", lambda: {"command": ["snakemake"], "cores": 2})
+    made = RunRecorder(tmp_path / "runs", lambda: {"command": ["snakemake"], "cores": 2})
     logger.addHandler(made)
     return made
 
@@ -165,7 +165,7 @@ def test_what_goes_wrong_is_told_once_and_does_not_reach_the_run(logger, say, re
 
 def test_a_place_that_cannot_be_written_costs_nothing(tmp_path, logger, caplog):
     (tmp_path / "runs").write_text("a file in the way")
-    recorder = RunRecorder(lambda: tmp_path / "runs", dict)
+    recorder = RunRecorder(tmp_path / "runs", dict)
     logger.addHandler(recorder)
     with caplog.at_level(logging.WARNING, "unglow"):
         for _ in range(2):

@@ -19,6 +19,7 @@ import numpy as np
 from unglow.blocks import Window, bounded_map
 from unglow.kernels import address, kernel
 from unglow.registration.fourier import backward, forward
+from unglow.telemetry import progress
 from unglow.transform import apply_matrix
 from unglow.warp import warp_matrix
 
@@ -281,6 +282,7 @@ def block_shifts(
     for i, shift in enumerate(bounded_map(measure, range(len(corners)), workers)):
         if shift is not None:
             found[i] = shift
+        progress(i + 1, len(corners))
     found[:, :2] -= back
     return found
 

@@ -39,12 +39,12 @@ class RunRecorder(logging.Handler):
     Parameters
     ----------
     place
-        Returns the directory for the file, once the run begins.
+        The directory for the file.
     head
         Returns what else the first line says about the run.
     """
 
-    def __init__(self, place: Callable[[], Path], head: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, place: Path, head: Callable[[], Mapping[str, Any]]) -> None:
         super().__init__(logging.INFO)
         self._place, self._head = place, head
         self._clock, self._wall = time.monotonic(), time.time()
@@ -104,7 +104,7 @@ class RunRecorder(logging.Handler):
         if self._file is not None:
             return
         name = file_name(self._wall, os.getpid())
-        self._file = LineFile(self._place() / name, log.warning)
+        self._file = LineFile(self._place / name, log.warning)
         times = {"wall": round(self._wall, 3), "clock": round(self._clock, 3)}
         self._file.write({"kind": "run", "schema": SCHEMA, **identity(), **times, **self._head()})
         for early in self._early:
