@@ -25,6 +25,7 @@ pathvars:
 
 
 include: "rules/telemetry.smk"
+include: "rules/monitor.smk"
 
 
 wildcard_constraints:

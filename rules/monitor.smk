@@ -3,18 +3,15 @@
 from unglow.monitor.beside import StatusBeside, is_wanted
 
 
-def results_directory():
-    """Where the results of the run go; known once all of the workflow has been read."""
-    return Path(workflow.pathvars.apply("<results>")).absolute()
-
-
 def watch_run():
     """Have the lines shown for a real run, unless another logger draws on the terminal."""
     settings = workflow.output_settings
     quiet = [kind.name.lower() for kind in settings.quiet or ()]
     another = bool(settings.log_handler_settings)
     if not another and is_wanted(sys.stderr, os.environ, quiet):
-        logger.addHandler(StatusBeside(results_directory))
+        # now: in a module the names of paths mean something else later
+        results = Path(workflow.pathvars.apply("<results>")).absolute()
+        logger.addHandler(StatusBeside(results))
 
 
 if run_recorder is not None:

@@ -120,7 +120,8 @@ class Tab:
 
     def _hear(self, event, told):
         if event == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            if not told["request"]["url"].startswith("data:"):  # pictures inside the page
+                self.requests.append(told["request"]["url"])
         elif event == "Runtime.exceptionThrown":
             self.complaints.append(told["exceptionDetails"])
         elif event == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 from conftest import CHROMIUM
 from devtools import Tab
@@ -58,6 +62,8 @@ def serve(tab):
         server = Server(Site(places), free_port())
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
         servers.append(server)
+        tab.open("about:blank")  # so that the page before asks no more
+        tab.wait("location.href === 'about:blank'")
         tab.requests.clear()
         tab.complaints.clear()
         tab.open(server.url)
@@ -110,7 +116,28 @@ def test_a_page_follows_a_run(made, tab, serve):
     assert tab.run("document.querySelector('#now').hidden")
     assert tab.complaints == []
     assert tab.requests
-    assert all(url.startswith(server.url) for url in tab.requests)
+    assert [url for url in tab.requests if not url.startswith(server.url)] == []
+
+
+def test_a_page_follows_a_real_run(tab, serve, tmp_path, project):
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    settings = {"cwd": tmp_path, "env": os.environ | {"PATH": path}, "stderr": subprocess.STDOUT}
+    words = ("--size", "600x700", "--rotation-deg", "1", "--shift-px", "12", "-9")
+    subprocess.run(("unglow", "phantom", *words), check=True, stdout=subprocess.DEVNULL, **settings)
+    server = serve(tmp_path / "results")  # before there is anything
+    command = ("snakemake", "-s", project / "Snakefile", "--cores", "2", "--until", "register")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **settings) as run:
+        now = "document.querySelector('#now').innerText"
+        tab.wait(f"/register phantom SYTO9[^]* MB/.test({now})", 120)
+        assert "running" in tab.text
+        told, _ = run.communicate(timeout=120)
+        assert run.returncode == 0, told
+    tab.wait("document.querySelector('.live').innerText.includes('nothing runs')")
+    seen = tab.text
+    assert "4 attempts ended, all well" in seen
+    assert tab.run("window.unglow.view.model.runs[0].outcome") == "ok"
+    assert tab.complaints == []
+    assert [url for url in tab.requests if not url.startswith(server.url)] == []
 
 
 def test_the_log_of_a_chosen_job_is_followed(made, tab, serve):
@@ -147,6 +174,19 @@ def test_a_page_says_when_the_monitor_is_gone(made, tab):
         program.send_signal(signal.SIGINT)
         assert program.wait(20) == 0
     tab.wait("document.querySelector('.live').innerText.includes('does not answer')")
+
+
+def test_pictures_come_by_themselves(made, tab, serve):
+    made.run(TOTAL, {"kind": "end", "t": 1.0, "outcome": "ok"})
+    (made.results / "summary.tsv").write_text("sample\tdye\tstatus\treasons\ns1\tDAPI\tok\t\n")
+    figures = made.results / "s1" / "DAPI" / "figures"
+    figures.mkdir(parents=True)
+    cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
+    serve(made.results)
+    tab.wait("document.querySelectorAll('#pairs .thumb img').length === 1")
+    tab.run("document.querySelector('#pairs .thumb').click()")
+    tab.wait("document.querySelector('dialog[open] img').naturalWidth === 500")
+    assert tab.complaints == []
 
 
 def test_several_directories_are_a_click_apart(made, tab, serve, tmp_path):

@@ -136,7 +136,7 @@ def record(event):
 
 def test_a_program_that_cannot_be_started_is_told_and_no_more(monkeypatch, capfd, tmp_path):
     monkeypatch.setattr(beside.sys, "executable", str(tmp_path / "no-python"))
-    handler = StatusBeside(lambda: tmp_path)
+    handler = StatusBeside(tmp_path)
     handler.emit(record("job_info"))
     assert capfd.readouterr().err == ""
     for _ in range(2):
@@ -147,7 +147,7 @@ def test_a_program_that_cannot_be_started_is_told_and_no_more(monkeypatch, capfd
 
 
 def test_a_program_that_fails_says_so_in_one_line(capfd, tmp_path):
-    handler = StatusBeside(lambda: tmp_path)  # where it writes to is no terminal
+    handler = StatusBeside(tmp_path)  # where it writes to is no terminal
     handler.emit(record("run_info"))
     until = time.monotonic() + 20
     while handler._program.poll() is None and time.monotonic() < until:

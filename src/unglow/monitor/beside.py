@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from typing import TextIO
 
@@ -42,10 +42,10 @@ class StatusBeside(logging.Handler):
     Parameters
     ----------
     results
-        Returns the results directory.
+        The results directory.
     """
 
-    def __init__(self, results: Callable[[], Path]) -> None:
+    def __init__(self, results: Path) -> None:
         super().__init__(logging.INFO)
         self._results = results
         self._program: subprocess.Popen[bytes] | None = None
@@ -58,7 +58,7 @@ class StatusBeside(logging.Handler):
         self._begun = True
         try:
             self._program = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-P", "-m", _MODULE, str(self._results()), str(os.getpid())],
+                [sys.executable, "-P", "-m", _MODULE, str(self._results), str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
             )

@@ -261,7 +261,7 @@ def _incidents(found: Sequence[Incident], most: int) -> list[RenderableType]:
         if incident.mended:
             line.append(" (a later attempt ended well)")
         parts.append(line)
-        if incident.message:
+        if incident.message not in ("", incident.cause):
             parts.append(Text(f"  {clean(incident.message)}"))
         if incident.remedy:
             parts.append(Text(f"  {clean(incident.remedy)}", style="bold"))

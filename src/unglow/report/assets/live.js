@@ -32,23 +32,21 @@ class Live {
   }
 
   async ask() {
-    try {
-      const news = await told("news?since=" + this.version);
-      const same = news.version === this.version;
-      this.version = news.version;
-      this.model = merged(this.model, news);
-      if (!same) {
-        const pictured = JSON.stringify(this.model.pairs);
-        this.show();
-        if (pictured !== this.pictured) await this.picture(pictured);
-      }
-      this.state.textContent = (this.running ? "live" : "nothing runs") + " · as of " + when(this.model.made);
-      this.state.classList.remove("bad");
-    } catch (error) {
-      this.state.textContent = "not live: the monitor does not answer (last news " + when(this.model.made) + ")";
-      this.state.classList.add("bad");
-    }
+    const news = await told("news?since=" + this.version).catch(() => null);
+    if (news) this.take(news);
+    const then = when(this.model.made);
+    const known = (this.running ? "live" : "nothing runs") + " · as of " + then;
+    this.state.textContent = news ? known : "not live: the monitor does not answer (last news " + then + ")";
+    this.state.classList.toggle("bad", !news);
     this.soon(document.hidden ? HIDDEN_MS : this.running ? ASK_MS : REST_MS);
+  }
+
+  take(news) {
+    const same = news.version === this.version && JSON.stringify(news.places) === JSON.stringify(this.model.places);
+    this.version = news.version;
+    this.model = merged(this.model, news);
+    if (!same) this.show();
+    this.picture();
   }
 
   openLog(id) {
@@ -66,10 +64,16 @@ class Live {
     this.view.show(this.model);
   }
 
-  // Pictures come after everything else: they take longest, and are there only at the end.
-  async picture(pairs) {
+  // Pictures come when they are ready: they take longest, and news does not wait for them.
+  async picture() {
+    const pairs = JSON.stringify(this.model.pairs);
+    if (this.drawing || pairs === this.pictured) return;
+    this.drawing = true;
+    const pictures = await told("pictures").catch(() => null);
+    this.drawing = false;
+    if (!pictures) return;
+    document.getElementById("pictures").textContent = JSON.stringify(pictures);
     this.pictured = pairs;
-    document.getElementById("pictures").textContent = JSON.stringify(await told("pictures"));
     this.view.viewer.all = null;
     delete this.view.told.pairs;
     this.view.show(this.model);
