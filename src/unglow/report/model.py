@@ -12,6 +12,7 @@ import numpy as np
 
 from unglow import __version__
 from unglow.report import curves
+from unglow.report.flames import flames
 from unglow.telemetry.fates import machine_mb
 from unglow.telemetry.history import declared_of_all, memory_of_all
 from unglow.telemetry.incidents import incidents
@@ -59,7 +60,7 @@ def build(
     shown = [(n, a) for n, h in enumerate(history.runs) for a in h.attempts]
     bins = curves.bins_for(len(shown))
     tries = Counter(_job_of(n, a) for n, a in shown)
-    return {
+    model = {
         "schema": SCHEMA,
         "unglow": __version__,
         "made": time.time(),
@@ -70,6 +71,9 @@ def build(
         "incidents": [_incident(i) for i in incidents(history, results, pairs)],
         "pairs": [dict(row) for row in pairs],
     }
+    last = [(place, a) for place, (n, a) in enumerate(shown) if n == len(history.runs) - 1]
+    profiled = None if live else flames(results, last)
+    return model | {"flames": profiled} if profiled else model
 
 
 def _job_of(run: int, a: Placed) -> tuple[int, str, frozenset[tuple[str, str]]]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CHARTS, LICENCE = "uplot/uPlot.iife.min.js", "uplot/LICENSE"
 SCRIPTS = (
     *("dom.js", "words.js", "colours.js"),
-    *("stream.js", "charts.js", "attempt.js", "rules.js", "resources.js"),
+    *("stream.js", "charts.js", "attempt.js", "rules.js", "flames.js", "resources.js"),
     *("head.js", "pairs.js", "viewer.js", "compare.js", "page.js"),
 )
 STYLES = ("uplot/uPlot.min.css", "page.css")

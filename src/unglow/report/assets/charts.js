@@ -9,6 +9,7 @@ class Axis {
     this.full = [0, Math.max(seconds, 1e-3)];
     this.shown = this.full;
     this.setting = false;
+    this.changed = () => {}; // told of every other time that is shown
   }
   join(chart) {
     this.charts.push(chart);
@@ -22,6 +23,7 @@ class Axis {
     this.setting = true;
     for (const chart of this.charts) chart.setScale("x", { min: begin, max: begin + span });
     this.setting = false;
+    this.changed();
   }
   extend(seconds) {
     const whole = this.shown[0] === this.full[0] && this.shown[1] === this.full[1];

@@ -3,15 +3,16 @@
 class View {
   constructor(pictures) {
     this.viewer = new Viewer(pictures);
+    this.flames = new Flames();
     this.resources = new Resources(this);
     this.head = el("div");
     this.incidents = el("div");
     this.pairs = el("div");
     this.environment = el("div");
-    const links = [["incidents", "Incidents"], ["pairs", "Pairs"], ["resources", "Time and memory"], ["rules", "By rule"], ["environment", "How it was run"]];
-    const bar = el("nav", { "aria-label": "Parts of the report" }, links.map(([id, name]) => el("a", { href: "#" + id }, name)));
+    const links = [["incidents", "Incidents"], ["pairs", "Pairs"], ["resources", "Time and memory"], ["rules", "By rule"], ["flames", "Flame graph"], ["environment", "How it was run"]];
+    const bar = el("nav", { "aria-label": "Parts of the report" }, links.map(([id, name]) => el("a", { href: "#" + id, class: "to-" + id }, name)));
     this.top = el("div");
-    this.main = el("main", {}, this.top, this.head, bar, this.incidents, this.pairs, this.resources.part.made, this.environment);
+    this.main = el("main", {}, this.top, this.head, bar, this.incidents, this.pairs, this.resources.part.made, this.flames.part.made, this.environment);
     this.told = {};
   }
 
@@ -21,6 +22,8 @@ class View {
     this.part("incidents", model.incidents, () => incidentsPart(model, this));
     this.part("pairs", model.pairs, () => pairsPart(model, this));
     this.part("environment", model.runs.map((r) => [r.id, r.outcome, r.done]), () => environmentPart(model));
+    this.flames.show(model);
+    this.main.querySelector(".to-flames").hidden = !model.flames;
     this.resources.show(model);
   }
 
@@ -56,7 +59,7 @@ async function begin() {
     const view = new View(pictures);
     document.getElementById("page").replaceChildren(view.main);
     view.show(model);
-    root.addEventListener("themechange", () => { looked.clear(); view.resources.restyle(); });
+    root.addEventListener("themechange", () => { looked.clear(); view.resources.restyle(); view.flames.restyle(); });
     window.unglow = { show: (newer) => view.show(newer), view };
     if (model.live) window.unglow.live = follow(view, model);
   }

@@ -186,7 +186,7 @@ class Resources {
       const span = this.axis.shown[1] - this.axis.shown[0];
       this.axis.set((a.start + a.end - span) / 2, (a.start + a.end + span) / 2);
     }
-    fill(this.panel, a ? attemptPanel(a) : el("p", { class: "soft" }, "Choose a bar to see one attempt; drag over a chart to zoom in on a time."));
+    fill(this.panel, a ? [attemptPanel(a), this.view.flames.button(a)] : el("p", { class: "soft" }, "Choose a bar to see one attempt; drag over a chart to zoom in on a time."));
     this.stream.redraw(false);
   }
 
