@@ -8,6 +8,7 @@ import pytest
 from made_telemetry import BOOT, WALL, Made, end, job, sample, state, step, step_end
 from rich.console import Console
 
+from unglow.cli import main
 from unglow.errors import InputError
 from unglow.monitor.news import News
 from unglow.monitor.places import all_results_of, results_of
@@ -273,6 +274,27 @@ def test_the_status_tells_of_a_run_that_did_not_end_well(made):
     assert follow(place, stream, 1.0, once=False) == 0
     made.run({"kind": "end", "t": 1.0, "outcome": "failed"}, start=10)
     assert follow(place, stream, 1.0, once=False) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--interval", "0"), "'0' is not a number of seconds from 0.1 to 3600"),
+        (("--interval", "often"), "'often' is not a number of seconds"),
+        (("--port", "70000"), "'70000' is not a port, 1 to 65535"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(capsys, words, told):
+    with pytest.raises(SystemExit) as refused:
+        main(["monitor", *words])
+    assert refused.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_directory_that_is_not_there_is_a_mistake(capsys, tmp_path):
+    assert main(["monitor", str(tmp_path / "missing")]) == 2
+    told = "is not a directory; name a working directory or a results directory."
+    assert told in capsys.readouterr().err
 
 
 def test_cpu_use_is_that_of_the_last_two_seconds():

@@ -14,6 +14,7 @@ import http.server
 import json
 import os
 import secrets
+import sys
 import urllib.parse
 from functools import partial
 from http import HTTPStatus
@@ -162,8 +163,6 @@ class Server(http.server.ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a browser that went away; anything else is worth a trace."""
-        import sys  # noqa: PLC0415
-
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
