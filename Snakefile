@@ -8,7 +8,7 @@ from pathlib import Path
 
 from snakemake.utils import min_version
 
-min_version("9.14.0")
+min_version("9.17.0")
 
 if Path("config/config.yaml").is_file():
 

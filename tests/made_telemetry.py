@@ -100,7 +100,7 @@ class Made:
             "workflow": "/opt/unglow",
             "results": "results",
             "unglow": "0.1.0",
-            "snakemake": "9.14.0",
+            "snakemake": "9.17.0",
             "python": "3.11.2",
             "platform": "Linux",
             "packages": {"numpy": "2.2"},
