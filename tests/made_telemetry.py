@@ -145,6 +145,24 @@ def write(path, lines):
     return path
 
 
+def call(number, inside, name, *, file="f.py", line=1, **more):
+    """A node of the tree of calls in a file of stacks."""
+    return {
+        "kind": "node",
+        "id": number,
+        "in": inside,
+        "name": name,
+        "file": file,
+        "line": line,
+    } | more
+
+
+def stacks(attempt, *lines):
+    """Write the stacks of an attempt, beside its file."""
+    head = {"kind": "stacks", "schema": 1, "hz": 100, "how": "inside"}
+    return write(attempt.with_suffix(".stacks"), [head, *lines])
+
+
 def many(results, jobs=1000, samples=60, cores=8):
     """Write a run of many jobs on several cores, some of which fail at first or stall."""
     made = Made(results)

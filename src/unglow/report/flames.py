@@ -82,6 +82,8 @@ def packed(calls: Calls, profiles: Sequence[tuple[int, float, Sequence[Span]]]) 
     width = _NARROWEST_MS
     joined = [(place, _joined(t)) for place, t in times]
     while sum(len(t.node) for _, t in joined) > _MOST_ENTRIES:
+        if not any(t.first.any() for _, t in times):
+            break  # one bin for the whole run: as many entries as calls
         width *= 2
         times = [(place, _halved(t)) for place, t in times]
         joined = [(place, _joined(t)) for place, t in times]

@@ -23,7 +23,7 @@ class FlameData {
   name(node) {
     const { names, name } = this.told;
     const told = names[name[node - 1]];
-    return told === "<module>" ? "import of " + this.file(node) : told;
+    return told === "<module>" ? this.file(node) : told;
   }
 
   file(node) {
@@ -55,7 +55,7 @@ class FlameData {
     return { own, all };
   }
 
-  // Threads at work, the mean of each of equal bins over the run.
+  // How many threads there were, the mean of each of equal bins over the run.
   threads(attempts, waiting, length) {
     const count = Math.max(1, Math.min(STRIP_BINS, Math.ceil(length / this.bin)));
     const width = length / count;
@@ -135,12 +135,12 @@ class Flames {
     this.told = el("div", { class: "flames-told", role: "status", "aria-live": "polite" });
     this.inside = el("div", { role: "group", "aria-label": "Calls, outermost first" });
     this.bars = el("div", { class: "flames-bars" }, this.inside);
-    this.strip = el("div", { class: "plot", tabindex: "0", role: "group", "aria-label": "Threads at work over time. Plus and minus zoom, 0 shows everything, a and d move." });
+    this.strip = el("div", { class: "plot", tabindex: "0", role: "group", "aria-label": "Threads over time. Plus and minus zoom, 0 shows everything, a and d move." });
     this.strip.addEventListener("keydown", (event) => this.axis.key(event));
     this.controls = el("div", { class: "controls" });
     this.listen();
     fill(this.part.body, this.controls,
-      el("h3", {}, "Threads at work", el("span", { class: "note" }, "drag to choose a time")), this.strip,
+      el("h3", {}, "Threads over time", el("span", { class: "note" }, "drag to choose a time")), this.strip,
       this.told, this.bars,
       el("p", { class: "soft" }, "Click a call to see it alone, and one above it, or press Escape, to go back. Arrows go from call to call."));
     this.fillControls();
