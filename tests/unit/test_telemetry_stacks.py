@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -71,6 +73,28 @@ def test_all_threads_are_seen_and_waiting_is_told(tmp_path):
     assert took(calls, spans, "slow") == pytest.approx(0.8, abs=0.3)
     waiting = [c.name for c in calls.calls if c is not None and c.waits]
     assert any("join" in name or "_wait_for_tstate_lock" in name for name in waiting)
+
+
+class Held:
+    """Something that a weak reference can point to."""
+
+
+def test_what_functions_held_is_let_go_when_they_return(tmp_path):
+    seen = []
+
+    def holding():
+        held = Held()
+        seen.append(weakref.ref(held))
+        spin(0.02)
+        return 0
+
+    gc.disable()  # a cycle would be found some time; until then it is memory that was not declared
+    try:
+        profiled(tmp_path / "a.stacks", lambda: [holding() for _ in range(20)])
+        alive = sum(one() is not None for one in seen)
+    finally:
+        gc.enable()
+    assert alive == 0
 
 
 def written(path, *lines):

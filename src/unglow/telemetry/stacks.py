@@ -58,7 +58,8 @@ class StackSampler:
 
     def __init__(self, file: LineFile, origin: float) -> None:
         self._file, self._origin = file, origin
-        self._nodes: dict[tuple[int, CodeType], int] = {}
+        # not by the code itself: that of a module is freed once it is imported
+        self._nodes: dict[tuple[int, str, str, int], int] = {}
         self._lines: list[dict[str, Any] | list[Any]] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="unglow-stacks", daemon=True)
@@ -87,9 +88,10 @@ class StackSampler:
         self._write()
 
     def _take(self, now: float) -> None:
-        own = threading.get_ident()
         frames = sys._current_frames()  # noqa: SLF001 (documented, and what every profiler uses)
-        nodes = [self._node(frame) for thread, frame in frames.items() if thread != own]
+        # this very call, which with a variable that holds it would keep all that others hold alive
+        del frames[threading.get_ident()]
+        nodes = [self._node(frame) for frame in frames.values()]
         self._lines.append([round(now - self._origin, 3), *nodes])
 
     def _node(self, frame: FrameType | None) -> int:
@@ -100,9 +102,10 @@ class StackSampler:
             frame = frame.f_back
         node = 0
         for code in reversed(calls):
-            known = self._nodes.get((node, code))
+            key = (node, code.co_filename, code.co_qualname, code.co_firstlineno)
+            known = self._nodes.get(key)
             if known is None:
-                known = self._nodes[node, code] = len(self._nodes) + 1
+                known = self._nodes[key] = len(self._nodes) + 1
                 self._lines.append(_told(known, node, code))
             node = known
         return node
