@@ -105,7 +105,7 @@ BLUR_REACH = 7
 # with in each block in flight, MB.
 _PER_CELL, _CELLS_AT_WORK = 40.0, 2.5
 # The cells once more, and fits of gain and gain map to some of them, MB.
-_FITS = 40.0
+_FITS = 64.0
 
 
 @dataclass(frozen=True, slots=True)

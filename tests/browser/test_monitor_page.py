@@ -157,15 +157,24 @@ def test_the_log_of_a_chosen_job_is_followed(made, tab, serve):
     assert tab.complaints == []
 
 
+# what a shell starts in the background ignores Ctrl-C, and all that it starts in turn
+MONITOR = """
+import signal, sys
+from unglow.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main())
+"""
+
+
 def test_a_page_says_when_the_monitor_is_gone(made, tab):
     made.run(TOTAL)
     words = ("monitor", "--web", "--port", str(free_port()), str(made.results.parent))
     program = subprocess.Popen(
-        [sys.executable, "-c", "import unglow.cli as c, sys; sys.exit(c.main())", *words],
+        [sys.executable, "-c", MONITOR, *words],
         stdout=subprocess.PIPE,
         text=True,
     )
-    with program:
+    try:
         told = [program.stdout.readline() for _ in range(3)]
         url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+/[\w-]{20,}/)\n", told[0])[1]
         assert told[1].startswith("From another machine, first: ssh -N -L ")
@@ -173,6 +182,9 @@ def test_a_page_says_when_the_monitor_is_gone(made, tab):
         tab.wait("window.unglow && document.querySelector('.live').innerText.includes('as of')")
         program.send_signal(signal.SIGINT)
         assert program.wait(20) == 0
+    finally:
+        program.kill()
+        program.communicate()
     tab.wait("document.querySelector('.live').innerText.includes('does not answer')")
 
 

@@ -260,12 +260,14 @@ def test_likeness_tells_the_better_map(room):
 
 
 def test_cost_is_compared_with_the_prototype_of_the_same_run(room, capsys):
-    def cost(what, seconds, size="8x8", **more):
-        return room.cost.Cost(size, what, seconds, **more)
+    def cost(what, seconds, size="8x8", error_p95=0.1, **more):
+        return room.cost.Cost(size, what, seconds, error_p95=error_p95, **more)
 
     assert room.cost.report([cost("field: auto", 5.0), cost("prototype", 10.0)]) == 0
     assert room.cost.report([cost("field: auto", 5.1), cost("prototype", 10.0)]) == 1
     assert room.cost.report([cost("field: auto", 500.0)]) == 0  # nothing to compare with
+    for wrong in (0.13, np.nan):  # nothing is cheap because it was not done
+        assert room.cost.report([cost("field: auto", 1.0, error_p95=wrong)]) == 1
     large = {"size": "30000x25000", "peak_mb": 300.0, "declared_mb": 301.0}
     assert room.cost.report([cost("field: auto", 350.0, **large)]) == 0
     assert room.cost.report([cost("field: never", 50.0, **large)]) == 1

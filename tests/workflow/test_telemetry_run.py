@@ -17,6 +17,8 @@ PLAN = "results/phantom/SYTO9/plan.json"
 ONE_JOB = (PLAN, "--force", "--allowed-rules", "plan")
 # A job that takes a minute where it would close its fence.
 SLOW = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 import os, sys, time
 if ".snakemake/scripts" in sys.orig_argv[-1]:
     import unglow.fence
