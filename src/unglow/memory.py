@@ -67,7 +67,7 @@ _READING = 1.7
 _ROUNDING = 1e-6
 # What compiling the loops takes in a process of its own, with this one: needed once on a machine,
 # before the other libraries are there, and given back. Linking them takes up to 190 MB.
-_COMPILING = 256.0
+_COMPILING = 280.0
 # Of the coarse images, bytes per px: both with what is derived from them, also mirrored; what
 # judging a map takes; and the octaves of features, which are searched on so many px at a time.
 _COARSE, _JUDGING, _SCALE_SPACE = 36.0, 26.0, 225.0
