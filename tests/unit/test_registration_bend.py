@@ -5,12 +5,10 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
+from made_images import images_of
 
-from unglow.blocks import ArrayPixels
 from unglow.registration.bend import is_deformed
-from unglow.registration.dense import Images
-from unglow.registration.matching import Matches, Plane, match_blocks
-from unglow.registration.thumbnails import thumbnail
+from unglow.registration.matching import Matches, match_blocks
 
 SIDE, SIZE, APART = 2000, 64, 300
 IDENTITY = np.eye(3)
@@ -30,22 +28,9 @@ def bent_pair(amplitude, length=400.0, seed=2):
     )
 
 
-def images_of(post, pre):
-    both = [ArrayPixels(image, 3) for image in (post, pre)]
-    thumbs = [thumbnail(pixels, 1) for pixels in both]
-
-    def planes(level):
-        return tuple(
-            Plane(lambda w, p=p: p.read(w, level), p.level_shape(level), t.floor)
-            for p, t in zip(both, thumbs, strict=True)
-        )
-
-    return Images(*thumbs, post.shape, pre.shape, IDENTITY, planes, 3, 1, 1, True)
-
-
 @pytest.mark.parametrize(("amplitude", "deformed"), [(0.0, False), (1.0, True)])
 def test_blocks_far_apart_are_compared_with_blocks_that_touch_them(amplitude, deformed):
-    images = images_of(*bent_pair(amplitude))
+    images = images_of(*bent_pair(amplitude), IDENTITY)
     corners = np.array([(x, y) for y in range(60, 1900, APART) for x in range(60, 1900, APART)])
     matches = match_blocks(*images.planes(0), IDENTITY, corners, SIZE)
     assert len(matches) == len(corners)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from made_images import images_of
 
 from unglow.blocks import ArrayPixels, Window
 from unglow.errors import ConfigError
@@ -15,11 +16,9 @@ from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
 from unglow.registration import RegisterSettings, register
 from unglow.registration.deform import Deformation, leaves_less
-from unglow.registration.dense import Dense, Images, measure
+from unglow.registration.dense import Dense, measure
 from unglow.registration.jumps import at_seams, misfit, smooth_field, with_jumps, without
-from unglow.registration.matching import Plane
 from unglow.registration.seams import find_strips, profile, unexplained, with_more
-from unglow.registration.thumbnails import thumbnail
 from unglow.strips import Strips
 
 SHAPE = (1024, 1024)
@@ -229,20 +228,6 @@ def truth_of(maps, at):
         inside = (mapped[:, 1] >= low) & (mapped[:, 1] < high)
         found[inside] = mapped[inside]
     return found, np.abs(found[:, 1, None] - EDGES).min(axis=1)
-
-
-def images_of(post, pre, matrix):
-    """What passes over dense blocks take."""
-    both = [ArrayPixels(image, 3) for image in (post, pre)]
-    thumbs = [thumbnail(pixels, 1) for pixels in both]
-
-    def planes(level):
-        return tuple(
-            Plane(lambda w, p=p: p.read(w, level), p.level_shape(level), t.floor)
-            for p, t in zip(both, thumbs, strict=True)
-        )
-
-    return Images(*thumbs, post.shape, pre.shape, matrix, planes, 3, 1, 1, True)
 
 
 def textured(post, margin=30):
