@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unglow.cli.survey import read_config
+from unglow.cli.survey import CONFIG, read_config
 from unglow.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def results_of(directory: Path) -> Path:
         )
     if (directory / _TELEMETRY).is_dir():
         return directory
-    config = directory / "config" / "config.yaml"
-    configured = directory / str(read_config(config)["results"])
+    configured = directory / str(read_config(directory / CONFIG)["results"])
     if (configured / _TELEMETRY).is_dir():
         return configured
     found = sorted(p.parent for p in directory.glob(f"*/{_TELEMETRY}") if p.is_dir())

@@ -123,7 +123,7 @@ def _lines(console: Console, watched: Sequence[Watched], interval: float) -> lis
         nonlocal runs
         runs = _look(watched)
         for one, news in zip(watched, told, strict=True):
-            for line in news.lines(one.history()):
+            for line in news.lines(one.seen):
                 console.print(Text(line), soft_wrap=True)
         console.file.flush()
         return _over(watched, runs)

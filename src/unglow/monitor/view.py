@@ -151,16 +151,23 @@ class Watched:
     ----------
     results
         The directory; it need not exist yet.
+
+    Attributes
+    ----------
+    seen
+        What the last look found.
     """
 
     def __init__(self, results: Path) -> None:
         self.results = results
+        self.seen = History(())
         self._follower = Follower(results)
 
     def history(self, machine: Machine | None = None) -> History:
         """Read what is new, and join all of it as it looks from a machine (this one if None)."""
         self._follower.poll()
-        return History.of(self._follower, machine or Machine())
+        self.seen = History.of(self._follower, machine or Machine())
+        return self.seen
 
     def look(self, machine: Machine | None = None) -> list[RunView]:
         """Return the runs that go on; if there is none, the last one; nothing before the first."""
@@ -228,10 +235,8 @@ def _jobs(h: RunHistory, running: list[Placed]) -> tuple[JobRow, ...]:
 
 
 def _starting(job: Job) -> JobRow:
-    title = " ".join((job.rule, *job.wildcards.values()))
-    declared = job.resources.get("mem_mb")
-    known = float(declared) if isinstance(declared, int | float) else None
-    return JobRow(title, STARTING, declared_mb=known, threads=job.threads)
+    declared = number(job.resources.get("mem_mb"))
+    return JobRow(job.title, STARTING, declared_mb=declared, threads=job.threads)
 
 
 def _row(attempt: Attempt) -> JobRow:

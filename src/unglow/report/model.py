@@ -59,7 +59,7 @@ def build(
     """
     shown = [(n, a) for n, h in enumerate(history.runs) for a in h.attempts]
     bins = curves.bins_for(len(shown))
-    tries = Counter(_job_of(n, a) for n, a in shown)
+    tries = Counter((n, a.attempt.job) for n, a in shown)
     model = {
         "schema": SCHEMA,
         "unglow": __version__,
@@ -67,17 +67,13 @@ def build(
         "live": live,
         "results": str(results.absolute()),
         "runs": [_run(history, h) for h in history.runs],
-        "attempts": [_attempt(n, a, tries[_job_of(n, a)], bins) for n, a in shown],
+        "attempts": [_attempt(n, a, tries[n, a.attempt.job], bins) for n, a in shown],
         "incidents": [_incident(i) for i in incidents(history, results, pairs)],
         "pairs": [dict(row) for row in pairs],
     }
     last = [(place, a) for place, (n, a) in enumerate(shown) if n == len(history.runs) - 1]
     profiled = None if live else flames(results, last)
     return model | {"flames": profiled} if profiled else model
-
-
-def _job_of(run: int, a: Placed) -> tuple[int, str, frozenset[tuple[str, str]]]:
-    return run, a.attempt.rule, frozenset(a.attempt.wildcards.items())
 
 
 def _run(history: History, h: RunHistory) -> Model:

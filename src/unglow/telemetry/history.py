@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.telemetry.fates import Machine, boots, outcome_of_attempt, outcome_of_run
-from unglow.telemetry.records import RUNNING, Attempt, Job, Run
+from unglow.telemetry.records import RUNNING, Attempt, Job, JobKey, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,6 @@ UNRECORDED = ""
 _SLACK_S = 5.0
 # Starting a job takes Snakemake longer than this, s.
 _SOON_S = 0.2
-_Key = tuple[str, frozenset[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,13 +122,13 @@ def join(runs: Sequence[Run], attempts: Iterable[Attempt], machine: Machine) -> 
     spans = {
         run.id: run.wall + run.seen if outcomes[run.id] != RUNNING else math.inf for run in runs
     }
-    jobs = {run.id: {_key(job): job for job in run.jobs} for run in runs}
+    jobs = {run.id: {job.key: job for job in run.jobs} for run in runs}
     begins = [run.wall for run in runs]
     belong: dict[str, list[Attempt]] = {run.id: [] for run in runs}
     for attempt in attempts:
         first = bisect.bisect_right(begins, attempt.wall + _SLACK_S)
         fits = [r for r in runs[:first] if attempt.wall <= spans[r.id] + _SLACK_S]
-        known = [r for r in fits if _key(attempt) in jobs[r.id]]
+        known = [r for r in fits if attempt.job in jobs[r.id]]
         found = [UNRECORDED, *(r.id for r in known or fits)][-1]
         belong.setdefault(found, []).append(attempt)
     made = [_history(r, outcomes[r.id], belong[r.id], jobs[r.id], machine) for r in runs]
@@ -138,20 +137,16 @@ def join(runs: Sequence[Run], attempts: Iterable[Attempt], machine: Machine) -> 
     return History(tuple(sorted(made, key=lambda h: h.run.wall)))
 
 
-def _key(of: Attempt | Job) -> _Key:
-    return of.rule, frozenset(of.wildcards.items())
-
-
 def _history(
     run: Run,
     outcome: str,
     attempts: Sequence[Attempt],
-    jobs: Mapping[_Key, Job],
+    jobs: Mapping[JobKey, Job],
     machine: Machine,
 ) -> RunHistory:
     found = []
     for attempt in attempts:
-        job = jobs.get(_key(attempt))
+        job = jobs.get(attempt.job)
         start = _start(attempt, run)
         fate = outcome_of_attempt(attempt, (run, outcome), job, machine)
         found.append(Placed(attempt, job, start, start + attempt.seconds, fate))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unglow.telemetry.history import History, Placed, RunHistory
-    from unglow.telemetry.records import Job, Stall
+    from unglow.telemetry.records import Stall
 
 TAIL_LINES, TAIL_BYTES = 40, 8192
 STALL, NOT_STARTED, RUN_KILLED = "stall", "not_started", "run_killed"
@@ -86,8 +86,10 @@ def incidents(
     pairs
         Rows of the summary.
     """
-    begun = {_job_of(a): a for _, a in _all(history)}  # the last attempt at each job
-    mended = {_job_of(a): a.start + h.run.wall for h, a in _all(history) if a.outcome == ENDED_WELL}
+    begun = {a.attempt.job: a for _, a in _all(history)}  # the last attempt at each job
+    mended = {
+        a.attempt.job: a.start + h.run.wall for h, a in _all(history) if a.outcome == ENDED_WELL
+    }
     well = max((h.run.wall for h in history.runs if h.outcome == ENDED_WELL), default=0.0)
     going = history.last is not None and history.last.outcome == RUNNING
     failed = list(_of_pairs(pairs, ("failed",) if going else ("failed", "incomplete")))
@@ -95,8 +97,8 @@ def incidents(
     for h, a in _all(history):
         told = failed and (a.attempt.stage, a.outcome) == _VERDICT
         if a.outcome not in (ENDED_WELL, RUNNING) and not told:
-            incident = _of_attempt(h, a, mended.get(_job_of(a), 0.0))
-            if begun[_job_of(a)] is a:  # else its log was begun anew
+            incident = _of_attempt(h, a, mended.get(a.attempt.job, 0.0))
+            if begun[a.attempt.job] is a:  # else its log was begun anew
                 incident = replace(incident, tail=_tail(h, a, results))
             found.append(incident)
         found += [_of_stall(h, a, stall) for stall in a.attempt.stalls]
@@ -110,10 +112,6 @@ def incidents(
 
 def _all(history: History) -> Iterator[tuple[RunHistory, Placed]]:
     return ((h, a) for h in history.runs for a in h.attempts)
-
-
-def _job_of(a: Placed) -> tuple[str, frozenset[tuple[str, str]]]:
-    return a.attempt.rule, frozenset(a.attempt.wildcards.items())
 
 
 def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
@@ -179,16 +177,12 @@ def _of_jobs(h: RunHistory) -> Iterator[Incident]:
                     kind="job",
                     cause=NOT_STARTED,
                     wall=h.run.wall + t,
-                    title=_title(job),
+                    title=job.title,
                     message=_said(h, t) or "Snakemake could not start it; see its log.",
                     run=h.run.id,
                     mended=any(later > t for later in job.when("finished")),
                     log=job.log[0] if job.log else "",
                 )
-
-
-def _title(job: Job) -> str:
-    return " ".join((job.rule, *job.wildcards.values()))
 
 
 def _said(h: RunHistory, t: float) -> str:

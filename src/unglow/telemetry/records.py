@@ -33,6 +33,8 @@ MOST_SAMPLES = 4096
 _MOST_THREADS = 1024
 ENDED_WELL = "ok"
 RUNNING = "running"
+JobKey = tuple[str, frozenset[tuple[str, str]]]
+"""Rule and wildcards of a job."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,6 +272,11 @@ class Attempt:
     end: End | None = None
 
     @property
+    def job(self) -> JobKey:
+        """What tells its job from others of a run."""
+        return self.rule, frozenset(self.wildcards.items())
+
+    @property
     def title(self) -> str:
         """Stage and what it worked on, in words."""
         names = (v for k, v in self.wildcards.items() if k not in ("role", "method", "form"))
@@ -332,6 +339,16 @@ class Job:
     output: tuple[str, ...]
     log: tuple[str, ...]
     events: tuple[tuple[float, str], ...]
+
+    @property
+    def key(self) -> JobKey:
+        """What tells it from others of a run."""
+        return self.rule, frozenset(self.wildcards.items())
+
+    @property
+    def title(self) -> str:
+        """Rule and what it works on, in words."""
+        return " ".join((self.rule, *self.wildcards.values()))
 
     @property
     def state(self) -> str:
