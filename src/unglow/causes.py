@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LACKED_MEMORY = ("memory", "oom_killed")
 """Outcomes of a job that did not get the memory that it wanted."""
-WORTH_ANOTHER = ("ok", "killed", "interrupted", "stalled")
+WORTH_ANOTHER = ("ok", "killed", "interrupted", "stalled", "node_lost")
 """Outcomes that say nothing about the job itself, so another attempt may end well."""
 COMMAND = "UNGLOW_COMMAND"
 """Variable with the command that the user typed, for remedies."""
@@ -44,6 +44,8 @@ class Declared(Protocol):
         Its name.
     mem_mb, limit_s
         Memory, MB, and time, s, that it was declared with.
+    launcher_mb
+        Memory that has to be declared beside it for what starts it, MB.
     log_path
         Its log.
     in_flight
@@ -55,6 +57,7 @@ class Declared(Protocol):
     rule: str
     mem_mb: float
     limit_s: float | None
+    launcher_mb: float
     log_path: Path | None
     in_flight: int | None
     least_mb: int | None
@@ -129,7 +132,8 @@ def remedy(job: Declared, cause: Cause) -> str:
     if cause.innocent:
         options["--resources"] = ("mem_mb", str(math.ceil(job.mem_mb)))
     elif cause.needed_mb is not None:
-        options["--set-resources"] = (f"{job.rule}:mem_mb", str(cause.needed_mb))
+        declared = math.ceil(cause.needed_mb + job.launcher_mb)
+        options["--set-resources"] = (f"{job.rule}:mem_mb", str(declared))
     elif cause.outcome == "timeout":
         options["--config"] = ("timeout_per_job", str(_longer_min(job)))
     elif cause.outcome not in ("stalled", "killed", "interrupted"):
@@ -158,7 +162,8 @@ def _lack(outcome: str, job: Declared, peak_mb: float, error: BaseException | No
     sentence = (
         f"needs more memory than the {job.mem_mb:.0f} MB that were declared for it "
         f"(peak {peak_mb:.0f} MB so far{wanted}{blocks}); run again with --set-resources "
-        f"{job.rule}:mem_mb={needed} (now {job.mem_mb:.0f})."
+        f"{job.rule}:mem_mb={needed + job.launcher_mb:.0f} "
+        f"(now {job.mem_mb + job.launcher_mb:.0f})."
     )
     return Cause(outcome, sentence, needed)
 
