@@ -5,6 +5,7 @@ import shlex
 
 from unglow.causes import COMMAND
 from unglow.commandline import only_looks, snakemake_words
+from unglow.launcher import announce
 from unglow.telemetry import stacks
 from unglow.telemetry.events import RunRecorder
 from unglow.telemetry.surroundings import surroundings
@@ -76,5 +77,6 @@ def conclude_run(outcome):
         run_recorder.conclude(outcome)
 
 
+announce(in_job=not workflow.is_main_process)
 run_recorder = record_run()
 profile_jobs()
