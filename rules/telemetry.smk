@@ -52,6 +52,7 @@ def head_of_run(results):
         **surroundings(),
         "command": snakemake_words(sys.argv),
         "directory": os.getcwd(),
+        "started_in": str(workflow.rundir),
         "workflow": str(workflow.basedir),
         "results": results,
         "cores": limit_of("_cores"),
