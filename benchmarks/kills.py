@@ -230,7 +230,7 @@ def campaign(arguments: argparse.Namespace, words: Sequence[str]) -> Tally:
         found = digests(place / "results")
         wrong = sorted(k for k in found | expected if found.get(k) != expected.get(k))
         hidden = [p for p in (place / "results").glob("*/*/**/.*") if "timestamp" not in p.name]
-        if wrong or hidden:
+        if wrong or hidden or one.repairs:
             say(f"{place}: different {wrong}, left behind {hidden}")
             tally.differences.update(one.done[-1:] if wrong else ())
             tally.litter.update(one.done[-1:] if hidden else ())

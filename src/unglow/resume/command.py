@@ -75,6 +75,37 @@ def make_sure(
     return stale
 
 
+def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str], None]) -> None:
+    """See that no Snakemake and no job works on a results directory; nothing is ended.
+
+    Parameters
+    ----------
+    results
+        The results directory.
+    lost, say
+        As for `make_sure`.
+
+    Raises
+    ------
+    InputError
+        Something works, or may work.
+    """
+    run = traces.last_run(results)
+    attempts = traces.open_attempts(results)
+    if run is not None:
+        writers.refuse_if_running(run)
+        if Path(str(run.fields.get("directory"))).is_dir():
+            writers.refuse_if_another(directory_of(run))
+    for trace in attempts:
+        for process in trace.processes:
+            if writers.lives(process):
+                raise InputError(
+                    f"a job (process {process.pid}) is at work in {results}; wait for it first."
+                )
+    silent = [*([] if run is None or run.ended else [run]), *attempts]
+    writers.refuse_if_growing(silent, lost, say)
+
+
 def directory_of(run: Trace) -> Path:
     """Return the working directory of a run.
 
