@@ -19,6 +19,10 @@ class StoreError(UnglowError):
     """An OME-Zarr store is absent, incomplete or damaged."""
 
 
+class ChangedError(UnglowError):
+    """A raw file became another one while it was read."""
+
+
 class SupersededError(UnglowError):
     """A later attempt at the same job has begun, so this one may publish nothing."""
 

@@ -14,9 +14,8 @@ def leftovers(results: Path) -> list[Path]:
     """Return what was never published, or was set aside, sorted; whoever it belongs to."""
     found: list[Path] = []
     for place, directories, files in os.walk(results):
-        for name in [*directories, *files]:
-            if name.startswith(".") and name.endswith(_ENDINGS):
-                found.append(Path(place) / name)
+        hidden = (name for name in [*directories, *files] if name.startswith("."))
+        found += [Path(place) / name for name in hidden if name.endswith(_ENDINGS)]
         directories[:] = [
             name for name in directories if not name.startswith(".") and not name.endswith(".zarr")
         ]

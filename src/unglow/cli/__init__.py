@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "preflight": ("unglow.cli.preflight", "say whether a run fits memory and disk"),
     "monitor": ("unglow.cli.monitor", "follow runs while they go on"),
     "resume": ("unglow.cli.resume", "go on after anything was killed"),
+    "status": ("unglow.cli.status", "say how far each pair is"),
     "verify": ("unglow.cli.verify", "read all results and say what is not as it was published"),
     "clean": ("unglow.cli.clean", "remove what jobs that were killed have left behind"),
     "phantom": ("unglow.phantom.command", "make a pair of test images with known truth"),
