@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 TARGETS = ("job", "watchdog", "shell", "snakemake", "group")
 SIGNALS = ("KILL", "TERM", "INT")
 #: Which share of the attempts are killed.
-SHARE = 0.7
+SHARE = 0.85
 METHOD = ("--config", "scale={methods: [linear]}")
 _LOOK_S = 0.03
 _PATIENCE_S = 900.0
@@ -78,11 +78,13 @@ def digests(results: Path) -> dict[str, str]:
 
 
 def lives_of(results: Path) -> dict[str, float]:
-    """Return how long a job of each rule lives, s, as a run has recorded it."""
-    found = {}
+    """Return how long the shortest job of each rule that ended well has lived, s."""
+    found: dict[str, float] = {}
     for path in attempt_files(results / "telemetry"):
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        found[lines[0]["rule"]] = lines[-1]["t"]
+        first, *_, last = (json.loads(line) for line in path.read_text().splitlines())
+        if isinstance(last, dict) and last.get("outcome") == "ok":
+            rule = first["rule"]
+            found[rule] = min(last["t"], found.get(rule, last["t"]))
     return found
 
 
@@ -227,6 +229,9 @@ def campaign(arguments: argparse.Namespace, words: Sequence[str]) -> Tally:
         tally.rounds += 1
         tally.kills.update(one.done)
         tally.repairs.update(one.repairs)
+        # the first run may have compiled, or the machine been busy
+        for rule, seconds in lives_of(place / "results").items():
+            lives[rule] = min(seconds, lives[rule])
         found = digests(place / "results")
         wrong = sorted(k for k in found | expected if found.get(k) != expected.get(k))
         hidden = [p for p in (place / "results").glob("*/*/**/.*") if "timestamp" not in p.name]
@@ -264,7 +269,7 @@ def main() -> None:
     cut = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=200, help="kills")
-    parser.add_argument("--per-round", type=int, default=15, help="kills in one run, at most")
+    parser.add_argument("--per-round", type=int, default=25, help="kills in one run, at most")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--size", default="700x900", help="of the images, px")
