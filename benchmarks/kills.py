@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from running import BIN, PROJECT, WORK, command, say
 from tables import table
 
-from unglow.resume.traces import last_run
+from unglow.resume.traces import last_run, trace_of
 from unglow.telemetry.follow import attempt_files
 
 if TYPE_CHECKING:
@@ -175,12 +175,10 @@ class Round:
         for path in attempt_files(self.place / "results" / "telemetry"):
             if path in self._seen:
                 continue
-            lines = path.read_bytes().split(b"\n")[:2]
-            if all(line.endswith(b"}") for line in lines) and len(lines) == 2:
+            trace = trace_of(path)
+            if trace is not None and len(trace.processes) == 2:
                 self._seen.add(path)
-                head, process = (json.loads(line) for line in lines)
-                if process.get("kind") == "process":
-                    yield {**head, "job": process["pid"]}
+                yield {**trace.fields, "job": trace.processes[1].pid}
 
     def _drawn(self, attempt: dict[str, Any]) -> tuple[float, Kill, dict[str, Any]]:
         kill = Kill(attempt["rule"], self.dice.choice(TARGETS), self.dice.choice(SIGNALS))

@@ -100,7 +100,8 @@ def _objects(text: bytes) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _trace(path: Path) -> Trace | None:
+def trace_of(path: Path) -> Trace | None:
+    """Return what the file of a run or an attempt tells; None before its first line."""
     try:
         ends = _Ends.of(path)
     except OSError:  # it was deleted just now
@@ -121,7 +122,7 @@ def _trace(path: Path) -> Trace | None:
 def last_run(results: Path) -> Trace | None:
     """Return the run that began last; None if none has left a file."""
     place = results / "telemetry" / RUNS
-    traces = (_trace(path) for path in sorted(place.glob("*.jsonl")))
+    traces = (trace_of(path) for path in sorted(place.glob("*.jsonl")))
     known = [trace for trace in traces if trace is not None]
     return max(known, key=lambda t: (t.fields.get("wall") or 0.0, t.path.name), default=None)
 
@@ -133,7 +134,7 @@ def open_attempts(results: Path) -> list[Trace]:
     """
     found = []
     for path in attempt_files(results / "telemetry"):
-        trace = _trace(path)
+        trace = trace_of(path)
         if trace is None or trace.ended:
             continue
         turn = trace.fields.get("turn")
