@@ -5,6 +5,7 @@ import shlex
 
 from unglow.causes import COMMAND
 from unglow.commandline import only_looks, snakemake_words
+from unglow.launcher import announce
 from unglow.losses import Losses
 from unglow.telemetry import stacks
 from unglow.telemetry.events import RunRecorder
@@ -58,6 +59,7 @@ def head_of_run(results):
         **surroundings(),
         "command": snakemake_words(sys.argv),
         "directory": os.getcwd(),
+        "started_in": str(workflow.rundir),
         "workflow": str(workflow.basedir),
         "results": results,
         "cores": limit_of("_cores"),
@@ -83,6 +85,7 @@ def conclude_run(outcome):
         run_recorder.conclude(outcome)
 
 
+announce(in_job=not workflow.is_main_process)
 run_recorder = record_run()
 profile_jobs()
 tell_jobs()

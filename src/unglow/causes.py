@@ -2,7 +2,8 @@
 
 The words are *outcomes*: ``ok``, ``memory`` (the fence, or an allocation that failed),
 ``oom_killed`` (by the kernel, for want of memory), ``timeout``, ``stalled`` (ended while it did
-nothing), ``bad_input``, ``error``, ``killed`` (from outside) and ``interrupted`` (Ctrl-C).
+nothing), ``bad_input``, ``error``, ``killed`` (from outside), ``interrupted`` (Ctrl-C) and
+``superseded`` (a later attempt at the same job has begun).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from unglow import fence
-from unglow.errors import UnglowError
+from unglow.errors import SupersededError, UnglowError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 LACKED_MEMORY = ("memory", "oom_killed")
 """Outcomes of a job that did not get the memory that it wanted."""
-WORTH_ANOTHER = ("ok", "killed", "interrupted", "stalled", "node_lost")
+SUPERSEDED = "superseded"
+"""Outcome of an attempt that has left everything to a later one."""
+WORTH_ANOTHER = ("ok", "killed", "interrupted", "stalled", "node_lost", SUPERSEDED)
 """Outcomes that say nothing about the job itself, so another attempt may end well."""
 COMMAND = "UNGLOW_COMMAND"
 """Variable with the command that the user typed, for remedies."""
@@ -101,6 +104,8 @@ def of_error(job: Declared, error: BaseException | None, peak_mb: float) -> Caus
     silent = isinstance(error, SystemError) and peak_mb > job.mem_mb
     if silent or fence.is_memory_failure(error):
         return _lack("memory", job, peak_mb, error)
+    if isinstance(error, SupersededError):
+        return Cause(SUPERSEDED, str(error))
     if isinstance(error, UnglowError):
         return Cause("bad_input", str(error))
     if isinstance(error, KeyboardInterrupt):
@@ -119,6 +124,11 @@ def of_ending(job: Declared, ending: Ending) -> Cause:
     outcome, message = str(said.get("outcome", "")), str(said.get("message", ""))
     if ending.timed_out:
         return _late(job, ending)
+    if ending.abandoned:
+        return Cause(
+            "killed",
+            "ended because the Snakemake that had started it is gone; `unglow resume` goes on.",
+        )
     if not outcome or (outcome == "ok" and ending.code != 0):
         return _speechless(job, ending)
     if outcome in LACKED_MEMORY:

@@ -14,6 +14,7 @@ from unglow.blocks import Window, bounded_map
 from unglow.errors import InputError
 from unglow.fence import is_memory_failure
 from unglow.plan import without_places
+from unglow.source import Source
 from unglow.store import StoreWriter, configure_threads
 from unglow.telemetry import step
 from unglow.tiff import open_reader
@@ -92,6 +93,11 @@ def ingest(plan: Plan, role: str, target: Path, *, workers: int) -> dict[str, An
     Returns
     -------
     The statistics that are in the store's attributes as well (empty if the pair failed).
+
+    Raises
+    ------
+    ChangedError
+        The raw file was changed or replaced meanwhile, so that nothing is published.
     """
     header, layout = plan.headers[role], plan.layouts[role]
     attributes = {
@@ -114,15 +120,18 @@ def ingest(plan: Plan, role: str, target: Path, *, workers: int) -> dict[str, An
         if plan.reason is not None:
             writer.publish_empty(plan.reason)
             return {}
+        source = Source.of(header, plan.fingerprints[role])
         statistics = PixelStatistics(_saturation(header.dtype, len(plan.channels[role])))
         try:
             _stream(plan, role, writer, statistics, workers)
         except InputError as error:
             if is_memory_failure(error):  # no fault of the file
                 raise
+            source.check()
             log.warning("%s", error)
             writer.publish_empty(without_places(str(error), header))
             return {}
+        source.check()
         figures = statistics.to_dict()
         writer.publish({"statistics": figures})
     return figures

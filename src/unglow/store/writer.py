@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from unglow import publishing
 from unglow.blocks import Window, bounded_map
 from unglow.errors import StoreError
 from unglow.store.metadata import (
@@ -184,6 +185,8 @@ class StoreWriter:
             If a shard was not written, or an attribute is not JSON.
         StoreError
             If the file system refuses.
+        SupersededError
+            If a later attempt at the same job has begun.
         """
         if self._pending:
             raise ValueError(f"{self.path}: {min(self._pending)} was not written")
@@ -252,6 +255,7 @@ class StoreWriter:
             self._group.update_attributes(document)
             for path in (*self._partial.glob(f"*/{DOCUMENT}"), self._partial / DOCUMENT):
                 _sync(path)
+            publishing.ask()
             replaced = os.path.lexists(self.path)
             if replaced:
                 self.path.rename(old)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections import deque
 from dataclasses import asdict
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from unglow.losses import Losses
 
+BEAT_S = 2.0
+"""Time between two signs of life, s."""
 # Messages before the first job is known, of which the last are kept.
 _EARLY = 200
 # What Snakemake says when it is asked to end.
@@ -64,6 +67,7 @@ class RunRecorder(logging.Handler):
         self._outcome: str | None = None
         self._left = 0
         self._ended = self._broken = False
+        self._over = threading.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a record of Snakemake's logger; whatever goes wrong does not reach the run."""
@@ -87,6 +91,7 @@ class RunRecorder(logging.Handler):
         """Write the end; Snakemake closes its handlers in any way out, and Python does."""
         if self._file is not None and not self._ended:
             self._ended = True
+            self._over.set()
             # without handlers of the workflow: what is left to do tells
             outcome = self._outcome or ("failed" if self._left else "ok")
             self._write("end", wall=round(time.time(), 3), outcome=outcome)
@@ -119,13 +124,20 @@ class RunRecorder(logging.Handler):
         name = file_name(self._wall, os.getpid())
         self._file = LineFile(self._place / name, log.warning)
         times = {"wall": round(self._wall, 3), "clock": round(self._clock, 3)}
-        self._file.write({"kind": "run", "schema": SCHEMA, **identity(), **times, **self._head()})
+        head = {"kind": "run", "schema": SCHEMA, **identity(), **times, "beat_s": BEAT_S}
+        self._file.write({**head, **self._head()})
         for early in self._early:
             self._file.write(early)
         jobs = {rule: count for rule, count in stats.items() if rule != "total"}
         self._left = sum(jobs.values())
         self._losses = self._elsewhere()
         self._write("total", jobs=jobs)
+        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+
+    def _beat(self) -> None:
+        """Give signs of life, by which other machines know that this run goes on."""
+        while not self._over.wait(BEAT_S):
+            self._write("beat")
 
     def _job(self, told: Mapping[str, Any]) -> None:
         self._write(

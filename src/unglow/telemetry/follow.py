@@ -84,6 +84,15 @@ class Follower:
         return tuple(sorted(known, key=lambda a: (a.wall, a.id)))
 
 
+def attempt_files(root: Path) -> list[Path]:
+    """Return the files of all attempts below a telemetry directory, sorted."""
+    return [
+        root / path
+        for path in _lines_files(root)
+        if not path.startswith(f"{RUNS}/") and _is_unique(Path(path).name)
+    ]
+
+
 def _lines_files(root: Path) -> Iterable[str]:
     """Return the paths below a directory of all files of attempts and of runs, sorted."""
     found = []
