@@ -40,6 +40,7 @@ _JOINING = {
     "ingest": memory.join_ingest,
     "align": memory.join_align,
     "difference": memory.join_difference,
+    "detect": memory.join_detect,
 }
 DEFAULT_SHEET = Path("config") / "samples.tsv"
 ROLES = ("post", "pre")
@@ -264,9 +265,9 @@ class Batch:
         whole = stage.removesuffix("_band")
         role = wildcards["role"] if whole == "ingest" else "derived"
         layout = self.layout(wildcards["sample"], wildcards["dye"], role)
-        if stage == whole and stage in _JOINING:
+        if stage == whole:
             return _JOINING[stage](layout)
-        count = self.band_count(whole, wildcards) if stage != whole else 1
+        count = self.band_count(whole, wildcards)
         return memory.of_band(self._of_whole(whole, wildcards), layout, count)
 
     def _of_whole(self, stage: str, wildcards: Mapping[str, str]) -> memory.Demand:

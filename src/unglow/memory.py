@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.blocks import coarse_level
+from unglow.store.layout import CHUNK
 from unglow.store.pyramid import STRIP
 
 if TYPE_CHECKING:
@@ -267,6 +268,15 @@ def join_align(layout: StoreLayout) -> Demand:
 def join_difference(layout: StoreLayout) -> Demand:
     """Demand of the job that joins the bands of a difference."""
     return _join("difference", layout, 0.0)
+
+
+def join_detect(layout: StoreLayout) -> Demand:
+    """Demand of the job that joins the bands of a search: lists, the section, and what is tried."""
+    side = CHUNK + 2 * DETECT_AROUND
+    coarse = _OUTLINING * min(SECTION_PX, layout.shape[0] * layout.shape[1])
+    fixed = _SLACK + (2 * _most_listed(layout) * _PER_CANDIDATE + coarse) / MB
+    each = side * side * _SEARCHING / MB
+    return Demand(BASE["detect"], each, fixed=fixed, least=_COMPILING)
 
 
 def _join(stage: str, layout: StoreLayout, counted_mb: float) -> Demand:
