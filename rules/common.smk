@@ -21,6 +21,7 @@ except ImportError as error:
 
 from unglow import cluster, memory
 from unglow.attempts import next_mb, next_min
+from unglow.bands import PATTERN as BAND
 from unglow.batch import ROLES, Batch
 from unglow.errors import UnglowError
 from unglow.outputs import FORMS, ROOT
@@ -80,6 +81,15 @@ def raw_image(wildcards):
 
 def register_inputs(wildcards):
     return batch.register_inputs(wildcards)
+
+
+def bands_of(stage, pattern):
+    """A function that gives what the jobs of bands leave; nothing for a pair that is not split."""
+
+    def files(wildcards):
+        return batch.band_files(stage, pattern, wildcards)
+
+    return files
 
 
 def control_tallies(wildcards):
@@ -402,12 +412,14 @@ def mem_mb(stage, beside=False):
     return predicted
 
 
-def disk_mb(role):
-    """A function that bounds the size of a store, MB."""
+def disk_mb(role, split=None):
+    """A function that bounds the size of a store, MB, or of what a band of a stage writes of it."""
 
     def bound(wildcards):
         name = wildcards.get("role", role)
-        return memory.store_disk_mb(batch.layout(wildcards.sample, wildcards.dye, name))
+        layout = batch.layout(wildcards.sample, wildcards.dye, name)
+        count = batch.band_count(split, wildcards) if split else 1
+        return memory.store_disk_mb(layout, bands=count)
 
     return bound
 
@@ -418,11 +430,16 @@ def candidates_disk_mb(wildcards):
     return memory.candidates_disk_mb(layout)
 
 
-def runtime(seconds_per_megapixel):
-    """A function that gives a job's time limit, minutes: the configured or a generous one."""
+def runtime(seconds_per_megapixel, split=None):
+    """A function that gives the time limit of a job, or of one for a band of a stage, minutes.
+
+    The configured one, or a generous one.
+    """
 
     def limit(wildcards, attempt, rulename):
-        expected = memory.runtime_min(batch.pixels(wildcards), seconds_per_megapixel)
+        count = batch.band_count(split, wildcards) if split else 1
+        pixels = batch.pixels(wildcards) / count
+        expected = memory.runtime_min(pixels, seconds_per_megapixel)
         return time_limit(expected, wildcards, attempt, rulename)
 
     return limit

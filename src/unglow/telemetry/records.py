@@ -279,7 +279,8 @@ class Attempt:
     @property
     def title(self) -> str:
         """Stage and what it worked on, in words."""
-        names = (v for k, v in self.wildcards.items() if k not in ("role", "method", "form"))
+        told = ("role", "method", "form", "band")
+        names = (v for k, v in self.wildcards.items() if k not in told)
         return " ".join((self.stage, *names))
 
     @property
@@ -366,7 +367,7 @@ class Job:
     @property
     def title(self) -> str:
         """Rule and what it works on, in words."""
-        return " ".join((self.rule, *self.wildcards.values()))
+        return " ".join((self.rule.removesuffix("_band"), *self.wildcards.values()))
 
     @property
     def state(self) -> str:
