@@ -196,7 +196,8 @@ def signal(planes: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     Values that are not finite become NaN.
     """
     if planes.shape[0] == 1:
-        image = planes[0].astype(dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):  # these are not finite then
+            image = planes[0].astype(dtype, copy=False)
     else:
         image = np.asarray(planes.sum(axis=0, dtype=dtype))
     if image.dtype.kind == "f" and not np.isfinite(image).all():
