@@ -265,7 +265,8 @@ def start_jobs_at_once():
 
 def pair_group(wildcards):
     """On a batch system: one job for all jobs of a small pair; none for those of a large one."""
-    if batch.pixels(wildcards) > cluster.SMALL_PX:
+    whole = batch.band_count("align", wildcards) == 1
+    if batch.pixels(wildcards) > cluster.SMALL_PX or not whole:
         return None
     return f"{wildcards.sample}.{wildcards.dye}"
 
