@@ -265,8 +265,7 @@ def start_jobs_at_once():
 
 def pair_group(wildcards):
     """On a batch system: one job for all jobs of a small pair; none for those of a large one."""
-    whole = batch.band_count("align", wildcards) == 1
-    if batch.pixels(wildcards) > cluster.SMALL_PX or not whole:
+    if batch.pixels(wildcards) > cluster.SMALL_PX or batch.is_split(wildcards):
         return None
     return f"{wildcards.sample}.{wildcards.dye}"
 

@@ -239,6 +239,12 @@ class Batch:
         count = band_count(self.settings["bands"], self.pixels(wildcards), layout)
         return count if stage != "ingest" else readable_bands(count, self._header(wildcards))
 
+    def is_split(self, wildcards: Mapping[str, str]) -> bool:
+        """Whether any stage of a pair is made in bands."""
+        names = {"sample": wildcards["sample"], "dye": wildcards["dye"]}
+        stages = [("align", names), *(("ingest", {**names, "role": role}) for role in ROLES)]
+        return any(self.band_count(stage, of) > 1 for stage, of in stages)
+
     def band_files(self, stage: str, pattern: str, wildcards: Mapping[str, str]) -> list[str]:
         """Return what the jobs of all bands of a stage leave; nothing where it is not split.
 
