@@ -247,6 +247,15 @@ def test_a_job_that_stays_is_named(written, commands):
         written.make_sure()
 
 
+def test_slurm_of_an_earlier_run_is_not_missed_by_a_local_one(written, commands):
+    written.run(executor="local")
+    slurm_log(written.work)
+    assert written.make_sure() == []
+    written.run(executor="slurm")
+    with pytest.raises(InputError, match="command squeue is not here"):
+        written.make_sure()
+
+
 @pytest.mark.parametrize(
     ("scheduler", "ask", "cancel", "state"),
     [

@@ -68,7 +68,7 @@ def make_sure(
     stale = locks.left_behind(directory)
     writers.refuse_if_running(run)
     writers.refuse_if_another(directory)
-    queues.cancel_all(directory, say)
+    queues.cancel_all(directory, say, local=run.fields.get("executor") == "local")
     attempts = traces.open_attempts(results)
     writers.end_orphans(attempts, say)
     writers.refuse_if_growing([*([] if run.ended else [run]), *attempts], lost, say)
