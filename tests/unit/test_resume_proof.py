@@ -197,12 +197,14 @@ def commands(tmp_path, monkeypatch):
     place, queue = tmp_path / "bin", tmp_path / "queue"
     place.mkdir()
     queue.mkdir()
-    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(place))
     monkeypatch.setattr(queues, "_LOOK_S", 0.05)
     monkeypatch.setattr(queues, "PATIENCE_S", 1.0)
 
     def make(name, body):
-        (place / name).write_text(f"#!/bin/bash\ncd {queue}\nfor last; do :; done\n{body}\n")
+        (place / name).write_text(
+            f"#!/bin/bash\nPATH=/usr/bin:/bin\ncd {queue}\nfor last; do :; done\n{body}\n"
+        )
         (place / name).chmod(0o755)
 
     return make, queue
