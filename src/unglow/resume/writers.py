@@ -59,6 +59,8 @@ def refuse_if_running(run: Trace) -> None:
 def refuse_if_another(directory: Path) -> None:
     """See that no other Snakemake works in a directory, on this machine, whatever it does.
 
+    Those inside jobs of a cluster do not count.
+
     Raises
     ------
     InputError
@@ -71,11 +73,16 @@ def refuse_if_another(directory: Path) -> None:
         except OSError:  # it has ended, or belongs to somebody else
             continue
         named = any(Path(os.fsdecode(w)).name == "snakemake" for w in words[:3])
-        if named and there == directory and int(place.name) != os.getpid():
+        if named and not _in_job(words) and there == directory and int(place.name) != os.getpid():
             raise InputError(
                 f"Snakemake (process {place.name}) is at work in {directory}; wait for it, or end "
                 "it first."
             )
+
+
+def _in_job(words: Sequence[bytes]) -> bool:
+    """Whether these are the words of a Snakemake that is part of a job: its queue tells of it."""
+    return b"--mode" in words and words[words.index(b"--mode") + 1] in (b"remote", b"subprocess")
 
 
 def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
