@@ -116,8 +116,9 @@ def test_a_snakemake_without_a_record_is_seen_by_where_it_works(written, words):
     process = subprocess.Popen([sys.executable, "snakemake", *words], cwd=work)
     try:
         time.sleep(0.2)  # until it has become python
-        if words:  # part of a job of a cluster, which is asked about elsewhere
+        if words:  # part of a job of a cluster that no queue knows any more
             written.make_sure()
+            assert process.wait(5) == -9
         else:
             with pytest.raises(InputError, match=rf"\(process {process.pid}\) is at work in"):
                 written.make_sure()

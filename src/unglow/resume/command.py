@@ -69,6 +69,7 @@ def make_sure(
     writers.refuse_if_running(run)
     writers.refuse_if_another(directory)
     queues.cancel_all(directory, say, local=run.fields.get("executor") == "local")
+    writers.end_launchers(directory)
     attempts = traces.open_attempts(results)
     writers.end_orphans(attempts, say)
     writers.refuse_if_growing([*([] if run.ended else [run]), *attempts], lost, say)
