@@ -69,7 +69,7 @@ def refuse_if_another(directory: Path) -> None:
     for pid, in_job in _snakemakes(directory):
         if not in_job:
             raise InputError(
-                f"Snakemake (process {pid}) is at work in {directory}; wait for it, or end it first."
+                f"Snakemake (process {pid}) is at work in {directory}; wait for it or end it."
             )
 
 
