@@ -27,7 +27,7 @@ LACKED_MEMORY = ("memory", "oom_killed")
 """Outcomes of a job that did not get the memory that it wanted."""
 SUPERSEDED = "superseded"
 """Outcome of an attempt that has left everything to a later one."""
-WORTH_ANOTHER = ("ok", "killed", "interrupted", "stalled", SUPERSEDED)
+WORTH_ANOTHER = ("ok", "killed", "interrupted", "stalled", "node_lost", SUPERSEDED)
 """Outcomes that say nothing about the job itself, so another attempt may end well."""
 COMMAND = "UNGLOW_COMMAND"
 """Variable with the command that the user typed, for remedies."""
@@ -47,6 +47,8 @@ class Declared(Protocol):
         Its name.
     mem_mb, limit_s
         Memory, MB, and time, s, that it was declared with.
+    launcher_mb
+        Memory that has to be declared beside it for what starts it, MB.
     log_path
         Its log.
     in_flight
@@ -58,6 +60,7 @@ class Declared(Protocol):
     rule: str
     mem_mb: float
     limit_s: float | None
+    launcher_mb: float
     log_path: Path | None
     in_flight: int | None
     least_mb: int | None
@@ -139,7 +142,8 @@ def remedy(job: Declared, cause: Cause) -> str:
     if cause.innocent:
         options["--resources"] = ("mem_mb", str(math.ceil(job.mem_mb)))
     elif cause.needed_mb is not None:
-        options["--set-resources"] = (f"{job.rule}:mem_mb", str(cause.needed_mb))
+        declared = math.ceil(cause.needed_mb + job.launcher_mb)
+        options["--set-resources"] = (f"{job.rule}:mem_mb", str(declared))
     elif cause.outcome == "timeout":
         options["--config"] = ("timeout_per_job", str(_longer_min(job)))
     elif cause.outcome not in ("stalled", "killed", "interrupted"):
@@ -168,7 +172,8 @@ def _lack(outcome: str, job: Declared, peak_mb: float, error: BaseException | No
     sentence = (
         f"needs more memory than the {job.mem_mb:.0f} MB that were declared for it "
         f"(peak {peak_mb:.0f} MB so far{wanted}{blocks}); run again with --set-resources "
-        f"{job.rule}:mem_mb={needed} (now {job.mem_mb:.0f})."
+        f"{job.rule}:mem_mb={needed + job.launcher_mb:.0f} "
+        f"(now {job.mem_mb + job.launcher_mb:.0f})."
     )
     return Cause(outcome, sentence, needed)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow import attempts, causes, fence, publishing, watchdog
+from unglow import attempts, causes, cluster, fence, publishing, watchdog
 from unglow.allocator import pin_threads
 from unglow.errors import SupersededError
 from unglow.launcher import Launcher
@@ -70,6 +70,8 @@ class Job:
         Time that it may take, s; None for no limit.
     attempt
         1 the first time that a run of the workflow tries the job.
+    launcher_mb
+        What a batch system needs beside it to start it, MB; 0 on this machine.
     in_flight
         Blocks in flight; None until they are chosen.
     least_mb
@@ -84,6 +86,7 @@ class Job:
     mem_mb: float
     limit_s: float | None = None
     attempt: int = 1
+    launcher_mb: float = 0.0
     log_path: Path | None = None
     record_path: Path | None = None
     outputs: tuple[Path, ...] = ()
@@ -107,13 +110,17 @@ class Job:
         pin_threads()
         record = getattr(script.log, "telemetry", None)
         minutes = getattr(script.resources, "runtime", None)
+        launcher = os.environ.get(cluster.VARIABLE)
+        if launcher and minutes:  # what it took to get here counts as well, and so does its end
+            minutes = max(1, minutes - cluster.STARTING_MIN)
         return cls(
             rule=script.rule,
             wildcards=dict(script.wildcards.items()),
             threads=threads,
-            mem_mb=float(getattr(script.resources, "mem_mb", 2000)),
+            mem_mb=float(getattr(script.resources, "mem_mb", 2000)) - float(launcher or 0),
             limit_s=float(minutes) * 60 if minutes else None,
             attempt=int(getattr(script.resources, "attempt", 1)),
+            launcher_mb=float(launcher or 0),
             log_path=Path(script.log[0]) if len(script.log) else None,
             record_path=Path(record) if record else None,
             outputs=tuple(Path(path) for path in getattr(script, "output", ())),
@@ -172,7 +179,8 @@ class Job:
     @property
     def title(self) -> str:
         """Rule and wildcards in words, for messages."""
-        return f"{self.rule} ({', '.join(self.wildcards.values()) or 'run'})"
+        stage = self.rule.removesuffix("_band")  # which one is among the wildcards
+        return f"{stage} ({', '.join(self.wildcards.values()) or 'run'})"
 
     @property
     def pair_title(self) -> str:
@@ -252,10 +260,16 @@ class Job:
                 "attempt %d was short of memory with %.0f MB; now with %.0f MB",
                 *(self.attempt - 1, earlier["declared_mb"], self.mem_mb),
             )
+            if self.launcher_mb:  # a batch system has counted it anew
+                return
             try:
                 self._room.enter_context(attempts.one_at_a_time(self.mem_mb))
             except (MemoryError, OSError) as error:
                 self._give_up("memory", f"{error}; {earlier['message']}", earlier)
+        elif earlier["outcome"] == "timeout" and (self.limit_s or 0) > (
+            earlier.get("limit_s") or 0
+        ):
+            log.warning("attempt %d took too long; now with a longer limit", self.attempt - 1)
         else:
             log.error("another attempt would end like the first, which said:\n%s", old_log.rstrip())
             self._give_up(earlier["outcome"], str(earlier.get("message", "")), earlier)
@@ -365,6 +379,7 @@ class Job:
             "seconds": round(time.monotonic() - self._started, 3),
             "threads": self.threads,
             "declared_mb": self.mem_mb,
+            "limit_s": self.limit_s,
             **measured,
         }
         try:

@@ -55,7 +55,7 @@ def messages(pair):
     stores, files = contents(pair)
     found = [problem for store in stores for problem in check_store(store, pair)]
     found += [problem for path in files if (problem := check_file(path))]
-    return [(str(p.remove.relative_to(pair)), p.message.replace(f"{pair}/", "")) for p in found]
+    return [(str(p.remove[0].relative_to(pair)), p.message.replace(f"{pair}/", "")) for p in found]
 
 
 def test_whole_results_have_no_problem(pair, capsys):
@@ -106,6 +106,18 @@ def test_damage_of_every_kind_of_file_is_found_and_repaired(pair, capsys):
     assert messages(pair) == []
 
 
+def test_what_snakemake_would_not_miss_goes_with_what_it_asks_for(pair):
+    for name in ("figures/a.png", "figures/b.png"):
+        (pair / name).write_bytes((pair / "figures" / "x.png").read_bytes())
+    (pair / "figures" / "x.png").write_bytes(b"")
+    problem = check_file(pair / "figures" / "x.png")
+    assert [path.name for path in problem.remove] == ["a.png", "b.png", "x.png"]
+    assert "is not a whole picture; delete all figures there and rerun" in problem.message
+    (pair / "gain_map.npz").write_bytes(b"")
+    problem = check_file(pair / "gain_map.npz")
+    assert [path.name for path in problem.remove] == ["gain_map.npz", "scale.json"]
+
+
 def test_a_store_that_is_missing_is_no_damage(pair):
     (pair / "post.ome.zarr" / "zarr.json").unlink()
     assert messages(pair) == []
@@ -118,8 +130,12 @@ def test_leftovers_are_found_wherever_they_are_and_counted(pair):
     (pair / "figures" / ".x.png.ab.partial").write_bytes(b"x" * 1000)
     (results / ".report.html.cd.partial").write_bytes(b"")
     (pair / ".post.ome.zarr.ef.old" / "0").mkdir(parents=True)
+    for key, place in (("aa", pair), ("bb", pair / "figures")):
+        (place / f".post.ome.zarr.{key}.bands").mkdir()
+    (pair / ".post.ome.zarr.1-of-2.band.npz").write_bytes(b"")  # that band has been finished
     names = [path.name for path in leftovers(results)]
     assert sorted(names) == [
+        ".post.ome.zarr.bb.bands",
         ".post.ome.zarr.ef.old",
         ".report.html.cd.partial",
         ".x.png.ab.partial",

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections import deque
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from unglow.telemetry.lines import SCHEMA, LineFile, file_name, identity
@@ -19,6 +20,8 @@ from unglow.telemetry.lines import SCHEMA, LineFile, file_name, identity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
+
+    from unglow.losses import Losses
 
 BEAT_S = 2.0
 """Time between two signs of life, s."""
@@ -45,11 +48,19 @@ class RunRecorder(logging.Handler):
         The directory for the file.
     head
         Returns what else the first line says about the run.
+    elsewhere
+        Returns what follows jobs on other machines, if they run there; asked when the run begins.
     """
 
-    def __init__(self, place: Path, head: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        place: Path,
+        head: Callable[[], Mapping[str, Any]],
+        elsewhere: Callable[[], Losses | None] = lambda: None,
+    ) -> None:
         super().__init__(logging.INFO)
-        self._place, self._head = place, head
+        self._place, self._head, self._elsewhere = place, head, elsewhere
+        self._losses: Losses | None = None
         self._clock, self._wall = time.monotonic(), time.time()
         self._file: LineFile | None = None
         self._early: deque[dict[str, Any]] = deque(maxlen=_EARLY)
@@ -96,13 +107,15 @@ class RunRecorder(logging.Handler):
         elif event == "job_finished":
             self._state(vars(record)["job_id"], "finished")
         elif event == "job_error":
-            self._state(vars(record)["jobid"], "failed")
+            self._failed(vars(record))
         elif event == "progress":
             done, total = vars(record)["done"], vars(record)["total"]
             self._left = total - done
             self._write("progress", done=done, of=total)
         elif event != "group_error":
             self._message(record)
+        elif self._losses is not None:
+            self._losses.group_failed(vars(record))
 
     def _begin(self, stats: Mapping[str, int]) -> None:
         """Start the file; a run with nothing to do never gets here."""
@@ -117,6 +130,7 @@ class RunRecorder(logging.Handler):
             self._file.write(early)
         jobs = {rule: count for rule, count in stats.items() if rule != "total"}
         self._left = sum(jobs.values())
+        self._losses = self._elsewhere()
         self._write("total", jobs=jobs)
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
 
@@ -141,9 +155,22 @@ class RunRecorder(logging.Handler):
         # elsewhere it may still wait in a queue: its attempt tells when it has begun
         if told["local"]:
             self._state(told["jobid"], "started")
+        elif self._losses is not None:
+            self._losses.submitted(told)
 
-    def _state(self, jobid: int, state: str) -> None:
-        self._write("state", jobid=jobid, state=state)
+    def _failed(self, told: Mapping[str, Any]) -> None:
+        """Tell that a job has failed; of one on another machine, why, if it could not itself."""
+        if self._losses is None:
+            self._state(told["jobid"], "failed")
+            return
+        tried, loss = self._losses.failed(told)
+        if loss is not None:
+            self._state(told["jobid"], "failed", **asdict(loss))
+        elif tried:
+            self._state(told["jobid"], "failed")
+
+    def _state(self, jobid: int, state: str, **told: Any) -> None:
+        self._write("state", jobid=jobid, state=state, **told)
 
     def _message(self, record: logging.LogRecord) -> None:
         text = str(record.getMessage()) if record.msg else ""
