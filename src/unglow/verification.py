@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 STORE = ".ome.zarr"
 _RUN_DIRECTORIES = ("telemetry", "benchmarks")
+_FEW = 2
+# What a run asks for of the jobs that make these.
+_ASKED_FOR = {
+    "gain_map.npz": "scale.json",
+    "candidates.geojson": "candidates.csv",
+    "comparison.png": "comparison.tsv",
+}
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"IEND\xaeB`\x82"
 
@@ -36,11 +43,11 @@ class Problem:
     message
         One sentence.
     remove
-        The file without which Snakemake makes it again, and what hangs on it.
+        The files without which Snakemake makes it again, and what hangs on it.
     """
 
     message: str
-    remove: Path
+    remove: tuple[Path, ...]
 
 
 def pair_directories(results: Path) -> list[Path]:
@@ -75,15 +82,15 @@ def check_store(store: Path, pair: Path) -> Iterator[Problem]:
         damage = verify(store)
         attributes = open_store(store).attributes if not damage else {}
     except StoreError as error:
-        yield Problem(str(error), root)
+        yield Problem(str(error), (root,))
         return
     for sentence in damage:
-        yield Problem(sentence, root)
+        yield Problem(sentence, (root,))
     for name in stale(store, pair, attributes):
         yield Problem(
             f"{store} was made from another {name} than the one that is there now; delete {root} "
             "and rerun the workflow to make it again",
-            root,
+            (root,),
         )
 
 
@@ -163,7 +170,20 @@ def check_file(path: Path) -> Problem | None:
         fault = f"cannot be read ({error.strerror or error})"
     if fault is None:
         return None
-    return Problem(f"{path} {fault}; delete it and rerun the workflow to make it again", path)
+    names = together(path)
+    them = " and ".join(str(name) for name in names) if len(names) <= _FEW else "all figures there"
+    return Problem(f"{path} {fault}; delete {them} and rerun the workflow", names)
+
+
+def together(path: Path) -> tuple[Path, ...]:
+    """Return a file with those that are made along with it and that Snakemake looks for.
+
+    It does not miss a file that nothing is made from, as long as others of the same job are there.
+    """
+    if path.suffix == ".png" and path.parent.name == "figures":
+        return tuple(sorted(path.parent.glob("*.png")))
+    asked = _ASKED_FOR.get(path.name)
+    return (path,) if asked is None else (path, path.with_name(asked))
 
 
 def _fault(path: Path) -> str | None:

@@ -108,15 +108,20 @@ def test_a_number_that_another_process_has_now_is_no_snakemake(written, sleeper)
     assert sleeper.poll() is None
 
 
-def test_a_snakemake_without_a_record_is_seen_by_where_it_works(written):
+@pytest.mark.parametrize("words", [[], ["--mode", "remote"]])
+def test_a_snakemake_without_a_record_is_seen_by_where_it_works(written, words):
     written.run()
     work = written.work
     (work / "snakemake").write_text("import time; time.sleep(60)")
-    process = subprocess.Popen([sys.executable, "snakemake"], cwd=work)
+    process = subprocess.Popen([sys.executable, "snakemake", *words], cwd=work)
     try:
         time.sleep(0.2)  # until it has become python
-        with pytest.raises(InputError, match=rf"\(process {process.pid}\) is at work in"):
+        if words:  # part of a job of a cluster that no queue knows any more
             written.make_sure()
+            assert process.wait(5) == -9
+        else:
+            with pytest.raises(InputError, match=rf"\(process {process.pid}\) is at work in"):
+                written.make_sure()
     finally:
         process.kill()
         process.wait()
@@ -197,12 +202,14 @@ def commands(tmp_path, monkeypatch):
     place, queue = tmp_path / "bin", tmp_path / "queue"
     place.mkdir()
     queue.mkdir()
-    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(place))
     monkeypatch.setattr(queues, "_LOOK_S", 0.05)
     monkeypatch.setattr(queues, "PATIENCE_S", 1.0)
 
     def make(name, body):
-        (place / name).write_text(f"#!/bin/bash\ncd {queue}\nfor last; do :; done\n{body}\n")
+        (place / name).write_text(
+            f"#!/bin/bash\nPATH=/usr/bin:/bin\ncd {queue}\nfor last; do :; done\n{body}\n"
+        )
         (place / name).chmod(0o755)
 
     return make, queue
@@ -244,6 +251,15 @@ def test_a_job_that_stays_is_named(written, commands):
     make("squeue", "ls")
     make("scancel", "")
     with pytest.raises(InputError, match="job 17 was cancelled but is still there"):
+        written.make_sure()
+
+
+def test_slurm_of_an_earlier_run_is_not_missed_by_a_local_one(written, commands):
+    written.run(executor="local")
+    slurm_log(written.work)
+    assert written.make_sure() == []
+    written.run(executor="slurm")
+    with pytest.raises(InputError, match="command squeue is not here"):
         written.make_sure()
 
 

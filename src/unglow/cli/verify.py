@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(problem.message, flush=True)
         problems.append(problem)
     if arguments.repair:
-        for path in sorted({problem.remove for problem in problems}):
+        for path in sorted({path for problem in problems for path in problem.remove}):
             path.unlink(missing_ok=True)
             print(f"removed {path}")
     left = _leftovers(results)

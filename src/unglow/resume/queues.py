@@ -90,8 +90,18 @@ def submitted(directory: Path) -> list[tuple[str, str]]:
     return jobs
 
 
-def cancel_all(directory: Path, say: Callable[[str], None]) -> None:
+def cancel_all(directory: Path, say: Callable[[str], None], *, local: bool = False) -> None:
     """Cancel every job that was submitted from a directory, and wait until none is left.
+
+    Parameters
+    ----------
+    directory
+        Working directory of the runs.
+    say
+        Told what is done.
+    local
+        Whether the last run used no queue; earlier ones may have, and are asked for where there is
+        a Slurm.
 
     Raises
     ------
@@ -99,7 +109,7 @@ def cancel_all(directory: Path, say: Callable[[str], None]) -> None:
         A scheduler does not answer, or does not let go of a job.
     """
     names = run_ids(directory)
-    if names:
+    if names and not (local and shutil.which("squeue") is None):
         _cancel_slurm(names, say)
     jobs = [(scheduler, job) for scheduler, job in submitted(directory) if _queued(scheduler, job)]
     for scheduler, job in jobs:

@@ -13,7 +13,7 @@ from unglow.errors import InputError
 from unglow.telemetry.lines import boot_id, host, started_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from unglow.resume.traces import Process, Trace
 
@@ -59,11 +59,33 @@ def refuse_if_running(run: Trace) -> None:
 def refuse_if_another(directory: Path) -> None:
     """See that no other Snakemake works in a directory, on this machine, whatever it does.
 
+    Those inside jobs of a cluster do not count.
+
     Raises
     ------
     InputError
         One does.
     """
+    for pid, in_job in _snakemakes(directory):
+        if not in_job:
+            raise InputError(
+                f"Snakemake (process {pid}) is at work in {directory}; wait for it or end it."
+            )
+
+
+def end_launchers(directory: Path) -> None:
+    """End each Snakemake of a cluster job that no queue knows any more.
+
+    It would remove the outputs of its job when that ends. The job itself ends without it.
+    """
+    for pid, in_job in _snakemakes(directory):
+        if in_job:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _snakemakes(directory: Path) -> Iterator[tuple[int, bool]]:
+    """Yield every Snakemake of this machine that works in a directory, and if it is in a job."""
     for place in _PROC.glob("[0-9]*"):
         try:
             words = (place / "cmdline").read_bytes().split(b"\0")
@@ -72,10 +94,12 @@ def refuse_if_another(directory: Path) -> None:
             continue
         named = any(Path(os.fsdecode(w)).name == "snakemake" for w in words[:3])
         if named and there == directory and int(place.name) != os.getpid():
-            raise InputError(
-                f"Snakemake (process {place.name}) is at work in {directory}; wait for it, or end "
-                "it first."
-            )
+            yield int(place.name), _in_job(words)
+
+
+def _in_job(words: Sequence[bytes]) -> bool:
+    """Whether these are the words of a Snakemake that is part of a job: its queue tells of it."""
+    return b"--mode" in words and words[words.index(b"--mode") + 1] in (b"remote", b"subprocess")
 
 
 def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:

@@ -217,8 +217,8 @@ def _of_run(h: RunHistory, *, mended: bool) -> Incident:
         cause=RUN_KILLED,
         wall=h.run.wall + h.run.seen,
         title="Snakemake",
-        message="Snakemake was killed and could not tidy up. Unlock the directory, then give the "
-        "same command again: it goes on where it stopped.",
+        message="Snakemake was killed and could not tidy up; this goes on where it stopped.",
+        remedy="unglow resume",
         run=h.run.id,
         mended=mended,
         numbers={"seconds": h.run.seen},

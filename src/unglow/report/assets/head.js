@@ -97,12 +97,10 @@ function incident(i, open, model, view) {
   ]);
   const known = i.attempt !== null && model.attempts.some((a) => a.id === i.attempt);
   const link = known ? el("button", { type: "button", onclick: () => view.resources.open(i.attempt) }, "Show it in the charts") : null;
-  const run = model.runs.find((r) => r.id === i.run);
-  const again = i.remedy || (i.cause === "run_killed" && run && run.command ? run.command + " --unlock" : "");
   return el("details", { class: "incident", open },
     line,
     i.message ? el("p", { class: "message" }, i.message) : null,
-    again ? el("div", {}, el("span", { class: "soft" }, i.remedy ? "What helps:" : "First:"), commandLine(again, "the remedy")) : null,
+    i.remedy ? el("div", {}, el("span", { class: "soft" }, "What helps:"), commandLine(i.remedy, "the remedy")) : null,
     told.childElementCount ? told : null,
     i.tail ? logTail(i.tail) : null,
     link);
