@@ -64,6 +64,7 @@ include: "rules/preflight.smk"
 
 onstart:
     start_jobs_at_once()
+    look_often()
 
 
 onsuccess:

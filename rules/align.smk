@@ -44,6 +44,8 @@ rule align:
         telemetry=out.record("telemetry", "align", "registered"),
     benchmark:
         out.record("benchmarks", "align", "registered")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 2

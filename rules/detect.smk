@@ -55,6 +55,8 @@ rule detect:
         telemetry=out.record("telemetry", "detect", "subtracted"),
     benchmark:
         out.record("benchmarks", "detect", "subtracted")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 2

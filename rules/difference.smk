@@ -46,6 +46,8 @@ rule difference:
         telemetry=out.record("telemetry", "difference_{method}", "subtracted"),
     benchmark:
         out.record("benchmarks", "difference_{method}", "subtracted")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 1  # the methods of a pair are subtracted side by side

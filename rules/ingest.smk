@@ -38,6 +38,8 @@ rule ingest:
         telemetry=out.record("telemetry", "ingest_{role}", "pair"),
     benchmark:
         out.record("benchmarks", "ingest_{role}", "pair")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 1  # the two images of a pair are ingested side by side

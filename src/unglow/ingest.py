@@ -15,6 +15,7 @@ from unglow.errors import InputError
 from unglow.fence import is_memory_failure
 from unglow.pieces import Piece, Pieces
 from unglow.plan import without_places
+from unglow.source import Source
 from unglow.store import BandWriter, StoreWriter, configure_threads, state_key
 from unglow.telemetry import step
 from unglow.tiff import open_reader
@@ -126,6 +127,11 @@ def ingest(
     Returns
     -------
     The statistics that are in the store's attributes as well (empty if the pair failed).
+
+    Raises
+    ------
+    ChangedError
+        The raw file was changed or replaced meanwhile, so that nothing is published.
     """
     header, layout = plan.headers[role], plan.layouts[role]
     writer = StoreWriter(
@@ -155,6 +161,7 @@ def ingest(
             reason = _stream(plan, role, writer, statistics, workers)
         if reason is not None:
             writer.publish_empty(reason)
+>>>>>>> 17f21ac4046854c3db2af146ba27f14649f7ea6f
             return {}
         figures = statistics.to_dict()
         writer.publish({"statistics": figures})
@@ -206,15 +213,25 @@ def _empty_statistics(plan: Plan, role: str) -> PixelStatistics:
 def _stream(
     plan: Plan, role: str, writer: ShardWriter, statistics: PixelStatistics, workers: int
 ) -> str | None:
-    """Copy the shards of a writer; return why that cannot be, if it is the fault of the file."""
+    """Copy the shards of a writer; return why that cannot be, if it is the fault of the file.
+
+    Raises
+    ------
+    ChangedError
+        The file was changed or replaced meanwhile.
+    """
+    header = plan.headers[role]
+    source = Source.of(header, plan.fingerprints[role])
+    reason = None
     try:
         _copy(plan, role, writer, statistics, workers)
     except InputError as error:
         if is_memory_failure(error):  # no fault of the file
             raise
         log.warning("%s", error)
-        return without_places(str(error), plan.headers[role])
-    return None
+        reason = without_places(str(error), header)
+    source.check()
+    return reason
 
 
 @step("copy")

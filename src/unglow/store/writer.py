@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow import publishing
 from unglow.blocks import Window, bounded_map
 from unglow.store.banded import band_store, leftovers
 from unglow.store.metadata import (
@@ -133,6 +134,8 @@ class StoreWriter(ShardWriter):
             If a shard was not written, or an attribute is not JSON.
         StoreError
             If the file system refuses.
+        SupersededError
+            If a later attempt at the same job has begun.
         """
         if self._pending:
             raise ValueError(f"{self.path}: {min(self._pending)} was not written")
@@ -195,6 +198,7 @@ class StoreWriter(ShardWriter):
             self._move_on(DOCUMENT)
             for path in (*self._root.glob(f"*/{DOCUMENT}"), self._root / DOCUMENT):
                 _sync(path)
+            publishing.ask()
             replaced = os.path.lexists(self.path)
             if replaced:
                 self.path.rename(old)

@@ -326,8 +326,25 @@ def _peak_mb(attempt: Attempt) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """What the batch system said of an attempt that was lost: when, in a word, in a sentence."""
+
+    t: float
+    outcome: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
-    """A job as Snakemake tells of it; ``events`` are (t, state), the first of them ``queued``."""
+    """A job as Snakemake tells of it.
+
+    Attributes
+    ----------
+    events
+        (t, state), the first of them ``queued``.
+    losses
+        How attempts ended that could not say so themselves, by their number.
+    """
 
     jobid: int
     rule: str
@@ -340,6 +357,7 @@ class Job:
     output: tuple[str, ...]
     log: tuple[str, ...]
     events: tuple[tuple[float, str], ...]
+    losses: Mapping[int, Loss] = field(default_factory=dict)
 
     @property
     def key(self) -> JobKey:
