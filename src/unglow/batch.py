@@ -239,6 +239,12 @@ class Batch:
         count = band_count(self.settings["bands"], self.pixels(wildcards), layout)
         return count if stage != "ingest" else readable_bands(count, self._header(wildcards))
 
+    def is_split(self, wildcards: Mapping[str, str]) -> bool:
+        """Return whether any stage of the pair is made in bands."""
+        images = ({**wildcards, "role": role} for role in ROLES)
+        stages = (self.band_count("ingest", names) for names in images)
+        return self.band_count("align", wildcards) > 1 or any(count > 1 for count in stages)
+
     def band_files(self, stage: str, pattern: str, wildcards: Mapping[str, str]) -> list[str]:
         """Return what the jobs of all bands of a stage leave; nothing where it is not split.
 
