@@ -161,7 +161,6 @@ def ingest(
             reason = _stream(plan, role, writer, statistics, workers)
         if reason is not None:
             writer.publish_empty(reason)
->>>>>>> 17f21ac4046854c3db2af146ba27f14649f7ea6f
             return {}
         figures = statistics.to_dict()
         writer.publish({"statistics": figures})
@@ -302,7 +301,8 @@ def signal(planes: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     Values that are not finite become NaN.
     """
     if planes.shape[0] == 1:
-        image = planes[0].astype(dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):  # these are not finite then
+            image = planes[0].astype(dtype, copy=False)
     else:
         image = np.asarray(planes.sum(axis=0, dtype=dtype))
     if image.dtype.kind == "f" and not np.isfinite(image).all():

@@ -162,6 +162,25 @@ def overwrite(path, **tags):
             tif.pages.first.tags[name].overwrite(value)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize("back_to", [0, 2])
+def test_directories_in_a_circle(tmp_path, order, big, back_to):
+    options = {"photometric": "minisblack", "metadata": None, "bigtiff": big, "byteorder": order}
+    path = written(tmp_path, np.stack([IMAGE] * 3), **options)
+    with tifffile.TiffFile(path) as tif:
+        places = [page.offset for page in tif.pages]
+        tags = len(tif.pages[2].tags)
+    with path.open("r+b") as file:
+        file.seek(places[2] + (8 + 20 * tags if big else 2 + 12 * tags))
+        file.write(struct.pack(order + ("Q" if big else "I"), places[back_to]))
+    assert refusal(path, z=0) == (
+        "has a broken header (its directories follow one another in a circle, back to byte "
+        f"{places[back_to]}): copy it again from its source or write it again."
+    )
+
+
 def test_nothing_was_ever_written(tmp_path):
     path = written(tmp_path, tile=(32, 48))
     overwrite(path, TileOffsets=(0,) * 4, TileByteCounts=(0,) * 4)

@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import tifffile
 
@@ -140,6 +140,32 @@ def check_magic(path: str, file_bytes: int) -> None:
         raise InputError(f"'{path}' has a broken header (no first directory): {AGAIN}.")
 
 
+def check_chain(path: str, tif: tifffile.TiffFile) -> None:
+    """Follow the directories of a file once: tifffile would follow a circle of them for ever.
+
+    Whatever else is wrong with one of them is left to tifffile, which ends the chain there.
+
+    Raises
+    ------
+    InputError
+        A directory says that the next one is one that came before.
+    """
+    form, file = tif.tiff, tif.filehandle.fileno()
+    order: Literal["little", "big"] = "little" if form.byteorder == "<" else "big"
+    seen: set[int] = set()
+    at = int(tif.pages.first.offset)
+    while at != 0:
+        if at in seen:
+            raise InputError(
+                f"'{path}' has a broken header (its directories follow one another in a circle, "
+                f"back to byte {at}): {AGAIN} or write it again."
+            )
+        seen.add(at)
+        tags = int.from_bytes(os.pread(file, form.tagnosize, at), order)
+        following = at + form.tagnosize + tags * form.tagsize
+        at = int.from_bytes(os.pread(file, form.offsetsize, following), order)
+
+
 def _looks_like(head: bytes) -> str:
     for magic, what in MAGIC:
         if head.startswith(magic):
@@ -162,6 +188,7 @@ def opened(path: str) -> Iterator[tifffile.TiffFile]:
     check_magic(path, file_bytes)
     try:
         with quiet(), tifffile.TiffFile(path) as tif:
+            check_chain(path, tif)
             yield tif
     except InputError:
         raise

@@ -1,0 +1,1 @@
+"""Damaged TIFF files by the thousand, read as the workflow reads them."""

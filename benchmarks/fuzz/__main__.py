@@ -1,0 +1,15 @@
+"""`python benchmarks/fuzz --count 5000 --seed 1`: see benchmarks/README.md."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from unglow.allocator import pin_threads
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])  # modules shared by all benchmarks
+    pin_threads()  # as jobs do
+    from fuzz.command import main
+
+    sys.exit(main())
