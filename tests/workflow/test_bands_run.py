@@ -17,7 +17,17 @@ from unglow.store import open_store
 pytestmark = [pytest.mark.workflow, pytest.mark.timeout(1200)]
 
 # 4200 rows of px are three rows of shards
-SIZE = ("--size", "4200x400", "--rotation-deg", "0.2", "--scale", "1.002", "--shear", "0")
+SIZE = (
+    "--no-rgb",
+    "--size",
+    "4200x400",
+    "--rotation-deg",
+    "0.2",
+    "--scale",
+    "1.002",
+    "--shear",
+    "0",
+)
 PAIRS = {"Tiles": "tiles", "Torn": "strips"}
 WHOLE = ("--config", "scale={methods: [linear]}", "bands=1")
 SPLIT = (*WHOLE[:2], "bands=3")
