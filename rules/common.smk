@@ -264,7 +264,10 @@ def start_jobs_at_once():
 
 
 def pair_group(wildcards):
-    """On a batch system: one job for all jobs of a small pair; none for those of a large one."""
+    """On a batch system: one job for all jobs of a small pair; none for those of a large one.
+
+    Nor for those of one that is split: its bands are jobs of their own, in the midst of the others.
+    """
     if batch.pixels(wildcards) > cluster.SMALL_PX or batch.is_split(wildcards):
         return None
     return f"{wildcards.sample}.{wildcards.dye}"
