@@ -33,6 +33,7 @@ wildcard_constraints:
     dye=one_of(dye for _, dye in batch.pairs),
     role=one_of(ROLES),
     method=one_of(METHODS),
+    band=BAND,
     form=one_of(FORMS.values()),
     registration=one_of(v.name for v in registrations),
     subtraction=one_of(v.name for v in subtractions),
@@ -63,6 +64,7 @@ include: "rules/preflight.smk"
 
 onstart:
     start_jobs_at_once()
+    look_often()
 
 
 onsuccess:

@@ -1,12 +1,40 @@
 """Align: pre warped once onto the post frame, with statistics from the same pass."""
 
 
+rule align_band:
+    input:
+        post=out.pair(store("post")),
+        pre=out.pair(store("pre")),
+        transform=out.registered("transform.json"),
+        displacement=out.registered("displacement.npz"),
+    output:
+        temp(out.band(out.registered(store("aligned_pre")))),
+    log:
+        out.record("logs", "align_{band}", "registered"),
+        telemetry=out.record("telemetry", "align_{band}", "registered"),
+    benchmark:
+        out.record("benchmarks", "align_{band}", "registered")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 2
+    resources:
+        mem_mb=mem_mb("align_band"),
+        disk_mb=disk_mb("derived", "align"),
+        runtime=runtime(0.1, "align"),
+        attempt=this_attempt,
+    params:
+        version=2,
+    script:
+        "../scripts/align.py"
+
+
 rule align:
     input:
         post=out.pair(store("post")),
         pre=out.pair(store("pre")),
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
+        bands=bands_of("align", out.registered(store("aligned_pre"))),
     output:
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
@@ -16,6 +44,8 @@ rule align:
         telemetry=out.record("telemetry", "align", "registered"),
     benchmark:
         out.record("benchmarks", "align", "registered")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 2

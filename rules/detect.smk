@@ -1,6 +1,38 @@
 """Detect: candidates on the difference of the default method, with their false-discovery rate."""
 
 
+rule detect_band:
+    input:
+        post=out.pair(store("post")),
+        pre=out.pair(store("pre")),
+        aligned=out.registered(store("aligned_pre")),
+        transform=out.registered("transform.json"),
+        displacement=out.registered("displacement.npz"),
+        scale=out.subtracted("scale.json"),
+        gain_map=out.subtracted("gain_map.npz"),
+        differences=differences,
+    output:
+        temp(out.band(out.subtracted("candidates.csv"))),
+    log:
+        out.record("logs", "detect_{band}", "subtracted"),
+        telemetry=out.record("telemetry", "detect_{band}", "subtracted"),
+    benchmark:
+        out.record("benchmarks", "detect_{band}", "subtracted")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 2
+    resources:
+        mem_mb=mem_mb("detect_band"),
+        disk_mb=candidates_disk_mb,
+        runtime=runtime(0.5, "detect"),
+        attempt=this_attempt,
+    params:
+        version=3,
+        settings=detect_settings,
+    script:
+        "../scripts/detect.py"
+
+
 rule detect:
     input:
         post=out.pair(store("post")),
@@ -12,6 +44,7 @@ rule detect:
         gain_map=out.subtracted("gain_map.npz"),
         differences=differences,
         controls=control_tallies,
+        bands=bands_of("detect", out.subtracted("candidates.csv")),
     output:
         table=out.subtracted("candidates.csv"),
         geojson=out.subtracted("candidates.geojson"),
@@ -22,6 +55,8 @@ rule detect:
         telemetry=out.record("telemetry", "detect", "subtracted"),
     benchmark:
         out.record("benchmarks", "detect", "subtracted")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 2

@@ -1,6 +1,34 @@
 """Difference: post minus scaled pre, one store for each scale method."""
 
 
+rule difference_band:
+    input:
+        post=out.pair(store("post")),
+        aligned=out.registered(store("aligned_pre")),
+        statistics=out.registered("statistics.npz"),
+        scale=out.subtracted("scale.json"),
+        gain_map=out.subtracted("gain_map.npz"),
+    output:
+        temp(out.band(out.subtracted(store("difference/{method}")))),
+    log:
+        out.record("logs", "difference_{method}_{band}", "subtracted"),
+        telemetry=out.record("telemetry", "difference_{method}_{band}", "subtracted"),
+    benchmark:
+        out.record("benchmarks", "difference_{method}_{band}", "subtracted")
+    conda:
+        "../envs/unglow.yaml"
+    threads: 1
+    resources:
+        mem_mb=mem_mb("difference_band"),
+        disk_mb=disk_mb("derived", "difference"),
+        runtime=runtime(0.05, "difference"),
+        attempt=this_attempt,
+    params:
+        version=3,
+    script:
+        "../scripts/difference.py"
+
+
 rule difference:
     input:
         post=out.pair(store("post")),
@@ -8,6 +36,7 @@ rule difference:
         statistics=out.registered("statistics.npz"),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
+        bands=bands_of("difference", out.subtracted(store("difference/{method}"))),
     output:
         difference=out.subtracted(store("difference/{method}")),
         histogram=out.subtracted("difference/{method}.histogram.npz"),
@@ -17,6 +46,8 @@ rule difference:
         telemetry=out.record("telemetry", "difference_{method}", "subtracted"),
     benchmark:
         out.record("benchmarks", "difference_{method}", "subtracted")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 1  # the methods of a pair are subtracted side by side

@@ -13,6 +13,8 @@ rule export_difference:
         ),
     benchmark:
         out.record("benchmarks", "export_difference_{method}.{form}", "subtracted")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 1

@@ -36,13 +36,15 @@ rule figures_registration:
         telemetry=out.record("telemetry", "figures_registration", "registered"),
     benchmark:
         out.record("benchmarks", "figures_registration", "registered")
+    group:
+        figures_group
     conda:
         "../envs/unglow.yaml"
     threads: 1
     resources:
         mem_mb=mem_mb("figures_registration"),
         disk_mb=5,
-        runtime=minutes(10),
+        runtime=minutes(5),
         attempt=this_attempt,
     params:
         version=3,
@@ -88,13 +90,15 @@ rule figures_scale:
         telemetry=out.record("telemetry", "figures_scale", "subtracted"),
     benchmark:
         out.record("benchmarks", "figures_scale", "subtracted")
+    group:
+        figures_group
     conda:
         "../envs/unglow.yaml"
     threads: 1
     resources:
         mem_mb=mem_mb("figures_scale"),
         disk_mb=5,
-        runtime=minutes(10),
+        runtime=minutes(5),
         attempt=this_attempt,
     params:
         version=2,
@@ -128,13 +132,15 @@ rule figures_difference:
         telemetry=out.record("telemetry", "figures_difference_{method}", "subtracted"),
     benchmark:
         out.record("benchmarks", "figures_difference_{method}", "subtracted")
+    group:
+        figures_group
     conda:
         "../envs/unglow.yaml"
     threads: 1
     resources:
         mem_mb=mem_mb("figures_difference"),
         disk_mb=5,
-        runtime=minutes(10),
+        runtime=minutes(5),
         attempt=this_attempt,
     params:
         version=3,
@@ -177,13 +183,15 @@ rule figures_candidates:
         telemetry=out.record("telemetry", "figures_candidates", "subtracted"),
     benchmark:
         out.record("benchmarks", "figures_candidates", "subtracted")
+    group:
+        figures_group
     conda:
         "../envs/unglow.yaml"
     threads: 1
     resources:
         mem_mb=mem_mb("figures_candidates"),
         disk_mb=5,
-        runtime=minutes(10),
+        runtime=minutes(5),
         attempt=this_attempt,
     params:
         version=3,

@@ -12,6 +12,8 @@ rule plan:
         telemetry=out.record("telemetry", "plan", "pair"),
     benchmark:
         out.record("benchmarks", "plan", "pair")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 1

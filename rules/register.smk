@@ -15,6 +15,8 @@ rule register:
         telemetry=out.record("telemetry", "register", "registered"),
     benchmark:
         out.record("benchmarks", "register", "registered")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 2

@@ -17,13 +17,15 @@ rule scale:
         telemetry=out.record("telemetry", "scale", "subtracted"),
     benchmark:
         out.record("benchmarks", "scale", "subtracted")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 1
     resources:
         mem_mb=mem_mb("scale"),
         disk_mb=1,
-        runtime=minutes(15),
+        runtime=minutes(5),
         attempt=this_attempt,
     params:
         version=4,

@@ -18,6 +18,8 @@ rule snr:
         telemetry=out.record("telemetry", "snr", "subtracted"),
     benchmark:
         out.record("benchmarks", "snr", "subtracted")
+    group:
+        pair_group
     conda:
         "../envs/unglow.yaml"
     threads: 2

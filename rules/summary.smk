@@ -16,13 +16,14 @@ rule summary:
         telemetry=out.record("telemetry", "summary", "run"),
     benchmark:
         out.record("benchmarks", "summary", "run")
+    localrule: True  # a second or less, on small files
     conda:
         "../envs/unglow.yaml"
     threads: 1
     resources:
-        mem_mb=mem_mb("summary"),
+        mem_mb=mem_mb("summary", beside=True),
         disk_mb=1,
-        runtime=minutes(5),
+        runtime=minutes_beside(5),
         attempt=this_attempt,
     params:
         version=1,
@@ -56,13 +57,15 @@ rule comparison:
         telemetry=out.record("telemetry", "comparison", "pair"),
     benchmark:
         out.record("benchmarks", "comparison", "pair")
+    group:
+        figures_group
     conda:
         "../envs/unglow.yaml"
     threads: 1
     resources:
         mem_mb=mem_mb("comparison"),
         disk_mb=5,
-        runtime=minutes(10),
+        runtime=minutes(5),
         attempt=this_attempt,
     params:
         version=2,
@@ -82,13 +85,14 @@ rule verdict:
     benchmark:
         out.record("benchmarks", "verdict", "run")
     retries: 0  # nothing would change
+    localrule: True  # a second or less, on small files
     conda:
         "../envs/unglow.yaml"
     threads: 1
     resources:
-        mem_mb=mem_mb("summary"),
+        mem_mb=mem_mb("summary", beside=True),
         disk_mb=1,
-        runtime=minutes(5),
+        runtime=minutes_beside(5),
         attempt=this_attempt,
     params:
         allow_failed=batch.settings["allow_failed"],

@@ -5,6 +5,8 @@ import shlex
 
 from unglow.causes import COMMAND
 from unglow.commandline import only_looks, snakemake_words
+from unglow.launcher import announce
+from unglow.losses import Losses
 from unglow.telemetry import stacks
 from unglow.telemetry.events import RunRecorder
 from unglow.telemetry.surroundings import surroundings
@@ -39,9 +41,15 @@ def record_run():
     # now: in a module the names of paths mean something else later
     place = Path(workflow.pathvars.apply("<telemetry>/runs")).absolute()
     results = workflow.pathvars.apply("<results>")
-    recorder = RunRecorder(place, lambda: head_of_run(results))
+    recorder = RunRecorder(place, lambda: head_of_run(results), jobs_elsewhere)
     logger.addHandler(recorder)
     return recorder
+
+
+def jobs_elsewhere():
+    """What follows the jobs of a batch system; None if jobs run on this machine."""
+    taken = launcher_mb()
+    return Losses(taken) if taken else None
 
 
 def head_of_run(results):
@@ -51,6 +59,7 @@ def head_of_run(results):
         **surroundings(),
         "command": snakemake_words(sys.argv),
         "directory": os.getcwd(),
+        "started_in": str(workflow.rundir),
         "workflow": str(workflow.basedir),
         "results": results,
         "cores": limit_of("_cores"),
@@ -76,5 +85,7 @@ def conclude_run(outcome):
         run_recorder.conclude(outcome)
 
 
+announce(in_job=not workflow.is_main_process)
 run_recorder = record_run()
 profile_jobs()
+tell_jobs()

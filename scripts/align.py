@@ -1,30 +1,35 @@
-"""Adapter: warp pre onto post and gather statistics of both."""
+"""Adapter: warp pre onto post and gather statistics of both; all, a band, or joining bands."""
 
 from pathlib import Path
 
 from unglow.job import Job
 
 with Job.of(snakemake) as job:
-    from unglow import kernels
+    pieces = [Path(path) for path in snakemake.input.get("bands", ())]
+    if not pieces:
+        from unglow import kernels
 
-    kernels.load("catmull_rom", *kernels.COUNTING)  # first: while the other libraries are not there
+        # first: while the other libraries are not there
+        kernels.load("catmull_rom", *kernels.COUNTING)
     from unglow import memory, transform
-    from unglow.align import align
+    from unglow.align import align, align_band
+    from unglow.outputs import joined
     from unglow.store import open_store, plan_layout
 
     job.fence()
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
     found = transform.load(Path(snakemake.input.transform))
     layout = plan_layout(post.shape, "float32")
+    said = Path(snakemake.output[0])
+    target, band = joined(said)
     demand = memory.align(layout, pre.layout)
-    statistics, bins = align(
-        post,
-        pre,
-        found,
-        layout,
-        Path(snakemake.output.aligned).parent,
-        workers=job.workers(demand),
-    )
-    statistics.save(Path(snakemake.output.statistics))
-    bins.save(Path(snakemake.output.bins))
-    job.count(pixels=post.shape[0] * post.shape[1])
+    if band is not None:
+        workers = job.workers(memory.of_band(demand, layout, band.of))
+        align_band(post, pre, found, layout, target, band, workers=workers).save(said)
+        job.count(pixels=band.pixels(layout))
+    else:
+        workers = job.workers(memory.join_align(layout) if pieces else demand)
+        statistics, bins = align(post, pre, found, layout, target, workers=workers, pieces=pieces)
+        statistics.save(Path(snakemake.output.statistics))
+        bins.save(Path(snakemake.output.bins))
+        job.count(pixels=post.shape[0] * post.shape[1])

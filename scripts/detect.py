@@ -1,4 +1,4 @@
-"""Adapter: look for candidates on the difference of the default method."""
+"""Adapter: look for candidates on the default difference; all, a band, or joining bands."""
 
 from pathlib import Path
 
@@ -9,22 +9,37 @@ with Job.of(snakemake) as job:
 
     kernels.load(*kernels.SEARCHING)  # first: while the other libraries are not there
     from unglow import memory
-    from unglow.detection import Controls, DetectSettings, detect, open_inputs
+    from unglow.detection import Controls, DetectSettings, detect, detect_band, key_of, open_inputs
+    from unglow.outputs import joined
+    from unglow.pieces import Pieces
     from unglow.store import configure_threads
     from unglow.tally import Tally
 
     job.fence()
     configure_threads(job.threads)
     stores, scale, transform = open_inputs(snakemake.input)
-    tallies = tuple(Tally.load(Path(path)) for path in snakemake.input.controls)
-    rows = detect(
-        stores,
-        scale,
-        transform,
-        DetectSettings.of(snakemake.params.settings),
-        {name: Path(path) for name, path in snakemake.output.items()},
-        controls=Controls(tuple(snakemake.params.controls), tallies) if tallies else None,
-        is_control=snakemake.params.is_control,
-        workers=job.workers(memory.detect(stores["aligned"].layout)),
-    )
-    job.count(pixels=stores["post"].shape[0] * stores["post"].shape[1], rows=rows)
+    settings = DetectSettings.of(snakemake.params.settings)
+    layout = stores["aligned"].layout
+    demand = memory.detect(layout)
+    key = key_of(snakemake.input, settings)
+    _, band = joined(Path(snakemake.output[0]))
+    if band is not None:
+        workers = job.workers(memory.of_band(demand, layout, band.of))
+        piece = detect_band(stores, scale, transform, settings, band, key, workers=workers)
+        piece.save(Path(snakemake.output[0]))
+        job.count(pixels=band.pixels(layout))
+    else:
+        tallies = tuple(Tally.load(Path(path)) for path in snakemake.input.controls)
+        files = [Path(path) for path in snakemake.input.bands]
+        rows = detect(
+            stores,
+            scale,
+            transform,
+            settings,
+            {name: Path(path) for name, path in snakemake.output.items()},
+            controls=Controls(tuple(snakemake.params.controls), tallies) if tallies else None,
+            is_control=snakemake.params.is_control,
+            workers=job.workers(memory.join_detect(layout) if files else demand),
+            pieces=Pieces(files, key) if files else None,
+        )
+        job.count(pixels=stores["post"].shape[0] * stores["post"].shape[1], rows=rows)

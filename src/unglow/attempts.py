@@ -4,7 +4,8 @@ Snakemake deletes log and record of a job before it tries again, so what failed 
 them. A job that lacked memory tries again with fewer blocks in flight; if there was one only, with
 more memory. Snakemake does not count that memory anew (its scheduler goes on with what the first
 attempt asked for), so of such jobs one at a time runs on a machine, and only once the machine has
-that much memory to spare.
+that much memory to spare. A batch system counts it anew, and gives more time as well to a job that
+was late.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
+# Limits of time grow by so much after each attempt that was late.
+_LONGER = 3
 _PATIENCE_S = 1800.0
 _LOOK_S = 0.5
 
@@ -107,6 +110,21 @@ def next_mb(record: Path, declared_mb: int) -> int:
     """Return what the next attempt at a job declares, MB, given its telemetry file."""
     records, _ = read_notes(notes_path(record))
     return raised_mb(records[-1], declared_mb) if records else declared_mb
+
+
+def next_min(record: Path, declared_min: int) -> int:
+    """Return the time limit of the next attempt at a job, minutes: longer after one that was late.
+
+    Parameters
+    ----------
+    record
+        The job's telemetry file.
+    declared_min
+        The limit of the first attempt, minutes.
+    """
+    records, _ = read_notes(notes_path(record))
+    late = sum(one["outcome"] == "timeout" for one in records)
+    return int(declared_min * _LONGER**late)
 
 
 @contextlib.contextmanager

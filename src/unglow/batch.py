@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from unglow import config as configuration
 from unglow import memory
+from unglow.bands import all_bands, band_count, readable_bands
 from unglow.errors import ConfigError, InputError
 from unglow.headers import CACHE, HeaderCache, channel_of, headers_of, stored_type
 from unglow.initial import read_initial
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
 
 # Stages whose memory depends on the images; the others read small files only.
 _BY_HEADER = ("plan", "ingest", "register", "align", "difference", "detect", "snr")
+BANDED = ("ingest", "align", "difference", "detect")
+"""Stages that very large pairs are split in."""
+_JOINING = {
+    "ingest": memory.join_ingest,
+    "align": memory.join_align,
+    "difference": memory.join_difference,
+    "detect": memory.join_detect,
+}
 DEFAULT_SHEET = Path("config") / "samples.tsv"
 ROLES = ("post", "pre")
 
@@ -214,8 +223,54 @@ class Batch:
         post, pre = self.headers[sample, dye]
         return layouts(post, pre, self.channel(pair))[role]
 
+    def band_count(self, stage: str, wildcards: Mapping[str, str]) -> int:
+        """Return how many bands a stage of a pair is made in; 1 if it is not split.
+
+        Parameters
+        ----------
+        stage
+            ``ingest`` (with the wildcard ``role``), ``align``, ``difference`` or ``detect``.
+        wildcards
+            Of the job.
+        """
+        key = wildcards["sample"], wildcards["dye"]
+        role = wildcards["role"] if stage == "ingest" else "derived"
+        layout = self.layout(*key, role)
+        count = band_count(self.settings["bands"], self.pixels(wildcards), layout)
+        return count if stage != "ingest" else readable_bands(count, self._header(wildcards))
+
+    def band_files(self, stage: str, pattern: str, wildcards: Mapping[str, str]) -> list[str]:
+        """Return what the jobs of all bands of a stage leave; nothing where it is not split.
+
+        ``pattern`` is that of the first output of the stage.
+        """
+        count = self.band_count(stage, wildcards)
+        path = self.outputs.band(pattern)
+        bands = all_bands(count) if count > 1 else ()
+        return [path.format(**{**wildcards, "band": str(band)}) for band in bands]
+
+    def _header(self, wildcards: Mapping[str, str]) -> TiffHeader:
+        headers = self.headers[wildcards["sample"], wildcards["dye"]]
+        return headers[ROLES.index(wildcards["role"])]
+
     def demand(self, stage: str, wildcards: Mapping[str, str]) -> memory.Demand:
         """Return the memory demand of a stage for the pair that the wildcards name."""
+        whole = stage.removesuffix("_band")
+        if whole in BANDED and self.band_count(whole, wildcards) > 1:
+            return self._of_bands(stage, wildcards)
+        return self._of_whole(stage, wildcards)
+
+    def _of_bands(self, stage: str, wildcards: Mapping[str, str]) -> memory.Demand:
+        """Return the demand of a job that does a band, or that joins the bands."""
+        whole = stage.removesuffix("_band")
+        role = wildcards["role"] if whole == "ingest" else "derived"
+        layout = self.layout(wildcards["sample"], wildcards["dye"], role)
+        if stage == whole:
+            return _JOINING[stage](layout)
+        count = self.band_count(whole, wildcards)
+        return memory.of_band(self._of_whole(whole, wildcards), layout, count)
+
+    def _of_whole(self, stage: str, wildcards: Mapping[str, str]) -> memory.Demand:
         if stage not in _BY_HEADER:
             return self._export(wildcards) if stage == "export" else memory.small(stage)
         key = wildcards["sample"], wildcards["dye"]

@@ -2,7 +2,8 @@
 
 The words are *outcomes*: ``ok``, ``memory`` (the fence, or an allocation that failed),
 ``oom_killed`` (by the kernel, for want of memory), ``timeout``, ``stalled`` (ended while it did
-nothing), ``bad_input``, ``error``, ``killed`` (from outside) and ``interrupted`` (Ctrl-C).
+nothing), ``bad_input``, ``error``, ``killed`` (from outside), ``interrupted`` (Ctrl-C) and
+``superseded`` (a later attempt at the same job has begun).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from unglow import fence
-from unglow.errors import UnglowError
+from unglow.errors import SupersededError, UnglowError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 LACKED_MEMORY = ("memory", "oom_killed")
 """Outcomes of a job that did not get the memory that it wanted."""
-WORTH_ANOTHER = ("ok", "killed", "interrupted", "stalled")
+SUPERSEDED = "superseded"
+"""Outcome of an attempt that has left everything to a later one."""
+WORTH_ANOTHER = ("ok", "killed", "interrupted", "stalled", "node_lost", SUPERSEDED)
 """Outcomes that say nothing about the job itself, so another attempt may end well."""
 COMMAND = "UNGLOW_COMMAND"
 """Variable with the command that the user typed, for remedies."""
@@ -44,6 +47,8 @@ class Declared(Protocol):
         Its name.
     mem_mb, limit_s
         Memory, MB, and time, s, that it was declared with.
+    launcher_mb
+        Memory that has to be declared beside it for what starts it, MB.
     log_path
         Its log.
     in_flight
@@ -55,6 +60,7 @@ class Declared(Protocol):
     rule: str
     mem_mb: float
     limit_s: float | None
+    launcher_mb: float
     log_path: Path | None
     in_flight: int | None
     least_mb: int | None
@@ -98,6 +104,8 @@ def of_error(job: Declared, error: BaseException | None, peak_mb: float) -> Caus
     silent = isinstance(error, SystemError) and peak_mb > job.mem_mb
     if silent or fence.is_memory_failure(error):
         return _lack("memory", job, peak_mb, error)
+    if isinstance(error, SupersededError):
+        return Cause(SUPERSEDED, str(error))
     if isinstance(error, UnglowError):
         return Cause("bad_input", str(error))
     if isinstance(error, KeyboardInterrupt):
@@ -116,6 +124,11 @@ def of_ending(job: Declared, ending: Ending) -> Cause:
     outcome, message = str(said.get("outcome", "")), str(said.get("message", ""))
     if ending.timed_out:
         return _late(job, ending)
+    if ending.abandoned:
+        return Cause(
+            "killed",
+            "ended because the Snakemake that had started it is gone; `unglow resume` goes on.",
+        )
     if not outcome or (outcome == "ok" and ending.code != 0):
         return _speechless(job, ending)
     if outcome in LACKED_MEMORY:
@@ -129,7 +142,8 @@ def remedy(job: Declared, cause: Cause) -> str:
     if cause.innocent:
         options["--resources"] = ("mem_mb", str(math.ceil(job.mem_mb)))
     elif cause.needed_mb is not None:
-        options["--set-resources"] = (f"{job.rule}:mem_mb", str(cause.needed_mb))
+        declared = math.ceil(cause.needed_mb + job.launcher_mb)
+        options["--set-resources"] = (f"{job.rule}:mem_mb", str(declared))
     elif cause.outcome == "timeout":
         options["--config"] = ("timeout_per_job", str(_longer_min(job)))
     elif cause.outcome not in ("stalled", "killed", "interrupted"):
@@ -158,7 +172,8 @@ def _lack(outcome: str, job: Declared, peak_mb: float, error: BaseException | No
     sentence = (
         f"needs more memory than the {job.mem_mb:.0f} MB that were declared for it "
         f"(peak {peak_mb:.0f} MB so far{wanted}{blocks}); run again with --set-resources "
-        f"{job.rule}:mem_mb={needed} (now {job.mem_mb:.0f})."
+        f"{job.rule}:mem_mb={needed + job.launcher_mb:.0f} "
+        f"(now {job.mem_mb + job.launcher_mb:.0f})."
     )
     return Cause(outcome, sentence, needed)
 

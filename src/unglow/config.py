@@ -160,13 +160,19 @@ def _sentence(error: ValidationError) -> str:
         "minItems": lambda: "needs at least one value",
         "uniqueItems": lambda: "holds a value twice",
         "minLength": lambda: "must not be empty",
-        "pattern": lambda: "has to be a number, max or mean",
+        "pattern": lambda: f"has to be a number{_alternatives(wanted)}",
     }
     what = told[str(error.validator)]() if error.validator in told else error.message
     about = str(rule.get("description", "")).strip().split(". ")[0].rstrip(".")
     return f"config key '{name}' is {error.instance!r} but {what}" + (
         f" ({about})." if about else "."
     )
+
+
+def _alternatives(pattern: str) -> str:
+    """Say which words a pattern such as ``^(max|mean)$`` allows beside a number."""
+    *words, last = pattern.strip("^()$").split("|")
+    return "".join(f", {word}" for word in words) + f" or {last}"
 
 
 def _types(types: str | list[str]) -> str:

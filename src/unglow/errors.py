@@ -17,3 +17,17 @@ class ConfigError(UnglowError):
 
 class StoreError(UnglowError):
     """An OME-Zarr store is absent, incomplete or damaged."""
+
+
+class ChangedError(UnglowError):
+    """A raw file became another one while it was read."""
+
+
+class SupersededError(UnglowError):
+    """A later attempt at the same job has begun, so this one may publish nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another attempt at this job has begun meanwhile, so this one has published nothing; "
+            "there is nothing to do."
+        )

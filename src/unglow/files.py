@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow import publishing
 from unglow.errors import UnglowError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def replacing(path: Path) -> Iterator[Path]:
     ------
     UnglowError
         The file could not be written: the disk is full or read-only, for example.
+    SupersededError
+        A later attempt at the same job has begun.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,6 +39,7 @@ def replacing(path: Path) -> Iterator[Path]:
             with temporary.open("rb") as stream:
                 os.fsync(stream.fileno())
             temporary.chmod(0o666 & ~_umask())
+            publishing.ask()
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

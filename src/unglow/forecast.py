@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow import memory
+from unglow.bands import all_bands
 from unglow.batch import ROLES
 from unglow.concurrency import Machine, Task
 from unglow.machine import disk_free_mb, existing, memory_available_mb
@@ -25,15 +26,26 @@ if TYPE_CHECKING:
     from unglow.memory import Demand
 
 #: Threads that the rules ask for; all others ask for one.
-THREADS = {"register": 2, "align": 2, "detect": 2, "snr": 2}
+THREADS = {
+    "register": 2,
+    "align_band": 2,
+    "align": 2,
+    "detect_band": 2,
+    "detect": 2,
+    "snr": 2,
+}
 #: Rules whose jobs are counted, in the order of the stages.
 RULES = (
     "plan",
+    "ingest_band",
     "ingest",
     "register",
+    "align_band",
     "align",
     "scale",
+    "difference_band",
     "difference",
+    "detect_band",
     "detect",
     "snr",
     "export_raw",
@@ -77,13 +89,17 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """The outputs of one job: rule, wildcards, file patterns, its place in the order, disk."""
+    """The outputs of one job: rule, wildcards, file patterns, its place in the order, disk.
+
+    Those of a band are wanted only while one of the files ``of`` its stage is not there.
+    """
 
     rule: str
     names: Mapping[str, str]
     files: tuple[str, ...]
     step: int
     disk_mb: int
+    of: tuple[str, ...] = ()
 
 
 def tasks_of(
@@ -165,7 +181,8 @@ def _outputs(batch: Batch, sample: str, dye: str) -> Iterator[_Output]:
     for role in ROLES:
         disk = memory.store_disk_mb(batch.layout(sample, dye, role))
         file = out.pair(f"{role}.ome.zarr/{ROOT}")
-        yield _Output("ingest", pair | {"role": role}, (file,), _INGEST, disk)
+        ingest = _Output("ingest", pair | {"role": role}, (file,), _INGEST, disk)
+        yield from _in_bands(batch, ingest, role)
         for form in (form for image, form in batch.exported() if image == role):
             exported = pair | {"role": role, "form": form}
             yield _Output("export_raw", exported, (out.export(role),), _REST, disk)
@@ -186,7 +203,7 @@ def _of_registration(batch: Batch, names: Mapping[str, str], derived: int) -> It
     )
     yield _Output("register", names, files, _REGISTER, SMALL_MB)
     files = (at(f"aligned_pre.ome.zarr/{ROOT}"), at("statistics.npz"), at("bins.npz"))
-    yield _Output("align", names, files, _ALIGN, derived)
+    yield from _in_bands(batch, _Output("align", names, files, _ALIGN, derived))
     for form in (form for image, form in batch.exported() if image == "aligned_pre"):
         file = batch.outputs.export("aligned_pre")
         yield _Output("export_aligned_pre", {**names, "form": form}, (file,), _REST, derived)
@@ -205,7 +222,7 @@ def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Ite
         files = (at(f"difference/{{method}}.ome.zarr/{ROOT}"),
                  *(at(f"difference/{{method}}.{n}.npz")
                    for n in ("histogram", "background")))  # fmt: skip
-        yield _Output("difference", of_method, files, _REST, derived)
+        yield from _in_bands(batch, _Output("difference", of_method, files, _REST, derived))
         for form in (form for image, form in batch.exported() if image == "difference"):
             file = batch.outputs.export("difference")
             exported = {**of_method, "form": form}
@@ -216,7 +233,7 @@ def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Ite
     listed = memory.candidates_disk_mb(batch.layout(names["sample"], names["dye"], "derived"))
     listing = ("candidates.csv", "candidates.geojson", "detection.json", "search.npz")
     files = tuple(at(name) for name in listing)
-    yield _Output("detect", names, files, _REST, listed)
+    yield from _in_bands(batch, _Output("detect", names, files, _REST, listed))
     if batch.wants_snr:
         yield _Output("snr", names, (at(f"snr.ome.zarr/{ROOT}"),), _REST, derived)
     for form in (form for image, form in batch.exported() if image == "snr"):
@@ -226,10 +243,32 @@ def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Ite
     yield _Output("figures_candidates", names, files, _REST, FIGURES_MB)
 
 
+def _in_bands(batch: Batch, whole: _Output, role: str = "derived") -> Iterator[_Output]:
+    """List the jobs of a stage: those of its bands, if it is split, and the one that ends it."""
+    count = batch.band_count(whole.rule, whole.names)
+    if count == 1:
+        yield whole
+        return
+    disk = whole.disk_mb
+    if whole.rule != "detect":
+        layout = batch.layout(whole.names["sample"], whole.names["dye"], role)
+        disk = memory.store_disk_mb(layout, bands=count)
+    for band in all_bands(count):
+        names = {**whole.names, "band": str(band)}
+        file = batch.outputs.band(whole.files[0])
+        yield _Output(f"{whole.rule}_band", names, (file,), whole.step, disk, whole.files)
+    yield replace(whole, disk_mb=SMALL_MB)
+
+
 def _missing(output: _Output, results: Path) -> bool:
-    names = output.names
-    relative = (file.removeprefix("<results>/").format(**names) for file in output.files)
-    return not all((results / path).is_file() for path in relative)
+    if output.of and _all_there(output.of, output.names, results):
+        return False
+    return not _all_there(output.files, output.names, results)
+
+
+def _all_there(files: Iterable[str], names: Mapping[str, str], results: Path) -> bool:
+    relative = (file.removeprefix("<results>/").format(**names) for file in files)
+    return all((results / path).is_file() for path in relative)
 
 
 def _demand(batch: Batch, output: _Output, known: dict[tuple[str, ...], Demand]) -> Demand:
@@ -247,7 +286,7 @@ def _task(
     batch: Batch, output: _Output, rules: Rules, demand: Demand, place: str, *, missing: bool
 ) -> Task:
     names = output.names
-    levels = ("sample", "dye", "registration", "subtraction", "role", "method")
+    levels = ("sample", "dye", "registration", "subtraction", "role", "method", "band")
     track = [names.get(level, "") for level in levels[:4]]
     return Task(
         title=" ".join(names[n] for n in levels if names.get(n)) or "the run",
@@ -265,11 +304,11 @@ def _task(
 
 def _advice(batch: Batch, output: _Output) -> str:
     """Say what another way of saving the raw image would change, if it is what takes memory."""
-    if output.rule not in ("plan", "ingest"):
+    if output.rule not in ("plan", "ingest", "ingest_band"):
         return ""
     key = output.names["sample"], output.names["dye"]
     headers = batch.headers[key]
-    if output.rule == "ingest":
+    if "role" in output.names:
         header = headers[ROLES.index(output.names["role"])]
         headers = (header, header)
     header = max(headers, key=lambda h: h.decode_bytes + h.others_bytes)

@@ -13,22 +13,30 @@ import numpy as np
 from unglow.blocks import Window, bounded_map
 from unglow.errors import InputError
 from unglow.fence import is_memory_failure
+from unglow.pieces import Piece, Pieces
 from unglow.plan import without_places
-from unglow.store import StoreWriter, configure_threads
+from unglow.source import Source
+from unglow.store import BandWriter, StoreWriter, configure_threads, state_key
 from unglow.telemetry import step
 from unglow.tiff import open_reader
 from unglow.tiff.bands import band_parts, reads_in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from unglow.bands import Band
     from unglow.plan import Plan
+    from unglow.store import StoreLayout
+    from unglow.store.shards import ShardWriter
     from unglow.tiff import TiffReader
 
 log = logging.getLogger(__name__)
+
+VERSION = 1
+"""Of the pixels and statistics."""
 
 
 @dataclass(slots=True)
@@ -61,6 +69,29 @@ class PixelStatistics:
             self.low, self.high = min(self.low, low), max(self.high, high)
             self.sums[window] = total
 
+    @property
+    def counts(self) -> dict[str, NDArray[Any]]:
+        """The figures as arrays, by name, for `merge_counts`."""
+        places = sorted(self.sums)
+        return {
+            "numbers": np.array([self.pixels, self.missing, self.saturated], np.int64),
+            "ends": np.array([self.low, self.high]),
+            "windows": np.array([(w.y0, w.y1, w.x0, w.x1) for w in places], np.int64),
+            "sums": np.array([self.sums[w] for w in places]),
+        }
+
+    def merge_counts(self, counts: Mapping[str, NDArray[Any]]) -> None:
+        """Add the `counts` of other blocks of the image."""
+        pixels, missing, saturated = (int(n) for n in counts["numbers"])
+        low, high = (float(v) for v in counts["ends"])
+        with self._lock:
+            self.pixels += pixels
+            self.missing += missing
+            self.saturated += saturated
+            self.low, self.high = min(self.low, low), max(self.high, high)
+            places = (Window(*(int(n) for n in row)) for row in counts["windows"])
+            self.sums.update(zip(places, counts["sums"].tolist(), strict=True))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the figures for the attributes of a store; None where no pixel was valid."""
         some = self.pixels > 0
@@ -75,7 +106,9 @@ class PixelStatistics:
         }
 
 
-def ingest(plan: Plan, role: str, target: Path, *, workers: int) -> dict[str, Any]:
+def ingest(
+    plan: Plan, role: str, target: Path, *, workers: int, pieces: Sequence[Path] = ()
+) -> dict[str, Any]:
     """Write the store of one image of a pair and publish it.
 
     Parameters
@@ -88,49 +121,121 @@ def ingest(plan: Plan, role: str, target: Path, *, workers: int) -> dict[str, An
         The store's directory.
     workers
         Blocks in flight.
+    pieces
+        What `ingest_band` has left for all bands; nothing to do here what they do.
 
     Returns
     -------
     The statistics that are in the store's attributes as well (empty if the pair failed).
+
+    Raises
+    ------
+    ChangedError
+        The raw file was changed or replaced meanwhile, so that nothing is published.
     """
     header, layout = plan.headers[role], plan.layouts[role]
-    attributes = {
-        "role": role,
-        "channels": list(plan.channels[role]),
-        "fingerprint": plan.fingerprints[role],
-        "grey_levels": "integer" if np.dtype(layout.dtype).kind in "iu" else "real",
-    }
     writer = StoreWriter(
         target,
         layout,
         name=role,
         pixel_size_um=header.pixel_size_um,
-        attributes=attributes,
-        fill_value=0 if np.dtype(layout.dtype).kind in "iu" else math.nan,
+        attributes=_attributes(plan, role),
+        fill_value=_fill(layout),
         workers=workers,
+        bands=len(pieces),
     )
     configure_threads(workers)
     with writer:
         if plan.reason is not None:
             writer.publish_empty(plan.reason)
             return {}
-        statistics = PixelStatistics(_saturation(header.dtype, len(plan.channels[role])))
-        try:
-            _stream(plan, role, writer, statistics, workers)
-        except InputError as error:
-            if is_memory_failure(error):  # no fault of the file
-                raise
-            log.warning("%s", error)
-            writer.publish_empty(without_places(str(error), header))
+        statistics = _empty_statistics(plan, role)
+        if pieces:
+            given = Pieces(pieces, _key(plan, role))
+            reason = given.reason
+            if reason is None:
+                for piece in given:
+                    statistics.merge_counts(piece.arrays)
+                given.hand_over(writer, workers)
+        else:
+            reason = _stream(plan, role, writer, statistics, workers)
+        if reason is not None:
+            writer.publish_empty(reason)
             return {}
         figures = statistics.to_dict()
         writer.publish({"statistics": figures})
     return figures
 
 
-@step("copy")
+def ingest_band(plan: Plan, role: str, target: Path, band: Band, *, workers: int) -> Piece:
+    """Do one band of what `ingest` does; parameters as there, ``target`` that of the whole store.
+
+    A file whose pixels cannot be decoded gives a piece with the reason.
+    """
+    key, layout = _key(plan, role), plan.layouts[role]
+    if plan.reason is not None:
+        return Piece(band, key, reason=plan.reason)
+    configure_threads(workers)
+    statistics = _empty_statistics(plan, role)
+    with BandWriter(target, layout, fill_value=_fill(layout), band=band, key=key) as writer:
+        reason = _stream(plan, role, writer, statistics, workers)
+        if reason is not None:
+            return Piece(band, key, reason=reason)
+        return Piece(band, key, writer.shards, statistics.counts)
+
+
+def _attributes(plan: Plan, role: str) -> dict[str, Any]:
+    integer = np.dtype(plan.layouts[role].dtype).kind in "iu"
+    return {
+        "role": role,
+        "channels": list(plan.channels[role]),
+        "fingerprint": plan.fingerprints[role],
+        "grey_levels": "integer" if integer else "real",
+    }
+
+
+def _key(plan: Plan, role: str) -> str:
+    """Return what shards and statistics of a band follow from."""
+    header = {**plan.headers[role].to_dict(), "path": ""}
+    layout = plan.layouts[role].to_dict()
+    return state_key("ingest", VERSION, _attributes(plan, role), header, layout)
+
+
+def _fill(layout: StoreLayout) -> float:
+    return 0 if np.dtype(layout.dtype).kind in "iu" else math.nan
+
+
+def _empty_statistics(plan: Plan, role: str) -> PixelStatistics:
+    return PixelStatistics(_saturation(plan.headers[role].dtype, len(plan.channels[role])))
+
+
 def _stream(
-    plan: Plan, role: str, writer: StoreWriter, statistics: PixelStatistics, workers: int
+    plan: Plan, role: str, writer: ShardWriter, statistics: PixelStatistics, workers: int
+) -> str | None:
+    """Copy the shards of a writer; return why that cannot be, if it is the fault of the file.
+
+    Raises
+    ------
+    ChangedError
+        The file was changed or replaced meanwhile.
+    """
+    header = plan.headers[role]
+    source = Source.of(header, plan.fingerprints[role])
+    reason = None
+    try:
+        _copy(plan, role, writer, statistics, workers)
+    except InputError as error:
+        if is_memory_failure(error):  # no fault of the file
+            raise
+        log.warning("%s", error)
+        reason = without_places(str(error), header)
+    source.check()
+    return reason
+
+
+@step("copy")
+def _copy(
+    plan: Plan, role: str, writer: ShardWriter, statistics: PixelStatistics, workers: int
 ) -> None:
     """Read, reduce to one channel and write every shard, at most ``workers`` at a time."""
     header, dtype = plan.headers[role], np.dtype(plan.layouts[role].dtype)
@@ -153,7 +258,7 @@ def _stream(
 
 def _bands(
     reader: TiffReader,
-    writer: StoreWriter,
+    writer: ShardWriter,
     channels: tuple[int, ...],
     dtype: np.dtype[Any],
     workers: int,
@@ -163,7 +268,7 @@ def _bands(
     rows: dict[tuple[int, int], list[Window]] = {}
     for window in writer.windows():
         rows.setdefault((window.y0, window.y1), []).append(window)
-    height = max(y1 - y0 for y0, y1 in rows)
+    height = min(writer.layout.shards[0], writer.layout.shape[0])
     in_order = reads_in_order(reader.header, height)
     band: NDArray[Any] | None = None
 

@@ -18,10 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow import attempts, causes, fence, watchdog
+from unglow import attempts, causes, cluster, fence, publishing, watchdog
 from unglow.allocator import pin_threads
+from unglow.errors import SupersededError
+from unglow.launcher import Launcher
 from unglow.telemetry import stacks, step
 from unglow.telemetry.attempt import Attempt
+from unglow.turns import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,10 +70,14 @@ class Job:
         Time that it may take, s; None for no limit.
     attempt
         1 the first time that a run of the workflow tries the job.
+    launcher_mb
+        What a batch system needs beside it to start it, MB; 0 on this machine.
     in_flight
         Blocks in flight; None until they are chosen.
     least_mb
         The least memory that it can do with, MB; None until it is known.
+    outputs
+        Files that it is to publish.
     """
 
     rule: str
@@ -79,14 +86,18 @@ class Job:
     mem_mb: float
     limit_s: float | None = None
     attempt: int = 1
+    launcher_mb: float = 0.0
     log_path: Path | None = None
     record_path: Path | None = None
+    outputs: tuple[Path, ...] = ()
     counters: dict[str, float] = field(default_factory=dict)
     in_flight: int | None = None
     least_mb: int | None = None
     _most_workers: int | None = None
     _report: int | None = None
     _telemetry: Attempt = field(init=False)
+    _turn: Turn = field(default_factory=Turn)
+    _launcher: Launcher = field(default_factory=Launcher.here)
     _before: list[dict[str, Any]] = field(default_factory=list)
     _loading: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _room: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -99,21 +110,28 @@ class Job:
         pin_threads()
         record = getattr(script.log, "telemetry", None)
         minutes = getattr(script.resources, "runtime", None)
+        launcher = os.environ.get(cluster.VARIABLE)
+        if launcher and minutes:  # what it took to get here counts as well, and so does its end
+            minutes = max(1, minutes - cluster.STARTING_MIN)
         return cls(
             rule=script.rule,
             wildcards=dict(script.wildcards.items()),
             threads=threads,
-            mem_mb=float(getattr(script.resources, "mem_mb", 2000)),
+            mem_mb=float(getattr(script.resources, "mem_mb", 2000)) - float(launcher or 0),
             limit_s=float(minutes) * 60 if minutes else None,
             attempt=int(getattr(script.resources, "attempt", 1)),
+            launcher_mb=float(launcher or 0),
             log_path=Path(script.log[0]) if len(script.log) else None,
             record_path=Path(record) if record else None,
+            outputs=tuple(Path(path) for path in getattr(script, "output", ())),
         )
 
     def __enter__(self) -> Self:
         old_log = self._earlier()
         stream = self._open_log()
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
+        record = self.record_path
+        self._turn = Turn.take(record and record.with_suffix(""), self.outputs)
         self._telemetry = self._begin()
         if self._before and self._before[-1]["attempt"] == self.attempt - 1:
             try:
@@ -127,6 +145,7 @@ class Job:
             self._conclude(self._watch(pid, pipe), before, watchdog.machine_mb())
         self._report = pipe
         watchdog.obey(stream)
+        publishing.guard_with(self._turn.check)
         self._telemetry.in_job(profiled=stacks.wanted(self.rule))
         self._loading.enter_context(step("libraries"))
         return self
@@ -142,8 +161,10 @@ class Job:
         self._loading.close()
         self._telemetry.leave_job()
         peak = peak_mb()
+        if error is not None and self._turn.over:  # a later attempt removes what this one writes
+            error = SupersededError()
         cause = causes.of_error(self, error, peak)
-        if error is not None and cause.outcome != "bad_input":
+        if error is not None and cause.outcome not in ("bad_input", causes.SUPERSEDED):
             log.error("".join(traceback.format_exception(kind, error, trace)))
         told: dict[str, Any] = {"outcome": cause.outcome, "message": cause.message}
         if cause.needed_mb is not None:
@@ -158,7 +179,8 @@ class Job:
     @property
     def title(self) -> str:
         """Rule and wildcards in words, for messages."""
-        return f"{self.rule} ({', '.join(self.wildcards.values()) or 'run'})"
+        stage = self.rule.removesuffix("_band")  # which one is among the wildcards
+        return f"{stage} ({', '.join(self.wildcards.values()) or 'run'})"
 
     @property
     def pair_title(self) -> str:
@@ -238,10 +260,16 @@ class Job:
                 "attempt %d was short of memory with %.0f MB; now with %.0f MB",
                 *(self.attempt - 1, earlier["declared_mb"], self.mem_mb),
             )
+            if self.launcher_mb:  # a batch system has counted it anew
+                return
             try:
                 self._room.enter_context(attempts.one_at_a_time(self.mem_mb))
             except (MemoryError, OSError) as error:
                 self._give_up("memory", f"{error}; {earlier['message']}", earlier)
+        elif earlier["outcome"] == "timeout" and (self.limit_s or 0) > (
+            earlier.get("limit_s") or 0
+        ):
+            log.warning("attempt %d took too long; now with a longer limit", self.attempt - 1)
         else:
             log.error("another attempt would end like the first, which said:\n%s", old_log.rstrip())
             self._give_up(earlier["outcome"], str(earlier.get("message", "")), earlier)
@@ -265,6 +293,7 @@ class Job:
             "threads": self.threads,
             "limit_s": self.limit_s,
             "log": None if self.log_path is None else str(self.log_path),
+            "turn": self._turn.number,
         }
         return Attempt(self.record_path, self._started, told)
 
@@ -277,6 +306,7 @@ class Job:
             limit_s=self.limit_s,
             on_stall=self._warn_of_stall,
             on_sample=self._telemetry.sample,
+            abandoned=self._launcher.gone,
         )
 
     def _warn_of_stall(self, seconds: float) -> None:
@@ -329,12 +359,17 @@ class Job:
             *("%s after %.2f s, peak %.0f MB of %.0f declared", outcome),
             *(time.monotonic() - self._started, peak, self.mem_mb),
         )
+        if outcome == causes.SUPERSEDED:
+            self._launcher.silence()
         self._record(outcome, entry)
         sys.exit(0 if outcome == "ok" else f"{self.title}: {message}")
 
     def _record(self, outcome: str, measured: Mapping[str, Any]) -> None:
-        """Write what this attempt took, and those before it, a JSON line for each."""
-        if self.record_path is None:
+        """Write what this attempt took, and those before it, a JSON line for each.
+
+        A record is of the last attempt to begin: one that a later attempt follows has none.
+        """
+        if self.record_path is None or self._turn.over:
             return
         entry = {
             "rule": self.rule,
@@ -344,6 +379,7 @@ class Job:
             "seconds": round(time.monotonic() - self._started, 3),
             "threads": self.threads,
             "declared_mb": self.mem_mb,
+            "limit_s": self.limit_s,
             **measured,
         }
         try:

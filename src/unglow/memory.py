@@ -9,12 +9,14 @@ choose only ``in_flight``; they never change what is computed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unglow.blocks import coarse_level
+from unglow.store.layout import CHUNK
+from unglow.store.pyramid import STRIP
 
 if TYPE_CHECKING:
     from unglow.store import StoreLayout
@@ -243,14 +245,69 @@ def export(layout: StoreLayout) -> Demand:
     return Demand(BASE["export"], 0.0, fixed=3 * band / MB + _SLACK)
 
 
+def of_band(demand: Demand, layout: StoreLayout, bands: int) -> Demand:
+    """Demand of a job that does one of some bands of a stage: it may have fewer blocks."""
+    if demand.most is None:
+        return demand
+    rows = math.ceil(layout.shape[0] / layout.shards[0])
+    across = math.ceil(layout.shape[1] / layout.shards[1])
+    return replace(demand, most=min(demand.most, math.ceil(rows / bands) * across))
+
+
+def join_ingest(layout: StoreLayout) -> Demand:
+    """Demand of the job that joins the bands of a raw image."""
+    return _join("ingest", layout, 0.0)
+
+
+def join_align(layout: StoreLayout) -> Demand:
+    """Demand of the job that joins the bands of the warp: statistics of all, and of one band."""
+    cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
+    return _join("align", layout, 2 * _STATISTICS + cells * _PER_CELL / MB)
+
+
+def join_difference(layout: StoreLayout) -> Demand:
+    """Demand of the job that joins the bands of a difference."""
+    return _join("difference", layout, 0.0)
+
+
+def join_detect(layout: StoreLayout) -> Demand:
+    """Demand of the job that joins the bands of a search: lists, the section, and what is tried."""
+    side = CHUNK + 2 * DETECT_AROUND
+    coarse = _OUTLINING * min(SECTION_PX, layout.shape[0] * layout.shape[1])
+    fixed = _SLACK + (2 * _most_listed(layout) * _PER_CANDIDATE + coarse) / MB
+    each = side * side * _SEARCHING / MB
+    return Demand(BASE["detect"], each, fixed=fixed, least=_COMPILING)
+
+
+def _join(stage: str, layout: StoreLayout, counted_mb: float) -> Demand:
+    """Demand of a job that builds the coarse levels of a store of which the fine ones are there."""
+    level = layout.fine_levels + 1
+    if level >= layout.levels:
+        return Demand(BASE[stage], 0.0, fixed=counted_mb + _SLACK)
+    rows, cols = (
+        min(*n) for n in zip(layout.level_shape(level), layout.level_shards(level), strict=True)
+    )
+    strip = 4 * min(STRIP, rows) * cols * (layout.itemsize * _READING + _HALVING / 4)
+    each = (rows * cols * layout.itemsize * _ENCODED + strip) / MB
+    shards = sum(1 for _ in layout.windows(level))
+    return Demand(BASE[stage], each, fixed=counted_mb + _SLACK, most=shards)
+
+
 def small(stage: str) -> Demand:
     """Demand of a job that reads small data only: scale, figures, summary."""
     return Demand(BASE[stage], 0.0, fixed=_SLACK + (_FITS if stage == "scale" else 0.0))
 
 
-def store_disk_mb(layout: StoreLayout, dtype: str | None = None) -> int:
-    """Return an upper bound, MB, for a store with its pyramid: incompressible pixels."""
-    pixels = layout.shape[0] * layout.shape[1] * 4 / 3
+def store_disk_mb(layout: StoreLayout, dtype: str | None = None, bands: int = 1) -> int:
+    """Return an upper bound, MB, for a store with its pyramid: incompressible pixels.
+
+    With ``bands``, of the largest of so many parts of it.
+    """
+    rows = layout.shape[0]
+    if bands > 1:
+        height = layout.shards[0]
+        rows = min(rows, math.ceil(math.ceil(rows / height) / bands) * height)
+    pixels = rows * layout.shape[1] * 4 / 3
     return math.ceil(pixels * np.dtype(dtype or layout.dtype).itemsize / MB * 1.02 + 1)
 
 
@@ -259,7 +316,7 @@ def candidates_disk_mb(layout: StoreLayout) -> int:
     return math.ceil(_most_listed(layout) * _LINES / MB + 1)
 
 
-def runtime_min(pixels: int, seconds_per_megapixel: float) -> int:
+def runtime_min(pixels: float, seconds_per_megapixel: float) -> int:
     """Return a generous time, whole minutes, for a job: 20 times what a 2-core machine needs."""
     return math.ceil(2 + 20 * pixels / 1e6 * seconds_per_megapixel / 60)
 

@@ -6,18 +6,34 @@ rule needs; rules and commands take their paths from here, so that no path is sp
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from unglow.bands import PATTERN as BAND
+from unglow.bands import Band
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from unglow.config import Settings
 
 PAIR = "{sample}/{dye}"
 ROOT = "zarr.json"
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
 """Keys of ``exports`` in the configuration to how the files end."""
+
+
+def joined(output: Path) -> tuple[Path, Band | None]:
+    """Return the store or file that a job works on, by its first output, and its band.
+
+    The band is None for a job that makes all of it.
+    """
+    found = re.fullmatch(rf"\.(.+)\.({BAND})\.band\.npz", output.name)
+    if found:
+        return output.with_name(found[1]), Band.parse(found[2])
+    return (output.parent if output.name == ROOT else output), None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +83,18 @@ class Outputs:
         if image == "aligned_pre":
             return self.registered("exports/aligned_pre.{form}")
         return self.pair(f"exports/{image}.{{form}}")
+
+    def band(self, pattern: str) -> str:
+        """Return the pattern of what a job of a band leaves, ``{band}`` being `unglow.bands.Band`.
+
+        Parameters
+        ----------
+        pattern
+            Of the first output of the rule that joins the bands.
+        """
+        path = pattern.removesuffix(f"/{ROOT}")
+        place, _, name = path.rpartition("/")
+        return f"{place}/.{name}.{{band}}.band.npz"
 
     def run(self, name: str) -> str:
         """Return the path of a file that covers the whole run."""

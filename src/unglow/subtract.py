@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,15 +11,22 @@ import numpy as np
 from unglow.blocks import Window, bounded_map
 from unglow.grey import has_grey_levels, quantise
 from unglow.photometry import BackgroundMedians, DifferenceHistogram
-from unglow.store import Store, StoreLayout, StoreWriter
+from unglow.pieces import Piece, Pieces
+from unglow.store import BandWriter, Store, StoreLayout, StoreWriter, state_key
 from unglow.telemetry import step
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from unglow.bands import Band
     from unglow.photometry import Blur, GainMap, JointStatistics, MethodResult
+    from unglow.store.shards import ShardWriter
+
+VERSION = 3
+"""Of the pixels and counts."""
 
 # Rows of a gain map at a time, so that it needs no memory to speak of.
 _ROWS = 64
@@ -77,6 +85,7 @@ def subtract(
     *,
     workers: int,
     blur: Blur | None = None,
+    pieces: Sequence[Path] = (),
 ) -> tuple[DifferenceHistogram, BackgroundMedians]:
     """Write ``difference/<method>``: float32 in the post frame, NaN where there is no data.
 
@@ -93,71 +102,162 @@ def subtract(
         Layout and directory of the store; shards in flight.
     blur
         What makes the sharper image match the other; None for nothing.
+    pieces
+        What `subtract_band` has left for all bands; nothing to do here what they do.
 
     Returns
     -------
     The histogram of the difference and the medians of its squares; without values for an empty one.
     """
-    gain_map = result.gain_map
+    attributes = _attributes(post, aligned, method, result, blur)
     background = BackgroundMedians.create(post.shape)
     writer = StoreWriter(
         target,
         layout,
         name=f"difference {method}",
         pixel_size_um=post.pixel_size_um,
-        attributes={
-            "role": "difference",
-            "method": method,
-            "inputs": {"post": post.digest, "aligned_pre": aligned.digest},
-            "gain": result.gain,
-            "offset": result.offset,
-            **({} if gain_map is None else {"gain_map": {"sha256": gain_map.digest}}),
-            **({} if blur is None else {"blur": {"image": blur.image, "width_px": blur.width_px}}),
-        },
+        attributes=attributes,
         fill_value=math.nan,
         workers=workers,
+        bands=len(pieces),
     )
     with writer:
-        if result.gain is None or result.offset is None:
-            writer.publish_empty(aligned.empty or result.reason or f"{method} found no gain.")
+        glow = _Glow.of(result, blur)
+        if glow is None:
+            writer.publish_empty(_reason(aligned, method, result))
             return DifferenceHistogram.create(0.0, 0.0, 1.0), background
-        gain, offset = result.gain, result.offset
-        integer = has_grey_levels(post)
-        total = DifferenceHistogram.from_joint(statistics, gain, offset, _lines(result))
-
-        def work(window: Window) -> DifferenceHistogram:
-            blocks = _read(post, "post", window, blur), _read(aligned, "pre", window, blur)
-            block = (
-                difference(*blocks, gain, offset)
-                if gain_map is None
-                else evened_difference(*blocks, gain, offset, gain_map, window)
-            )
-            if integer:
-                block = quantise(block)
-            writer.write(window, block)
-            histogram = total.fresh()
-            histogram.add(block)
-            background.add(block, (window.y0, window.x0))
-            return histogram
-
-        with step("subtract"):
-            for part in bounded_map(work, writer.windows(), workers):
-                total.merge(part)
+        total = glow.empty_histogram(statistics)
+        if pieces:
+            given = Pieces(pieces, _key(attributes, layout))
+            _join(given, layout, total, background)
+            given.hand_over(writer, workers)
+        else:
+            _subtract((post, aligned), glow, writer, (total, background), workers)
         writer.publish()
     return total, background
 
 
-def _read(image: Store, name: str, window: Window, blur: Blur | None) -> NDArray[Any]:
-    """Read a window of an image as it goes into the difference."""
-    if blur is None or blur.image != name:
-        return image.read(window)
-    return blur.over(image.read, image.shape, window)
+def subtract_band(
+    post: Store,
+    aligned: Store,
+    method: str,
+    result: MethodResult,
+    statistics: JointStatistics,
+    layout: StoreLayout,
+    target: Path,
+    band: Band,
+    *,
+    workers: int,
+    blur: Blur | None = None,
+) -> Piece:
+    """Do one band of what `subtract` does; parameters as there, ``target`` of the whole store."""
+    key = _key(_attributes(post, aligned, method, result, blur), layout)
+    glow = _Glow.of(result, blur)
+    if glow is None:
+        return Piece(band, key, reason=_reason(aligned, method, result))
+    background = BackgroundMedians.create(post.shape)
+    total = glow.empty_histogram(statistics)
+    with BandWriter(target, layout, fill_value=math.nan, band=band, key=key) as writer:
+        _subtract((post, aligned), glow, writer, (total, background), workers)
+        medians = background.of_rows(band.rows(layout))
+        counted: dict[str, NDArray[Any]] = {"counts": total.counts, "missing": total.missing}
+        return Piece(band, key, writer.shards, {**counted, "medians": medians})
 
 
-def _lines(result: MethodResult) -> list[tuple[float, float]]:
-    """Return gain and offset where the light of post was weakest and strongest."""
-    if result.gain_map is None or result.gain is None or result.offset is None:
-        return []
-    ends = np.array(result.gain_map.limits)
-    gains, offsets = result.gain_map.line(ends, result.gain, result.offset)
-    return list(zip(gains.tolist(), offsets.tolist(), strict=True))
+def _attributes(
+    post: Store, aligned: Store, method: str, result: MethodResult, blur: Blur | None
+) -> dict[str, Any]:
+    gain_map = result.gain_map
+    return {
+        "role": "difference",
+        "method": method,
+        "inputs": {"post": post.digest, "aligned_pre": aligned.digest},
+        "gain": result.gain,
+        "offset": result.offset,
+        **({} if gain_map is None else {"gain_map": {"sha256": gain_map.digest}}),
+        **({} if blur is None else {"blur": {"image": blur.image, "width_px": blur.width_px}}),
+    }
+
+
+def _key(attributes: dict[str, Any], layout: StoreLayout) -> str:
+    """Return what shards and counts of a band follow from."""
+    return state_key("difference", VERSION, attributes, layout.to_dict())
+
+
+def _reason(aligned: Store, method: str, result: MethodResult) -> str:
+    """Say why there is nothing to subtract."""
+    return aligned.empty or result.reason or f"{method} found no gain."
+
+
+@step("subtract")
+def _subtract(
+    images: tuple[Store, Store],
+    glow: _Glow,
+    writer: ShardWriter,
+    counts: tuple[DifferenceHistogram, BackgroundMedians],
+    workers: int,
+) -> None:
+    """Write the shards of a writer from post and aligned pre, and count their pixels."""
+    total, background = counts
+    integer = has_grey_levels(images[0])
+
+    def work(window: Window) -> DifferenceHistogram:
+        block = glow.taken_off(*images, window)
+        if integer:
+            block = quantise(block)
+        writer.write(window, block)
+        histogram = total.fresh()
+        histogram.add(block)
+        background.add(block, (window.y0, window.x0))
+        return histogram
+
+    for part in bounded_map(work, writer.windows(), workers):
+        total.merge(part)
+
+
+@step("join")
+def _join(
+    pieces: Pieces, layout: StoreLayout, total: DifferenceHistogram, background: BackgroundMedians
+) -> None:
+    """Add up what bands have counted."""
+    for piece in pieces:
+        total.merge_counts(piece.arrays["counts"], piece.arrays["missing"])
+        background.of_rows(piece.band.rows(layout))[...] = piece.arrays["medians"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Glow:
+    """What is taken off post: a gain and an offset, evened out or not, and a blur before that."""
+
+    gain: float
+    offset: float
+    gain_map: GainMap | None
+    blur: Blur | None
+
+    @classmethod
+    def of(cls, result: MethodResult, blur: Blur | None) -> _Glow | None:
+        """Return what a method has found; None if it found nothing."""
+        if result.gain is None or result.offset is None:
+            return None
+        return cls(result.gain, result.offset, result.gain_map, blur)
+
+    def empty_histogram(self, statistics: JointStatistics) -> DifferenceHistogram:
+        """Return a histogram that holds every value of the difference."""
+        lines: list[tuple[float, float]] = []
+        if self.gain_map is not None:  # where the light of post was weakest and strongest
+            ends = self.gain_map.line(np.array(self.gain_map.limits), self.gain, self.offset)
+            lines = list(zip(*(values.tolist() for values in ends), strict=True))
+        return DifferenceHistogram.from_joint(statistics, self.gain, self.offset, lines)
+
+    def taken_off(self, post: Store, aligned: Store, window: Window) -> NDArray[np.float32]:
+        """Return the difference over a window."""
+        blocks = self._read(post, "post", window), self._read(aligned, "pre", window)
+        if self.gain_map is None:
+            return difference(*blocks, self.gain, self.offset)
+        return evened_difference(*blocks, self.gain, self.offset, self.gain_map, window)
+
+    def _read(self, image: Store, name: str, window: Window) -> NDArray[Any]:
+        """Read a window of an image as it goes into the difference."""
+        if self.blur is None or self.blur.image != name:
+            return image.read(window)
+        return self.blur.over(image.read, image.shape, window)

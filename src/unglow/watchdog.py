@@ -105,6 +105,8 @@ class Ending:
         It was ended because its time was over.
     by_kernel
         The kernel killed processes for want of memory meanwhile.
+    abandoned
+        It was ended because nobody waits for it any more.
     """
 
     report: Mapping[str, Any]
@@ -118,6 +120,7 @@ class Ending:
     idle_s: float
     timed_out: bool
     by_kernel: bool
+    abandoned: bool = False
 
 
 def fork() -> tuple[int, int]:
@@ -165,6 +168,7 @@ def watch(
     on_stall: Callable[[float], None],
     on_sample: Callable[[Sample], None] | None = None,
     interval_s: float = INTERVAL_S,
+    abandoned: Callable[[], bool] = lambda: False,
 ) -> Ending:
     """In the watchdog: wait until the job has ended, and end it if its time is over.
 
@@ -182,13 +186,15 @@ def watch(
         Called with what the job takes each time that it was looked at.
     interval_s
         Time between two looks, s.
+    abandoned
+        Whether nobody waits for the job any more, so that it is to be ended.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the job as well
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
     kills = _kernel_kills(pid)
     killed_before = kills()
     sampler, stall = Sampler(pid, interval_s=interval_s), Stall(STALL_S)
-    spent, timed_out = 0.0, False
+    spent, timed_out, alone = 0.0, False, False
     said = bytearray()
     last = due = time.monotonic()
     while True:
@@ -200,8 +206,9 @@ def watch(
         spent += step
         if stall.sample(step, Activity(taken.cpu_s, taken.read + taken.written)):
             on_stall(stall.quiet_s)
-        if limit_s is not None and spent >= limit_s:
-            timed_out = True
+        timed_out = limit_s is not None and spent >= limit_s
+        alone = not timed_out and abandoned()
+        if timed_out or alone:
             _end(pid, reading, said)
             break
         due = max(due + sampler.interval_s, now)
@@ -220,6 +227,7 @@ def watch(
         idle_s=stall.quiet_s if stall.quiet_s >= stall.after_s else 0.0,
         timed_out=timed_out,
         by_kernel=kills() > killed_before,
+        abandoned=alone,
     )
 
 

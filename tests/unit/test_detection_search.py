@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
+from unglow.bands import all_bands
 from unglow.blocks import ArrayPixels, Window
 from unglow.detection import DetectSettings
 from unglow.detection.background import Background
 from unglow.detection.map_error import MapError
-from unglow.detection.search import search
+from unglow.detection.search import nothing_yet, search
 from unglow.detection.section import Section, section_mask
 from unglow.detection.snr import Scene, significance
 from unglow.detection.stage import properties
@@ -274,6 +275,23 @@ def test_too_many_sources_leave_the_most_significant_ones_whatever_the_tiles():
     assert few[0].threshold > everything.threshold
     least = np.sort(everything.found["snr"])[-30]
     assert few[0].found["snr"].min() == least
+
+
+@pytest.mark.parametrize("most", [30, 1000])
+@pytest.mark.parametrize("count", [2, 5])
+def test_bands_that_are_joined_in_any_order_find_what_one_search_finds(count, most):
+    spots = [(x, y, 10.0 + x / 10) for x in range(20, 330, 25) for y in range(20, 290, 25)]
+    made = scene(*images(3, spots))
+    whole = search(made, EVERYWHERE, workers=1, tile=60, most=most)
+    joined = nothing_yet(made.settings, SHAPE, None, most)
+    for band in reversed(all_bands(count)):
+        part = search(made, EVERYWHERE, workers=1, tile=60, most=most, band=band)
+        joined.merge_counts(part.counts)
+    joined.finish()
+    assert joined.found.tobytes() == whole.found.tobytes()
+    assert joined.lost == whole.lost
+    assert joined.report((0.5, 0.5)) == whole.report((0.5, 0.5))
+    assert joined.tally.searched.tobytes() == whole.tally.searched.tobytes()
 
 
 def test_candidates_off_the_section_are_listed_and_not_counted():

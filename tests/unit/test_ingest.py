@@ -7,8 +7,9 @@ import pytest
 import tifffile
 
 from unglow.blocks import Window
+from unglow.errors import ChangedError, UnglowError
 from unglow.ingest import PixelStatistics, ingest, signal
-from unglow.plan import Plan, make_plan
+from unglow.plan import Plan, fingerprint, make_plan
 from unglow.store import open_store
 from unglow.tiff import read_header
 
@@ -123,6 +124,7 @@ def test_damage_in_the_middle_gives_a_store_marked_with_the_reason(tmp_path):
     with (tmp_path / "pre.tif").open("r+b") as stream:
         stream.seek(offset)
         stream.write(b"\0" * 500)
+    plan.fingerprints["pre"] = fingerprint(plan.headers["pre"])  # it was like that from the start
     assert ingest(plan, "pre", tmp_path / "pre.ome.zarr", workers=2) == {}
     store = open_store(tmp_path / "pre.ome.zarr")
     assert "pre.tif" in store.empty
@@ -152,3 +154,43 @@ def test_statistics_do_not_depend_on_the_order_of_blocks():
     for window, block in reversed(blocks.items()):
         backward.add(window, block)
     assert forward.to_dict() == backward.to_dict()
+
+
+def replaced(path):
+    image = picture(seed=1)
+    tifffile.imwrite(path, image, photometric="rgb", compression="zlib", tile=(256, 256))
+
+
+def cut(path):
+    with path.open("r+b") as stream:
+        stream.truncate(path.stat().st_size // 2)
+
+
+def gone(path):
+    path.rename(path.with_name("elsewhere.tif"))
+
+
+@pytest.mark.parametrize("change", [replaced, cut, gone])
+def test_a_raw_file_that_changes_while_it_is_read_gives_no_store(tmp_path, monkeypatch, change):
+    image = picture()
+    plan = planned(tmp_path, image, image, compression="zlib", tile=(256, 256))
+    count = PixelStatistics.add
+
+    def add(self, window, block):
+        if not window.y0 and not window.x0:
+            change(tmp_path / "post.tif")
+        count(self, window, block)
+
+    monkeypatch.setattr(PixelStatistics, "add", add)
+    with pytest.raises(ChangedError, match=r"post\.tif was changed, replaced or cut while"):
+        ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+    assert not list(tmp_path.glob("*post.ome.zarr*"))
+
+
+def test_a_raw_file_that_was_replaced_since_the_plan_gives_no_store(tmp_path):
+    image = picture()
+    plan = planned(tmp_path, image, image, compression="zlib", tile=(256, 256))
+    replaced(tmp_path / "post.tif")
+    with pytest.raises(UnglowError):
+        ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+    assert not list(tmp_path.glob("*post.ome.zarr*"))

@@ -23,6 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
     "preflight": ("unglow.cli.preflight", "say whether a run fits memory and disk"),
     "monitor": ("unglow.cli.monitor", "follow runs while they go on"),
+    "resume": ("unglow.cli.resume", "go on after anything was killed"),
+    "status": ("unglow.cli.status", "say how far each pair is"),
+    "verify": ("unglow.cli.verify", "read all results and say what is not as it was published"),
+    "clean": ("unglow.cli.clean", "remove what jobs that were killed have left behind"),
     "phantom": ("unglow.phantom.command", "make a pair of test images with known truth"),
     "report": ("unglow.cli.report", "write the report of a results directory"),
     "compare": ("unglow.cli.compare", "show runs side by side"),
@@ -51,7 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = next((a for a in arguments if not a.startswith("-")), None)
     module = import_module(COMMANDS[command][0]) if command in COMMANDS else None
     parser = _parser(command, module)
-    options = parser.parse_args(arguments)
+    words: list[str] = []
+    if getattr(module, "TAKES_WORDS", False) and "--" in arguments:
+        cut = arguments.index("--")
+        arguments, words = arguments[:cut], arguments[cut + 1 :]
+    options = parser.parse_args(arguments, argparse.Namespace(words=words))
     if module is None:
         parser.print_help()
         return MISTAKE

@@ -6,6 +6,14 @@ from unglow.detection.controls import Controls
 from unglow.detection.image import write_snr
 from unglow.detection.inputs import open_inputs
 from unglow.detection.settings import DetectSettings
-from unglow.detection.stage import detect
+from unglow.detection.stage import detect, detect_band, key_of
 
-__all__ = ["Controls", "DetectSettings", "detect", "open_inputs", "write_snr"]
+__all__ = [
+    "Controls",
+    "DetectSettings",
+    "detect",
+    "detect_band",
+    "key_of",
+    "open_inputs",
+    "write_snr",
+]

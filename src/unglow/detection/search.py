@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,11 @@ from unglow.tally import Tally, no_squares, per_square, square_px
 from unglow.telemetry import step
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from unglow.bands import Band
     from unglow.detection.controls import ControlRates, Controls
     from unglow.detection.section import Section
     from unglow.detection.settings import DetectSettings
@@ -88,6 +91,31 @@ class Candidates:
         self._waiting.append(part.sources)
         if sum(len(w) for w in self._waiting) > self.most // 4:
             self._settle()
+
+    @property
+    def counts(self) -> dict[str, NDArray[Any]]:
+        """What was found and counted so far, by name, for `merge_counts`."""
+        self._settle()
+        numbers = (*astuple(self.masked), self.extended_px, self.lost)
+        return {
+            "found": self.found,
+            "bright": self.sides.bright,
+            "dark": self.sides.dark,
+            "searched": self.searched,
+            "numbers": np.array(numbers, np.int64),
+        }
+
+    def merge_counts(self, counts: Mapping[str, NDArray[Any]]) -> None:
+        """Take the `counts` of other tiles of the pair; their order does not matter."""
+        *masked, extended, lost = (int(n) for n in counts["numbers"])
+        for mine, more in ((self.sides.bright, "bright"), (self.sides.dark, "dark")):
+            np.add(mine, counts[more], out=mine)
+        self.masked += Masked(*masked)
+        self.searched += counts["searched"]
+        self.extended_px += extended
+        self.lost += lost
+        self._waiting.append(counts["found"])
+        self._settle()
 
     def __post_init__(self) -> None:
         self._waiting: list[NDArray[np.void]] = []
@@ -219,8 +247,9 @@ def search(
     controls: Controls | None = None,
     tile: int = DETECT_TILE,
     most: int = CANDIDATES,
+    band: Band | None = None,
 ) -> Candidates:
-    """Search all of a pair.
+    """Search all of a pair, or a band of it.
 
     Parameters
     ----------
@@ -236,17 +265,28 @@ def search(
         Side of the blocks that are read, px; it does not change the result.
     most
         Sources to keep at most.
+    band
+        Which rows of tiles to look at, of all; None for all.
     """
     settings = scene.settings
-    shape = scene.post.shape
-    sides = Sides.create(settings.min_snr)
-    total = Candidates(settings, sides, no_squares(shape), square_px(shape), controls, most=most)
+    total = nothing_yet(settings, scene.post.shape, controls, most)
     work = partial(_search_tile, scene, section)
     around = HALO + max(margin_of(scene), around_px(settings))
-    for part in bounded_map(work, tiles(scene, tile, around), workers):
+    for part in bounded_map(work, tiles(scene, tile, around, band), workers):
         total.add(part)
     total.finish()
     return total
+
+
+def nothing_yet(
+    settings: DetectSettings,
+    shape: tuple[int, int],
+    controls: Controls | None,
+    most: int = CANDIDATES,
+) -> Candidates:
+    """Return what is known of a pair of ``shape`` before the first tile."""
+    sides = Sides.create(settings.min_snr)
+    return Candidates(settings, sides, no_squares(shape), square_px(shape), controls, most=most)
 
 
 def _search_tile(scene: Scene, section: Section, tile: tuple[Window, Images]) -> Part:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,21 +12,26 @@ import numpy as np
 from unglow.detection.completeness import completeness
 from unglow.detection.inputs import scene_of
 from unglow.detection.measure import MEASURED
-from unglow.detection.search import search
+from unglow.detection.search import nothing_yet, search
 from unglow.detection.section import Section
 from unglow.detection.table import write_csv, write_geojson
 from unglow.errors import InputError
 from unglow.files import write_json
+from unglow.pieces import Piece
+from unglow.store import state_key
+from unglow.store.banded import leftovers
 from unglow.tally import Tally
 from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
+    from unglow.bands import Band
     from unglow.detection.controls import Controls
+    from unglow.detection.search import Candidates
     from unglow.detection.settings import DetectSettings
     from unglow.photometry import Scale
+    from unglow.pieces import Pieces
     from unglow.store import Store
     from unglow.transform import Transform
 
@@ -41,6 +48,7 @@ def detect(
     workers: int,
     controls: Controls | None = None,
     is_control: bool = False,
+    pieces: Pieces | None = None,
 ) -> int:
     """Search a pair and write what was found; a refused pair gets marked files without candidates.
 
@@ -60,6 +68,8 @@ def detect(
         What was found in unstained controls of the pair's dye, if there are some.
     is_control
         Whether the pair is such a control itself.
+    pieces
+        What `detect_band` has left for all bands; nothing is searched here then.
 
     Returns
     -------
@@ -74,10 +84,14 @@ def detect(
     try:
         scene = scene_of(stores, scale, transform, settings)
     except InputError as refusal:
+        _tidy(targets, pieces)
         return _write_nothing(targets, said, str(refusal))
     with step("section"):
         section = Section.of(stores["aligned"])
-    found = search(scene, section, controls=controls, workers=workers)
+    if pieces is None:
+        found = search(scene, section, controls=controls, workers=workers)
+    else:
+        found = _joined(pieces, settings, scene.post.shape, controls)
     report = found.report(stores["post"].pixel_size_um)
     listed, fdr = found.listed()
     report["completeness"] = None
@@ -93,7 +107,55 @@ def detect(
         write_geojson(targets["geojson"], listed, properties(report), *rates)
         write_json(targets["report"], {**said, "status": "ok", "reason": None, **report})
         found.tally.save(targets["tally"])
+    _tidy(targets, pieces)
     return len(listed)
+
+
+def detect_band(
+    stores: Mapping[str, Store],
+    scale: Scale,
+    transform: Transform,
+    settings: DetectSettings,
+    band: Band,
+    key: str,
+    *,
+    workers: int,
+) -> Piece:
+    """Search one band of a pair; parameters as for `detect`, ``key`` by `key_of`."""
+    try:
+        scene = scene_of(stores, scale, transform, settings)
+    except InputError as refusal:
+        return Piece(band, key, reason=str(refusal))
+    with step("section"):
+        section = Section.of(stores["aligned"])
+    found = search(scene, section, workers=workers, band=band)
+    return Piece(band, key, arrays=found.counts)
+
+
+def key_of(files: Mapping[str, Any], settings: DetectSettings) -> str:
+    """Return what the search of a band follows from; ``files`` as for `open_inputs`."""
+    names = ("post", "pre", "aligned", "transform", "displacement", "scale", "gain_map")
+    paths = [*(Path(files[name]) for name in names), *map(Path, files["differences"])]
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    return state_key("detect", VERSION, asdict(settings), digests)
+
+
+def _tidy(targets: Mapping[str, Path], pieces: Pieces | None) -> None:
+    """Remove what an interrupted run with other bands has left."""
+    for path in leftovers(targets["table"], 0 if pieces is None else len(pieces.paths)):
+        path.unlink(missing_ok=True)
+
+
+@step("join")
+def _joined(
+    pieces: Pieces, settings: DetectSettings, shape: tuple[int, int], controls: Controls | None
+) -> Candidates:
+    """Put together what bands have found."""
+    found = nothing_yet(settings, shape, controls)
+    for piece in pieces:
+        found.merge_counts(piece.arrays)
+    found.finish()
+    return found
 
 
 def properties(report: Mapping[str, Any]) -> dict[str, Any]:

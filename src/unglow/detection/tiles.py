@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.bands import Band
     from unglow.detection.snr import Scene
 
     Floats = NDArray[np.float32]
 
 
-def tiles(scene: Scene, side: int, around: int) -> Iterator[tuple[Window, Images]]:
+def tiles(
+    scene: Scene, side: int, around: int, band: Band | None = None
+) -> Iterator[tuple[Window, Images]]:
     """Yield the windows that tile post, each with its images and ``around`` px more on every side.
 
     Parameters
@@ -37,35 +40,41 @@ def tiles(scene: Scene, side: int, around: int) -> Iterator[tuple[Window, Images
         Of a block, px; best a multiple of the side of a chunk.
     around
         px that a tile needs on every side; those outside of the image are NaN.
+    band
+        Which rows of blocks to read, of all; the tiles are those that all of them give.
     """
-    cols = scene.post.shape[1]
+    rows, cols = scene.post.shape
+    count = -(-rows // side)
+    blocks = range(count) if band is None else band.part(count)
     width = max(1, DETECT_PANEL // side) * side
     for left in range(0, cols, width):
-        yield from _panel(scene, side, around, (left, min(left + width, cols)))
+        yield from _panel(scene, side, around, (left, min(left + width, cols)), blocks)
 
 
 def _panel(
-    scene: Scene, side: int, around: int, panel: tuple[int, int]
+    scene: Scene, side: int, around: int, panel: tuple[int, int], blocks: range
 ) -> Iterator[tuple[Window, Images]]:
-    """Yield the tiles of the columns of a panel, in row order."""
+    """Yield the tiles of the columns of a panel, in row order, of some rows of blocks."""
     shape = scene.post.shape
     # of the rows that were read last, with what the first block of the next panel reads again
     first = panel[0] - 2 * around
     above = np.full((3, 2 * around, panel[1] - first), np.nan, dtype=np.float32)
-    for y0 in range(0, shape[0], side):
-        rows = y0, min(y0 + side, shape[0])
+    for number in blocks:
+        rows = number * side, min((number + 1) * side, shape[0])
+        top = rows[0] if number > blocks[0] else max(0, rows[0] - 2 * around)
         beside: Floats | None = None
         for x0 in range(panel[0], panel[1], side):
             cols = x0, min(x0 + side, panel[1])
-            block = Window(*rows, max(0, first) if beside is None else x0, cols[1])
+            block = Window(top, rows[1], max(0, first) if beside is None else x0, cols[1])
             frame = Window(rows[0] - 2 * around, rows[1], cols[0] - 2 * around, cols[1])
             images = Images.read(scene, block, _grown(frame, around, shape))
             part = images.cut(frame).pixels
             known = slice(frame.x0 - first, frame.x1 - first)
-            part[:, : 2 * around] = above[:, :, known]
+            if number > blocks[0]:
+                part[:, : 2 * around] = above[:, :, known]
             if beside is not None:
-                part[:, 2 * around :, : 2 * around] = beside
-            beside = part[:, 2 * around :, -2 * around :].copy()
+                part[:, :, : 2 * around] = beside
+            beside = part[:, :, -2 * around :].copy()
             # the next block still needs the last columns of the rows above
             done = frame.x1 - (0 if cols[1] == panel[1] else 2 * around)
             above[:, :, frame.x0 - first : done - first] = part[:, -2 * around :, : done - frame.x0]

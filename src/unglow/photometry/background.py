@@ -67,6 +67,13 @@ class BackgroundMedians:
             found = _medians(difference[top : top + SIDE])
             self.medians[(origin[0] + top) // SIDE, left : left + len(found)] = found
 
+    def of_rows(self, rows: tuple[int, int]) -> NDArray[np.float32]:
+        """Return the medians of the squares of whole blocks: first row of px, row after the last.
+
+        The result shares its values with all others; what it is given, these have.
+        """
+        return self.medians[rows[0] // SIDE : -(-rows[1] // SIDE)]
+
     def save(self, path: Path | str) -> None:
         """Write an ``.npz``, whole or not at all; equal medians give equal bytes."""
         parameters = np.array([_VERSION, SIDE, *self.shape])

@@ -124,6 +124,19 @@ class BinSamples:
             for name, values in zip(_ARRAYS, moments, strict=True):
                 getattr(self, name)[begin:end, left:right] = values.reshape(grid)
 
+    def of_rows(self, rows: tuple[int, int]) -> dict[str, NDArray[np.float32]]:
+        """Return the moments, by name, of the cells of whole blocks.
+
+        The results share their values with all others; what they are given, these have.
+
+        Parameters
+        ----------
+        rows
+            First row of px, and the one after the last.
+        """
+        begin, end = _span(rows[0], rows[1] - rows[0], self.shape[0], self.every)
+        return {name: getattr(self, name)[begin:end] for name in _ARRAYS}
+
     @property
     def centres_xy(self) -> Floats:
         """Centres of the cells in post, (ny * nx, 2) (x, y) px, in row order."""

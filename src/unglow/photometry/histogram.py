@@ -92,6 +92,10 @@ class DifferenceHistogram:
         """Return an empty histogram with the same bins, for another worker."""
         return DifferenceHistogram(self.low, self.step, np.zeros_like(self.counts))
 
+    def merge_counts(self, counts: NDArray[np.int64], missing: NDArray[np.int64]) -> None:
+        """Add the counts of another histogram with the same bins."""
+        self.merge(DifferenceHistogram(self.low, self.step, counts, missing))
+
     def add(self, difference: NDArray[np.float32]) -> None:
         """Count a block (rows, cols), a few rows at a time; one instance per thread."""
         rows = max(1, _PIECE_PX // max(1, difference.shape[-1]))

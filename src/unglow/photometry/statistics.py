@@ -16,6 +16,7 @@ from unglow.photometry.archive import damaged, load_arrays, save_arrays
 from unglow.photometry.counting import count_pairs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -128,6 +129,17 @@ class JointStatistics:
         bins = (self.first, self.width, self.grey_level, self.top)
         nothing = np.array([np.inf, 0.0])
         return JointStatistics(*bins, joint, post_only, ratios, counters, nothing)
+
+    @property
+    def counts(self) -> dict[str, NDArray[Any]]:
+        """What was counted, by name, without the bins: for `merge_counts`."""
+        names = ("joint", "post_only", "ratios", "counters", "extremes")
+        return {name: getattr(self, name) for name in names}
+
+    def merge_counts(self, counts: Mapping[str, NDArray[Any]]) -> None:
+        """Add the `counts` of other statistics with the same bins."""
+        bins = (self.first, self.width, self.grey_level, self.top)
+        self.merge(JointStatistics(*bins, *(counts[name] for name in self.counts)))
 
     def add(
         self, post: NDArray[Any], pre: NDArray[np.float32], origin: tuple[int, int] = (0, 0)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
-import secrets
-import shutil
-import threading
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow import publishing
 from unglow.blocks import Window, bounded_map
-from unglow.errors import StoreError
+from unglow.store.banded import band_store, leftovers
 from unglow.store.metadata import (
     DOCUMENT,
     display_window,
@@ -23,30 +18,29 @@ from unglow.store.metadata import (
 )
 from unglow.store.pyramid import STRIP, halve_stored
 from unglow.store.reader import LevelReader
-from unglow.telemetry import progress, step
+from unglow.store.shards import ShardWriter
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from types import TracebackType
+    from collections.abc import Mapping
+    from pathlib import Path
 
-    import zarr
     from numpy.typing import NDArray
 
-    from unglow.store.arrays import Array, HashingStore
+    from unglow.store.banded import Shards
     from unglow.store.layout import StoreLayout
-
-log = logging.getLogger(__name__)
 
 OVERVIEW = 1024
 """Largest side of the part of the coarsest level that sets the display range, px."""
 
 
-class StoreWriter:
+class StoreWriter(ShardWriter):
     """Write one image as an OME-Zarr 0.5 store that appears only when it is whole.
 
     Use as a context manager: `write` every window of `windows` once, in any order and from any
-    thread, then `publish`. If the block ends in any other way, nothing is left behind and whatever
-    had the final name is untouched. The same pixels and arguments give the same bytes.
+    thread (or `adopt` what jobs of their own have written), then `publish`. If the block ends in
+    any other way, nothing is left behind and whatever had the final name is untouched. The same
+    pixels and arguments give the same bytes.
 
     Parameters
     ----------
@@ -64,6 +58,8 @@ class StoreWriter:
         Value outside the image; NaN for images with pixels that have no data.
     workers
         Coarse shards that `publish` builds at a time.
+    bands
+        How many bands wrote the shards; 0 for a store that is written here.
 
     Raises
     ------
@@ -83,92 +79,46 @@ class StoreWriter:
         attributes: Mapping[str, Any],
         fill_value: float,
         workers: int = 1,
+        bands: int = 0,
     ) -> None:
-        self.path = Path(path)
-        self.layout = layout
+        super().__init__(path, layout, fill_value=fill_value)
         self._name = name
         if pixel_size_um is not None:
             pixel_size_um = float(pixel_size_um[0]), float(pixel_size_um[1])
         self._pixel_size_um = pixel_size_um
         self._attributes = dict(attributes)
         self._workers = workers
-        self._dtype = np.dtype(layout.dtype)
-        with np.errstate(invalid="ignore", over="ignore"):
-            cast = np.array(fill_value).astype(self._dtype).item()
-        if np.issubdtype(self._dtype, np.integer) and cast != fill_value:
-            raise ValueError(f"a {layout.dtype} store cannot hold the fill value {fill_value}")
-        self._fill: float = cast
-        self._partial = self._sibling("partial")
-        self._pending: set[Window] = set()
-        self._store: HashingStore
-        self._group: zarr.Group
-        self._arrays: list[Array]
-        self._shards = self._written = 0
-        self._lock = threading.Lock()
+        self._bands = bands
 
-    @step("create store")
-    def __enter__(self) -> Self:
-        from unglow.store.arrays import create_levels  # noqa: PLC0415 (imports zarr: 0.2 s)
+    def adopt(self, key: str, shards: Shards) -> None:
+        """Take level 0 and the fine levels from where bands have left them, instead of writing.
 
-        try:
-            self._partial.mkdir(parents=True)
-            created = create_levels(self._partial, self.layout, self._fill)
-        except OSError as error:
-            self._remove(self._partial)
-            raise self._failure(error) from error
-        self._store, self._group, self._arrays = created
-        self._pending = set(self.layout.windows())
-        self._shards, self._written = len(self._pending), 0
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._remove(self._partial)
-
-    def windows(self) -> Iterator[Window]:
-        """Yield the level-0 shards in row order, cut at the edges of the image."""
-        return self.layout.windows()
-
-    def write(self, window: Window, block: NDArray[Any]) -> None:
-        """Write one level-0 shard and the shards of the fine levels below it; thread-safe.
+        Until it is published, that directory keeps all that it has, so that a job that is killed
+        here leaves the next one what it needs.
 
         Parameters
         ----------
-        window
-            One of `windows`.
-        block
-            Its pixels, (rows, cols) of the layout's dtype; not changed.
+        key
+            What the bands said that their shards belong to.
+        shards
+            All of them, checked (`unglow.store.banded.first_fault`).
 
         Raises
         ------
-        ValueError
-            If the window is not a shard, was written before, or the block does not fit it.
         StoreError
             If the file system refuses.
         """
-        if block.shape != window.shape or block.dtype != self._dtype:
-            raise ValueError(
-                f"a block of shape {block.shape} and dtype {block.dtype} does not fit {window} of "
-                f"a {self._dtype} store"
-            )
-        with self._lock:
-            if window not in self._pending:
-                raise ValueError(f"{window} is not a shard of {self.path}, or was written before")
-            self._pending.remove(window)
-        self._write_shard(0, window.y0, window.x0, block)
-        for level in range(1, self.layout.fine_levels + 1):
-            block = halve_stored(block)
-            if not block.size:  # the image ends within one pixel of the next level
-                break
-            self._write_shard(level, window.y0 >> level, window.x0 >> level, block)
-        with self._lock:
-            self._written += 1
-            done = self._written
-        progress(done, self._shards)
+        self._root = band_store(self.path, key)
+        self._store.digests.update({name: digest for name, (digest, _) in shards.items()})
+        self._store.sizes.update({name: size for name, (_, size) in shards.items()})
+        self._pending.clear()
+        try:
+            if not self._root.is_dir():  # a job that was killed had just put it in place
+                self.path.rename(self._root)
+            for path in self._partial.glob(f"*/{DOCUMENT}"):
+                self._move_on(f"{path.parent.name}/{DOCUMENT}")
+        except OSError as error:
+            raise self._failure(error) from error
 
     def publish(self, extra_attributes: Mapping[str, Any] | None = None) -> str:
         """Build the coarse levels and put the store in place; returns its digest.
@@ -184,6 +134,8 @@ class StoreWriter:
             If a shard was not written, or an attribute is not JSON.
         StoreError
             If the file system refuses.
+        SupersededError
+            If a later attempt at the same job has begun.
         """
         if self._pending:
             raise ValueError(f"{self.path}: {min(self._pending)} was not written")
@@ -192,7 +144,7 @@ class StoreWriter:
                 self._build_level(level)
         digest = store_digest(self._store.digests)
         coarsest = self.layout.levels - 1
-        reader = LevelReader(self._partial, self.layout, coarsest)
+        reader = LevelReader(self._root, self.layout, coarsest)
         middle = _middle(self.layout.level_shape(coarsest))
         attributes = {
             **self._attributes,
@@ -216,16 +168,9 @@ class StoreWriter:
         marks = {"empty": reason, "digest": store_digest({}), "stored_bytes": 0}
         self._put_in_place({**self._attributes, **marks}, None)
 
-    def _write_shard(self, level: int, y0: int, x0: int, block: NDArray[Any]) -> None:
-        rows, cols = block.shape
-        try:
-            self._arrays[level][y0 : y0 + rows, x0 : x0 + cols] = block
-        except OSError as error:
-            raise self._failure(error) from error
-
     def _build_level(self, level: int) -> None:
         """Build a coarse level from the one before, a strip of source rows at a time."""
-        source = LevelReader(self._partial, self.layout, level - 1)
+        source = LevelReader(self._root, self.layout, level - 1)
 
         def build(window: Window) -> None:
             block = np.empty(window.shape, dtype=self._dtype)
@@ -250,13 +195,15 @@ class StoreWriter:
         old = self._sibling("old")
         try:
             self._group.update_attributes(document)
-            for path in (*self._partial.glob(f"*/{DOCUMENT}"), self._partial / DOCUMENT):
+            self._move_on(DOCUMENT)
+            for path in (*self._root.glob(f"*/{DOCUMENT}"), self._root / DOCUMENT):
                 _sync(path)
+            publishing.ask()
             replaced = os.path.lexists(self.path)
             if replaced:
                 self.path.rename(old)
             try:
-                self._partial.rename(self.path)
+                self._root.rename(self.path)
             except OSError:
                 if replaced:
                     old.rename(self.path)
@@ -264,27 +211,9 @@ class StoreWriter:
             _sync(self.path.parent)
         except OSError as error:
             raise self._failure(error) from error
-        self._remove(old)
-
-    def _sibling(self, kind: str) -> Path:
-        """Return a hidden name beside the store that no other process uses."""
-        return self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.{kind}")
-
-    def _failure(self, error: OSError) -> StoreError:
-        return StoreError(
-            f"{self.path} could not be written ({error.strerror or error}); see that its file "
-            "system has free space and may be written, then rerun the workflow"
-        )
-
-    @staticmethod
-    def _remove(path: Path) -> None:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with contextlib.suppress(OSError):
-                path.unlink()
-        if os.path.lexists(path):
-            log.warning("%s could not be removed; `unglow clean` removes it later", path)
+        for path in (old, *leftovers(self.path, self._bands)):
+            if os.path.lexists(path):
+                self._remove(path)
 
 
 def _middle(shape: tuple[int, int]) -> Window:

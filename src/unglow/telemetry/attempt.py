@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from unglow import __version__, cgroups
-from unglow.telemetry.lines import SCHEMA, LineFile, file_name, identity
+from unglow.telemetry.lines import SCHEMA, LineFile, file_name, identity, started_ticks
 from unglow.telemetry.sampler import COLUMNS
 from unglow.telemetry.stacks import SUFFIX, StackSampler
 from unglow.telemetry.steps import record_steps
@@ -90,7 +90,8 @@ class Attempt:
 
     def forked(self, pid: int) -> None:
         """Tell the process that the job itself runs in."""
-        self._file.write({"kind": "process", "t": round(self.t, 4), "pid": pid})
+        told = {"pid": pid, "started": started_ticks(pid)}
+        self._file.write({"kind": "process", "t": round(self.t, 4), **told})
 
     def sample(self, taken: Sample) -> None:
         """Add a sample."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections import deque
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from unglow.telemetry.lines import SCHEMA, LineFile, file_name, identity
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from unglow.losses import Losses
+
+BEAT_S = 2.0
+"""Time between two signs of life, s."""
 # Messages before the first job is known, of which the last are kept.
 _EARLY = 200
 # What Snakemake says when it is asked to end.
@@ -42,17 +48,26 @@ class RunRecorder(logging.Handler):
         The directory for the file.
     head
         Returns what else the first line says about the run.
+    elsewhere
+        Returns what follows jobs on other machines, if they run there; asked when the run begins.
     """
 
-    def __init__(self, place: Path, head: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        place: Path,
+        head: Callable[[], Mapping[str, Any]],
+        elsewhere: Callable[[], Losses | None] = lambda: None,
+    ) -> None:
         super().__init__(logging.INFO)
-        self._place, self._head = place, head
+        self._place, self._head, self._elsewhere = place, head, elsewhere
+        self._losses: Losses | None = None
         self._clock, self._wall = time.monotonic(), time.time()
         self._file: LineFile | None = None
         self._early: deque[dict[str, Any]] = deque(maxlen=_EARLY)
         self._outcome: str | None = None
         self._left = 0
         self._ended = self._broken = False
+        self._over = threading.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a record of Snakemake's logger; whatever goes wrong does not reach the run."""
@@ -76,6 +91,7 @@ class RunRecorder(logging.Handler):
         """Write the end; Snakemake closes its handlers in any way out, and Python does."""
         if self._file is not None and not self._ended:
             self._ended = True
+            self._over.set()
             # without handlers of the workflow: what is left to do tells
             outcome = self._outcome or ("failed" if self._left else "ok")
             self._write("end", wall=round(time.time(), 3), outcome=outcome)
@@ -91,13 +107,15 @@ class RunRecorder(logging.Handler):
         elif event == "job_finished":
             self._state(vars(record)["job_id"], "finished")
         elif event == "job_error":
-            self._state(vars(record)["jobid"], "failed")
+            self._failed(vars(record))
         elif event == "progress":
             done, total = vars(record)["done"], vars(record)["total"]
             self._left = total - done
             self._write("progress", done=done, of=total)
         elif event != "group_error":
             self._message(record)
+        elif self._losses is not None:
+            self._losses.group_failed(vars(record))
 
     def _begin(self, stats: Mapping[str, int]) -> None:
         """Start the file; a run with nothing to do never gets here."""
@@ -106,12 +124,20 @@ class RunRecorder(logging.Handler):
         name = file_name(self._wall, os.getpid())
         self._file = LineFile(self._place / name, log.warning)
         times = {"wall": round(self._wall, 3), "clock": round(self._clock, 3)}
-        self._file.write({"kind": "run", "schema": SCHEMA, **identity(), **times, **self._head()})
+        head = {"kind": "run", "schema": SCHEMA, **identity(), **times, "beat_s": BEAT_S}
+        self._file.write({**head, **self._head()})
         for early in self._early:
             self._file.write(early)
         jobs = {rule: count for rule, count in stats.items() if rule != "total"}
         self._left = sum(jobs.values())
+        self._losses = self._elsewhere()
         self._write("total", jobs=jobs)
+        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+
+    def _beat(self) -> None:
+        """Give signs of life, by which other machines know that this run goes on."""
+        while not self._over.wait(BEAT_S):
+            self._write("beat")
 
     def _job(self, told: Mapping[str, Any]) -> None:
         self._write(
@@ -129,9 +155,22 @@ class RunRecorder(logging.Handler):
         # elsewhere it may still wait in a queue: its attempt tells when it has begun
         if told["local"]:
             self._state(told["jobid"], "started")
+        elif self._losses is not None:
+            self._losses.submitted(told)
 
-    def _state(self, jobid: int, state: str) -> None:
-        self._write("state", jobid=jobid, state=state)
+    def _failed(self, told: Mapping[str, Any]) -> None:
+        """Tell that a job has failed; of one on another machine, why, if it could not itself."""
+        if self._losses is None:
+            self._state(told["jobid"], "failed")
+            return
+        tried, loss = self._losses.failed(told)
+        if loss is not None:
+            self._state(told["jobid"], "failed", **asdict(loss))
+        elif tried:
+            self._state(told["jobid"], "failed")
+
+    def _state(self, jobid: int, state: str, **told: Any) -> None:
+        self._write("state", jobid=jobid, state=state, **told)
 
     def _message(self, record: logging.LogRecord) -> None:
         text = str(record.getMessage()) if record.msg else ""

@@ -109,6 +109,8 @@ def outcome_of_attempt(
     """
     if attempt.end is not None:
         return attempt.end.outcome
+    if job is not None and attempt.number in job.losses:
+        return job.losses[attempt.number].outcome
     lives = machine.lives(attempt.fields)
     if lives:
         return RUNNING

@@ -17,6 +17,7 @@ from unglow.telemetry.records import (
     Attempt,
     End,
     Job,
+    Loss,
     Message,
     Run,
     Samples,
@@ -81,6 +82,15 @@ class Follower:
         found = [f.record for f in self._files.values() if isinstance(f, _AttemptFile)]
         known = [*(self._old or ()), *(a for a in found if a is not None)]
         return tuple(sorted(known, key=lambda a: (a.wall, a.id)))
+
+
+def attempt_files(root: Path) -> list[Path]:
+    """Return the files of all attempts below a telemetry directory, sorted."""
+    return [
+        root / path
+        for path in _lines_files(root)
+        if not path.startswith(f"{RUNS}/") and _is_unique(Path(path).name)
+    ]
 
 
 def _lines_files(root: Path) -> Iterable[str]:
@@ -270,7 +280,8 @@ class _RunFile(_File):
 
     def _job(self, line: Mapping[str, Any], t: float) -> None:
         key = int(number(line.get("jobid")) or 0)
-        before = self._jobs[key].events if key in self._jobs else ()
+        known = self._jobs.get(key)
+        before = known.events if known is not None else ()
         resources = line.get("resources")
         self._jobs[key] = Job(
             jobid=key,
@@ -284,6 +295,7 @@ class _RunFile(_File):
             output=words(line.get("output")),
             log=words(line.get("log")),
             events=(*before, (t, str(line.get("state") or "queued"))),
+            losses=known.losses if known is not None else {},
         )
 
     def _state(self, line: Mapping[str, Any], t: float) -> None:
@@ -291,7 +303,15 @@ class _RunFile(_File):
         job = self._jobs.get(key)
         if job is not None:
             events = (*job.events, (t, str(line.get("state") or "")))
-            self._jobs[key] = replace(job, events=events)
+            self._jobs[key] = replace(job, events=events, losses={**job.losses, **_loss(line, t)})
+
+
+def _loss(line: Mapping[str, Any], t: float) -> dict[int, Loss]:
+    """Return what became of an attempt that could not say so itself, if a line tells of one."""
+    if "outcome" not in line:
+        return {}
+    told = Loss(t, str(line["outcome"]), str(line.get("message") or ""))
+    return {int(number(line.get("attempt")) or 1): told}
 
 
 def _attempt(key: str, line: Mapping[str, Any], **read: Any) -> Attempt:

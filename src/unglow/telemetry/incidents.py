@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unglow.telemetry.history import History, Placed, RunHistory
-    from unglow.telemetry.records import Stall
+    from unglow.telemetry.records import Job, Loss, Stall
 
 TAIL_LINES, TAIL_BYTES = 40, 8192
 STALL, NOT_STARTED, RUN_KILLED = "stall", "not_started", "run_killed"
@@ -142,7 +142,8 @@ def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
 def _message(a: Placed) -> str:
     end = a.attempt.end
     if end is None:
-        return _SENTENCES.get(a.outcome, "")
+        told = a.job.losses.get(a.attempt.number) if a.job is not None else None
+        return told.message if told is not None else _SENTENCES.get(a.outcome, "")
     return f"{_REPEATED} {end.message}" if end.more.get("repeated") else end.message
 
 
@@ -169,7 +170,11 @@ def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
 def _of_jobs(h: RunHistory) -> Iterator[Incident]:
     """Jobs that Snakemake says failed without that an attempt began: no environment, no node."""
     for job in h.run.jobs:
-        for t in job.when("failed"):
+        begun = {a.attempt.number for a in h.attempts if a.job is job}
+        never = [loss for number, loss in job.losses.items() if number not in begun]
+        yield from (_of_loss(h, job, loss) for loss in never)
+        told = {loss.t for loss in job.losses.values()}
+        for t in (t for t in job.when("failed") if t not in told):
             started = max((s for s in job.when("started") if s <= t), default=0.0)
             tried = any(a.job is job and started - 1 <= a.end and a.start <= t for a in h.attempts)
             if not tried:
@@ -183,6 +188,20 @@ def _of_jobs(h: RunHistory) -> Iterator[Incident]:
                     mended=any(later > t for later in job.when("finished")),
                     log=job.log[0] if job.log else "",
                 )
+
+
+def _of_loss(h: RunHistory, job: Job, loss: Loss) -> Incident:
+    """Return the incident of an attempt that its batch system has ended before it began."""
+    return Incident(
+        kind="job",
+        cause=loss.outcome,
+        wall=h.run.wall + loss.t,
+        title=job.title,
+        message=loss.message,
+        run=h.run.id,
+        mended=any(later > loss.t for later in job.when("finished")),
+        log=job.log[0] if job.log else "",
+    )
 
 
 def _said(h: RunHistory, t: float) -> str:

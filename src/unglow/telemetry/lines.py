@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _PROC = Path("/proc")
+# Where schedulers tell a job its id.
+_JOB_IDS = {"slurm": "SLURM_JOB_ID", "sge": "JOB_ID", "pbs": "PBS_JOBID", "lsf": "LSB_JOBID"}
 
 
 def file_name(wall: float, pid: int) -> str:
@@ -60,9 +62,15 @@ def started_ticks(pid: int) -> int | None:
 
 
 def identity() -> dict[str, Any]:
-    """Return what tells this process from every other: host, process, start, and boot."""
+    """Return what tells this process from every other: host, process, start, and boot.
+
+    Inside a job of a cluster's scheduler, its id as well: ``{"scheduler_job": "slurm 17"}``.
+    """
     pid = os.getpid()
-    return {"host": host(), "pid": pid, "started": started_ticks(pid), "boot": boot_id()}
+    own = {"host": host(), "pid": pid, "started": started_ticks(pid), "boot": boot_id()}
+    jobs = (f"{name} {os.environ[key]}" for name, key in _JOB_IDS.items() if os.environ.get(key))
+    job = next(jobs, None)
+    return own if job is None else {**own, "scheduler_job": job}
 
 
 class LineFile:

@@ -279,7 +279,8 @@ class Attempt:
     @property
     def title(self) -> str:
         """Stage and what it worked on, in words."""
-        names = (v for k, v in self.wildcards.items() if k not in ("role", "method", "form"))
+        told = ("role", "method", "form", "band")
+        names = (v for k, v in self.wildcards.items() if k not in told)
         return " ".join((self.stage, *names))
 
     @property
@@ -325,8 +326,25 @@ def _peak_mb(attempt: Attempt) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """What the batch system said of an attempt that was lost: when, in a word, in a sentence."""
+
+    t: float
+    outcome: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
-    """A job as Snakemake tells of it; ``events`` are (t, state), the first of them ``queued``."""
+    """A job as Snakemake tells of it.
+
+    Attributes
+    ----------
+    events
+        (t, state), the first of them ``queued``.
+    losses
+        How attempts ended that could not say so themselves, by their number.
+    """
 
     jobid: int
     rule: str
@@ -339,6 +357,7 @@ class Job:
     output: tuple[str, ...]
     log: tuple[str, ...]
     events: tuple[tuple[float, str], ...]
+    losses: Mapping[int, Loss] = field(default_factory=dict)
 
     @property
     def key(self) -> JobKey:
@@ -348,7 +367,7 @@ class Job:
     @property
     def title(self) -> str:
         """Rule and what it works on, in words."""
-        return " ".join((self.rule, *self.wildcards.values()))
+        return " ".join((self.rule.removesuffix("_band"), *self.wildcards.values()))
 
     @property
     def state(self) -> str:

@@ -7,7 +7,7 @@ const PALETTE = [
 const CAUSES = {
   ok: "#6f9bc4", running: "#56b4e9", memory: "#d55e00", oom_killed: "#a83200", timeout: "#b8860b",
   stalled: "#8c6d1f", killed: "#b0305c", interrupted: "#8a8f98", node_lost: "#7a4fa3", bad_input: "#c7548f",
-  error: "#c62828",
+  error: "#c62828", superseded: "#9aa0a6",
 };
 
 const looked = new Map(); // until the theme changes

@@ -16,6 +16,7 @@ const OUTCOMES = {
   error: { word: "error", sign: "✕", kind: "bad", means: "a fault of the program" },
   killed: { word: "killed", sign: "✕", kind: "bad", means: "ended from outside" },
   interrupted: { word: "interrupted", sign: "✕", kind: "bad", means: "ended by Ctrl-C" },
+  superseded: { word: "superseded", sign: "–", kind: "quiet", means: "left everything to a later attempt at the same job" },
   not_started: { word: "not started", sign: "✕", kind: "bad", means: "Snakemake could not start it" },
   run_killed: { word: "Snakemake killed", sign: "✕", kind: "bad", means: "Snakemake itself was killed" },
   "": { word: "not recorded", sign: "•", kind: "quiet", means: "Snakemake left no record of this run" },

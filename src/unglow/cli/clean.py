@@ -1,0 +1,59 @@
+"""``unglow clean``: remove what jobs that were killed have left behind."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow clean` to a parser."""
+    parser.description = (
+        "Remove what jobs that were killed have left behind in the results: files and stores that "
+        "were never published. Results themselves are never touched, and nothing is removed while "
+        "something of a run may still be at work."
+    )
+    parser.add_argument(
+        "directory",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="working directory or results directory (here)",
+    )
+    parser.add_argument(
+        "-n", "--dry-run", action="store_true", help="only say what would be removed"
+    )
+    parser.add_argument(
+        "--lost",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="say that a machine is gone for good, so that nothing on it is waited for",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Remove, and print what; return 1 if something could not be removed."""
+    from unglow.leftovers import leftovers, remove, size_mb  # noqa: PLC0415
+    from unglow.monitor.places import results_of  # noqa: PLC0415 (so do the others)
+    from unglow.resume.command import refuse_if_at_work  # noqa: PLC0415
+
+    results = results_of(arguments.directory)
+    found = leftovers(results)
+    if found and not arguments.dry_run:
+        refuse_if_at_work(results, arguments.lost, lambda words: print(words, file=sys.stderr))
+    total, stayed = 0.0, 0
+    for path in found:
+        mb = size_mb(path)
+        gone = arguments.dry_run or remove(path)
+        word = "would remove" if arguments.dry_run else "removed" if gone else "could not remove"
+        print(f"{word} {path} ({mb:.1f} MB)")
+        total, stayed = total + mb * gone, stayed + (not gone)
+    would = "would be" if arguments.dry_run else "were"
+    print(f"{total:.1f} MB {would} removed." if found else "There is nothing to remove.")
+    return 1 if stayed else 0

@@ -1,0 +1,57 @@
+"""``unglow status``: one line for each pair, how far it is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+# Statuses with which a pair is as it should be, or on its way there.
+_WELL = ("ok", "done", "suspect", "running", "waiting")
+_WIDEST = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow status` to a parser."""
+    parser.description = (
+        "One line for each pair: how many of its jobs are done, and what runs, is missing or went "
+        "wrong. The exit status is 1 if something went wrong."
+    )
+    parser.add_argument(
+        "directory",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="working directory or results directory (here)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table; return 1 if a pair failed, is broken or was left out."""
+    from unglow.batch import Batch  # noqa: PLC0415 (so are the others)
+    from unglow.cli.survey import CONFIG, read_config, table  # noqa: PLC0415
+    from unglow.monitor.places import results_of  # noqa: PLC0415
+    from unglow.monitor.view import Watched  # noqa: PLC0415
+    from unglow.monitor.words import OUTCOMES  # noqa: PLC0415
+    from unglow.standing import standings  # noqa: PLC0415
+    from unglow.telemetry.records import RUNNING  # noqa: PLC0415
+
+    results = results_of(arguments.directory)
+    history = Watched(results).history()
+    last = history.last
+    told = last.run.fields if last is not None else {}
+    work = Path(str(told.get("directory") or results.absolute().parent))
+    settings = dict(told.get("config") or read_config(work / CONFIG))
+    found = standings(Batch.load(settings, work), results, history)
+    width = min(_WIDEST, shutil.get_terminal_size((120, 0)).columns)
+    rows = [("sample", "dye", "status", "jobs", "")]
+    rows += [(p.sample, p.dye, p.status, f"{p.done}/{p.of}", p.note) for p in found]
+    for line in table(rows, "lllrl").splitlines():
+        print(line if len(line) <= width else f"{line[: width - 1]}…")
+    if last is not None and last.outcome not in ("ok", RUNNING):
+        print(f"The last run {OUTCOMES.get(last.outcome, last.outcome)}: `unglow resume` goes on.")
+    return int(any(pair.status not in _WELL for pair in found))

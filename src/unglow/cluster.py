@@ -1,0 +1,115 @@
+"""What a batch system adds to a job: memory and time of its launcher, and what it says of its end.
+
+On a node the job is started by Snakemake itself, once more (with Slurm twice, one inside the
+other), and what these take counts against the memory and the time that were asked for.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Snakemake that has read this workflow, MB: what it holds alone, and its share of what it maps.
+_SNAKEMAKE_MB = 145
+STARTING_MIN = 1
+"""Time that starting takes before the job's own begins, minutes: busy disks are slow."""
+LOOK_S = 15.0
+"""A batch system is asked how jobs are at least so often, s: one question for all of them."""
+VARIABLE = "UNGLOW_LAUNCHER_MB"
+"""Variable that tells a job how much of its declared memory is not its own, MB."""
+SMALL_PX = 100_000_000
+"""All jobs of a pair of at most so many px (per image) are one job of a batch system."""
+OOM_KILLED, TIMEOUT, LOST, KILLED = "oom_killed", "timeout", "node_lost", "killed"
+
+# States of Slurm that a job ends with, but for those that it can tell itself.
+_STATES = {
+    "OUT_OF_MEMORY": OOM_KILLED,
+    "TIMEOUT": TIMEOUT,
+    "DEADLINE": TIMEOUT,
+    "NODE_FAIL": LOST,
+    "BOOT_FAIL": LOST,
+    "PREEMPTED": KILLED,
+    "CANCELLED": KILLED,
+}
+# What Slurm writes into the log of a job that is not to go on.
+_WORDS = (
+    (re.compile(r"oom[-_ ]kill|Out Of Memory", re.IGNORECASE), OOM_KILLED),
+    (re.compile(r"DUE TO TIME LIMIT"), TIMEOUT),
+    (re.compile(r"DUE TO NODE FAILURE"), LOST),
+    (re.compile(r"DUE TO PREEMPTION|CANCELLED AT"), KILLED),
+)
+_SENTENCES = {
+    OOM_KILLED: "It was killed on its node because it took more memory than it had asked for",
+    TIMEOUT: "It was ended by the batch system because its time was over",
+    LOST: "Its node does not answer any more",
+    KILLED: "It was cancelled or preempted by the batch system",
+}
+_PATIENCE_S = 10.0
+
+
+def launcher_mb(executor: str | None, environment: Mapping[str, str]) -> int:
+    """Return the memory of what starts a job on a node, MB.
+
+    Parameters
+    ----------
+    executor
+        Name of the executor plugin that submits; None on the node, where only the environment
+        tells.
+    environment
+        Of this process.
+    """
+    twice = executor == "slurm" if executor is not None else "SLURM_STEP_ID" in environment
+    return _SNAKEMAKE_MB * (2 if twice else 1)
+
+
+def fate(job_id: str | None, log: str) -> str | None:
+    """Return how a job of the batch system ended, as an outcome; None if that cannot be known.
+
+    Parameters
+    ----------
+    job_id
+        As the batch system calls it.
+    log
+        The end of what it wrote itself about the job.
+    """
+    if job_id is not None and job_id.isdigit():
+        state = slurm_state(job_id)
+        if state in _STATES:
+            return _STATES[state]
+    return next((word for pattern, word in _WORDS if pattern.search(log)), None)
+
+
+def slurm_state(job_id: str) -> str | None:
+    """Return the state of a Slurm job, one word in capitals; None where there is no Slurm."""
+    questions = (
+        ("squeue", "--noheader", "--states=all", "--jobs", job_id, "--format=%T"),
+        ("sacct", "-X", "--noheader", "--parsable2", "--jobs", job_id, "--format=State"),
+    )
+    for question in questions:
+        if answer := _ask(question):
+            return answer[0]
+    return None
+
+
+def sentence(outcome: str, job_id: str | None) -> str:
+    """Say in words how the batch system ended a job."""
+    job = "" if job_id is None else f" (job {job_id} of the batch system)"
+    return f"{_SENTENCES.get(outcome, _SENTENCES[KILLED])}{job}."
+
+
+def _ask(question: Sequence[str]) -> list[str]:
+    """Return the words of an answer; none if there is nobody to ask, or no answer in time."""
+    if shutil.which(question[0]) is None:
+        return []
+    try:
+        done = subprocess.run(  # noqa: S603 (words of our own, and the number of a job)
+            question, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return done.stdout.split()

@@ -1,0 +1,189 @@
+"""Jobs of a batch system that ended without a word: what became of them, told in their place.
+
+A job whose node is lost, or which was killed together with its watchdog, leaves no note for the
+next attempt. The process that runs the workflow asks the batch system and leaves the note itself,
+so that the next attempt differs by cause: more memory, more time, or the same once more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow import attempts, cluster
+from unglow.causes import LACKED_MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# What a declaration grows by if nothing is known but that it was too small.
+_MORE = 1.5
+_TAIL_BYTES = 4096
+
+
+@dataclass(slots=True)
+class Submitted:
+    """An attempt at a job that was handed to a batch system.
+
+    Attributes
+    ----------
+    rule, attempt
+        What it is.
+    resources
+        What was asked for it: ``mem_mb`` with its launcher, ``runtime`` in minutes.
+    record
+        Its telemetry file.
+    before
+        Names of the files of attempts that were there when it was handed over.
+    """
+
+    rule: str
+    attempt: int
+    resources: Mapping[str, Any]
+    record: Path | None
+    before: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Submitted:
+        """Take up a job as Snakemake tells of it when it is handed over."""
+        logs = [Path(str(path)) for path in told["log"] or ()]
+        record = next((path for path in logs if path.suffix == ".jsonl"), None)
+        resources = dict(told["resources"].items())
+        number = int(resources.get("attempt", 1))
+        return cls(told["rule_name"], number, resources, record, frozenset(_names(record)))
+
+    def begun(self) -> Path | None:
+        """Return the file of this attempt; None if it has not begun."""
+        new = sorted(set(_names(self.record)) - self.before)
+        return self.record.with_suffix("") / new[-1] if new and self.record is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """How an attempt ended that could not say so.
+
+    Attributes
+    ----------
+    attempt
+        Its number.
+    outcome, message
+        In a word and in a sentence.
+    """
+
+    attempt: int
+    outcome: str
+    message: str
+
+
+@dataclass(slots=True)
+class Losses:
+    """Follows what is handed to a batch system.
+
+    Parameters
+    ----------
+    launcher_mb
+        Memory of a job that is not its own, MB.
+    """
+
+    launcher_mb: int
+    _known: dict[int, Submitted] = field(default_factory=dict)
+    _groups: dict[int, tuple[str | None, Sequence[str]]] = field(default_factory=dict)
+
+    def submitted(self, told: Mapping[str, Any]) -> None:
+        """Remember a job that is handed over."""
+        self._known[told["jobid"]] = Submitted.of(told)
+
+    def group_failed(self, told: Mapping[str, Any]) -> None:
+        """Remember what is known of a failed group, of whose jobs each is told to have failed."""
+        words = told.get("external_jobid"), told.get("aux_logs") or ()
+        for info in told["job_error_info"]:
+            self._groups[info["jobid"]] = words
+
+    def failed(self, told: Mapping[str, Any]) -> tuple[bool, Loss | None]:
+        """Judge a job that is told to have failed, and note its loss for the next attempt.
+
+        Returns
+        -------
+        Whether it was tried at all, and what became of it if it has not said so itself.
+        """
+        jobid = told["jobid"]
+        job = self._known.get(jobid)
+        in_group = jobid in self._groups
+        external, logs = self._groups.pop(jobid, (None, told.get("log") or ()))
+        if job is None:
+            return True, None
+        external = external or (told.get("aux") or {}).get("external_jobid")
+        path = job.begun()
+        if path is not None and _has_ended(path):
+            return _outcome(path) != "ok", None
+        if path is None and in_group:  # others of its group came first
+            return False, None
+        log = "\n".join(_tail(Path(str(one))) for one in logs if str(one).endswith(".log"))
+        outcome = cluster.fate(external, log)
+        if outcome is None and path is None:  # it may have ended as it was told to
+            return True, None
+        outcome = outcome or cluster.KILLED
+        loss = Loss(job.attempt, outcome, cluster.sentence(outcome, external))
+        self._note(job, path, loss)
+        return True, loss
+
+    def _note(self, job: Submitted, path: Path | None, loss: Loss) -> None:
+        if job.record is None:
+            return
+        notes = attempts.notes_path(job.record)
+        records, log = attempts.read_notes(notes)
+        records = [one for one in records if one["attempt"] < job.attempt]
+        declared = float(job.resources.get("mem_mb", self.launcher_mb)) - self.launcher_mb
+        entry: dict[str, Any] = {
+            "rule": job.rule,
+            "outcome": loss.outcome,
+            "attempt": job.attempt,
+            "declared_mb": declared,
+            "limit_s": _limit_s(path),
+            "message": loss.message,
+        }
+        if loss.outcome in LACKED_MEMORY:
+            # its launcher may have been what was killed: more for both
+            entry["needed_mb"] = math.ceil((declared + self.launcher_mb) * _MORE - self.launcher_mb)
+        with contextlib.suppress(OSError):
+            notes.parent.mkdir(parents=True, exist_ok=True)
+            attempts.write_notes(notes, [*records, entry], log)
+
+
+def _names(record: Path | None) -> list[str]:
+    """Return the names of the files of a job's attempts."""
+    if record is None:
+        return []
+    with contextlib.suppress(OSError):
+        return [path.name for path in record.with_suffix("").iterdir() if path.suffix == ".jsonl"]
+    return []
+
+
+def _line(path: Path, number: int) -> dict[str, Any]:
+    """Return a line of a file, 0 the first and -1 the last; empty if it is not whole."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        line = json.loads(path.read_text(encoding="utf-8").splitlines()[number])
+        return line if isinstance(line, dict) else {}
+    return {}
+
+
+def _has_ended(path: Path) -> bool:
+    return _line(path, -1).get("kind") == "end"
+
+
+def _outcome(path: Path) -> str:
+    return str(_line(path, -1).get("outcome"))
+
+
+def _limit_s(path: Path | None) -> float | None:
+    return None if path is None else _line(path, 0).get("limit_s")
+
+
+def _tail(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return path.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
+    return ""

@@ -1,0 +1,157 @@
+"""`unglow resume`: one command after anything was killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from unglow.errors import InputError
+from unglow.resume import locks, queues, traces, writers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from unglow.resume.traces import Trace
+
+RERUN = "--rerun-incomplete"
+
+
+def words_of(run: Trace, more: Sequence[str]) -> list[str]:
+    """Return the command of a run, to give again, with more words.
+
+    Raises
+    ------
+    InputError
+        The run was not started by the snakemake command.
+    """
+    command = run.fields.get("command")
+    words = [str(word) for word in command] if isinstance(command, list) else []
+    options = words[3:] if words[:2] == ["python", "-m"] else words[1:]
+    if not options:
+        raise InputError(
+            "the last run was not started by the snakemake command, so it is not known how to go "
+            "on: start it again the way it was."
+        )
+    extra = [] if RERUN in options else [RERUN]
+    # options that take several values must not swallow what follows
+    return [sys.executable, "-m", "snakemake", *options, *extra, *more]
+
+
+def make_sure(
+    run: Trace, results: Path, lost: Collection[str], say: Callable[[str], None]
+) -> list[Path]:
+    """See that nothing of a run, or of those before it, writes any more.
+
+    Parameters
+    ----------
+    run
+        The last run.
+    results
+        Its results directory.
+    lost
+        Machines of which the user says that they are gone.
+    say
+        Told what is done.
+
+    Returns
+    -------
+    The locks that it has left behind.
+
+    Raises
+    ------
+    InputError
+        Something still runs, or may still run.
+    """
+    directory = directory_of(run)
+    stale = locks.left_behind(directory)
+    writers.refuse_if_running(run)
+    writers.refuse_if_another(directory)
+    queues.cancel_all(directory, say)
+    attempts = traces.open_attempts(results)
+    writers.end_orphans(attempts, say)
+    writers.refuse_if_growing([*([] if run.ended else [run]), *attempts], lost, say)
+    return stale
+
+
+def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str], None]) -> None:
+    """See that no Snakemake and no job works on a results directory; nothing is ended.
+
+    Parameters
+    ----------
+    results
+        The results directory.
+    lost, say
+        As for `make_sure`.
+
+    Raises
+    ------
+    InputError
+        Something works, or may work.
+    """
+    run = traces.last_run(results)
+    attempts = traces.open_attempts(results)
+    if run is not None:
+        writers.refuse_if_running(run)
+        if Path(str(run.fields.get("directory"))).is_dir():
+            writers.refuse_if_another(directory_of(run))
+    for trace in attempts:
+        for process in trace.processes:
+            if writers.lives(process):
+                raise InputError(
+                    f"a job (process {process.pid}) is at work in {results}; wait for it first."
+                )
+    silent = [*([] if run is None or run.ended else [run]), *attempts]
+    writers.refuse_if_growing(silent, lost, say)
+
+
+def directory_of(run: Trace) -> Path:
+    """Return the working directory of a run.
+
+    Raises
+    ------
+    InputError
+        It is not there.
+    """
+    directory = Path(str(run.fields.get("directory", "")))
+    if not directory.is_dir():
+        raise InputError(
+            f"the last run worked in {directory}, which is not here: start it again by hand where "
+            "its files are now."
+        )
+    return directory.resolve()
+
+
+def resume(
+    results: Path, more: Sequence[str], lost: Collection[str], say: Callable[[str], None]
+) -> NoReturn:
+    """Make sure that nothing writes, unlock, and become the Snakemake of the last run.
+
+    Parameters
+    ----------
+    results
+        Results directory of the run.
+    more
+        Words that are added to its command.
+    lost, say
+        As for `make_sure`.
+
+    Raises
+    ------
+    InputError
+        There was no run, or something still runs.
+    """
+    run = traces.last_run(results)
+    if run is None:
+        raise InputError(
+            f"{results} has no record of a run: start one with `snakemake -s PATH/unglow/Snakefile "
+            "--cores all`."
+        )
+    words = words_of(run, more)
+    locks.hold(directory_of(run))
+    locks.remove(make_sure(run, results, lost, say))
+    os.chdir(str(run.fields.get("started_in") or run.fields["directory"]))
+    say(" ".join(["snakemake", *words[3:]]))
+    sys.stdout.flush()
+    os.execv(words[0], words)  # noqa: S606 (no shell is wanted)

@@ -1,0 +1,149 @@
+"""What runs and attempts have left in a results directory: who they were, and whether they ended.
+
+Only the first and the last lines of each file are read, however long it has become.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from unglow.telemetry.follow import RUNS, attempt_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_HEAD, _TAIL = 1 << 16, 1 << 14
+_TURN = "turn-"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process as telemetry tells it from all others; ``started`` in clock ticks since boot."""
+
+    host: str
+    boot: str
+    pid: int
+    started: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The file of a run or of an attempt.
+
+    Attributes
+    ----------
+    path
+        The file.
+    fields
+        Everything that its first line says.
+    processes
+        Those that wrote it, the one that began it first.
+    ended
+        Whether it says how it ended.
+    """
+
+    path: Path
+    fields: Mapping[str, Any]
+    processes: tuple[Process, ...] = ()
+    ended: bool = False
+
+    @property
+    def host(self) -> str:
+        """The machine."""
+        return str(self.fields.get("host", ""))
+
+    @property
+    def since(self) -> str:
+        """When it began, local time, in words."""
+        wall = self.fields.get("wall")
+        known = isinstance(wall, int | float)
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall)) if known else "?"
+
+    def size(self) -> int:
+        """Return the size of the file, bytes; opening it makes a network drive look anew."""
+        with contextlib.suppress(OSError), self.path.open("rb") as stream:
+            return stream.seek(0, os.SEEK_END)
+        return 0
+
+
+@dataclass(slots=True)
+class _Ends:
+    """The first and the last whole lines of a file that are JSON objects."""
+
+    first: list[dict[str, Any]] = field(default_factory=list)
+    last: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, path: Path) -> _Ends:
+        with path.open("rb") as stream:
+            head = stream.read(_HEAD)
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - _TAIL))
+            tail = stream.read()
+        # a line that a long configuration makes longer than that is the first, and read whole
+        if b"\n" not in head:
+            with path.open("rb") as stream:
+                head = stream.readline()
+        return cls(list(_objects(head)), list(_objects(tail)))
+
+
+def _objects(text: bytes) -> Iterator[dict[str, Any]]:
+    for line in text.split(b"\n"):
+        if line.startswith(b"{"):
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
+
+
+def trace_of(path: Path) -> Trace | None:
+    """Return what the file of a run or an attempt tells; None before its first line."""
+    try:
+        ends = _Ends.of(path)
+    except OSError:  # it was deleted just now
+        return None
+    if not ends.first:
+        return None
+    head = ends.first[0]
+    told = [head, *(line for line in ends.first if line.get("kind") == "process")]
+    processes = [
+        Process(str(head.get("host")), str(head.get("boot")), line["pid"], line.get("started"))
+        for line in told
+        if isinstance(line.get("pid"), int)
+    ]
+    ended = any(line.get("kind") == "end" for line in ends.last)
+    return Trace(path, head, tuple(processes), ended)
+
+
+def last_run(results: Path) -> Trace | None:
+    """Return the run that began last; None if none has left a file."""
+    place = results / "telemetry" / RUNS
+    traces = (trace_of(path) for path in sorted(place.glob("*.jsonl")))
+    known = [trace for trace in traces if trace is not None]
+    return max(known, key=lambda t: (t.fields.get("wall") or 0.0, t.path.name), default=None)
+
+
+def open_attempts(results: Path) -> list[Trace]:
+    """Return the attempts that have not ended and could still publish.
+
+    Those that a later attempt at the same job has followed are left out: they cannot.
+    """
+    found = []
+    for path in attempt_files(results / "telemetry"):
+        trace = trace_of(path)
+        if trace is None or trace.ended:
+            continue
+        turn = trace.fields.get("turn")
+        highest = _highest_turn(path.parent)
+        if turn is None or highest is None or turn >= highest:
+            found.append(trace)
+    return found
+
+
+def _highest_turn(place: Path) -> int | None:
+    names = (path.name.removeprefix(_TURN) for path in place.glob(f"{_TURN}*"))
+    return max((int(name) for name in names if name.isdecimal()), default=None)

@@ -1,0 +1,112 @@
+"""Real runs that something happens to: started beside the test, watched, and killed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from unglow.resume.traces import trace_of
+from unglow.telemetry.follow import attempt_files
+
+PROJECT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+PAIR = Path("results/phantom/SYTO9")
+#: As far as the registration: quick, and of every kind of job but figures.
+SHORT = (str(PAIR / "transform.json"),)
+SNAKEMAKE = (BIN / "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2")
+
+
+def command(directory: Path, *words: object) -> tuple[int, str]:
+    """Run a command to its end; exit status and output."""
+    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "COLUMNS": "200"}
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=directory,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def snakemake(directory: Path, *words: object) -> tuple[int, str]:
+    """Run the workflow to its end."""
+    return command(directory, *SNAKEMAKE, *words)
+
+
+def unglow(directory: Path, *words: object) -> tuple[int, str]:
+    """Run a command of unglow to its end."""
+    return command(directory, BIN / "unglow", *words)
+
+
+@contextmanager
+def started(directory: Path, *words: object):
+    """Start the workflow in a process group of its own, which ends with the test."""
+    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}
+    with (directory / "output.txt").open("w") as output:
+        process = subprocess.Popen(
+            [str(word) for word in (*SNAKEMAKE, *words)],
+            cwd=directory,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            # what a shell runs in the background ignores Ctrl-C otherwise
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_for(condition, seconds=120):
+    """Wait until something is true, and return it."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+    return found
+
+
+def attempt_at(directory: Path, stage: str):
+    """Return watchdog, job and file of the last attempt at a stage, once there is one."""
+    for path in reversed(attempt_files(directory / "results" / "telemetry")):
+        if path.parent.name == stage and (trace := trace_of(path)) and len(trace.processes) == 2:
+            return {"watchdog": trace.processes[0].pid, "job": trace.processes[1].pid, "file": path}
+    return None
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def bytes_of(directory: Path) -> dict[str, str]:
+    """Digest of every result file of the pair."""
+    pair = directory / PAIR
+    return {
+        str(path.relative_to(pair)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(pair.rglob("*"))
+        if path.is_file() and path.name != ".snakemake_timestamp"
+    }
+
+
+def left_behind(directory: Path) -> list[Path]:
+    """What is hidden in the results and should not be there."""
+    found = (directory / "results").rglob(".*")
+    return [path for path in found if path.name.endswith((".partial", ".old"))]

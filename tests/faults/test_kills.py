@@ -1,0 +1,123 @@
+"""Whatever is killed, one command goes on, and every byte is as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from faulty_runs import (
+    SHORT,
+    alive,
+    attempt_at,
+    bytes_of,
+    left_behind,
+    snakemake,
+    started,
+    unglow,
+    wait_for,
+)
+
+pytestmark = pytest.mark.workflow
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    base = tmp_path_factory.mktemp("raw")
+    phantom = ("phantom", "--size", "700x900", "--rotation-deg", "1", "--shift-px", "12", "-9")
+    code, text = unglow(base, *phantom, "--scale", "1.005", "--sample", "phantom", "--dye", "SYTO9")
+    assert code == 0, text
+    return base / "raw"
+
+
+@pytest.fixture
+def work(tmp_path, raw):
+    (tmp_path / "raw").symlink_to(raw)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory, raw):
+    work = tmp_path_factory.mktemp("reference")
+    (work / "raw").symlink_to(raw)
+    code, text = snakemake(work, *SHORT)
+    assert code == 0, text
+    return bytes_of(work)
+
+
+def test_after_sigkill_of_snakemake_its_jobs_end_and_resume_goes_on(work, expected):
+    with started(work, *SHORT) as process:
+        attempt = wait_for(lambda: attempt_at(work, "register"))
+        process.kill()
+        process.wait()
+        wait_for(lambda: not alive(attempt["watchdog"]) and not alive(attempt["job"]), 10)
+        assert '"outcome":"killed"' in attempt["file"].read_text()
+        code, text = snakemake(work, *SHORT)
+        assert (code, "cannot be locked" in text) == (1, True)
+    code, text = unglow(work, "resume")
+    assert code == 0, text
+    assert bytes_of(work) == expected
+    assert left_behind(work) == []
+
+
+def test_everything_killed_at_once_leaves_nothing_that_a_resume_would_not_mend(work, expected):
+    with started(work, *SHORT) as process:
+        wait_for(lambda: attempt_at(work, "ingest_post"))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    code, text = unglow(work, "resume")
+    assert code == 0, text
+    assert bytes_of(work) == expected
+    assert left_behind(work) == []
+
+
+@pytest.mark.parametrize("who", ["job", "watchdog"])
+def test_snakemake_tries_a_job_again_that_was_killed_or_has_lost_its_watchdog(work, expected, who):
+    with started(work, *SHORT) as process:
+        attempt = wait_for(lambda: attempt_at(work, "register"))
+        os.kill(attempt[who], signal.SIGKILL)
+        assert process.wait(300) == 0, (work / "output.txt").read_text()
+    assert not alive(attempt["job"])
+    assert bytes_of(work) == expected
+    assert left_behind(work) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_after_sigterm_or_ctrl_c_the_same_command_goes_on(work, expected, number):
+    with started(work, *SHORT) as process:
+        wait_for(lambda: attempt_at(work, "register"))
+        if number == signal.SIGINT:  # a terminal sends it to all
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        assert process.wait(300) != 0
+    code, text = snakemake(work, *SHORT)
+    assert code == 0, text
+    assert bytes_of(work) == expected
+    assert left_behind(work) == []
+
+
+def test_two_runs_at_once_are_one_run_and_one_sentence(work, expected):
+    with started(work, *SHORT) as process:
+        wait_for(lambda: attempt_at(work, "ingest_post"))
+        code, text = snakemake(work, *SHORT)
+        assert (code, "cannot be locked" in text) == (1, True)
+        code, text = unglow(work, "resume")
+        assert (code, f"process {process.pid}) has been running here" in text) == (2, True)
+        code, text = unglow(work, "clean")
+        assert code == 0 or "has been running here" in text
+        assert process.wait(300) == 0
+    assert bytes_of(work) == expected
+
+
+def test_resume_ends_as_snakemake_does_and_hands_words_on(work):
+    with started(work, *SHORT) as process:
+        wait_for(lambda: attempt_at(work, "ingest_post"))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    code, text = unglow(work, "resume", "--", "nowhere/file")
+    assert code == 1
+    assert "MissingRuleException" in text
+    code, text = unglow(work, "resume", "results", "--", "-n")
+    assert code == 0, text
+    assert "This was a dry-run" in text

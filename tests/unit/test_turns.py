@@ -1,0 +1,272 @@
+"""Turns: whoever began last publishes, whatever the order of events; earlier attempts do not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from unglow import publishing
+from unglow.blocks import Window
+from unglow.errors import SupersededError, UnglowError
+from unglow.files import write_text
+from unglow.launcher import VARIABLE, Launcher, announce
+from unglow.store import StoreWriter, open_store, plan_layout
+from unglow.turns import Turn, temporaries
+
+
+@pytest.fixture(autouse=True)
+def unguarded():
+    yield
+    publishing.guard_with(None)
+
+
+def store_writer(path):
+    layout = plan_layout((40, 50), "uint8")
+    return StoreWriter(
+        path, layout, name="x", pixel_size_um=None, attributes={}, fill_value=0, workers=1
+    )
+
+
+def fill(writer, value):
+    for window in writer.windows():
+        writer.write(window, np.full(window.shape, value, np.uint8))
+
+
+def value_of(path):
+    return int(open_store(path).read(Window(0, 1, 0, 1))[0, 0])
+
+
+def test_numbers_rise_and_only_the_last_may_publish(tmp_path):
+    first = Turn.take(tmp_path / "job", ())
+    first.check()
+    second = Turn.take(tmp_path / "job", ())
+    assert (first.number, second.number) == (1, 2)
+    second.check()
+    assert first.over
+    with pytest.raises(SupersededError, match="another attempt at this job has begun"):
+        first.check()
+    assert [p.name for p in (tmp_path / "job").iterdir()] == ["turn-2"]
+
+
+def test_many_at_once_get_a_number_each_and_one_is_last(tmp_path):
+    turns = []
+    starts = threading.Barrier(8)
+
+    def take():
+        starts.wait()
+        turns.append(Turn.take(tmp_path, ()))
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({turn.number for turn in turns}) == 8
+    assert sum(not turn.over for turn in turns) == 1
+
+
+def test_a_file_finished_late_is_not_published(tmp_path):
+    target = tmp_path / "transform.json"
+    late = Turn.take(tmp_path / "job", [target])
+    write_text(target, "of the later attempt")
+    Turn.take(tmp_path / "job", [target])
+    publishing.guard_with(late.check)
+    with pytest.raises(SupersededError):
+        write_text(target, "of the earlier one")
+    assert target.read_text() == "of the later attempt"
+    assert not list(temporaries(target))
+
+
+def test_a_store_finished_late_is_not_published(tmp_path):
+    path = tmp_path / "post.ome.zarr"
+    late = Turn.take(tmp_path / "job", [path / "zarr.json"])
+    with store_writer(path) as writer:
+        fill(writer, 1)
+        Turn.take(tmp_path / "job", [path / "zarr.json"])
+        with store_writer(path) as newer:
+            fill(newer, 2)
+            newer.publish()
+        publishing.guard_with(late.check)
+        with pytest.raises(UnglowError):
+            writer.publish()
+    assert value_of(path) == 2
+    assert not list(temporaries(path))
+
+
+def test_an_earlier_attempt_that_has_asked_already_still_publishes_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "post.ome.zarr"
+    late = Turn.take(tmp_path / "job", [path / "zarr.json"])
+    looked = []
+
+    def ask():
+        if not looked:  # it may publish, and then the later attempt begins, works and publishes
+            looked.append(True)
+            Turn.take(tmp_path / "job", [path / "zarr.json"])
+            monkeypatch.setattr(publishing, "_guard", None)
+            with store_writer(path) as newer:
+                fill(newer, 2)
+                newer.publish()
+            publishing.guard_with(ask)
+        else:
+            late.check()
+
+    publishing.guard_with(ask)
+    with store_writer(path) as writer:
+        fill(writer, 1)
+        with pytest.raises(UnglowError):
+            writer.publish()
+    assert value_of(path) == 2
+    assert not list(temporaries(path))
+
+
+def test_what_an_attempt_left_behind_is_removed_by_the_next(tmp_path):
+    target, path = tmp_path / "a [1].csv", tmp_path / "post.ome.zarr"
+    other = tmp_path / ".other.csv.123.partial"
+    for left in (f".{target.name}.x1.partial", ".post.ome.zarr.ab.old", other.name):
+        (tmp_path / left).write_text("")
+    (tmp_path / ".post.ome.zarr.cd.partial" / "0").mkdir(parents=True)
+    Turn.take(tmp_path / "job", [target, path / "zarr.json"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([other.name, "job"])
+
+
+def test_where_no_number_can_be_taken_everything_goes_on(tmp_path):
+    (tmp_path / "file").write_text("")
+    turn = Turn.take(tmp_path / "file" / "job", ())
+    assert turn.number is None
+    turn.check()
+    assert Turn.take(None, ()) == Turn()
+
+
+JOB = """
+import sys, time
+from pathlib import Path
+from types import SimpleNamespace
+from unglow.job import Job
+class Log(list): pass
+log = Log([f"logs/{sys.argv[1]}.log"]); log.telemetry = "telemetry/align.jsonl"
+snakemake = SimpleNamespace(
+    rule="align", threads=1, wildcards={"sample": "A"}, log=log, output=["out.txt"],
+    resources=SimpleNamespace(mem_mb=200, runtime=5, attempt=1))
+with Job.of(snakemake) as job:
+    from unglow.files import write_text
+    Path(f"{sys.argv[1]}.works").touch()
+    while not Path(f"{sys.argv[1]}.go").exists():
+        time.sleep(0.02)
+    write_text(Path("out.txt"), sys.argv[1])
+"""
+
+
+def start(tmp_path, name, *, shell=False, **environment):
+    words = [sys.executable, "-c", JOB, name]
+    if shell:  # as Snakemake does: a shell in between, that waits for the script
+        words = ["bash", "-c", 'set -e; "$@"; exit $?', "bash", *words]
+    return subprocess.Popen(
+        words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+    )
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def ends_of(tmp_path):
+    import json
+
+    lines = [
+        json.loads(line)
+        for path in (tmp_path / "telemetry" / "align").glob("*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    return [one for one in lines if isinstance(one, dict) and one["kind"] == "end"]
+
+
+def test_a_job_that_a_later_attempt_follows_ends_superseded(tmp_path):
+    late = start(tmp_path, "late")
+    wait_for((tmp_path / "late.works").exists)
+    newer = start(tmp_path, "newer")
+    wait_for((tmp_path / "newer.works").exists)
+    (tmp_path / "newer.go").touch()
+    assert newer.wait(20) == 0
+    record = (tmp_path / "telemetry/align.jsonl").read_text()
+    (tmp_path / "late.go").touch()
+    _, said = late.communicate(timeout=20)
+    assert late.returncode == 1
+    assert said.startswith("align (A): another attempt at this job has begun meanwhile")
+    assert (tmp_path / "out.txt").read_text() == "newer"
+    assert (tmp_path / "telemetry/align.jsonl").read_text() == record
+    assert sorted(end["outcome"] for end in ends_of(tmp_path)) == ["ok", "superseded"]
+    assert not list(temporaries(tmp_path / "out.txt"))
+
+
+def test_a_job_ends_when_its_shell_was_killed(tmp_path):
+    shell = start(tmp_path, "x", shell=True)
+    wait_for((tmp_path / "x.works").exists)
+    shell.kill()
+    shell.wait(10)
+    wait_for(lambda: ends_of(tmp_path))
+    (end,) = ends_of(tmp_path)
+    assert end["outcome"] == "killed"
+    assert "Snakemake that had started it is gone" in end["message"]
+    (tmp_path / "x.go").touch()
+    time.sleep(0.2)
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_a_job_ends_when_its_snakemake_was_killed(tmp_path, monkeypatch):
+    code = "import time; from unglow.launcher import announce; announce(in_job=False);"
+    code += f"import os; print(os.environ['{VARIABLE}'], flush=True); time.sleep(60)"
+    snakemake = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    job = start(tmp_path, "x", **{VARIABLE: snakemake.stdout.readline().strip()})
+    wait_for((tmp_path / "x.works").exists)
+    snakemake.kill()
+    snakemake.wait(10)
+    assert job.wait(20) == 1
+    assert "unglow resume" in job.stderr.read()
+    assert [end["outcome"] for end in ends_of(tmp_path)] == ["killed"]
+
+
+def test_a_launcher_that_cannot_be_seen_is_not_missed(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "1 2 another-boot main")
+    assert Launcher.here() == Launcher(os.getppid())
+    monkeypatch.setenv(VARIABLE, "nonsense")
+    assert not Launcher.here().gone()
+
+
+def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monkeypatch):
+    told = tmp_path / "told"
+    scancel = tmp_path / "scancel"
+    scancel.write_text(f'#!/bin/sh\necho "$@" >> {told}\n')
+    scancel.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        from unglow.telemetry.lines import started_ticks
+
+        ticks = started_ticks(process.pid)
+        Launcher(os.getppid(), process.pid, ticks, in_job=False).silence()
+        assert not told.exists()
+        assert process.poll() is None
+        Launcher(os.getppid(), process.pid, ticks, in_job=True).silence()
+        assert told.read_text() == "--full --signal=KILL 17\n"
+        assert process.wait(10) == -signal.SIGKILL
+    finally:
+        process.kill()
+
+
+def test_a_process_announces_itself(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    announce(in_job=True)
+    found = Launcher.here()
+    assert (found.pid, found.in_job) == (os.getpid(), True)
+    assert not found.gone()
