@@ -15,7 +15,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 VARIABLE = "UNGLOW_SCHEDULER"
 SUBMITTED = Path(".snakemake") / "unglow" / "submitted.tsv"
@@ -203,7 +203,9 @@ class GridEngine(Scheduler):
         status, text = answer("qacct", "-j", job)
         if status:  # not written yet
             return RUNNING
-        fields = dict(row.split(None, 1) for row in text.splitlines() if len(row.split(None, 1)) > 1)
+        fields = dict(
+            row.split(None, 1) for row in text.splitlines() if len(row.split(None, 1)) > 1
+        )
         failed, code = (fields.get(name, "").split() for name in ("failed", "exit_status"))
         if not failed or not code:
             return RUNNING
@@ -267,7 +269,7 @@ class LSF(Scheduler):
     """LSF; memory in the site's unit, which ``UNGLOW_LSF_UNIT`` tells (KB, MB or GB; MB)."""
 
     name = "lsf"
-    UNITS = {"KB": 1, "MB": 1024, "GB": 1024**2}
+    UNITS: ClassVar = {"KB": 1, "MB": 1024, "GB": 1024**2}
 
     def submission(self, job: Request) -> list[str]:
         """See `Scheduler`."""
@@ -289,7 +291,7 @@ class LSF(Scheduler):
         status, text = answer("bjobs", "-noheader", "-o", "stat", job)
         if status or "is not found" in text or not text.strip():
             status, text = answer("bhist", "-l", "-n", "0", job)
-            if status or "Done successfully" not in text and "Exited" not in text:
+            if status or not re.search(r"Done successfully|Exited", text):
                 return RUNNING
             return SUCCESS if "Done successfully" in text else FAILED
         word = text.split()[0]
