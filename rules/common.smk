@@ -264,9 +264,11 @@ def start_jobs_at_once():
 
 
 def pair_group(wildcards):
-    """On a batch system: one job for all jobs of a small pair; none for those of a large one."""
-    whole = batch.band_count("align", wildcards) == 1
-    if batch.pixels(wildcards) > cluster.SMALL_PX or not whole:
+    """On a batch system: one job for all jobs of a small pair; none for those of a large one.
+
+    Nor for those of one that is split: its bands are jobs of their own, in the midst of the others.
+    """
+    if batch.pixels(wildcards) > cluster.SMALL_PX or batch.is_split(wildcards):
         return None
     return f"{wildcards.sample}.{wildcards.dye}"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow import config as configuration
-from unglow import memory
 from unglow.bands import all_bands, band_count, readable_bands
+from unglow.demands import demand_of
 from unglow.errors import ConfigError, InputError
 from unglow.headers import CACHE, HeaderCache, channel_of, headers_of, stored_type
 from unglow.initial import read_initial
@@ -29,19 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from unglow import memory
     from unglow.config import Settings
     from unglow.tiff import TiffHeader
 
-# Stages whose memory depends on the images; the others read small files only.
-_BY_HEADER = ("plan", "ingest", "register", "align", "difference", "detect", "snr")
-BANDED = ("ingest", "align", "difference", "detect")
-"""Stages that very large pairs are split in."""
-_JOINING = {
-    "ingest": memory.join_ingest,
-    "align": memory.join_align,
-    "difference": memory.join_difference,
-    "detect": memory.join_detect,
-}
 DEFAULT_SHEET = Path("config") / "samples.tsv"
 ROLES = ("post", "pre")
 
@@ -237,7 +228,13 @@ class Batch:
         role = wildcards["role"] if stage == "ingest" else "derived"
         layout = self.layout(*key, role)
         count = band_count(self.settings["bands"], self.pixels(wildcards), layout)
-        return count if stage != "ingest" else readable_bands(count, self._header(wildcards))
+        return count if stage != "ingest" else readable_bands(count, self.header(wildcards))
+
+    def is_split(self, wildcards: Mapping[str, str]) -> bool:
+        """Return whether any stage of the pair is made in bands."""
+        images = ({**wildcards, "role": role} for role in ROLES)
+        stages = (self.band_count("ingest", names) for names in images)
+        return self.band_count("align", wildcards) > 1 or any(count > 1 for count in stages)
 
     def band_files(self, stage: str, pattern: str, wildcards: Mapping[str, str]) -> list[str]:
         """Return what the jobs of all bands of a stage leave; nothing where it is not split.
@@ -249,54 +246,14 @@ class Batch:
         bands = all_bands(count) if count > 1 else ()
         return [path.format(**{**wildcards, "band": str(band)}) for band in bands]
 
-    def _header(self, wildcards: Mapping[str, str]) -> TiffHeader:
+    def header(self, wildcards: Mapping[str, str]) -> TiffHeader:
+        """Return the header of the image that the wildcards name, ``role`` included."""
         headers = self.headers[wildcards["sample"], wildcards["dye"]]
         return headers[ROLES.index(wildcards["role"])]
 
     def demand(self, stage: str, wildcards: Mapping[str, str]) -> memory.Demand:
         """Return the memory demand of a stage for the pair that the wildcards name."""
-        whole = stage.removesuffix("_band")
-        if whole in BANDED and self.band_count(whole, wildcards) > 1:
-            return self._of_bands(stage, wildcards)
-        return self._of_whole(stage, wildcards)
-
-    def _of_bands(self, stage: str, wildcards: Mapping[str, str]) -> memory.Demand:
-        """Return the demand of a job that does a band, or that joins the bands."""
-        whole = stage.removesuffix("_band")
-        role = wildcards["role"] if whole == "ingest" else "derived"
-        layout = self.layout(wildcards["sample"], wildcards["dye"], role)
-        if stage == whole:
-            return _JOINING[stage](layout)
-        count = self.band_count(whole, wildcards)
-        return memory.of_band(self._of_whole(whole, wildcards), layout, count)
-
-    def _of_whole(self, stage: str, wildcards: Mapping[str, str]) -> memory.Demand:
-        if stage not in _BY_HEADER:
-            return self._export(wildcards) if stage == "export" else memory.small(stage)
-        key = wildcards["sample"], wildcards["dye"]
-        headers = self.headers[key]
-        if stage == "plan":
-            return memory.plan(headers)
-        if stage == "ingest":
-            role = wildcards["role"]
-            return memory.ingest(headers[ROLES.index(role)], self.layout(*key, role))
-        settings = self.variant_settings(wildcards)["register"]
-        if stage == "register":
-            return memory.register(
-                tuple(h.shape for h in headers),
-                settings["coarse_px"],
-                settings["block_px"],
-                field=settings["field"] == "auto",
-            )
-        layout = self.layout(*key, "derived")
-        if stage == "align":
-            return memory.align(layout, self.layout(*key, "pre"))
-        derived = {"difference": memory.difference, "detect": memory.detect, "snr": memory.snr}
-        return derived[stage](layout)
-
-    def _export(self, wildcards: Mapping[str, str]) -> memory.Demand:
-        role = wildcards.get("role", "derived")
-        return memory.export(self.layout(wildcards["sample"], wildcards["dye"], role))
+        return demand_of(self, stage, wildcards)
 
     def mem_mb(self, stage: str, wildcards: Mapping[str, str], threads: int) -> int:
         """Return the predicted peak of a job, MB, within the budget."""

@@ -79,6 +79,16 @@ class Loss:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Jobs that failed as one: its id and logs, its members, and whether any of them had begun."""
+
+    external: str | None
+    logs: Sequence[str]
+    members: tuple[int, ...]
+    begun: bool
+
+
 @dataclass(slots=True)
 class Losses:
     """Follows what is handed to a batch system.
@@ -91,7 +101,7 @@ class Losses:
 
     launcher_mb: int
     _known: dict[int, Submitted] = field(default_factory=dict)
-    _groups: dict[int, tuple[str | None, Sequence[str]]] = field(default_factory=dict)
+    _groups: dict[int, _Group] = field(default_factory=dict)
 
     def submitted(self, told: Mapping[str, Any]) -> None:
         """Remember a job that is handed over."""
@@ -99,9 +109,11 @@ class Losses:
 
     def group_failed(self, told: Mapping[str, Any]) -> None:
         """Remember what is known of a failed group, of whose jobs each is told to have failed."""
-        words = told.get("external_jobid"), told.get("aux_logs") or ()
-        for info in told["job_error_info"]:
-            self._groups[info["jobid"]] = words
+        members = tuple(info["jobid"] for info in told["job_error_info"])
+        known = (self._known[jobid] for jobid in members if jobid in self._known)
+        begun = any(job.begun() for job in known)
+        group = _Group(told.get("external_jobid"), told.get("aux_logs") or (), members, begun)
+        self._groups.update(dict.fromkeys(members, group))
 
     def failed(self, told: Mapping[str, Any]) -> tuple[bool, Loss | None]:
         """Judge a job that is told to have failed, and note its loss for the next attempt.
@@ -112,24 +124,26 @@ class Losses:
         """
         jobid = told["jobid"]
         job = self._known.get(jobid)
-        in_group = jobid in self._groups
-        external, logs = self._groups.pop(jobid, (None, told.get("log") or ()))
+        alone = _Group(None, told.get("log") or (), (jobid,), begun=False)
+        group = self._groups.pop(jobid, alone)
         if job is None:
             return True, None
-        external = external or (told.get("aux") or {}).get("external_jobid")
+        external = group.external or (told.get("aux") or {}).get("external_jobid")
         path = job.begun()
         if path is not None and _has_ended(path):
             return _outcome(path) != "ok", None
-        if path is None and in_group:  # others of its group came first
+        if path is None and group.begun:  # others of its group came first
             return False, None
-        log = "\n".join(_tail(Path(str(one))) for one in logs if str(one).endswith(".log"))
+        log = "\n".join(_tail(Path(str(one))) for one in group.logs if str(one).endswith(".log"))
         outcome = cluster.fate(external, log)
         if outcome is None and path is None:  # it may have ended as it was told to
             return True, None
         outcome = outcome or cluster.KILLED
         loss = Loss(job.attempt, outcome, cluster.sentence(outcome, external))
         self._note(job, path, loss)
-        return True, loss
+        # of a group that did not begin, one stands for all
+        first = path is not None or jobid == group.members[0]
+        return first, loss if first else None
 
     def _note(self, job: Submitted, path: Path | None, loss: Loss) -> None:
         if job.record is None:

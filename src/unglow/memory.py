@@ -45,6 +45,8 @@ BASE = {
     "comparison": 205.0,
     "summary": 40.0,
 }
+# The same of a job that joins bands, whatever the stage.
+_JOINING = 70.0
 # Small files, small arrays, and what the allocator keeps at hand.
 _SLACK = 12.0
 # The warp reads at most this many px of pre for each px of a shard, and some more.
@@ -256,18 +258,18 @@ def of_band(demand: Demand, layout: StoreLayout, bands: int) -> Demand:
 
 def join_ingest(layout: StoreLayout) -> Demand:
     """Demand of the job that joins the bands of a raw image."""
-    return _join("ingest", layout, 0.0)
+    return _join(layout, 0.0)
 
 
 def join_align(layout: StoreLayout) -> Demand:
     """Demand of the job that joins the bands of the warp: statistics of all, and of one band."""
     cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
-    return _join("align", layout, 2 * _STATISTICS + cells * _PER_CELL / MB)
+    return _join(layout, 2 * _STATISTICS + cells * _PER_CELL / MB)
 
 
 def join_difference(layout: StoreLayout) -> Demand:
     """Demand of the job that joins the bands of a difference."""
-    return _join("difference", layout, 0.0)
+    return _join(layout, 0.0)
 
 
 def join_detect(layout: StoreLayout) -> Demand:
@@ -279,18 +281,18 @@ def join_detect(layout: StoreLayout) -> Demand:
     return Demand(BASE["detect"], each, fixed=fixed, least=_COMPILING)
 
 
-def _join(stage: str, layout: StoreLayout, counted_mb: float) -> Demand:
+def _join(layout: StoreLayout, counted_mb: float) -> Demand:
     """Demand of a job that builds the coarse levels of a store of which the fine ones are there."""
     level = layout.fine_levels + 1
     if level >= layout.levels:
-        return Demand(BASE[stage], 0.0, fixed=counted_mb + _SLACK)
+        return Demand(_JOINING, 0.0, fixed=counted_mb + _SLACK)
     rows, cols = (
         min(*n) for n in zip(layout.level_shape(level), layout.level_shards(level), strict=True)
     )
     strip = 4 * min(STRIP, rows) * cols * (layout.itemsize * _READING + _HALVING / 4)
     each = (rows * cols * layout.itemsize * _ENCODED + strip) / MB
     shards = sum(1 for _ in layout.windows(level))
-    return Demand(BASE[stage], each, fixed=counted_mb + _SLACK, most=shards)
+    return Demand(_JOINING, each, fixed=counted_mb + _SLACK, most=shards)
 
 
 def small(stage: str) -> Demand:

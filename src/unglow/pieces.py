@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from unglow.bands import Band
+from unglow.bands import Band, all_bands
 from unglow.errors import StoreError
 from unglow.photometry.archive import damaged, load_arrays, save_arrays
 from unglow.store.banded import band_store, first_fault
@@ -107,25 +107,32 @@ class Pieces:
     key: str
 
     def __iter__(self) -> Iterator[Piece]:
-        """Read the pieces.
+        """Read the pieces, after a look at all of them.
 
         Raises
         ------
         StoreError
-            A piece is missing, damaged, or of another state of the inputs. Its file is removed, so
-            that the next run makes the band anew.
+            A piece is missing, damaged, or of another state of the inputs. The files of all such
+            are removed, so that the next run makes their bands anew.
         """
-        for number, path in enumerate(self.paths, start=1):
-            band = Band(number, len(self.paths))
-            try:
-                piece = Piece.load(path)
-            except FileNotFoundError:
-                raise _again(path, f"band {band} is not there") from None
-            except StoreError as error:
-                raise _again(path, f"what band {band} left is damaged") from error
-            if (piece.band, piece.key) != (band, self.key):
-                raise _again(path, f"band {band} belongs to another state of its inputs")
-            yield piece
+        faults = {path: self._fault(path, band) for path, band in self._bands()}
+        _refuse({path: fault for path, fault in faults.items() if fault is not None})
+        yield from (Piece.load(path) for path in self.paths)
+
+    def _bands(self) -> Iterator[tuple[Path, Band]]:
+        return zip(self.paths, all_bands(len(self.paths)), strict=True)
+
+    def _fault(self, path: Path, band: Band) -> str | None:
+        """Say why the piece of a band cannot be used; None if it can."""
+        try:
+            piece = Piece.load(path)
+        except FileNotFoundError:
+            return f"band {band} is not there"
+        except StoreError:
+            return f"what band {band} left is damaged"
+        if (piece.band, piece.key) != (band, self.key):
+            return f"band {band} belongs to another state of its inputs"
+        return None
 
     @property
     def reason(self) -> str | None:
@@ -138,22 +145,29 @@ class Pieces:
         Raises
         ------
         StoreError
-            A shard is missing or not what its band has written. The piece is removed, so that the
-            next run makes the band anew.
+            Shards are missing or not what their bands have written. The pieces of these bands are
+            removed, so that the next run makes them anew.
         """
         place = band_store(writer.path, self.key)
         if not place.is_dir():
             place = writer.path  # where a job that was killed may just have put it
         shards: dict[str, tuple[str, int]] = {}
+        faults: dict[Path, str] = {}
         for path, piece in zip(self.paths, self, strict=True):
             fault = first_fault(place, piece.shards, workers)
             if fault is not None:
-                raise _again(path, f"of band {piece.band}, {fault}")
+                faults[path] = f"of band {piece.band}, {fault}"
             shards.update(piece.shards)
+        _refuse(faults)
         writer.adopt(self.key, shards)
 
 
-def _again(path: Path, fault: str) -> StoreError:
-    """Remove a piece that cannot be used, and say so."""
-    path.unlink(missing_ok=True)
-    return StoreError(f"{path}: {fault}; run the workflow again, which makes this band anew")
+def _refuse(faults: Mapping[Path, str]) -> None:
+    """Remove pieces that cannot be used, and raise with what is wrong with them, if there are."""
+    for path in faults:
+        path.unlink(missing_ok=True)
+    if faults:
+        told = ", ".join(faults.values())
+        what = "this band" if len(faults) == 1 else "these bands"
+        place = next(iter(faults)).parent
+        raise StoreError(f"{place}: {told}; run the workflow again, which makes {what} anew")

@@ -224,6 +224,17 @@ def test_a_band_of_another_state_of_the_inputs_is_refused_and_wrote_elsewhere(st
     assert contents(place) == whole  # and the shards of the other state are gone
 
 
+def test_all_bands_whose_shards_are_gone_are_done_again_at_once(stores, whole, place):
+    pieces = aligned_in_bands(stores, place, 3)
+    shutil.rmtree(shards_in(place))
+    told = "of band 1-of-3, shard 0/c/0/0 is missing, of band 2-of-3, .* which makes these bands"
+    with pytest.raises(StoreError, match=told):
+        finish_align(stores, place, pieces)
+    assert not any(path.exists() for path in pieces)
+    finish_align(stores, place, aligned_in_bands(stores, place, 3))
+    assert contents(place) == whole
+
+
 def test_a_piece_that_is_missing_or_torn_says_which_band(stores, place):
     pieces = aligned_in_bands(stores, place, 2)
     pieces[1].write_bytes(pieces[1].read_bytes()[:100])

@@ -112,6 +112,7 @@ def test_a_pair_that_is_not_split_has_no_files_of_bands(work):
     align_store = batch.outputs.registered("aligned_pre.ome.zarr/zarr.json")
     assert batch.band_count("align", NAMES) == 1
     assert batch.band_files("align", align_store, NAMES) == []
+    assert not batch.is_split(NAMES)
     assert batch.demand("align", NAMES) == memory.align(
         batch.layout("A", "D", "derived"), batch.layout("A", "D", "pre")
     )
@@ -121,6 +122,7 @@ def test_stages_are_split_as_asked_for_and_a_single_strip_is_not(work):
     batch = Batch.load({"bands": 4}, work)
     counts = [batch.band_count(s, NAMES) for s in ("align", "difference", "detect")]
     assert counts == [3, 3, 3]
+    assert batch.is_split(NAMES)
     assert [batch.band_count("ingest", {**NAMES, "role": r}) for r in ("post", "pre")] == [3, 1]
     files = batch.band_files("align", batch.outputs.registered("a.ome.zarr/zarr.json"), NAMES)
     assert files == [f"<results>/A/D/.a.ome.zarr.{n}-of-3.band.npz" for n in (1, 2, 3)]

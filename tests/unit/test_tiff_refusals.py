@@ -303,6 +303,21 @@ def test_a_large_jpeg_inside_a_small_tile_is_not_allocated(tmp_path):
         read_all(path)
 
 
+def test_a_large_jpeg_2000_inside_a_small_tile_is_not_allocated(tmp_path):
+    path = written(tmp_path, compression="jpeg2000", tile=(32, 48))
+
+    def huge(data):
+        at = data.index(b"\xff\x4f\xff\x51")
+        return data[: at + 8] + struct.pack(">I", 1048624) + data[at + 12 :]
+
+    damage(path, 1, huge)
+    with pytest.raises(InputError, match=r"tile 1 .*its JPEG 2000 stream says 32 x 1048624 px"):
+        read_all(path)
+    damage(path, 1, lambda data: bytes(len(data)))
+    with pytest.raises(InputError, match=r"tile 1 .*no JPEG 2000 stream begins there"):
+        read_all(path)
+
+
 def test_a_file_that_changes_under_way(tmp_path):
     path = written(tmp_path)
     header = read_header(path)

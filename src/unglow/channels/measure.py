@@ -70,12 +70,12 @@ def measure(blocks: Iterable[NDArray[Any]], channels: Sequence[ChannelInfo]) -> 
     for block in blocks:
         whole = whole and block.dtype.kind in "iu"
         for i, number in enumerate(numbers):
-            left = block[number, ::2, 0:-1:2].astype(np.float32).ravel()
-            right = block[number, ::2, 1::2].astype(np.float32).ravel()
-            values[i].append(left)
-            sums[i].append(left + right)
-            with np.errstate(invalid="ignore"):  # infinite less infinite; left out below
+            with np.errstate(over="ignore", invalid="ignore"):  # not finite, so left out below
+                left = block[number, ::2, 0:-1:2].astype(np.float32).ravel()
+                right = block[number, ::2, 1::2].astype(np.float32).ravel()
+                sums[i].append(left + right)
                 steps[i].append(left - right)
+            values[i].append(left)
     least = _ROUNDING if whole else 0.0
     noise = [max(least, _noise(_joined(a), _joined(b))) for a, b in zip(sums, steps, strict=True)]
     pixels = [_joined(v) for v in values]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
 # SOF0 to SOF15 without DHT (C4), JPG (C8) and DAC (CC): frame headers with the image size.
 FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 # A strip's last rows or a tile's edge may be padded to whole blocks.
 SLACK_PX = 64
+# Start of a codestream, and of the segment that holds its size.
+START_2000 = b"\xff\x4f\xff\x51"
 
 
 def check_jpeg(data: bytes, unit: tuple[int, int]) -> None:
@@ -46,3 +50,33 @@ def check_jpeg(data: bytes, unit: tuple[int, int]) -> None:
             return
         at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
     raise ValueError("its JPEG stream has no frame")
+
+
+def check_jpeg2000(data: bytes, unit: tuple[int, int]) -> None:
+    """Check that a JPEG 2000 stream has the size that its segment may have.
+
+    The decoder allocates what the stream asks for.
+
+    Parameters
+    ----------
+    data
+        One tile or strip: a codestream, bare or in the boxes of a JP2 file.
+    unit
+        (rows, cols) of a tile or strip.
+
+    Raises
+    ------
+    ValueError
+        With what is wrong.
+
+    References
+    ----------
+    ITU-T T.800, section A.5.1: the SIZ marker segment follows the start of the codestream.
+    """
+    at = data.find(START_2000)
+    if at < 0 or at + 24 > len(data):
+        raise ValueError("no JPEG 2000 stream begins there")
+    right, bottom, left, top = struct.unpack_from(">4I", data, at + 8)
+    rows, cols = bottom - top, right - left
+    if rows > unit[0] + SLACK_PX or cols > unit[1] + SLACK_PX:
+        raise ValueError(f"its JPEG 2000 stream says {rows} x {cols} px")

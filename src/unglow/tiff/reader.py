@@ -10,11 +10,11 @@ import imagecodecs
 import numpy as np
 
 from unglow.errors import InputError
-from unglow.tiff.integrity import check_jpeg
+from unglow.tiff.integrity import check_jpeg, check_jpeg2000
 from unglow.tiff.memory import rows_at_once
 from unglow.tiff.opening import quiet
 from unglow.tiff.resolve import Source, resolve
-from unglow.tiff.samples import JPEG
+from unglow.tiff.samples import JPEG, JPEG_2000
 from unglow.tiff.segments import row_bytes
 from unglow.tiff.streams import RowStream
 
@@ -281,6 +281,8 @@ class TiffReader:
             options = {"jpegtables": stored.jpegtables, "jpegheader": page.jpegheader}
             if page.jpegheader is None:
                 check_jpeg(data, geometry.unit)
+        elif page.compression in JPEG_2000:
+            check_jpeg2000(data, geometry.unit)
         with quiet():
             decoded, _, _ = page.decode(data, index, _fullsize=geometry.tiled, **options)
         block = np.asarray(decoded)[0]

@@ -1,0 +1,148 @@
+"""A real Slurm of three nodes on this machine, with accounting and memory limits."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parents[1]
+BIN = Path(sys.executable).parent
+PROFILE = PROJECT / "profiles" / "slurm"
+NEEDED = ("slurmctld", "slurmd", "slurmdbd", "munged", "mariadbd", "sbatch")
+PACKAGES = "slurm-wlm slurmdbd munge mariadb-server"
+
+
+def missing() -> str | None:
+    """Say why there can be no Slurm here; None if there can."""
+    places = os.pathsep.join((os.environ["PATH"], "/usr/sbin", "/sbin"))
+    absent = [name for name in NEEDED if shutil.which(name, path=places) is None]
+    if absent:
+        return f"no Slurm here ({absent[0]} is missing): apt-get install {PACKAGES}"
+    if os.getuid() != 0:
+        return "only root can start a Slurm with several nodes on one machine"
+    if not os.access("/sys/fs/cgroup/memory/tasks", os.W_OK):
+        return "no memory control groups of version 1 here, which Slurm's limits need"
+    return None
+
+
+class Slurm:
+    """A cluster whose state is in a directory; several can run side by side."""
+
+    def __init__(self, state: Path, port: int, *, memory_mb: int = 2500) -> None:
+        self.state = state
+        self._start = {"BASE_PORT": str(port), "MEM": str(memory_mb), "NODES": "3"}
+        self._variables: dict[str, str] = {}
+
+    def up(self) -> None:
+        """Start what does not run: all of it, or a node that was killed."""
+        # files, not pipes: daemons that were started would hold pipes open
+        with (self.state.parent / "up.out").open("w+") as out:
+            done = subprocess.run(
+                ["bash", HERE / "slurm-up.sh", self.state],
+                env=os.environ | self._start,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                timeout=120,
+                check=False,
+            )
+            out.seek(0)
+            text = out.read()
+        assert done.returncode == 0, text
+        exports = [row for row in text.splitlines() if row.startswith("export ")]
+        pairs = (row.removeprefix("export ").split("=", 1) for row in exports)
+        self._variables = {key: value for key, value in pairs if key != "PATH"}
+
+    def down(self) -> None:
+        """Stop everything, and forget it."""
+        subprocess.run(
+            ["bash", HERE / "slurm-down.sh", self.state, "--purge"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=120,
+            check=False,
+        )
+
+    def kill_node(self, node: str, *words: str) -> None:
+        """Crash a node; with ``--daemon-only`` its jobs go on, and only Slurm loses it."""
+        subprocess.run(
+            ["bash", HERE / "slurm-killnode.sh", self.state, node, *words],
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables for commands that use the cluster."""
+        path = f"{self.state / 'bin'}:{BIN}:/usr/sbin:{os.environ['PATH']}"
+        return os.environ | self._variables | {"PATH": path, "COLUMNS": "200"}
+
+    def ask(self, *words: str) -> list[list[str]]:
+        """Ask Slurm; words of each line of the answer."""
+        done = subprocess.run(
+            words, env=self.environment, capture_output=True, text=True, timeout=60, check=True
+        )
+        return [line.split() for line in done.stdout.splitlines()]
+
+    def running(self) -> dict[str, tuple[str, str]]:
+        """Node and comment (rules and wildcards) of each running job, by its id."""
+        rows = self.ask("squeue", "-h", "-t", "running", "-o", "%i %N %k")
+        return {job: (node, comment) for job, node, comment in rows}
+
+    def wait_for(self, what, seconds: float = 120):
+        """Wait until something is true of the cluster, and return that."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = what()
+            if found:
+                return found
+            time.sleep(0.1)
+        raise AssertionError(f"not within {seconds:.0f} s: {self.ask('squeue')}")
+
+    def command(self, directory: Path, *words: object, timeout: int = 500) -> tuple[int, str]:
+        """Run a command to its end; exit status and output."""
+        with self.started(directory, *words) as process:
+            process.wait(timeout)
+        return process.returncode, (directory / "output.txt").read_text()
+
+    def snakemake(self, *words: object) -> tuple[object, ...]:
+        """Return the command of a run on the cluster."""
+        start = ("snakemake", "-s", PROJECT / "Snakefile", "--workflow-profile", PROFILE)
+        return (*start, "--cores", "2", "--default-resources", "slurm_account=test", *words)
+
+    @contextmanager
+    def started(self, directory: Path, *words: object):
+        """Start a command; what it prints goes to output.txt in its directory."""
+        with (directory / "output.txt").open("w") as output:
+            process = subprocess.Popen(
+                [str(word) for word in words],
+                cwd=directory,
+                env=self.environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+
+
+def bytes_of(results: Path) -> dict[str, str]:
+    """Digest of every result file of every pair, by its path below the results directory."""
+    return {
+        str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(results.rglob("*"))
+        if path.is_file()
+        and len(path.relative_to(results).parts) > 2
+        and path.relative_to(results).parts[0] not in ("telemetry", "benchmarks")
+        and path.name != ".snakemake_timestamp"
+    }

@@ -1,0 +1,94 @@
+"""The profile cluster-generic on a real Grid Engine: the same bytes, also after kills."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from grid_engine import BIN, PROJECT, grid_engine, kill, wait_until
+
+__all__ = ["grid_engine"]  # a fixture
+pytest.importorskip(
+    "snakemake_executor_plugin_cluster_generic", reason="unglow[cluster] is not here"
+)
+pytestmark = [pytest.mark.workflow, pytest.mark.timeout(1800)]
+
+
+def call(directory, *words):
+    path = {"PATH": f"{BIN}:{os.environ['PATH']}"}
+    return subprocess.run(
+        [str(word) for word in words], cwd=directory, env=os.environ | path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+
+
+def digests(directory: Path) -> dict[str, str]:
+    pair = directory / "results" / "phantom"
+    found = sorted(path for path in pair.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(pair)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in found
+        if path.name != ".snakemake_timestamp"
+    }
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory) -> Path:
+    """A run of a small pair on this machine, to its end."""
+    work = tmp_path_factory.mktemp("local")
+    assert call(work, "unglow", "phantom", "--size", "700x900").returncode == 0
+    done = call(work, "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2")
+    assert done.returncode == 0, done.stdout
+    return work
+
+
+@pytest.fixture
+def work(tmp_path, local) -> Path:
+    """A directory with the same pair, not yet run."""
+    shutil.copytree(local / "raw", tmp_path / "raw")
+    return tmp_path
+
+
+def said(directory: Path) -> str:
+    return (directory / "run.txt").read_text()
+
+
+def test_a_pair_gives_the_same_bytes_as_here(grid_engine, work, local):
+    assert grid_engine.run(work).returncode == 0, said(work)
+    assert digests(work) == digests(local)
+    jobs = grid_engine.jobs(work)
+    assert all(name.startswith("unglow-") for name in jobs.values())
+    logs = {path.name for path in (work / ".snakemake" / "unglow" / "cluster").iterdir()}
+    assert logs == {f"{name}.{number}.log" for number, name in jobs.items()}
+
+
+def test_a_job_that_is_deleted_in_the_queue_is_tried_again(grid_engine, work, local):
+    process = grid_engine.run(work, wait=False)
+    first = wait_until(lambda: next(iter(grid_engine.jobs(work)), None))
+    wait_until(lambda: (work / "results" / "phantom" / "SYTO9" / "plan.json").exists())
+    grid_engine.ask("qdel", first)
+    assert process.wait(timeout=900) == 0, said(work)
+    names = list(grid_engine.jobs(work).values())
+    assert names.count(names[0]) == 2
+    assert digests(work) == digests(local)
+
+
+def test_a_killed_run_is_resumed_without_two_writers(grid_engine, work, local):
+    process = grid_engine.run(work, wait=False)
+    first = wait_until(lambda: next(iter(grid_engine.jobs(work)), None))
+    wait_until(lambda: (work / "results" / "phantom" / "SYTO9" / "plan.json").exists())
+    kill(process)
+    assert grid_engine.states()[first] == "r"  # what it has submitted goes on
+    done = subprocess.run(
+        ["unglow", "resume", "--", "-s", str(PROJECT / "Snakefile"), "--cores", "2"],
+        cwd=work, env=grid_engine.environment, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert f"cancelling job {first} (sge)" in done.stdout
+    assert not grid_engine.states()
+    assert digests(work) == digests(local)

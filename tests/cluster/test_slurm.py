@@ -1,0 +1,79 @@
+"""Runs on a real Slurm with real memory limits, and nodes that are lost in the middle."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from a_slurm import bytes_of
+
+from unglow.telemetry.follow import Follower
+from unglow.telemetry.history import History
+from unglow.telemetry.incidents import incidents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.workflow
+
+#: The first attempt at planning Rock1 has less memory than Snakemake itself takes on a node; the
+#: first attempt at aligning Rock2 has less than its libraries take.
+STARVED = (
+    *("--groups", "plan=planning"),
+    "--set-resources",
+    "plan:mem_mb=120 if wildcards.sample == 'Rock1' and attempt == 1 else 500",
+    "align:mem_mb=320 if wildcards.sample == 'Rock2' and attempt == 1 else 700",
+)
+
+
+def causes_in(results: Path) -> dict[str, str]:
+    """Cause of each incident, by what it happened to."""
+    follower = Follower(results)
+    follower.poll()
+    found = incidents(History.of(follower), results)
+    return {incident.title: incident.cause for incident in found}
+
+
+@pytest.fixture
+def work(tmp_path, three_raw) -> Path:
+    """A new working directory with the raw images of three pairs."""
+    shutil.copytree(three_raw / "raw", tmp_path / "work" / "raw")
+    return tmp_path / "work"
+
+
+@pytest.mark.timeout(900)
+def test_lack_of_memory_and_a_lost_node_are_told_and_mended(slurm, work, three_raw) -> None:
+    with slurm.started(work, *slurm.snakemake(*STARVED)) as run:
+        record = work / "results/telemetry/Rock3/SYTO9/ingest_post"
+        slurm.wait_for(record.is_dir, 300)
+        jobs = slurm.running()
+        node = next(node for node, comment in jobs.values() if "Rock3" in comment)
+        slurm.kill_node(node)
+        assert run.wait(700) == 0, (work / "output.txt").read_text()
+    slurm.up()
+    causes = causes_in(work / "results")
+    assert causes["plan Rock1 SYTO9"] == "oom_killed"
+    assert causes["align Rock2 SYTO9"] == "memory"
+    lost = [title for title, cause in causes.items() if cause == "node_lost"]
+    assert lost
+    assert all("Rock3" in title for title in lost)
+    assert bytes_of(work / "results") == bytes_of(three_raw / "results")
+
+
+@pytest.mark.timeout(900)
+def test_resume_after_snakemake_was_killed_ends_its_jobs_first(slurm, work, three_raw) -> None:
+    with slurm.started(work, *slurm.snakemake()) as run:
+        record = work / "results/telemetry/Rock2/SYTO9/ingest_post"
+        slurm.wait_for(record.is_dir, 300)
+        orphans = set(slurm.running())
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait(60)
+    assert orphans
+    code, text = slurm.command(work, "unglow", "resume", timeout=700)
+    assert code == 0, text
+    told = slurm.ask("sacct", "-X", "-n", "-P", "-j", ",".join(orphans), "-o", "State")
+    assert {words[0] for words in told} == {"CANCELLED"}
+    assert bytes_of(work / "results") == bytes_of(three_raw / "results")
