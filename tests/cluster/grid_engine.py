@@ -79,12 +79,12 @@ class GridEngine:
 
     def run(self, directory: Path, *words: str, wait: bool = True) -> subprocess.Popen[str]:
         """Run the workflow on it, with short pauses between questions."""
-        command = ["snakemake", "-s", str(PROJECT / "Snakefile"), "--workflow-profile",
-                   str(PROJECT / "profiles" / "cluster-generic"), "--latency-wait", "10", "--cores", "2",
-                   "--seconds-between-status-checks", "1", *words]  # fmt: skip
+        profile = str(PROJECT / "profiles" / "cluster-generic")
+        command = ["snakemake", "-s", str(PROJECT / "Snakefile"), "--workflow-profile", profile]
+        command += ["--cores", "2", "--latency-wait", "10", "--seconds-between-status-checks", "1"]
         with (directory / "run.txt").open("a") as text:
             process = subprocess.Popen(
-                command, cwd=directory, env=self.environment, text=True, stdout=text,
+                [*command, *words], cwd=directory, env=self.environment, text=True, stdout=text,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         if wait:

@@ -6,10 +6,13 @@ import hashlib
 import os
 import shutil
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from grid_engine import BIN, PROJECT, grid_engine, kill, wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["grid_engine"]  # a fixture
 pytest.importorskip(
@@ -69,7 +72,7 @@ def test_a_pair_gives_the_same_bytes_as_here(grid_engine, work, local):
 def test_a_job_that_is_deleted_in_the_queue_is_tried_again(grid_engine, work, local):
     process = grid_engine.run(work, wait=False)
     first = wait_until(lambda: next(iter(grid_engine.jobs(work)), None))
-    wait_until(lambda: (work / "results" / "phantom" / "SYTO9" / "plan.json").exists())
+    wait_until((work / "results" / "phantom" / "SYTO9" / "plan.json").exists)
     grid_engine.ask("qdel", first)
     assert process.wait(timeout=900) == 0, said(work)
     names = list(grid_engine.jobs(work).values())
@@ -80,7 +83,7 @@ def test_a_job_that_is_deleted_in_the_queue_is_tried_again(grid_engine, work, lo
 def test_a_killed_run_is_resumed_without_two_writers(grid_engine, work, local):
     process = grid_engine.run(work, wait=False)
     first = wait_until(lambda: next(iter(grid_engine.jobs(work)), None))
-    wait_until(lambda: (work / "results" / "phantom" / "SYTO9" / "plan.json").exists())
+    wait_until((work / "results" / "phantom" / "SYTO9" / "plan.json").exists)
     kill(process)
     assert grid_engine.states()[first] == "r"  # what it has submitted goes on
     done = subprocess.run(
