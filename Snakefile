@@ -16,6 +16,8 @@ if Path("config/config.yaml").is_file():
 
 
 include: "rules/common.smk"
+include: "rules/resources.smk"
+include: "rules/handlers.smk"
 
 
 pathvars:

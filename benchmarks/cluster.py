@@ -87,6 +87,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--size", default="700x900")
     parser.add_argument("--jobs", type=int, default=6, help="in the queue at a time")
+    parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--memory", type=int, default=2500, help="of a node, MB")
     parser.add_argument("command", nargs="*", help="another command to run on the cluster")
     asked = parser.parse_args()
@@ -96,7 +97,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="unglow-batch-") as name:
         place = Path(name)
         place.chmod(0o755)  # munge wants all to reach its socket
-        slurm = Slurm(place / "state", 18200, memory_mb=asked.memory)
+        slurm = Slurm(place / "state", 18200, nodes=asked.nodes, memory_mb=asked.memory)
         try:
             slurm.up()
             os.environ.update(slurm.environment)

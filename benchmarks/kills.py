@@ -81,10 +81,12 @@ def lives_of(results: Path) -> dict[str, float]:
     """Return how long the shortest job of each rule that ended well has lived, s."""
     found: dict[str, float] = {}
     for path in attempt_files(results / "telemetry"):
-        first, *_, last = (json.loads(line) for line in path.read_text().splitlines())
-        if isinstance(last, dict) and last.get("outcome") == "ok":
-            rule = first["rule"]
-            found[rule] = min(last["t"], found.get(rule, last["t"]))
+        trace = trace_of(path)
+        if trace is not None and trace.ended:
+            end = json.loads(path.read_text().splitlines()[-1])
+            if end["outcome"] == "ok":
+                rule = trace.fields["rule"]
+                found[rule] = min(end["t"], found.get(rule, end["t"]))
     return found
 
 

@@ -1,6 +1,5 @@
 """Shared by all stages: the batch, its targets, and the resource functions."""
 
-import asyncio
 import os
 import re
 import sys
@@ -8,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
-from snakemake.io import apply_wildcards
 from snakemake.logging import logger
 
 try:
@@ -19,8 +17,6 @@ except ImportError as error:
         f"{sys.executable}: run 'pip install .' in the checkout of the workflow."
     ) from error
 
-from unglow import cluster, memory
-from unglow.attempts import next_mb, next_min
 from unglow.bands import PATTERN as BAND
 from unglow.batch import ROLES, Batch
 from unglow.errors import UnglowError
@@ -251,89 +247,6 @@ def summary_problems():
     ]
 
 
-def start_jobs_at_once():
-    """On this machine alone: lift Snakemake's limit of jobs started per second (100 by default).
-
-    No option switches it off. To keep it, each job that ends sets off one more timer that wakes the
-    scheduler every second as long as jobs wait: after some hundred jobs Snakemake itself takes a
-    whole core. The last timer keeps it from ending for up to a second.
-    """
-    scheduler = workflow.scheduler
-    if workflow.local_exec and getattr(scheduler, "job_rate_limiter", None) is not None:
-        scheduler.job_rate_limiter = None
-
-
-def pair_group(wildcards):
-    """On a batch system: one job for all jobs of a small pair; none for those of a large one.
-
-    Nor for those of one that is split: its bands are jobs of their own, in the midst of the others.
-    """
-    if batch.pixels(wildcards) > cluster.SMALL_PX or batch.is_split(wildcards):
-        return None
-    return f"{wildcards.sample}.{wildcards.dye}"
-
-
-def figures_group(wildcards):
-    """On a batch system: one job for the figures of a large pair; with the rest of a small one."""
-    name = f"{wildcards.sample}.{wildcards.dye}"
-    return pair_group(wildcards) or f"{name}.figures"
-
-
-def tell_jobs():
-    """On a node: what of its declared memory a job has to leave to what has started it."""
-    if workflow.remote_exec:
-        os.environ[cluster.VARIABLE] = str(launcher_mb())
-
-
-def look_often():
-    """On a batch system: look how jobs are at least every `cluster.LOOK_S`.
-
-    The executor of Slurm waits 10 s longer after each look that found no job done, up to three
-    minutes, and has no option for that: a short job would wait for its turn longer than it runs.
-    """
-    executor = getattr(workflow.scheduler, "_executor", None)
-    if hasattr(executor, "next_seconds_between_status_checks"):
-
-        async def rest():
-            seconds = executor.next_seconds_between_status_checks
-            await asyncio.sleep(min(seconds, cluster.LOOK_S))
-
-        executor.sleep = rest
-
-
-def refresh_summary():
-    """After a run, and after a failed one too: what is there, and what is not, in one table."""
-    from unglow.summary import entries_from, verdict, write_summary
-
-    target = Path(workflow.pathvars.apply(out.run("summary.tsv")))
-    if target.parent.is_dir():
-        try:
-            rows = write_summary(
-                entries_from(summary_entries()),
-                summary_problems(),
-                target.parent,
-                target,
-            )
-        except UnglowError as error:
-            logger.error(str(error))
-            return
-        logger.info(f"{target}: {verdict(rows).strip()}")
-
-
-def refresh_report():
-    """After a run, and after a failed one too: a page that tells all; it never spoils a run."""
-    place = Path(workflow.pathvars.apply("<results>"))
-    if place.is_dir():
-        try:
-            from unglow.report import write_report
-
-            ending = None if run_recorder is None else run_recorder.outcome
-            page = write_report(place, ending=ending)
-            logger.info(f"{page}: open it in a browser.")
-        except Exception as error:
-            logger.warning(f"no report was written ({type(error).__name__}: {error}).")
-
-
 # ------------------------------------------------------------------------------------- parameters
 
 
@@ -380,98 +293,3 @@ def header_of(role):
         return {key: value for key, value in record.items() if key != "path"}
 
     return header
-
-
-# -------------------------------------------------------------------------------------- resources
-
-
-def launcher_mb():
-    """Memory that starting a job takes beside it, MB: 0 unless a batch system runs it elsewhere."""
-    if workflow.remote_exec:
-        return cluster.launcher_mb(None, os.environ)
-    executor = workflow.executor_plugin
-    if executor is None or not executor.common_settings.non_local_exec:
-        return 0
-    return cluster.launcher_mb(executor.name, os.environ)
-
-
-def record_of(rulename, wildcards):
-    """The telemetry file of a job."""
-    return Path(apply_wildcards(workflow.get_rule(rulename).log.telemetry, wildcards))
-
-
-def mem_mb(stage, beside=False):
-    """A function that predicts the peak memory of a stage, MB, from headers and budget.
-
-    Jobs of rules that always run beside Snakemake itself need no launcher.
-    """
-
-    def predicted(wildcards, threads, attempt, rulename):
-        declared = batch.mem_mb(stage, wildcards, threads)
-        if attempt > 1:
-            declared = next_mb(record_of(rulename, wildcards), declared)
-        return declared + (0 if beside else launcher_mb())
-
-    return predicted
-
-
-def disk_mb(role, split=None):
-    """A function that bounds the size of a store, MB, or of what a band of a stage writes of it."""
-
-    def bound(wildcards):
-        name = wildcards.get("role", role)
-        layout = batch.layout(wildcards.sample, wildcards.dye, name)
-        count = batch.band_count(split, wildcards) if split else 1
-        return memory.store_disk_mb(layout, bands=count)
-
-    return bound
-
-
-def candidates_disk_mb(wildcards):
-    """A bound of the size of the list of candidates, MB."""
-    layout = batch.layout(wildcards.sample, wildcards.dye, "derived")
-    return memory.candidates_disk_mb(layout)
-
-
-def runtime(seconds_per_megapixel, split=None):
-    """A function that gives the time limit of a job, or of one for a band of a stage, minutes.
-
-    The configured one, or a generous one.
-    """
-
-    def limit(wildcards, attempt, rulename):
-        count = batch.band_count(split, wildcards) if split else 1
-        pixels = batch.pixels(wildcards) / count
-        expected = memory.runtime_min(pixels, seconds_per_megapixel)
-        return time_limit(expected, wildcards, attempt, rulename)
-
-    return limit
-
-
-def minutes(expected):
-    """A function that gives the time limit of a job, minutes: the configured or the expected."""
-
-    def limit(wildcards, attempt, rulename):
-        return time_limit(expected, wildcards, attempt, rulename)
-
-    return limit
-
-
-def minutes_beside(expected):
-    """The time limit of a job that runs beside Snakemake itself, minutes."""
-    return batch.settings["timeout_per_job"] or expected
-
-
-def time_limit(expected, wildcards, attempt, rulename):
-    """The time limit of an attempt, minutes; a batch system gives more if the last was late."""
-    limit = batch.settings["timeout_per_job"] or expected
-    if not launcher_mb():
-        return limit
-    if attempt > 1:
-        limit = next_min(record_of(rulename, wildcards), limit)
-    return limit + cluster.STARTING_MIN
-
-
-def this_attempt(wildcards, attempt):
-    """Which attempt this is, so that a second one knows that there was a first."""
-    return attempt

@@ -1,4 +1,4 @@
-"""A real Slurm of three nodes on this machine, with accounting and memory limits."""
+"""A real Slurm of several nodes on this machine, with accounting and memory limits."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def missing() -> str | None:
 class Slurm:
     """A cluster whose state is in a directory; several can run side by side."""
 
-    def __init__(self, state: Path, port: int, *, memory_mb: int = 2500) -> None:
+    def __init__(self, state: Path, port: int, *, nodes: int = 3, memory_mb: int = 2500) -> None:
         self.state = state
-        self._start = {"BASE_PORT": str(port), "MEM": str(memory_mb), "NODES": "3"}
+        self._start = {"BASE_PORT": str(port), "MEM": str(memory_mb), "NODES": str(nodes)}
         self._variables: dict[str, str] = {}
 
     def up(self) -> None:

@@ -1,0 +1,66 @@
+"""What is done when a run begins and ends: never a reason for it to fail."""
+
+import asyncio
+
+from unglow import cluster
+
+
+def start_jobs_at_once():
+    """On this machine alone: lift Snakemake's limit of jobs started per second (100 by default).
+
+    No option switches it off. To keep it, each job that ends sets off one more timer that wakes the
+    scheduler every second as long as jobs wait: after some hundred jobs Snakemake itself takes a
+    whole core. The last timer keeps it from ending for up to a second.
+    """
+    scheduler = workflow.scheduler
+    if workflow.local_exec and getattr(scheduler, "job_rate_limiter", None) is not None:
+        scheduler.job_rate_limiter = None
+
+
+def look_often():
+    """On a batch system: look how jobs are at least every `cluster.LOOK_S`.
+
+    The executor of Slurm waits 10 s longer after each look that found no job done, up to three
+    minutes, and has no option for that: a short job would wait for its turn longer than it runs.
+    """
+    executor = getattr(workflow.scheduler, "_executor", None)
+    if hasattr(executor, "next_seconds_between_status_checks"):
+
+        async def rest():
+            seconds = executor.next_seconds_between_status_checks
+            await asyncio.sleep(min(seconds, cluster.LOOK_S))
+
+        executor.sleep = rest
+
+
+def refresh_summary():
+    """After a run, and after a failed one too: what is there, and what is not, in one table."""
+    from unglow.summary import entries_from, verdict, write_summary
+
+    target = Path(workflow.pathvars.apply(out.run("summary.tsv")))
+    if target.parent.is_dir():
+        try:
+            rows = write_summary(
+                entries_from(summary_entries()),
+                summary_problems(),
+                target.parent,
+                target,
+            )
+        except UnglowError as error:
+            logger.error(str(error))
+            return
+        logger.info(f"{target}: {verdict(rows).strip()}")
+
+
+def refresh_report():
+    """After a run, and after a failed one too: a page that tells all; it never spoils a run."""
+    place = Path(workflow.pathvars.apply("<results>"))
+    if place.is_dir():
+        try:
+            from unglow.report import write_report
+
+            ending = None if run_recorder is None else run_recorder.outcome
+            page = write_report(place, ending=ending)
+            logger.info(f"{page}: open it in a browser.")
+        except Exception as error:
+            logger.warning(f"no report was written ({type(error).__name__}: {error}).")
