@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -51,7 +52,7 @@ class Written:
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
-    monkeypatch.setattr(writers, "_SILENCE_S", 0.6)
+    monkeypatch.setattr(writers, "_SILENCE_S", 2.0)
     monkeypatch.setattr(writers, "_GROWING_LOOK_S", 0.1)
     monkeypatch.setattr(writers, "PATIENCE_S", 1.0)
     return Written(tmp_path)
@@ -115,7 +116,8 @@ def test_a_snakemake_without_a_record_is_seen_by_where_it_works(written, words):
     (work / "snakemake").write_text("import time; time.sleep(60)")
     process = subprocess.Popen([sys.executable, "snakemake", *words], cwd=work)
     try:
-        time.sleep(0.2)  # until it has become python
+        while b"snakemake" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            time.sleep(0.02)  # until it has become python
         if words:  # part of a job of a cluster that no queue knows any more
             written.make_sure()
             assert process.wait(5) == -9
@@ -204,7 +206,7 @@ def commands(tmp_path, monkeypatch):
     queue.mkdir()
     monkeypatch.setenv("PATH", str(place))
     monkeypatch.setattr(queues, "_LOOK_S", 0.05)
-    monkeypatch.setattr(queues, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(queues, "PATIENCE_S", 30.0)
 
     def make(name, body):
         (place / name).write_text(
@@ -243,8 +245,9 @@ def test_slurm_that_does_not_answer_is_no_proof(written, commands):
         written.make_sure()
 
 
-def test_a_job_that_stays_is_named(written, commands):
+def test_a_job_that_stays_is_named(written, commands, monkeypatch):
     make, queue = commands
+    monkeypatch.setattr(queues, "PATIENCE_S", 0.5)
     written.run()
     slurm_log(written.work)
     (queue / "17").touch()
