@@ -15,6 +15,8 @@ HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 BIN = Path(sys.executable).parent
 PROFILE = PROJECT / "profiles" / "slurm"
+#: Words for a run of every kind of job but figures.
+SHORT = ("--until", "detect", "--config", "scale={methods: [linear]}")
 NEEDED = ("slurmctld", "slurmd", "slurmdbd", "munged", "mariadbd", "sbatch")
 PACKAGES = "slurm-wlm slurmdbd munge mariadb-server"
 

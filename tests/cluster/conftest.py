@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from a_slurm import BIN, PROJECT, Slurm, missing
+from a_slurm import BIN, PROJECT, SHORT, Slurm, missing
 
 SAMPLES = ("Rock1", "Rock2", "Rock3")
 
@@ -42,7 +42,7 @@ def three_raw(tmp_path_factory):
     serial = ("--workflow-profile", str(PROJECT / "profiles" / "serial"))
     commands = [
         *(["unglow", "phantom", "--sample", s, "--seed", s[-1], *shape] for s in SAMPLES),
-        ["snakemake", "-s", str(PROJECT / "Snakefile"), *serial],
+        ["snakemake", "-s", str(PROJECT / "Snakefile"), *serial, *SHORT],
     ]
     for words in commands:
         done = subprocess.run(

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+#: Words for a run of every kind of job but figures.
+SHORT = ("--until", "detect", "--config", "scale={methods: [linear]}")
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 BIN = Path(sys.executable).parent
@@ -84,8 +86,8 @@ class GridEngine:
         command += ["--cores", "2", "--latency-wait", "10", "--seconds-between-status-checks", "1"]
         with (directory / "run.txt").open("a") as text:
             process = subprocess.Popen(
-                [*command, *words], cwd=directory, env=self.environment, text=True, stdout=text,
-                stderr=subprocess.STDOUT, start_new_session=True,
+                [*command, *SHORT, *words], cwd=directory, env=self.environment, text=True,
+                stdout=text, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         if wait:
             process.wait(timeout=900)

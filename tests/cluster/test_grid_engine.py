@@ -9,7 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from grid_engine import BIN, PROJECT, grid_engine, kill, wait_until
+from grid_engine import BIN, PROJECT, SHORT, grid_engine, kill, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def local(tmp_path_factory) -> Path:
     """A run of a small pair on this machine, to its end."""
     work = tmp_path_factory.mktemp("local")
     assert call(work, "unglow", "phantom", "--size", "700x900").returncode == 0
-    done = call(work, "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2")
+    done = call(work, "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2", *SHORT)
     assert done.returncode == 0, done.stdout
     return work
 

@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from a_slurm import bytes_of
+from a_slurm import SHORT, bytes_of
 
 from unglow.telemetry.follow import Follower
 from unglow.telemetry.history import History
@@ -46,7 +46,7 @@ def work(tmp_path, three_raw) -> Path:
 
 @pytest.mark.timeout(900)
 def test_lack_of_memory_and_a_lost_node_are_told_and_mended(slurm, work, three_raw) -> None:
-    with slurm.started(work, *slurm.snakemake(*STARVED)) as run:
+    with slurm.started(work, *slurm.snakemake(*STARVED, *SHORT)) as run:
         record = work / "results/telemetry/Rock3/SYTO9/ingest_post"
         slurm.wait_for(record.is_dir, 300)
         jobs = slurm.running()
@@ -65,7 +65,7 @@ def test_lack_of_memory_and_a_lost_node_are_told_and_mended(slurm, work, three_r
 
 @pytest.mark.timeout(900)
 def test_resume_after_snakemake_was_killed_ends_its_jobs_first(slurm, work, three_raw) -> None:
-    with slurm.started(work, *slurm.snakemake()) as run:
+    with slurm.started(work, *slurm.snakemake(*SHORT)) as run:
         record = work / "results/telemetry/Rock2/SYTO9/ingest_post"
         slurm.wait_for(record.is_dir, 300)
         orphans = set(slurm.running())

@@ -1,6 +1,7 @@
 """What profiles/cluster-generic asks of each scheduler, and how it reads the answers.
 
-Those of Grid Engine and Slurm were recorded; those of PBS, Torque and LSF are from their manuals.
+All are written by hand, as these schedulers are known to answer; the real Grid Engine is in
+tests/cluster.
 """
 
 from __future__ import annotations
