@@ -35,7 +35,7 @@ BASE = {
     "align": 122.0,
     "scale": 104.0,
     "difference": 70.0,
-    "detect": 88.0,
+    "detect": 90.0,
     "snr": 88.0,
     "export": 70.0,
     "figures_registration": 212.0,
