@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from phantoms import LAYOUTS, Case, phantom, size_of
-from running import WORK, command, covered, read_telemetry, say, snakemake_words
+from running import (
+    WORK,
+    command,
+    covered,
+    read_telemetry,
+    say,
+    snakemake_words,
+    with_places,
+)
 from tables import number, ratio_text, table
 
 from unglow.machine import processors
@@ -138,6 +146,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=WORK, help="where files go meanwhile")
     parser.add_argument("snakemake", nargs="*", help="further words for Snakemake, behind --")
     options = parser.parse_args()
+    options.snakemake = with_places(options.snakemake)
     case = Case(*options.size, options.layout, "uint8")
     options.work.mkdir(parents=True, exist_ok=True)
     raw = phantom(case, options.work / "phantoms", processors())

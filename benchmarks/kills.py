@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from running import BIN, PROJECT, WORK, command, say
+from running import BIN, PROJECT, WORK, command, say, with_places
 from tables import table
 
 from unglow.resume.traces import last_run, trace_of
@@ -276,7 +276,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=WORK / "kills", help="is emptied")
     arguments = parser.parse_args(words[:cut])
     arguments.work = arguments.work.absolute()
-    more = words[cut + 1 :] or ["--cores", str(arguments.cores)]
+    more = with_places(words[cut + 1 :]) or ["--cores", str(arguments.cores)]
     tally = campaign(arguments, ["-s", str(PROJECT / "Snakefile"), *more, *METHOD])
     print(report(tally))
 

@@ -60,6 +60,26 @@ def command(*words: object, directory: Path) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def with_places(words: Sequence[str]) -> list[str]:
+    """Return words for Snakemake in which the profile is an absolute path.
+
+    Snakemake takes it relative to where it works, and says nothing if it is not there.
+
+    Raises
+    ------
+    SystemExit
+        There is no such profile.
+    """
+    found = list(words)
+    for n, word in enumerate(found[:-1]):
+        if word == "--workflow-profile":
+            place = Path(found[n + 1]).resolve()
+            if not place.is_dir():
+                sys.exit(f"there is no profile {place}")
+            found[n + 1] = str(place)
+    return found
+
+
 def snakemake_words(
     cores: int,
     config: Mapping[str, object],
