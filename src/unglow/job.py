@@ -146,7 +146,7 @@ class Job:
         self._report = pipe
         watchdog.obey(stream)
         publishing.guard_with(self._turn.check)
-        self._telemetry.in_job(profiled=stacks.wanted(self.rule))
+        self._telemetry.in_job()
         self._loading.enter_context(step("libraries"))
         return self
 
@@ -295,7 +295,8 @@ class Job:
             "log": None if self.log_path is None else str(self.log_path),
             "turn": self._turn.number,
         }
-        return Attempt(self.record_path, self._started, told)
+        profiled = stacks.wanted(self.rule)
+        return Attempt(self.record_path, self._started, told, profiled=profiled)
 
     def _watch(self, pid: int, pipe: int) -> watchdog.Ending:
         """In the watchdog: wait for the job to end, and write down what it takes meanwhile."""
@@ -306,6 +307,7 @@ class Job:
             limit_s=self.limit_s,
             on_stall=self._warn_of_stall,
             on_sample=self._telemetry.sample,
+            on_end=self._telemetry.ended,
             abandoned=self._launcher.gone,
         )
 

@@ -167,6 +167,7 @@ def watch(
     limit_s: float | None,
     on_stall: Callable[[float], None],
     on_sample: Callable[[Sample], None] | None = None,
+    on_end: Callable[[], None] | None = None,
     interval_s: float = INTERVAL_S,
     abandoned: Callable[[], bool] = lambda: False,
 ) -> Ending:
@@ -184,6 +185,8 @@ def watch(
         Called with the time, s, once the job has done nothing for `STALL_S`.
     on_sample
         Called with what the job takes each time that it was looked at.
+    on_end
+        Called once it has ended or been killed, before it is waited for.
     interval_s
         Time between two looks, s.
     abandoned
@@ -214,6 +217,8 @@ def watch(
         due = max(due + sampler.interval_s, now)
         if _listen(reading, said, due - now):
             break
+    if on_end is not None:
+        on_end()
     _, status, usage = os.wait4(pid, 0)
     return Ending(
         report=_parsed(said),

@@ -27,7 +27,7 @@ def slow(seconds):
 
 
 def profiled(path, work):
-    sampler = StackSampler(LineFile(path, pytest.fail), time.monotonic())
+    sampler = StackSampler(LineFile(path, pytest.fail), time.monotonic(), "")
     sampler.start()
     work()
     sampler.stop()

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from unglow import __version__, cgroups
+from unglow.telemetry import outside
 from unglow.telemetry.lines import SCHEMA, LineFile, file_name, identity, started_ticks
 from unglow.telemetry.sampler import COLUMNS
 from unglow.telemetry.stacks import SUFFIX, StackSampler
@@ -35,14 +36,25 @@ class Attempt:
         The monotonic time at which it began, s.
     told
         What else the first line says about the job.
+    profiled
+        Whether to write the stacks of its threads as well: from outside if that is possible.
     """
 
-    def __init__(self, record: Path | None, clock: float, told: Mapping[str, Any]) -> None:
-        self._clock = clock
+    def __init__(
+        self,
+        record: Path | None,
+        clock: float,
+        told: Mapping[str, Any],
+        *,
+        profiled: bool = False,
+    ) -> None:
+        self._clock, self._profiled = clock, profiled and record is not None
         wall = time.time() - (time.monotonic() - clock)
         path = None if record is None else record.with_suffix("") / file_name(wall, os.getpid())
         self._file = LineFile(path, log.warning)
         self._stacks: StackSampler | None = None
+        self._outside: outside.Outside | None = None
+        self._spy, self._blind = outside.program() if self._profiled else ("", "")
         if path is None:
             return
         physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -69,19 +81,15 @@ class Attempt:
         """Time since it began, s."""
         return time.monotonic() - self._clock
 
-    def in_job(self, *, profiled: bool = False) -> None:
-        """In the job's own process: have its steps written, and leave complaints to the other.
-
-        Parameters
-        ----------
-        profiled
-            Whether to write the stacks of its threads as well, until `leave_job`.
-        """
+    def in_job(self) -> None:
+        """In the job's own process: have its steps written, and leave complaints to the other."""
         self._file.hush()
         record_steps(self._file, self._clock)
-        if profiled:
-            self._stacks = StackSampler(self._file.beside(SUFFIX), self._clock)
+        if self._profiled and self._blind:
+            self._stacks = StackSampler(self._file.beside(SUFFIX), self._clock, self._blind)
             self._stacks.start()
+        elif self._profiled:
+            outside.permit(os.getppid())
 
     def leave_job(self) -> None:
         """In the job's own process: its work is done."""
@@ -92,10 +100,20 @@ class Attempt:
         """Tell the process that the job itself runs in."""
         told = {"pid": pid, "started": started_ticks(pid)}
         self._file.write({"kind": "process", "t": round(self.t, 4), **told})
+        if self._profiled and not self._blind:
+            stacks = self._file.beside(SUFFIX)
+            self._outside = outside.Outside(stacks, self._clock, self._spy, pid, log.warning)
 
     def sample(self, taken: Sample) -> None:
         """Add a sample."""
         self._file.write(taken.row(self.t))
+        if self._outside is not None:
+            self._outside.look()
+
+    def ended(self) -> None:
+        """Before the process of the job is waited for: nobody looks into it any more."""
+        if self._outside is not None:
+            self._outside.finish()
 
     def stall(self, seconds: float) -> None:
         """Tell that the job has done nothing for a time, s."""

@@ -1,7 +1,8 @@
 """What the threads of a job are doing, a hundred times a second: a statistical profiler.
 
 It is a thread of the job itself, so it needs no privileges, changes no exit status, and sees every
-thread that Python knows; while compiled code holds the interpreter's lock it sees nothing. The file
+thread that Python knows; while compiled code holds the interpreter's lock it sees nothing, so it is
+for where `unglow.telemetry.outside` cannot be. The file
 beside that of the attempt, ``.stacks`` instead of ``.jsonl``, has a head, the nodes of one tree of
 calls as they are met, and for each sample the innermost call of each thread.
 """
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.telemetry.lines import SCHEMA
 
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
+    from types import FrameType
 
     from unglow.telemetry.lines import LineFile
 
@@ -54,10 +55,12 @@ class StackSampler:
         Where to.
     origin
         The monotonic time at which the attempt began, s.
+    why
+        Why they are not taken from outside.
     """
 
-    def __init__(self, file: LineFile, origin: float) -> None:
-        self._file, self._origin = file, origin
+    def __init__(self, file: LineFile, origin: float, why: str) -> None:
+        self._file, self._origin, self._why = file, origin, why
         # not by the code itself: that of a module is freed once it is imported
         self._nodes: dict[tuple[int, str, str, int], int] = {}
         self._lines: list[dict[str, Any] | list[Any]] = []
@@ -66,7 +69,8 @@ class StackSampler:
 
     def start(self) -> None:
         """Begin; costs about 1 % of a processor."""
-        self._file.write({"kind": "stacks", "schema": SCHEMA, "hz": HZ, "how": "inside"})
+        head = {"kind": "stacks", "schema": SCHEMA, "hz": HZ, "how": "inside", "why": self._why}
+        self._file.write(head)
         self._thread.start()
 
     def stop(self) -> None:
@@ -102,11 +106,11 @@ class StackSampler:
             frame = frame.f_back
         node = 0
         for code in reversed(calls):
-            key = (node, code.co_filename, code.co_qualname, code.co_firstlineno)
+            key = (node, code.co_qualname, code.co_filename, code.co_firstlineno)
             known = self._nodes.get(key)
             if known is None:
                 known = self._nodes[key] = len(self._nodes) + 1
-                self._lines.append(_told(known, node, code))
+                self._lines.append(told(known, *key))
             node = known
         return node
 
@@ -115,8 +119,18 @@ class StackSampler:
         self._file.write_all(lines)
 
 
-def _told(number: int, parent: int, code: CodeType) -> dict[str, Any]:
-    path = PurePath(code.co_filename)
-    node = {"kind": "node", "id": number, "in": parent, "name": code.co_qualname}
-    node |= {"file": "/".join(path.parts[-3:]), "line": code.co_firstlineno}
-    return {**node, "waits": True} if code.co_name in _WAITING.get(path.name, ()) else node
+def told(number: int, parent: int, name: str, path: str, line: int) -> dict[str, Any]:
+    """Return the line of a call.
+
+    Parameters
+    ----------
+    number, parent
+        Its own number, from 1, and that of the call that made it, 0 for none.
+    name, path, line
+        The function with the classes that it is in, its file, and the line where it begins.
+    """
+    parts = PurePath(path).parts
+    node = {"kind": "node", "id": number, "in": parent, "name": name}
+    node |= {"file": "/".join(parts[-3:]), "line": line}
+    waiting = _WAITING.get(parts[-1], ()) if parts else ()
+    return {**node, "waits": True} if name.rpartition(".")[2] in waiting else node
