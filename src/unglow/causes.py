@@ -184,7 +184,8 @@ def _needed_mb(job: Declared, peak_mb: float, error: BaseException | None) -> in
 
     least = job.least_mb
     if least is None and job.rule in memory.BASE:
-        least = memory.small(job.rule).peak_mb(0, 1)
+        # it ended before it knew: what its libraries take, and as much for its work
+        least = 2 * memory.small(job.rule).peak_mb(0, 1)
     needed = max(job.mem_mb * _MORE, peak_mb + (fence.asked_mb(error) or 0), least or 0)
     return math.ceil(needed / 50) * 50
 

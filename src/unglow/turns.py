@@ -97,6 +97,10 @@ def _next(place: Path) -> int:
             os.close(os.open(_file(place, number), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         except FileExistsError:
             continue  # another attempt was faster: look again
+        if max(_numbers(place), default=0) > number:
+            # it was free only because a later attempt had removed it
+            _file(place, number).unlink(missing_ok=True)
+            continue
         for earlier in numbers:
             _file(place, earlier).unlink(missing_ok=True)
         return number

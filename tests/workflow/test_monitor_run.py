@@ -131,7 +131,7 @@ def test_a_run_that_was_killed_gives_the_terminal_back_and_is_told(work):
     told = command(work, "unglow", "monitor", "--once")
     assert told.code == 1
     assert told.text.startswith("results was killed after ")
-    assert "Unlock the directory" in told.text
+    assert "unglow resume" in told.text
 
 
 def test_without_the_switch_or_a_terminal_nothing_is_drawn(small_work):
