@@ -57,7 +57,7 @@ def test_preflight_counts_what_the_rules_declare(work, config):
     run = snakemake(work, "-n", *(["--config", *words] if words else []))
     tasks = tasks_of(Batch.load(config, work), work / "results")
     declared = re.findall(
-        r"^(?:local)?rule (\w+):.*?\n    resources: (.+?)\n", run.text, re.MULTILINE | re.DOTALL
+        r"^ *(?:local)?rule (\w+):.*?\n +resources: (.+?)\n", run.text, re.MULTILINE | re.DOTALL
     )
     stated = sorted(
         (rule, *(int(re.search(rf"\b{key}=(\d+)", line)[1]) for key in ("mem_mb", "disk_mb")))
