@@ -210,9 +210,11 @@ def _watch(root: int, ready: Event, stop: Event, sender: Any) -> None:
             if peak is None:
                 alive.discard(pid)
             else:
-                seen[pid] = seen[pid][0], max(seen[pid][1], peak)
+                # The last answer, not the largest: until a child runs its own program, the kernel
+                # tells the peak of its parent's.
+                seen[pid] = seen[pid][0], peak
         for pid in _stopped():
-            seen[pid] = seen[pid][0], max(seen[pid][1], _peak_mb(pid) or 0.0)
+            seen[pid] = seen[pid][0], _peak_mb(pid) or seen[pid][1]
             _LIBC.ptrace(_CONTINUE, pid, None, None)
         time.sleep(_LOOK_S)
     sender.send(seen)
