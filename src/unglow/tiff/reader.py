@@ -13,6 +13,7 @@ from unglow.errors import InputError
 from unglow.tiff.integrity import check_jpeg, check_jpeg2000
 from unglow.tiff.memory import rows_at_once
 from unglow.tiff.opening import quiet
+from unglow.tiff.packed import is_packed, unpacked
 from unglow.tiff.resolve import Source, resolve
 from unglow.tiff.samples import JPEG, JPEG_2000
 from unglow.tiff.segments import row_bytes
@@ -276,6 +277,8 @@ class TiffReader:
         """Decode a whole tile or strip: (rows, cols, samples) as stored."""
         geometry, page = self._source.geometry, stored.page
         data = self._bytes(stored, index, 0, int(stored.counts[index]))
+        if is_packed(page):
+            return unpacked(page, geometry, data, geometry.rows_of(index))
         options: dict[str, Any] = {}
         if page.compression in JPEG:
             options = {"jpegtables": stored.jpegtables, "jpegheader": page.jpegheader}
