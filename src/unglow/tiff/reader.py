@@ -276,9 +276,12 @@ class TiffReader:
     def _decode(self, stored: StoredPage, index: int) -> NDArray[Any]:
         """Decode a whole tile or strip: (rows, cols, samples) as stored."""
         geometry, page = self._source.geometry, stored.page
-        data = self._bytes(stored, index, 0, int(stored.counts[index]))
+        rows, size = geometry.rows_of(index), int(stored.counts[index])
+        if page.compression == 1:
+            size = min(size, rows * row_bytes(page, geometry))
+        data = self._bytes(stored, index, 0, size)
         if is_packed(page):
-            return unpacked(page, geometry, data, geometry.rows_of(index))
+            return unpacked(page, geometry, data, rows)
         options: dict[str, Any] = {}
         if page.compression in JPEG:
             options = {"jpegtables": stored.jpegtables, "jpegheader": page.jpegheader}
@@ -291,7 +294,7 @@ class TiffReader:
         block = np.asarray(decoded)[0]
         if block.dtype != page.dtype:
             raise ValueError(f"samples of {block.dtype} where the header says {page.dtype}")
-        if block.shape != (geometry.rows_of(index), geometry.unit[1], geometry.samples):
+        if block.shape != (rows, geometry.unit[1], geometry.samples):
             raise ValueError(f"it holds {' x '.join(map(str, block.shape))} samples")
         return np.asarray(block)
 
