@@ -81,6 +81,16 @@ def down(slurm: Slurm, node: str) -> bool:
     return any("down" in row[0].lower() for row in slurm.ask("sinfo", "-h", "-n", node, "-o", "%T"))
 
 
+def ended_on(slurm: Slurm) -> dict[str, Counter[str]]:
+    """Return for each node how many of its jobs ended in which state."""
+    found: dict[str, Counter[str]] = {}
+    for row in slurm.ask("sacct", "-X", "-n", "-P", "-o", "NodeList,State"):
+        node, _, state = " ".join(row).partition("|")
+        if node in slurm.nodes:
+            found.setdefault(node, Counter())[state.split()[0]] += 1
+    return dict(sorted(found.items()))
+
+
 def main() -> int:
     """Run the batch, or another command, on a cluster."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -136,13 +146,16 @@ def judge(slurm: Slurm, place: Path, asked: argparse.Namespace) -> int:
     differ = sorted(k for k in expected.keys() | made.keys() if expected.get(k) != made.get(k))
     attempts = [a for h in history.runs for a in h.attempts]
     cpu = sum(a.attempt.cpu_s or 0.0 for a in attempts)
-    states = Counter(row[0] for row in slurm.ask("sacct", "-X", "-n", "-P", "-o", "State"))
+    states = ended_on(slurm)
     print(f"\npairs {asked.pairs}, files {len(expected)}, differing {len(differ)} {differ[:3]}")
-    print(f"jobs of Slurm: {dict(states)}; attempts at jobs of unglow: {len(attempts)}")
+    print(f"attempts at jobs of unglow: {len(attempts)}; jobs of Slurm, by node:")
+    kinds = sorted({state for ends in states.values() for state in ends})
+    print(table(("node", *kinds), [[n, *(str(e[k]) for k in kinds)] for n, e in states.items()]))
     print(f"node killed: {killed}; exit status {status}")
     print(f"s: serial {number(alone)}, Slurm {number(seconds)}; CPU of jobs {number(cpu)}")
     causes = {i.cause for i in found}
     whole = {"memory", "oom_killed", "node_lost"} <= causes and all(i.mended for i in found)
+    whole &= all(ends["FAILED"] + ends["OUT_OF_MEMORY"] for ends in states.values())
     return 0 if status == 0 and not differ and whole else 1
 
 

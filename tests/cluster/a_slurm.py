@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -80,6 +81,17 @@ class Slurm:
             timeout=60,
         )
 
+    def kill_daemon(self, name: str) -> None:
+        """Kill a daemon (slurmctld, slurmdbd, munged ...); `up` starts it again."""
+        pid = int((self.state / "run" / f"{name}.pid").read_text().split()[0])
+        os.kill(pid, signal.SIGKILL)
+
+    def processes(self, node: str, job: str) -> list[int]:
+        """Return all processes of a job on a node."""
+        place = Path(f"/sys/fs/cgroup/freezer/slurm_{node}")
+        lists = place.rglob(f"job_{job}/**/cgroup.procs")
+        return [int(pid) for path in lists for pid in path.read_text().split()]
+
     @property
     def environment(self) -> dict[str, str]:
         """Variables for commands that use the cluster."""
@@ -92,6 +104,11 @@ class Slurm:
             words, env=self.environment, capture_output=True, text=True, timeout=60, check=True
         )
         return [line.split() for line in done.stdout.splitlines()]
+
+    @property
+    def nodes(self) -> list[str]:
+        """Names of the nodes."""
+        return sorted({row[0] for row in self.ask("sinfo", "-h", "-N", "-o", "%N")})
 
     def running(self) -> dict[str, tuple[str, str]]:
         """Node and comment (rules and wildcards) of each running job, by its id."""

@@ -1,0 +1,70 @@
+"""Slurm itself in trouble: its daemons, its limits of time, and nodes that go on without it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from a_slurm import SHORT, bytes_of
+from test_slurm import causes_in
+
+pytestmark = pytest.mark.workflow
+
+
+def job_of(slurm, sample: str) -> tuple[str, str] | None:
+    """Return number and node of the job that a sample's pair is in; None if none runs."""
+    jobs = slurm.running().items()
+    return next(((job, node) for job, (node, told) in jobs if sample in told), None)
+
+
+@pytest.mark.timeout(900)
+def test_time_over_preemption_and_a_controller_that_is_gone(slurm, work, three_raw) -> None:
+    results = work / "results"
+    with slurm.started(work, *slurm.snakemake(*SHORT)) as run:
+        for sample in ("Rock1", "Rock2"):
+            slurm.wait_for((results / f"telemetry/{sample}/SYTO9/ingest_post").is_dir, 300)
+        frozen, _ = slurm.wait_for(lambda: job_of(slurm, "Rock1"))
+        for pid in slurm.processes(slurm.running()[frozen][0], frozen):
+            os.kill(pid, signal.SIGSTOP)
+        slurm.ask("scontrol", "update", f"jobid={frozen}", "timelimit=1")
+        _, node = slurm.wait_for(lambda: job_of(slurm, "Rock2"))
+        taken = ("--partition=urgent", f"--nodelist={node}", "--mem=2500", "--account=test")
+        slurm.ask("sbatch", *taken, "--output=/dev/null", "--wrap=sleep 5")
+        slurm.wait_for(lambda: (job_of(slurm, "Rock2") or ("", ""))[1] != node)
+        slurm.kill_daemon("slurmctld")
+        time.sleep(8)
+        slurm.up()
+        assert run.wait(800) == 0, (work / "output.txt").read_text()
+    causes = causes_in(results)
+    assert any("Rock2" in title for title, cause in causes.items() if cause == "killed"), causes
+    assert bytes_of(results) == bytes_of(three_raw / "results")
+
+
+@pytest.mark.timeout(900)
+def test_jobs_of_a_lost_node_that_go_on_do_no_harm(slurm, work, three_raw) -> None:
+    results = work / "results"
+    with slurm.started(work, *slurm.snakemake(*SHORT)) as run:
+        slurm.wait_for((results / "telemetry/Rock3/SYTO9/ingest_post").is_dir, 300)
+        job, node = slurm.wait_for(lambda: job_of(slurm, "Rock3"))
+        left = [pid for pid in slurm.processes(node, job) if "telemetry" in words_of(pid)]
+        slurm.kill_node(node, "--daemon-only")
+        slurm.kill_daemon("slurmdbd")
+        assert run.wait(800) == 0, (work / "output.txt").read_text()
+    assert left is not None
+    slurm.up()
+    causes = causes_in(results)
+    assert any("Rock3" in title for title, cause in causes.items() if cause == "node_lost"), causes
+    assert bytes_of(results) == bytes_of(three_raw / "results")
+    code, text = slurm.command(work, "unglow", "verify")
+    assert code == 0, text
+
+
+def words_of(pid: int) -> str:
+    """Return the command of a process; empty if it has gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
