@@ -178,9 +178,9 @@ def grid(shape: tuple[int, int], block: tuple[int, int]) -> Iterator[Window]:
 def bounded_map(func: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
     """Yield ``func(item)`` in the order of ``items``, with at most ``workers`` of them in flight.
 
-    Unlike ``Executor.map`` it takes an item only when a worker is free and keeps no more finished
-    results than workers, so memory stays put however long ``items`` is. With one worker everything
-    runs in the calling thread. The first exception ends the map.
+    Unlike ``Executor.map`` it takes no more than one item ahead of the workers and keeps no more
+    finished results than workers, so memory stays put however long ``items`` is. With one worker
+    everything runs in the calling thread. The first exception ends the map.
     """
     if workers <= 1:
         yield from (func(item) for item in items)

@@ -35,7 +35,7 @@ BASE = {
     "align": 122.0,
     "scale": 104.0,
     "difference": 70.0,
-    "detect": 90.0,
+    "detect": 88.0,
     "snr": 88.0,
     "export": 70.0,
     "figures_registration": 212.0,
@@ -126,6 +126,8 @@ class Demand:
         How many blocks there are; None if they cannot run out.
     least
         What the job takes before the first block, and has given back by then.
+    ahead
+        What has been read for the next block while several are worked on.
     """
 
     base: float
@@ -133,17 +135,20 @@ class Demand:
     fixed: float = 0.0
     most: int | None = None
     least: float = 0.0
+    ahead: float = 0.0
 
     def in_flight(self, budget_mb: float, threads: int) -> int:
         """Return how many blocks may be worked on at once: at most one per thread, at least one."""
-        room = (budget_mb - self.base - self.fixed) / self.each if self.each > 0 else threads
+        free = budget_mb - self.base - self.fixed - self.ahead
+        room = free / self.each if self.each > 0 else threads
         most = threads if self.most is None else min(threads, self.most)
         return max(1, min(most, math.floor(room + _ROUNDING)))
 
     def peak_mb(self, budget_mb: float, threads: int) -> int:
         """Return the predicted peak, rounded up to whole MB."""
-        blocks = self.in_flight(budget_mb, threads) * self.each
-        return math.ceil(max(self.base + self.fixed + blocks, self.least) - _ROUNDING)
+        blocks = self.in_flight(budget_mb, threads)
+        at_work = blocks * self.each + (self.ahead if blocks > 1 else 0.0)
+        return math.ceil(max(self.base + self.fixed + at_work, self.least) - _ROUNDING)
 
 
 def plan(headers: tuple[TiffHeader, TiffHeader]) -> Demand:
@@ -228,7 +233,9 @@ def detect(layout: StoreLayout) -> Demand:
     coarse = _OUTLINING * min(SECTION_PX, layout.shape[0] * layout.shape[1])
     fixed = _SLACK + (_most_listed(layout) * _PER_CANDIDATE + kept + coarse) / MB
     each = rows * cols * _SEARCHING / MB
-    return Demand(BASE["detect"], each, fixed=fixed, most=tiles, least=_COMPILING)
+    # three images as float32, and one of them as it comes
+    ahead = rows * cols * (_KEPT + _READING * np.dtype("float32").itemsize) / MB
+    return Demand(BASE["detect"], each, fixed=fixed, most=tiles, least=_COMPILING, ahead=ahead)
 
 
 def snr(layout: StoreLayout) -> Demand:
