@@ -12,6 +12,10 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from unglow.telemetry.follow import Follower
+from unglow.telemetry.history import History
+from unglow.telemetry.incidents import incidents
+
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 BIN = Path(sys.executable).parent
@@ -153,6 +157,14 @@ class Slurm:
                 if process.poll() is None:
                     process.kill()
                     process.wait()
+
+
+def causes_in(results: Path) -> dict[str, str]:
+    """Cause of each incident, by what it happened to."""
+    follower = Follower(results)
+    follower.poll()
+    found = incidents(History.of(follower), results)
+    return {incident.title: incident.cause for incident in found}
 
 
 def bytes_of(results: Path) -> dict[str, str]:

@@ -56,3 +56,10 @@ def three_raw(tmp_path_factory):
         )
         assert done.returncode == 0, done.stdout + done.stderr
     return work
+
+
+@pytest.fixture
+def work(tmp_path, three_raw) -> Path:
+    """A new working directory with the raw images of three pairs."""
+    shutil.copytree(three_raw / "raw", tmp_path / "work" / "raw")
+    return tmp_path / "work"

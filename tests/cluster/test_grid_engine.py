@@ -9,6 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from a_slurm import causes_in
 from grid_engine import BIN, PROJECT, SHORT, grid_engine, kill, wait_until
 
 if TYPE_CHECKING:
@@ -60,10 +61,15 @@ def said(directory: Path) -> str:
     return (directory / "run.txt").read_text()
 
 
-def test_a_pair_gives_the_same_bytes_as_here(grid_engine, work, local):
-    assert grid_engine.run(work).returncode == 0, said(work)
+def test_a_job_that_lacks_memory_gets_more_and_the_bytes_are_the_same_as_here(
+    grid_engine, work, local
+):
+    less = ("--set-resources", "align:mem_mb=320 if attempt == 1 else 700")
+    assert grid_engine.run(work, *less).returncode == 0, said(work)
     assert digests(work) == digests(local)
+    assert causes_in(work / "results") == {"align phantom SYTO9": "memory"}
     jobs = grid_engine.jobs(work)
+    assert len(jobs) == 2
     assert all(name.startswith("unglow-") for name in jobs.values())
     logs = {path.name for path in (work / ".snakemake" / "unglow" / "cluster").iterdir()}
     assert logs == {f"{name}.{number}.log" for number, name in jobs.items()}

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
-from a_slurm import SHORT, bytes_of
-
-from unglow.telemetry.follow import Follower
-from unglow.telemetry.history import History
-from unglow.telemetry.incidents import incidents
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from a_slurm import SHORT, bytes_of, causes_in
 
 pytestmark = pytest.mark.workflow
 
@@ -27,21 +18,6 @@ STARVED = (
     "plan:mem_mb=120 if wildcards.sample == 'Rock1' and attempt == 1 else 500",
     "align:mem_mb=320 if wildcards.sample == 'Rock2' and attempt == 1 else 700",
 )
-
-
-def causes_in(results: Path) -> dict[str, str]:
-    """Cause of each incident, by what it happened to."""
-    follower = Follower(results)
-    follower.poll()
-    found = incidents(History.of(follower), results)
-    return {incident.title: incident.cause for incident in found}
-
-
-@pytest.fixture
-def work(tmp_path, three_raw) -> Path:
-    """A new working directory with the raw images of three pairs."""
-    shutil.copytree(three_raw / "raw", tmp_path / "work" / "raw")
-    return tmp_path / "work"
 
 
 @pytest.mark.timeout(900)

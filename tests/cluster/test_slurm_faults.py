@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from a_slurm import SHORT, bytes_of
-from test_slurm import causes_in
+from a_slurm import SHORT, bytes_of, causes_in
 
 pytestmark = pytest.mark.workflow
 
