@@ -81,12 +81,23 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Jobs that failed as one: its id and logs, its members, and whether any of them had begun."""
+    """Jobs that failed as one.
+
+    Attributes
+    ----------
+    external, logs
+        What the batch system calls it, and what it wrote.
+    begun
+        Whether any of them had.
+    stands_in
+        The job that is told of in the name of all if none that had begun says what went wrong: the
+        first, or, where all that had begun ended well, the first that had not. None if one says it.
+    """
 
     external: str | None
     logs: Sequence[str]
-    members: tuple[int, ...]
     begun: bool
+    stands_in: int | None
 
 
 @dataclass(slots=True)
@@ -110,9 +121,13 @@ class Losses:
     def group_failed(self, told: Mapping[str, Any]) -> None:
         """Remember what is known of a failed group, of whose jobs each is told to have failed."""
         members = tuple(info["jobid"] for info in told["job_error_info"])
-        known = (self._known[jobid] for jobid in members if jobid in self._known)
-        begun = any(job.begun() for job in known)
-        group = _Group(told.get("external_jobid"), told.get("aux_logs") or (), members, begun)
+        known = {jobid: self._known[jobid].begun() for jobid in members if jobid in self._known}
+        begun = [path for path in known.values() if path is not None]
+        well = all(_has_ended(path) and _outcome(path) == "ok" for path in begun)
+        waiting = [jobid for jobid, path in known.items() if path is None]
+        stands_in = waiting[0] if well and waiting else None
+        external, logs = told.get("external_jobid"), told.get("aux_logs") or ()
+        group = _Group(external, logs, begun=bool(begun), stands_in=stands_in)
         self._groups.update(dict.fromkeys(members, group))
 
     def failed(self, told: Mapping[str, Any]) -> tuple[bool, Loss | None]:
@@ -124,7 +139,7 @@ class Losses:
         """
         jobid = told["jobid"]
         job = self._known.get(jobid)
-        alone = _Group(None, told.get("log") or (), (jobid,), begun=False)
+        alone = _Group(None, told.get("log") or (), begun=False, stands_in=jobid)
         group = self._groups.pop(jobid, alone)
         if job is None:
             return True, None
@@ -132,7 +147,7 @@ class Losses:
         path = job.begun()
         if path is not None and _has_ended(path):
             return _outcome(path) != "ok", None
-        if path is None and group.begun:  # others of its group came first
+        if path is None and group.begun and jobid != group.stands_in:  # others came first
             return False, None
         log = "\n".join(_tail(Path(str(one))) for one in group.logs if str(one).endswith(".log"))
         outcome = cluster.fate(external, log)
@@ -141,9 +156,8 @@ class Losses:
         outcome = outcome or cluster.KILLED
         loss = Loss(job.attempt, outcome, cluster.sentence(outcome, external))
         self._note(job, path, loss)
-        # of a group that did not begin, one stands for all
-        first = path is not None or jobid == group.members[0]
-        return first, loss if first else None
+        tells = path is not None or jobid == group.stands_in
+        return tells, loss if tells else None
 
     def _note(self, job: Submitted, path: Path | None, loss: Loss) -> None:
         if job.record is None:

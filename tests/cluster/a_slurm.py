@@ -91,10 +91,11 @@ class Slurm:
         os.kill(pid, signal.SIGKILL)
 
     def processes(self, node: str, job: str) -> list[int]:
-        """Return all processes of a job on a node."""
+        """Return all processes of a job on a node, but for those of Slurm itself."""
         place = Path(f"/sys/fs/cgroup/freezer/slurm_{node}")
         lists = place.rglob(f"job_{job}/**/cgroup.procs")
-        return [int(pid) for path in lists for pid in path.read_text().split()]
+        pids = [int(pid) for path in lists for pid in path.read_text().split()]
+        return [pid for pid in pids if not words_of(pid).startswith("slurmstepd")]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -157,6 +158,14 @@ class Slurm:
                 if process.poll() is None:
                     process.kill()
                     process.wait()
+
+
+def words_of(pid: int) -> str:
+    """Return the command of a process; empty if it has gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
 
 
 def causes_in(results: Path) -> dict[str, str]:

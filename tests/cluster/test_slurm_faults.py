@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
-from a_slurm import SHORT, bytes_of, causes_in
+from a_slurm import SHORT, bytes_of, causes_in, words_of
 
 pytestmark = pytest.mark.workflow
 
@@ -38,6 +37,7 @@ def test_time_over_preemption_and_a_controller_that_is_gone(slurm, work, three_r
         slurm.up()
         assert run.wait(800) == 0, (work / "output.txt").read_text()
     causes = causes_in(results)
+    assert any("Rock1" in title for title, cause in causes.items() if cause == "timeout"), causes
     assert any("Rock2" in title for title, cause in causes.items() if cause == "killed"), causes
     assert bytes_of(results) == bytes_of(three_raw / "results")
 
@@ -48,22 +48,15 @@ def test_jobs_of_a_lost_node_that_go_on_do_no_harm(slurm, work, three_raw) -> No
     with slurm.started(work, *slurm.snakemake(*SHORT)) as run:
         slurm.wait_for((results / "telemetry/Rock3/SYTO9/ingest_post").is_dir, 300)
         job, node = slurm.wait_for(lambda: job_of(slurm, "Rock3"))
-        left = [pid for pid in slurm.processes(node, job) if "telemetry" in words_of(pid)]
+        left = [pid for pid in slurm.processes(node, job) if "scripts" in words_of(pid)]
         slurm.kill_node(node, "--daemon-only")
         slurm.kill_daemon("slurmdbd")
         assert run.wait(800) == 0, (work / "output.txt").read_text()
-    assert left is not None
+    assert left
+    slurm.wait_for(lambda: not any(words_of(pid) for pid in left), 300)
     slurm.up()
     causes = causes_in(results)
     assert any("Rock3" in title for title, cause in causes.items() if cause == "node_lost"), causes
     assert bytes_of(results) == bytes_of(three_raw / "results")
     code, text = slurm.command(work, "unglow", "verify")
     assert code == 0, text
-
-
-def words_of(pid: int) -> str:
-    """Return the command of a process; empty if it has gone."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""

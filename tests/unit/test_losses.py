@@ -148,3 +148,17 @@ def test_a_group_that_did_not_begin_is_told_once_and_all_of_it_gets_more(tmp_pat
     assert [tried for tried, _ in ended] == [True, False]
     assert ended[0][1].outcome == "oom_killed"
     assert {attempts.next_mb(record, 110) for record in records.values()} == {310}
+
+
+def test_a_group_that_is_lost_between_two_of_its_jobs_is_told_once(tmp_path) -> None:
+    records = {jobid: tmp_path / f"job{jobid}.jsonl" for jobid in (1, 2, 3)}
+    losses = Losses(LAUNCHER_MB)
+    for jobid, record in records.items():
+        losses.submitted(told(record, jobid=jobid))
+    begin(records[1], "a", {"kind": "end", "outcome": "ok"})
+    log = slurm_log(tmp_path, "CANCELLED AT T DUE TO PREEMPTION")
+    info = [{"jobid": jobid} for jobid in records]
+    losses.group_failed({"external_jobid": "17", "aux_logs": [str(log)], "job_error_info": info})
+    ended = [losses.failed({**failure(external=None), "jobid": jobid}) for jobid in records]
+    assert [tried for tried, _ in ended] == [False, True, False]
+    assert ended[1][1].outcome == "killed"
