@@ -27,7 +27,6 @@ def test_time_over_preemption_and_a_controller_that_is_gone(slurm, work, three_r
         frozen, _ = slurm.wait_for(lambda: job_of(slurm, "Rock1"))
         for pid in slurm.processes(slurm.running()[frozen][0], frozen):
             os.kill(pid, signal.SIGSTOP)
-        slurm.ask("scontrol", "update", f"jobid={frozen}", "timelimit=1")
         _, node = slurm.wait_for(lambda: job_of(slurm, "Rock2"))
         taken = ("--partition=urgent", f"--nodelist={node}", "--mem=2500", "--account=test")
         slurm.ask("sbatch", *taken, "--output=/dev/null", "--wrap=sleep 5")
@@ -35,6 +34,7 @@ def test_time_over_preemption_and_a_controller_that_is_gone(slurm, work, three_r
         slurm.kill_daemon("slurmctld")
         time.sleep(8)
         slurm.up()
+        slurm.ask("scontrol", "update", f"jobid={frozen}", "timelimit=1")
         assert run.wait(800) == 0, (work / "output.txt").read_text()
     causes = causes_in(results)
     assert any("Rock1" in title for title, cause in causes.items() if cause == "timeout"), causes
