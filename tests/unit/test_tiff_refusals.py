@@ -339,3 +339,12 @@ def test_odd_names(tmp_path):
         path = tmp_path / name
         shutil.copy(written(tmp_path), path)
         np.testing.assert_array_equal(read_all(path)[0], IMAGE)
+
+
+def test_samples_arranged_in_no_known_way_are_refused(tmp_path):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.zeros((20, 30, 3), np.uint8), photometric="rgb")
+    with tifffile.TiffFile(path, mode="r+b") as tif:
+        tif.pages.first.tags["PlanarConfiguration"].overwrite(7)
+    with pytest.raises(InputError, match=r"PlanarConfiguration 7\); copy it again"):
+        read_header(path)

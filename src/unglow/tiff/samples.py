@@ -126,7 +126,17 @@ def check_readable(path: str, page: tifffile.TiffPage) -> None:
         problem = "holds a volume in one page"
     if problem:
         raise InputError(f"'{path}' {problem}: {CONVERT}.")
+    _check_arrangement(path, page)
     check_codec(path, page)
+
+
+def _check_arrangement(path: str, page: tifffile.TiffPage) -> None:
+    if page.samplesperpixel > 1 and page.planarconfig not in (1, 2):
+        raise InputError(
+            f"'{path}' has a broken header: samples are arranged in a way that does not exist "
+            f"(PlanarConfiguration {int(page.planarconfig)}); copy it again from its source or "
+            "write it again."
+        )
 
 
 def check_codec(path: str, page: tifffile.TiffPage) -> None:
