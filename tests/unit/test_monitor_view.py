@@ -17,7 +17,7 @@ from unglow.monitor.terminal import console_for, follow
 from unglow.monitor.view import STARTING, Watched, cores_busy
 from unglow.monitor.words import clean, duration, memory, stopwatch
 from unglow.telemetry.fates import Machine
-from unglow.telemetry.records import Samples
+from unglow.telemetry.samples import Samples
 
 TOTAL = {
     "kind": "total",

@@ -16,6 +16,7 @@ from unglow.detection.snr import Masked, around_px, significance_of
 from unglow.detection.sources import HALO, find
 from unglow.detection.table import UNCOUNTED
 from unglow.detection.tiles import tiles
+from unglow.digits import rounded
 from unglow.memory import CANDIDATES, DETECT_TILE
 from unglow.tally import Tally, no_squares, per_square, square_px
 from unglow.telemetry import step
@@ -322,12 +323,7 @@ def density(
     area = searched_px * pixel_size_um[0] * pixel_size_um[1] / 1e6
     low, high = poisson_interval(count)
     return {
-        "area_mm2": _digits(area),
-        "density_per_mm2": _digits(count / area),
-        "density_ci95_per_mm2": [_digits(low / area), _digits(high / area)],
+        "area_mm2": rounded(area),
+        "density_per_mm2": rounded(count / area),
+        "density_ci95_per_mm2": [rounded(low / area), rounded(high / area)],
     }
-
-
-def _digits(value: float) -> float:
-    """Round to 6 significant digits, beyond which only the processor speaks."""
-    return float(f"{value:.6g}") if math.isfinite(value) else value

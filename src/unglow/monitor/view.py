@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from unglow.telemetry.history import Placed, RunHistory
     from unglow.telemetry.incidents import Incident
-    from unglow.telemetry.records import Attempt, Job, Samples
+    from unglow.telemetry.records import Attempt, Job
+    from unglow.telemetry.samples import Samples
 
 # CPU use is the mean over so many s.
 _CPU_OVER_S = 2.0

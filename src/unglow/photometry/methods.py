@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.digits import rounded
 from unglow.photometry import linear, moffat, noise_fit, shading
 from unglow.photometry.cells import Cells
 from unglow.photometry.doubts import doubts, doubts_of_match
@@ -117,19 +118,19 @@ def _linear(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
     low, high = np.quantile(cells.pre[fit.used], (0.005, 0.995))
     details |= {
         "cells_used": int(fit.used.sum()),
-        "pre_range": [_digits(low), _digits(high)],
-        "spread": _digits(fit.spread),
-        "unexplained_px": _digits(math.sqrt(fit.rough)),
+        "pre_range": [rounded(low, 9), rounded(high, 9)],
+        "spread": rounded(fit.spread, 9),
+        "unexplained_px": rounded(math.sqrt(fit.rough), 9),
         "gain_map": None if shaded is None else _told(shaded),
         "gain_ci95_covers": _LINEAR_CI_SAYS,
     }
     of_gain, of_offset = (
-        (_digits(value - half), _digits(value + half))
+        (rounded(value - half, 9), rounded(value + half, 9))
         for value, half in ((fit.gain, fit.gain_half), (fit.offset, fit.offset_half))
     )
     return MethodResult(
-        _digits(fit.gain),
-        _digits(fit.offset),
+        rounded(fit.gain, 9),
+        rounded(fit.offset, 9),
         of_gain,
         details,
         offset_ci95=of_offset,
@@ -141,9 +142,9 @@ def _told(shaded: Shaded) -> dict[str, Any]:
     """Return what ``scale.json`` tells of a gain map."""
     return {
         "degree": len(shaded.map.coefficients) - 1,
-        "range": [_digits(value) for value in shaded.map.limits],
-        "dark": _digits(shaded.map.dark),
-        "held_out": _digits(shaded.held_out),
+        "range": [rounded(value, 9) for value in shaded.map.limits],
+        "dark": rounded(shaded.map.dark, 9),
+        "held_out": rounded(shaded.held_out, 9),
         "sha256": shaded.map.digest,
     }
 
@@ -153,7 +154,7 @@ def _moffat(evidence: Evidence, _: ScaleSettings) -> MethodResult:
     edges, span = ratio_edges(), stats.ratio_range
     if stats.n["ratio"] >= moffat.LEAST and span[0] == span[1]:
         # one image twice, for example: the histogram is a single line, which needs no fit
-        return MethodResult(_digits(10 ** span[0]), 0.0, None, _population(stats))
+        return MethodResult(rounded(10 ** span[0], 9), 0.0, None, _population(stats))
     try:
         fit = moffat.fit(stats.ratio_counts, edges, span)
     except ValueError as error:
@@ -161,20 +162,20 @@ def _moffat(evidence: Evidence, _: ScaleSettings) -> MethodResult:
     details = {
         **_population(stats),
         "converged": fit.converged,
-        "mu0": _digits(fit.mu0),
-        "mu": _digits(fit.mu),
-        "alpha": _digits(fit.alpha) if fit.converged else None,
-        "beta": _digits(fit.beta) if fit.converged else None,
+        "mu0": rounded(fit.mu0, 9),
+        "mu": rounded(fit.mu, 9),
+        "alpha": rounded(fit.alpha, 9) if fit.converged else None,
+        "beta": rounded(fit.beta, 9) if fit.converged else None,
         "bins": len(fit.centres),
         "bins_fitted": int(fit.fitted.sum()),
-        "bin_width_dex": _digits(fit.bin_width),
-        "range_dex": [_digits(fit.centres[0]), _digits(fit.centres[-1])],
+        "bin_width_dex": rounded(fit.bin_width, 9),
+        "range_dex": [rounded(fit.centres[0], 9), rounded(fit.centres[-1], 9)],
         "gain_ci95_covers": _CI_SAYS,
     }
     interval = _interval(
         stats, fit.mu, lambda ratios, place: moffat.fit(ratios, edges, span, place).mu
     )
-    return MethodResult(_digits(fit.gain), 0.0, interval, details)
+    return MethodResult(rounded(fit.gain, 9), 0.0, interval, details)
 
 
 def _percentile(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
@@ -192,7 +193,7 @@ def _percentile(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
     except ValueError as error:
         return MethodResult.failed(_sentence(stats, str(error)), details)
     details["gain_ci95_covers"] = _CI_SAYS
-    return MethodResult(_digits(10**x), 0.0, _interval(stats, x, quantile), details)
+    return MethodResult(rounded(10**x, 9), 0.0, _interval(stats, x, quantile), details)
 
 
 def _manual(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
@@ -233,7 +234,7 @@ def _interval(
         return None
     # The spread of the draws has n - 1 of n degrees of freedom.
     half = STUDENT[n - 2] * float(np.std(found, ddof=1)) * math.sqrt(n / (n - 1))
-    return _digits(10 ** (x - half)), _digits(10 ** (x + half))
+    return rounded(10 ** (x - half), 9), rounded(10 ** (x + half), 9)
 
 
 def _population(stats: JointStatistics) -> dict[str, Any]:
@@ -248,8 +249,3 @@ def _sentence(stats: JointStatistics, reason: str) -> str:
     if stats.n["ratio"] == 0:
         return "no pixel has signal in both images (post above 0, pre at least one grey level)."
     return f"{reason}."
-
-
-def _digits(value: float) -> float:
-    """Round to 9 significant digits, beyond which only the processor speaks."""
-    return float(f"{value:.9g}")

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.digits import rounded
 from unglow.memory import CELL
 from unglow.photometry.noise import ROUNDING, NoiseModel
 from unglow.photometry.noise_cells import GROUPS, LEAST_CELLS, NoiseCells, whole_cells
@@ -82,9 +83,9 @@ class NoiseFit:
     def to_json(self) -> dict[str, Any]:
         """Return the entry "noise" of ``scale.json``."""
         return {
-            **{name: _digits(value) for name, value in self.model.to_json().items()},
+            **{name: rounded(value) for name, value in self.model.to_json().items()},
             "cells": self.cells,
-            "misfit_px2": _digits(self.misfit),
+            "misfit_px2": rounded(self.misfit),
         }
 
 
@@ -371,8 +372,3 @@ def _nonnegative(matrix: Floats, vector: Floats, count: int) -> list[float]:
         if cost < lowest:
             best, lowest = found, cost
     return [float(v) for v in best * scale]
-
-
-def _digits(value: float) -> float:
-    """Round to 6 significant digits, beyond which only the processor speaks."""
-    return float(f"{value:.6g}")

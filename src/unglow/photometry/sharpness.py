@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.digits import rounded
 from unglow.photometry.blur import WIDEST, Blur
 from unglow.photometry.spectra import COUNTS, RADII, SQUARES
 
@@ -115,10 +116,10 @@ def find(spectra: Spectra, gain: float) -> Sharpness | None:
     )
     sharper = "pre" if s > 0 else "post"
     return Sharpness(
-        width_px=_digits(math.copysign(math.sqrt(abs(s)), s)),
-        error_px=_digits(math.sqrt(abs(s) + error) - math.sqrt(abs(s))),
+        width_px=rounded(math.copysign(math.sqrt(abs(s)), s), 5),
+        error_px=rounded(math.sqrt(abs(s) + error) - math.sqrt(abs(s)), 5),
         blurred=sharper if worth else None,
-        held_out=_digits(ratio),
+        held_out=rounded(ratio, 5),
         blocks=len(spectra),
     )
 
@@ -238,8 +239,3 @@ def _excess(spectra: Spectra, gain: float, s: float, noise: tuple[float, float])
     power += of_pre**2 * (spectra.pre - noise[1] * spectra.pre_noise)
     power -= 2 * of_post * of_pre * spectra.raw
     return np.asarray(power @ COUNTS)
-
-
-def _digits(value: float) -> float:
-    """Round to 5 significant digits, beyond which only the processor speaks."""
-    return float(f"{value:.5g}")

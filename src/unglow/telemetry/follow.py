@@ -20,7 +20,6 @@ from unglow.telemetry.records import (
     Loss,
     Message,
     Run,
-    Samples,
     Stall,
     Step,
     number,
@@ -28,6 +27,7 @@ from unglow.telemetry.records import (
     threads,
     words,
 )
+from unglow.telemetry.samples import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
