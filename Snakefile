@@ -67,6 +67,7 @@ include: "rules/preflight.smk"
 onstart:
     start_jobs_at_once()
     look_often()
+    wait_for_none_in_vain()
 
 
 onsuccess:

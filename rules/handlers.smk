@@ -33,6 +33,32 @@ def look_often():
         executor.sleep = rest
 
 
+def wait_for_none_in_vain():
+    """With Slurm: end what its executor would wait for without end (see `cluster.ended`)."""
+    plugin, executor = workflow.executor_plugin, getattr(workflow.scheduler, "_executor", None)
+    if plugin is None or plugin.name != "slurm" or executor is None:
+        return
+    check, before = executor.check_active_jobs, {}
+
+    async def checked(active_jobs):
+        waiting = [job async for job in check(active_jobs)]
+        states = cluster.ended([str(job.external_jobid) for job in waiting])
+        for job in waiting:
+            state = states.get(str(job.external_jobid))
+            if state is None or before.get(job.external_jobid) != state:
+                yield job  # a state counts once it is told twice
+            elif state == "COMPLETED":
+                executor.report_job_success(job)
+            else:
+                told = f"SLURM-job '{job.external_jobid}' has ended: '{state}'."
+                logs = [str(job.aux["slurm_logfile"])]
+                executor.report_job_error(job, msg=told, aux_logs=logs)
+        before.clear()
+        before.update(states)
+
+    executor.check_active_jobs = checked
+
+
 def refresh_summary():
     """After a run, and after a failed one too: what is there, and what is not, in one table."""
     from unglow.summary import entries_from, verdict, write_summary

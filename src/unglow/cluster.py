@@ -36,6 +36,10 @@ _STATES = {
     "PREEMPTED": KILLED,
     "CANCELLED": KILLED,
 }
+# States that a job does not come back from, and those that one that is not listed cannot have.
+_FOR_GOOD = ("PREEMPTED", "REVOKED")
+_OPEN = ("", "PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING")
+_UNKNOWN = "UNKNOWN"
 # What Slurm writes into the log of a job that is not to go on.
 _WORDS = (
     (re.compile(r"oom[-_ ]kill|Out Of Memory", re.IGNORECASE), OOM_KILLED),
@@ -96,6 +100,37 @@ def slurm_state(job_id: str) -> str | None:
     return None
 
 
+def ended(job_ids: Sequence[str]) -> dict[str, str]:
+    """Return states of Slurm jobs that have ended though its executor goes on waiting for them.
+
+    The executor takes it that a preempted job is queued again, and it waits for ever for a job that
+    is no longer listed: ended while nobody answered, or lost by a controller that was restarted.
+
+    Parameters
+    ----------
+    job_ids
+        Jobs that are waited for.
+
+    Returns
+    -------
+    States by job, ``UNKNOWN`` for one that nobody knows; nothing if Slurm does not answer.
+    """
+    asked = [job_id for job_id in job_ids if job_id.isdigit()]
+    # of all that are listed, for a question about a single one that is not fails
+    listed = _answer(("squeue", "--noheader", "--states=all", "--me", "--format=%i %T"))
+    if not asked or listed is None:
+        return {}
+    states = dict(row.split(None, 1) for row in listed.splitlines() if " " in row.strip())
+    found = {job_id: states[job_id] for job_id in asked if states.get(job_id) in _FOR_GOOD}
+    gone = [job_id for job_id in asked if job_id not in states]
+    if gone:
+        words = ("--noheader", "--parsable2", "--format=JobIDRaw,State")
+        known = _answer(("sacct", "-X", *words, f"--jobs={','.join(gone)}")) or ""
+        told = dict(row.partition("|")[::2] for row in known.splitlines())
+        found |= {job_id: (told.get(job_id, "").split() or [""])[0] for job_id in gone}
+    return {job_id: _UNKNOWN if state in _OPEN else state for job_id, state in found.items()}
+
+
 def sentence(outcome: str, job_id: str | None) -> str:
     """Say in words how the batch system ended a job."""
     job = "" if job_id is None else f" (job {job_id} of the batch system)"
@@ -104,12 +139,17 @@ def sentence(outcome: str, job_id: str | None) -> str:
 
 def _ask(question: Sequence[str]) -> list[str]:
     """Return the words of an answer; none if there is nobody to ask, or no answer in time."""
+    return (_answer(question) or "").split()
+
+
+def _answer(question: Sequence[str]) -> str | None:
+    """Return an answer; None if there is nobody to ask, or no answer in time."""
     if shutil.which(question[0]) is None:
-        return []
+        return None
     try:
         done = subprocess.run(  # noqa: S603 (words of our own, and the number of a job)
             question, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        return []
-    return done.stdout.split()
+        return None
+    return done.stdout
