@@ -34,15 +34,26 @@ def look_often():
 
 
 def wait_for_none_in_vain():
-    """With Slurm: end what its executor would wait for without end (see `cluster.ended`)."""
-    plugin, executor = workflow.executor_plugin, getattr(workflow.scheduler, "_executor", None)
+    """With Slurm: end what its executor would wait for without end, and tell what will not start.
+
+    See `cluster.ended` and `cluster.hopeless`.
+    """
+    plugin, executor = workflow.executor_plugin, getattr(
+        workflow.scheduler, "_executor", None
+    )
     if plugin is None or plugin.name != "slurm" or executor is None:
         return
-    check, before = executor.check_active_jobs, {}
+    check, before, told = executor.check_active_jobs, {}, set()
 
     async def checked(active_jobs):
         waiting = [job async for job in check(active_jobs)]
-        states = cluster.ended([str(job.external_jobid) for job in waiting])
+        numbers = [str(job.external_jobid) for job in waiting]
+        listed = cluster.queue() if waiting else None
+        states = {} if listed is None else cluster.ended(numbers, listed)
+        for sentence in cluster.hopeless(numbers, listed or {}).values():
+            if sentence not in told:
+                told.add(sentence)
+                logger.warning(sentence)
         for job in waiting:
             state = states.get(str(job.external_jobid))
             if state is None or before.get(job.external_jobid) != state:
@@ -50,9 +61,9 @@ def wait_for_none_in_vain():
             elif state == "COMPLETED":
                 executor.report_job_success(job)
             else:
-                told = f"SLURM-job '{job.external_jobid}' has ended: '{state}'."
+                words = f"SLURM-job '{job.external_jobid}' has ended: '{state}'."
                 logs = [str(job.aux["slurm_logfile"])]
-                executor.report_job_error(job, msg=told, aux_logs=logs)
+                executor.report_job_error(job, msg=words, aux_logs=logs)
         before.clear()
         before.update(states)
 

@@ -40,6 +40,22 @@ _STATES = {
 _FOR_GOOD = ("PREEMPTED", "REVOKED")
 _OPEN = ("", "PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING")
 _UNKNOWN = "UNKNOWN"
+_LONGER = (
+    "It asks for more time than the partition or account allows: let it ask for less "
+    "(timeout_per_job), or choose another partition (--default-resources slurm_partition=NAME)"
+)
+_LESS = "It asks for more memory than the account allows: set memory_per_job to less"
+_REMEDIES = {
+    "PartitionTimeLimit": _LONGER,
+    "AssocMaxWallDurationPerJobLimit": _LONGER,
+    "QOSMaxWallDurationPerJobLimit": _LONGER,
+    "AssocMaxMemPerJob": _LESS,
+    "QOSMaxMemoryPerJob": _LESS,
+    "BadConstraints": "No node has what it asks for: see slurm_extra and memory_per_job",
+    "PartitionNodeLimit": "No node of the partition has what it asks for: choose another partition",
+    "InvalidAccount": "Name another account (--default-resources slurm_account=NAME)",
+    "InvalidQOS": "Name another quality of service (--default-resources slurm_extra=...)",
+}
 # What Slurm writes into the log of a job that is not to go on.
 _WORDS = (
     (re.compile(r"oom[-_ ]kill|Out Of Memory", re.IGNORECASE), OOM_KILLED),
@@ -100,7 +116,18 @@ def slurm_state(job_id: str) -> str | None:
     return None
 
 
-def ended(job_ids: Sequence[str]) -> dict[str, str]:
+def queue() -> dict[str, tuple[str, str]] | None:
+    """Return state, and why it waits, of each job of this user; None if Slurm does not answer."""
+    # of all jobs, for a question about a single one that is not listed fails
+    words = ("--noheader", "--states=all", "--me", "--format=%i|%T|%r")
+    answer = _answer(("squeue", *words))
+    if answer is None:
+        return None
+    rows = [row.strip().split("|") for row in answer.splitlines()]
+    return {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}
+
+
+def ended(job_ids: Sequence[str], listed: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return states of Slurm jobs that have ended though its executor goes on waiting for them.
 
     The executor takes it that a preempted job is queued again, and it waits for ever for a job that
@@ -110,18 +137,16 @@ def ended(job_ids: Sequence[str]) -> dict[str, str]:
     ----------
     job_ids
         Jobs that are waited for.
+    listed
+        The `queue`.
 
     Returns
     -------
-    States by job, ``UNKNOWN`` for one that nobody knows; nothing if Slurm does not answer.
+    States by job, ``UNKNOWN`` for one that nobody knows.
     """
     asked = [job_id for job_id in job_ids if job_id.isdigit()]
-    # of all that are listed, for a question about a single one that is not fails
-    listed = _answer(("squeue", "--noheader", "--states=all", "--me", "--format=%i %T"))
-    if not asked or listed is None:
-        return {}
-    states = dict(row.split(None, 1) for row in listed.splitlines() if " " in row.strip())
-    found = {job_id: states[job_id] for job_id in asked if states.get(job_id) in _FOR_GOOD}
+    states = {job_id: listed[job_id][0] for job_id in asked if job_id in listed}
+    found = {job_id: state for job_id, state in states.items() if state in _FOR_GOOD}
     gone = [job_id for job_id in asked if job_id not in states]
     if gone:
         words = ("--noheader", "--parsable2", "--format=JobIDRaw,State")
@@ -129,6 +154,16 @@ def ended(job_ids: Sequence[str]) -> dict[str, str]:
         told = dict(row.partition("|")[::2] for row in known.splitlines())
         found |= {job_id: (told.get(job_id, "").split() or [""])[0] for job_id in gone}
     return {job_id: _UNKNOWN if state in _OPEN else state for job_id, state in found.items()}
+
+
+def hopeless(job_ids: Sequence[str], listed: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return why jobs wait that will not start before somebody changes something, in sentences."""
+    waiting = {job_id: listed[job_id] for job_id in job_ids if job_id in listed}
+    return {
+        job_id: f"Job {job_id} will not start: Slurm says {reason}. {_REMEDIES[reason]}."
+        for job_id, (state, reason) in waiting.items()
+        if state == "PENDING" and reason in _REMEDIES
+    }
 
 
 def sentence(outcome: str, job_id: str | None) -> str:

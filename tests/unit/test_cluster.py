@@ -20,34 +20,48 @@ def answers(tmp_path, monkeypatch):
     return say
 
 
+def ended(job_ids):
+    return cluster.ended(job_ids, cluster.queue())
+
+
 def test_jobs_that_wait_or_run_have_not_ended(answers):
-    answers("squeue", "3 RUNNING\n4 PENDING\n5 COMPLETING\n6 FAILED\n7 COMPLETED")
-    assert cluster.ended(["3", "4", "5", "6", "7"]) == {}  # the executor knows the last two
+    answers(
+        "squeue",
+        "3|RUNNING|None\n4|PENDING|None\n5|COMPLETING|None\n6|FAILED|None\n7|COMPLETED|None",
+    )
+    assert ended(["3", "4", "5", "6", "7"]) == {}  # the executor knows the last two
 
 
 def test_a_preempted_job_has_ended(answers):
-    answers("squeue", "3 RUNNING\n4 PREEMPTED")
-    assert cluster.ended(["3", "4"]) == {"4": "PREEMPTED"}
+    answers("squeue", "3|RUNNING|None\n4|PREEMPTED|None")
+    assert ended(["3", "4"]) == {"4": "PREEMPTED"}
 
 
 def test_a_job_that_is_no_longer_listed_is_looked_up_in_the_accounts(answers):
     answers("squeue", "")
     answers("sacct", "3|COMPLETED\n4|CANCELLED by 0\n5|RUNNING")
     states = {"3": "COMPLETED", "4": "CANCELLED", "5": "UNKNOWN", "6": "UNKNOWN"}
-    assert cluster.ended(list(states)) == states
+    assert ended(list(states)) == states
 
 
 def test_without_accounts_a_job_that_is_no_longer_listed_is_unknown(answers):
-    answers("squeue", "3 RUNNING")
+    answers("squeue", "3|RUNNING|None")
     answers("sacct", "", 1)
-    assert cluster.ended(["3", "4"]) == {"4": "UNKNOWN"}
+    assert ended(["3", "4"]) == {"4": "UNKNOWN"}
 
 
 def test_nothing_is_said_of_jobs_while_slurm_does_not_answer(answers):
     answers("squeue", "slurm_load_jobs error", 1)
-    assert cluster.ended(["3"]) == {}
+    assert cluster.queue() is None
 
 
 def test_jobs_that_are_not_of_slurm_are_left_alone(answers):
     answers("squeue", "")
-    assert cluster.ended(["3_1", "local"]) == {}
+    assert ended(["3_1", "local"]) == {}
+
+
+def test_a_job_that_will_not_start_is_told_with_a_remedy(answers):
+    answers("squeue", "3|PENDING|Resources\n4|PENDING|PartitionTimeLimit\n5|RUNNING|None")
+    (sentence,) = cluster.hopeless(["3", "4", "5"], cluster.queue()).values()
+    assert sentence.startswith("Job 4 will not start: Slurm says PartitionTimeLimit. It asks for")
+    assert "timeout_per_job" in sentence
