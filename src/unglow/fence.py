@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import math
 import re
 import sys
 from pathlib import Path
@@ -174,3 +175,13 @@ def _set_limit(size: int | None) -> bool:
         resource.setrlimit(resource.RLIMIT_DATA, (size, hard))
         return True
     return False
+
+
+def peak_mb() -> float:
+    """Return the largest resident set so far, MB, of this process or a child that has ended.
+
+    For the process itself this is VmHWM (NaN where unknown) and not ``ru_maxrss``, which starts at
+    the value of the process that it was forked from.
+    """
+    own = process_mb().get("VmHWM", math.nan)
+    return max(own, children_mb())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import math
 import os
 import sys
 import time
@@ -160,7 +159,7 @@ class Job:
         fence.open_fence()
         self._loading.close()
         self._telemetry.leave_job()
-        peak = peak_mb()
+        peak = fence.peak_mb()
         if error is not None and self._turn.over:  # a later attempt removes what this one writes
             error = SupersededError()
         cause = causes.of_error(self, error, peak)
@@ -279,7 +278,7 @@ class Job:
         same = {key: earlier[key] for key in ("peak_mb", "needed_mb") if key in earlier}
         self._record(outcome, {"message": message, **same, "repeated": True})
         cause = causes.Cause(outcome, message, same.get("needed_mb"))
-        told = {"peak_mb": round(peak_mb(), 3), "remedy": causes.remedy(self, cause)}
+        told = {"peak_mb": round(fence.peak_mb(), 3), "remedy": causes.remedy(self, cause)}
         self._telemetry.end(outcome, message, **told, repeated=True)
         sys.exit(f"{self.title}: {message}")
 
@@ -389,16 +388,6 @@ class Job:
             attempts.write_record(self.record_path, [*self._before, entry], last_log)
         except OSError as error:  # a record is no reason to lose a result, nor to hide its error
             log.warning("%s could not be written (%s)", self.record_path, error.strerror)
-
-
-def peak_mb() -> float:
-    """Return the largest resident set so far, MB, of this process or a child that has ended.
-
-    For the process itself this is VmHWM (NaN where unknown) and not ``ru_maxrss``, which starts at
-    the value of the process that it was forked from.
-    """
-    own = fence.process_mb().get("VmHWM", math.nan)
-    return max(own, fence.children_mb())
 
 
 def _bytes_moved() -> dict[str, int]:

@@ -15,7 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from unglow.job import Job, peak_mb
+from unglow.fence import peak_mb
+from unglow.job import Job
 
 HEAD = """
 import sys
