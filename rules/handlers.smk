@@ -34,38 +34,28 @@ def look_often():
 
 
 def wait_for_none_in_vain():
-    """With Slurm: end what its executor would wait for without end, and tell what will not start.
-
-    See `cluster.ended` and `cluster.hopeless`.
-    """
-    plugin, executor = workflow.executor_plugin, getattr(
-        workflow.scheduler, "_executor", None
-    )
+    """With Slurm: end what its executor would wait for without end (`cluster.Watch`)."""
+    plugin = workflow.executor_plugin
+    executor = getattr(workflow.scheduler, "_executor", None)
     if plugin is None or plugin.name != "slurm" or executor is None:
         return
-    check, before, told = executor.check_active_jobs, {}, set()
+    check, watch = executor.check_active_jobs, cluster.Watch()
 
     async def checked(active_jobs):
         waiting = [job async for job in check(active_jobs)]
-        numbers = [str(job.external_jobid) for job in waiting]
-        listed = cluster.queue() if waiting else None
-        states = {} if listed is None else cluster.ended(numbers, listed)
-        for sentence in cluster.hopeless(numbers, listed or {}).values():
-            if sentence not in told:
-                told.add(sentence)
-                logger.warning(sentence)
+        states, news = watch.look([str(job.external_jobid) for job in waiting])
+        for sentence in news:
+            logger.warning(sentence)
         for job in waiting:
             state = states.get(str(job.external_jobid))
-            if state is None or before.get(job.external_jobid) != state:
-                yield job  # a state counts once it is told twice
+            if state is None:
+                yield job
             elif state == "COMPLETED":
                 executor.report_job_success(job)
             else:
                 words = f"SLURM-job '{job.external_jobid}' has ended: '{state}'."
                 logs = [str(job.aux["slurm_logfile"])]
                 executor.report_job_error(job, msg=words, aux_logs=logs)
-        before.clear()
-        before.update(states)
 
     executor.check_active_jobs = checked
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 # Snakemake that has read this workflow, MB: what it holds alone, and its share of what it maps.
 _SNAKEMAKE_MB = 145
@@ -38,7 +39,7 @@ _STATES = {
 }
 # States that a job does not come back from, and those that one that is not listed cannot have.
 _FOR_GOOD = ("PREEMPTED", "REVOKED")
-_OPEN = ("", "PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING")
+_OPEN = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING")
 _UNKNOWN = "UNKNOWN"
 _LONGER = (
     "It asks for more time than the partition or account allows: let it ask for less "
@@ -116,6 +117,34 @@ def slurm_state(job_id: str) -> str | None:
     return None
 
 
+@dataclass
+class Watch:
+    """Looks after jobs of Slurm that its executor waits for."""
+
+    _seen: set[str] = field(default_factory=set)
+    _before: dict[str, str] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
+
+    def look(self, job_ids: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+        """Return the jobs that are waited for in vain.
+
+        Returns
+        -------
+        States of those that have `ended`, once two looks in a row have said so, and what is to be
+        told of those that are `hopeless`, once.
+        """
+        listed = queue() if job_ids else None
+        if listed is None:
+            return {}, []
+        found = ended(job_ids, listed, self._seen)
+        self._seen.update(listed)
+        sure = {job: state for job, state in found.items() if self._before.get(job) == state}
+        self._before = found
+        news = set(hopeless(job_ids, listed).values()) - self._told
+        self._told |= news
+        return sure, sorted(news)
+
+
 def queue() -> dict[str, tuple[str, str]] | None:
     """Return state, and why it waits, of each job of this user; None if Slurm does not answer."""
     # of all jobs, for a question about a single one that is not listed fails
@@ -127,7 +156,9 @@ def queue() -> dict[str, tuple[str, str]] | None:
     return {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}
 
 
-def ended(job_ids: Sequence[str], listed: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+def ended(
+    job_ids: Sequence[str], listed: Mapping[str, tuple[str, str]], seen: Container[str]
+) -> dict[str, str]:
     """Return states of Slurm jobs that have ended though its executor goes on waiting for them.
 
     The executor takes it that a preempted job is queued again, and it waits for ever for a job that
@@ -139,10 +170,12 @@ def ended(job_ids: Sequence[str], listed: Mapping[str, tuple[str, str]]) -> dict
         Jobs that are waited for.
     listed
         The `queue`.
+    seen
+        Jobs that have been in it before: others may be in the queue of another cluster.
 
     Returns
     -------
-    States by job, ``UNKNOWN`` for one that nobody knows.
+    States by job, ``UNKNOWN`` for one that nobody knows any more.
     """
     asked = [job_id for job_id in job_ids if job_id.isdigit()]
     states = {job_id: listed[job_id][0] for job_id in asked if job_id in listed}
@@ -152,8 +185,13 @@ def ended(job_ids: Sequence[str], listed: Mapping[str, tuple[str, str]]) -> dict
         words = ("--noheader", "--parsable2", "--format=JobIDRaw,State")
         known = _answer(("sacct", "-X", *words, f"--jobs={','.join(gone)}")) or ""
         told = dict(row.partition("|")[::2] for row in known.splitlines())
-        found |= {job_id: (told.get(job_id, "").split() or [""])[0] for job_id in gone}
-    return {job_id: _UNKNOWN if state in _OPEN else state for job_id, state in found.items()}
+        for job_id in gone:
+            state = (told.get(job_id, "").split() or [_UNKNOWN])[0]
+            if state not in (_UNKNOWN, *_OPEN):
+                found[job_id] = state
+            elif job_id in seen:
+                found[job_id] = _UNKNOWN
+    return found
 
 
 def hopeless(job_ids: Sequence[str], listed: Mapping[str, tuple[str, str]]) -> dict[str, str]:

@@ -21,7 +21,7 @@ def answers(tmp_path, monkeypatch):
 
 
 def ended(job_ids):
-    return cluster.ended(job_ids, cluster.queue())
+    return cluster.ended(job_ids, cluster.queue(), seen=job_ids)
 
 
 def test_jobs_that_wait_or_run_have_not_ended(answers):
@@ -60,8 +60,28 @@ def test_jobs_that_are_not_of_slurm_are_left_alone(answers):
     assert ended(["3_1", "local"]) == {}
 
 
+def test_a_job_that_was_never_listed_may_be_in_another_queue(answers):
+    answers("squeue", "3|RUNNING|None")
+    answers("sacct", "5|COMPLETED")
+    assert cluster.ended(["3", "4", "5"], cluster.queue(), seen=["3"]) == {"5": "COMPLETED"}
+
+
 def test_a_job_that_will_not_start_is_told_with_a_remedy(answers):
     answers("squeue", "3|PENDING|Resources\n4|PENDING|PartitionTimeLimit\n5|RUNNING|None")
     (sentence,) = cluster.hopeless(["3", "4", "5"], cluster.queue()).values()
     assert sentence.startswith("Job 4 will not start: Slurm says PartitionTimeLimit. It asks for")
     assert "timeout_per_job" in sentence
+
+
+def test_a_state_counts_once_it_is_told_twice_and_advice_is_given_once(answers):
+    watch = cluster.Watch()
+    answers("squeue", "3|RUNNING|None\n4|PENDING|PartitionTimeLimit")
+    assert [len(found) for found in watch.look(["3", "4"])] == [0, 1]
+    answers("squeue", "3|PREEMPTED|None\n4|PENDING|PartitionTimeLimit")
+    assert watch.look(["3", "4"]) == ({}, [])
+    answers("squeue", "", 1)
+    assert watch.look(["3", "4"]) == ({}, [])
+    answers("squeue", "4|PENDING|None")
+    answers("sacct", "", 1)
+    assert watch.look(["3", "4"]) == ({}, [])  # told, but something else
+    assert watch.look(["3", "4"]) == ({"3": "UNKNOWN"}, [])
