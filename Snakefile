@@ -67,7 +67,7 @@ include: "rules/preflight.smk"
 onstart:
     start_jobs_at_once()
     look_often()
-    wait_for_none_in_vain()
+    bear_with_slurm()
 
 
 onsuccess:

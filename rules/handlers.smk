@@ -33,13 +33,22 @@ def look_often():
         executor.sleep = rest
 
 
-def wait_for_none_in_vain():
-    """With Slurm: end what its executor would wait for without end (`cluster.Watch`)."""
+def bear_with_slurm():
+    """With Slurm: wait for a controller that is away, and never wait in vain (`cluster.Watch`).
+
+    Its executor counts a job that could not be handed over as one that failed, and waits without
+    end for jobs that were preempted or that nobody knows any more.
+    """
     plugin = workflow.executor_plugin
     executor = getattr(workflow.scheduler, "_executor", None)
     if plugin is None or plugin.name != "slurm" or executor is None:
         return
-    check, watch = executor.check_active_jobs, cluster.Watch()
+    submit, check, watch = executor.run_job, executor.check_active_jobs, cluster.Watch()
+
+    def patiently(job):
+        for sentence in watch.wait_until_slurm_answers():
+            logger.warning(sentence)
+        submit(job)
 
     async def checked(active_jobs):
         waiting = [job async for job in check(active_jobs)]
@@ -57,7 +66,7 @@ def wait_for_none_in_vain():
                 logs = [str(job.aux["slurm_logfile"])]
                 executor.report_job_error(job, msg=words, aux_logs=logs)
 
-    executor.check_active_jobs = checked
+    executor.run_job, executor.check_active_jobs = patiently, checked
 
 
 def refresh_summary():

@@ -6,14 +6,17 @@ other), and what these take counts against the memory and the time that were ask
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
+import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
 # Snakemake that has read this workflow, MB: what it holds alone, and its share of what it maps.
 _SNAKEMAKE_MB = 145
@@ -21,6 +24,8 @@ STARTING_MIN = 1
 """Time that starting takes before the job's own begins, minutes: busy disks are slow."""
 LOOK_S = 15.0
 """A batch system is asked how jobs are at least so often, s: one question for all of them."""
+ABSENCE_S = 900.0
+"""A batch system that does not answer is waited for so long before a job is handed over, s."""
 VARIABLE = "UNGLOW_LAUNCHER_MB"
 """Variable that tells a job how much of its declared memory is not its own, MB."""
 SMALL_PX = 100_000_000
@@ -70,7 +75,7 @@ _SENTENCES = {
     LOST: "Its node does not answer any more",
     KILLED: "It was cancelled or preempted by the batch system",
 }
-_PATIENCE_S = 10.0
+_PATIENCE_S, _ASK_S = 10.0, 5.0
 
 
 def launcher_mb(executor: str | None, environment: Mapping[str, str]) -> int:
@@ -121,6 +126,8 @@ def slurm_state(job_id: str) -> str | None:
 class Watch:
     """Looks after jobs of Slurm that its executor waits for."""
 
+    _asking: threading.Lock = field(default_factory=threading.Lock)
+    _answered: float = -math.inf
     _seen: set[str] = field(default_factory=set)
     _before: dict[str, str] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
@@ -136,6 +143,7 @@ class Watch:
         listed = queue() if job_ids else None
         if listed is None:
             return {}, []
+        self._answered = time.monotonic()
         found = ended(job_ids, listed, self._seen)
         self._seen.update(listed)
         sure = {job: state for job, state in found.items() if self._before.get(job) == state}
@@ -143,6 +151,28 @@ class Watch:
         news = set(hopeless(job_ids, listed).values()) - self._told
         self._told |= news
         return sure, sorted(news)
+
+    def wait_until_slurm_answers(self, *, patience_s: float = ABSENCE_S) -> Iterator[str]:
+        """Wait for a controller that is away before a job is handed over, which would fail.
+
+        Yields
+        ------
+        What is to be told: one sentence when the waiting begins, one when it has ended.
+        """
+        with self._asking:  # jobs are handed over by several threads
+            begun = time.monotonic()
+            if begun < self._answered + LOOK_S:
+                return
+            if queue() is not None:
+                self._answered = begun
+                return
+            yield f"Slurm does not answer: waiting up to {patience_s / 60:.0f} min to submit jobs."
+            while time.monotonic() < begun + patience_s:
+                time.sleep(min(_ASK_S, patience_s))
+                if queue() is not None:
+                    self._answered = time.monotonic()
+                    yield f"Slurm answers again, after {self._answered - begun:.0f} s."
+                    return
 
 
 def queue() -> dict[str, tuple[str, str]] | None:
