@@ -286,7 +286,8 @@ def test_what_other_schedulers_were_given_is_cancelled(written, commands, schedu
                      + f"{scheduler}\t19\tunglow-align\t/elsewhere\n")  # fmt: skip
     (queue / "17").write_text(state)
     (queue / "19").write_text(state)
-    make(ask, 'cat "$last" 2>/dev/null || exit 1')
+    unknown = queues.SCHEDULERS[scheduler].unknown[0]
+    make(ask, f'cat "$last" 2>/dev/null || {{ echo "{unknown} $last" >&2; exit 1; }}')
     make(cancel, 'rm "$last"')
     written.make_sure()
     assert written.said == [f"cancelling job 17 ({scheduler})"]
@@ -302,6 +303,18 @@ def test_a_job_that_pbs_remembers_as_finished_is_over(written, commands):
     make("qstat", 'echo "    job_state = F"')
     written.make_sure()
     assert written.said == []
+
+
+def test_a_scheduler_that_does_not_answer_is_no_proof(written, commands):
+    make, _ = commands
+    written.run()
+    noted = written.work / queues.SUBMITTED
+    noted.parent.mkdir(parents=True)
+    noted.write_text(f"sge\t17\tx\t{written.work}\n")
+    make("qstat", 'echo "error: unable to contact qmaster" >&2; exit 1')
+    with pytest.raises(InputError, match=r"whether job 17 .* left \(error: unable to contact"):
+        written.make_sure()
+    assert noted.exists()
 
 
 def test_without_the_command_of_the_scheduler_another_machine_is_asked_for(written, commands):

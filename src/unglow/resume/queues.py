@@ -36,20 +36,30 @@ class Scheduler:
     ----------
     cancel, ask
         Commands that a job id is added to.
+    unknown
+        Words in the answer, if there is a fault, that tell of a job that it does not know any more.
     over
         Words in the answer that tell of a job that has ended.
     """
 
     cancel: tuple[str, ...]
     ask: tuple[str, ...]
+    unknown: tuple[str, ...]
     over: tuple[str, ...] = ()
 
 
 SCHEDULERS = {
-    "slurm": Scheduler(("scancel",), ("squeue", "-h", "-o", "%T", "-j")),
-    "sge": Scheduler(("qdel",), ("qstat", "-j")),
-    "pbs": Scheduler(("qdel",), ("qstat", "-f"), ("job_state = F", "job_state = C")),
-    "lsf": Scheduler(("bkill",), ("bjobs", "-noheader", "-o", "stat"), ("DONE", "EXIT")),
+    "slurm": Scheduler(("scancel",), ("squeue", "-h", "-o", "%T", "-j"), ("Invalid job id",)),
+    "sge": Scheduler(("qdel",), ("qstat", "-j"), ("do not exist",)),
+    "pbs": Scheduler(
+        ("qdel",),
+        ("qstat", "-f"),
+        ("Unknown Job", "has finished"),
+        ("job_state = F", "job_state = C"),
+    ),
+    "lsf": Scheduler(
+        ("bkill",), ("bjobs", "-noheader", "-o", "stat"), ("is not found",), ("DONE", "EXIT")
+    ),
 }
 
 
@@ -137,10 +147,24 @@ def _cancel_slurm(names: Sequence[str], say: Callable[[str], None]) -> None:
 
 
 def _queued(scheduler: str, job: str) -> bool:
-    """Whether a scheduler still has a job: waiting, running, or being ended."""
+    """Whether a scheduler still has a job: waiting, running, or being ended.
+
+    Raises
+    ------
+    InputError
+        It does not say.
+    """
     asked = SCHEDULERS[scheduler]
     status, text = _call((*asked.ask, job))
-    return status == 0 and bool(text.strip()) and not any(word in text for word in asked.over)
+    if status == 0:
+        return bool(text.strip()) and not any(word in text for word in asked.over)
+    if any(word in text for word in asked.unknown):
+        return False
+    raise InputError(
+        f"{asked.ask[0]} does not tell whether job {job} of the killed run is left "
+        f"({' '.join(text.split())[:200]}): try again when it answers, or, if you know that the "
+        f"job is gone, delete {SUBMITTED} first."
+    )
 
 
 def _wait(left: Callable[[], Iterable[str]]) -> None:
@@ -169,4 +193,4 @@ def _call(words: Sequence[str]) -> tuple[int, str]:
         raise InputError(
             f"{words[0]} has not answered for {_ANSWER_S:.0f} s; try again later."
         ) from error
-    return done.returncode, done.stdout or done.stderr
+    return done.returncode, done.stdout + done.stderr if done.returncode else done.stdout
