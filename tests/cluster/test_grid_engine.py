@@ -64,7 +64,7 @@ def said(directory: Path) -> str:
 def test_a_job_that_lacks_memory_gets_more_and_the_bytes_are_the_same_as_here(
     grid_engine, work, local
 ):
-    less = ("--set-resources", "align:mem_mb=320 if attempt == 1 else 700")
+    less = ("--set-resources", "align:mem_mb=175 if attempt == 1 else 560")
     assert grid_engine.run(work, *less).returncode == 0, said(work)
     assert digests(work) == digests(local)
     assert causes_in(work / "results") == {"align phantom SYTO9": "memory"}
