@@ -23,7 +23,7 @@ $(VENV)/installed-%: pyproject.toml | $(BIN)/python
 	@touch $@
 
 EXTRA_run :=
-EXTRA_test := [test]
+EXTRA_test := [test,cluster]
 EXTRA_lint := [lint]
 
 demo: $(VENV)/installed-run  ## make a phantom pair, run the workflow on it, say where to look

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from unglow.telemetry.follow import Follower
@@ -32,6 +33,8 @@ def missing() -> str | None:
     absent = [name for name in NEEDED if shutil.which(name, path=places) is None]
     if absent:
         return f"no Slurm here ({absent[0]} is missing): apt-get install {PACKAGES}"
+    if find_spec("snakemake_executor_plugin_slurm") is None:
+        return "no executor for Slurm here: pip install 'unglow[cluster]'"
     if os.getuid() != 0:
         return "only root can start a Slurm with several nodes on one machine"
     if not os.access("/sys/fs/cgroup/memory/tasks", os.W_OK):
