@@ -52,7 +52,10 @@ def test_bits_that_begin_at_the_low_end_of_a_byte(tmp_path):
 def test_twelve_bits(tmp_path, layout):
     image = np.random.default_rng(1).integers(0, 1 << 12, SHAPE, dtype=np.uint16)
     path = tmp_path / "a.tif"
-    tifffile.imwrite(path, image, bitspersample=12, photometric="minisblack", **layout)
+    try:
+        tifffile.imwrite(path, image, bitspersample=12, photometric="minisblack", **layout)
+    except NotImplementedError:
+        pytest.skip("this imagecodecs reads packed integers, but does not write them")
     with open_reader(read_header(path)) as reader:
         np.testing.assert_array_equal(reader.read(Window.of(SHAPE))[0], image)
 
