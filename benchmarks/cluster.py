@@ -83,12 +83,12 @@ def down(slurm: Slurm, node: str) -> bool:
 
 def ended_on(slurm: Slurm) -> dict[str, Counter[str]]:
     """Return for each node how many of its jobs ended in which state."""
-    found: dict[str, Counter[str]] = {}
+    found: dict[str, Counter[str]] = {node: Counter() for node in slurm.nodes}
     for row in slurm.ask("sacct", "-X", "-n", "-P", "-o", "NodeList,State"):
         node, _, state = " ".join(row).partition("|")
-        if node in slurm.nodes:
-            found.setdefault(node, Counter())[state.split()[0]] += 1
-    return dict(sorted(found.items()))
+        if node in found:
+            found[node][state.split()[0]] += 1
+    return found
 
 
 def main() -> int:

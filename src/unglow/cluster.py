@@ -23,7 +23,7 @@ _SNAKEMAKE_MB = 145
 STARTING_MIN = 1
 """Time that starting takes before the job's own begins, minutes: busy disks are slow."""
 LOOK_S = 15.0
-"""A batch system is asked how jobs are at least so often, s: one question for all of them."""
+"""A batch system is asked how jobs are at least so often, s: of all of them together."""
 ABSENCE_S = 900.0
 """A batch system that does not answer is waited for so long before a job is handed over, s."""
 VARIABLE = "UNGLOW_LAUNCHER_MB"
@@ -112,14 +112,10 @@ def fate(job_id: str | None, log: str) -> str | None:
 
 def slurm_state(job_id: str) -> str | None:
     """Return the state of a Slurm job, one word in capitals; None where there is no Slurm."""
-    questions = (
-        ("squeue", "--noheader", "--states=all", "--jobs", job_id, "--format=%T"),
-        ("sacct", "-X", "--noheader", "--parsable2", "--jobs", job_id, "--format=State"),
-    )
-    for question in questions:
-        if answer := _ask(question):
-            return answer[0]
-    return None
+    listed = queue() or {}
+    if job_id in listed:
+        return listed[job_id][0]
+    return _accounted([job_id]).get(job_id)
 
 
 @dataclass
@@ -212,11 +208,9 @@ def ended(
     found = {job_id: state for job_id, state in states.items() if state in _FOR_GOOD}
     gone = [job_id for job_id in asked if job_id not in states]
     if gone:
-        words = ("--noheader", "--parsable2", "--format=JobIDRaw,State")
-        known = _answer(("sacct", "-X", *words, f"--jobs={','.join(gone)}")) or ""
-        told = dict(row.partition("|")[::2] for row in known.splitlines())
+        told = _accounted(gone)
         for job_id in gone:
-            state = (told.get(job_id, "").split() or [_UNKNOWN])[0]
+            state = told.get(job_id, _UNKNOWN)
             if state not in (_UNKNOWN, *_OPEN):
                 found[job_id] = state
             elif job_id in seen:
@@ -240,9 +234,11 @@ def sentence(outcome: str, job_id: str | None) -> str:
     return f"{_SENTENCES.get(outcome, _SENTENCES[KILLED])}{job}."
 
 
-def _ask(question: Sequence[str]) -> list[str]:
-    """Return the words of an answer; none if there is nobody to ask, or no answer in time."""
-    return (_answer(question) or "").split()
+def _accounted(job_ids: Sequence[str]) -> dict[str, str]:
+    """Return states by job from Slurm's accounts, one word each; of those that they know."""
+    words = ("--noheader", "--parsable2", "--format=JobIDRaw,State", f"--jobs={','.join(job_ids)}")
+    rows = (row.partition("|") for row in (_answer(("sacct", "-X", *words)) or "").splitlines())
+    return {job_id: state.split()[0] for job_id, _, state in rows if state.strip()}
 
 
 def _answer(question: Sequence[str]) -> str | None:

@@ -50,6 +50,22 @@ def slurm_log(tmp_path: Path, text: str) -> Path:
     return path
 
 
+def handed_over(tmp_path: Path, *jobids: int) -> tuple[Losses, dict[int, Path]]:
+    """Hand over jobs; what follows them, and the telemetry file of each."""
+    losses = Losses(LAUNCHER_MB)
+    records = {jobid: tmp_path / f"job{jobid}.jsonl" for jobid in jobids}
+    for jobid, record in records.items():
+        losses.submitted(told(record, jobid=jobid))
+    return losses, records
+
+
+def all_failed(losses: Losses, records: dict[int, Path], log: Path) -> dict:
+    """Have the jobs fail as one group; what is made of each."""
+    info = [{"jobid": jobid} for jobid in records]
+    losses.group_failed({"external_jobid": "17", "aux_logs": [str(log)], "job_error_info": info})
+    return {jobid: losses.failed({**failure(external=None), "jobid": jobid}) for jobid in records}
+
+
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
@@ -105,16 +121,11 @@ def test_an_attempt_that_has_told_its_end_is_left_alone(tmp_path) -> None:
 
 
 def test_of_a_group_only_the_jobs_that_were_tried_have_failed(tmp_path) -> None:
-    records = {jobid: tmp_path / f"job{jobid}.jsonl" for jobid in (1, 2, 3)}
-    losses = Losses(LAUNCHER_MB)
-    for jobid, record in records.items():
-        losses.submitted(told(record, jobid=jobid))
+    losses, records = handed_over(tmp_path, 1, 2, 3)
     begin(records[1], "a", {"kind": "end", "outcome": "ok"})
     begin(records[2], "a")
     log = slurm_log(tmp_path, "DUE TO NODE FAILURE")
-    info = [{"jobid": jobid} for jobid in records]
-    losses.group_failed({"external_jobid": "17", "aux_logs": [str(log)], "job_error_info": info})
-    ended = {jobid: losses.failed({**failure(external=None), "jobid": jobid}) for jobid in records}
+    ended = all_failed(losses, records, log)
     assert ended[1] == ended[3] == (False, None)
     assert ended[2][1].outcome == "node_lost"
 
@@ -137,28 +148,18 @@ def test_slurm_starts_snakemake_twice_in_a_job_and_others_once() -> None:
 
 
 def test_a_group_that_did_not_begin_is_told_once_and_all_of_it_gets_more(tmp_path) -> None:
-    records = {jobid: tmp_path / f"job{jobid}.jsonl" for jobid in (1, 2)}
-    losses = Losses(LAUNCHER_MB)
-    for jobid, record in records.items():
-        losses.submitted(told(record, jobid=jobid))
+    losses, records = handed_over(tmp_path, 1, 2)
     log = slurm_log(tmp_path, "Detected 1 oom-kill event(s)")
-    info = [{"jobid": jobid} for jobid in records]
-    losses.group_failed({"external_jobid": "17", "aux_logs": [str(log)], "job_error_info": info})
-    ended = [losses.failed({**failure(external=None), "jobid": jobid}) for jobid in records]
+    ended = list(all_failed(losses, records, log).values())
     assert [tried for tried, _ in ended] == [True, False]
     assert ended[0][1].outcome == "oom_killed"
     assert {attempts.next_mb(record, 110) for record in records.values()} == {310}
 
 
 def test_a_group_that_is_lost_between_two_of_its_jobs_is_told_once(tmp_path) -> None:
-    records = {jobid: tmp_path / f"job{jobid}.jsonl" for jobid in (1, 2, 3)}
-    losses = Losses(LAUNCHER_MB)
-    for jobid, record in records.items():
-        losses.submitted(told(record, jobid=jobid))
+    losses, records = handed_over(tmp_path, 1, 2, 3)
     begin(records[1], "a", {"kind": "end", "outcome": "ok"})
     log = slurm_log(tmp_path, "CANCELLED AT T DUE TO PREEMPTION")
-    info = [{"jobid": jobid} for jobid in records]
-    losses.group_failed({"external_jobid": "17", "aux_logs": [str(log)], "job_error_info": info})
-    ended = [losses.failed({**failure(external=None), "jobid": jobid}) for jobid in records]
+    ended = list(all_failed(losses, records, log).values())
     assert [tried for tried, _ in ended] == [False, True, False]
     assert ended[1][1].outcome == "killed"

@@ -223,6 +223,14 @@ def slurm_log(work):
     (place / "2026-11-22T060000.000000.snakemake.log").write_text("host: x\nSLURM run ID: abc-1\n")
 
 
+def note_submitted(written, text):
+    """Note what was given to a queue; return the file."""
+    noted = written.work / queues.SUBMITTED
+    noted.parent.mkdir(parents=True)
+    noted.write_text(text)
+    return noted
+
+
 def test_slurm_jobs_of_the_run_are_cancelled_and_waited_for(written, commands):
     make, queue = commands
     written.run()
@@ -297,9 +305,7 @@ def test_what_other_schedulers_were_given_is_cancelled(written, commands, schedu
 def test_a_job_that_pbs_remembers_as_finished_is_over(written, commands):
     make, _ = commands
     written.run()
-    noted = written.work / queues.SUBMITTED
-    noted.parent.mkdir(parents=True)
-    noted.write_text(f"pbs\t17\tx\t{written.work}\n")
+    note_submitted(written, f"pbs\t17\tx\t{written.work}\n")
     make("qstat", 'echo "    job_state = F"')
     written.make_sure()
     assert written.said == []
@@ -308,9 +314,7 @@ def test_a_job_that_pbs_remembers_as_finished_is_over(written, commands):
 def test_a_scheduler_that_does_not_answer_is_no_proof(written, commands):
     make, _ = commands
     written.run()
-    noted = written.work / queues.SUBMITTED
-    noted.parent.mkdir(parents=True)
-    noted.write_text(f"sge\t17\tx\t{written.work}\n")
+    noted = note_submitted(written, f"sge\t17\tx\t{written.work}\n")
     make("qstat", 'echo "error: unable to contact qmaster" >&2; exit 1')
     with pytest.raises(InputError, match=r"whether job 17 .* left \(error: unable to contact"):
         written.make_sure()
@@ -319,8 +323,6 @@ def test_a_scheduler_that_does_not_answer_is_no_proof(written, commands):
 
 def test_without_the_command_of_the_scheduler_another_machine_is_asked_for(written, commands):
     written.run()
-    noted = written.work / queues.SUBMITTED
-    noted.parent.mkdir(parents=True)
-    noted.write_text(f"lsf\t17\tx\t{written.work}\n")
+    note_submitted(written, f"lsf\t17\tx\t{written.work}\n")
     with pytest.raises(InputError, match="command bjobs is not here"):
         written.make_sure()
