@@ -19,6 +19,7 @@ from running import read_telemetry, run, say, snakemake_words
 from tables import table
 
 from unglow.causes import LACKED_MEMORY
+from unglow.fence import allowance_mb
 from unglow.machine import processors
 
 if TYPE_CHECKING:
@@ -33,14 +34,20 @@ TARGETS = {
     "align": ("aligned_pre.ome.zarr/zarr.json", "align"),
     "scale": ("scale.json", "scale"),
     "difference": ("difference/moffat.ome.zarr/zarr.json", "difference_moffat"),
+    "detect": ("candidates.csv", "detect"),
     "figures_registration": ("figures/registration.png", "figures_registration"),
     "figures_scale": ("figures/ratio_histogram.png", "figures_scale"),
     "figures_difference": ("figures/difference_moffat.png", "figures_difference_moffat"),
+    "figures_candidates": ("figures/candidates.png", "figures_candidates"),
 }
 PAIR = Path("results") / "phantom" / "SYTO9"
 _CONFIG: dict[str, object] = {"scale": "{methods: [moffat]}", "force_run": True}
 # What the machine gives beyond what is declared.
 _SPARE = 1.2
+# Pages of libraries that are touched once the fence is closed, MB: it does not hold them.
+_TOUCHED_LATER_MB = 10.0
+# What a job says that ended well above what it had declared.
+_TOLD = "MB that were declared for it; what it made is whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,7 @@ def _starve(directory: Path, rule: str, kind: str, groups: ControlGroups, factor
     records = _records(directory, rule)
     sentences = sorted(set(re.findall(rf"^{rule} \(.*", text, re.MULTILINE)))
     problems = _problems(status, records, sentences)
+    problems += [why for record in records if (why := _beyond(record, text))]
     if status == 0 and digest(directory / target) != before:
         problems.append("it ended well with other bytes")
     if status != 0:
@@ -131,6 +139,18 @@ def _problems(status: int, records: list[dict[str, Any]], sentences: list[str]) 
     elif not all("phantom" in s and "MB" in s for s in sentences):
         found.append("the sentence does not say which pair, or how much")
     return found
+
+
+def _beyond(record: dict[str, Any], text: str) -> str:
+    """Return what is wrong if an attempt took more than it had declared; empty if nothing is."""
+    declared, peak = record["declared_mb"], record.get("peak_mb", 0.0)
+    if record["outcome"] == "ok":
+        quiet = peak > declared and _TOLD not in text
+        return f"it took {peak:.0f} of {declared:.0f} MB without a word" if quiet else ""
+    allowed = declared + allowance_mb(record["threads"]) + _TOUCHED_LATER_MB
+    if record["outcome"] != "memory" or peak <= allowed:
+        return ""
+    return f"it got to {peak:.0f} of {declared:.0f} MB before it was refused more"
 
 
 def _attempt(

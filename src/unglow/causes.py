@@ -136,6 +136,22 @@ def of_ending(job: Declared, ending: Ending) -> Cause:
     return Cause(outcome, message)
 
 
+def overrun(job: Declared, peak_mb: float) -> str:
+    """Return what to say of a job that ended well with more than it had declared; empty if not so.
+
+    The fence cannot refuse such memory: pages of libraries and of other mapped files, and what is
+    within its allowance (`fence.allowance_mb`).
+    """
+    if peak_mb <= job.mem_mb:
+        return ""
+    enough = math.ceil((peak_mb + job.launcher_mb) / 10) * 10
+    return (
+        f"took {peak_mb:.0f} MB, more than the {job.mem_mb:.0f} MB that were declared for it; what "
+        "it made is whole. Where memory is tight, declare it: --set-resources "
+        f"{job.rule}:mem_mb={enough} (now {job.mem_mb + job.launcher_mb:.0f})."
+    )
+
+
 def remedy(job: Declared, cause: Cause) -> str:
     """Return a command to copy that may end well; empty if there is none."""
     options: dict[str, str | tuple[str, str]] = {}

@@ -23,6 +23,7 @@ from unglow.errors import SupersededError
 from unglow.launcher import Launcher
 from unglow.telemetry import stacks, step
 from unglow.telemetry.attempt import Attempt
+from unglow.telemetry.sampler import bytes_moved
 from unglow.turns import Turn
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class Job:
         if cause.needed_mb is not None:
             told["needed_mb"] = cause.needed_mb
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
-        report = {**told, "peak_mb": peak, **_bytes_moved(), **workers, **self.counters}
+        report = {**told, "peak_mb": peak, **bytes_moved(), **workers, **self.counters}
         if self._report is not None:
             os.write(self._report, json.dumps(report).encode())
         if error is not None:
@@ -315,8 +316,12 @@ class Job:
             f"stalled: no processor time used and no bytes moved for {seconds:.0f} s; "
             "is a disk or a network drive not answering?"
         )
-        log.warning("%s", sentence)
         self._telemetry.stall(seconds)
+        self._warn(sentence)
+
+    def _warn(self, sentence: str) -> None:
+        """Say something in the log and at the terminal."""
+        log.warning("%s", sentence)
         sys.stderr.write(f"{self.title}: {sentence}\n")
         sys.stderr.flush()
 
@@ -356,6 +361,8 @@ class Job:
         if outcome != "ok":
             entry["message"] = message
             log.error("%s", message)
+        elif beyond := causes.overrun(self, peak):
+            self._warn(beyond)
         log.info(
             *("%s after %.2f s, peak %.0f MB of %.0f declared", outcome),
             *(time.monotonic() - self._started, peak, self.mem_mb),
@@ -388,12 +395,3 @@ class Job:
             attempts.write_record(self.record_path, [*self._before, entry], last_log)
         except OSError as error:  # a record is no reason to lose a result, nor to hide its error
             log.warning("%s could not be written (%s)", self.record_path, error.strerror)
-
-
-def _bytes_moved() -> dict[str, int]:
-    """Bytes that went through read and write calls so far, cached or not."""
-    try:
-        rows = dict(row.split(": ") for row in Path("/proc/self/io").read_text().splitlines())
-    except (OSError, ValueError):
-        return {}
-    return {"bytes_read": int(rows["rchar"]), "bytes_written": int(rows["wchar"])}

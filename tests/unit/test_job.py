@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 import textwrap
@@ -80,6 +81,34 @@ def test_a_job_that_ends_well_says_so_in_log_and_record_and_nowhere_else(tmp_pat
     assert record["cpu_seconds"] > 0
     assert record["bytes_read"] > 0
     assert record["bytes_written"] >= 0
+
+
+def test_a_job_that_took_more_than_declared_and_could_not_be_refused_it_says_so(tmp_path):
+    """Pages of mapped files are resident, and no limit holds for them."""
+    with (tmp_path / "large").open("wb") as stream:
+        stream.truncate(300_000_000)
+    body = """
+        import mmap
+        with open("large", "rb") as stream:
+            pages = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+        job.fence()
+        sum(pages[::4096])
+        """
+    done = run(tmp_path, body, before="snakemake.resources.mem_mb = 120\n")
+    assert done.returncode == 0, done.stderr
+    (record,) = records(tmp_path)
+    peak = record["peak_mb"]
+    assert 300 < peak < 400
+    told = re.fullmatch(
+        r"align \(S1, SYTO9\): took (\d+) MB, more than the 120 MB that were declared for it; what "
+        r"it made is whole\. Where memory is tight, declare it: --set-resources "
+        r"align:mem_mb=(\d+) \(now 120\)\.\n",
+        done.stderr,
+    )
+    assert told, done.stderr
+    assert float(told[1]) == pytest.approx(peak, abs=0.6)
+    assert peak <= float(told[2]) < peak + 10
+    assert f"WARNING took {told[1]} MB" in logged(tmp_path)
 
 
 def test_a_users_error_is_one_sentence_on_stderr_and_in_the_log_without_a_traceback(tmp_path):
