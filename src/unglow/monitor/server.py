@@ -2,28 +2,37 @@
 
 It listens on 127.0.0.1, answers nobody who does not know the token in the address, and no name but
 that of this machine (a web site may give its own name the address 127.0.0.1). No path of a request
-is ever a path of a file.
+is ever a path of a file. Everybody who works on the machine can connect, so connections are few and
+those of strangers short (see `unglow.monitor.guests`). Servers from libraries stop accepting when
+they are full, which lets strangers keep everybody out.
 """
 
 from __future__ import annotations
 
+import errno
 import getpass
 import gzip
 import hmac
+import http.client
 import http.server
+import io
 import json
 import os
 import secrets
 import sys
+import time
+import traceback
 import urllib.parse
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from unglow.errors import InputError
+from unglow.monitor.guests import KNOWN_S, Guests, room
 from unglow.report.page import policy
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
     from unglow.monitor.site import Site
@@ -34,57 +43,106 @@ _MORE_PORTS = 100
 _OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HTML, _JSON, _TEXT = "text/html", "application/json", "text/plain"
 _LONG = 2048
-# A browser that keeps quiet is let go after so many s.
-_PATIENCE_S = 60.0
+# The first line of a request may have half of it; a longer one is refused as such.
+_LONGEST_HEAD = 2**17
+# What accept says where this process or the machine has no files or memory left.
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_NO_ROOM_S = 0.1
+
+
+class _Requests(io.BufferedReader):
+    """Requests as they come in; the head of each has at most `_LONGEST_HEAD` bytes."""
+
+    def begin(self) -> None:
+        """Expect the head of a request."""
+        self._left = _LONGEST_HEAD
+
+    def readline(self, most: int | None = -1, /) -> bytes:
+        line = super().readline(most)
+        self._left -= len(line)
+        if self._left < 0:
+            raise http.client.LineTooLong("head")
+        return line
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     """Answers one browser."""
 
     protocol_version = "HTTP/1.1"
-    timeout = _PATIENCE_S
+    timeout = KNOWN_S
+    rfile: _Requests
 
-    def __init__(self, *arguments: Any, site: Site, token: str) -> None:
-        self._site, self._token = site, token
+    def __init__(self, *arguments: Any, site: Site, token: str, guests: Guests) -> None:
+        self._site, self._token, self._guests = site, token, guests
         super().__init__(*arguments)
+
+    def setup(self) -> None:
+        """Prepare to read requests."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = _Requests(self.connection.makefile("rb", buffering=0))
+
+    def handle_one_request(self) -> None:
+        """Read a request and answer it."""
+        self.rfile.begin()
+        super().handle_one_request()
+        self._guests.answered(self.connection)
 
     def do_GET(self) -> None:
         """Answer a request."""
-        url = urllib.parse.urlsplit(self.path)
-        _, token, *parts = url.path.split("/")
+        token, parts, asked = self._asked()
         known = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
         if not (known and self._is_asked_by_own_name()):
+            self.close_connection = True
             self._answer(HTTPStatus.FORBIDDEN, _TEXT, "Use the whole address that was printed.\n")
             return
-        asked = dict(urllib.parse.parse_qsl(url.query))
-        try:
-            self._give(parts, asked)
-        except (KeyError, ValueError, IndexError):
-            self._answer(HTTPStatus.NOT_FOUND, _TEXT, "There is no such page.\n")
-        except OSError as error:
-            text = f"The results cannot be read ({error.strerror}).\n"
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, text)
-
-    def _give(self, parts: list[str], asked: dict[str, str]) -> None:
+        self._guests.know(self.connection)
         if parts in ([], [""]):
             self._answer(HTTPStatus.FOUND, _TEXT, "", location=f"/{self._token}/0/")
             return
-        place, kind = parts
-        n = int(place)
-        if not 0 <= n < len(self._site.sources):
-            raise IndexError(n)
-        if kind == "":
-            self._answer(HTTPStatus.OK, _HTML, self._site.page(n))
+        try:
+            kind, made = self._found(parts, asked)
+        except (KeyError, ValueError):
+            self._answer(HTTPStatus.NOT_FOUND, _TEXT, "There is no such page.\n")
+            return
+        try:
+            text = made()
+        except OSError as error:
+            text = f"The results cannot be read ({error.strerror}).\n"
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, text)
+        except Exception as error:
+            text = f"The page could not be made ({type(error).__name__}: {error}).\n"
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, text)
+            raise
         else:
-            self._answer(HTTPStatus.OK, _JSON, json.dumps(self._told(n, kind, asked)))
+            self._answer(HTTPStatus.OK, kind, text)
 
-    def _told(self, n: int, kind: str, asked: dict[str, str]) -> object:
-        kinds: dict[str, Callable[[], object]] = {
-            "news": lambda: self._site.news(n, int(asked["since"])),
-            "log": lambda: self._site.sources[n].log(asked["attempt"]),
-            "pictures": lambda: self._site.pictures(n),
-        }
-        return kinds[kind]()
+    def _asked(self) -> tuple[str, list[str], dict[str, str]]:
+        """Return token, the parts after it and the query; the token is empty if there is none."""
+        try:
+            url = urllib.parse.urlsplit(self.path)
+            _, token, *parts = url.path.split("/")
+            return token, parts, dict(urllib.parse.parse_qsl(url.query))
+        except ValueError:  # no address at all
+            return "", [], {}
+
+    def _found(self, parts: list[str], asked: dict[str, str]) -> tuple[str, Callable[[], str]]:
+        """Return the type of what is asked for and what makes it."""
+        place, kind = parts
+        site, n = self._site, int(place)
+        if not 0 <= n < len(site.sources):
+            raise KeyError(n)
+        if kind == "":
+            return _HTML, lambda: site.page(n)
+        if kind == "news":
+            since = int(asked["since"])
+            return _JSON, lambda: json.dumps(site.news(n, since))
+        if kind == "log":
+            attempt = asked["attempt"]
+            return _JSON, lambda: json.dumps(site.sources[n].log(attempt))
+        if kind == "pictures":
+            return _JSON, lambda: json.dumps(site.pictures(n))
+        raise KeyError(kind)
 
     def _is_asked_by_own_name(self) -> bool:
         """Whether the browser means this machine, by whatever port: that may be a forwarded one."""
@@ -104,6 +162,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Encoding", "gzip")
         if location:
             self.send_header("Location", location)
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.send_header("Cache-Control", "no-store")
         self.send_header("Content-Security-Policy", policy(live=True) + "; frame-ancestors 'none'")
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
@@ -137,10 +197,13 @@ class Server(http.server.ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 512
 
     def __init__(self, site: Site, port: int | None = None) -> None:
         self.token = secrets.token_urlsafe(16)
-        handler = partial(Handler, site=site, token=self.token)
+        self._guests = Guests(room())
+        self._traced: set[tuple[str, int | None]] = set()
+        handler = partial(Handler, site=site, token=self.token, guests=self._guests)
         ports = range(PORT, PORT + _MORE_PORTS) if port is None else (port,)
         for candidate in ports:
             try:
@@ -161,9 +224,46 @@ class Server(http.server.ThreadingHTTPServer):
         """The address to open."""
         return f"http://{ADDRESS}:{self.port}/{self.token}/"
 
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; where there is no room for one, make it and wait a moment."""
+        try:
+            connection, address = super().get_request()
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                self._make_room()
+            raise
+        self._guests.enter(connection)
+        return connection, address
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection in a thread of its own; if none can be had, not at all."""
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no more threads
+            self.shutdown_request(request)
+            self._make_room()
+
+    def _make_room(self) -> None:
+        self._guests.make_room()
+        time.sleep(_NO_ROOM_S)  # until then nothing is accepted, and nothing tried
+
+    def service_actions(self) -> None:
+        """End the connections whose time is over."""
+        self._guests.drop_late()
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        self._guests.leave(request)
+        super().shutdown_request(request)
+
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a browser that went away; anything else is worth a trace."""
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+        """Say nothing of a browser that went away; anything else is worth a trace, once."""
+        error = sys.exception()
+        if error is None or isinstance(error, ConnectionError | TimeoutError):
+            return
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        if (last.filename, last.lineno) not in self._traced:
+            self._traced.add((last.filename, last.lineno))
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
