@@ -32,6 +32,13 @@ if unglow.__version__ != VERSION:
         f"{unglow.__version__}: install the package from the same checkout or tag."
     )
 
+# Snakemake formats the one, and looks for its locks in the other with a pattern.
+for whose, place in (("workflow's", str(workflow.basedir)), ("working", os.getcwd())):
+    if re.search(r"[{}]" if whose != "working" else r"\{\s*[.\w]+\s*[,}]", place):
+        raise WorkflowError(
+            f"the {whose} directory is {place}, whose braces Snakemake would fill in: rename it."
+        )
+
 try:
     batch = Batch.load(config)
 except UnglowError as error:

@@ -40,6 +40,12 @@ class Pair:
         """(sample, dye): what tells pairs apart."""
         return self.sample, self.dye
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that the jobs of the pair read."""
+        initial = () if self.initial_transform is None else (self.initial_transform,)
+        return (self.post, self.pre, *self.landmarks, *initial)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
