@@ -59,14 +59,6 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def printable(text: str) -> str:
-    r"""Return text in which bytes of file names that are not UTF-8 are written out, as ``\xe9``.
-
-    Terminals and logs of other programs refuse them otherwise.
-    """
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
 def write_json(path: Path, content: Any) -> None:
     """Write JSON in one step: keys in the given order, floats in full, NaN refused."""
     write_text(path, json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")

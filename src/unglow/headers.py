@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.channels.setting import list_names, stored_dtype
 from unglow.errors import InputError, UnglowError
-from unglow.files import printable, write_text
+from unglow.files import write_text
 from unglow.pairs.naming import place_to_fill_in
+from unglow.shown import printable
 from unglow.store.layout import DTYPES
 from unglow.tiff import TiffHeader, read_header
 
@@ -122,7 +123,7 @@ def stored_type(header: TiffHeader, channel: str) -> str:
 def _check_name(path: Path) -> None:
     """Raise for a name that would end the whole run in Snakemake: not UTF-8, or with a pattern."""
     shown = printable(str(path))
-    if str(path) != shown:
+    if any("\ud800" <= c <= "\udfff" for c in str(path)):
         raise InputError(
             f"the name of '{shown}' is not UTF-8 text, as names from old archives may be: rename "
             "the file."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unglow.files import printable
+from unglow.shown import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,10 +62,12 @@ class Problem:
     paths: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
-        """Make what is told printable, also for names that are not UTF-8."""
+        """Make what is told printable, on one line, whatever the names of files hold."""
         for name in ("message", "sample", "dye"):
             text = getattr(self, name)
-            object.__setattr__(self, name, None if text is None else printable(text))
+            object.__setattr__(
+                self, name, None if text is None else printable(text.replace("\n", " "))
+            )
 
 
 @dataclass(frozen=True, slots=True)
