@@ -5,18 +5,20 @@ from __future__ import annotations
 import logging
 from unicodedata import category as _category
 
-_ACTING = ("Cc", "Cf", "Cn", "Co")
 _FORMULA = ("=", "+", "-", "@")
 
 
 def harmless(text: str) -> str:
-    """Return text without what acts on a terminal, lines as they are.
+    r"""Return text without what acts on a terminal, lines as they are.
 
-    Characters of Unicode's categories C (controls, marks of direction) are left out; tabs become
-    blanks. Halves of surrogates, which stand for bytes that are not UTF-8, stay: whoever writes
-    them escapes them.
+    Controls and marks of direction (Unicode's categories Cc and Cf) are written out, as ``\x1b``;
+    tabs become blanks. Halves of surrogates, which stand for bytes that are not UTF-8, stay:
+    whoever writes them escapes them.
     """
-    return "".join(c for c in text.replace("\t", " ") if c == "\n" or _category(c) not in _ACTING)
+    return "".join(
+        c.encode("unicode_escape").decode() if _category(c) in ("Cc", "Cf") and c != "\n" else c
+        for c in text.replace("\t", " ")
+    )
 
 
 def printable(text: str) -> str:
@@ -28,7 +30,7 @@ def printable(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return text as `harmless`, on one line and without halves of surrogates."""
+    """Return text on one line for places with little room: nothing of Unicode's categories C."""
     return "".join(c for c in " ".join(text.split()) if _category(c)[0] != "C")
 
 

@@ -51,11 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     found = standings(Batch.load(settings, work), results, history)
     width = min(_WIDEST, shutil.get_terminal_size((120, 0)).columns)
     rows = [("sample", "dye", "status", "jobs", "")]
-    rows += [
-        (*(shortened(clean(name), _NAME) for name in (p.sample, p.dye)), p.status,
-         f"{p.done}/{p.of}", clean(p.note))
-        for p in found
-    ]  # fmt: skip
+    for p in found:
+        sample, dye = (shortened(clean(name), _NAME) for name in (p.sample, p.dye))
+        rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(p.note)))
     for line in table(rows, "lllrl").splitlines():
         print(line if len(line) <= width else f"{line[: width - 1]}…")
     if last is not None and last.outcome not in ("ok", RUNNING):
