@@ -23,19 +23,36 @@ from unglow.errors import UnglowError
 from unglow.outputs import FORMS, ROOT
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 
+
+def refusal(text):
+    """The error that ends the run; it is told also where Snakemake is not to say a word."""
+    settings = workflow.output_settings
+    silent = any(kind.name == "ALL" for kind in settings.quiet or ())
+    if silent and not settings.dryrun and workflow.is_main_process:
+        print(text, file=sys.stderr)
+    return WorkflowError(text)
+
+
 VERSION = "0.1.0"
 METHODS = ("linear", "moffat", "percentile", "manual")
 
 if unglow.__version__ != VERSION:
-    raise WorkflowError(
+    raise refusal(
         f"this is the workflow of unglow {VERSION} but the installed package is "
         f"{unglow.__version__}: install the package from the same checkout or tag."
     )
 
+# Snakemake formats the one, and looks for its locks in the other with a pattern.
+for whose, place in (("workflow's", str(workflow.basedir)), ("working", os.getcwd())):
+    if re.search(r"[{}]" if whose != "working" else r"\{\s*[.\w]+\s*[,}]", place):
+        raise refusal(
+            f"the {whose} directory is {place}, whose braces Snakemake would fill in: rename it."
+        )
+
 try:
     batch = Batch.load(config)
 except UnglowError as error:
-    raise WorkflowError(str(error)) from None
+    raise refusal(str(error)) from None
 
 out = batch.outputs
 registrations = variants(batch.settings, REGISTRATION)

@@ -21,6 +21,7 @@ from unglow.initial import read_initial
 from unglow.landmarks import read_landmarks
 from unglow.outputs import FORMS, Outputs
 from unglow.pairs import Pair, Problem, discover, map_sources, read_sheet
+from unglow.pairs.naming import place_to_fill_in
 from unglow.store import StoreLayout, plan_layout
 from unglow.summary import Entry
 from unglow.sweep import REGISTRATION, SUBTRACTION, settings_of, variants
@@ -68,6 +69,7 @@ class Batch:
         base = directory or Path()
         settings = configuration.load(config)
         _check_results(base / settings["results"])
+        _refuse_place("results", settings)
         source, found = _find(settings, base)
         cache = HeaderCache(base / CACHE)
         pairs: dict[tuple[str, str], Pair] = {}
@@ -335,6 +337,7 @@ def _find(settings: Settings, base: Path) -> tuple[Path, Any]:
         return base / sheet, read_sheet(base / sheet, base=base)
     if (base / DEFAULT_SHEET).is_file():
         return base / DEFAULT_SHEET, read_sheet(base / DEFAULT_SHEET, base=base)
+    _refuse_place("raw", settings)
     return base / settings["raw"], discover(base / settings["raw"])
 
 
@@ -344,6 +347,16 @@ def _nothing_to_do(source: Path, problems: list[Problem]) -> str:
     if len(problems) > len(told):
         told.append(f"... and {len(problems) - len(told)} more; 'unglow survey' lists them all.")
     return "\n".join([f"no pair can be processed ({source}).", *told])
+
+
+def _refuse_place(key: str, settings: Settings) -> None:
+    """Refuse a directory whose name Snakemake would not take as it is."""
+    place = place_to_fill_in(settings[key])
+    if place is not None:
+        raise ConfigError(
+            f"config key '{key}' is '{settings[key]}', but Snakemake would replace {place} by "
+            "something else: rename the directory, or name a link to it that is called otherwise."
+        )
 
 
 def _check_results(results: Path) -> None:

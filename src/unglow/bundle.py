@@ -11,7 +11,8 @@ import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unglow.files import printable, replacing
+from unglow.files import replacing
+from unglow.shown import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

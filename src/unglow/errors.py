@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from unglow.shown import harmless
+
 
 class UnglowError(Exception):
     """An error whose message is one complete sentence for the user, with no traceback needed."""
+
+    def __str__(self) -> str:
+        """Return the sentence; names of files in it cannot act on a terminal."""
+        return harmless(super().__str__())
 
 
 class InputError(UnglowError):

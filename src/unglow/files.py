@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,21 @@ from unglow.errors import UnglowError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def open_regular(path: str | Path) -> int:
+    """Return a descriptor of a file that is read; nothing that would be waited for is opened.
+
+    Raises
+    ------
+    OSError
+        Also for a pipe or a device, which may have come into the place of a file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
 @contextmanager
@@ -57,14 +74,6 @@ def write_text(path: Path, text: str) -> None:
     """
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-def printable(text: str) -> str:
-    r"""Return text in which bytes of file names that are not UTF-8 are written out, as ``\xe9``.
-
-    Terminals and logs of other programs refuse them otherwise.
-    """
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.channels.setting import list_names, stored_dtype
 from unglow.errors import InputError, UnglowError
-from unglow.files import printable, write_text
+from unglow.files import write_text
+from unglow.pairs.naming import place_to_fill_in
+from unglow.shown import printable
 from unglow.store.layout import DTYPES
 from unglow.tiff import TiffHeader, read_header
 
@@ -82,7 +84,7 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
     InputError
         One of the files cannot be used, or the two do not go together.
     """
-    for path in (pair.post, pair.pre):
+    for path in pair.files:
         _check_name(path)
     series = pair.series if pair.series is not None else settings["series"]
     plane = settings["plane"]
@@ -119,12 +121,18 @@ def stored_type(header: TiffHeader, channel: str) -> str:
 
 
 def _check_name(path: Path) -> None:
-    """Raise for a name of other bytes than UTF-8: it would end the whole run in Snakemake."""
+    """Raise for a name that would end the whole run in Snakemake: not UTF-8, or with a pattern."""
     shown = printable(str(path))
-    if str(path) != shown:
+    if any("\ud800" <= c <= "\udfff" for c in str(path)):
         raise InputError(
             f"the name of '{shown}' is not UTF-8 text, as names from old archives may be: rename "
             "the file."
+        )
+    place = place_to_fill_in(str(path))
+    if place is not None:
+        raise InputError(
+            f"'{shown}' holds {place}, which Snakemake would replace by something else: rename it, "
+            "or give a link to it that is called otherwise."
         )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.errors import InputError
+from unglow.files import open_regular
 from unglow.transform import apply_matrix
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ def read_initial(path: Path, post: Frame, pre: Frame) -> NDArray[np.float64]:
         The file cannot be read, or its matrix sends no part of post into pre.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with os.fdopen(open_regular(path), encoding="utf-8-sig") as stream:
+            text = stream.read()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(f"{path} cannot be read ({why}): {_wanted()}") from error

@@ -21,6 +21,7 @@ from unglow import attempts, causes, cluster, fence, publishing, watchdog
 from unglow.allocator import pin_threads
 from unglow.errors import SupersededError
 from unglow.launcher import Launcher
+from unglow.shown import PlainFormatter
 from unglow.telemetry import stacks, step
 from unglow.telemetry.attempt import Attempt
 from unglow.telemetry.sampler import bytes_moved
@@ -229,7 +230,7 @@ class Job:
                 self.log_path.unlink(missing_ok=True)
                 stream = self.log_path.open("a", encoding="utf-8", errors="backslashreplace")
                 handler, descriptor = logging.StreamHandler(stream), stream.fileno()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(message)s"))
         log.handlers[:] = [handler]
         log.setLevel(logging.INFO)
         return descriptor

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from unglow.errors import InputError
+from unglow.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,7 +176,8 @@ def _read(path: Path) -> _Table:
 
 def _text(path: Path) -> str:
     try:
-        data = path.read_bytes()
+        with os.fdopen(open_regular(path), "rb") as stream:
+            data = stream.read()
     except OSError as error:
         raise InputError(
             f"{path} cannot be read ({error.strerror}): put the landmarks there, or do not name it."

@@ -17,7 +17,7 @@ from unglow.batch import ROLES, layouts
 from unglow.channels import choose_channels
 from unglow.errors import InputError, StoreError
 from unglow.fence import is_memory_failure
-from unglow.files import write_json
+from unglow.files import open_regular, write_json
 from unglow.store import StoreLayout
 from unglow.telemetry import step
 from unglow.tiff import TiffHeader
@@ -155,7 +155,7 @@ def fingerprint(header: TiffHeader) -> str:
     digest of the store.
     """
     digest = hashlib.sha256(str(header.file_bytes).encode())
-    with Path(header.path).open("rb") as stream:
+    with os.fdopen(open_regular(header.path), "rb") as stream:
         for piece in range(_PIECES):
             stream.seek(piece * max(0, header.file_bytes - _PIECE) // (_PIECES - 1))
             digest.update(stream.read(_PIECE))

@@ -16,6 +16,7 @@ from unglow.errors import UnglowError
 from unglow.files import write_text
 from unglow.photometry import DifferenceHistogram, Scale
 from unglow.photometry.archive import damaged
+from unglow.shown import cell, harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -144,7 +145,7 @@ def table(summary: Iterable[Mapping[str, Any]]) -> str:
     )
     writer.writeheader()
     for row in filled:
-        writer.writerow({k: " ".join(_text(row.get(k)).split()) for k in columns})
+        writer.writerow({k: cell(_text(row.get(k))) for k in columns})
     return stream.getvalue()
 
 
@@ -170,7 +171,7 @@ def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
                 str(row[k]) for k in ("sample", "dye", "registration", "subtraction") if row.get(k)
             )
             parts = [part for part in (row["status"], name, row["reasons"]) if part]
-            lines.append(" ".join(": ".join(parts).split()))
+            lines.append(harmless(" ".join(": ".join(parts).split())))
     return "\n".join(lines) + "\n"
 
 

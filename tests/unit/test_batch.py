@@ -219,6 +219,14 @@ def test_a_file_where_results_should_be_is_a_config_error_before_any_header(work
     assert not (work / CACHE).exists()
 
 
+@pytest.mark.parametrize("place", ["w{1}", "a/<temp>/b"])
+@pytest.mark.parametrize("key", ["raw", "results"])
+def test_a_directory_that_snakemake_would_fill_in_is_one_config_error(work, key, place):
+    with pytest.raises(ConfigError, match="Snakemake would replace") as caught:
+        Batch.load({key: place}, work)
+    assert str(caught.value).startswith(f"config key '{key}' is '{place}'")
+
+
 def test_parsing_again_opens_nothing_and_a_changed_file_is_seen(work):
     Batch.load({}, work)
     stored = json.loads((work / CACHE).read_text())

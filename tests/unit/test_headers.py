@@ -283,6 +283,26 @@ def test_a_name_that_is_not_utf8_is_refused_in_words_that_can_be_printed(tmp_pat
     assert headers_of(pair, config.load({}), HeaderCache(tmp_path / "c.json"))[0].shape == (40, 50)
 
 
+@pytest.mark.parametrize("name", ["pre_{1}.tif", "{a.b}/pre.tif", "<temp>/pre.tif", "{ x ,y}.tif"])
+@pytest.mark.parametrize("role", ["pre", "post", "landmarks", "initial_transform"])
+def test_a_name_that_snakemake_would_fill_in_is_refused_with_what_is_left_to_do(
+    tmp_path, role, name
+):
+    files = {"post": image(tmp_path / "b.tif"), "pre": image(tmp_path / "a.tif")}
+    strange = image(tmp_path / name)
+    files[role] = (strange,) if role == "landmarks" else strange
+    with pytest.raises(InputError, match=r"Snakemake would replace .* give a link") as caught:
+        headers_of(Pair("s", "d", **files), config.load({}), HeaderCache(tmp_path / "c.json"))
+    assert str(strange) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["pre_{3F25-11D3}.tif", "{", "{}_*[a]?.tif", "<X>.tif", "{0:x}"])
+def test_braces_that_are_no_pattern_are_letters_like_others(tmp_path, name):
+    pair = Pair("s", "d", post=image(tmp_path / "b.tif"), pre=image(tmp_path / name))
+    headers = headers_of(pair, config.load({}), HeaderCache(tmp_path / "c.json"))
+    assert [h.shape for h in headers] == [(40, 50), (40, 50)]
+
+
 def test_the_plane_comes_from_the_configuration_and_the_series_from_the_sheet_first(tmp_path):
     for role in ("post", "pre"):
         path = tmp_path / f"{role}.tif"

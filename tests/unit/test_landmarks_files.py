@@ -98,7 +98,7 @@ def test_the_order_pairs_points_whose_labels_repeat_or_are_in_one_file_only(tmp_
 REFUSED = {
     "empty": ("", "marks.csv is empty: landmarks are a CSV with axis-0"),
     "other columns": ("a,b\n1,2\n", r"marks.csv has other columns \(a, b\): landmarks are"),
-    "rubbish": ("x,y\n1,2\n\x01", r"line 3, column 'x': '\x01' is not a number"),
+    "rubbish": ("x,y\n1,2\n\x01", r"line 3, column 'x': '\\x01' is not a number"),
     "letters": ("x,y\n1,2\n3,four\n", "marks.csv, line 3, column 'y': 'four' is not a number; "),
     "commas": ("x;y\n1,5;2\n3;4\n", r"'1,5' is not a number \(write decimals with a point\)"),
     "infinite": ("x,y\n1,inf\n3,4\n", "'inf' is not a number"),

@@ -154,6 +154,26 @@ def test_folders_without_tiffs_are_left_out_quietly(tmp_path):
     assert "left out: notes" in found.layout
 
 
+def test_a_scan_in_the_place_of_a_tiff_is_named_with_how_to_use_it(tmp_path):
+    raw = fill(tmp_path, "S/post_X.tif", "S/pre_X.SVS", "S/overview.ndpi")
+    told = only_problem(raw, "missing-partner").message
+    assert "but no pre-stain image" in told
+    assert "overview.ndpi, pre_X.SVS lie there" in told
+    assert "files ending in .ndpi or .svs can be named in config/samples.tsv" in told
+    assert "links that end in .tif" in told
+
+
+def test_a_sample_of_scans_alone_is_named_beside_good_ones(tmp_path):
+    raw = fill(
+        tmp_path, "S/post_X.tif", "S/pre_X.tif", "S/pre_X.svs", "T/pre_X.svs", "T/post_X.svs"
+    )
+    found = discover(raw)
+    assert [p.key for p in found.pairs] == [("S", "X")]
+    (problem,) = found.problems
+    assert (problem.kind, problem.sample) == ("no-tiffs", "T")
+    assert ".svs can be named in config/samples.tsv" in problem.message
+
+
 def test_raw_directories_that_cannot_be_used(tmp_path):
     missing = only_problem(tmp_path / "nope", "no-raw")
     assert str(tmp_path / "nope") in missing.message

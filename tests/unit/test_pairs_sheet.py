@@ -107,6 +107,12 @@ def test_absent_and_undecodable_sheets(base):
         ({"sample": "telemetry"}, "sample", "unglow itself writes"),
         ({"dye": ".."}, "dye", "'..' may hold only letters"),
         ({"dye": "x" * 81}, "dye", "81 characters"),
+        ({"sample": "x" * 21}, "sample", "ends in 20 times the same"),
+        (
+            {"dye": "".join(map(chr, range(0x20000, 0x20000 + 64)))},
+            "dye",
+            "longer than the 240 bytes",
+        ),
         ({"series": "two"}, "series", "'two' is not a whole number from 0"),
         ({"series": "-1"}, "series", "'-1' is not a whole number from 0"),
         ({"series": "1.5"}, "series", "'1.5' is not a whole number from 0"),

@@ -60,6 +60,9 @@ def zoo(tmp_path_factory, small_raw):
     pair("Dangling")
     (work / "raw" / "Dangling" / "Dangling_pre_SYTO9.tif").unlink()
     (work / "raw" / "Dangling" / "Dangling_pre_SYTO9.tif").symlink_to(work / "nowhere.tif")
+    (post_file, _) = pair("Braces")
+    post_file.rename(post_file.with_name("{1}_post_SYTO9.tif"))
+    pair("A" * 21)
     pair("Black", post_file=blank, pre_file=blank)
     pair("Unrelated", post_file=noise, pre_file=rng.integers(0, 200, (600, 600)).astype(np.uint8))
     return work, snakemake(work)
@@ -75,6 +78,8 @@ REFUSED = {  # before any job
     "TwoPre": "again_pre_SYTO9.tif",
     "Depth": "bit depth",
     "Dangling": "Dangling_pre_SYTO9.tif",
+    "Braces": "holds {1}, which Snakemake would replace",
+    "A" * 21: "ends in 20 times the same",
 }
 FAILED = ("Black", "Unrelated")  # by a job that succeeds and says why
 

@@ -96,6 +96,15 @@ def test_a_run_that_cannot_fit_is_refused_and_the_remedy_makes_it_run(work):
     assert snakemake(work, *words).code == 0  # there is nothing left to do
 
 
+def test_a_refusal_is_told_also_where_snakemake_is_not_to_say_a_word(work):
+    run = snakemake(work, "--quiet", "all", "--resources", "mem_mb=50")
+    assert run.code == 1
+    assert "\npreflight: too much, so nothing was started:\n" in run.text
+    run = snakemake(work, "--quiet", "all", "--config", "memory_per_job=much")
+    assert run.code == 1
+    assert "\nconfig key 'memory_per_job' is 'much'" in run.text
+
+
 @pytest.mark.parametrize(
     "words",
     [

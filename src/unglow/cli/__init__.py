@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from unglow import __version__
 from unglow.errors import UnglowError
+from unglow.shown import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _sorry(command: str | None, sentence: str) -> int:
-    print(f"unglow {command}: {sentence}", file=sys.stderr)
+    print(f"unglow {command}: {harmless(sentence)}", file=sys.stderr)
     return MISTAKE
 
 

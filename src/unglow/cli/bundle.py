@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from unglow.bundle import write_bundle
 from unglow.cli.survey import CONFIG, read_config
 from unglow.errors import ConfigError, InputError
-from unglow.files import printable
 from unglow.machine import disk_free_mb, memory_available_mb, memory_total_mb, processors
+from unglow.shown import printable
 from unglow.telemetry.surroundings import surroundings
 
 if TYPE_CHECKING:

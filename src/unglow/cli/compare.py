@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.cli.survey import table
+from unglow.shown import harmless
 
 if TYPE_CHECKING:
     import argparse
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def text(named: Sequence[Named]) -> str:
     """Return the comparison as plain text."""
-    from unglow.report.compare import rows, rules  # noqa: PLC0415 (imports numpy)
+    from unglow.report.compare import computed_by, rows, rules  # noqa: PLC0415 (imports numpy)
 
     names = [n.name for n in named]
     sides = "l" + "r" * len(names)
@@ -72,6 +73,7 @@ def text(named: Sequence[Named]) -> str:
     for what, key, unit in (("time of all jobs", "seconds", "s"), ("peak memory", "peak_mb", "MB")):
         cells = [[r["rule"], *(shown(value, unit) for value in r[key])] for r in rules(named)]
         lines += [f"By rule: {what}", table([["", *names], *cells], sides), ""]
+    lines += [harmless(told) for told in computed_by(named)]
     return "\n".join(lines).rstrip()
 
 

@@ -15,6 +15,7 @@ from unglow.errors import ConfigError
 from unglow.files import write_text
 from unglow.pairs import discover, sheet_text
 from unglow.schemas import schema
+from unglow.shown import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     if found.pairs:
         write_text(targets[0], config_text(_from(arguments.raw, arguments.directory)))
         write_text(targets[1], _sheet(found, arguments.directory))
-    print(text(report))
+    print(printable(text(report)))
     if found.pairs:
         print(f"Written: {targets[0]}, {targets[1]}")
     else:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # Statuses with which a pair is as it should be, or on its way there.
 _WELL = ("ok", "done", "suspect", "running", "waiting")
 _WIDEST = 200
+_NAME = 40
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     from unglow.monitor.places import results_of  # noqa: PLC0415
     from unglow.monitor.view import Watched  # noqa: PLC0415
     from unglow.monitor.words import OUTCOMES  # noqa: PLC0415
+    from unglow.shown import clean, shortened  # noqa: PLC0415
     from unglow.standing import standings  # noqa: PLC0415
     from unglow.telemetry.records import RUNNING  # noqa: PLC0415
 
@@ -49,7 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     found = standings(Batch.load(settings, work), results, history)
     width = min(_WIDEST, shutil.get_terminal_size((120, 0)).columns)
     rows = [("sample", "dye", "status", "jobs", "")]
-    rows += [(p.sample, p.dye, p.status, f"{p.done}/{p.of}", p.note) for p in found]
+    for p in found:
+        sample, dye = (shortened(clean(name), _NAME) for name in (p.sample, p.dye))
+        rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(p.note)))
     for line in table(rows, "lllrl").splitlines():
         print(line if len(line) <= width else f"{line[: width - 1]}…")
     if last is not None and last.outcome not in ("ok", RUNNING):

@@ -13,6 +13,7 @@ from unglow import config as configuration
 from unglow.cli.inventory import inventory
 from unglow.errors import ConfigError
 from unglow.pairs import discover, read_sheet
+from unglow.shown import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings["channel"] = arguments.channel
     found = find(settings, arguments.raw, arguments.sheet)
     report = inventory(found, settings)
-    print(json.dumps(report, indent=1) if arguments.json else text(report))
+    print(json.dumps(report, indent=1) if arguments.json else printable(text(report)))
     return 1 if report["problems"] else 0
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
-import unicodedata
+
+from unglow.shown import clean
+
+__all__ = ["OUTCOMES", "clean", "clock", "count", "duration", "megabytes", "memory", "stopwatch"]
 
 OUTCOMES = {
     "ok": "ended well",
@@ -14,16 +17,6 @@ OUTCOMES = {
     "": "left no record of its end",
 }
 """How a run ended, after its name."""
-
-
-def clean(text: str) -> str:
-    """Return text on one line without control characters, so that a name cannot act.
-
-    Characters of Unicode's categories C (controls, marks of direction, halves of surrogates) are
-    left out; line breaks and tabs become blanks.
-    """
-    spaced = " ".join(text.split())
-    return "".join(c for c in spaced if unicodedata.category(c)[0] != "C")
 
 
 def duration(seconds: float) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from unglow.pairs.beside import LandmarkFiles
 from unglow.pairs.layout import (
+    about_scans,
     check_raw,
     dangling_sentence,
     layout_note,
@@ -17,6 +18,7 @@ from unglow.pairs.layout import (
     listing_if_any,
     loose_files,
     no_tiffs,
+    scans,
     some,
     unreadable,
 )
@@ -45,6 +47,7 @@ class _Folder:
     files: list[tuple[Path, FileName]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     tiffs: int = 0
+    scans: list[Path] = field(default_factory=list)
     landmarks: LandmarkFiles = field(default_factory=lambda: LandmarkFiles((), ()))
 
     def problem(self, kind: str, message: str, *paths: Path, dye: str | None = None) -> None:
@@ -109,10 +112,13 @@ def _scan(path: Path) -> _Folder:
         return folder
     tiffs = [entry for entry in entries if is_tiff(entry.name) and not entry.is_dir()]
     folder.tiffs = len(tiffs)
+    folder.scans = scans(entries)
     folder.landmarks = LandmarkFiles(entries, tiffs)
     _lonely(folder)
     _nested(folder, [entry for entry in entries if entry.is_dir()])
     if not tiffs:
+        if folder.scans:
+            _only_scans(folder)
         return folder
     why = unsafe(folder.sample)
     if why or folder.sample in RESERVED:
@@ -149,6 +155,16 @@ def _nested(folder: _Folder, inside: list[Path]) -> None:
         f"{'it' if len(deep) == 1 else 'them'} up into {folder.path}, or make every folder with "
         "images a sample of its own.",
         *deep,
+    )
+
+
+def _only_scans(folder: _Folder) -> None:
+    """Name a sample whose images are all called as scanners call them."""
+    folder.problem(
+        "no-tiffs",
+        f"{folder.path} holds {some(folder.scans)} but nothing that ends in .tif or .tiff: "
+        f"{about_scans(folder.scans)}.",
+        *folder.scans,
     )
 
 
@@ -317,10 +333,14 @@ def _missing(
 ) -> None:
     have = MARKERS[1 - MARKERS.index(missing)]
     file, parts = slot[have][0]
+    beside = ""
+    if folder.scans:
+        verb = "lies" if len(folder.scans) == 1 else "lie"
+        beside = f"{some(folder.scans)} {verb} there, and {about_scans(folder.scans)}. If not, "
     folder.problem(
         "missing-partner",
         f"Sample {folder.sample}, dye {dye} has a {have}-stain image ({file.name}) but no "
-        f"{missing}-stain image in {folder.path}; add it as "
+        f"{missing}-stain image in {folder.path}; {beside}add it as "
         f"'{_partner_name(parts, have, missing)}', or move {file.name} away.",
         file,
         dye=dye,

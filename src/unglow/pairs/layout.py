@@ -17,6 +17,20 @@ _SCANS = (".svs", ".ndpi", ".btf", ".tf2", ".tf8", ".scn")
 _SHOWN = 3
 
 
+def scans(entries: Iterable[Path]) -> list[Path]:
+    """Return the files that are TIFF inside but called otherwise, as scanners call them."""
+    return [e for e in entries if e.suffix.lower() in _SCANS and not e.is_dir()]
+
+
+def about_scans(files: Iterable[Path]) -> str:
+    """Say how such files can be used, as the end of a sentence."""
+    endings = " or ".join(sorted({f.suffix.lower() for f in files}))
+    return (
+        f"files ending in {endings} can be named in config/samples.tsv, which `unglow init` writes "
+        "for the others, or get names or links that end in .tif"
+    )
+
+
 def listing(directory: Path) -> list[Path]:
     """Return the entries of a directory, sorted by name, without hidden ones."""
     return sorted(entry for entry in directory.iterdir() if not entry.name.startswith("."))
@@ -82,10 +96,7 @@ def no_tiffs(raw: Path, entries: list[Path], folders: list[Path]) -> Problem:
     else:
         found, kind = f"The folders in {raw} ({some(folders)}) hold no TIFF files", "no-tiffs"
     nearby = entries + [f for folder in folders for f in listing_if_any(folder)]
-    endings = sorted({f.suffix.lower() for f in nearby} & set(_SCANS))
-    advice = ""
-    if endings:
-        advice = f"; files ending in {' or '.join(endings)} can be named in config/samples.tsv"
+    advice = f"; {about_scans(scans(nearby))}" if scans(nearby) else ""
     return Problem(f"{found}: expected are images as {raw}/{EXPECTED}{advice}.", kind, paths=(raw,))
 
 

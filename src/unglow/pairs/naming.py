@@ -24,14 +24,18 @@ from itertools import pairwise
 #: digits, underscore, plus and hyphen, with single spaces or dots only between them. So there are
 #: no separators, wildcards, braces or control characters, no '..', and no '.' or '-' in front.
 SAFE_NAME = re.compile(r"[^\W_](?:[ .]?[\w+-])*")
-#: Longest sample or dye name, characters: file systems allow 255 bytes per name.
+#: Longest sample or dye name, characters.
 LONGEST = 80
+_BYTES = 240  # file systems allow 255, some for temporaries
 #: What a run itself writes beside the samples' folders.
 RESERVED = frozenset(
     {"benchmarks", "logs", "report.html", "summary.tsv", "telemetry", "verdict.txt"}
 )
 MARKERS = ("pre", "post")
 
+# What Snakemake takes, anywhere in a path, for a place to fill in; it knows no way to escape it.
+_PLACE = re.compile(r"\{\s*[.\w]+\s*(?:,.*)?\}|<[a-z][a-z0-9_]*>", re.DOTALL)
+_ENDLESS = re.compile(r"(.+?)\1{19}$")
 _EXTENSION = re.compile(r"(?:\.ome)?\.tiff?$", re.IGNORECASE)
 _STAINING = (
     "stain", "dye", "run", "scan", "image", "img", "bleach", "hyb", "wash", "treat", "label",
@@ -76,7 +80,17 @@ def unsafe(name: str) -> str | None:
             "may hold only letters, digits, '-', '+', '_' and single spaces or dots between them, "
             "and has to start with a letter or digit"
         )
+    if _ENDLESS.search(name):
+        return "ends in 20 times the same, which Snakemake takes for a name without end"
+    if len(name.encode()) > _BYTES:
+        return f"is longer than the {_BYTES} bytes that the name of a folder may have"
     return None
+
+
+def place_to_fill_in(path: str) -> str | None:
+    """Return the part of a path that Snakemake would replace, such as ``{1}``; None if none is."""
+    found = _PLACE.search(path)
+    return found.group() if found else None
 
 
 def safe_version(name: str) -> str:

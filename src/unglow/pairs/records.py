@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unglow.files import printable
+from unglow.shown import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +40,12 @@ class Pair:
         """(sample, dye): what tells pairs apart."""
         return self.sample, self.dye
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that the jobs of the pair read."""
+        initial = () if self.initial_transform is None else (self.initial_transform,)
+        return (self.post, self.pre, *self.landmarks, *initial)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -56,10 +62,12 @@ class Problem:
     paths: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
-        """Make what is told printable, also for names that are not UTF-8."""
+        """Make what is told printable, on one line, whatever the names of files hold."""
         for name in ("message", "sample", "dye"):
             text = getattr(self, name)
-            object.__setattr__(self, name, None if text is None else printable(text))
+            object.__setattr__(
+                self, name, None if text is None else printable(text.replace("\n", " "))
+            )
 
 
 @dataclass(frozen=True, slots=True)

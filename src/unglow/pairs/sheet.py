@@ -319,7 +319,8 @@ def _cell_problem(
 
     errors = list(Draft202012Validator(rules).iter_errors(values))
     if not errors:
-        return None
+        told = ((c, unsafe(values[c])) for c in ("sample", "dye"))
+        return next(((c, f"'{cells[c]}' {why}") for c, why in told if why), None)
     for column, rule in rules["properties"].items():
         if column in rules["required"] and column not in values:
             return column, f"the cell is empty; {_about(rule)}"

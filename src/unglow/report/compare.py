@@ -13,6 +13,7 @@ from unglow import __version__
 from unglow.errors import InputError
 from unglow.report import curves
 from unglow.report.model import SCHEMA, Model
+from unglow.telemetry.computing import sentence
 from unglow.telemetry.follow import RUNS, Follower
 from unglow.telemetry.history import UNRECORDED, History, declared_of_all, memory_of_all
 from unglow.telemetry.records import ENDED_WELL, RUNNING
@@ -109,6 +110,21 @@ def rows(named: Sequence[Named]) -> list[Row]:
     return [Row(name, unit, [of(run) for run in runs]) for name, unit, of in _NUMBERS]
 
 
+def _part(run: RunHistory, key: str, part: str) -> Any:
+    """Return a part of what a run has recorded; None where it has not."""
+    told = run.run.fields.get(key)
+    return told.get(part) if isinstance(told, dict) else None
+
+
+def computed_by(named: Sequence[Named]) -> list[str]:
+    """Return a sentence for each run that was computed by other things than the first."""
+    first, *others = (n.history.run.fields for n in named)
+    found = (sentence(first, other) for other in others)
+    return [
+        f"{n.name}: {told}" for n, told in zip(named[1:], found, strict=True) if told is not None
+    ]
+
+
 def _words(key: str) -> Callable[[RunHistory], Any]:
     return lambda run: run.run.fields.get(key)
 
@@ -144,6 +160,8 @@ _NUMBERS: tuple[tuple[str, str, Callable[[RunHistory], Any]], ...] = (
     ("outcome", "", lambda run: run.outcome or "not recorded"),
     ("unglow", "", _words("unglow")),
     ("machine", "", lambda run: run.run.host),
+    ("processor", "", lambda run: _part(run, "processor", "name")),
+    ("linear algebra for", "", lambda run: _part(run, "blas", "kernels")),
     ("cores", "", lambda run: run.run.cores or None),
     ("memory for all jobs", "MB", lambda run: run.run.budget_mb),
     ("time", "s", lambda run: run.seconds),

@@ -1,4 +1,4 @@
-"""What a run of the workflow runs on: user, machine, versions of what computes."""
+"""What a run of the workflow runs on: user, machine, versions and builds of what computes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from unglow import __version__
+from unglow.telemetry.computing import computing
 
 _COMPUTING = (
     *("imagecodecs", "matplotlib", "numba", "numcodecs", "numpy", "opencv-python-headless"),
@@ -29,6 +30,7 @@ def surroundings() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in _COMPUTING},
+        **computing(),
         "machine_mb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6),
     }
 

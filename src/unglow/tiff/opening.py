@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import tifffile
 
 from unglow.errors import InputError
+from unglow.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,6 +101,21 @@ def regular_file(path: str) -> os.stat_result:
     return status
 
 
+def open_raw(path: str) -> int:
+    """Return a descriptor of an image.
+
+    Raises
+    ------
+    InputError
+        It cannot be opened, or is no file any more.
+    """
+    try:
+        return open_regular(path)
+    except OSError as exc:
+        regular_file(path)
+        raise InputError(_unreadable(path, exc)) from None
+
+
 def _unreadable(path: str, exc: Exception) -> str:
     if isinstance(exc, OSError) and exc.errno in (errno.EACCES, errno.EPERM):
         return f"'{path}' may not be read by this user: change its permissions."
@@ -116,7 +132,7 @@ def check_magic(path: str, file_bytes: int) -> None:
         It is something else, or cut short before its first directory.
     """
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
+        with os.fdopen(open_raw(path), "rb") as file:
             head = file.read(32)
     except OSError as exc:
         raise InputError(_unreadable(path, exc)) from None

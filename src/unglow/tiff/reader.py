@@ -12,7 +12,7 @@ import numpy as np
 from unglow.errors import InputError
 from unglow.tiff.integrity import check_jpeg, check_jpeg2000
 from unglow.tiff.memory import rows_at_once
-from unglow.tiff.opening import quiet
+from unglow.tiff.opening import open_raw, quiet
 from unglow.tiff.packed import is_packed, unpacked
 from unglow.tiff.resolve import Source, resolve
 from unglow.tiff.samples import JPEG, JPEG_2000
@@ -79,7 +79,7 @@ class TiffReader:
         for plane in source.planes:
             for stored in plane:
                 if stored.path not in self._files:
-                    self._files[stored.path] = os.open(stored.path, os.O_RDONLY | os.O_CLOEXEC)
+                    self._files[stored.path] = open_raw(stored.path)
         self._lock = threading.Lock()
         self._kept: dict[tuple[int, int], tuple[int, NDArray[Any]]] = {}
         self._streams: dict[tuple[int, int], tuple[int, RowStream]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import os
 import sys
 import zlib
 from functools import partial
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import imagecodecs
 
 from unglow.tiff.lzw import LzwStream
+from unglow.tiff.opening import open_raw
 from unglow.tiff.windows import HEADER_BYTES, WINDOW_LIMIT, lzma_window, zstd_window
 
 if TYPE_CHECKING:
@@ -217,7 +219,7 @@ def _window_of(codec: int, head: bytes, fillorder: int) -> int | None:
 
 def _heads(stored: StoredPage) -> Iterable[bytes]:
     """Yield the first bytes of every strip that is stored."""
-    with open(stored.path, "rb") as file:  # noqa: PTH123
+    with os.fdopen(open_raw(stored.path), "rb") as file:
         for offset, count in zip(stored.offsets.tolist(), stored.counts.tolist(), strict=True):
             if count:
                 file.seek(offset)

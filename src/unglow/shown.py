@@ -1,0 +1,67 @@
+"""Text of others (names of files above all) as it is shown: nothing in it can act."""
+
+from __future__ import annotations
+
+import logging
+from unicodedata import category as _category
+
+_FORMULA = ("=", "+", "-", "@")
+
+
+def harmless(text: str) -> str:
+    r"""Return text without what acts on a terminal, lines as they are.
+
+    Controls and marks of direction (Unicode's categories Cc and Cf) are written out, as ``\x1b``;
+    tabs become blanks. Halves of surrogates, which stand for bytes that are not UTF-8, stay:
+    whoever writes them escapes them.
+    """
+    return "".join(
+        c.encode("unicode_escape").decode() if _category(c) in ("Cc", "Cf") and c != "\n" else c
+        for c in text.replace("\t", " ")
+    )
+
+
+def printable(text: str) -> str:
+    r"""Return text as `harmless`, bytes of file names that are not UTF-8 written out, as ``\xe9``.
+
+    Terminals and logs of other programs refuse them otherwise.
+    """
+    return harmless(text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+
+
+def clean(text: str) -> str:
+    """Return text on one line for places with little room: nothing of Unicode's categories C."""
+    return "".join(c for c in " ".join(text.split()) if _category(c)[0] != "C")
+
+
+class PlainFormatter(logging.Formatter):
+    """Lines of a log that are `harmless`, whatever names they hold."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        return harmless(super().format(record))
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return a name of at most ``longest`` characters, its middle left out."""
+    if len(text) <= longest:
+        return text
+    end = (longest - 1) // 2
+    return f"{text[: longest - 1 - end]}…{text[-end:]}"
+
+
+def cell(text: str) -> str:
+    """Return text on one line for a table, a quotation mark before what would be a formula.
+
+    Spreadsheets run what begins with =, +, - or @; numbers stay as they are.
+    """
+    line = harmless(" ".join(text.split()))
+    return f"'{line}" if line.startswith(_FORMULA) and not _is_number(line) else line
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
