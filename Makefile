@@ -6,10 +6,10 @@ SMK := Snakefile rules
 # Several processes: much of a test's time is waiting for Snakemake to start.
 SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo test oldest lint format bench clean
+.PHONY: help demo test test-fast oldest lint format bench clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
 $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { \
@@ -18,13 +18,15 @@ $(BIN)/python:
 	  exit 1; }
 	@$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/installed-%: pyproject.toml | $(BIN)/python
+$(VENV)/installed-%: pyproject.toml tests/unbound.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.$(EXTRA_$*)'
+	$(if $(BESIDE_$*),$(BIN)/python -m pip install --quiet --no-deps --requirement $(BESIDE_$*))
 	@touch $@
 
 EXTRA_run :=
 EXTRA_test := [test,cluster]
 EXTRA_lint := [lint]
+BESIDE_test := tests/unbound.txt
 
 demo: $(VENV)/installed-run  ## make a phantom pair, run the workflow on it, say where to look
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh benchmarks/demo.sh
@@ -32,9 +34,13 @@ demo: $(VENV)/installed-run  ## make a phantom pair, run the workflow on it, say
 test: $(VENV)/installed-test  ## run all tests
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
+test-fast: $(VENV)/installed-test  ## run the tests of functions only, without benchmarks and real runs
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" tests/unit $(ARGS)
+
 oldest:  ## run all tests with the oldest versions that pyproject.toml allows
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --editable '.[test]' -c tests/oldest.txt
+	.venv-oldest/bin/python -m pip install --quiet --no-deps --requirement tests/unbound.txt
 	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 lint: $(VENV)/installed-lint  ## check style, types and the workflow

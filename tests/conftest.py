@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from skips import pytest_configure
 
+__all__ = ["pytest_configure"]  # a hook
 PROJECT = Path(__file__).resolve().parents[1]
 
 

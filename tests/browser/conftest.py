@@ -1,41 +1,11 @@
-"""Pages are opened from disk in a real browser without a window: Debian's chromium."""
+"""Pages are opened from disk in a real browser without a window."""
 
 from __future__ import annotations
 
-import html
-import re
-import shutil
 import subprocess
-from dataclasses import dataclass
 
 import pytest
-
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None
-)
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A page as the browser had it after a while, and what the browser had to say."""
-
-    dom: str
-    log: str
-
-    @property
-    def root(self) -> dict[str, str]:
-        """Attributes of the root: ``data-ready`` (ms) once it is drawn, or ``data-failed``."""
-        return dict(re.findall(r'(data-\w+)="([^"]*)"', re.search("<html[^>]*>", self.dom)[0]))
-
-    @property
-    def text(self) -> str:
-        """What is between the marks of elements, without scripts and styles."""
-        body = re.sub(r"(?s)<(script|style).*?</\1>", "", self.dom)
-        return html.unescape(re.sub("<[^>]*>", "\n", body))
-
-    def complaints(self) -> list[str]:
-        """Return what a page causes in the console: errors, and what its policy forbids."""
-        return [line for line in self.log.splitlines() if ":CONSOLE" in line]
+from pages import CHROMIUM, Opened
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +27,7 @@ def browse(tmp_path_factory):
             ],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=400,
             check=False,
         )
         return Opened(done.stdout, done.stderr)

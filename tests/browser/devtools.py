@@ -20,6 +20,10 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
+class BrowserError(Exception):
+    """The browser has refused a request, or what it was to evaluate has failed."""
+
+
 class Tab:
     """One page of a chromium without a window; keeps what it requests and what it complains of.
 
@@ -67,18 +71,29 @@ class Tab:
     def run(self, code):
         """Return the value of an expression of the page."""
         told = self._ask("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in told, told["exceptionDetails"]
+        if "exceptionDetails" in told:
+            raise BrowserError(told["exceptionDetails"])
         return told["result"].get("value")
 
-    def wait(self, code, seconds=30):
-        """Return the value of an expression once it is one, and none of the false ones."""
-        until = time.monotonic() + seconds
+    def follow(self, link):
+        """Click on an element that leads to another page, which comes after this has ended."""
+        self.run(f"void setTimeout(() => {link}.click())")
+
+    def wait(self, code, seconds=300):
+        """Return the value of an expression once it is one, and none of the false ones.
+
+        While one page goes and the next comes, there may be nothing to evaluate it on.
+        """
+        until, why = time.monotonic() + seconds, None
         while time.monotonic() < until:
-            value = self.run(code)
+            try:
+                value, why = self.run(code), None
+            except BrowserError as error:
+                value, why = None, error
             if value:
                 return value
             time.sleep(0.2)
-        raise AssertionError(f"{code} did not come true within {seconds} s: {self.text}")
+        raise AssertionError(f"{code} did not come true within {seconds} s: {why or self.text}")
 
     @property
     def text(self):
@@ -92,7 +107,7 @@ class Tab:
     def close(self):
         """End the browser."""
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(120)
         os.close(self._to)
         os.close(self._from)
 
@@ -105,13 +120,14 @@ class Tab:
         while True:
             answer = self._next()
             if answer.get("id") == self._number:
-                assert "error" not in answer, answer
+                if "error" in answer:
+                    raise BrowserError(answer["error"])
                 return answer["result"]
             self._hear(answer.get("method"), answer.get("params"))
 
     def _next(self):
         while b"\0" not in self._rest:
-            assert select.select([self._from], [], [], 60)[0], "the browser does not answer"
+            assert select.select([self._from], [], [], 300)[0], "the browser does not answer"
             more = os.read(self._from, 1 << 20)
             assert more, "the browser has ended"
             self._rest += more

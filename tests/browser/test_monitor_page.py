@@ -15,9 +15,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from conftest import CHROMIUM
 from devtools import Tab
 from made_telemetry import WALL, Made, end, job, sample, state
+from pages import CHROMIUM
+from running_jobs import held
 
 from unglow.monitor import site as watched
 from unglow.monitor.server import Server
@@ -128,9 +129,10 @@ def test_a_page_follows_a_real_run(tab, serve, tmp_path, project):
     command = ("snakemake", "-s", project / "Snakefile", "--cores", "2", "--until", "register")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **settings) as run:
         now = "document.querySelector('#now').innerText"
-        tab.wait(f"/register phantom SYTO9[^]* MB/.test({now})", 120)
-        assert "running" in tab.text
-        told, _ = run.communicate(timeout=120)
+        with held(tmp_path, "register"):
+            tab.wait(f"/register phantom SYTO9[^]* MB/.test({now})")
+            assert "running" in tab.text
+        told, _ = run.communicate(timeout=400)
         assert run.returncode == 0, told
     tab.wait("document.querySelector('.live').innerText.includes('nothing runs')")
     seen = tab.text
@@ -181,7 +183,7 @@ def test_a_page_says_when_the_monitor_is_gone(made, tab):
         tab.open(url)
         tab.wait("window.unglow && document.querySelector('.live').innerText.includes('as of')")
         program.send_signal(signal.SIGINT)
-        assert program.wait(20) == 0
+        assert program.wait(120) == 0
     finally:
         program.kill()
         program.communicate()
@@ -207,6 +209,6 @@ def test_several_directories_are_a_click_apart(made, tab, serve, tmp_path):
     other.run({"kind": "end", "t": 1.0, "outcome": "failed"})
     serve(made.results, other.results)
     tab.wait("document.querySelector('.places').innerText.includes('failed')")
-    tab.run("document.querySelectorAll('.places a')[1].click()")
+    tab.follow("document.querySelectorAll('.places a')[1]")
     tab.wait("document.title.includes('other') && Boolean(window.unglow)")
     assert re.search(r"/1/$", tab.run("location.pathname"))

@@ -7,12 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from unglow.resume.traces import trace_of
-from unglow.telemetry.follow import attempt_files
 
 PROJECT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -69,31 +65,6 @@ def started(directory: Path, *words: object):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def wait_for(condition, seconds=120):
-    """Wait until something is true, and return it."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
-    return found
-
-
-def attempt_at(directory: Path, stage: str):
-    """Return watchdog, job and file of the last attempt at a stage, once there is one."""
-    for path in reversed(attempt_files(directory / "results" / "telemetry")):
-        if path.parent.name == stage and (trace := trace_of(path)) and len(trace.processes) == 2:
-            return {"watchdog": trace.processes[0].pid, "job": trace.processes[1].pid, "file": path}
-    return None
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def bytes_of(directory: Path) -> dict[str, str]:

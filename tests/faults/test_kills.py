@@ -6,17 +6,8 @@ import os
 import signal
 
 import pytest
-from faulty_runs import (
-    SHORT,
-    alive,
-    attempt_at,
-    bytes_of,
-    left_behind,
-    snakemake,
-    started,
-    unglow,
-    wait_for,
-)
+from faulty_runs import SHORT, bytes_of, left_behind, snakemake, started, unglow
+from running_jobs import alive, attempt_at, held, wait_for
 
 pytestmark = pytest.mark.workflow
 
@@ -26,7 +17,7 @@ def test_after_sigkill_of_snakemake_its_jobs_end_and_resume_goes_on(work, expect
         attempt = wait_for(lambda: attempt_at(work, "register"))
         process.kill()
         process.wait()
-        wait_for(lambda: not alive(attempt["watchdog"]) and not alive(attempt["job"]), 10)
+        wait_for(lambda: not alive(attempt["watchdog"]) and not alive(attempt["job"]))
         assert '"outcome":"killed"' in attempt["file"].read_text()
         code, text = snakemake(work, *SHORT)
         assert (code, "cannot be locked" in text) == (1, True)
@@ -75,13 +66,13 @@ def test_after_sigterm_or_ctrl_c_the_same_command_goes_on(work, expected, number
 
 def test_two_runs_at_once_are_one_run_and_one_sentence(work, expected):
     with started(work, *SHORT) as process:
-        wait_for(lambda: attempt_at(work, "ingest_post"))
-        code, text = snakemake(work, *SHORT)
-        assert (code, "cannot be locked" in text) == (1, True)
-        code, text = unglow(work, "resume")
-        assert (code, f"process {process.pid}) has been running here" in text) == (2, True)
-        code, text = unglow(work, "clean")
-        assert code == 0 or "has been running here" in text
+        with held(work, "register"):
+            code, text = snakemake(work, *SHORT)
+            assert (code, "cannot be locked" in text) == (1, True)
+            code, text = unglow(work, "resume")
+            assert (code, f"process {process.pid}) has been running here" in text) == (2, True)
+            code, text = unglow(work, "clean")
+            assert code == 0 or "has been running here" in text
         assert process.wait(300) == 0
     assert bytes_of(work) == expected
 

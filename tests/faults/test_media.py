@@ -7,17 +7,8 @@ import subprocess
 
 import pytest
 import tifffile
-from faulty_runs import (
-    PAIR,
-    SHORT,
-    attempt_at,
-    bytes_of,
-    left_behind,
-    snakemake,
-    started,
-    unglow,
-    wait_for,
-)
+from faulty_runs import PAIR, SHORT, bytes_of, left_behind, snakemake, started, unglow
+from running_jobs import attempt_at, wait_for
 
 pytestmark = pytest.mark.workflow
 

@@ -1,7 +1,7 @@
 """Other programs read the exports of a transform as the map that `Transform.map` is.
 
 They are large and no dependency of the tests, which read the same files with readers of their own
-(test_export_transforms.py). For these here: pip install SimpleITK itk-elastix "ngff-zarr[validate]"
+(test_export_transforms.py). They come with `make test`; a test whose program is missing is skipped.
 """
 
 from __future__ import annotations

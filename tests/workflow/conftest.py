@@ -2,96 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
 import shutil
 import subprocess
-import sys
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from real_runs import Run, command, snakemake
 
-PROJECT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
-
-
-@dataclass(frozen=True)
-class Run:
-    """How a command ended, and what it printed."""
-
-    code: int
-    text: str
-
-    def jobs(self) -> dict[str, int]:
-        """Jobs per rule, from Snakemake's own table; empty where there was nothing to do."""
-        tables = re.findall(r"^job +count\n-+ +-+\n((?:\S+ +\d+\n)+)", self.text, re.MULTILINE)
-        rows = [row.split() for row in tables[0].splitlines()] if tables else []
-        return {name: int(count) for name, count in rows if name not in ("total", "all")}
-
-
-def command(
-    directory: Path, *words: str | Path, timeout: int = 300, path: Path | None = None
-) -> Run:
-    """Run a command in a directory, with the tools of this environment first on the path.
-
-    Python modules in ``path`` go before all others.
-    """
-    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "COLUMNS": "200"}
-    if path is not None:
-        known = os.environ.get("PYTHONPATH")
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(path), known)))
-    done = subprocess.run(
-        [str(w) for w in words],
-        cwd=directory,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    return Run(done.returncode, done.stdout)
-
-
-def snakemake(
-    directory: Path, *words: str | Path, timeout: int = 300, path: Path | None = None
-) -> Run:
-    """Run the project's Snakefile in a working directory with two cores."""
-    start = ("snakemake", "-s", PROJECT / "Snakefile", "--cores", "2")
-    return command(directory, *start, *words, timeout=timeout, path=path)
-
-
-def bytes_of(results: Path) -> dict[str, str]:
-    """Digest of every result file of every pair, by its path below the results directory."""
-    skipped = ("telemetry", "benchmarks")
-    return {
-        str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(results.rglob("*"))
-        if path.is_file()
-        and path.relative_to(results).parts[0] not in skipped
-        and len(path.relative_to(results).parts) > 1
-        and path.name != ".snakemake_timestamp"
-    }
-
-
-def records_of(results: Path) -> list[Path]:
-    """The records of all jobs; not the files of their attempts, named by when these began."""
-    found = sorted((results / "telemetry").rglob("*.jsonl"))
-    return [path for path in found if not re.match(r"\d{8}T\d{6}\.", path.name)]
-
-
-def attempts_of(results: Path) -> list[Path]:
-    """The files of all attempts at jobs, in the order in which they began."""
-    found = (results / "telemetry").rglob("*.jsonl")
-    named = [path for path in found if re.match(r"\d{8}T\d{6}\.", path.name)]
-    return sorted((p for p in named if p.parent.name != "runs"), key=lambda path: path.name)
-
-
-def runs_of(results: Path) -> list[Path]:
-    """The files of all runs, in the order in which they began."""
-    return sorted((results / "telemetry" / "runs").glob("*.jsonl"))
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 import tifffile
-from conftest import command, snakemake
+from real_runs import command, snakemake
 
 from unglow.store import open_store
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 import tifffile
-from conftest import BIN, PROJECT, bytes_of, command, snakemake
+from real_runs import BIN, PROJECT, bytes_of, command, snakemake
 
 from unglow.outputs import joined
 from unglow.store import open_store

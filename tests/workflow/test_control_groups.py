@@ -10,7 +10,7 @@ import shutil
 import sys
 
 import pytest
-from conftest import BIN, PROJECT, command
+from real_runs import BIN, PROJECT, command
 
 pytestmark = pytest.mark.workflow
 SNAKEFILE = ("-s", PROJECT / "Snakefile", "--cores", "2")

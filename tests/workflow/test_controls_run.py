@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 import tifffile
-from conftest import command, snakemake
+from real_runs import command, snakemake
 
 from unglow.detection import Controls
 from unglow.detection.rates import Sides

@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import bytes_of, command, snakemake
+from real_runs import bytes_of, command, snakemake
 
 from unglow import field, transform
 from unglow.blocks import Window

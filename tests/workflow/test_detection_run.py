@@ -8,7 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
-from conftest import snakemake
+from real_runs import snakemake
 
 from unglow.phantom import Truth
 

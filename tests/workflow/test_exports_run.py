@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 import tifffile
-from conftest import bytes_of, command, snakemake
+from real_runs import bytes_of, command, snakemake
 
 from unglow.blocks import Window
 from unglow.store import open_store

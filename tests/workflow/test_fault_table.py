@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import pytest
 import tifffile
-from conftest import BIN, PROJECT, bytes_of, command, snakemake
+from real_runs import BIN, PROJECT, bytes_of, command, snakemake
 
 from unglow.align import align
 from unglow.batch import Batch

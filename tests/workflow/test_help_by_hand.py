@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 import tifffile
-from conftest import command, snakemake
+from real_runs import command, snakemake
 from scipy.ndimage import map_coordinates
 
 from unglow import transform

@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from conftest import bytes_of, records_of, snakemake
+from real_runs import bytes_of, records_of, snakemake
 
 from unglow import transform
 from unglow.blocks import Window

@@ -7,7 +7,7 @@ import re
 import shutil
 
 import pytest
-from conftest import bytes_of, snakemake
+from real_runs import bytes_of, snakemake
 
 pytestmark = pytest.mark.workflow
 

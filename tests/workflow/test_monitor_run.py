@@ -16,7 +16,8 @@ import time
 from fcntl import ioctl
 
 import pytest
-from conftest import BIN, PROJECT, command
+from real_runs import BIN, PROJECT, command
+from running_jobs import attempt_at, held
 
 pytestmark = pytest.mark.workflow
 
@@ -49,7 +50,7 @@ class Typed:
         os.close(inner)
         self.text = ""
 
-    def until(self, reached, seconds=240):
+    def until(self, reached, seconds=400):
         """Read until something is true of the text, or the command has ended."""
         end = time.monotonic() + seconds
         while not reached(self.text) and time.monotonic() < end:
@@ -65,7 +66,7 @@ class Typed:
         """Read until the command has ended; return its status."""
         self.until(lambda _: False)
         os.close(self._terminal)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
 
 def snakemake(*words):
@@ -84,8 +85,10 @@ def test_a_run_is_followed_in_every_way(work):
             [BIN / "unglow", "monitor", "--interval", "0.2", work], stdout=log, stderr=log
         )
     run = Typed(work, *snakemake("--until", "register"))
-    seen = run.until(lambda text: re.search(r"register \S+ \S+ +(\w+ +)?\d:\d\d +\d+ of", text))
-    during = command(work, "unglow", "monitor", "--once")
+    run.until(lambda _: attempt_at(work, "register"))
+    with held(work, "register"):
+        seen = run.until(lambda text: re.search(r"register \S+ \S+ +(\w+ +)?\d:\d\d +\d+ of", text))
+        during = command(work, "unglow", "monitor", "--once")
     assert run.end() == 0, run.text
     after = command(work, "unglow", "monitor", "results")
 
@@ -108,7 +111,7 @@ def test_a_run_is_followed_in_every_way(work):
     assert [line for line in said if line not in lines] == []
 
     # in a log file
-    assert news.wait(30) == 0
+    assert news.wait(120) == 0
     events = [line[9:] for line in (work / "news.log").read_text().splitlines()]
     assert events[0].startswith("run of 4 jobs on ")
     assert events[1] == "plan phantom SYTO9 begins"

@@ -11,7 +11,7 @@ import subprocess
 import numpy as np
 import pytest
 import tifffile
-from conftest import PROJECT, command, snakemake
+from real_runs import PROJECT, command, snakemake
 
 from unglow.batch import Batch
 from unglow.forecast import tasks_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from conftest import attempts_of, bytes_of, snakemake
+from real_runs import attempts_of, bytes_of, snakemake
 
 from unglow.telemetry.profiles import Calls, read_profile, seconds_by_node
 

@@ -8,7 +8,7 @@ import json
 import re
 
 import pytest
-from conftest import snakemake
+from real_runs import snakemake
 
 pytestmark = pytest.mark.workflow
 

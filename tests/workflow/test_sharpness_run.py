@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import command, records_of, snakemake
+from real_runs import command, records_of, snakemake
 
 from unglow.blocks import Window
 from unglow.store import open_store

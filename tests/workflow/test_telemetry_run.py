@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BIN, PROJECT, attempts_of, bytes_of, records_of, runs_of, snakemake
+from real_runs import BIN, PROJECT, attempts_of, bytes_of, records_of, runs_of, snakemake
 
 pytestmark = pytest.mark.workflow
 PLAN = "results/phantom/SYTO9/plan.json"

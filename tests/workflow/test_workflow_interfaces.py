@@ -12,8 +12,8 @@ import tomllib
 
 import pytest
 import yaml
-from conftest import BIN, PROJECT, bytes_of, command, snakemake
 from packaging.version import Version
+from real_runs import BIN, PROJECT, bytes_of, command, snakemake
 from snakemake import __version__ as snakemake_version
 
 from unglow.store import open_store
