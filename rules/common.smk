@@ -20,6 +20,7 @@ except ImportError as error:
 from unglow.bands import PATTERN as BAND
 from unglow.batch import ROLES, Batch
 from unglow.errors import UnglowError
+from unglow.obstacles import obstacles, refusal
 from unglow.outputs import FORMS, ROOT
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 
@@ -30,6 +31,11 @@ if unglow.__version__ != VERSION:
     raise WorkflowError(
         f"this is the workflow of unglow {VERSION} but the installed package is "
         f"{unglow.__version__}: install the package from the same checkout or tag."
+    )
+
+if Path("config/config.yaml").is_dir():
+    raise WorkflowError(
+        "config/config.yaml is a directory, but has to be a file: move it away."
     )
 
 try:
@@ -53,6 +59,10 @@ if workflow.is_main_process:
             f"{place} cannot be written, so nothing new can be computed: mend its permissions or "
             "set another directory with --config results=DIRECTORY."
         )
+    # Snakemake keeps its notes there, also for a dry run.
+    notes = obstacles(Path(".snakemake") / name for name in ("locks/x", "metadata/x"))
+    if notes:
+        raise WorkflowError(refusal(notes))
 
 
 def one_of(names):
