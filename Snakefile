@@ -65,6 +65,7 @@ include: "rules/preflight.smk"
 
 
 onstart:
+    refuse_obstacles()
     start_jobs_at_once()
     look_often()
     bear_with_slurm()

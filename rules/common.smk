@@ -20,6 +20,7 @@ except ImportError as error:
 from unglow.bands import PATTERN as BAND
 from unglow.batch import ROLES, Batch
 from unglow.errors import UnglowError
+from unglow.obstacles import in_words, obstacles
 from unglow.outputs import FORMS, ROOT
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 
@@ -48,6 +49,10 @@ for whose, place in (("workflow's", str(workflow.basedir)), ("working", os.getcw
         raise refusal(
             f"the {whose} directory is {place}, whose braces Snakemake would fill in: rename it."
         )
+if Path("config/config.yaml").is_dir():
+    raise refusal(
+        "config/config.yaml is a directory, but has to be a file: move it away."
+    )
 
 try:
     batch = Batch.load(config)
@@ -70,6 +75,10 @@ if workflow.is_main_process:
             f"{place} cannot be written, so nothing new can be computed: mend its permissions or "
             "set another directory with --config results=DIRECTORY."
         )
+    # Snakemake keeps its notes there, also for a dry run.
+    notes = obstacles(Path(".snakemake") / name for name in ("locks/x", "metadata/x"))
+    if notes:
+        raise refusal(in_words(notes))
 
 
 def one_of(names):

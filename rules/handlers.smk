@@ -1,8 +1,21 @@
-"""What is done when a run begins and ends: never a reason for it to fail."""
+"""What is done when a run begins and ends."""
 
 import asyncio
 
 from unglow import cluster
+
+
+def refuse_obstacles():
+    """Refuse to start where files of jobs cannot be written: Snakemake would end with a traceback."""
+    files = [
+        Path(path)
+        for job in workflow.dag.needrun_jobs()
+        for path in (*job.output, *job.log, *([job.benchmark] if job.benchmark else []))
+    ]
+    found = obstacles(files)
+    if found:
+        conclude_run("failed")
+        raise refusal(in_words(found))
 
 
 def start_jobs_at_once():

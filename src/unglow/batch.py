@@ -335,7 +335,7 @@ def _find(settings: Settings, base: Path) -> tuple[Path, Any]:
     sheet = settings["samples"]
     if sheet is not None:
         return base / sheet, read_sheet(base / sheet, base=base)
-    if (base / DEFAULT_SHEET).is_file():
+    if (base / DEFAULT_SHEET).exists():
         return base / DEFAULT_SHEET, read_sheet(base / DEFAULT_SHEET, base=base)
     _refuse_place("raw", settings)
     return base / settings["raw"], discover(base / settings["raw"])

@@ -32,7 +32,8 @@ snakemake = SimpleNamespace(
 with Job.of(snakemake) as job:
     {body}
 """
-COMMAND = "snakemake -s /w/Snakefile --cores 2"
+# A remedy is there to be pasted: names as people have them are quoted in it.
+COMMAND = "snakemake -s '/w/my flow; (old) $x/Snakefile' --cores 2"
 
 
 class Work:

@@ -169,6 +169,26 @@ def test_progress_is_told_five_times_a_second_and_at_the_end(steps, monkeypatch)
     assert {e["of"] for e in steps()} == {100}
 
 
-def test_outside_a_job_they_do_nothing():
+def test_outside_a_job_they_do_nothing(file, steps, tmp_path, monkeypatch):
+    record_steps(None)
+    monkeypatch.chdir(tmp_path)
+    before = {path: path.stat().st_size for path in tmp_path.rglob("*")}
+    done = []
     with step("read"):
         progress(1, 1)
+        done.append("read")
+    with pytest.raises(ZeroDivisionError), step("write"):
+        done.append(1 / 0)
+    assert done == ["read"]
+    assert {path: path.stat().st_size for path in tmp_path.rglob("*")} == before
+    assert steps() == []
+    record_steps(file, time.monotonic())
+    with step("match"):
+        pass
+    # what was not recorded is nobody's parent, and has taken no number
+    (begin, end) = steps()
+    assert (
+        (begin["name"], begin["in"], begin["id"])
+        == ("match", None, end["id"])
+        == ("match", None, 1)
+    )

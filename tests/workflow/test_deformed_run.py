@@ -47,7 +47,7 @@ def test_the_field_follows_the_section(work, pair):
     error = np.hypot(*(found.map(points) - Truth.load(path).map(points)).T)
     assert np.median(error) < 0.05
     assert np.quantile(error, 0.95) < 0.3
-    assert found.error_px.median == pytest.approx(np.median(error), rel=1.0)
+    assert 0.5 <= found.error_px.median / np.median(error) <= 2.0
 
 
 def test_the_summary_names_the_field_and_aligned_pre_holds_it(work, pair):

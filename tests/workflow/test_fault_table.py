@@ -239,6 +239,38 @@ def test_a_read_only_results_directory_is_told_with_a_remedy(small_raw, tmp_path
     assert "Traceback" not in run.text
 
 
+def test_what_is_in_the_way_of_files_is_told_before_the_first_job(small_work):
+    (pair,) = (small_work / "results").glob("*/SYTO9")
+    (pair / "figures" / "registration.png").unlink()
+    for place in ("logs", "results/telemetry"):
+        shutil.rmtree(small_work / place)
+        (small_work / place).write_text("")
+    run = snakemake(small_work)
+    assert run.code == 1
+    assert "files of this run cannot be written, so nothing was started:" in run.text
+    for place in ("logs", "results/telemetry"):
+        assert f"\n{place} is a file, but has to be a directory: move it away." in run.text
+        (small_work / place).unlink()
+    assert "Traceback" not in run.text
+    again = snakemake(small_work)
+    assert again.code == 0, again.text
+    assert (pair / "figures" / "registration.png").is_file()
+
+
+@pytest.mark.parametrize("place", [".snakemake", "config/config.yaml"])
+def test_what_is_no_file_or_no_directory_is_told_by_a_dry_run_too(small_raw, tmp_path, place):
+    (tmp_path / "raw").symlink_to(small_raw)
+    if place == ".snakemake":
+        (tmp_path / place).write_text("")
+    else:
+        (tmp_path / place).mkdir(parents=True)
+    run = snakemake(tmp_path, "-n")
+    assert run.code == 1
+    assert f"{place} is a " in run.text
+    assert ": move it away." in run.text
+    assert "Traceback" not in run.text
+
+
 def test_a_replaced_raw_image_reruns_everything_that_follows(small_work):
     (post,) = (small_work / "raw").rglob("*_post_*.tif")
     before = next(iter(summary(small_work).values()))

@@ -142,8 +142,11 @@ def test_only_a_change_of_landmarks_registers_again(work):
 
 def test_results_hold_no_paths(work):
     directory, _ = work
-    for path in (directory / "results").glob("*/*/transform.json"):
-        assert str(directory) not in path.read_text()
+    files = [p for p in (directory / "results").glob("*/SYTO9/**/*") if p.is_file()]
+    names = {path.name for path in files}
+    assert {"transform.json", "plan.json", "blocks.csv", "zarr.json"} <= names
+    made = str(directory).encode()
+    assert [p for p in files if made in p.read_bytes()] == []
 
 
 def test_a_sheet_of_init_names_the_landmarks_and_a_matrix_starts_as_well(work):

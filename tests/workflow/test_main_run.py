@@ -41,15 +41,15 @@ def section_points(post):
     return (np.column_stack([col, row]) * 2.0**level + (2**level - 1) / 2)[::37]
 
 
-def test_registration_is_within_a_fifth_of_a_pixel_of_the_truth(pair):
+def test_registration_is_within_a_few_hundredths_of_a_pixel_of_the_truth(pair):
     work, directory = pair
     found = transform.load(directory / "transform.json")
     points = section_points(open_store(directory / "post.ome.zarr"))
     assert len(points) > 500
     error = np.hypot(*(found.map(points) - truth_of(work).map(points)).T)
     assert found.status == "ok"
-    assert np.median(error) <= 0.2
-    assert np.quantile(error, 0.95) <= 0.4
+    assert np.median(error) <= 0.03
+    assert np.quantile(error, 0.95) <= 0.05
 
 
 def test_gain_and_offset_are_those_of_the_truth(pair):

@@ -34,6 +34,20 @@ def test_a_dry_run_in_a_fresh_directory_prints_memory_disk_and_time(small_raw, t
         assert {"disk_mb", "runtime"} <= set(numbers)
 
 
+def test_names_that_mean_something_in_patterns_mean_themselves(small_raw, tmp_path):
+    # as a pattern, "A+B" matches AAB and not itself, and "S.1" matches Sx1 as well
+    (sample,) = small_raw.iterdir()
+    for name in ("A+B", "S.1", "Sx1"):
+        (tmp_path / "raw" / name).mkdir(parents=True)
+        for image in sample.glob("*.tif"):
+            (tmp_path / "raw" / name / image.name.replace(sample.name, "x")).symlink_to(image)
+    run = snakemake(tmp_path, "-n")
+    assert run.code == 0, run.text
+    assert run.jobs()["register"] == 3
+    for name in ("A+B", "S.1", "Sx1"):
+        assert f"wildcards: sample={name}, dye=SYTO9" in run.text
+
+
 def test_it_runs_from_any_directory_with_nothing_but_raw(small_raw, tmp_path):
     work = tmp_path / "my work é"
     work.mkdir()

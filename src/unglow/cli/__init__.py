@@ -73,9 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = None
         return 0
     except OSError as error:
-        if error.filename is None:
-            raise
-        return _sorry(command, f"{error.filename}: {error.strerror}.")
+        # without a name: what is printed cannot be written, for example
+        about = "" if error.filename is None else f"{error.filename}: "
+        return _sorry(command, f"{about}{error.strerror or error}.")
     except KeyboardInterrupt:
         return 130
 

@@ -58,8 +58,10 @@ def read_config(path: Path) -> Settings:
     Raises
     ------
     ConfigError
-        The file is not YAML, or a key or value in it is wrong.
+        It is no file or not YAML, or a key or value in it is wrong.
     """
+    if path.is_dir():
+        raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
     try:
         stored = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -77,7 +79,7 @@ def find(settings: Settings, raw: Path | None, sheet: Path | None) -> Discovery:
         return discover(raw)
     if sheet is None and settings["samples"] is not None:
         sheet = Path(settings["samples"])
-    if sheet is None and SHEET.is_file():
+    if sheet is None and SHEET.exists():
         sheet = SHEET
     if sheet is not None:
         return read_sheet(sheet, base=Path())

@@ -19,6 +19,7 @@ from unglow.cli.survey import CONFIG, SHEET, read_config
 from unglow.errors import ConfigError, InputError, UnglowError
 from unglow.files import write_text
 from unglow.machine import memory_total_mb, processors
+from unglow.obstacles import refuse_what_snakemake_stumbles_over
 from unglow.pairs import sheet_text
 from unglow.telemetry.follow import Follower
 from unglow.telemetry.history import History
@@ -78,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run all trials, print the table and the advice, write the profile."""
     numbers = _numbers(arguments.cores)
+    refuse_what_snakemake_stumbles_over()
     snakefile = _snakefile(arguments.snakefile)
     directory = arguments.directory
     settings = read_config(directory / CONFIG)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from unglow.cli.survey import CONFIG, read_config
@@ -22,22 +23,25 @@ def results_of(directory: Path) -> Path:
     Raises
     ------
     InputError
-        It does not exist, or holds several results directories.
+        It does not exist, its telemetry cannot be read, or it holds several results directories.
     """
     if not directory.is_dir():
         raise InputError(
             f"{directory} is not a directory; name a working directory or a results directory."
         )
     if (directory / _TELEMETRY).is_dir():
-        return directory
+        return _readable(directory)
     configured = directory / str(read_config(directory / CONFIG)["results"])
+    for place in (configured, configured / _TELEMETRY):
+        if place.exists() and not place.is_dir():
+            raise InputError(f"{place} is a file, but has to be a directory: move it away.")
     if (configured / _TELEMETRY).is_dir():
-        return configured
+        return _readable(configured)
     found = sorted(p.parent for p in directory.glob(f"*/{_TELEMETRY}") if p.is_dir())
     if len(found) > 1:
         names = " and ".join(str(place) for place in found)
         raise InputError(f"{directory} holds several results directories: name one, {names}.")
-    return found[0] if found else configured
+    return _readable(found[0]) if found else configured
 
 
 def all_results_of(directories: Iterable[Path]) -> list[Path]:
@@ -47,3 +51,10 @@ def all_results_of(directories: Iterable[Path]) -> list[Path]:
         results = results_of(directory)
         places.setdefault(results.resolve(), results)
     return list(places.values())
+
+
+def _readable(results: Path) -> Path:
+    telemetry = results / _TELEMETRY
+    if not os.access(telemetry, os.R_OK | os.X_OK):
+        raise InputError(f"{telemetry} may not be read: mend its permissions.")
+    return results

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from unglow.errors import InputError
+from unglow.obstacles import refuse_what_snakemake_stumbles_over
 from unglow.resume import locks, queues, traces, writers
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ def resume(
             "--cores all`."
         )
     words = words_of(run, more)
+    refuse_what_snakemake_stumbles_over()
     locks.hold(directory_of(run))
     locks.remove(make_sure(run, results, lost, say))
     os.chdir(str(run.fields.get("started_in") or run.fields["directory"]))
