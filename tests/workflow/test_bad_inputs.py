@@ -183,3 +183,22 @@ def test_corrupt_pixels_fail_the_pair_with_the_place_and_nothing_else(small_raw,
     assert told["Good"]["status"] == "ok"
     assert told["Rotten"]["status"] == "failed"
     assert pre.name in told["Rotten"]["reasons"]
+
+
+def test_a_directory_that_snakemake_cannot_work_in_is_one_sentence(small_raw, tmp_path):
+    work = tmp_path / "w{1}"
+    shutil.copytree(small_raw, work / "raw")
+    run = snakemake(work, "-n")
+    assert run.code == 1
+    assert f"the working directory is {work}, whose braces Snakemake would fill in" in run.text
+    assert "Traceback" not in run.text
+    beside = tmp_path / "{3F25-11D3}"
+    shutil.copytree(small_raw, beside / "raw")
+    assert snakemake(beside, "-n").code == 0
+
+
+def test_results_may_lie_in_a_directory_of_any_other_letters(small_raw, tmp_path):
+    shutil.copytree(small_raw, tmp_path / "raw")
+    run = snakemake(tmp_path, "-n", "--config", "results=re s*[a](b)$^%s")
+    assert run.code == 0, run.text
+    assert "re s*[a](b)$^%s/summary.tsv" in run.text
