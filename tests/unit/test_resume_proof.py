@@ -36,7 +36,7 @@ class Written:
     def run(self, *more, stamp="20261122T060000.000Z", pid=2**22, where=None, **told):
         head = {"kind": "run", "host": where or host(), "pid": pid, "started": 1, "wall": 1000.0,
                 "boot": boot_id(), "command": ["snakemake", "-s", "S", "--cores", "2"],
-                "directory": str(self.work), "beat_s": 2.0}  # fmt: skip
+                "directory": str(self.work), "results": "results", "beat_s": 2.0}  # fmt: skip
         return self.file(f"runs/{stamp}-{where or 'here'}-1.jsonl", head | told, *more)
 
     def attempt(
@@ -77,7 +77,7 @@ def test_the_command_is_that_of_the_last_run_with_more_words(written):
     written.run()
     words = words_of(last_run(written.results), ["--cores", "1"])
     again = ["-s", "S", "--cores", "2", "--rerun-incomplete", "--cores", "1"]
-    assert words == [sys.executable, "-m", "snakemake", *again]
+    assert words == [sys.executable, "-Pm", "snakemake", *again]
     written.run(command=["python", "-m", "snakemake", "--cores", "3", "--rerun-incomplete"])
     assert words_of(last_run(written.results), [])[3:] == ["--cores", "3", "--rerun-incomplete"]
     written.run(command=["snakemake"])
