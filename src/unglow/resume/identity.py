@@ -56,7 +56,8 @@ def check(run: Trace, named: Path, results: Path) -> Path:
     if not _same(recorded, results):
         raise InputError(
             f"{named} was copied or moved: the last run that it tells of worked in {directory} and "
-            f"wrote to {recorded}. To go on here, give\n    {_again(run, options, results)}"
+            f"wrote to {recorded}. To go on here, once nothing else is at work in it, give\n"
+            f"    {_again(run, options, results)}"
         )
     if not (_same(named, directory) or _same(named, results)):
         raise InputError(
