@@ -39,6 +39,7 @@ rule align:
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
         bins=out.registered("bins.npz"),
+        digests=out.digests("align", "registered"),
     log:
         out.record("logs", "align", "registered"),
         telemetry=out.record("telemetry", "align", "registered"),

@@ -211,35 +211,58 @@ def pair_differences(wildcards):
     )
 
 
+# Every file that a job publishes is asked for: Snakemake does not miss one that nobody asks for as
+# long as others of its job are there. Digests are not: results of a version without them are whole.
+OF_REGISTRATION = (
+    store("aligned_pre"),
+    "blocks.csv",
+    "statistics.npz",
+    "bins.npz",
+    "figures/registration.png",
+    "figures/residuals.png",
+    "figures/map_error.png",
+)
+OF_SUBTRACTION = (
+    "gain_map.npz",
+    "candidates.csv",
+    "candidates.geojson",
+    "search.npz",
+    "figures/joint_histogram.png",
+    "figures/excess_histogram.png",
+    "figures/histograms.png",
+    "figures/ratio_histogram.png",
+    "figures/candidates.png",
+    "figures/purity.png",
+    "figures/gallery.png",
+)
+OF_METHOD = (
+    store("difference/{method}"),
+    "difference/{method}.background.npz",
+    "figures/difference_{method}.png",
+    "figures/difference_histogram_{method}.png",
+)
+
+
 def final_outputs():
-    """Everything that a run makes."""
+    """Everything that a run makes, beside digests."""
     targets = [out.run("summary.tsv"), out.run("verdict.txt")]
     for key in batch.pairs:
         targets += evidence(*key)
         targets += collect(
             out.pair(store("{role}")), sample=key[0], dye=key[1], role=ROLES
         )
-        targets += variants_of(out.registered(store("aligned_pre")), *key)
-        targets += variants_of(out.registered("blocks.csv"), *key)
-        targets += variants_of(out.registered("statistics.npz"), *key)
-        targets += variants_of(out.registered("bins.npz"), *key)
-        targets += methods_of(out.subtracted(store("difference/{method}")), *key)
-        targets += methods_of(
-            out.subtracted("difference/{method}.background.npz"), *key
-        )
-        targets += variants_of(out.subtracted("candidates.csv"), *key)
-        targets += variants_of(out.subtracted("search.npz"), *key)
-        targets += variants_of(out.subtracted("figures/candidates.png"), *key)
-        targets += variants_of(out.registered("figures/registration.png"), *key)
-        # Results of a version that did not draw it get it too.
-        targets += variants_of(out.registered("figures/map_error.png"), *key)
-        targets += variants_of(out.subtracted("figures/ratio_histogram.png"), *key)
-        targets += methods_of(out.subtracted("figures/difference_{method}.png"), *key)
+        for name in OF_REGISTRATION:
+            targets += variants_of(out.registered(name), *key)
+        for name in OF_SUBTRACTION:
+            targets += variants_of(out.subtracted(name), *key)
+        for name in OF_METHOD:
+            targets += methods_of(out.subtracted(name), *key)
         if batch.wants_snr:
             targets += variants_of(out.subtracted(store("snr")), *key)
         targets += exports_of(*key)
         if batch.settings["sweep"]:
-            targets += collect(out.pair("comparison.tsv"), sample=key[0], dye=key[1])
+            for name in ("comparison.tsv", "comparison.png"):
+                targets += collect(out.pair(name), sample=key[0], dye=key[1])
     return sorted(set(targets))
 
 

@@ -50,6 +50,7 @@ rule detect:
         geojson=out.subtracted("candidates.geojson"),
         report=out.subtracted("detection.json"),
         tally=out.subtracted("search.npz"),
+        digests=out.digests("detect", "subtracted"),
     log:
         out.record("logs", "detect", "subtracted"),
         telemetry=out.record("telemetry", "detect", "subtracted"),

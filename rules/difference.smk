@@ -41,6 +41,7 @@ rule difference:
         difference=out.subtracted(store("difference/{method}")),
         histogram=out.subtracted("difference/{method}.histogram.npz"),
         background=out.subtracted("difference/{method}.background.npz"),
+        digests=out.digests("difference_{method}", "subtracted"),
     log:
         out.record("logs", "difference_{method}", "subtracted"),
         telemetry=out.record("telemetry", "difference_{method}", "subtracted"),

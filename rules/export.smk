@@ -6,6 +6,7 @@ rule export_difference:
         store=out.subtracted(store("difference/{method}")),
     output:
         image=out.export("difference"),
+        digests=out.digests("export_difference_{method}.{form}", "subtracted"),
     log:
         out.record("logs", "export_difference_{method}.{form}", "subtracted"),
         telemetry=out.record(
@@ -34,6 +35,7 @@ use rule export_difference as export_snr with:
         store=out.subtracted(store("snr")),
     output:
         image=out.export("snr"),
+        digests=out.digests("export_snr.{form}", "subtracted"),
     log:
         out.record("logs", "export_snr.{form}", "subtracted"),
         telemetry=out.record("telemetry", "export_snr.{form}", "subtracted"),
@@ -46,6 +48,7 @@ use rule export_difference as export_aligned_pre with:
         store=out.registered(store("aligned_pre")),
     output:
         image=out.export("aligned_pre"),
+        digests=out.digests("export_aligned_pre.{form}", "registered"),
     log:
         out.record("logs", "export_aligned_pre.{form}", "registered"),
         telemetry=out.record("telemetry", "export_aligned_pre.{form}", "registered"),
@@ -58,6 +61,7 @@ use rule export_difference as export_raw with:
         store=out.pair(store("{role}")),
     output:
         image=out.export("{role}"),
+        digests=out.digests("export_{role}.{form}", "pair"),
     log:
         out.record("logs", "export_{role}.{form}", "pair"),
         telemetry=out.record("telemetry", "export_{role}.{form}", "pair"),

@@ -31,6 +31,7 @@ rule figures_registration:
             subcategory="{sample} {dye}",
             labels=labels("map and its error"),
         ),
+        digests=out.digests("figures_registration", "registered"),
     log:
         out.record("logs", "figures_registration", "registered"),
         telemetry=out.record("telemetry", "figures_registration", "registered"),
@@ -85,6 +86,7 @@ rule figures_scale:
             subcategory="{sample} {dye}",
             labels=labels("ratio of post to pre"),
         ),
+        digests=out.digests("figures_scale", "subtracted"),
     log:
         out.record("logs", "figures_scale", "subtracted"),
         telemetry=out.record("telemetry", "figures_scale", "subtracted"),
@@ -127,6 +129,7 @@ rule figures_difference:
             subcategory="{sample} {dye}",
             labels=labels("histogram, {method}"),
         ),
+        digests=out.digests("figures_difference_{method}", "subtracted"),
     log:
         out.record("logs", "figures_difference_{method}", "subtracted"),
         telemetry=out.record("telemetry", "figures_difference_{method}", "subtracted"),
@@ -178,6 +181,7 @@ rule figures_candidates:
             subcategory="{sample} {dye}",
             labels=labels("gallery of candidates"),
         ),
+        digests=out.digests("figures_candidates", "subtracted"),
     log:
         out.record("logs", "figures_candidates", "subtracted"),
         telemetry=out.record("telemetry", "figures_candidates", "subtracted"),

@@ -33,6 +33,7 @@ rule ingest:
         bands=bands_of("ingest", out.pair(store("{role}"))),
     output:
         out.pair(store("{role}")),
+        digests=out.digests("ingest_{role}", "pair"),
     log:
         out.record("logs", "ingest_{role}", "pair"),
         telemetry=out.record("telemetry", "ingest_{role}", "pair"),

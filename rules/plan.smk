@@ -7,6 +7,7 @@ rule plan:
         pre=raw_pre,
     output:
         out.pair("plan.json"),
+        digests=out.digests("plan", "pair"),
     log:
         out.record("logs", "plan", "pair"),
         telemetry=out.record("telemetry", "plan", "pair"),

@@ -10,6 +10,7 @@ rule register:
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
         blocks=out.registered("blocks.csv"),
+        digests=out.digests("register", "registered"),
     log:
         out.record("logs", "register", "registered"),
         telemetry=out.record("telemetry", "register", "registered"),

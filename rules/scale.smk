@@ -12,6 +12,7 @@ rule scale:
     output:
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
+        digests=out.digests("scale", "subtracted"),
     log:
         out.record("logs", "scale", "subtracted"),
         telemetry=out.record("telemetry", "scale", "subtracted"),

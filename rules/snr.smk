@@ -13,6 +13,7 @@ rule snr:
         differences=differences,
     output:
         snr=out.subtracted(store("snr")),
+        digests=out.digests("snr", "subtracted"),
     log:
         out.record("logs", "snr", "subtracted"),
         telemetry=out.record("telemetry", "snr", "subtracted"),

@@ -52,6 +52,7 @@ rule comparison:
             subcategory="{sample} {dye}",
             labels={"figure": "variants side by side"},
         ),
+        digests=out.digests("comparison", "pair"),
     log:
         out.record("logs", "comparison", "pair"),
         telemetry=out.record("telemetry", "comparison", "pair"),

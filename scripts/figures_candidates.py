@@ -22,6 +22,6 @@ with Job.of(snakemake) as job:
         read_candidates(Path(snakemake.input.table), SHOWN),
         found,
         Tally.load(Path(snakemake.input.tally)),
-        {name: Path(path) for name, path in snakemake.output.items()},
+        job.targets,
         job.pair_title,
     )

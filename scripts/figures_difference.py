@@ -19,6 +19,6 @@ with Job.of(snakemake) as job:
         difference,
         DifferenceHistogram.load(Path(snakemake.input.histogram)),
         snakemake.wildcards.method,
-        {name: Path(path) for name, path in snakemake.output.items()},
+        job.targets,
         job.pair_title,
     )

@@ -19,6 +19,6 @@ with Job.of(snakemake) as job:
         aligned,
         transform.load(Path(snakemake.input.transform)),
         blocktable.read_blocks(Path(snakemake.input.blocks)),
-        {name: Path(path) for name, path in snakemake.output.items()},
+        job.targets,
         job.pair_title,
     )

@@ -14,6 +14,6 @@ with Job.of(snakemake) as job:
     draw_scale(
         JointStatistics.load(Path(snakemake.input.statistics)),
         Scale.load(Path(snakemake.input.scale)),
-        {name: Path(path) for name, path in snakemake.output.items()},
+        job.targets,
         job.pair_title,
     )

@@ -12,6 +12,7 @@ import math
 import os
 import shlex
 import signal
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -110,12 +111,26 @@ def of_error(job: Declared, error: BaseException | None, peak_mb: float) -> Caus
         return Cause("bad_input", str(error))
     if isinstance(error, KeyboardInterrupt):
         return Cause("interrupted", "interrupted")
+    return Cause("error", _unforeseen(job, error))
+
+
+def _unforeseen(job: Declared, error: BaseException) -> str:
+    """Return the sentence of an error that nothing in the package has explained."""
+    if isinstance(error, FileNotFoundError) and _is_data(error.filename):
+        return (
+            f"{error.filename} is gone: see that nothing moves or removes raw images or results "
+            "while a run is at work, then run again."
+        )
     words = " ".join(str(error).split())[:200]
-    return Cause(
-        "error",
+    return (
         f"ended by an error that is not the data's fault ({type(error).__name__}: {words}); "
-        f"please report it with {_log_name(job)}.",
+        f"please report it with {_log_name(job)}."
     )
+
+
+def _is_data(name: object) -> bool:
+    """Whether a file is none of the installation: only those can be missing by our own fault."""
+    return isinstance(name, str | os.PathLike) and not str(name).startswith(sys.prefix)
 
 
 def of_ending(job: Declared, ending: Ending) -> Cause:

@@ -62,9 +62,21 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise UnglowError(
-            f"{path} could not be written ({error.strerror or error}): see that its file system "
-            "has free space and may be written, then run again."
+            f"{path} could not be written ({error.strerror or error}): {remedy(error, path)}, then "
+            "run again."
         ) from error
+
+
+def remedy(error: OSError, path: Path) -> str:
+    """Return what helps if a file, or a store, could not be written: words for the middle."""
+    if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY):
+        places = (place for place in path.parents if os.path.lexists(place))
+        nearest = next(places, Path())
+        inside = path if nearest.is_dir() else nearest
+        return f"something else is in its place: move {inside} away"
+    if error.errno == errno.ENOENT:
+        return "its directory was moved or removed meanwhile: see that nothing does that"
+    return "see that its file system has free space and may be written"
 
 
 def write_text(path: Path, text: str) -> None:

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow import attempts, causes, cluster, fence, publishing, watchdog
+from unglow import attempts, causes, cluster, digests, fence, joblog, publishing, watchdog
 from unglow.allocator import pin_threads
 from unglow.errors import SupersededError
 from unglow.launcher import Launcher
-from unglow.shown import PlainFormatter
 from unglow.telemetry import stacks, step
 from unglow.telemetry.attempt import Attempt
 from unglow.telemetry.sampler import bytes_moved
@@ -35,8 +34,10 @@ if TYPE_CHECKING:
 
 # A job after which the machine has this much less memory, MB, is worth a word.
 _LEFT_BEHIND_MB = 200.0
+# Name of the output that lists the digests of the others.
+DIGESTS = "digests"
 
-log = logging.getLogger("unglow")
+log = logging.getLogger(joblog.NAME)
 
 
 class Script(Protocol):
@@ -79,6 +80,10 @@ class Job:
         The least memory that it can do with, MB; None until it is known.
     outputs
         Files that it is to publish.
+    targets
+        Those that have names, by their names; without the list of digests.
+    digests_path
+        Where the digests of the others are to be listed, if they are.
     """
 
     rule: str
@@ -91,6 +96,8 @@ class Job:
     log_path: Path | None = None
     record_path: Path | None = None
     outputs: tuple[Path, ...] = ()
+    targets: dict[str, Path] = field(default_factory=dict)
+    digests_path: Path | None = None
     counters: dict[str, float] = field(default_factory=dict)
     in_flight: int | None = None
     least_mb: int | None = None
@@ -114,6 +121,9 @@ class Job:
         launcher = os.environ.get(cluster.VARIABLE)
         if launcher and minutes:  # what it took to get here counts as well, and so does its end
             minutes = max(1, minutes - cluster.STARTING_MIN)
+        output = getattr(script, "output", ())
+        named = output.items() if hasattr(output, "items") else ()
+        targets = {name: Path(path) for name, path in named}
         return cls(
             rule=script.rule,
             wildcards=dict(script.wildcards.items()),
@@ -124,12 +134,14 @@ class Job:
             launcher_mb=float(launcher or 0),
             log_path=Path(script.log[0]) if len(script.log) else None,
             record_path=Path(record) if record else None,
-            outputs=tuple(Path(path) for path in getattr(script, "output", ())),
+            outputs=tuple(map(Path, output)),
+            digests_path=targets.pop(DIGESTS, None),
+            targets=targets,
         )
 
     def __enter__(self) -> Self:
         old_log = self._earlier()
-        stream = self._open_log()
+        stream = joblog.begin(self.log_path)
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
         record = self.record_path
         self._turn = Turn.take(record and record.with_suffix(""), self.outputs)
@@ -160,6 +172,11 @@ class Job:
         """Tell the watchdog how it went; the log keeps the trace of what is not a plain refusal."""
         fence.open_fence()
         self._loading.close()
+        if error is None:
+            try:
+                self._list_digests()
+            except Exception as failure:  # noqa: BLE001 (it ends the job, as one of its block does)
+                kind, error, trace = type(failure), failure, failure.__traceback__
         self._telemetry.leave_job()
         peak = fence.peak_mb()
         if error is not None and self._turn.over:  # a later attempt removes what this one writes
@@ -176,6 +193,12 @@ class Job:
             os.write(self._report, json.dumps(report).encode())
         if error is not None:
             sys.exit(1)  # the watchdog has the message
+
+    def _list_digests(self) -> None:
+        """Last of all, list the digests of what was published."""
+        if self.digests_path is not None:
+            with step("digests"):
+                digests.write(self.digests_path, set(self.outputs) - {self.digests_path})
 
     @property
     def title(self) -> str:
@@ -218,22 +241,6 @@ class Job:
             workers = min(workers, self._most_workers)
         self.in_flight = workers
         return workers
-
-    def _open_log(self) -> int | None:
-        """Start the log and return its descriptor."""
-        logging.raiseExceptions = False  # a log that cannot be written must not hide an error
-        handler: logging.StreamHandler[Any] = logging.StreamHandler()
-        descriptor = None
-        if self.log_path is not None:
-            with contextlib.suppress(OSError):
-                self.log_path.parent.mkdir(parents=True, exist_ok=True)
-                self.log_path.unlink(missing_ok=True)
-                stream = self.log_path.open("a", encoding="utf-8", errors="backslashreplace")
-                handler, descriptor = logging.StreamHandler(stream), stream.fileno()
-        handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(message)s"))
-        log.handlers[:] = [handler]
-        log.setLevel(logging.INFO)
-        return descriptor
 
     def _earlier(self) -> str:
         """Take up the records of the attempts before this one; return the log of the last."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from unglow.bands import PATTERN as BAND
 from unglow.bands import Band
+from unglow.digests import FOLDER, SUFFIX
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 
 if TYPE_CHECKING:
@@ -112,11 +113,26 @@ class Outputs:
         like
             ``pair``, ``registered``, ``subtracted`` or ``run``.
         """
-        where = {
+        suffix = {"logs": "log", "benchmarks": "tsv", "telemetry": "jsonl"}[kind]
+        return f"<{kind}>/{self._places[like]}{stage}.{suffix}"
+
+    def digests(self, stage: str, like: str) -> str:
+        """Return the pattern of the file with the digests of what a job publishes.
+
+        Parameters
+        ----------
+        stage
+            As for `record`.
+        like
+            ``pair``, ``registered`` or ``subtracted``: all that it lists is there, or below.
+        """
+        return f"<results>/{self._places[like]}{FOLDER}/{stage}{SUFFIX}"
+
+    @property
+    def _places(self) -> dict[str, str]:
+        return {
             "pair": f"{PAIR}/",
             "registered": f"{self._registered}/",
             "subtracted": f"{self._subtracted}/",
             "run": "",
-        }[like]
-        suffix = {"logs": "log", "benchmarks": "tsv", "telemetry": "jsonl"}[kind]
-        return f"<{kind}>/{where}{stage}.{suffix}"
+        }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 
 import pytest
-from faulty_runs import SHORT, bytes_of, left_behind, snakemake, started, unglow
+from faulty_runs import SHORT, bytes_of, command, left_behind, snakemake, started, unglow
 from running_jobs import alive, attempt_at, held, wait_for
 
 pytestmark = pytest.mark.workflow
@@ -74,6 +75,31 @@ def test_two_runs_at_once_are_one_run_and_one_sentence(work, expected):
             code, text = unglow(work, "clean")
             assert code == 0 or "has been running here" in text
         assert process.wait(300) == 0
+    assert bytes_of(work) == expected
+
+
+def test_resume_of_a_copy_leaves_the_original_alone_and_tells_what_to_give(
+    tmp_path, work, expected
+):
+    with started(work, *SHORT) as process:
+        wait_for(lambda: attempt_at(work, "register"))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    copy = tmp_path.parent / f"{tmp_path.name} copy"
+    subprocess.run(["cp", "-a", str(work), str(copy)], check=True)
+    locks = sorted((work / ".snakemake" / "locks").iterdir())
+    before = bytes_of(copy)
+    code, text = unglow(work.parent, "resume", copy)
+    assert code == 2
+    assert f"{copy} was copied or moved: the last run that it tells of worked in {work}" in text
+    assert sorted((work / ".snakemake" / "locks").iterdir()) == locks
+    assert bytes_of(copy) == before
+    code, text = command(tmp_path, "bash", "-c", text.splitlines()[-1])
+    assert code == 0, text
+    assert bytes_of(copy) == expected
+    code, text = unglow(work.parent, "resume", work)
+    assert code == 0, text
+    assert text.startswith(f"unglow resume: cd {work} && snakemake -s ")
     assert bytes_of(work) == expected
 
 

@@ -54,6 +54,7 @@ def test_results_that_vanish_are_a_clear_end_and_made_again(work, expected):
         wait_for(lambda: attempt_at(work, "register"))
         (work / "results").rename(work / "away")
         assert process.wait(300) != 0
+    assert "please report" not in (work / "output.txt").read_text()
     shutil.rmtree(work / "results", ignore_errors=True)
     code, text = snakemake(work, *SHORT)
     assert code == 0, text

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
 from unglow import cgroups
+from unglow.errors import UnglowError
 from unglow.files import replacing, write_json, write_text
 from unglow.machine import memory_total_mb, processors
 
@@ -26,6 +29,47 @@ def test_nan_is_refused_and_nothing_is_left(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         write_json(tmp_path / "x.json", {"a": float("nan")})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_on_disk_with_all_of_it_before_it_gets_its_name(tmp_path, monkeypatch):
+    on_disk, events = {}, []
+    sync, rename = os.fsync, Path.replace
+
+    def noting_sync(descriptor):
+        sync(descriptor)
+        about = os.fstat(descriptor)
+        on_disk[about.st_ino] = about.st_size
+
+    def noting_rename(path, target):
+        about = path.stat()
+        events.append((Path(target).name, on_disk.get(about.st_ino) == about.st_size == 5))
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", noting_sync)
+    monkeypatch.setattr(Path, "replace", noting_rename)
+    write_text(tmp_path / "x.txt", "12345")
+    assert events == [("x.txt", True)]
+
+
+def test_what_is_in_the_way_is_named_and_not_the_disk(tmp_path):
+    (tmp_path / "transform.json").mkdir()
+    with pytest.raises(
+        UnglowError, match=r"is in its place: move \S+/transform.json away, then run"
+    ):
+        write_text(tmp_path / "transform.json", "x")
+    (tmp_path / "pair").touch()
+    for path in (tmp_path / "pair" / "x.csv", tmp_path / "pair" / "figures" / "x.png"):
+        with pytest.raises(UnglowError, match=r"is in its place: move \S+/pair away, then run"):
+            write_text(path, "x")
+    with pytest.raises(UnglowError, match=r"its directory was moved or removed meanwhile"):
+        vanish(tmp_path / "results" / "x.csv")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["pair", "transform.json"]
+
+
+def vanish(path):
+    with replacing(path) as temporary:
+        temporary.unlink()
+        path.parent.rmdir()
 
 
 def test_text_files_have_the_permissions_of_any_new_file(tmp_path):

@@ -6,6 +6,7 @@ their own.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -342,3 +343,70 @@ def test_there_is_one_worker_at_least(threads, used):
 
 def test_without_a_declaration_the_default_budget_holds():
     assert Job.of(script(resources=SimpleNamespace())).mem_mb == 2000
+
+
+@pytest.mark.parametrize("read", ["Path('r/S/D/x').read_text()", "np.load('r/S/D/x')"])
+def test_results_that_have_vanished_are_no_fault_to_report(tmp_path, read):
+    body = f"from pathlib import Path\nimport numpy as np\n{read}"
+    done = run(tmp_path, body)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "align (S1, SYTO9): r/S/D/x is gone: see that nothing moves or removes raw images or "
+        "results while a run is at work, then run again.\n"
+    )
+    assert "Traceback" in logged(tmp_path)
+
+
+def test_a_part_of_the_installation_that_is_missing_is(tmp_path):
+    done = run(tmp_path, "open(sys.prefix + '/lib/x')")
+    assert "please report it with logs/a/b/rule.log" in done.stderr
+
+
+# --------------------------------------------------------------------------------------- digests
+
+PUBLISHING = """
+from pathlib import Path
+
+
+class Output(list):
+    def items(self):
+        return {"table": self[0], "digests": self[-1]}.items()
+
+
+snakemake.output = Output(["r/S/D/t.csv", "r/S/D/x.ome.zarr/zarr.json", "r/S/D/digests/t.sha256"])
+"""
+WRITING = """
+from unglow.files import write_text
+
+assert list(job.targets) == ["table"]
+for path in snakemake.output[:-1]:
+    write_text(Path(path), "abc")
+"""
+
+
+def test_a_job_lists_the_digests_of_what_it_has_published(tmp_path):
+    done = run(tmp_path, WRITING, before=PUBLISHING)
+    assert (done.returncode, done.stderr) == (0, "")
+    abc = hashlib.sha256(b"abc").hexdigest()
+    told = (tmp_path / "r/S/D/digests/t.sha256").read_text()
+    assert told == f"# SHA-256 of 2 files\n{abc}  t.csv\n{abc}  x.ome.zarr/zarr.json\n"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "raise ValueError",
+        "import os; os.kill(os.getpid(), 9)",
+        # a later attempt has begun
+        "Path('telemetry/a/b/rule/turn-9').touch()",
+        # what was published is gone, or the list cannot be written
+        "Path(snakemake.output[0]).unlink()",
+        "Path('r/S/D/digests').touch()",
+    ],
+)
+def test_a_job_that_did_not_publish_all_lists_no_digests_and_fails(tmp_path, end):
+    done = run(tmp_path, WRITING + end, before=PUBLISHING)
+    assert done.returncode == 1
+    assert done.stderr.startswith("align (S1, SYTO9): ")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "r/S/D/digests/t.sha256").exists()

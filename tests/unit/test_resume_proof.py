@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from unglow.cli import main
 from unglow.errors import InputError
 from unglow.resume import locks, queues, writers
 from unglow.resume.command import make_sure, words_of
-from unglow.resume.traces import last_run, open_attempts
+from unglow.resume.traces import Process, last_run, open_attempts
 from unglow.telemetry.lines import boot_id, host, started_ticks
 
 
@@ -36,7 +37,7 @@ class Written:
     def run(self, *more, stamp="20261122T060000.000Z", pid=2**22, where=None, **told):
         head = {"kind": "run", "host": where or host(), "pid": pid, "started": 1, "wall": 1000.0,
                 "boot": boot_id(), "command": ["snakemake", "-s", "S", "--cores", "2"],
-                "directory": str(self.work), "beat_s": 2.0}  # fmt: skip
+                "directory": str(self.work), "results": "results", "beat_s": 2.0}  # fmt: skip
         return self.file(f"runs/{stamp}-{where or 'here'}-1.jsonl", head | told, *more)
 
     def attempt(
@@ -77,7 +78,7 @@ def test_the_command_is_that_of_the_last_run_with_more_words(written):
     written.run()
     words = words_of(last_run(written.results), ["--cores", "1"])
     again = ["-s", "S", "--cores", "2", "--rerun-incomplete", "--cores", "1"]
-    assert words == [sys.executable, "-m", "snakemake", *again]
+    assert words == [sys.executable, "-Pm", "snakemake", *again]
     written.run(command=["python", "-m", "snakemake", "--cores", "3", "--rerun-incomplete"])
     assert words_of(last_run(written.results), [])[3:] == ["--cores", "3", "--rerun-incomplete"]
     written.run(command=["snakemake"])
@@ -100,6 +101,35 @@ def test_a_snakemake_that_lives_is_named(written, sleeper):
     written.run(pid=sleeper.pid, started=started_ticks(sleeper.pid))
     with pytest.raises(InputError, match=rf"process {sleeper.pid}\) has been running here since"):
         written.make_sure()
+
+
+def test_a_process_is_told_from_others_by_machine_boot_number_and_start(sleeper):
+    own = Process(host(), boot_id(), sleeper.pid, started_ticks(sleeper.pid))
+    assert writers.lives(own)
+    for other in (
+        replace(own, host="node9"),
+        replace(own, boot="11111111-2222-3333-4444-555555555555"),
+        replace(own, boot=""),
+        replace(own, pid=os.getpid()),
+        replace(own, started=own.started + 1),
+        replace(own, started=None),
+    ):
+        assert not writers.lives(other)
+    sleeper.kill()
+    end = time.monotonic() + 30
+    while Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < end
+    assert not writers.lives(own)  # a zombie writes nothing
+
+
+def test_after_a_restart_of_the_machine_a_process_of_the_same_number_is_left_alone(
+    written, sleeper
+):
+    same = {"pid": sleeper.pid, "started": started_ticks(sleeper.pid), "boot": "before"}
+    written.run(**same)
+    written.attempt(**same)
+    assert written.make_sure() == []
+    assert sleeper.poll() is None
 
 
 def test_a_number_that_another_process_has_now_is_no_snakemake(written, sleeper):

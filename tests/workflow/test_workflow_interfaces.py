@@ -173,6 +173,8 @@ def test_a_sweep_shares_what_it_can_and_compares(small_raw, tmp_path):
     assert (pair / "comparison.png").stat().st_size > 10_000
     for name in ("model-affine/percentile-40", "model-homography/percentile-60"):
         assert open_store(pair / name / "difference" / "percentile.ome.zarr").empty is None
+    checked = command(tmp_path, "unglow", "verify")
+    assert (checked.code, checked.text) == (0, "Everything is as it was published.\n")
 
 
 def test_manual_gain_from_the_sample_sheet(small_raw, tmp_path):

@@ -48,4 +48,5 @@ def run(arguments: argparse.Namespace) -> int:
     def say(sentence: str) -> None:
         print(f"unglow resume: {sentence}", file=sys.stderr, flush=True)
 
-    resume(results_of(arguments.directory), arguments.words, arguments.lost, say)
+    named = arguments.directory
+    resume(named, results_of(named), arguments.words, arguments.lost, say)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.errors import InputError
+from unglow.errors import InputError, UnglowError
 
 if TYPE_CHECKING:
     import argparse
@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow verify` to a parser."""
     parser.description = (
         "Read every store and every file of the results and compare them with their digests, and "
-        "with those of what they were made from. A line for each problem; the exit status is 1 if "
-        "there are any."
+        "with those of what they were made from, raw images included. A line for each problem; the "
+        "exit status is 1 if there are any."
     )
     parser.add_argument(
         "results",
@@ -48,35 +48,71 @@ def run(arguments: argparse.Namespace) -> int:
         problems.append(problem)
     if arguments.repair:
         for path in sorted({path for problem in problems for path in problem.remove}):
-            path.unlink(missing_ok=True)
-            print(f"removed {path}")
+            _remove(path)
     left = _leftovers(results)
     if problems and arguments.repair:
         print("Run the workflow again: it makes what was removed.")
     elif problems:
         print(f"{len(problems)} problems. `unglow verify --repair` has them made again.")
     elif not left:
-        print("Everything is as it was published.")
+        print(_all_is_well(results))
     return 1 if problems or left else 0
 
 
+def _remove(path: Path) -> None:
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return
+    except OSError as error:  # a directory in the place of a file, for example
+        print(f"{path} could not be removed ({error.strerror}): move it away by hand")
+    else:
+        print(f"removed {path}")
+
+
 def _problems(results: Path) -> Iterator[Problem]:
-    from unglow.verification import (  # noqa: PLC0415 (imports numpy)
-        check_file,
-        check_store,
-        contents,
-        pair_directories,
-    )
+    from unglow.verification import check_pair, pair_directories  # noqa: PLC0415 (imports numpy)
 
     pairs = pair_directories(results)
+    wrong: set[Path] = set()
     for number, pair in enumerate(pairs, start=1):
         name = " ".join(pair.relative_to(results).parts)
-        stores, files = contents(pair)
-        for store in stores:
-            _progress(f"pair {number} of {len(pairs)}, {name}: {store.relative_to(pair)}")
-            yield from check_store(store, pair)
-        yield from (problem for path in files if (problem := check_file(path)))
+        _progress(f"pair {number} of {len(pairs)}, {name}")
+        for problem in check_pair(pair):
+            wrong.update(problem.remove)
+            yield problem
     _progress("")
+    yield from _other_images(results, [pair for pair in pairs if pair / "plan.json" not in wrong])
+
+
+def _other_images(results: Path, places: list[Path]) -> Iterator[Problem]:
+    """Yield a problem for each raw image that is another one now."""
+    from unglow.originals import check_images, pairs_of  # noqa: PLC0415 (imports numpy)
+
+    try:
+        known = pairs_of(results)
+    except UnglowError as error:
+        _note(f"raw images were not compared: {error}")
+        return
+    for place in places:
+        pair = known.get((place.parent.name, place.name))
+        if pair is None:
+            _note(f"raw images of {place} were not compared: they are not here")
+        else:
+            yield from check_images(place / "plan.json", pair)
+
+
+def _all_is_well(results: Path) -> str:
+    """Say that nothing is wrong, and of what that cannot be known."""
+    from unglow.verification import pair_directories, without_digest  # noqa: PLC0415
+
+    unknown = [path for pair in pair_directories(results) for path in without_digest(pair)]
+    if not unknown:
+        return "Everything is as it was published."
+    return (
+        f"Nothing is wrong that can be seen, but {len(unknown)} files have no digests to compare "
+        f"them with ({unknown[0]} is the first): an older version made them, or it was not unglow."
+    )
 
 
 def _leftovers(results: Path) -> bool:
@@ -90,6 +126,10 @@ def _leftovers(results: Path) -> bool:
             f"belong to jobs that run: {left[0]} is the first; `unglow clean` removes them"
         )
     return bool(left)
+
+
+def _note(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
 
 
 def _progress(text: str) -> None:

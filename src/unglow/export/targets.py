@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from unglow.errors import ConfigError, UnglowError
+from unglow.files import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +43,8 @@ def whole_directory(target: Path) -> Iterator[Path]:
         partial.rename(target)
     except OSError as error:
         raise UnglowError(
-            f"{target} could not be written ({error.strerror or error}): see that its file system "
-            "has free space and may be written, then run again."
+            f"{target} could not be written ({error.strerror or error}): "
+            f"{remedy(error, target)}, then run again."
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from unglow.errors import InputError
 from unglow.obstacles import refuse_what_snakemake_stumbles_over
-from unglow.resume import locks, queues, traces, writers
+from unglow.resume import identity, locks, queues, traces, writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from unglow.resume.traces import Trace
-
-RERUN = "--rerun-incomplete"
 
 
 def words_of(run: Trace, more: Sequence[str]) -> list[str]:
@@ -27,17 +26,9 @@ def words_of(run: Trace, more: Sequence[str]) -> list[str]:
     InputError
         The run was not started by the snakemake command.
     """
-    command = run.fields.get("command")
-    words = [str(word) for word in command] if isinstance(command, list) else []
-    options = words[3:] if words[:2] == ["python", "-m"] else words[1:]
-    if not options:
-        raise InputError(
-            "the last run was not started by the snakemake command, so it is not known how to go "
-            "on: start it again the way it was."
-        )
-    extra = [] if RERUN in options else [RERUN]
-    # options that take several values must not swallow what follows
-    return [sys.executable, "-m", "snakemake", *options, *extra, *more]
+    # -P: what happens to lie in the directory is no library; and options that take several values
+    # must not swallow what follows
+    return [sys.executable, "-Pm", "snakemake", *identity.options_of(run), *more]
 
 
 def make_sure(
@@ -65,7 +56,7 @@ def make_sure(
     InputError
         Something still runs, or may still run.
     """
-    directory = directory_of(run)
+    directory = identity.directory_of(run)
     stale = locks.left_behind(directory)
     writers.refuse_if_running(run)
     writers.refuse_if_another(directory)
@@ -97,7 +88,7 @@ def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str],
     if run is not None:
         writers.refuse_if_running(run)
         if Path(str(run.fields.get("directory"))).is_dir():
-            writers.refuse_if_another(directory_of(run))
+            writers.refuse_if_another(identity.directory_of(run))
     for trace in attempts:
         for process in trace.processes:
             if writers.lives(process):
@@ -108,41 +99,30 @@ def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str],
     writers.refuse_if_growing(silent, lost, say)
 
 
-def directory_of(run: Trace) -> Path:
-    """Return the working directory of a run.
-
-    Raises
-    ------
-    InputError
-        It is not there.
-    """
-    directory = Path(str(run.fields.get("directory", "")))
-    if not directory.is_dir():
-        raise InputError(
-            f"the last run worked in {directory}, which is not here: start it again by hand where "
-            "its files are now."
-        )
-    return directory.resolve()
-
-
 def resume(
-    results: Path, more: Sequence[str], lost: Collection[str], say: Callable[[str], None]
+    named: Path,
+    results: Path,
+    more: Sequence[str],
+    lost: Collection[str],
+    say: Callable[[str], None],
 ) -> NoReturn:
     """Make sure that nothing writes, unlock, and become the Snakemake of the last run.
 
     Parameters
     ----------
+    named
+        The directory that the user named.
     results
-        Results directory of the run.
+        Its results directory.
     more
-        Words that are added to its command.
+        Words that are added to the command of the last run.
     lost, say
         As for `make_sure`.
 
     Raises
     ------
     InputError
-        There was no run, or something still runs.
+        There was no run, it was not here or not the caller's, or something still runs.
     """
     run = traces.last_run(results)
     if run is None:
@@ -150,11 +130,12 @@ def resume(
             f"{results} has no record of a run: start one with `snakemake -s PATH/unglow/Snakefile "
             "--cores all`."
         )
-    words = words_of(run, more)
+    directory = identity.check(run, named, results)
+    words, place = words_of(run, more), identity.started_in(run)
     refuse_what_snakemake_stumbles_over()
-    locks.hold(directory_of(run))
+    say(f"cd {shlex.quote(str(place))} && {shlex.join(words[2:])}")
+    locks.hold(directory)
     locks.remove(make_sure(run, results, lost, say))
-    os.chdir(str(run.fields.get("started_in") or run.fields["directory"]))
-    say(" ".join(["snakemake", *words[3:]]))
+    os.chdir(place)
     sys.stdout.flush()
     os.execv(words[0], words)  # noqa: S606 (no shell is wanted)

@@ -6,6 +6,7 @@ the profile `cluster-generic` notes each job that it submits.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -64,9 +65,11 @@ SCHEDULERS = {
 
 
 def run_ids(directory: Path) -> list[str]:
-    """Return the names that Slurm knows the jobs of the runs in a directory by."""
+    """Return the names that Slurm knows the jobs of the caller's runs in a directory by."""
     found: dict[str, None] = {}
     for log in sorted((directory / _LOGS).glob("*.snakemake.log")):
+        if log.lstat().st_uid != os.geteuid():  # whoever wrote it could name any job
+            continue
         with log.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 if line.startswith(_RUN_ID):
@@ -80,12 +83,18 @@ def submitted(directory: Path) -> list[tuple[str, str]]:
     Raises
     ------
     InputError
-        A line is of a scheduler that is not known.
+        The list is somebody else's, or a line is of a scheduler that is not known.
     """
+    path = directory / SUBMITTED
     try:
-        lines = (directory / SUBMITTED).read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return []
+    if path.lstat().st_uid != os.geteuid():
+        raise InputError(
+            f"{path} belongs to another user, so no job is cancelled because it is named there: "
+            "see that its jobs are gone, and delete the file."
+        )
     jobs = []
     for line in lines:
         scheduler, job, _, place = (line.split("\t") + [""] * 4)[:4]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _HEAD, _TAIL = 1 << 16, 1 << 14
 _TURN = "turn-"
+# Neither what a link names nor what would have to be waited for is a record.
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,15 @@ class Trace:
         Those that wrote it, the one that began it first.
     ended
         Whether it says how it ended.
+    own
+        Whether nobody but the caller can have written it: it is theirs, and no one else may.
     """
 
     path: Path
     fields: Mapping[str, Any]
     processes: tuple[Process, ...] = ()
     ended: bool = False
+    own: bool = False
 
     @property
     def host(self) -> str:
@@ -74,23 +80,31 @@ class Trace:
 
 @dataclass(slots=True)
 class _Ends:
-    """The first and the last whole lines of a file that are JSON objects."""
+    """The first and the last whole lines of a file that are JSON objects; and whose file it is."""
 
     first: list[dict[str, Any]] = field(default_factory=list)
     last: list[dict[str, Any]] = field(default_factory=list)
+    own: bool = False
 
     @classmethod
     def of(cls, path: Path) -> _Ends:
-        with path.open("rb") as stream:
+        with open(os.open(path, _FLAGS), "rb") as stream:  # noqa: PTH123 (of a descriptor)
+            about = os.fstat(stream.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                return cls()
             head = stream.read(_HEAD)
-            size = stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, size - _TAIL))
-            tail = stream.read()
-        # a line that a long configuration makes longer than that is the first, and read whole
-        if b"\n" not in head:
-            with path.open("rb") as stream:
+            if b"\n" not in head:  # a long configuration: the first line is read whole
+                stream.seek(0)
                 head = stream.readline()
-        return cls(list(_objects(head)), list(_objects(tail)))
+            stream.seek(max(0, about.st_size - _TAIL))
+            tail = stream.read()
+        return cls(list(_objects(head)), list(_objects(tail)), is_own(about))
+
+
+def is_own(about: os.stat_result) -> bool:
+    """Whether a file is the caller's, and nobody else may write to it."""
+    shared = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return about.st_uid == os.geteuid() and not shared
 
 
 def _objects(text: bytes) -> Iterator[dict[str, Any]]:
@@ -116,7 +130,7 @@ def trace_of(path: Path) -> Trace | None:
         if isinstance(line.get("pid"), int)
     ]
     ended = any(line.get("kind") == "end" for line in ends.last)
-    return Trace(path, head, tuple(processes), ended)
+    return Trace(path, head, tuple(processes), ended, ends.own)
 
 
 def last_run(results: Path) -> Trace | None:

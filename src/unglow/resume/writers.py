@@ -108,9 +108,17 @@ def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
     Raises
     ------
     InputError
-        One cannot be ended.
+        One cannot be ended, or only a file that others may write to says that it is one.
     """
-    alive = [p for trace in attempts for p in trace.processes if lives(p)]
+    alive = []
+    for trace in attempts:
+        here = [process for process in trace.processes if lives(process)]
+        if here and not trace.own:
+            raise InputError(
+                f"process {here[0].pid} is at work according to {trace.path}, which is not yours, "
+                "or which others may write to, so it is not ended: wait for it, or see to it."
+            )
+        alive += here
     if not alive:
         return
     numbers = ", ".join(str(process.pid) for process in alive)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from unglow.errors import StoreError
+from unglow.files import remedy
 from unglow.store.metadata import shard_key
 from unglow.store.pyramid import halve_stored
 from unglow.telemetry import progress, step
@@ -143,8 +144,8 @@ class ShardWriter:
 
     def _failure(self, error: OSError) -> StoreError:
         return StoreError(
-            f"{self.path} could not be written ({error.strerror or error}); see that its file "
-            "system has free space and may be written, then rerun the workflow"
+            f"{self.path} could not be written ({error.strerror or error}); "
+            f"{remedy(error, self.path)}, then rerun the workflow"
         )
 
     @staticmethod

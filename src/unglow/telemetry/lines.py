@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+# Whatever the umask: `unglow resume` takes a record at its word only if its owner alone can write.
+_MODE = 0o644
 _PROC = Path("/proc")
 # Where schedulers tell a job its id.
 _JOB_IDS = {"slurm": "SLURM_JOB_ID", "sge": "JOB_ID", "pbs": "PBS_JOBID", "lsf": "LSB_JOBID"}
@@ -95,7 +97,7 @@ class LineFile:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, _FLAGS, 0o666)
+            self._descriptor = os.open(path, _FLAGS, _MODE)
         except OSError as error:
             self._fail(error)
 

@@ -1,0 +1,141 @@
+"""What jobs have published, after they are done: digests of all of it, and what is made again."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from conftest import bytes_of, command, snakemake
+
+pytestmark = pytest.mark.workflow
+WHOLE = "Everything is as it was published.\n"
+
+
+@pytest.fixture
+def pair(small_work):
+    return small_work / "results" / "phantom" / "SYTO9"
+
+
+def verify(work, *words):
+    run = command(work, "unglow", "verify", *words)
+    return run.code, run.text
+
+
+def published(pair):
+    """All files of a pair that are no list of digests, and the root alone of each store."""
+    files = [path for path in pair.rglob("*") if path.is_file() and path.suffix != ".sha256"]
+    stores = set(pair.rglob("*.ome.zarr"))
+    inside = {path for path in files if stores & set(path.parents)}
+    return sorted({*files} - inside | {store / "zarr.json" for store in stores})
+
+
+def test_every_file_of_a_run_has_a_digest_that_sha256sum_confirms(small_work, pair):
+    assert verify(small_work) == (0, WHOLE)
+    lists = sorted(pair.glob("digests/*.sha256"))
+    names = [n for path in lists for n in re.findall(r"(?m)^\w{64}  (.+)$", path.read_text())]
+    assert sorted(names) == [str(path.relative_to(pair)) for path in published(pair)]
+    done = command(pair, "sha256sum", "--check", "--strict", "--quiet", *lists)
+    assert (done.code, done.text) == (0, "")
+
+
+def test_any_file_that_is_missing_is_told_and_wanted_by_the_next_run(small_work, pair):
+    gone = published(pair)
+    for path in gone:
+        path.unlink()
+    code, text = verify(small_work)
+    assert code == 1
+    wanted = snakemake(small_work, "-n").text
+    names = [str(path.relative_to(small_work)) for path in gone]
+    assert [name for name in names if f"{name} is missing; rerun" not in text] == []
+    missing = {n for line in re.findall(r"Missing output files: ([^;\n]+)", wanted)
+               for n in line.split(", ")}  # fmt: skip
+    assert sorted(missing & set(names)) == names
+
+
+EVERYTHING = (
+    "sweep={register.model: [affine, homography], scale.percentile: [40, 60]}",
+    "exports={zarr: [snr], tiff: [snr, post, aligned_pre, difference], fits: [pre]}",
+)
+
+
+def test_every_job_of_a_pair_has_digests_and_all_else_that_it_makes_is_asked_for(
+    small_raw, tmp_path
+):
+    (tmp_path / "raw").symlink_to(small_raw)
+    dry = snakemake(tmp_path, "-n", "--config", *EVERYTHING)
+    jobs = re.findall(
+        r"(?m)^ *(?:local)?rule (\w+):\n(?: +input: (.+)\n)?(?: +output: (.+)\n)?", dry.text
+    )
+    (wanted,) = (set(inputs.split(", ")) for rule, inputs, _ in jobs if rule == "all")
+    seen = set()
+    for rule, _, outputs in jobs:
+        made = outputs.split(", ") if outputs else []
+        lists = [Path(path) for path in made if path.endswith(".sha256")]
+        others = {path for path in made if not path.endswith(".sha256")}
+        if rule.endswith("_band") or rule in ("all", "summary", "verdict"):
+            assert lists == []
+            continue
+        (target,) = lists
+        assert target.parent.name == "digests"
+        assert all(Path(path).is_relative_to(target.parents[1]) for path in others)
+        assert others <= wanted, rule
+        seen.add(rule)
+    assert {"plan", "ingest", "register", "align", "scale", "difference", "detect", "snr",
+            "comparison", "export_raw", "figures_candidates"} <= seen  # fmt: skip
+
+
+def change(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_what_is_damaged_is_told_removed_and_made_again(small_work, small_finished, pair):
+    lines = (pair / "blocks.csv").read_text().splitlines(keepends=True)
+    (pair / "blocks.csv").write_text("".join(lines[:-3]))
+    text = (pair / "candidates.csv").read_text()
+    digit = re.search(r"\.(\d)", text).start(1)
+    (pair / "candidates.csv").write_text(
+        f"{text[:digit]}{(int(text[digit]) + 1) % 10}{text[digit + 1 :]}"
+    )
+    change(pair / "scale.json", '"methods"', '"Methods"')
+    (pair / "gain_map.npz").unlink()
+    (pair / "figures" / "purity.png").unlink()
+    names = ("blocks.csv", "candidates.csv", "scale.json", "gain_map.npz", "figures/purity.png")
+    code, text = verify(small_work)
+    assert code == 1
+    assert text.splitlines()[-1].startswith("5 problems.")
+    for name in names:
+        assert f"results/phantom/SYTO9/{name} is " in text
+    code, text = verify(small_work, "--repair")
+    assert code == 1
+    assert "removed results/phantom/SYTO9/transform.json" in text
+    run = snakemake(small_work)
+    assert run.code == 0, run.text
+    assert not {"plan", "ingest"} & set(run.jobs())
+    assert bytes_of(small_work / "results") == bytes_of(small_finished / "results")
+    assert verify(small_work) == (0, WHOLE)
+
+
+def test_a_raw_image_that_was_changed_with_size_and_time_kept_is_told(small_work):
+    (post,) = (small_work / "raw").rglob("*_post_*.tif")
+    times, content = post.stat(), bytearray(post.read_bytes())
+    content[len(content) // 2] ^= 1
+    post.write_bytes(content)
+    os.utime(post, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert snakemake(small_work, "-n").jobs() == {}
+    code, text = verify(small_work, "--repair")
+    assert code == 1
+    assert f"{post} is not the image that results/phantom/SYTO9 was made from" in text
+    assert "removed results/phantom/SYTO9/plan.json" in text
+    assert snakemake(small_work, "-n").jobs()["plan"] == 1
+
+
+def test_results_of_a_version_without_digests_stay_as_they_are(small_work, pair):
+    for path in pair.rglob("*.sha256"):
+        path.unlink()
+    code, text = verify(small_work)
+    assert (code, "files have no digests" in text) == (0, True)
+    assert snakemake(small_work).jobs() == {}
