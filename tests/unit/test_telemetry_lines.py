@@ -163,12 +163,12 @@ def test_progress_is_told_five_times_a_second_and_at_the_end(steps, monkeypatch)
     monkeypatch.setattr("unglow.telemetry.steps.time.monotonic", lambda: now)
     for done in range(1, 101):
         now += 0.03
-        progress(done, 100)
+        progress(done, 100, "block")
     found = [e["done"] for e in steps()]
     assert found == [*range(1, 100, 7), 100]
-    assert {e["of"] for e in steps()} == {100}
+    assert {(e["of"], e["unit"]) for e in steps()} == {(100, "block")}
 
 
 def test_outside_a_job_they_do_nothing():
     with step("read"):
-        progress(1, 1)
+        progress(1, 1, "block")

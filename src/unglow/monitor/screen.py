@@ -155,9 +155,9 @@ def _head(run: RunView) -> Text:
 
 def _memory(run: RunView) -> Text:
     limit = "" if run.budget_mb is None else f" of {memory(run.budget_mb)} allowed"
-    told = f"jobs take {memory(run.used_mb)}{limit} ({memory(run.declared_mb)} declared)"
+    told = f"jobs take {memory(run.used_mb)} (PSS){limit} ({memory(run.declared_mb)} declared)"
     if run.available_mb is not None:
-        told += f"; {memory(run.available_mb)} of {memory(run.machine_mb)} of the machine are free"
+        told += f"; machine: {memory(run.available_mb)} of {memory(run.machine_mb)} free"
     return Text(told)
 
 

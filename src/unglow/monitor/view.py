@@ -59,7 +59,10 @@ class JobRow:
     seconds
         Since it began.
     now_mb, peak_mb, declared_mb
-        Memory; None where it is not known.
+        Memory: resident, or of several processes as `shared_mb`; the largest resident set of one
+        process; None where it is not known.
+    shared_mb
+        Memory with pages that several processes share counted once (PSS).
     cores
         Processors that it keeps busy; None where it is not known.
     threads
@@ -77,6 +80,7 @@ class JobRow:
     number: int = 1
     seconds: float | None = None
     now_mb: float | None = None
+    shared_mb: float | None = None
     peak_mb: float | None = None
     declared_mb: float | None = None
     cores: float | None = None
@@ -136,8 +140,9 @@ class RunView:
 
     @property
     def used_mb(self) -> float:
-        """Resident memory of all running jobs together."""
-        return sum(job.now_mb or 0.0 for job in self.jobs)
+        """Memory (PSS) of all running jobs together, and never less than that of one of them."""
+        largest = max((job.now_mb or 0.0 for job in self.jobs), default=0.0)
+        return max(largest, sum(job.shared_mb or 0.0 for job in self.jobs))
 
     @property
     def declared_mb(self) -> float:
@@ -249,7 +254,8 @@ def _row(attempt: Attempt) -> JobRow:
         step=open_steps[-1] if open_steps else "",
         number=attempt.number,
         seconds=attempt.seconds,
-        now_mb=_last(samples.rss),
+        now_mb=_last(samples.resident),
+        shared_mb=_last(samples.shared_once),
         peak_mb=attempt.peak_mb,
         declared_mb=attempt.declared_mb,
         cores=cores_busy(samples),

@@ -173,6 +173,7 @@ def _attempt(run: int, a: Placed, tries: int, bins: int) -> Model:
         "log": attempt.log,
         "done": attempt.done,
         "of": attempt.of,
+        "unit": attempt.unit,
         "stalls": [[s.t, s.seconds] for s in attempt.stalls],
         "steps": [[name, begin, stop, depth] for name, begin, stop, depth in steps_of(attempt)],
         "curve": curves.of_attempt(attempt, bins),

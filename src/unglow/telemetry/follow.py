@@ -156,7 +156,7 @@ class _AttemptFile(_File):
     _samples: Samples = field(default_factory=Samples.none)
     _steps: dict[int, Step] = field(default_factory=dict)
     _stalls: list[Stall] = field(default_factory=list)
-    _progress: tuple[float | None, float | None] = (None, None)
+    _progress: tuple[float | None, float | None, str] = (None, None, "")
     _end: End | None = None
     _made: Attempt | None = None
 
@@ -172,6 +172,7 @@ class _AttemptFile(_File):
                 stalls=tuple(self._stalls),
                 done=self._progress[0],
                 of=self._progress[1],
+                unit=self._progress[2],
                 end=self._end,
             )
         return self._made
@@ -198,7 +199,8 @@ class _AttemptFile(_File):
         elif kind == "stall":
             self._stalls.append(Stall(t, number(line.get("seconds")) or 0.0))
         elif kind == "progress":
-            self._progress = (number(line.get("done")), number(line.get("of")))
+            done, of = number(line.get("done")), number(line.get("of"))
+            self._progress = (done, of, str(line.get("unit") or ""))
         elif kind == "end":
             self._end = End.of(line)
             self._ended = True

@@ -148,8 +148,8 @@ class Attempt:
         Memory and time that it might take; None if there was no limit.
     fields
         Everything that its first line says.
-    done, of
-        Progress, if it told any.
+    done, of, unit
+        Progress, if it told any, and what is counted: ``shard``; empty where that was not told.
     end
         None while, or if, it has not said how it ended.
     """
@@ -172,6 +172,7 @@ class Attempt:
     stalls: tuple[Stall, ...] = ()
     done: float | None = None
     of: float | None = None
+    unit: str = ""
     end: End | None = None
 
     @property
@@ -196,7 +197,10 @@ class Attempt:
 
     @property
     def peak_mb(self) -> float | None:
-        """Largest resident set, MB: as the kernel counted it, or the largest sample."""
+        """Largest resident set of any single process, MB, as the kernel kept it (``VmHWM``).
+
+        What is declared for a job is compared with this, and never with a sum over processes.
+        """
         return _peak_mb(self)
 
     @property
@@ -222,8 +226,8 @@ class Attempt:
 
 @once_per_attempt
 def _peak_mb(attempt: Attempt) -> float | None:
-    seen = [attempt.samples.peak, attempt.samples.rss]
-    largest = [float(np.nanmax(s)) for s in seen if len(s) and not np.isnan(s).all()]
+    seen = attempt.samples.largest
+    largest = [] if np.isnan(seen).all() else [float(np.nanmax(seen))]
     told = attempt.end.peak_mb if attempt.end is not None else None
     return max([*largest, *([] if told is None else [told])], default=None)
 

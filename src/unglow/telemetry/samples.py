@@ -77,6 +77,39 @@ class Samples:
     def __len__(self) -> int:
         return len(self.t)
 
+    @property
+    def shared_once(self) -> NDArray[np.float64]:
+        """Memory of all processes with shared pages counted once (PSS), MB, (n,).
+
+        It is measured about once a second. In between, it is taken to be as much below ``rss`` as
+        it last was, while there is one process, and NaN while there are several.
+        """
+        known = ~np.isnan(self.pss)
+        last = np.maximum.accumulate(np.where(known & self._alone, np.arange(len(self)), -1))
+        shared = np.where(last >= 0, (self.rss - self.pss)[last], 0.0) if len(self) else self.rss
+        between = np.where(self._alone, np.maximum(self.rss - shared, 0.0), np.nan)
+        return np.where(known, self.pss, between)
+
+    @property
+    def largest(self) -> NDArray[np.float64]:
+        """What a single process had at each time, or since the time before, MB, (n,).
+
+        Its resident set where it is the only one, and the largest so far where that has grown. NaN
+        where neither is known.
+        """
+        known = np.nan_to_num(self.peak)
+        grown = np.diff(np.maximum.accumulate(known), prepend=0.0) > 0
+        return np.fmax(np.where(self._alone, self.rss, np.nan), np.where(grown, known, np.nan))
+
+    @property
+    def resident(self) -> NDArray[np.float64]:
+        """Memory that is in use, MB, (n,): ``rss`` of one process, `shared_once` of several."""
+        return np.where(self._alone, self.rss, self.shared_once)
+
+    @property
+    def _alone(self) -> NDArray[np.bool_]:
+        return np.asarray(~(self.processes > 1))
+
     def joined(self, more: Samples) -> Samples:
         """Return these samples and those that follow them."""
         if not len(self):

@@ -19,7 +19,7 @@ function headPart(model) {
     if (run.lines) {
       const limit = run.budget_mb || run.machine_mb;
       const share = limit ? percent(run.lines.peak.mb / limit) + (run.budget_mb ? " of the budget, " : " of the machine, ") + mb(limit) : "";
-      tile("peak memory, all jobs", mb(run.lines.peak.mb), share);
+      tile("peak memory, all jobs (PSS)", mb(run.lines.peak.mb), share);
     }
     const cpu = own.reduce((sum, a) => sum + (a.cpu_s || 0), 0);
     if (cpu) tile("processor time", seconds(cpu), run.cores ? percent(cpu / (run.seconds * run.cores)) + " of " + counted(run.cores, "core") : "");
@@ -143,7 +143,7 @@ function environmentPart(model) {
       { name: "outcome", of: (r) => r.outcome, show: (r) => badge(r.outcome) },
       { name: "time", number: true, of: (r) => r.seconds, show: (r) => seconds(r.seconds) },
       { name: "jobs", number: true, of: (r) => r.done, show: (r) => (r.of ? r.done + " / " + r.of : null) },
-      { name: "peak memory", number: true, of: (r) => (r.lines ? r.lines.peak.mb : null), show: (r) => (r.lines ? mb(r.lines.peak.mb) : null) },
+      { name: "peak memory (PSS)", number: true, of: (r) => (r.lines ? r.lines.peak.mb : null), show: (r) => (r.lines ? mb(r.lines.peak.mb) : null) },
       { name: "command", of: (r) => r.command },
     ], model.runs), { key: "runs", open: commands.length > 1 }));
   return part.made;

@@ -118,7 +118,7 @@ function runningPart(now, open) {
   ];
   return [
     facts([
-      ["jobs take", mb(now.used_mb)],
+      ["jobs take (PSS)", mb(now.used_mb)],
       ["declared", mb(now.declared_mb)],
       ["allowed for all jobs", mb(now.budget_mb)],
       ["free memory of the machine", free],
