@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
@@ -304,19 +305,17 @@ class Job:
             pid,
             pipe,
             limit_s=self.limit_s,
-            on_stall=self._warn_of_stall,
+            on_stall=partial(self._warn_of_stall, pid),
             on_sample=self._telemetry.sample,
             on_end=self._telemetry.ended,
             abandoned=self._launcher.gone,
         )
 
-    def _warn_of_stall(self, seconds: float) -> None:
-        sentence = (
-            f"stalled: no processor time used and no bytes moved for {seconds:.0f} s; "
-            "is a disk or a network drive not answering?"
-        )
+    def _warn_of_stall(self, pid: int, seconds: float) -> None:
+        because = causes.idle_because(watchdog.state_of(pid), pid)
+        sentence = f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}"
         log.warning("%s", sentence)
-        self._telemetry.stall(seconds)
+        self._telemetry.stall(seconds, because)
         sys.stderr.write(f"{self.title}: {sentence}\n")
         sys.stderr.flush()
 

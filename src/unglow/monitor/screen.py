@@ -265,6 +265,8 @@ def _incidents(found: Sequence[Incident], most: int) -> list[RenderableType]:
             parts.append(Text(f"  {clean(incident.message)}"))
         if incident.remedy:
             parts.append(Text(f"  {clean(incident.remedy)}", style="bold"))
+        elif incident.helps:
+            parts.append(Text(f"  What helps: {clean(incident.helps)}"))
     more = len(found) - most
     if more > 0:
         parts.append(Text(f"and {count(more, 'earlier incident')}", style="dim"))

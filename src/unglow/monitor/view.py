@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.machine import memory_available_mb
+from unglow.refusals import failed_pairs
 from unglow.telemetry.fates import Machine, machine_mb
 from unglow.telemetry.follow import Follower
 from unglow.telemetry.history import UNRECORDED, History
 from unglow.telemetry.incidents import incidents
-from unglow.telemetry.records import RUNNING, number
+from unglow.telemetry.parsing import number
+from unglow.telemetry.records import RUNNING
 from unglow.telemetry.tallies import time_left
 
 if TYPE_CHECKING:
@@ -203,8 +205,14 @@ def view_of(results: Path, history: History, h: RunHistory, machine: Machine) ->
         budget_mb=h.run.budget_mb,
         machine_mb=_machine_mb(h),
         available_mb=_available_mb(host, running, machine) if h.outcome == RUNNING else None,
-        incidents=tuple(incidents(History((h,)), results)),
+        incidents=tuple(incidents_of(h, results)),
     )
+
+
+def incidents_of(h: RunHistory, results: Path) -> list[Incident]:
+    """Return what went wrong in a run, with the pairs of it that have failed by now."""
+    failed = failed_pairs(results, h.run.fields.get("pairs"))
+    return incidents(History((h,)), results, failed)
 
 
 def jobs_of(h: RunHistory) -> int:

@@ -96,7 +96,7 @@ class _Ends:
 def _objects(text: bytes) -> Iterator[dict[str, Any]]:
     for line in text.split(b"\n"):
         if line.startswith(b"{"):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 yield json.loads(line)
 
 

@@ -9,12 +9,13 @@ clock of the host, ``t`` s since the attempt or the run began.
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+
+from unglow.telemetry.parsing import moment, number, unix_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -52,10 +53,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """At ``t``, nothing had been done for so many ``seconds``."""
+    """At ``t``, nothing had been done for so many ``seconds``; ``message`` says why, if known."""
 
     t: float
     seconds: float
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,8 @@ class End:
         """Return what a line says."""
         known = {name: number(line.get(name)) for name in _MEASURED}
         return cls(
-            t=number(line.get("t")) or 0.0,
-            wall=number(line.get("wall")) or 0.0,
+            t=moment(line.get("t")),
+            wall=unix_time(line.get("wall")),
             outcome=str(line.get("outcome") or "error"),
             message=str(line.get("message") or ""),
             remedy=str(line.get("remedy") or ""),
@@ -338,13 +340,6 @@ class Run:
         """Memory for all jobs together, MB; None if there is no limit."""
         limits = self.fields.get("resources")
         return number(limits.get("mem_mb")) if isinstance(limits, dict) else None
-
-
-def number(value: object) -> float | None:
-    """Return a finite number, or None for everything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
 
 
 def threads(value: object) -> int:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.telemetry.parsing import number
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -18,6 +20,8 @@ NUMBERS = (
     *("threads", "processes", "peak", "available"),
 )
 """Columns of samples that are numbers."""
+# Nothing that is sampled is more; and no attempt takes longer, s.
+_MOST, _LONGEST_S = 1e18, 1e10
 MOST_SAMPLES = 4096
 """An attempt of more than twice as many samples (14 minutes) is thinned out as it is read."""
 
@@ -58,7 +62,7 @@ class Samples:
         whole = [row for row in rows if len(row) == len(columns)]
         try:
             return cls._of(columns, whole)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return cls._of(columns, [row for row in whole if _fits(columns, row)])
 
     @classmethod
@@ -66,8 +70,11 @@ class Samples:
         found = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}
         none = (math.nan,) * len(rows)
         numbers = {name: np.array(found.get(name, none), dtype=np.float64) for name in NUMBERS}
+        for values in numbers.values():
+            values[~(np.abs(values) <= _MOST)] = np.nan
         state = np.array([str(s or "") for s in found.get("state", ("",) * len(rows))], dtype="<U2")
-        return cls(state=state, **numbers)
+        at = (numbers["t"] >= 0) & (numbers["t"] <= _LONGEST_S)
+        return cls(state=state[at], **{name: values[at] for name, values in numbers.items()})
 
     @classmethod
     def none(cls) -> Samples:
@@ -144,4 +151,4 @@ class Samples:
 
 def _fits(columns: Sequence[str], row: Sequence[Any]) -> bool:
     pairs = zip(columns, row, strict=True)
-    return all(v is None or isinstance(v, int | float) for name, v in pairs if name in NUMBERS)
+    return all(v is None or number(v) is not None for name, v in pairs if name in NUMBERS)

@@ -2,7 +2,7 @@
 
 function headPart(model) {
   const run = model.runs[model.runs.length - 1];
-  const counts = ["ok", "suspect", "failed", "incomplete"].map((s) => [s, model.pairs.filter((p) => p.status === s).length]).filter(([, n]) => n);
+  const counts = ["ok", "suspect", "failed", "incomplete", "running", "waiting"].map((s) => [s, model.pairs.filter((p) => p.status === s).length]).filter(([, n]) => n);
   const place = model.results.split("/").slice(-2).join("/");
   const tiles = [];
   const tile = (name, value, more) => tiles.push(el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null));
@@ -101,6 +101,7 @@ function incident(i, open, model, view) {
     line,
     i.message ? el("p", { class: "message" }, i.message) : null,
     i.remedy ? el("div", {}, el("span", { class: "soft" }, "What helps:"), commandLine(i.remedy, "the remedy")) : null,
+    i.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), i.helps) : null,
     told.childElementCount ? told : null,
     i.tail ? logTail(i.tail) : null,
     link);

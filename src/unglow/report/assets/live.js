@@ -66,7 +66,7 @@ class Live {
 
   // Pictures come when they are ready: they take longest, and news does not wait for them.
   async picture() {
-    const pairs = JSON.stringify(this.model.pairs);
+    const pairs = JSON.stringify(settled(this.model.pairs));
     if (this.drawing || pairs === this.pictured) return;
     this.drawing = true;
     const pictures = await told("pictures").catch(() => null);
