@@ -71,7 +71,10 @@ def standings(batch: Batch, results: Path, history: History) -> list[Standing]:
     found = []
     for key in batch.pairs:
         left = missing.get(key, [])
-        status, note = _told(left, attempts.get(key, []), history.last, verdicts.get(key))
+        status, note = verdicts.get(key, ("", ""))
+        if not status or (left and status != _WORST[0]):
+            status, note = _at_work(key, attempts.get(key, []), history.last)
+            note = note or f"{', '.join(dict.fromkeys(left))} to do"
         found.append(Standing(*key, status, every[key] - len(left), every[key], note))
     for problem in batch.problems:
         names = (problem.sample or "", problem.dye or "")
@@ -111,17 +114,11 @@ def what_next(history: History) -> list[str]:
     return lines
 
 
-def _told(
-    left: list[str],
-    attempts: Sequence[Placed],
-    last: RunHistory | None,
-    verdict: tuple[str, str] | None,
-) -> tuple[str, str]:
-    """Return the status of a pair and what there is to say about it."""
-    if verdict is not None and (not left or verdict[0] == _WORST[0]):
-        return verdict
-    status, note = (WAITING, "") if last is None else state_of(attempts, last)
-    return status, note or (f"{', '.join(dict.fromkeys(left))} to do" if left else "")
+def _at_work(key: Pair, attempts: Sequence[Placed], last: RunHistory | None) -> tuple[str, str]:
+    """Return how a pair stands that is not done."""
+    if last is None:
+        return WAITING, ""
+    return state_of(attempts, last, {"sample": key[0], "dye": key[1]})
 
 
 def _pair(track: str) -> Pair:

@@ -64,6 +64,31 @@ def test_pairs_wait_run_or_have_failed_while_a_run_goes_on(made):
     assert told["working"] == {"s1 DAPI": "register 45 %"}
 
 
+def test_a_job_that_starts_makes_its_pair_run_and_only_its_variant(made):
+    made.run(TOTAL, job(1, 2, "register", "s2"), state(2, 2, "started"), pairs=PAIRS[2:])
+    assert statuses(made) == {"s2 DAPI": "running", "s3 DAPI": "waiting"}
+    assert model(made)["working"] == {"s2 DAPI": "register"}
+
+
+def test_variants_of_a_pair_run_on_their_own(made):
+    names = {"sample": "s1", "dye": "DAPI"}
+    for variant in "ab":
+        say(made.results, "s1", "DAPI", f"{variant}/transform.json", "ok")
+    made.run(
+        TOTAL,
+        job(1, 1, "align") | {"wildcards": names | {"registration": "b"}},
+        state(2, 1, "started"),
+        pairs=PAIRS[:1],
+    )
+    say(made.results, "s1", "DAPI", "plan.json", "ok")
+    assert [(p["registration"], p["status"]) for p in model(made)["pairs"]] == [
+        ("a", "waiting"),
+        ("b", "running"),
+    ]
+    made.run(TOTAL, job(1, 1, "ingest"), state(2, 1, "started"), start=5, pid=5, pairs=PAIRS[:1])
+    assert {p["status"] for p in model(made)["pairs"]} == {"running"}
+
+
 def test_a_job_that_will_be_tried_again_has_not_stopped_its_pair(made):
     again = job(10, 2, "register", "s2")
     made.run(TOTAL, job(1, 2, "register", "s2"), state(9, 2, "failed"), again, pairs=PAIRS[2:3])

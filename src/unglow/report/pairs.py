@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.summary import Entry, read_summary, rows
 from unglow.telemetry.history import UNRECORDED
 from unglow.telemetry.records import RUNNING
-from unglow.telemetry.work import STOPPED, WAITING, last_attempts, of_variant, state_of
+from unglow.telemetry.work import STOPPED, WAITING, last_attempts, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,7 +63,7 @@ def _with_states(told: list[dict[str, Any]], history: History) -> list[dict[str,
         if row.get("status") != STOPPED:
             return row
         own = attempts.get((str(row.get("sample")), str(row.get("dye"))), [])
-        status, note = state_of(of_variant(own, row), last)
+        status, note = state_of(own, last, row)
         if status == RUNNING:
             return row | {"status": RUNNING, "reasons": "", "working": note}
         if status == STOPPED:

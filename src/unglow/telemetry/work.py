@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from unglow.telemetry.records import Attempt
 
 WAITING, STOPPED = "waiting", "incomplete"
-_VARIANTS = ("registration", "subtraction")
+_PAIR, _VARIANTS = ("sample", "dye"), ("registration", "subtraction")
 # Ends that are no fault of anything: the job is done elsewhere, or its user did not want it.
 _NO_FAULT = (ENDED_WELL, RUNNING, "interrupted", "superseded")
 
@@ -27,15 +27,6 @@ def last_attempts(history: History) -> dict[tuple[str, str], list[Placed]]:
     return found
 
 
-def of_variant(attempts: Sequence[Placed], names: Mapping[str, object]) -> list[Placed]:
-    """Return the attempts that work for a variant of a pair, those for all of its variants too."""
-
-    def fits(named: Mapping[str, str]) -> bool:
-        return all(named[v] == (names.get(v) or "") for v in _VARIANTS if v in named)
-
-    return [a for a in attempts if fits(a.attempt.wildcards)]
-
-
 def at_work(attempt: Attempt) -> str:
     """Return the stage of an attempt and how much of it is done: ``register 45 %``."""
     if not attempt.of or attempt.done is None:
@@ -43,7 +34,9 @@ def at_work(attempt: Attempt) -> str:
     return f"{attempt.stage} {100 * min(1.0, attempt.done / attempt.of):.0f} %"
 
 
-def state_of(attempts: Sequence[Placed], run: RunHistory) -> tuple[str, str]:
+def state_of(
+    attempts: Sequence[Placed], run: RunHistory, names: Mapping[str, object]
+) -> tuple[str, str]:
     """Return how a pair stands that is not done, as far as telemetry tells.
 
     Parameters
@@ -52,19 +45,38 @@ def state_of(attempts: Sequence[Placed], run: RunHistory) -> tuple[str, str]:
         The last attempt at each of its jobs.
     run
         The last run.
+    names
+        Sample and dye, and the variant if only one is meant.
 
     Returns
     -------
     ``running`` and its stages, ``incomplete`` (a fault of machine or program) and what was said, or
     ``waiting`` and nothing.
     """
-    at = [at_work(a.attempt) for a in attempts if a.outcome == RUNNING]
+    own = [a for a in attempts if _works_for(a.attempt.wildcards, names)]
+    at = [at_work(a.attempt) for a in own if a.outcome == RUNNING]
+    if run.outcome == RUNNING:  # and jobs of which no attempt is heard of yet, or any more
+        heard = {a.job.jobid for a in own if a.job is not None and a.outcome == RUNNING}
+        at += [
+            job.rule.removesuffix("_band")
+            for job in run.run.jobs
+            if job.state == "started"
+            and job.jobid not in heard
+            and _works_for(job.wildcards, names)
+        ]
     if at:
         return RUNNING, ", ".join(at)
-    stopped = [a for a in attempts if _is_stopped(a, run)]
+    stopped = [a for a in own if _is_stopped(a, run)]
     if stopped:
         return STOPPED, sentence_of(max(stopped, key=lambda a: a.attempt.wall))
     return WAITING, ""
+
+
+def _works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> bool:
+    """Whether a job works for a pair, or for a variant or all variants of it."""
+    pair = all(wildcards.get(key) == names[key] for key in _PAIR)
+    swept = [key for key in _VARIANTS if names.get(key) and wildcards.get(key)]
+    return pair and all(wildcards[key] == names[key] for key in swept)
 
 
 def sentence_of(a: Placed) -> str:
