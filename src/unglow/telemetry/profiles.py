@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from unglow.telemetry.parsing import moment, parsed
+from unglow.telemetry.parsing import moment, number, parsed
 from unglow.telemetry.stacks import HZ
 
 if TYPE_CHECKING:
@@ -123,5 +123,6 @@ def _is_whole(line: dict[str, Any]) -> bool:
 
 def _fits(line: list[Any]) -> bool:
     """Whether a list is a sample: a time, and numbers of calls."""
+    t = number(line[0]) if line else None
     sample = all(isinstance(node, int) for node in line[1:])
-    return bool(line) and sample and moment(line[0]) == line[0]
+    return t is not None and moment(abs(t)) == abs(t) and sample
