@@ -103,7 +103,9 @@ def what_next(history: History) -> list[str]:
             "such a run counts as done."
         )
         return [f"{told}, {because}"]
-    lines = [f"{told}, and the same command (or `unglow resume`) would fail again:"]
+    lines = [
+        f"{told}, and the same command (or `unglow resume`) would fail again until this is mended:"
+    ]
     for a in jobs[:_MOST_TOLD]:
         end = a.attempt.end
         lines.append(f"  {a.attempt.title}: {sentence_of(a).partition(': ')[2]}")
