@@ -344,7 +344,9 @@ class Run:
 
 def threads(value: object) -> int:
     """Return a number of threads that there may be; 1 if it is none."""
-    return int(min(max(number(value) or 1, 1), _MOST_THREADS))
+    if isinstance(value, int | float) and value > _MOST_THREADS:
+        return _MOST_THREADS
+    return int(max(number(value) or 1, 1))
 
 
 def texts(values: object) -> dict[str, str]:
