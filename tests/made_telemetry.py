@@ -26,9 +26,10 @@ def stamp(wall):
     return f"{whole}.{round(wall % 1 * 1000):03d}Z"
 
 
-def sample(t, rss, *, cpu=None, read=0, written=0, state="R", peak=None, pss=None, available=20000):
-    cpu = t if cpu is None else cpu
-    return [t, rss, pss, cpu, read, written, 2, 1, state, rss if peak is None else peak, available]
+def sample(t, rss, *, cpu=None, read=0, written=0, state="R", processes=1, peak=None, pss=None,
+           available=20000):  # fmt: skip
+    cpu, peak = t if cpu is None else cpu, rss if peak is None else peak
+    return [t, rss, pss, cpu, read, written, 2, processes, state, peak, available]
 
 
 def end(t, outcome="ok", **more):

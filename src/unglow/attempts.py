@@ -44,7 +44,7 @@ def read_notes(notes: Path) -> tuple[list[Record], str]:
     try:
         noted: dict[str, Any] = json.loads(notes.read_text(encoding="utf-8"))
         return list(noted["records"]), str(noted["log"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return [], ""
 
 

@@ -39,6 +39,21 @@ _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
 
 
+# What a process may wait for, by the state that the kernel gives it.
+_IDLE = {
+    "T": "it was stopped (Ctrl-Z, SIGSTOP, a debugger); `kill -CONT {pid}` lets it go on",
+    "D": "it waits for a disk or a network drive, or for memory that was swapped out",
+    "R": "it wants to run and gets no processor: the machine is overloaded, or a limit holds it",
+    "S": "it waits for another process, a lock or a remote file; if nothing comes of it, "
+    "that is a fault of the program",
+}
+_WHY_IDLE = (
+    "A disk or network drive may not have answered (`dmesg`, `df`), the machine may have been "
+    "overloaded or swapping (`uptime`, `free -m`), someone may have stopped the process, or it is "
+    "a fault of the program: look at these, then run again; if it stalls again, please report it."
+)
+
+
 class Declared(Protocol):
     """What is known of a job whose end is to be explained.
 
@@ -85,6 +100,11 @@ class Cause:
     message: str = ""
     needed_mb: int | None = None
     innocent: bool = False
+
+    def told(self) -> dict[str, str | int]:
+        """Return what a job tells its watchdog."""
+        needed = {} if self.needed_mb is None else {"needed_mb": self.needed_mb}
+        return {"outcome": self.outcome, "message": self.message, **needed}
 
 
 def of_error(job: Declared, error: BaseException | None, peak_mb: float) -> Cause:
@@ -167,6 +187,21 @@ def overrun(job: Declared, peak_mb: float) -> str:
     )
 
 
+def idle_because(state: str, pid: int) -> str:
+    """Return why a process does nothing, as far as its state tells, and what shows more.
+
+    Parameters
+    ----------
+    state
+        One letter, as the kernel says (``D``, ``R``, ``S``, ``T``); empty if it is not known.
+    pid
+        The process.
+    """
+    look = f"`ps -L -o pid,lwp,stat,wchan:24,comm -p {pid}`, `uptime` and `free -m` show more"
+    told = _IDLE.get(state, _IDLE["S"]).format(pid=pid)
+    return f"{told}. {look}."
+
+
 def remedy(job: Declared, cause: Cause) -> str:
     """Return a command to copy that may end well; empty if there is none."""
     options: dict[str, str | tuple[str, str]] = {}
@@ -211,12 +246,18 @@ def _lack(outcome: str, job: Declared, peak_mb: float, error: BaseException | No
 
 def _needed_mb(job: Declared, peak_mb: float, error: BaseException | None) -> int:
     """Return a declaration, MB, that a job which lacked memory may get along with."""
-    from unglow import memory  # noqa: PLC0415 (numpy, which may be what there was no room for)
+    from unglow import demands, memory  # noqa: PLC0415 (numpy: there may be no room for it)
 
     least = job.least_mb
     if least is None and job.rule in memory.BASE:
-        # it ended before it knew: what its libraries take, and as much for its work
-        least = 2 * memory.small(job.rule).peak_mb(0, 1)
+        least = memory.small(job.rule).peak_mb(0, 1)
+        if job.rule in demands.BY_HEADER:
+            # it ended before it knew: what its libraries take, and as much for its work
+            least *= 2
+        elif job.mem_mb < least:
+            return least
+    elif least is not None and job.mem_mb < least:
+        return least
     needed = max(job.mem_mb * _MORE, peak_mb + (fence.asked_mb(error) or 0), least or 0)
     return math.ceil(needed / 50) * 50
 
@@ -227,8 +268,8 @@ def _late(job: Declared, ending: Ending) -> Cause:
         return Cause(
             "stalled",
             f"ended because it had done nothing for {ending.idle_s:.0f} s when its limit of "
-            f"{minutes:.3g} min was over; what every thread was doing is in {_log_name(job)}. See "
-            "that disks and network drives answer, then run again.",
+            f"{minutes:.3g} min was over; what every thread was doing is in {_log_name(job)}. "
+            f"{_WHY_IDLE}",
         )
     return Cause(
         "timeout",
@@ -276,8 +317,8 @@ def _killed(ending: Ending, name: str) -> Cause:
     if ending.idle_s:
         return Cause(
             "stalled",
-            f"ended from outside by {name} when it had done nothing for {ending.idle_s:.0f} s; see "
-            "that disks and network drives answer, then run again.",
+            f"ended from outside by {name} when it had done nothing for {ending.idle_s:.0f} s. "
+            f"{_WHY_IDLE}",
         )
     return Cause("killed", f"ended from outside by {name}; run again.")
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from unglow.batch import Batch
     from unglow.memory import Demand
 
-# Stages whose memory depends on the images; the others read small files only.
-_BY_HEADER = ("plan", "ingest", "register", "align", "difference", "detect", "snr")
+BY_HEADER = ("plan", "ingest", "register", "align", "difference", "detect", "snr")
+"""Stages whose memory depends on the images; the others read small files only."""
 # Stages that very large pairs are split in, and what the job needs that joins the bands.
 _JOINING = {
     "ingest": memory.join_ingest,
@@ -51,7 +51,7 @@ def demand_of(batch: Batch, stage: str, wildcards: Mapping[str, str]) -> Demand:
 
 def _unsplit(batch: Batch, stage: str, wildcards: Mapping[str, str]) -> Demand:
     """Return the demand of a job that does all of a stage."""
-    if stage not in _BY_HEADER:
+    if stage not in BY_HEADER:
         return memory.small(stage)
     key = wildcards["sample"], wildcards["dye"]
     headers = batch.headers[key]

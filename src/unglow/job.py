@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
@@ -184,11 +185,8 @@ class Job:
         cause = causes.of_error(self, error, peak)
         if error is not None and cause.outcome not in ("bad_input", causes.SUPERSEDED):
             log.error("".join(traceback.format_exception(kind, error, trace)))
-        told: dict[str, Any] = {"outcome": cause.outcome, "message": cause.message}
-        if cause.needed_mb is not None:
-            told["needed_mb"] = cause.needed_mb
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
-        report = {**told, "peak_mb": peak, **bytes_moved(), **workers, **self.counters}
+        report = {**cause.told(), "peak_mb": peak, **bytes_moved(), **workers, **self.counters}
         if self._report is not None:
             os.write(self._report, json.dumps(report).encode())
         if error is not None:
@@ -313,19 +311,16 @@ class Job:
             pid,
             pipe,
             limit_s=self.limit_s,
-            on_stall=self._warn_of_stall,
+            on_stall=partial(self._warn_of_stall, pid),
             on_sample=self._telemetry.sample,
             on_end=self._telemetry.ended,
             abandoned=self._launcher.gone,
         )
 
-    def _warn_of_stall(self, seconds: float) -> None:
-        sentence = (
-            f"stalled: no processor time used and no bytes moved for {seconds:.0f} s; "
-            "is a disk or a network drive not answering?"
-        )
-        self._telemetry.stall(seconds)
-        self._warn(sentence)
+    def _warn_of_stall(self, pid: int, seconds: float) -> None:
+        because = causes.idle_because(watchdog.state_of(pid), pid)
+        self._telemetry.stall(seconds, because)
+        self._warn(f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}")
 
     def _warn(self, sentence: str) -> None:
         """Say something in the log and at the terminal."""

@@ -6,17 +6,24 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unglow.causes import WORTH_ANOTHER
 from unglow.forecast import tasks_of
-from unglow.summary import read_summary
+from unglow.monitor.words import OUTCOMES
+from unglow.report.pairs import rows_of
 from unglow.telemetry.records import ENDED_WELL, RUNNING
+from unglow.telemetry.work import WAITING, last_attempts, sentence_of, state_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from unglow.batch import Batch
-    from unglow.telemetry.history import History, Placed
+    from unglow.telemetry.history import History, Placed, RunHistory
 
 Pair = tuple[str, str]
+# The job that repeats which pairs failed.
+_VERDICT = "verdict"
+_MOST_TOLD = 3
 _WORST = ("failed", "suspect", "ok")
 
 
@@ -27,12 +34,12 @@ class Standing:
     Attributes
     ----------
     status
-        ``running``, ``broken`` (a job failed and is not there yet), ``waiting`` (jobs are missing),
-        or, when all is there, what the summary says: ``ok``, ``suspect`` or ``failed``.
+        ``waiting``, ``running``, ``ok``, ``suspect``, ``failed`` (as soon as a result says so) or
+        ``incomplete`` (a fault of machine or program has stopped a job); or ``left out``.
     done, of
         Jobs whose results are there, and all jobs of the pair.
     note
-        What runs, what went wrong, or what is missing.
+        What runs and how far it is, what went wrong, or what is still to do.
     """
 
     sample: str
@@ -59,13 +66,15 @@ def standings(batch: Batch, results: Path, history: History) -> list[Standing]:
     missing: dict[Pair, list[str]] = {}
     for task in tasks_of(batch, results):
         missing.setdefault(_pair(task.track), []).append(task.rule)
-    latest = {a.attempt.job: a for h in history.runs for a in h.attempts}
-    verdicts = _verdicts(results)
+    attempts = last_attempts(history)
+    verdicts = _verdicts(rows_of(results, history))
     found = []
     for key in batch.pairs:
         left = missing.get(key, [])
-        own = [a for a in latest.values() if _of(a) == key]
-        status, note = _told(left, own, verdicts.get(key))
+        status, note = verdicts.get(key, ("", ""))
+        if not status or (left and status != _WORST[0]):
+            status, note = _at_work(key, attempts.get(key, []), history.last)
+            note = note or f"{', '.join(dict.fromkeys(left))} to do"
         found.append(Standing(*key, status, every[key] - len(left), every[key], note))
     for problem in batch.problems:
         names = (problem.sample or "", problem.dye or "")
@@ -73,28 +82,45 @@ def standings(batch: Batch, results: Path, history: History) -> list[Standing]:
     return found
 
 
-def _told(
-    left: list[str], attempts: list[Placed], verdict: dict[str, str] | None
-) -> tuple[str, str]:
-    """Return the status of a pair and what there is to say about it."""
-    running = [a.attempt for a in attempts if a.outcome == RUNNING]
-    if running:
-        return RUNNING, ", ".join(_at_work(attempt) for attempt in running)
-    failed = [a for a in attempts if a.outcome != ENDED_WELL and a.attempt.rule in left]
-    if failed:
-        last = max(failed, key=lambda a: a.attempt.wall)
-        end = last.attempt.end
-        sentence = end.message if end is not None and end.message else last.outcome
-        return "broken", f"{last.attempt.stage}: {sentence}"
-    if left:
-        names = ", ".join(dict.fromkeys(left))
-        return "waiting", f"{names} to do"
-    return (verdict["status"], verdict["reasons"]) if verdict else ("done", "")
+def what_next(history: History) -> list[str]:
+    """Return what to do after the last run, in lines; none if it goes on or ended well.
+
+    A failure that would repeat itself is no reason to give the same command again.
+    """
+    last = history.last
+    if last is None or last.outcome in (ENDED_WELL, RUNNING):
+        return []
+    told = f"The last run {OUTCOMES.get(last.outcome, last.outcome)}"
+    latest = {a.attempt.job: a for a in last.attempts}.values()
+    again = [a for a in latest if a.outcome not in (RUNNING, *WORTH_ANOTHER)]
+    if not again:
+        return [f"{told}: `unglow resume` goes on."]
+    jobs = [a for a in again if a.attempt.stage != _VERDICT]
+    if not jobs:
+        because = (
+            "because of pairs that failed: the same command would end in the same way. Mend what "
+            "is said of them, or leave them out; with `allow_failed: true` in the configuration "
+            "such a run counts as done."
+        )
+        return [f"{told}, {because}"]
+    lines = [
+        f"{told}, and the same command (or `unglow resume`) would fail again until this is mended:"
+    ]
+    for a in jobs[:_MOST_TOLD]:
+        end = a.attempt.end
+        lines.append(f"  {a.attempt.title}: {sentence_of(a).partition(': ')[2]}")
+        if end is not None and end.remedy:
+            lines.append(f"    {end.remedy}")
+    if len(jobs) > _MOST_TOLD:
+        lines.append(f"  and {len(jobs) - _MOST_TOLD} more; `unglow report` shows all of them.")
+    return lines
 
 
-def _at_work(attempt: Any) -> str:
-    share = f", {attempt.done / attempt.of:.0%}" if attempt.of and attempt.done is not None else ""
-    return f"{attempt.stage} ({attempt.seconds:.0f} s{share})"
+def _at_work(key: Pair, attempts: Sequence[Placed], last: RunHistory | None) -> tuple[str, str]:
+    """Return how a pair stands that is not done."""
+    if last is None:
+        return WAITING, ""
+    return state_of(attempts, last, {"sample": key[0], "dye": key[1]})
 
 
 def _pair(track: str) -> Pair:
@@ -102,21 +128,11 @@ def _pair(track: str) -> Pair:
     return sample, dye
 
 
-def _of(a: Placed) -> Pair:
-    names = a.attempt.wildcards
-    return names.get("sample", ""), names.get("dye", "")
-
-
-def _verdicts(results: Path) -> dict[Pair, dict[str, str]]:
-    """Return status and reasons of each pair, of its worst variant, as the summary has them."""
-    try:
-        rows = read_summary(results / "summary.tsv")
-    except OSError:
-        return {}
-    found: dict[Pair, dict[str, str]] = {}
-    for status in reversed(_WORST):
-        for row in rows:
-            if row.get("status") == status:
-                known = {"status": status, "reasons": row.get("reasons") or ""}
-                found[row["sample"], row["dye"]] = known
+def _verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[Pair, tuple[str, str]]:
+    """Return status and reasons of each pair, of its worst variant."""
+    found: dict[Pair, tuple[str, str]] = {}
+    told = [row for row in rows if row.get("status") in _WORST]
+    for row in sorted(told, key=lambda row: _WORST.index(row["status"]), reverse=True):
+        key = str(row.get("sample") or ""), str(row.get("dye") or "")
+        found[key] = row["status"], str(row.get("reasons") or "")
     return found

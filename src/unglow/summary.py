@@ -16,6 +16,7 @@ from unglow.errors import UnglowError
 from unglow.files import write_text
 from unglow.photometry import DifferenceHistogram, Scale
 from unglow.photometry.archive import damaged
+from unglow.refusals import first_reasons
 from unglow.shown import cell, harmless
 
 if TYPE_CHECKING:
@@ -193,6 +194,11 @@ def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, An
         entry.detection,
     )
     missing = [path for path in paths if not (results / path).is_file()]
+    said = (results / path for path in (entry.plan, entry.transform, entry.scale))
+    refused = first_reasons(said) if missing else None
+    if refused is not None:  # what is missing would say no more
+        row |= {"status": "failed", "reasons": refused}
+        return row
     if missing:
         row |= {
             "status": "incomplete",

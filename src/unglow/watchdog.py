@@ -236,6 +236,19 @@ def watch(
     )
 
 
+def state_of(pid: int) -> str:
+    """Return the state that tells most about a process that does nothing: T, D, R or S.
+
+    Of all its threads; empty if the system does not tell.
+    """
+    states = set()
+    for path in (PROC / str(pid) / "task").glob("*/stat"):
+        with contextlib.suppress(OSError, IndexError):
+            # the second field, the name in brackets, may hold blanks
+            states.add(path.read_text(errors="replace").rpartition(")")[2].split()[0].upper())
+    return next((s for s in "TDRS" if s in states), "")
+
+
 def _listen(reading: int, said: bytearray, timeout_s: float) -> bool:
     """Collect what the job says for a while; return True as soon as it has ended."""
     end = time.monotonic() + timeout_s

@@ -94,7 +94,7 @@ def test_the_lines_tell_of_the_run_and_its_jobs(tmp_path):
     (run,) = Watched(made.results).look(Machine(host="x", boot=BOOT, now=WALL + 40))
     console = Console(file=io.StringIO(), width=80, markup=False)
     assert [line.rstrip() for line in lines_of(status(run, 4), console, 70)] == [
-        "━━━━━━────────────── 1 of 3 jobs, 1 failed, 40 s; jobs take 200 MB of…",
+        "━━━━━━────────────── 1 of 3 jobs, 1 failed, 40 s; jobs take 200 MB (P…",
         "register a[b]name[/b][2Jxxxxxxxxxxxxxx…            0:30  200 of 400 MB",
         "register s1 DAPI                         starting          - of 400 MB",
     ]

@@ -112,7 +112,7 @@ def test_a_run_that_goes_on(made):
 WIDE = """\
 results has been running for 2 min 10 s, about 10 s left
 ━━━━━━────────────────────────────────── 1 of 6 jobs
-jobs take 175 MB of 14.0 GB allowed (1000 MB declared); 20.0 GB of 24.0 GB of the machine are free
+jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
 plan      ━━━━━━━━━━━━━━━━━━━━  1 of 1
 register  ────────────────────  0 of 2  2 running
@@ -130,7 +130,7 @@ register s[red]2[/red][31m DAPI  starting              ────────�
 NARROW = """\
 results has been running for 2 min 10 s, about 10 s left
 ━─────── 1 of 6 jobs
-jobs take 175 MB of 14.0 GB allowed (1000 MB declared); 20.0 GB of 24.0 GB of the machine are free
+jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
 plan      1 of 1
 register  0 of 2  2 running
@@ -148,7 +148,7 @@ register s[red]…                     400
 LOW = """\
 results has been running for 2 min 10 s, about 10 s left
 ━━━━━━────────────────────────────────── 1 of 6 jobs
-jobs take 175 MB of 14.0 GB allowed (1000 MB declared); 20.0 GB of 24.0 GB of the machine are free
+jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
 register  ────────────────────  0 of 2  2 running
 

@@ -17,6 +17,7 @@ from unglow.monitor.logs import TAIL_BYTES, log_of
 from unglow.monitor.server import ADDRESS, PORT, Server, tunnel
 from unglow.monitor.site import Site
 from unglow.monitor.view import Watched
+from unglow.telemetry.incidents import incidents
 
 TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 1}}
 
@@ -201,15 +202,92 @@ def test_a_log_that_a_later_attempt_wrote_says_so(made):
     assert log(made, attempt.attempt.id).note == "A later attempt has written over it."
 
 
-def test_no_log_is_read_outside_of_the_working_directory(made, tmp_path):
-    secret = tmp_path / "secret"
-    secret.write_text("secret\n")
-    (made.results.parent / "link").symlink_to(secret)
-    for n, path in enumerate(["../secret", str(secret), "link", "/etc/passwd"]):
-        made.attempt("register", 2.0 + n, log=path)
+def test_no_file_but_a_log_of_these_results_is_read(made, tmp_path):
+    secret = logged(made, "../secret.log", "secret\n")
+    work = made.results.parent
+    logged(made, "notes.log")
+    logged(made, "logs/notes.txt")
+    (work / "logs" / "link.log").symlink_to(secret)
+    paths = ["../secret.log", str(secret), "logs/link.log", "/etc/passwd", "logs/../notes.log",
+             "notes.log", "logs/notes.txt", "logs", "logs/" + 300 * "x", "logs/\0.log"]  # fmt: skip
+    for n, path in enumerate(paths):
+        made.attempt("register", 2.0 + n / 10, log=path)
     found = Watched(made.results).history().last.attempts
     told = [log(made, a.attempt.id) for a in found]
-    assert [t.text for t in told] == [""] * 4
-    refused = "It is outside of the working directory, and is not shown."
-    assert [t.note for t in told] == [refused] * 4
+    assert [t.text for t in told] == [""] * len(paths)
+    refused = "It is none of the logs of these results, and is not shown."
+    assert {t.note for t in told} == {refused}
     assert log(made, "../../secret").note == "There is no such attempt."
+
+
+@pytest.mark.parametrize("named", ["results", None, "forged"])
+def test_the_directory_that_a_record_names_is_not_trusted(tmp_path, named):
+    """Neither by who looks nor by the report, which has the ends of logs and is passed on."""
+    elsewhere = tmp_path / "private"
+    (elsewhere / "logs").mkdir(parents=True)
+    (elsewhere / "logs" / "a.log").write_text("secret\n")
+    os.utime(elsewhere / "logs" / "a.log", (WALL + 5, WALL + 5))
+    made = Made(tmp_path / "work" / "results")
+    results = {"forged": str(made.results.absolute())}.get(named, named)
+    path = made.run(TOTAL, directory=str(elsewhere), results=results)
+    made.attempt("register", 2.0, end(3.0, "error", message="a fault."), log="logs/a.log")
+    if named == "forged":
+        if os.geteuid() != 0:
+            pytest.skip("only root may give a file to another user")
+        os.chown(path, 12345, 12345)
+    history = Watched(made.results).history()
+    assert log(made, history.last.attempts[0].attempt.id).text == ""
+    assert [i.tail for i in incidents(history, made.results) if i.attempt] == [None]
+
+
+def test_results_that_lie_apart_from_their_logs_have_them_for_who_ran_them(tmp_path):
+    work = tmp_path / "work"
+    (work / "logs").mkdir(parents=True)
+    (work / "logs" / "a.log").write_text("mine\n")
+    made = Made(tmp_path / "disk" / "out")
+    made.run(TOTAL, directory=str(work), results="../disk/out")
+    made.attempt("register", 2.0, end(3.0), log="logs/a.log")
+    (a,) = Watched(made.results).history().last.attempts
+    assert log(made, a.attempt.id).text == "mine\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"kind":"step","x":' + 3000 * b"[" + 3000 * b"]" + b"}",
+        b'{"kind":"step","x":' + 900 * b'{"a":' + b"1" + 900 * b"}" + b"}",
+        3000 * b"[" + 3000 * b"]",
+        b'{"kind":"end","t":1e308,"wall":1e308,"cpu_s":1e308,"peak_mb":1e308,"read":-1e308}',
+        b'{"kind":"step","t":1e308,"name":"a","edge":"begin","id":1e308,"in":1e308}',
+        b'{"kind":"stall","t":1e999,"seconds":1e308}',
+        b'{"kind":"progress","t":3,"done":1' + 400 * b"0" + b',"of":1e308}',
+        b"[" + b",".join([b"1e308"] * 8) + b',"S",1e308,1e308]',
+        b"[5,1" + 400 * b"0" + b',1,1,1,1,1,1,"S",1,1]',
+    ],
+)
+def test_no_line_takes_the_page_away(server, made, line):
+    for stage in ("register", "align"):
+        path = made.attempt(stage, 2.0, sample(1, 50), sample(2, 60))
+        with path.open("ab") as stream:
+            stream.write(line + b"\n" + json.dumps(sample(3, 70)).encode() + b"\n")
+    answer, _ = ask(server, f"/{server.token}/0/")
+    assert answer.status == 200
+    answer, body = ask(server, f"/{server.token}/0/news?since=0")
+    attempts = json.loads(body)["attempts"]["changed"]
+    assert {a["stage"] for a in attempts} == {"register", "align"}
+    curves = [a["curve"] for a in attempts if a["end"] > a["start"]]  # else its end is not known
+    assert len(curves) == (0 if b"end" in line else 2)
+    assert all(max(v or 0 for v in curve["hi"]) == 70 for curve in curves)
+
+
+def test_no_record_of_a_run_takes_the_page_away(server, made):
+    deep = json.loads(900 * "[" + 900 * "]")
+    much = {"pid": 1e308, "cores": 1e308, "resources": {"mem_mb": 10**400}}
+    config = {"a": 1e308, "b": "inf"}
+    for n, wall in enumerate((WALL + 9, 1e308, -1e308, 9e17)):
+        text = json.dumps({"kind": "run", "wall": wall, "clock": wall, "config": config, **much})
+        path = made.results / "telemetry" / "runs" / f"20300101T000000.000Z-a-{n}.jsonl"
+        path.write_text(text.replace('"inf"', "1e999") + "\n")
+    made.run({"kind": "message", "t": 1, "text": deep}, start=20, config=deep)
+    answer, _ = ask(server, f"/{server.token}/0/")
+    assert answer.status == 200

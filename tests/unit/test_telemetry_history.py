@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from made_telemetry import BOOT, WALL, Made, end, job, many, sample, state
 
+from unglow.report.curves import of_attempt
 from unglow.telemetry.fates import Machine
 from unglow.telemetry.follow import Follower
 from unglow.telemetry.history import UNRECORDED, History, declared_of_all, memory_of_all
@@ -187,6 +188,53 @@ def test_memory_of_all_jobs_is_summed_exactly(made):
     t, mb = declared_of_all(run.attempts)
     assert list(zip(t, mb, strict=True)) == [(0, 350), (1, 410), (4, 60), (6, 0)]
     assert [len(x) for x in memory_of_all(())] == [0, 0]
+
+
+def test_what_was_declared_is_compared_with_the_largest_process_and_sums_are_pss(made):
+    made.run(DONE)
+    made.attempt(
+        "register",
+        0,
+        sample(1, 110, pss=100),
+        sample(2, 240, processes=2, peak=130, pss=170),  # it has a compiler run
+        sample(2.1, 388, processes=2, peak=258),
+        sample(3, 388, processes=2, peak=258, pss=330),
+        sample(4, 130, peak=258),
+        end(5.0, peak_mb=258.2),
+        declared_mb=280,
+    )
+    (run,) = history(made).runs
+    (row,) = by_rule(run.attempts)
+    assert (row.declared_mb, row.peak_mb, row.largest_mb) == (280, 258.2, 258.2)
+    t, mb = memory_of_all(run.attempts)
+    assert list(zip(t, mb, strict=True)) == [
+        *((1, 110), (2, 170), (2.1, 258), (3, 330)),
+        (4, 258.2),  # the peak that was told at the end, with the last sample
+        (5, 0),
+    ]
+    curve = of_attempt(run.attempts[0].attempt, 5)
+    assert curve["hi"] == [None, 110, 258, 330, 258.2]
+    assert curve["lo"] == [None, 110, 170, 330, 130]
+
+
+def test_the_memory_of_all_jobs_is_never_below_that_of_one(made):
+    made.run(DONE)
+    made.attempt("detect", 0, sample(1, 250, pss=240), sample(2, 311), end(4.0, peak_mb=346))
+    made.attempt("scale", 10, sample(1, 50, pss=45), sample(2, 60, peak=90), end(4.0, peak_mb=90))
+    made.attempt("plan", 20, end(1.0, peak_mb=70))
+    (run,) = history(made).runs
+    t, mb = memory_of_all(run.attempts)
+    for a in run.attempts:
+        assert mb[(t >= a.start) & (t <= a.end)].max() == a.attempt.peak_mb
+
+
+def test_pages_that_jobs_share_count_once_in_their_sum(made):
+    made.run(DONE)
+    made.attempt("plan", 0, sample(1, 100, pss=60), sample(2, 150), end(9.0))
+    made.attempt("scale", 0, sample(3, 120, pss=80), sample(4, 130), end(9.0))
+    (run,) = history(made).runs
+    t, mb = memory_of_all(run.attempts)
+    assert dict(zip(t, mb, strict=True)) == {1: 100, 2: 150, 3: 190, 4: 200, 9: 0}
 
 
 def test_time_is_split_into_computing_moving_and_waiting(made):

@@ -163,10 +163,10 @@ def test_progress_is_told_five_times_a_second_and_at_the_end(steps, monkeypatch)
     monkeypatch.setattr("unglow.telemetry.steps.time.monotonic", lambda: now)
     for done in range(1, 101):
         now += 0.03
-        progress(done, 100)
+        progress(done, 100, "block")
     found = [e["done"] for e in steps()]
     assert found == [*range(1, 100, 7), 100]
-    assert {e["of"] for e in steps()} == {100}
+    assert {(e["of"], e["unit"]) for e in steps()} == {(100, "block")}
 
 
 def test_outside_a_job_they_do_nothing(file, steps, tmp_path, monkeypatch):
@@ -175,7 +175,7 @@ def test_outside_a_job_they_do_nothing(file, steps, tmp_path, monkeypatch):
     before = {path: path.stat().st_size for path in tmp_path.rglob("*")}
     done = []
     with step("read"):
-        progress(1, 1)
+        progress(1, 1, "block")
         done.append("read")
     with pytest.raises(ZeroDivisionError), step("write"):
         done.append(1 / 0)

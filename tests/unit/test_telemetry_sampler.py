@@ -80,6 +80,20 @@ def test_the_proportional_set_is_taken_once_a_second(proc, monkeypatch):
     assert [tick for tick, was in enumerate(taken) if was] == [0, 10, 20]
 
 
+def test_the_proportional_set_is_taken_as_soon_as_there_is_another_process(proc, monkeypatch):
+    process(proc, 10)
+    process(proc, 11)
+    now = 100.0
+    monkeypatch.setattr("unglow.telemetry.sampler.time.monotonic", lambda: now)
+    sampler = Sampler(10, str(proc))
+    taken = []
+    for tick in range(21):
+        now = 100.0 + tick / 10
+        process(proc, 10, children="11" if tick == 4 else "")
+        taken.append(sampler.take().pss_mb is not None)
+    assert [tick for tick, was in enumerate(taken) if was] == [0, 4, 14]
+
+
 def test_where_the_proportional_set_is_dear_it_is_taken_less_often(proc, monkeypatch):
     process(proc, 10, rss=4_000_000)
     now, spent = 100.0, 0.0

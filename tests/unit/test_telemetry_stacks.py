@@ -151,3 +151,23 @@ def test_a_rule_that_does_not_exist_is_refused():
     assert config.load({})["profile"] is False
     with pytest.raises(ConfigError, match="profile"):
         config.load({"profile": ["regster"]})
+
+
+def test_lines_that_are_torn_or_wrong_are_passed_over(tmp_path):
+    wrong = (
+        *(
+            3000 * "[" + 3000 * "]",
+            '{"kind":"node","id":1}',
+            "[]",
+            '["a",1]',
+            "[1e308,1]",
+            "7",
+            "{",
+        ),
+        *("[1,[1]]", json.dumps(node("x", 0, "g")), json.dumps(node(1, 0, "f")), "[0.01,1]"),
+    )
+    path = tmp_path / "a.stacks"
+    path.write_text("".join(line + "\n" for line in wrong))
+    calls = Calls()
+    assert read_profile(path, calls) == [Span(0.0, 0.01, 1)]
+    assert [call and call.name for call in calls.calls] == [None, "f"]

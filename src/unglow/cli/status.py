@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
 
 # Statuses with which a pair is as it should be, or on its way there.
-_WELL = ("ok", "done", "suspect", "running", "waiting")
+_WELL = ("ok", "suspect", "running", "waiting")
 _WIDEST = 200
 _NAME = 40
 
@@ -32,15 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table; return 1 if a pair failed, is broken or was left out."""
+    """Print the table; return 1 if a pair failed, is incomplete or was left out."""
     from unglow.batch import Batch  # noqa: PLC0415 (so are the others)
     from unglow.cli.survey import CONFIG, read_config, table  # noqa: PLC0415
     from unglow.monitor.places import results_of  # noqa: PLC0415
     from unglow.monitor.view import Watched  # noqa: PLC0415
-    from unglow.monitor.words import OUTCOMES  # noqa: PLC0415
     from unglow.shown import clean, shortened  # noqa: PLC0415
-    from unglow.standing import standings  # noqa: PLC0415
-    from unglow.telemetry.records import RUNNING  # noqa: PLC0415
+    from unglow.standing import standings, what_next  # noqa: PLC0415
 
     results = results_of(arguments.directory)
     history = Watched(results).history()
@@ -56,6 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
         rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(p.note)))
     for line in table(rows, "lllrl").splitlines():
         print(line if len(line) <= width else f"{line[: width - 1]}…")
-    if last is not None and last.outcome not in ("ok", RUNNING):
-        print(f"The last run {OUTCOMES.get(last.outcome, last.outcome)}: `unglow resume` goes on.")
+    for line in what_next(history):
+        print(line)
     return int(any(pair.status not in _WELL for pair in found))

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.pages import give_back
+from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,6 +167,7 @@ def _contents(files: dict[str, str]) -> dict[str, tuple[dict[str, Any], bytes]]:
         return found | _compiled(Path(temporary), missing)
 
 
+@step("compiling, once per machine")
 def _compiled(place: Path, files: dict[str, str]) -> dict[str, tuple[dict[str, Any], bytes]]:
     """Compile kernels into a directory and read them."""
     log.info("compiling %s", ", ".join(files))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.telemetry.logs import log_files
+
 if TYPE_CHECKING:
-    from unglow.telemetry.history import History, Placed, RunHistory
+    from pathlib import Path
+
+    from unglow.telemetry.history import History, Placed
 
 TAIL_BYTES = 65536
 # A log that was written later than this after an attempt's end, s, is of another attempt.
@@ -34,33 +37,24 @@ class Log:
 
 
 def log_of(history: History, results: Path, attempt: str) -> Log:
-    """Return the log of an attempt, given its id.
-
-    Only a file that telemetry names is read, and only below the working directory of its run.
-    """
+    """Return the log of an attempt, given its id; only logs of these results are read."""
     for h in history.runs:
         for a in h.attempts:
             if a.attempt.id == attempt:
-                return _read(a, _place(h, results))
+                return _read(a, log_files(a.attempt.log, h, results))
     return Log("", note="There is no such attempt.")
 
 
-def _place(h: RunHistory, results: Path) -> Path:
-    told = h.run.fields.get("directory")
-    place = Path(told) if isinstance(told, str) else results.absolute().parent
-    return place.resolve()
-
-
-def _read(a: Placed, place: Path) -> Log:
+def _read(a: Placed, files: list[Path]) -> Log:
     name = a.attempt.log
     if not name:
         return Log("", note="This attempt has no log.")
-    path = (place / name).resolve()
-    if not path.is_relative_to(place):
-        return Log(name, note="It is outside of the working directory, and is not shown.")
+    if not files:
+        return Log(name, note="It is none of the logs of these results, and is not shown.")
+    path = next((path for path in files if path.is_file()), None)
+    if path is None:
+        return Log(name, note="It is not there any more.")
     try:
-        if not path.is_file():
-            return Log(name, note="It is not there any more.")
         with path.open("rb") as stream:
             size = stream.seek(0, 2)
             stream.seek(max(0, size - TAIL_BYTES))

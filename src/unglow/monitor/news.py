@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unglow.monitor.view import jobs_of
+from unglow.monitor.view import incidents_of, jobs_of
 from unglow.monitor.words import OUTCOMES, clean, clock, count, duration, memory
-from unglow.telemetry.history import UNRECORDED, History
-from unglow.telemetry.incidents import incidents
+from unglow.telemetry.history import UNRECORDED
 from unglow.telemetry.records import ENDED_WELL, RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from unglow.telemetry.history import Placed, RunHistory
+    from unglow.telemetry.history import History, Placed, RunHistory
     from unglow.telemetry.incidents import Incident
 
 _Event = tuple[float, str]
@@ -62,7 +61,7 @@ class News:
             yield from self._once(f"{a.attempt.id} begin", begin, f"{_title(a)} begins")
             if a.outcome == ENDED_WELL:
                 yield from self._once(f"{a.attempt.id} end", run.wall + a.end, _ended_well(a))
-        for incident in incidents(History((h,)), self.results):
+        for incident in incidents_of(h, self.results):
             key = f"{incident.kind} {incident.attempt} {incident.title} {incident.wall}"
             yield from self._once(key, incident.wall or run.wall, _went_wrong(incident))
         if over and run.id != UNRECORDED:
@@ -91,7 +90,8 @@ def _went_wrong(incident: Incident) -> str:
     text = f"{title}: {clean(incident.cause.replace('_', ' '))}"
     message = clean(incident.message)
     text += f": {message}" if message else ""
-    return text + (f" What helps: {clean(incident.remedy)}" if incident.remedy else "")
+    helps = clean(incident.remedy or incident.helps)
+    return text + (f" What helps: {helps}" if helps else "")
 
 
 def _run_ended(h: RunHistory) -> str:

@@ -155,9 +155,9 @@ def _head(run: RunView) -> Text:
 
 def _memory(run: RunView) -> Text:
     limit = "" if run.budget_mb is None else f" of {memory(run.budget_mb)} allowed"
-    told = f"jobs take {memory(run.used_mb)}{limit} ({memory(run.declared_mb)} declared)"
+    told = f"jobs take {memory(run.used_mb)} (PSS){limit} ({memory(run.declared_mb)} declared)"
     if run.available_mb is not None:
-        told += f"; {memory(run.available_mb)} of {memory(run.machine_mb)} of the machine are free"
+        told += f"; machine: {memory(run.available_mb)} of {memory(run.machine_mb)} free"
     return Text(told)
 
 
@@ -265,6 +265,8 @@ def _incidents(found: Sequence[Incident], most: int) -> list[RenderableType]:
             parts.append(Text(f"  {clean(incident.message)}"))
         if incident.remedy:
             parts.append(Text(f"  {clean(incident.remedy)}", style="bold"))
+        elif incident.helps:
+            parts.append(Text(f"  What helps: {clean(incident.helps)}"))
     more = len(found) - most
     if more > 0:
         parts.append(Text(f"and {count(more, 'earlier incident')}", style="dim"))

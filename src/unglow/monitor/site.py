@@ -17,6 +17,7 @@ from unglow.report.page import page, told_pictures
 from unglow.report.pairs import rows_of
 from unglow.telemetry.fates import Machine
 from unglow.telemetry.records import RUNNING
+from unglow.telemetry.work import WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +87,7 @@ class Source:
         from unglow.report.pictures import pictures_of  # noqa: PLC0415 (imports OpenCV and zarr)
 
         _, model = self.model()
-        state = json.dumps(model["pairs"])
+        state = json.dumps([row | {"status": _drawn(row["status"])} for row in model["pairs"]])
         with self._drawing:
             if self._pictures[0] != state:
                 self._pictures = state, pictures_of(self.results, model["pairs"])
@@ -122,6 +123,11 @@ class Source:
             }
             for view in views
         ]
+
+
+def _drawn(status: str) -> str:
+    """Return what pictures depend on: not on whether a pair that is not done runs just now."""
+    return WAITING if status == RUNNING else status
 
 
 class Site:

@@ -48,7 +48,7 @@ def status(run: RunView, jobs: int) -> RenderableType:
     told = Text.assemble(
         f"{run.done} of {run.of} jobs",
         (f", {failed} failed" if failed else "", BAD),
-        f", {duration(run.seconds)}{left}; jobs take {memory(run.used_mb)}{budget}",
+        f", {duration(run.seconds)}{left}; jobs take {memory(run.used_mb)} (PSS){budget}",
         no_wrap=True,
         overflow="ellipsis",
     )

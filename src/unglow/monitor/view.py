@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.machine import memory_available_mb
+from unglow.refusals import failed_pairs
 from unglow.telemetry.fates import Machine, machine_mb
 from unglow.telemetry.follow import Follower
 from unglow.telemetry.history import UNRECORDED, History
 from unglow.telemetry.incidents import incidents
-from unglow.telemetry.records import RUNNING, number
+from unglow.telemetry.parsing import number
+from unglow.telemetry.records import RUNNING
 from unglow.telemetry.tallies import time_left
 
 if TYPE_CHECKING:
@@ -59,7 +61,10 @@ class JobRow:
     seconds
         Since it began.
     now_mb, peak_mb, declared_mb
-        Memory; None where it is not known.
+        Memory: resident, or of several processes as `shared_mb`; the largest resident set of one
+        process; None where it is not known.
+    shared_mb
+        Memory with pages that several processes share counted once (PSS).
     cores
         Processors that it keeps busy; None where it is not known.
     threads
@@ -77,6 +82,7 @@ class JobRow:
     number: int = 1
     seconds: float | None = None
     now_mb: float | None = None
+    shared_mb: float | None = None
     peak_mb: float | None = None
     declared_mb: float | None = None
     cores: float | None = None
@@ -136,8 +142,9 @@ class RunView:
 
     @property
     def used_mb(self) -> float:
-        """Resident memory of all running jobs together."""
-        return sum(job.now_mb or 0.0 for job in self.jobs)
+        """Memory (PSS) of all running jobs together, and never less than that of one of them."""
+        largest = max((job.now_mb or 0.0 for job in self.jobs), default=0.0)
+        return max(largest, sum(job.shared_mb or 0.0 for job in self.jobs))
 
     @property
     def declared_mb(self) -> float:
@@ -198,8 +205,14 @@ def view_of(results: Path, history: History, h: RunHistory, machine: Machine) ->
         budget_mb=h.run.budget_mb,
         machine_mb=_machine_mb(h),
         available_mb=_available_mb(host, running, machine) if h.outcome == RUNNING else None,
-        incidents=tuple(incidents(History((h,)), results)),
+        incidents=tuple(incidents_of(h, results)),
     )
+
+
+def incidents_of(h: RunHistory, results: Path) -> list[Incident]:
+    """Return what went wrong in a run, with the pairs of it that have failed by now."""
+    failed = failed_pairs(results, h.run.fields.get("pairs"))
+    return incidents(History((h,)), results, failed)
 
 
 def jobs_of(h: RunHistory) -> int:
@@ -249,7 +262,8 @@ def _row(attempt: Attempt) -> JobRow:
         step=open_steps[-1] if open_steps else "",
         number=attempt.number,
         seconds=attempt.seconds,
-        now_mb=_last(samples.rss),
+        now_mb=_last(samples.resident),
+        shared_mb=_last(samples.shared_once),
         peak_mb=attempt.peak_mb,
         declared_mb=attempt.declared_mb,
         cores=cores_busy(samples),

@@ -282,7 +282,7 @@ def block_shifts(
     for i, shift in enumerate(bounded_map(measure, range(len(corners)), workers)):
         if shift is not None:
             found[i] = shift
-        progress(i + 1, len(corners))
+        progress(i + 1, len(corners), "block")
     found[:, :2] -= back
     return found
 

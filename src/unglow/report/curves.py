@@ -41,16 +41,21 @@ def of_attempt(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
 
     Returns
     -------
-    ``hi`` and ``lo``, the largest and smallest resident memory in each bin, MB; ``pss``, the
-    largest with shared pages counted once; ``cpu``, mean number of processors; ``io``, mean MB/s
-    read and written. None where a bin has no sample.
+    ``hi`` and ``lo``, the largest and smallest memory in each bin, MB: resident of one process,
+    with shared pages counted once of several, and in ``hi`` the true peak of a process; ``pss``,
+    the largest with shared pages counted once; ``cpu``, mean number of processors; ``io``, mean
+    MB/s read and written. None where a bin has no sample.
     """
     samples, seconds = attempt.samples, attempt.seconds
     if not len(samples) or seconds <= 0:
         return None
     bins = min(most, len(samples))
     edges = np.linspace(0.0, seconds, bins + 1)
-    low, high = low_high(samples.t, samples.rss, edges)
+    low, high = low_high(samples.t, samples.resident, edges)
+    most_of_one = low_high(samples.t, samples.largest, edges)[1]
+    if attempt.peak_mb is not None and not np.any(most_of_one >= attempt.peak_mb):
+        most_of_one[-1] = attempt.peak_mb  # after the last sample
+    high = np.fmax(high, most_of_one)
     moved = samples.read + samples.written
     width = seconds / bins
     return {

@@ -13,6 +13,7 @@ import numpy as np
 from unglow import __version__
 from unglow.report import curves
 from unglow.report.flames import flames
+from unglow.report.pairs import name_of
 from unglow.telemetry.fates import machine_mb
 from unglow.telemetry.history import declared_of_all, memory_of_all
 from unglow.telemetry.incidents import incidents
@@ -69,7 +70,8 @@ def build(
         "runs": [_run(history, h) for h in history.runs],
         "attempts": [_attempt(n, a, tries[n, a.attempt.job], bins) for n, a in shown],
         "incidents": [_incident(i) for i in incidents(history, results, pairs)],
-        "pairs": [dict(row) for row in pairs],
+        "pairs": [{k: v for k, v in row.items() if k != "working"} for row in pairs],
+        "working": {name_of(row): row["working"] for row in pairs if row.get("working")},
     }
     last = [(place, a) for place, (n, a) in enumerate(shown) if n == len(history.runs) - 1]
     profiled = None if live else flames(results, last)
@@ -173,6 +175,7 @@ def _attempt(run: int, a: Placed, tries: int, bins: int) -> Model:
         "log": attempt.log,
         "done": attempt.done,
         "of": attempt.of,
+        "unit": attempt.unit,
         "stalls": [[s.t, s.seconds] for s in attempt.stalls],
         "steps": [[name, begin, stop, depth] for name, begin, stop, depth in steps_of(attempt)],
         "curve": curves.of_attempt(attempt, bins),

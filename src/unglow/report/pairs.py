@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.summary import Entry, read_summary, rows
 from unglow.telemetry.history import UNRECORDED
+from unglow.telemetry.records import RUNNING
+from unglow.telemetry.work import STOPPED, WAITING, last_attempts, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from unglow.telemetry.history import History
 
 _NAMES = ("sample", "dye", "registration", "subtraction")
 _CONCLUDED = ("ok", "failed")
+# A run that ended like this, or goes on, may have left a pair undone without any fault.
+_NO_FAULT = ("ok", "interrupted", RUNNING)
 # Directories of a results directory that hold no pairs.
 _RECORDS = ("telemetry", "benchmarks", "logs")
 
@@ -24,7 +28,8 @@ def rows_of(results: Path, history: History) -> list[dict[str, Any]]:
     """Return a row for each pair and variant: those of summary.tsv, or what the files tell.
 
     The table is made as a run ends. While the last one goes on, or if it was killed, rows are made
-    of the files that are there.
+    of the files that are there. A pair that is not done and that no fault has stopped is
+    ``waiting`` or ``running``; what then runs, and how far it is, is its ``working``.
     """
     try:
         told = [dict(row) for row in read_summary(results / "summary.tsv")]
@@ -32,16 +37,43 @@ def rows_of(results: Path, history: History) -> list[dict[str, Any]]:
         told = []
     recorded = [h for h in history.runs if h.run.id != UNRECORDED]
     if told and (not recorded or recorded[-1].outcome in _CONCLUDED):
-        return told
+        return _with_states(told, history)
     made = [_plain(row) for row in rows(_entries(results, history), (), results)]
     before = {_names(row): row for row in told}
     for row in made:
         row["control"] = before.get(_names(row), {}).get("control")
     known = {_names(row) for row in made}
-    return [*(row for row in told if _names(row) not in known), *made]
+    rows_made = [*(row for row in told if _names(row) not in known), *made]
+    return _with_states(rows_made, history)
 
 
-def _names(row: dict[str, Any]) -> tuple[str, ...]:
+def name_of(row: Mapping[str, Any]) -> str:
+    """Return sample, dye and variant of a row, as the page does."""
+    return " ".join(filter(None, _names(row)))
+
+
+def _with_states(told: list[dict[str, Any]], history: History) -> list[dict[str, Any]]:
+    """Tell pairs that are not done yet from those that a fault has stopped."""
+    last = history.last
+    if last is None or last.run.id == UNRECORDED:
+        return told
+    attempts = last_attempts(history)
+
+    def settled(row: dict[str, Any]) -> dict[str, Any]:
+        if row.get("status") != STOPPED:
+            return row
+        own = attempts.get((str(row.get("sample")), str(row.get("dye"))), [])
+        status, note = state_of(own, last, row)
+        if status == RUNNING:
+            return row | {"status": RUNNING, "reasons": "", "working": note}
+        if status == STOPPED:
+            return row | {"reasons": note} if last.outcome == RUNNING else row
+        return row | {"status": WAITING, "reasons": ""} if last.outcome in _NO_FAULT else row
+
+    return [settled(row) for row in told]
+
+
+def _names(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(row.get(name) or "") for name in _NAMES)
 
 

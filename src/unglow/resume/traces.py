@@ -110,7 +110,7 @@ def is_own(about: os.stat_result) -> bool:
 def _objects(text: bytes) -> Iterator[dict[str, Any]]:
     for line in text.split(b"\n"):
         if line.startswith(b"{"):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 yield json.loads(line)
 
 

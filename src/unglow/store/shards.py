@@ -120,7 +120,7 @@ class ShardWriter:
         with self._lock:
             self._written += 1
             done = self._written
-        progress(done, self._shards)
+        progress(done, self._shards, "shard")
 
     def _write_shard(self, level: int, y0: int, x0: int, block: NDArray[Any]) -> None:
         rows, cols = block.shape

@@ -115,9 +115,10 @@ class Attempt:
         if self._outside is not None:
             self._outside.finish()
 
-    def stall(self, seconds: float) -> None:
-        """Tell that the job has done nothing for a time, s."""
-        self._file.write({"kind": "stall", "t": round(self.t, 3), "seconds": round(seconds, 1)})
+    def stall(self, seconds: float, because: str = "") -> None:
+        """Tell that the job has done nothing for a time, s, and why, as far as that is known."""
+        told = {"kind": "stall", "t": round(self.t, 3), "seconds": round(seconds, 1)}
+        self._file.write({**told, "message": because})
 
     def end(self, outcome: str, message: str = "", **measured: Any) -> None:
         """Tell how it ended, and write no more."""

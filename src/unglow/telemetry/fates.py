@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.telemetry.records import RUNNING, number
+from unglow.telemetry.parsing import number
+from unglow.telemetry.records import RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,13 +6,13 @@ a run takes. Files are only ever appended to.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.telemetry.parsing import moment, number, parsed, parsed_rows, unix_time
 from unglow.telemetry.records import (
     Attempt,
     End,
@@ -22,7 +22,6 @@ from unglow.telemetry.records import (
     Run,
     Stall,
     Step,
-    number,
     texts,
     threads,
     words,
@@ -156,7 +155,7 @@ class _AttemptFile(_File):
     _samples: Samples = field(default_factory=Samples.none)
     _steps: dict[int, Step] = field(default_factory=dict)
     _stalls: list[Stall] = field(default_factory=list)
-    _progress: tuple[float | None, float | None] = (None, None)
+    _progress: tuple[float | None, float | None, str] = (None, None, "")
     _end: End | None = None
     _made: Attempt | None = None
 
@@ -172,6 +171,7 @@ class _AttemptFile(_File):
                 stalls=tuple(self._stalls),
                 done=self._progress[0],
                 of=self._progress[1],
+                unit=self._progress[2],
                 end=self._end,
             )
         return self._made
@@ -181,24 +181,26 @@ class _AttemptFile(_File):
         rows = [line for line in lines if line.startswith(b"[")]
         for line in lines:
             if line.startswith(b"{"):
-                told = _parsed(line)
+                told = parsed(line)
                 if isinstance(told, dict):
                     self._tell(told)
         if rows and self._first is not None:
             columns = words(self._first.get("columns"))
-            read = Samples.of(columns, _parsed_rows(rows))
+            read = Samples.of(columns, parsed_rows(rows))
             self._samples = self._samples.joined(read).thinned()
 
     def _tell(self, line: Mapping[str, Any]) -> None:
-        kind, t = line.get("kind"), number(line.get("t")) or 0.0
+        kind, t = line.get("kind"), moment(line.get("t"))
         if kind == "attempt" and self._first is None:
             self._first = line
         elif kind == "step":
             self._step(line, t)
         elif kind == "stall":
-            self._stalls.append(Stall(t, number(line.get("seconds")) or 0.0))
+            told = str(line.get("message") or "")
+            self._stalls.append(Stall(t, moment(line.get("seconds")), told))
         elif kind == "progress":
-            self._progress = (number(line.get("done")), number(line.get("of")))
+            done, of = number(line.get("done")), number(line.get("of"))
+            self._progress = (done, of, str(line.get("unit") or ""))
         elif kind == "end":
             self._end = End.of(line)
             self._ended = True
@@ -235,7 +237,7 @@ class _RunFile(_File):
             self._made = Run(
                 id=self.id.removeprefix(f"{RUNS}/"),
                 host=str(self._first.get("host", "")),
-                wall=number(self._first.get("wall")) or 0.0,
+                wall=unix_time(self._first.get("wall")),
                 clock=_clock(self._first),
                 fields=self._first,
                 totals=dict(self._totals),
@@ -251,12 +253,12 @@ class _RunFile(_File):
     def _take(self, lines: list[bytes]) -> None:
         self._made = None
         for line in lines:
-            told = _parsed(line)
+            told = parsed(line)
             if isinstance(told, dict):
                 self._tell(told)
 
     def _tell(self, line: Mapping[str, Any]) -> None:
-        kind, t = line.get("kind"), number(line.get("t")) or 0.0
+        kind, t = line.get("kind"), moment(line.get("t"))
         self._seen = max(self._seen, t)
         if kind == "run" and self._first is None:
             self._first = line
@@ -323,7 +325,7 @@ def _attempt(key: str, line: Mapping[str, Any], **read: Any) -> Attempt:
         wildcards=texts(line.get("wildcards")),
         number=int(number(line.get("attempt")) or 1),
         host=str(line.get("host", "")),
-        wall=number(line.get("wall")) or 0.0,
+        wall=unix_time(line.get("wall")),
         clock=_clock(line),
         declared_mb=number(line.get("declared_mb")),
         threads=threads(line.get("threads")),
@@ -337,29 +339,6 @@ def _attempt(key: str, line: Mapping[str, Any], **read: Any) -> Attempt:
 def _clock(line: Mapping[str, Any]) -> float:
     clock = number(line.get("clock"))
     return math.nan if clock is None else clock
-
-
-def _parsed(line: bytes) -> Any:
-    """Return what a line says; None if it is torn."""
-    try:
-        return json.loads(line, parse_constant=_no_number)
-    except ValueError:
-        return None
-
-
-def _no_number(_: str) -> None:
-    """Stand in for NaN and infinity, which JSON does not have."""
-
-
-def _parsed_rows(lines: list[bytes]) -> list[list[Any]]:
-    """Return lists, one for each line that holds one; all at once where all do, which is faster."""
-    try:
-        rows = json.loads(b"[" + b",".join(lines) + b"]", parse_constant=_no_number)
-        if len(rows) == len(lines):
-            return list(rows)
-    except ValueError:
-        pass
-    return [row for row in map(_parsed, lines) if isinstance(row, list)]
 
 
 def _older_records(root: Path) -> Iterable[Attempt]:
@@ -376,7 +355,7 @@ def _older_records(root: Path) -> Iterable[Attempt]:
             path = Path(place) / name
             try:
                 ended = path.stat().st_mtime
-                lines = [_parsed(line) for line in path.read_bytes().splitlines()]
+                lines = [parsed(line) for line in path.read_bytes().splitlines()]
             except OSError:
                 continue
             known = [line for line in lines if isinstance(line, dict) and "outcome" in line]

@@ -242,36 +242,59 @@ def _with_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
 
 
 def memory_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the resident memory of all jobs together, at each time that one of them was measured.
+    """Return the memory of all jobs together, at each time that one of them was measured.
+
+    It is the sum of their proportional sets (PSS), in which pages that several processes share
+    count once, and never less than what a single process had.
 
     Returns
     -------
-    Times, s since the run began, and MB from each of them on, (n,) each.
+    Times, s since the run began, and MB from each of them on, (n,) each; nothing if no attempt has
+    samples.
     """
-    times, steps = [], []
-    for a in placed:
-        rss = a.attempt.samples.rss
-        known = ~np.isnan(rss)
-        if known.any():
-            taken = rss[known]
-            times += [a.start + a.attempt.samples.t[known], np.array([a.end])]
-            steps += [np.diff(taken, prepend=0.0), -taken[-1:]]
-    return _summed(times, steps)
+    parts = [_memory_of(a) for a in placed]
+    if all(len(t) == 1 for t, _, _ in parts):
+        return np.empty(0), np.empty(0)
+    t, mb, order = _summed([t for t, _, _ in parts], [step for _, step, _ in parts])
+    return t, np.fmax(mb, np.concatenate([least for _, _, least in parts])[order])
+
+
+def _memory_of(
+    a: Placed,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return when an attempt was measured and ended, by how much its memory grew, and its least.
+
+    The last is what a single process had, NaN where that is not known; the peak that was told at
+    the end is there as well, with the last sample.
+    """
+    samples = a.attempt.samples
+    shared_once, least = samples.shared_once, np.append(samples.largest, np.nan)
+    last = np.maximum.accumulate(np.where(np.isnan(shared_once), -1, np.arange(len(samples))))
+    held = np.where(last >= 0, shared_once[last], 0.0) if len(samples) else shared_once
+    peak = a.attempt.peak_mb
+    if peak is not None and not np.any(least >= peak):
+        least[max(0, len(samples) - 1)] = peak
+    return (
+        np.append(a.start + samples.t, a.end),
+        np.diff(np.append(held, 0.0), prepend=0.0),
+        least,
+    )
 
 
 def declared_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the memory that all jobs together had declared: times, s, and MB from each on."""
     declared = [(a.start, a.end, a.attempt.declared_mb) for a in placed if a.attempt.declared_mb]
     times = [np.array([start, end]) for start, end, _ in declared]
-    return _summed(times, [np.array([mb, -mb]) for _, _, mb in declared])
+    return _summed(times, [np.array([mb, -mb]) for _, _, mb in declared])[:2]
 
 
 def _summed(
     times: Sequence[NDArray[np.float64]], steps: Sequence[NDArray[np.float64]]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
+    """Return times in order, the sum of all steps up to each, and where each of them came from."""
     if not times:
-        return np.empty(0), np.empty(0)
+        return np.empty(0), np.empty(0), np.empty(0, np.intp)
     t, step = np.concatenate(times), np.concatenate(steps)
     # at equal times, what ends goes first: its memory is free when the next one takes some
     order = np.lexsort((step, t))
-    return t[order], np.maximum(np.cumsum(step[order]), 0.0)
+    return t[order], np.maximum(np.cumsum(step[order]), 0.0), order

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.refusals import what_helps
 from unglow.telemetry.fates import KILLED, LOST
+from unglow.telemetry.logs import log_files
 from unglow.telemetry.records import ENDED_WELL, RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
     from typing import Any
 
     from unglow.telemetry.history import History, Placed, RunHistory
@@ -23,6 +25,7 @@ _SAME_LOG_S = 30.0
 # This job only repeats which pairs failed.
 _VERDICT = ("verdict", "bad_input")
 _REPEATED = "Not tried, since the attempt before has shown how it would end:"
+_IDLE = "No processor time was used and no bytes moved for {:.0f} s."
 _SENTENCES = {
     KILLED: "Its process is gone and has left no word: it was killed (by SIGKILL, or together with "
     "Snakemake); run again.",
@@ -42,11 +45,13 @@ class Incident:
     cause
         One word: an outcome, ``stall``, ``not_started``, ``run_killed``, or a pair's status.
     wall
-        When, Unix time, s; None for a pair.
+        When, Unix time, s; None for a pair of which that is not known.
     title
         What it happened to.
     message, remedy
         A sentence, and a command to copy; empty if there is none.
+    helps
+        What helps where no command does, in a sentence; empty if nothing is known.
     run, attempt
         Ids; None where there is none.
     mended
@@ -64,6 +69,7 @@ class Incident:
     title: str
     message: str = ""
     remedy: str = ""
+    helps: str = ""
     run: str | None = None
     attempt: str | None = None
     mended: bool = False
@@ -82,7 +88,7 @@ def incidents(
     history
         Of the results directory.
     results
-        The results directory; logs are looked for from the working directory of the run.
+        The results directory.
     pairs
         Rows of the summary.
     """
@@ -92,7 +98,10 @@ def incidents(
     }
     well = max((h.run.wall for h in history.runs if h.outcome == ENDED_WELL), default=0.0)
     going = history.last is not None and history.last.outcome == RUNNING
-    failed = list(_of_pairs(pairs, ("failed",) if going else ("failed", "incomplete")))
+    told_of = ("failed",) if going else ("failed", "incomplete")
+    failed = list(
+        _of_pairs((row for row in pairs if row.get("status") in told_of), history, results)
+    )
     found = []
     for h, a in _all(history):
         told = failed and (a.attempt.stage, a.outcome) == _VERDICT
@@ -149,7 +158,8 @@ def _message(a: Placed) -> str:
 
 def _tail(h: RunHistory, a: Placed, results: Path) -> str | None:
     attempt = a.attempt
-    return log_tail(attempt.log, _places(h, results), attempt.wall + attempt.seconds)
+    files = log_files(attempt.log, h, results)
+    return _log_tail(files, attempt.wall + attempt.seconds)
 
 
 def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
@@ -158,7 +168,7 @@ def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
         cause=STALL,
         wall=a.attempt.wall + stall.t,
         title=a.attempt.title,
-        message=f"No processor time was used and no bytes moved for {stall.seconds:.0f} s.",
+        message=" ".join((_IDLE.format(stall.seconds), stall.message)).strip(),
         run=h.run.id,
         attempt=a.attempt.id,
         mended=a.outcome == ENDED_WELL,
@@ -225,46 +235,32 @@ def _of_run(h: RunHistory, *, mended: bool) -> Incident:
     )
 
 
-def _of_pairs(pairs: Iterable[Mapping[str, Any]], statuses: tuple[str, ...]) -> Iterator[Incident]:
+def _of_pairs(
+    pairs: Iterable[Mapping[str, Any]], history: History, results: Path
+) -> Iterator[Incident]:
+    config = history.last.run.fields.get("config") if history.last is not None else None
     for row in pairs:
-        if row.get("status") in statuses:
-            names = ("sample", "dye", "registration", "subtraction")
-            title = " ".join(str(row[name]) for name in names if row.get(name))
-            yield Incident(
-                kind="pair",
-                cause=str(row["status"]),
-                wall=None,
-                title=title,
-                message=str(row.get("reasons") or ""),
-            )
+        names = ("sample", "dye", "registration", "subtraction")
+        yield Incident(
+            kind="pair",
+            cause=str(row["status"]),
+            wall=row.get("wall"),
+            title=" ".join(str(row[name]) for name in names if row.get(name)),
+            message=str(row.get("reasons") or ""),
+            helps=what_helps(results, row, config) if row["status"] == "failed" else "",
+        )
 
 
-def _places(h: RunHistory, results: Path) -> list[Path]:
-    """Return where the paths of a run may start from."""
-    told = h.run.fields.get("directory")
-    return [*([Path(told)] if isinstance(told, str) else []), results.absolute().parent]
-
-
-def log_tail(log: str, places: Iterable[Path], ended: float) -> str | None:
-    """Return the last lines of a log; None if it is gone or was written after an attempt's end.
-
-    Parameters
-    ----------
-    log
-        As the attempt names it.
-    places
-        Directories that it may start from.
-    ended
-        When the attempt ended, Unix time, s.
-    """
-    for place in places if log else ():
+def _log_tail(files: Iterable[Path], ended: float) -> str | None:
+    """Return the last lines of a log; None if it is gone or was written after an attempt's end."""
+    for path in (path for path in files if path.is_file()):
         try:
-            with (place / log).open("rb") as stream:
+            with path.open("rb") as stream:
                 size = stream.seek(0, 2)
-                if abs(Path(place / log).stat().st_mtime - ended) > _SAME_LOG_S:
+                if abs(path.stat().st_mtime - ended) > _SAME_LOG_S:
                     return None
                 stream.seek(max(0, size - TAIL_BYTES))
-                text = stream.read().decode("utf-8", "replace")
+                text = stream.read(TAIL_BYTES).decode("utf-8", "replace")
         except OSError:
             continue
         return "\n".join(text.splitlines()[-TAIL_LINES:])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from unglow.telemetry.parsing import moment, number, parsed
 from unglow.telemetry.stacks import HZ
 
 if TYPE_CHECKING:
@@ -109,9 +109,20 @@ def _call(line: dict[str, Any]) -> Call:
 
 def _lines(path: Path) -> Iterator[dict[str, Any] | list[Any]]:
     for text in path.read_bytes().splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue
-        if isinstance(line, dict) or (isinstance(line, list) and line):
+        line = parsed(text)
+        if (isinstance(line, dict) and _is_whole(line)) or (isinstance(line, list) and _fits(line)):
             yield line
+
+
+def _is_whole(line: dict[str, Any]) -> bool:
+    """Whether a line that tells of a call has what one needs."""
+    texts = all(isinstance(line.get(key), str) for key in ("name", "file"))
+    numbers = all(isinstance(line.get(key), int) for key in ("id", "in", "line"))
+    return line.get("kind") != "node" or (texts and numbers)
+
+
+def _fits(line: list[Any]) -> bool:
+    """Whether a list is a sample: a time, and numbers of calls."""
+    t = number(line[0]) if line else None
+    sample = all(isinstance(node, int) for node in line[1:])
+    return t is not None and moment(abs(t)) == abs(t) and sample

@@ -9,12 +9,13 @@ clock of the host, ``t`` s since the attempt or the run began.
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+
+from unglow.telemetry.parsing import moment, number, unix_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -52,10 +53,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """At ``t``, nothing had been done for so many ``seconds``."""
+    """At ``t``, nothing had been done for so many ``seconds``; ``message`` says why, if known."""
 
     t: float
     seconds: float
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,8 @@ class End:
         """Return what a line says."""
         known = {name: number(line.get(name)) for name in _MEASURED}
         return cls(
-            t=number(line.get("t")) or 0.0,
-            wall=number(line.get("wall")) or 0.0,
+            t=moment(line.get("t")),
+            wall=unix_time(line.get("wall")),
             outcome=str(line.get("outcome") or "error"),
             message=str(line.get("message") or ""),
             remedy=str(line.get("remedy") or ""),
@@ -148,8 +150,8 @@ class Attempt:
         Memory and time that it might take; None if there was no limit.
     fields
         Everything that its first line says.
-    done, of
-        Progress, if it told any.
+    done, of, unit
+        Progress, if it told any, and what is counted: ``shard``; empty where that was not told.
     end
         None while, or if, it has not said how it ended.
     """
@@ -172,6 +174,7 @@ class Attempt:
     stalls: tuple[Stall, ...] = ()
     done: float | None = None
     of: float | None = None
+    unit: str = ""
     end: End | None = None
 
     @property
@@ -196,7 +199,10 @@ class Attempt:
 
     @property
     def peak_mb(self) -> float | None:
-        """Largest resident set, MB: as the kernel counted it, or the largest sample."""
+        """Largest resident set of any single process, MB, as the kernel kept it (``VmHWM``).
+
+        What is declared for a job is compared with this, and never with a sum over processes.
+        """
         return _peak_mb(self)
 
     @property
@@ -222,8 +228,8 @@ class Attempt:
 
 @once_per_attempt
 def _peak_mb(attempt: Attempt) -> float | None:
-    seen = [attempt.samples.peak, attempt.samples.rss]
-    largest = [float(np.nanmax(s)) for s in seen if len(s) and not np.isnan(s).all()]
+    seen = attempt.samples.largest
+    largest = [] if np.isnan(seen).all() else [float(np.nanmax(seen))]
     told = attempt.end.peak_mb if attempt.end is not None else None
     return max([*largest, *([] if told is None else [told])], default=None)
 
@@ -336,16 +342,11 @@ class Run:
         return number(limits.get("mem_mb")) if isinstance(limits, dict) else None
 
 
-def number(value: object) -> float | None:
-    """Return a finite number, or None for everything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
 def threads(value: object) -> int:
     """Return a number of threads that there may be; 1 if it is none."""
-    return int(min(max(number(value) or 1, 1), _MOST_THREADS))
+    if isinstance(value, int | float) and value > _MOST_THREADS:
+        return _MOST_THREADS
+    return int(max(number(value) or 1, 1))
 
 
 def texts(values: object) -> dict[str, str]:

@@ -106,6 +106,7 @@ class Sampler:
         self._last = Sample()
         self._slow_due, self._pss_taken = 0.0, 0.0
         self._pss_s_per_mb = _PSS_S_PER_MB
+        self._pss_due_soon = False
 
     def take(self) -> Sample:
         """Look at all processes now; what they have done never gets less from sample to sample."""
@@ -126,17 +127,18 @@ class Sampler:
             cpu, threads = cpu + seconds, threads + count
             moved = one.moved()
             read, written = read + moved[0], written + moved[1]
+        processes = len(states) - states.count("")
         available = self._available_mb() if slow else self._last.available_mb
         self.interval_s = max(self._least_s, (time.thread_time() - begun) / _SHARE)
         self._last = Sample(
             rss_mb=rss,
-            pss_mb=self._pss_mb(now, rss),
+            pss_mb=self._pss_mb(now, rss, soon=processes != self._last.processes),
             # between its end and its parent's wait, what a child has done is on nobody's account
             cpu_s=max(cpu, self._last.cpu_s),
             read=max(read, self._last.read),
             written=max(written, self._last.written),
             threads=threads,
-            processes=len(states) - states.count(""),
+            processes=processes,
             state=next((s for s in "RD" if s in states), states[0]),
             peak_mb=peak,
             available_mb=available,
@@ -152,14 +154,19 @@ class Sampler:
                     self._tree[child] = _Files(f"{self._proc}/{child}")
                     pending.append(self._tree[child])
 
-    def _pss_mb(self, now: float, rss_mb: float) -> float | None:
-        """Return the proportional set once a second; less often if that takes long."""
+    def _pss_mb(self, now: float, rss_mb: float, *, soon: bool) -> float | None:
+        """Return the proportional set once a second; less often if that takes long.
+
+        ``soon`` asks for it as soon as possible: there are more processes than before, or fewer.
+        """
         cost = self._pss_s_per_mb * rss_mb
-        if now < self._pss_taken + max(_SLOW_S, cost / _PSS_SHARE):
+        self._pss_due_soon |= soon
+        least = 0.0 if self._pss_due_soon else _SLOW_S
+        if now < self._pss_taken + max(least, cost / _PSS_SHARE):
             return None
         begun = time.thread_time()
         found = [_after(one.text("smaps_rollup"), "\nPss:") for one in self._tree.values()]
-        self._pss_taken = now
+        self._pss_taken, self._pss_due_soon = now, False
         self._pss_s_per_mb = (time.thread_time() - begun) / max(rss_mb, 1.0)
         return None if found[0] is None else sum(kib or 0 for kib in found) * _MB_PER_KIB
 

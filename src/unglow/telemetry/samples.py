@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.telemetry.parsing import number
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -18,6 +20,8 @@ NUMBERS = (
     *("threads", "processes", "peak", "available"),
 )
 """Columns of samples that are numbers."""
+# Nothing that is sampled is more; and no attempt takes longer, s.
+_MOST, _LONGEST_S = 1e18, 1e10
 MOST_SAMPLES = 4096
 """An attempt of more than twice as many samples (14 minutes) is thinned out as it is read."""
 
@@ -58,7 +62,7 @@ class Samples:
         whole = [row for row in rows if len(row) == len(columns)]
         try:
             return cls._of(columns, whole)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return cls._of(columns, [row for row in whole if _fits(columns, row)])
 
     @classmethod
@@ -66,8 +70,11 @@ class Samples:
         found = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}
         none = (math.nan,) * len(rows)
         numbers = {name: np.array(found.get(name, none), dtype=np.float64) for name in NUMBERS}
+        for values in numbers.values():
+            values[~(np.abs(values) <= _MOST)] = np.nan
         state = np.array([str(s or "") for s in found.get("state", ("",) * len(rows))], dtype="<U2")
-        return cls(state=state, **numbers)
+        at = (numbers["t"] >= 0) & (numbers["t"] <= _LONGEST_S)
+        return cls(state=state[at], **{name: values[at] for name, values in numbers.items()})
 
     @classmethod
     def none(cls) -> Samples:
@@ -76,6 +83,39 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.t)
+
+    @property
+    def shared_once(self) -> NDArray[np.float64]:
+        """Memory of all processes with shared pages counted once (PSS), MB, (n,).
+
+        It is measured about once a second. In between, it is taken to be as much below ``rss`` as
+        it last was, while there is one process, and NaN while there are several.
+        """
+        known = ~np.isnan(self.pss)
+        last = np.maximum.accumulate(np.where(known & self._alone, np.arange(len(self)), -1))
+        shared = np.where(last >= 0, (self.rss - self.pss)[last], 0.0) if len(self) else self.rss
+        between = np.where(self._alone, np.maximum(self.rss - shared, 0.0), np.nan)
+        return np.where(known, self.pss, between)
+
+    @property
+    def largest(self) -> NDArray[np.float64]:
+        """What a single process had at each time, or since the time before, MB, (n,).
+
+        Its resident set where it is the only one, and the largest so far where that has grown. NaN
+        where neither is known.
+        """
+        known = np.nan_to_num(self.peak)
+        grown = np.diff(np.maximum.accumulate(known), prepend=0.0) > 0
+        return np.fmax(np.where(self._alone, self.rss, np.nan), np.where(grown, known, np.nan))
+
+    @property
+    def resident(self) -> NDArray[np.float64]:
+        """Memory that is in use, MB, (n,): ``rss`` of one process, `shared_once` of several."""
+        return np.where(self._alone, self.rss, self.shared_once)
+
+    @property
+    def _alone(self) -> NDArray[np.bool_]:
+        return np.asarray(~(self.processes > 1))
 
     def joined(self, more: Samples) -> Samples:
         """Return these samples and those that follow them."""
@@ -111,4 +151,4 @@ class Samples:
 
 def _fits(columns: Sequence[str], row: Sequence[Any]) -> bool:
     pairs = zip(columns, row, strict=True)
-    return all(v is None or isinstance(v, int | float) for name, v in pairs if name in NUMBERS)
+    return all(v is None or number(v) is not None for name, v in pairs if name in NUMBERS)

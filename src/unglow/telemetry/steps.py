@@ -79,8 +79,16 @@ def step(name: str) -> Iterator[None]:
         room.file.write({"kind": "step", "t": room.now(), "edge": "end", "id": number})
 
 
-def progress(done: int, of: int) -> None:
-    """Tell how many shards or blocks of the step are done; any thread may, as often as it likes."""
+def progress(done: int, of: int, unit: str) -> None:
+    """Tell how much of the step is done; any thread may, as often as it likes.
+
+    Parameters
+    ----------
+    done, of
+        How many.
+    unit
+        Of what, one of them: ``shard``.
+    """
     room = _room
     if room is None:
         return
@@ -89,4 +97,4 @@ def progress(done: int, of: int) -> None:
         if done < of and now < room.told_s + 1 / _PER_S:
             return
         room.told_s = now
-    room.file.write({"kind": "progress", "t": now, "done": done, "of": of})
+    room.file.write({"kind": "progress", "t": now, "done": done, "of": of, "unit": unit})

@@ -13,11 +13,11 @@ function attemptPanel(a) {
     a.message ? el("p", {}, a.message) : null,
     facts([
       ["time", seconds(a.end - a.start) + " from " + seconds(a.start) + " on" + start],
-      ["peak memory", a.peak_mb === null ? null : mb(a.peak_mb) + share],
+      ["peak of a process", a.peak_mb === null ? null : mb(a.peak_mb) + share],
       ["declared", mb(a.declared_mb)],
       ["CPU", a.cpu_s === null ? null : seconds(a.cpu_s) + " on " + counted(a.threads, "thread")],
       ["read, written", a.read === null ? null : bytes(a.read) + ", " + bytes(a.written)],
-      ["progress", a.of ? a.done + " of " + counted(a.of, "shard") : null],
+      ["progress", a.of ? a.done + " of " + (a.unit ? counted(a.of, a.unit) : a.of) : null],
       ["stalls", a.stalls.length ? a.stalls.map(([t, s]) => seconds(s) + " at " + seconds(t)).join(", ") : null],
       ["why it was run", a.reason],
       ["machine", a.host],

@@ -2,7 +2,7 @@
 
 function headPart(model) {
   const run = model.runs[model.runs.length - 1];
-  const counts = ["ok", "suspect", "failed", "incomplete"].map((s) => [s, model.pairs.filter((p) => p.status === s).length]).filter(([, n]) => n);
+  const counts = ["ok", "suspect", "failed", "incomplete", "running", "waiting"].map((s) => [s, model.pairs.filter((p) => p.status === s).length]).filter(([, n]) => n);
   const place = model.results.split("/").slice(-2).join("/");
   const tiles = [];
   const tile = (name, value, more) => tiles.push(el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null));
@@ -19,7 +19,7 @@ function headPart(model) {
     if (run.lines) {
       const limit = run.budget_mb || run.machine_mb;
       const share = limit ? percent(run.lines.peak.mb / limit) + (run.budget_mb ? " of the budget, " : " of the machine, ") + mb(limit) : "";
-      tile("peak memory, all jobs", mb(run.lines.peak.mb), share);
+      tile("peak memory, all jobs (PSS)", mb(run.lines.peak.mb), share);
     }
     const cpu = own.reduce((sum, a) => sum + (a.cpu_s || 0), 0);
     if (cpu) tile("processor time", seconds(cpu), run.cores ? percent(cpu / (run.seconds * run.cores)) + " of " + counted(run.cores, "core") : "");
@@ -101,6 +101,7 @@ function incident(i, open, model, view) {
     line,
     i.message ? el("p", { class: "message" }, i.message) : null,
     i.remedy ? el("div", {}, el("span", { class: "soft" }, "What helps:"), commandLine(i.remedy, "the remedy")) : null,
+    i.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), i.helps) : null,
     told.childElementCount ? told : null,
     i.tail ? logTail(i.tail) : null,
     link);
@@ -143,7 +144,7 @@ function environmentPart(model) {
       { name: "outcome", of: (r) => r.outcome, show: (r) => badge(r.outcome) },
       { name: "time", number: true, of: (r) => r.seconds, show: (r) => seconds(r.seconds) },
       { name: "jobs", number: true, of: (r) => r.done, show: (r) => (r.of ? r.done + " / " + r.of : null) },
-      { name: "peak memory", number: true, of: (r) => (r.lines ? r.lines.peak.mb : null), show: (r) => (r.lines ? mb(r.lines.peak.mb) : null) },
+      { name: "peak memory (PSS)", number: true, of: (r) => (r.lines ? r.lines.peak.mb : null), show: (r) => (r.lines ? mb(r.lines.peak.mb) : null) },
       { name: "command", of: (r) => r.command },
     ], model.runs), { key: "runs", open: commands.length > 1 }));
   return part.made;

@@ -66,7 +66,7 @@ class Live {
 
   // Pictures come when they are ready: they take longest, and news does not wait for them.
   async picture() {
-    const pairs = JSON.stringify(this.model.pairs);
+    const pairs = JSON.stringify(settled(this.model.pairs));
     if (this.drawing || pairs === this.pictured) return;
     this.drawing = true;
     const pictures = await told("pictures").catch(() => null);
@@ -118,7 +118,7 @@ function runningPart(now, open) {
   ];
   return [
     facts([
-      ["jobs take", mb(now.used_mb)],
+      ["jobs take (PSS)", mb(now.used_mb)],
       ["declared", mb(now.declared_mb)],
       ["allowed for all jobs", mb(now.budget_mb)],
       ["free memory of the machine", free],

@@ -20,7 +20,8 @@ class View {
     this.model = model;
     this.part("head", [model.runs, model.pairs.map((p) => p.status), model.made], () => headPart(model));
     this.part("incidents", model.incidents, () => incidentsPart(model, this));
-    this.part("pairs", model.pairs, () => pairsPart(model, this));
+    this.part("pairs", settled(model.pairs), () => pairsPart({ ...model, pairs: settled(model.pairs) }, this));
+    tellStates(this.states || [], model);
     this.part("environment", model.runs.map((r) => [r.id, r.outcome, r.done]), () => environmentPart(model));
     this.flames.show(model);
     this.main.querySelector(".to-flames").hidden = !model.flames;

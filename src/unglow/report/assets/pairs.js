@@ -7,10 +7,11 @@ function pairsPart(model, view) {
   let status = null;
   let text = "";
   const list = el("div", { class: "pairs" });
-  const rows = model.pairs.map((pair, n) => ({ pair, name: nameOf(pair), n, made: null }));
+  const rows = model.pairs.map((pair, n) => ({ pair, name: nameOf(pair), n, made: null, state: el("span") }));
+  view.states = rows;
   const draw = () => {
     const fitting = rows.filter((r) => (status === null || r.pair.status === status) && r.name.toLowerCase().includes(text));
-    fill(list, fitting.map((r) => (r.made = r.made || pairCard(r.pair, r.n, view))), fitting.length ? null : el("p", { class: "soft" }, "No pair fits."));
+    fill(list, fitting.map((r) => (r.made = r.made || pairCard(r, view))), fitting.length ? null : el("p", { class: "soft" }, "No pair fits."));
   };
   const search = el("input", { type: "search", placeholder: "name", "aria-label": "Show pairs whose name contains" });
   search.addEventListener("input", () => { text = search.value.toLowerCase(); draw(); });
@@ -28,7 +29,18 @@ function range(low, high) {
   return low === undefined || low === null || low === "" ? "" : " (" + digits(low, 3) + " to " + digits(high, 3) + ")";
 }
 
-function pairCard(pair, n, view) {
+// How pairs stand that are not done, on cards that stay as they are.
+function tellStates(rows, model) {
+  for (const { pair, name, n, state } of rows) {
+    const work = (model.working || {})[name];
+    fill(state, badge((model.pairs[n] || pair).status), work ? [" ", el("span", { class: "soft working" }, work)] : null);
+  }
+}
+
+// What cards are made of: whether a pair that is not done runs just now changes too often.
+const settled = (pairs) => pairs.map((p) => (p.status === "running" ? { ...p, status: "waiting" } : p));
+
+function pairCard({ pair, n, state }, view) {
   const share = (v) => (v === undefined || v === null || v === "" ? null : percent(Number(v)));
   const px = (key) => (digits(pair[key], 2) === null ? null : digits(pair[key], 2) + " px");
   const both = (a, b) => (px(a) === null ? null : px(a) + ", " + px(b));
@@ -45,7 +57,7 @@ function pairCard(pair, n, view) {
     ["density", digits(pair.density_per_mm2, 3) === null ? null : digits(pair.density_per_mm2, 3) + " per mm²" + range(pair.density_low95, pair.density_high95)],
   ]);
   return el("article", { class: "pair " + (pair.status || "") },
-    el("h3", {}, nameOf(pair), " ", badge(pair.status), pair.control ? el("span", { class: "badge quiet" }, "control") : null),
+    el("h3", {}, nameOf(pair), " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null),
     pair.reasons ? el("p", { class: "message" }, pair.reasons) : null,
     el("div", { class: "columns" }, numbers, el("div", {}, view.viewer.strip(n, nameOf(pair)))));
 }

@@ -133,7 +133,7 @@ class Resources {
     }
     const memory = el("div", { class: "plot" });
     const activity = el("div", { class: "plot" });
-    add(this.charts, [title("Memory of all jobs", "resident, stacked by job"), memory, title("Processors and files"), activity]);
+    add(this.charts, [title("Memory of all jobs", "shared pages counted once (PSS), stacked by job"), memory, title("Processors and files"), activity]);
     memoryChart(memory, this.axis, this.state, this.look, this.limits);
     activityChart(activity, this.axis, this.state);
   }

@@ -28,7 +28,7 @@ function rulesTable(run) {
     { name: "rule", of: (r) => r.rule },
     { name: "ok / attempts", title: "Attempts that ended well, of all", number: true, of: (r) => r.attempts, show: (r) => r.ended_well + " / " + r.attempts, cls: (r) => (r.ended_well + r.running < r.attempts ? "bad" : "") },
     { name: "declared", title: "Predicted peak memory of the attempt that came nearest to it", number: true, of: (r) => r.declared_mb, show: (r) => mb(r.declared_mb) },
-    { name: "measured", title: "Peak memory of the same attempt", number: true, of: (r) => r.peak_mb, show: (r) => mb(r.peak_mb) },
+    { name: "measured", title: "Largest resident set of a single process of the same attempt (VmHWM)", number: true, of: (r) => r.peak_mb, show: (r) => mb(r.peak_mb) },
     { name: "used of declared", number: true, of: (r) => (r.declared_mb ? r.peak_mb / r.declared_mb : null), show: (r) => meter(r.peak_mb, r.declared_mb) },
     { name: "time", title: "Of all attempts together", number: true, of: (r) => r.seconds, show: (r) => seconds(r.seconds) },
     { name: "longest", number: true, of: (r) => r.longest_s, show: (r) => seconds(r.longest_s) },

@@ -1,0 +1,146 @@
+"""Pairs whose own results say that they failed, as soon as one of them does, and what helps.
+
+Only the small files of plan, registration and scale are read, and each state of them once.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+_NAMES = ("sample", "dye", "registration", "subtraction")
+# Files that may say it, by the levels of variants that they may lie below; the first one speaks.
+_FILES = (
+    ("plan.json", ("",)),
+    ("transform.json", ("", "*/")),
+    ("scale.json", ("", "*/", "*/*/")),
+)
+
+
+def reasons_of(path: Path) -> str | None:
+    """Return why plan.json, transform.json or scale.json says that the pair failed.
+
+    None if it does not say so, is not there, or cannot be read.
+    """
+    status, reasons = _said(path)
+    return reasons if status == "failed" else None
+
+
+def first_reasons(paths: Iterable[Path]) -> str | None:
+    """Return the reasons of the first of some files that says so; None if none does."""
+    return next((told for path in paths if (told := reasons_of(path)) is not None), None)
+
+
+def failed_pairs(results: Path, pairs: object) -> list[dict[str, Any]]:
+    """Return a row like those of the summary for each pair and variant that has failed so far.
+
+    Parameters
+    ----------
+    results
+        The results directory.
+    pairs
+        Sample and dye of each, as the head of a run tells them.
+
+    Returns
+    -------
+    Sample, dye, variant, status and reasons; ``wall`` is when the file was written, Unix time, s.
+    """
+    listed = pairs if isinstance(pairs, list) else []
+    told = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
+    return [row for sample, dye in told for row in _failed(results, str(sample), str(dye))]
+
+
+def _failed(results: Path, sample: str, dye: str) -> Iterator[dict[str, Any]]:
+    pair = results / sample / dye
+    known: list[Path] = []
+    for name, levels in _FILES:
+        for path in sorted(p for level in levels for p in pair.glob(f"{level}{name}")):
+            reasons = reasons_of(path)
+            if reasons is None or any(path.is_relative_to(place) for place in known):
+                continue
+            known.append(path.parent)
+            registration, subtraction = _variant(pair, path)
+            variant = {"registration": registration, "subtraction": subtraction}
+            told = {"status": "failed", "reasons": reasons, "wall": path.stat().st_mtime}
+            yield {"sample": sample, "dye": dye, **variant, **told}
+
+
+def _variant(pair: Path, path: Path) -> tuple[str, str]:
+    """Return the variants of registration and subtraction that a file belongs to."""
+    levels = path.parent.relative_to(pair).parts
+    if len(levels) != 1:
+        return (levels[0], levels[1]) if levels else ("", "")
+    return (levels[0], "") if (path.parent / "transform.json").is_file() else ("", levels[0])
+
+
+def what_helps(results: Path, row: Mapping[str, Any], config: object) -> str:
+    """Return what helps a pair whose registration failed, in a sentence; empty for other failures.
+
+    Parameters
+    ----------
+    results
+        The results directory.
+    row
+        Names and reasons of the pair, as in the summary.
+    config
+        Settings of the run, as its head tells them.
+    """
+    sample, dye, variant, _ = (str(row.get(name) or "") for name in _NAMES)
+    pair = results / sample / dye
+    registered = reasons_of(pair / variant / "transform.json")
+    turned_over = "mirror" in (registered or "")  # which its reason names a setting for
+    if not sample or registered is None or reasons_of(pair / "plan.json") or turned_over:
+        return ""
+    helpful = [d for d in _registered(results / sample) if d != dye]
+    other = helpful[0] if helpful else "DYE"
+    whose = f"of {_either(helpful)}" if helpful else "of another dye of this sample that registers"
+    return (
+        "click landmarks, the same places in both images; or, if the dyes were imaged without "
+        f"moving the section, take the map {whose} (setting register: from: {other}); or, if the "
+        f"magnifications differ by more than {_searched(config)}, raise the largest scale that is "
+        "believed (setting register: max_scale). config/README.md says how, under Help by hand."
+    )
+
+
+def _registered(sample: Path) -> list[str]:
+    """Return the dyes of a sample that have a map."""
+    found = [p for level in ("*", "*/*") for p in sample.glob(f"{level}/transform.json")]
+    return sorted(
+        {p.relative_to(sample).parts[0] for p in found if _said(p)[0] in ("ok", "suspect")}
+    )
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(names[:3])
+
+
+def _searched(config: object) -> str:
+    register = config.get("register") if isinstance(config, dict) else None
+    limit = register.get("max_scale") if isinstance(register, dict) else None
+    return f"{limit:g} times" if isinstance(limit, int | float) else "is searched"
+
+
+def _said(path: Path) -> tuple[str, str]:
+    """Return status and reasons of a file; empty where there are none."""
+    try:
+        found = path.stat()
+        return _read(str(path), found.st_mtime_ns, found.st_size)
+    except OSError:
+        return "", ""
+
+
+@lru_cache(maxsize=1 << 14)
+def _read(path: str, _time: int, _size: int) -> tuple[str, str]:
+    try:
+        with open(path, encoding="utf-8") as stream:  # noqa: PTH123 (a text is the key of the cache)
+            told = json.load(stream)
+        reasons = told.get("reasons") or told.get("reason") or ()
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return "", ""
+    words = [reasons] if isinstance(reasons, str) else reasons if isinstance(reasons, list) else []
+    return str(told.get("status") or ""), " ".join(map(str, words))
