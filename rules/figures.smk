@@ -47,7 +47,7 @@ rule figures_registration:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=3,
+        version=4,
     script:
         "../scripts/figures_registration.py"
 
@@ -101,7 +101,7 @@ rule figures_scale:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
     script:
         "../scripts/figures_scale.py"
 
@@ -143,7 +143,7 @@ rule figures_difference:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=3,
+        version=4,
     script:
         "../scripts/figures_difference.py"
 
@@ -194,6 +194,6 @@ rule figures_candidates:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=3,
+        version=4,
     script:
         "../scripts/figures_candidates.py"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unglow.digits import duration, memory
 from unglow.monitor.view import jobs_of
-from unglow.monitor.words import OUTCOMES, clean, clock, count, duration, memory
+from unglow.monitor.words import OUTCOMES, clean, clock, count
 from unglow.telemetry.history import UNRECORDED, History
 from unglow.telemetry.incidents import incidents
 from unglow.telemetry.records import ENDED_WELL, RUNNING
