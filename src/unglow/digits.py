@@ -170,7 +170,7 @@ def memory(mb: float | None) -> str:
     if mb is None:
         return "?"
     if mb < 9.95:
-        return f"{mb:.1f} MB"
+        return f"{mb:.1f} MB" if mb >= 0.05 else "0 MB"
     return f"{mb:.0f} MB" if mb < 9999.5 else f"{mb / 1000:.1f} GB"
 
 

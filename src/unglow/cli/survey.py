@@ -190,7 +190,7 @@ def _number(value: float | None) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else percent(share)
+    return "-" if share is None else percent(share, least=1e-6)
 
 
 def _pairs(pairs: list[dict[str, Any]]) -> str:

@@ -40,6 +40,7 @@ function seconds(s) {
 
 function mb(amount) {
   if (amount === null || amount === undefined || !isFinite(amount)) return null;
+  if (amount < 0.05) return "0 MB";
   if (amount >= 9999.5) return (amount / 1000).toFixed(1) + " GB";
   return (amount >= 9.95 ? amount.toFixed(0) : amount.toFixed(1)) + " MB";
 }
