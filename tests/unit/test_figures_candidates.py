@@ -194,7 +194,7 @@ def test_text_stays_on_the_paper_and_apart(drawings, name):
             [
                 "Candidates per mm² that was searched",
                 "144 (124 to 167) per mm²",
-                "1.25 mm², 8.534 M",
+                "1.25 mm², 8.53 M",
             ],
         ),
         ("candidates", ["494,989 px", "1,849 px", "77 px", "20 in the list", "4.9 %, about 9"]),
