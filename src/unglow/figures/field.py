@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
-from unglow.digits import uncertainty
+from unglow.digits import number, uncertainty
 from unglow.evidence import area_ratio, displacement_length, turned_to_post
 from unglow.figures.paint import Colours, bar, map_tile, paper_px
 from unglow.figures.style import DPI, INK, label, nice
@@ -62,9 +62,9 @@ def draw_small_maps(
     lengths, areas = displacement_length(field, known.frame), area_ratio(transform)
     _, longest = _range(lengths, known.near)
     colours = Colours("viridis", 0.0, max(longest, 1e-3))
-    ticks = [(0.0, "0"), (colours.high, f"{uncertainty(colours.high)} px")]
+    ticks = [(0.0, "0"), (colours.high, number(colours.high, "px"))]
     _small_map(figure, places[0], lengths, colours, known, ticks)
-    _heading(figure, places[0], f"Length of the field: to {uncertainty(longest)} px")
+    _heading(figure, places[0], f"Length of the field: to {number(longest, 'px')}")
 
     low, high = (round(100 * (ratio - 1), 3) + 0.0 for ratio in _range(areas, known.near))
     limit = max(abs(low), abs(high), 1e-3)
