@@ -48,7 +48,7 @@ rule figures_registration:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=3,
+        version=4,
     script:
         "../scripts/figures_registration.py"
 
@@ -103,7 +103,7 @@ rule figures_scale:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
     script:
         "../scripts/figures_scale.py"
 
@@ -146,7 +146,7 @@ rule figures_difference:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=3,
+        version=4,
     script:
         "../scripts/figures_difference.py"
 
@@ -198,6 +198,6 @@ rule figures_candidates:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=3,
+        version=4,
     script:
         "../scripts/figures_candidates.py"

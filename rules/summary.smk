@@ -26,7 +26,7 @@ rule summary:
         runtime=minutes_beside(5),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
         entries=summary_entries(),
         problems=summary_problems(),
     script:
@@ -69,7 +69,7 @@ rule comparison:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
         entries=comparison_entries,
     script:
         "../scripts/comparison.py"

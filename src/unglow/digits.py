@@ -1,10 +1,235 @@
-"""Numbers as they are written to files."""
+"""Numbers in words, by one rule: as many digits as the error leaves.
+
+Where an error is known, a value ends where the error does: at two digits of it, or at one that is
+large (355 and more of a thousand, as the Particle Data Group does). Numbers that are errors
+themselves, such as residuals, have two digits; estimates without an interval four; others three;
+counts have all of theirs.
+`words.js` of the report writes shares, times and memory alike.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Self, TypeGuard
+
+DASH = "–"
+"""Stands where there is no number."""
+_OF_ERRORS, _OF_OTHERS, _OF_ESTIMATES = 2, 3, 4
+# More than so many times as much is told as a factor.
+_FACTOR = 10
+# What is less is told as next to nothing, so that no ratio to it means anything.
+_LITTLE = {"s": 0.05, "MB": 0.5, "bytes": 5e4, "share": 0.005}
 
 
 def rounded(value: float, digits: int = 6) -> float:
     """Round to so many significant digits, beyond which only the processor speaks."""
     return float(f"{value:.{digits}g}") if math.isfinite(value) else value
+
+
+def decimals(error: float) -> int:
+    """Return how many decimals an error leaves; below 0 where it leaves tens or hundreds."""
+    leading = float(f"{error:.2e}".split("e", maxsplit=1)[0])
+    power = int(f"{error:.2e}".split("e")[1])
+    if leading >= 9.5:  # 0.98 is told as 1.0
+        return -power
+    return 1 - power if leading < 3.55 else -power
+
+
+def decimals_of(value: float, digits: int) -> int:
+    """Return the decimals that a number with so many significant digits has."""
+    return digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1])
+
+
+def plain(value: float, places: int) -> str:
+    """Return a value rounded to ``places`` decimals (below 0: to tens), trailing zeros kept."""
+    # Adding 0 makes 0 of -0.
+    return f"{round(value, places) + 0.0:.{max(places, 0)}f}"
+
+
+class Measured(float):
+    """A number that knows its error, which says how many of its digits are written."""
+
+    error: float
+
+    def __new__(cls, value: float, error: float) -> Self:
+        """Return ``value`` with its ``error``; NaN where that is not known."""
+        made = super().__new__(cls, value)
+        made.error = error
+        return made
+
+    @classmethod
+    def of(cls, value: float | None, error: float | None) -> Self | None:
+        """Return a number with its error; None where there is no number."""
+        return None if value is None else cls(value, math.nan if error is None else error)
+
+
+def measured(value: float | None, error: float | None, unit: str = "") -> str:
+    """Return a value in as many digits as its error leaves; in four if that is not known."""
+    if not _known(value) or not _known(error) or error == 0:
+        return number(value, unit, digits=_OF_ESTIMATES)
+    return _with(unit, _grouped(plain(value, decimals(abs(error)))))
+
+
+def estimate(value: float | None, interval: Sequence[float] | None, unit: str = "") -> str:
+    """Return a value with its interval, as in ``1.300 (1.295 to 1.306)``."""
+    told, *around = [_grouped(text) for text in ends(value, interval)] or [DASH]
+    return _with(unit, f"{told} ({around[0]} to {around[1]})" if around else told)
+
+
+def plus_minus(value: float, error: float, unit: str = "") -> str:
+    """Return a value with its standard error, as in ``12.34 ± 0.15``."""
+    if not _known(error) or error == 0:
+        return number(value, unit)
+    return _with(unit, " ± ".join(_grouped(plain(v, decimals(error))) for v in (value, error)))
+
+
+def ends(value: float | None, interval: Sequence[float] | None) -> list[str]:
+    """Return a value and both ends of its interval in as many digits as its width leaves.
+
+    Half of the width is the error. Four digits and no ends if there is no interval; nothing without
+    a value. No commas between thousands, so that programs can read them.
+    """
+    if not _known(value):
+        return []
+    low, high = interval or (math.nan, math.nan)
+    if not (_known(low) and _known(high) and low != high):
+        return [number(value, digits=_OF_ESTIMATES).replace(",", "")]
+    return [plain(v, decimals(abs(high - low) / 2)) for v in (value, low, high)]
+
+
+def number(value: float | None, unit: str = "", *, digits: int = _OF_OTHERS) -> str:
+    """Return a number of unknown error for the eye, or a dash where there is none.
+
+    What stands before the point is never rounded, and zeros at the end are left out.
+    """
+    if not _known(value):
+        return DASH
+    if value == 0:
+        return _with(unit, "0")
+    if abs(value) < 1e-6:
+        return _with(unit, f"{value:.{digits}g}")
+    text = plain(value, max(decimals_of(value, digits), 0))
+    return _with(unit, _grouped(_stripped(text)))
+
+
+def uncertainty(value: float | None, unit: str = "") -> str:
+    """Return a number that is an error itself, such as a residual: two digits, zeros too."""
+    if not _known(value) or abs(value) < 1e-6:
+        return number(value, unit, digits=_OF_ERRORS)
+    return _with(unit, _grouped(plain(value, max(decimals_of(value, _OF_ERRORS), 0))))
+
+
+def share(part: float) -> str:
+    """Return a share (0 to 1) as a number: two digits of it, or of what is missing to 1."""
+    rest = 1 - part if 0.5 < part < 1 else part
+    if not 0 < rest < 1:
+        return number(part, digits=_OF_ERRORS)
+    return _stripped(plain(part, max(decimals_of(rest, _OF_ERRORS), 2)))
+
+
+def percent(part: float | None, *, least: float = 0.001) -> str:
+    """Return a share (0 to 1) in per cent, in the digits of `share`.
+
+    What is nearer to 0 or 1 than ``least``, and not there, is told as such.
+    """
+    if not _known(part):
+        return DASH
+    if 0 < part < least:
+        return f"< {number(100 * least)} %"
+    if 1 - least < part < 1:
+        return f"> {number(100 * (1 - least), digits=6)} %"
+    if not 0 <= part <= 1:
+        return f"{plain(100 * part, 0)} %"
+    return f"{number(100 * float(share(part)), digits=6)} %"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in at most two units: ``42 s``, ``3 min 05 s``, ``2 h 10 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def elapsed(seconds: float) -> str:
+    """Return a time that was measured: as `duration`, in finer steps below ten seconds."""
+    if seconds < 0.0995:
+        return f"{1000 * seconds:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 9.95 else duration(seconds)
+
+
+def memory(mb: float | None) -> str:
+    """Return MB with its unit, from 10000 MB on as GB; a question mark if it is not known."""
+    if mb is None:
+        return "?"
+    if mb < 9.95:
+        return f"{mb:.1f} MB" if mb >= 0.05 else "0 MB"
+    return f"{mb:.0f} MB" if mb < 9999.5 else f"{mb / 1000:.1f} GB"
+
+
+def gigabytes(mb: float) -> str:
+    """Return MB as GB without unit: three figures, or two decimals for little."""
+    gb = mb / 1000
+    return f"{gb:.2f}" if gb < 9.995 else (f"{gb:.1f}" if gb < 99.95 else f"{gb:.0f}")
+
+
+_TOLD: dict[str, Callable[[float], str]] = {
+    "s": elapsed,
+    "MB": memory,
+    "bytes": lambda count: memory(count / 1e6),
+    "share": percent,
+}
+
+
+def amount(value: float | None, unit: str) -> str:
+    """Return a value for a terminal; ``unit`` is ``s``, ``MB``, ``bytes``, ``share`` or empty."""
+    if value is None:
+        return "-"
+    return _TOLD[unit](value) if unit in _TOLD else str(value)
+
+
+def change(before: float, after: float, unit: str) -> str:
+    """Return what ``after`` is against ``before``, both in ``unit`` (as `amount`).
+
+    In per cent; more than ten times as much (or as little) as a factor, ``566 x`` or ``1/566 x``;
+    from or to next to nothing as a difference.
+    """
+    if before == after:
+        return "same"
+    little = _LITTLE[unit]
+    if min(abs(before), abs(after)) < little:
+        if abs(after - before) < little:
+            return "same"
+        sign, much = "+" if after > before else "-", abs(after - before)
+        return sign + (f"{100 * much:.0f} points" if unit == "share" else amount(much, unit))
+    ratio = after / before
+    if ratio >= _FACTOR:
+        return f"{number(ratio, digits=_OF_ERRORS)} x"
+    if ratio <= 1 / _FACTOR:
+        return f"1/{number(1 / ratio, digits=_OF_ERRORS)} x"
+    return f"{100 * (ratio - 1):+.0f} %".replace("+0 %", "same").replace("-0 %", "same")
+
+
+def _known(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
+
+
+def _stripped(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _grouped(text: str) -> str:
+    """Return digits with commas between thousands, from 10,000 on."""
+    whole, point, rest = text.partition(".")
+    return f"{int(whole):,}{point}{rest}" if len(whole.lstrip("-")) > 4 else text
+
+
+def _with(unit: str, text: str) -> str:
+    return f"{text}{unit and ' '}{unit}"

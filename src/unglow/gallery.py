@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow import figures
+from unglow.digits import uncertainty
 from unglow.figures import DETAIL_PX, SIDE_PX, ComparisonRow, Crop, Stamp, save_png
 from unglow.figures.residuals import CELLS, gathered
 from unglow.views import at_same_pixels, brightest, crop, overview, texture_near
@@ -54,9 +55,10 @@ def draw_registration(
         return
     view = overview(post)
     after = overview(aligned, view.level).image
+    details, worst = _details(blocks, view)
     crops = [
         Crop(x, y, crop(post, (x, y), DETAIL_PX), crop(aligned, (x, y), DETAIL_PX), note=note)
-        for x, y, note in _details(blocks, view)
+        for x, y, note in details
     ]
     figure = figures.draw_registration(
         view.image,
@@ -66,6 +68,7 @@ def draw_registration(
         step=view.step,
         pixel_size_um=pixel_size(post),
         crops=crops,
+        worst=worst,
         title=f"{title}: registration",
     )
     save_png(figure, targets["registration"])
@@ -267,30 +270,45 @@ def pixel_size(store: Store) -> float | None:
     return None if store.pixel_size_um is None else float(np.mean(store.pixel_size_um))
 
 
-def _details(blocks: NDArray[np.void], view: Overview) -> list[tuple[float, float, str]]:
-    """Return the places (x, y) of the three details, far apart, with the residual there.
+def _details(
+    blocks: NDArray[np.void], view: Overview
+) -> tuple[list[tuple[float, float, str]], tuple[float, float, float] | None]:
+    """Return the places (x, y) of the three details, far apart, and where the map is off most.
 
-    The second is where the longest arrow of the residuals is: where a reader should look first.
-    The others are blocks that agree and have much to see.
+    Details are of the half of the blocks where there is more to see, and have clear matches if
+    enough of them do. The second one is where the longest of their arrows is. The longest residual
+    of any block may be where there is nothing but noise: (x, y, length), px; None without blocks.
     """
     good = blocks[blocks["used"]]
     if len(good) == 0:
-        return []
+        return [], None
     points, off = (np.column_stack([good[x], good[y]]) for x, y in (("x", "y"), ("dx", "dy")))
-    clear = good["quality"] >= min(_CLEAR, float(good["quality"].max()))
-    arrows = gathered(points[clear], off[clear], view.step * max(view.image.shape) / CELLS)
-    far = arrows.points[np.argmax(arrows.lengths)]
-    worst = int(np.argmin(np.hypot(*(points - far).T)))
-    notes = {worst: f"longest residual {arrows.lengths.max():.2g} px"}
     texture = texture_near(view, points, DETAIL_PX)
-    rich = np.argsort(texture, kind="stable")[::-1][: max(DETAILS, len(good) // 8)]
-    chosen = list(dict.fromkeys([int(rich[0]), worst]))
-    while len(chosen) < min(DETAILS, len(good)):
+    seen = texture >= np.median(texture)
+    clear = seen & (good["quality"] >= _CLEAR)
+    if np.count_nonzero(clear) >= DETAILS:
+        seen = clear
+    arrows = gathered(points[seen], off[seen], view.step * max(view.image.shape) / CELLS)
+    longest = _nearest(points, arrows.points[np.argmax(arrows.lengths)])
+    rich = np.argsort(np.where(seen, texture, -np.inf), kind="stable")[::-1]
+    rich = rich[: min(max(DETAILS, len(good) // 8), int(np.count_nonzero(seen)))]
+    chosen = [*[int(i) for i in rich if i != longest][:1], longest]
+    while len(chosen) < min(DETAILS, len(rich)):
         away = [np.hypot(*(points[rich] - points[i]).T) for i in chosen]
         chosen.append(int(rich[np.argmax(np.min(away, axis=0))]))
-    return [
-        (*points[i].tolist(), notes.get(i, f"residual {np.hypot(*off[i]):.2g} px")) for i in chosen
-    ]
+    details = []
+    for i in chosen:
+        length = uncertainty(float(arrows.lengths[_nearest(arrows.points, points[i])]), "px")
+        told = "longest residual in texture" if i == longest else "residual"
+        details.append((*points[i].tolist(), f"{told} {length}"))
+    lengths = np.hypot(*off.T)
+    worst = int(np.argmax(lengths))
+    return details, (*points[worst].tolist(), float(lengths[worst]))
+
+
+def _nearest(points: NDArray[np.float64], point: Sequence[float]) -> int:
+    """Return which of (N, 2) points is nearest to another one."""
+    return int(np.argmin(np.hypot(*(points - np.asarray(point)).T)))
 
 
 def _level_below(store: Store, longest_px: int) -> int:

@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from unglow.concurrency import Machine, Task, crowd_of, declared_mb
+from unglow.digits import gigabytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -120,7 +121,7 @@ def _singles(tasks: Sequence[Task], machine: Machine, budget_mb: float) -> list[
     bounds = {
         "budget": (budget_mb, f"memory_per_job is {budget_mb:g} MB"),
         "limit": (limit or 0, f"all jobs together have {limit} MB (--resources mem_mb={limit})"),
-        "available": (available or 0, f"{_gb(available or 0)} GB are available"),
+        "available": (available or 0, f"{gigabytes(available or 0)} GB are available"),
     }
     findings = [
         Finding(Level.REFUSED, "memory", _too_much(found[kind], *bounds[kind]))
@@ -178,10 +179,10 @@ def _at_once(tasks: Sequence[Task], machine: Machine, budget_mb: float) -> Findi
     total, available = sum(crowd.mb), machine.available_mb
     level = _level(total, available)
     jobs = len(crowd.mb)
-    allowed = f"; {_gb(machine.limit_mb)} GB are allowed" if machine.limit_mb else ""
+    allowed = f"; {gigabytes(machine.limit_mb)} GB are allowed" if machine.limit_mb else ""
     text = (
         f"{jobs} job{'s' * (jobs != 1)} at a time, limited by {crowd.limited_by} "
-        f"({_gb(total)} of {_gb(available)} GB available{allowed})"
+        f"({gigabytes(total)} of {gigabytes(available)} GB available{allowed})"
     )
     if level > Level.FINE:
         fit, leave = (_first(crowd.mb, available * share) for share in (1.0, ROOMY))
@@ -295,7 +296,8 @@ def _disks(tasks: Sequence[Task], machine: Machine) -> list[Finding]:
     findings = []
     for place, mb in _needed(tasks).items():
         free = machine.free_mb[place]
-        text = f"at most {_gb(mb)} GB of results to come for {place}, {_gb(free)} GB free there"
+        most, left = gigabytes(mb), gigabytes(free)
+        text = f"at most {most} GB of results to come for {place}, {left} GB free there"
         findings.append(Finding(_level(mb, free), "disk", text))
     return findings
 
@@ -303,18 +305,12 @@ def _disks(tasks: Sequence[Task], machine: Machine) -> list[Finding]:
 def _disk_remedy(tasks: Sequence[Task], machine: Machine) -> Remedy:
     needed = _needed(tasks)
     short = [
-        f"free {_gb(10 * math.ceil((mb - machine.free_mb[place]) / 10))} GB where {place} is"
+        f"free {gigabytes(10 * math.ceil((mb - machine.free_mb[place]) / 10))} GB where {place} is"
         for place, mb in needed.items()
         if mb > machine.free_mb[place]
     ]
-    whole = f"{_gb(sum(needed.values()) / ROOMY)} GB free"
+    whole = f"{gigabytes(sum(needed.values()) / ROOMY)} GB free"
     return Remedy(
         f"{' and '.join(short)}, or write to another one with {whole} (put its path for DIRECTORY)",
         {"--config": ("results", "DIRECTORY")},
     )
-
-
-def _gb(mb: float) -> str:
-    """Write MB as GB with three figures, or two decimals for little."""
-    gb = mb / 1000
-    return f"{gb:.2f}" if gb < 9.995 else (f"{gb:.1f}" if gb < 99.95 else f"{gb:.0f}")

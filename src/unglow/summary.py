@@ -8,10 +8,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
+from unglow.digits import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.errors import UnglowError
 from unglow.files import write_text
 from unglow.photometry import DifferenceHistogram, Scale
@@ -63,6 +65,14 @@ COLUMNS = (
     "fdr_control_low95",
     "fdr_control_high95",
 )
+_DENSITY = ("density_per_mm2", "density_low95", "density_high95")
+_FDR_CONTROL = ("fdr_control", "fdr_control_low95", "fdr_control_high95")
+_SHARES = ("overlap", "candidates_fdr")
+_ERRORS = (
+    *("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px"),
+    "difference_mad",
+)
+"""Columns of numbers that are errors themselves."""
 _OPTIONAL = (
     *("registration", "subtraction"),
     *("control", "fdr_control", "fdr_control_low95", "fdr_control_high95"),
@@ -146,8 +156,14 @@ def table(summary: Iterable[Mapping[str, Any]]) -> str:
     )
     writer.writeheader()
     for row in filled:
-        writer.writerow({k: cell(_text(row.get(k))) for k in columns})
+        told = texts(row)
+        writer.writerow({k: cell(told.get(k, "")) for k in columns})
     return stream.getvalue()
+
+
+def texts(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return a row as it is written: numbers in as many digits as their errors leave."""
+    return {column: _text(column, value) for column, value in row.items()}
 
 
 def write_summary(
@@ -286,10 +302,10 @@ def status_of(
 def _registration_columns(found: Transform) -> dict[str, Any]:
     return {
         "model": found.model_name,
-        "rotation_deg": found.rotation_deg,
-        "scale": found.scale,
-        "shift_x_px": found.shift_px[0],
-        "shift_y_px": found.shift_px[1],
+        "rotation_deg": Measured(found.rotation_deg, math.degrees(found.turn_error)),
+        "scale": Measured(found.scale, found.turn_error),
+        "shift_x_px": Measured(found.shift_px[0], found.error_px.median),
+        "shift_y_px": Measured(found.shift_px[1], found.error_px.median),
         "residual_median_px": found.residual_px.median,
         "residual_p95_px": found.residual_px.p95,
         "error_median_px": found.error_px.median,
@@ -306,18 +322,19 @@ def _scale_columns(
     chosen = scale.methods.get(method)
     if chosen is None or chosen.gain is None:
         return {"method": method}
-    low, high = chosen.gain_ci95 or (None, None)
-    others = {m: r.gain for m, r in scale.methods.items() if m != method}
+    others = {
+        m: (*ends(r.gain, r.gain_ci95), "failed")[0]
+        for m, r in scale.methods.items()
+        if m != method
+    }
     histogram = histograms.get(method)
     return {
         "method": method,
-        "gain": chosen.gain,
-        "gain_low95": low,
-        "gain_high95": high,
-        "offset": chosen.offset,
+        **_interval(("gain", "gain_low95", "gain_high95"), chosen.gain, chosen.gain_ci95),
+        "offset": Measured.of(chosen.offset, _half(chosen.offset_ci95)),
         "difference_median": histogram.median() if histogram else None,
         "difference_mad": histogram.mad() if histogram else None,
-        "other_gains": ", ".join(f"{m} {_text(g) or 'failed'}" for m, g in others.items()),
+        "other_gains": ", ".join(f"{m} {gain}" for m, gain in others.items()),
     }
 
 
@@ -326,24 +343,41 @@ def _detection_columns(path: Path, found: Mapping[str, Any], method: str) -> dic
     try:
         if found["method"] != method or found["status"] != "ok":
             return {}
-        low, high = found["density_ci95_per_mm2"] or (None, None)
-        of_controls = found.get("fdr_control_ci95") or (None, None)
+        density, control = found["density_per_mm2"], found.get("fdr_control")
         return {
             "candidates": found["candidates"],
             "candidates_fdr": found["fdr"],
-            "density_per_mm2": found["density_per_mm2"],
-            "density_low95": low,
-            "density_high95": high,
-            "fdr_control": found.get("fdr_control"),
-            "fdr_control_low95": of_controls[0],
-            "fdr_control_high95": of_controls[1],
+            **_interval(_DENSITY, density, found["density_ci95_per_mm2"]),
+            **_interval(_FDR_CONTROL, control, found.get("fdr_control_ci95")),
         }
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
 
 
-def _text(value: Any) -> str:
-    """Numbers in a few digits, nothing for None and NaN."""
+def _interval(
+    columns: Sequence[str], value: float | None, interval: Sequence[float] | None
+) -> dict[str, float | None]:
+    """Return a value and the ends of its 95 % interval, half of which is the error of all three."""
+    numbers = (value, *(interval or (None, None)))
+    error = _half(interval)
+    return {c: Measured.of(v, error) for c, v in zip(columns, numbers, strict=True)}
+
+
+def _half(interval: Sequence[float] | None) -> float | None:
+    return None if interval is None else abs(interval[1] - interval[0]) / 2
+
+
+def _text(column: str, value: Any) -> str:
+    """Numbers in as many digits as their error leaves, nothing for None and NaN."""
     if value is None or value != value:  # noqa: PLR0124 - NaN is the value that differs from itself
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    if column in _SHARES:
+        return share(value)
+    if isinstance(value, Measured):
+        if value.error > 0:
+            return plain(value, decimals(value.error))
+        return ends(value, None)[0]
+    told = uncertainty(value) if column in _ERRORS else number(value)
+    return told.replace(",", "")

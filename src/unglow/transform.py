@@ -133,6 +133,11 @@ class Transform:
         object.__setattr__(self, "matrix", matrix)
 
     @property
+    def turn_error(self) -> float:
+        """What the median error of the map is as a turn (rad) about the centre, or as a factor."""
+        return self.error_px.median / (0.5 * math.hypot(*self.post_shape))
+
+    @property
     def failed(self) -> bool:
         """Whether there is no map."""
         return self.status == "failed"

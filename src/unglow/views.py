@@ -102,7 +102,8 @@ def texture_near(
     """Return how much there is to see in the overview around points: its mean step between px.
 
     Of square roots, in which bright places do not rule; unlike a spread it is small where a square
-    holds nothing but an edge of the section.
+    holds nothing but an edge of the section. A step counts as far as the parallel one beside it
+    goes the same way, and against what goes the other way: steps of noise cancel.
 
     Parameters
     ----------
@@ -121,9 +122,11 @@ def texture_near(
     lowest = np.nanmin(image, initial=np.inf)
     root = np.sqrt(image - (lowest if np.isfinite(lowest) else 0.0))
     total = np.zeros((image.shape[0] + 1, image.shape[1] + 1))
-    for axis, places in ((0, np.s_[2:, 1:]), (1, np.s_[1:, 2:])):
+    for axis in (0, 1):
         step = np.diff(root, axis=axis)
-        total[places] += np.nan_to_num(np.abs(step, out=step), copy=False)
+        one, beside = (step[:, :-1], step[:, 1:]) if axis == 0 else (step[:-1], step[1:])
+        shared = np.minimum(np.abs(one), np.abs(beside)) * np.sign(one * beside)
+        total[2:, 2:] += np.nan_to_num(shared, copy=False)
     for axis in (0, 1):
         np.cumsum(total, axis=axis, out=total)
     half = max(2, size // (2 * view.step))

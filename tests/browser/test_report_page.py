@@ -10,8 +10,11 @@ import time
 import cv2
 import numpy as np
 import pytest
+from conftest import CHROMIUM
+from devtools import Tab
 from made_telemetry import WALL, Made, end, job, many, sample, state
 
+from unglow import digits
 from unglow.report import write_report
 from unglow.report.compare import build, chosen
 from unglow.report.page import page
@@ -151,3 +154,42 @@ def test_compared_runs_are_drawn(tmp_path, browse):
     assert "data-failed" not in opened.root
     assert opened.dom.count("<canvas") == 3
     assert "peak memory of all jobs" in opened.text
+
+
+@pytest.fixture
+def tab(tmp_path_factory):
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+    tab = Tab(CHROMIUM, tmp_path_factory.mktemp("chromium"), (1280, 1800))
+    yield tab
+    tab.close()
+
+
+def test_no_table_loses_columns_on_a_screen_of_usual_width(made, tab):
+    names = ("figures_registration", "figures_candidates", "register", "ingest")
+    for n, rule in enumerate(names):
+        big = sample(0.1 + n, 9876.5, read=int(123.4e9), written=int(98.7e9), cpu=7000.0)
+        ended = end(3900.0 + n, pixels=750e6)
+        made.attempt(rule, 2.0 + n, big, ended, declared_mb=9988.0)
+    tab.open(write_report(made.results).absolute().as_uri())
+    tab.wait("document.documentElement?.dataset.ready")
+    heads = "[...document.querySelectorAll('#rules th, .scroll th')].map((h) => h.innerText)"
+    assert {"written", "MB/s", "Mpx/s"} <= set(tab.run(heads))
+    wide = "[...document.querySelectorAll('.scroll')].map((s) => s.scrollWidth - s.clientWidth)"
+    assert max(tab.run(wide)) <= 0
+
+
+def test_numbers_are_told_in_the_words_of_the_package(project, tab):
+    words = (project / "src/unglow/report/assets/words.js").read_text()
+
+    def told(function, values):
+        return tab.run(f"(() => {{ {words}\nreturn {list(values)}.map((v) => {function}(v)); }})()")
+
+    times = (0.004, 0.0996, 0.5, 9.96, 59.4, 59.6, 3599.7, 5400.0, 200_000.0)
+    assert told("seconds", times) == [digits.elapsed(t) for t in times]
+    sizes = (0.0, 0.04, 0.06, 9.96, 388.4, 9999.4, 9999.6, 123_456.0)
+    assert told("mb", sizes) == [digits.memory(mb) for mb in sizes]
+    shares = (0.0, 1e-5, 0.0476, 0.05, 0.1234, 0.5, 0.9725, 0.996, 0.99999, 1.0, 1.386)
+    assert told("percent", shares) == [digits.percent(s) for s in shares]
+    numbers = (0.0, 0.04123, 0.09996, 2.0, 9.996, 1234.56, -3.14159)
+    assert told("digits", numbers) == [digits.number(n) for n in numbers]

@@ -44,7 +44,7 @@ def test_survey(here, capsys):
     assert main(["survey"]) == 0
     out = capsys.readouterr().out
     assert "raw: 1 sample folder" in out
-    for shown in ("300 x 200", "uint8", "tiles 64 x 64", "deflate", "0.5", "G *", "0.03 %"):
+    for shown in ("300 x 200", "uint8", "tiles 64 x 64", "deflate", "0.5", "G *", "0.033 %"):
         assert shown in out
     assert "S1 DAPI: G carries 100 % of the signal." in out
     assert out.endswith("1 pair can be processed; no problems.\n")

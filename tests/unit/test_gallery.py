@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import matplotlib.image
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ from unglow.store import StoreWriter, open_store, plan_layout
 from unglow.subtract import subtract
 from unglow.summary import Entry, comparison, table
 from unglow.transform import Transform
-from unglow.views import overview
+from unglow.views import Overview, overview
 
 SHAPE = (200, 240)
 REASON = "No match was found between pre and post."
@@ -160,27 +161,47 @@ def test_a_registration_without_a_used_block_is_drawn(pair, tmp_path):
 
 
 def test_details_are_three_places_far_apart(pair):
-    places = gallery._details(pair["blocks"], overview(pair["post"]))
+    places, _ = gallery._details(pair["blocks"], overview(pair["post"]))
     assert len(places) == 3
     far = [math.dist(a[:2], b[:2]) for i, a in enumerate(places) for b in places[:i]]
     assert min(far) > 60
-    one = gallery._details(pair["blocks"][:1], overview(pair["post"]))
-    assert one == [(40.0, 30.0, "longest residual 0.14 px")]
+    one, worst = gallery._details(pair["blocks"][:1], overview(pair["post"]))
+    assert one == [(40.0, 30.0, "longest residual in texture 0.14 px")]
+    assert worst == (40.0, 30.0, pytest.approx(0.1 * math.sqrt(2)))
 
 
 def test_the_second_detail_is_where_a_clear_block_is_off_most(pair):
     blocks = pair["blocks"].copy()
     blocks["dx"][[2, 7]] = 0.7, 0.9
     blocks["quality"][7] = 1.5  # no clear peak
-    places = gallery._details(blocks, overview(pair["post"]))
-    assert places[1] == (40.0, 170.0, "longest residual 0.71 px")
+    places, worst = gallery._details(blocks, overview(pair["post"]))
+    assert places[1] == (40.0, 170.0, "longest residual in texture 0.71 px")
+    assert worst == (200.0, 100.0, pytest.approx(math.hypot(0.9, 0.1)))
     assert not any("longest" in note for *_, note in places[::2])
 
 
 def test_unused_blocks_are_no_details(pair):
     blocks = pair["blocks"].copy()
     blocks["used"] = False
-    assert gallery._details(blocks, overview(pair["post"])) == []
+    assert gallery._details(blocks, overview(pair["post"])) == ([], None)
+
+
+def test_details_are_where_there_is_texture_and_the_worst_place_is_told(pair):
+    # A coarse pattern on the left, only the noise of dark glass on the right.
+    rng = np.random.default_rng(3)
+    image = rng.poisson(1.0, (400, 800)).astype(np.float32)
+    image[:, :500] += cv2.GaussianBlur(rng.normal(0, 900, (400, 500)), (0, 0), 4).clip(0)
+    blocks = np.zeros(28, BLOCK_DTYPE)
+    blocks["x"], blocks["y"] = (
+        v.ravel() for v in np.meshgrid(np.arange(60, 760, 100), [70, 150, 240, 330])
+    )
+    blocks["dx"], blocks["quality"], blocks["used"] = 0.01, 5.0, True
+    on_glass = np.flatnonzero(blocks["x"] > 550)
+    blocks["dx"][on_glass[0]], blocks["dx"][9] = 0.9, 0.2
+    details, worst = gallery._details(blocks, Overview(image, 0))
+    assert all(x < 500 for x, *_ in details)
+    assert details[1] == (blocks["x"][9], blocks["y"][9], "longest residual in texture 0.20 px")
+    assert worst == (blocks["x"][on_glass[0]], blocks["y"][on_glass[0]], pytest.approx(0.9))
 
 
 def test_a_pair_with_a_field_is_drawn(pair, tmp_path):

@@ -9,13 +9,15 @@ from made_telemetry import BOOT, WALL, Made, end, job, sample, state, step, step
 from rich.console import Console
 
 from unglow.cli import main
+from unglow.digits import duration, memory
 from unglow.errors import InputError
 from unglow.monitor.news import News
 from unglow.monitor.places import all_results_of, results_of
 from unglow.monitor.screen import DETAILS, drawn, fitting
 from unglow.monitor.terminal import console_for, follow
 from unglow.monitor.view import STARTING, Watched, cores_busy
-from unglow.monitor.words import clean, duration, memory, stopwatch
+from unglow.monitor.words import stopwatch
+from unglow.shown import clean
 from unglow.telemetry.fates import Machine
 from unglow.telemetry.samples import Samples
 

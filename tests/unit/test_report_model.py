@@ -220,7 +220,7 @@ def test_runs_are_compared_by_the_same_numbers(tmp_path, capsys):
         made.attempt("plan", 2.0, sample(1.0, mb), end(4.0, cpu_s=2.0, read=1e6, written=3e6))
     told = {row.name: row for row in rows(chosen(places))}
     assert told["peak memory of all jobs"].values == [200.0, 300.0]
-    assert told["peak memory of all jobs"].change == pytest.approx(0.5)
+    assert told["peak memory of all jobs"].change == "+50 %"
     assert (told["read"].values, told["processors at work"].values) == ([1e6, 1e6], [0.05, 0.05])
     assert told["unglow"].change is None
     out = tmp_path / "compare.html"

@@ -165,7 +165,7 @@ def test_other_methods_are_told_beside_the_default(tmp_path):
     )
     made = entry(methods=("moffat", "percentile", "manual"))
     row = only_row(tmp_path, finish(tmp_path, made, scaled=scaled))
-    assert row["other_gains"] == "percentile 1.33333, manual failed"
+    assert row["other_gains"] == "percentile 1.333, manual failed"
 
 
 def test_a_gain_without_an_interval_leaves_the_cells_empty(tmp_path):
@@ -216,7 +216,7 @@ def test_controls_are_marked_and_other_pairs_have_the_rate_they_give(tmp_path):
     first, second = csv.DictReader(text.splitlines(), delimiter="\t")
     names = ("status", "control", "fdr_control", "fdr_control_low95", "fdr_control_high95")
     assert [first[name] for name in names] == ["ok", "true", "", "", ""]
-    assert [second[name] for name in names] == ["ok", "", "0.04", "0.02", "0.09"]
+    assert [second[name] for name in names] == ["ok", "", "0.040", "0.020", "0.090"]
 
 
 def test_a_pair_none_of_whose_controls_could_be_searched_is_suspect(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 
@@ -62,7 +63,9 @@ def test_the_brightest_places_are_apart_and_in_order():
 
 def test_texture_is_found_where_it_is():
     image = np.zeros((100, 100), np.float32)
-    image[40:60, 40:60] = np.random.default_rng(0).normal(20, 5, (20, 20))
+    smooth = cv2.GaussianBlur(np.random.default_rng(0).normal(0, 60, (20, 20)), (0, 0), 2)
+    image[40:60, 40:60] = np.maximum(25 + smooth, 0)
+    image[60:, :60] = np.random.default_rng(1).poisson(1.0, (40, 60))  # noise is nothing to see
     image[:, 90:] = 25  # an edge is less to see than texture
     image[0, 0] = np.nan
     view = Overview(image, 2)
@@ -72,5 +75,7 @@ def test_texture_is_found_where_it_is():
     assert inside > edge > 0
     assert edge == pytest.approx(5 * 16 / 16**2)
     assert (nothing, corner) == (0, 0)
+    (noise,) = texture_near(view, np.array([(120.0, 320.0)]), 64)
+    assert abs(noise) < 0.25 * edge
     lost = Overview(np.full((5, 5), np.nan, np.float32), 0)
     assert texture_near(lost, np.array([(2.0, 2.0)])).tolist() == [0]

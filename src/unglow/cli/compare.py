@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unglow.cli.survey import table
+from unglow.digits import amount
 from unglow.shown import harmless
 
 if TYPE_CHECKING:
@@ -13,15 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unglow.report.compare import Named
-
-
-_FORMS = {
-    "": ("{}", 1),
-    "s": ("{:.1f} s", 1),
-    "MB": ("{:.0f} MB", 1),
-    "bytes": ("{:.1f} MB", 1e-6),
-    "share": ("{:.0f} %", 100),
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,22 +56,14 @@ def text(named: Sequence[Named]) -> str:
     told = [
         [
             row.name,
-            *(shown(value, row.unit) for value in row.values),
-            "" if row.change is None else f"{100 * row.change:+.0f} %",
+            *(amount(value, row.unit) for value in row.values),
+            row.change or "",
         ]
         for row in rows(named)
     ]
     lines = [table([["", *names, ""], *told], sides + "r"), ""]
     for what, key, unit in (("time of all jobs", "seconds", "s"), ("peak memory", "peak_mb", "MB")):
-        cells = [[r["rule"], *(shown(value, unit) for value in r[key])] for r in rules(named)]
+        cells = [[r["rule"], *(amount(value, unit) for value in r[key])] for r in rules(named)]
         lines += [f"By rule: {what}", table([["", *names], *cells], sides), ""]
     lines += [harmless(told) for told in computed_by(named)]
     return "\n".join(lines).rstrip()
-
-
-def shown(value: Any, unit: str) -> str:
-    """Return a value in words, ``-`` where there is none."""
-    if value is None:
-        return "-"
-    form, factor = _FORMS[unit]
-    return form.format(value * factor) if unit else str(value)

@@ -11,6 +11,7 @@ import yaml
 
 from unglow import config as configuration
 from unglow.cli.inventory import inventory
+from unglow.digits import number, percent
 from unglow.errors import ConfigError
 from unglow.pairs import discover, read_sheet
 from unglow.shown import printable
@@ -165,7 +166,7 @@ def _layout(file: dict[str, Any]) -> str:
 def _pixel_size(size: list[float] | None) -> str:
     if size is None:
         return "-"
-    x, y = (f"{s:.4g}" for s in size)
+    x, y = (number(s, digits=4) for s in size)
     return x if x == y else f"{x} x {y}"
 
 
@@ -180,22 +181,19 @@ def _channels(files: list[dict[str, Any]]) -> str:
                 *names,
                 channel["name"] + mark,
                 *(_number(channel[key]) for key in ("min", "mean", "max")),
-                _percent(channel["saturated"], 2),
-                _percent(channel["share"], 0),
+                _percent(channel["saturated"]),
+                _percent(channel["share"]),
             ])  # fmt: skip
             names = ["", "", ""]
     return table(rows, "llllrrrrr")
 
 
 def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    whole = value == int(value) or abs(value) >= 1000
-    return f"{value:.0f}" if whole and abs(value) < 1e6 else f"{value:.4g}"
+    return "-" if value is None else number(value, digits=4)
 
 
-def _percent(share: float | None, digits: int) -> str:
-    return "-" if share is None else f"{100 * share:.{digits}f} %"
+def _percent(share: float | None) -> str:
+    return "-" if share is None else percent(share, least=1e-6)
 
 
 def _pairs(pairs: list[dict[str, Any]]) -> str:

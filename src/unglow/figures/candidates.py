@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.lines import Line2D
 
-from unglow.figures.difference import colour_bar, compressed, knee_of, symmetric_limit
+from unglow.digits import estimate, number, percent, plus_minus
+from unglow.figures.difference import (
+    colour_bar,
+    compressed,
+    knee_of,
+    note_below,
+    symmetric_limit,
+)
 from unglow.figures.paint import Colours, bar
 from unglow.figures.style import (
     DIVERGING,
@@ -20,7 +27,6 @@ from unglow.figures.style import (
     image,
     label,
     nice,
-    number,
     panel,
     scale_bar,
     sheet,
@@ -106,7 +112,7 @@ def draw_candidates(
     text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
     if len(best) < len(points):
         text += f" Circles: the {len(best):,} most significant."
-    label(figure, 0.85, 8.6, text, color=SOFT, size=9)
+    note_below(figure, axes, text)
     shape = (diff_thumb.shape[0] * step, diff_thumb.shape[1] * step)
     end = _density(figure, points, tally, shape, pixel_size_um)
     _facts(figure, end + 0.75, report)
@@ -125,13 +131,6 @@ def _summary(report: Mapping[str, Any]) -> str:
     if report["is_control"]:
         return f"{text}   ·   an unstained control, so that all of them are false"
     return f"{text}   ·   estimated share of false ones {percent(report['fdr'])}"
-
-
-def percent(share: float | None) -> str:
-    """Return a share in per cent, two digits."""
-    if share is None:
-        return "–"
-    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.2g} %"
 
 
 def _circles(
@@ -253,8 +252,7 @@ def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
         false = f"{percent(fdr)}, about {number(round(fdr * report['candidates']))}"
         lines.insert(1, ("estimated false", false))
     if report["fdr_control"] is not None:
-        low, high = (percent(v) for v in report["fdr_control_ci95"])
-        lines.insert(2, ("by controls", f"{percent(report['fdr_control'])} ({low} to {high})"))
+        lines.insert(2, ("by controls", by_controls(report)))
     for name, key in (("50 % found from", "peak_50"), ("90 % found from", "peak_90")):
         limit = (report["completeness"] or {}).get(key)
         lines += [(name, _limit_text(limit))] if limit else []
@@ -263,15 +261,20 @@ def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
         label(figure, _LEFT + 1.25, top + 0.2 * n, text, size=9)
 
 
+def by_controls(report: Mapping[str, Any]) -> str:
+    """Return the false-discovery rate by controls with its interval."""
+    share, interval = report["fdr_control"], report["fdr_control_ci95"]
+    return estimate(100 * share, [100 * end for end in interval], "%")
+
+
 def _density_text(report: Mapping[str, Any]) -> str:
     if report["density_per_mm2"] is None:
         return "not known without a pixel size"
-    low, high = (number(v) for v in report["density_ci95_per_mm2"])
-    return f"{number(report['density_per_mm2'])} per mm² ({low} to {high})"
+    return f"{estimate(report['density_per_mm2'], report['density_ci95_per_mm2'])} per mm²"
 
 
 def _limit_text(limit: Mapping[str, float]) -> str:
-    return f"peak {number(limit['value'])} ± {number(limit['error'])} grey levels"
+    return f"peak {plus_minus(limit['value'], limit['error'])} grey levels"
 
 
 def _area_text(report: Mapping[str, Any]) -> str:

@@ -6,14 +6,17 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from unglow.digits import estimate, number, uncertainty
 from unglow.figures.difference import compressed, knee_of, symmetric_limit
 from unglow.figures.style import (
-    DIVERGING,
     FAINT,
+    INK,
     SOFT,
     STATUS,
+    diverging,
     label,
-    number,
     panel,
     sheet,
     styled,
@@ -22,19 +25,23 @@ from unglow.figures.style import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
 _COLUMNS = (
-    ("variant", 0.35),
-    ("status", 4.2),
-    ("gain (95 % interval)", 5.2),
-    ("residual,\nmedian / p95 (px)", 7.3),
-    ("difference, median\n/ MAD (grey levels)", 9.05),
-    ("difference (same colours)", 10.7),
+    ("", 0.3),
+    ("variant", 0.6),
+    ("status", 6.3),
+    ("gain (95 % interval)", 7.5),
+    ("residual (px)\nmedian / p95", 10.0),
+    ("difference (grey levels)\nmedian / MAD", 11.8),
 )
-_ROW = 1.5
+_WIDTH, _EDGE, _GAP = 14.0, 0.3, 0.2
+_LINE, _PAD = 0.21, 0.17
+_NAME_CHARACTERS = 58
+# Pictures side by side; one or two of them are not drawn wider than two of them would be.
+_BESIDE = 3
+_TALLEST = 5.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,54 +77,79 @@ class ComparisonRow:
 
 @styled
 def draw_comparison(rows: Sequence[ComparisonRow], *, title: str = "Variants") -> Figure:
-    """Draw a table with one row per variant and its difference, all in the same colours."""
+    """Draw a table with one row per variant, and below it the differences in the same colours."""
+    names = [textwrap.wrap(row.name, _NAME_CHARACTERS) or [""] for row in rows]
+    heights = [_LINE * len(name) + _PAD for name in names]
+    drawn = [(n + 1, row.thumb) for n, row in enumerate(rows) if row.thumb is not None]
+    beside = 2 if len(drawn) <= 2 else _BESIDE
+    side = (_WIDTH - 2 * _EDGE - (beside - 1) * _GAP) / beside
+    tall = max([min(side * t.shape[0] / t.shape[1], _TALLEST) for _, t in drawn], default=0.0)
+    lines = -(-len(drawn) // beside)
     top = 1.3
-    figure = sheet(14.0, top + _ROW * max(len(rows), 1) + 0.1, title)
+    below = top + max(sum(heights), _LINE) + 0.75
+    figure = sheet(_WIDTH, below + lines * (tall + 0.35) + 0.1, title)
     for name, left in _COLUMNS:
         label(figure, left, top - 0.12, name, va="bottom", weight="bold", size=9.5, color=SOFT)
-    thumbs = [row.thumb for row in rows if row.thumb is not None]
-    knee = max([knee_of(thumb, None, 1.0) for thumb in thumbs], default=1.0)
-    limit = max([symmetric_limit(compressed(thumb, knee)) for thumb in thumbs], default=1.0)
-    for n, row in enumerate(rows):
-        _draw_row(figure, row, top + _ROW * n, knee, limit)
+    for n, (row, wrapped, height) in enumerate(zip(rows, names, heights, strict=True)):
+        _draw_row(figure, row, n + 1, wrapped, top + sum(heights[:n]), height)
     if not rows:
-        label(figure, 0.35, top + 0.3, "No variant has a result.", color=SOFT)
+        label(figure, 0.6, top + 0.1, "No variant has a result.", color=SOFT)
+    knee = max([knee_of(thumb, None, 1.0) for _, thumb in drawn], default=1.0)
+    limit = max([symmetric_limit(compressed(thumb, knee)) for _, thumb in drawn], default=1.0)
+    if drawn:
+        level = number(float(knee * np.sinh(limit)))
+        told = f"post − (gain × pre + offset), all in the same colours, up to ±{level} grey levels"
+        label(figure, _EDGE, below - 0.5, told, weight="bold", size=9.5, color=SOFT)
+    for k, (n, thumb) in enumerate(drawn):
+        line, column = divmod(k, beside)
+        place = _EDGE + column * (side + _GAP), below + line * (tall + 0.35), side, tall
+        colours = diverging(compressed(thumb, knee), limit)
+        _draw_difference(figure, place, n, rows[n - 1].name, colours)
     return figure
 
 
-def _draw_row(figure: Figure, row: ComparisonRow, top: float, knee: float, limit: float) -> None:
-    line = panel(figure, 0.3, top, figure.get_figwidth() - 0.6, 0.01)
-    line.set(facecolor=FAINT, xticks=[], yticks=[])
-    line.spines[:].set_visible(False)
-    gain = number(row.gain)
-    if row.gain_ci95 is not None:
-        gain += f"\n{row.gain_ci95[0]:.4g} to {row.gain_ci95[1]:.4g}"
+def _draw_row(
+    figure: Figure, row: ComparisonRow, n: int, name: Sequence[str], top: float, height: float
+) -> None:
+    rule = panel(figure, _EDGE, top, _WIDTH - 2 * _EDGE, 0.01)
+    rule.set(facecolor=FAINT, xticks=[], yticks=[])
+    rule.spines[:].set_visible(False)
     cells = (
-        "\n".join(textwrap.wrap(row.name, 40)[:6]),
+        str(n),
+        "\n".join(name),
         row.status,
-        gain,
-        f"{number(row.residual_median)} / {number(row.residual_p95)}",
-        f"{number(row.median)} / {number(row.mad)}",
+        estimate(row.gain, row.gain_ci95),
+        f"{uncertainty(row.residual_median)} / {uncertainty(row.residual_p95)}",
+        "no difference" if row.thumb is None else f"{number(row.median)} / {uncertainty(row.mad)}",
     )
-    for (_, left), text in zip(_COLUMNS, cells, strict=False):
-        weight = "bold" if left in {0.35, 4.2} else "normal"
-        colour = STATUS[row.status] if left == 4.2 else "black"
+    for (column, left), text in zip(_COLUMNS, cells, strict=True):
         label(
             figure,
             left,
-            top + _ROW / 2,
+            top + height / 2,
             text,
             va="center",
-            weight=weight,
-            color=colour,
+            weight="bold" if column in {"", "variant", "status"} else "normal",
+            color=STATUS[row.status] if column == "status" else INK,
             linespacing=1.35,
         )
-    if row.thumb is None:
-        label(figure, _COLUMNS[-1][1], top + _ROW / 2, "no difference", va="center", color=SOFT)
-        return
-    axes = panel(figure, _COLUMNS[-1][1], top + 0.08, 3.0, _ROW - 0.16)
-    axes.set_anchor("W")
-    axes.imshow(compressed(row.thumb, knee), cmap=DIVERGING, vmin=-limit, vmax=limit)
+
+
+def _draw_difference(
+    figure: Figure,
+    place: tuple[float, float, float, float],
+    n: int,
+    name: str,
+    pixels: NDArray[np.uint8],
+) -> None:
+    left, top, side, _ = place
+    room = int(side / 0.085)
+    label(figure, left, top - 0.06, str(n), va="bottom", weight="bold", size=9.5)
+    short = textwrap.shorten(name, room, placeholder=" …")
+    label(figure, left + 0.25, top - 0.06, short, va="bottom", size=9.5)
+    axes = panel(figure, *place)
+    axes.set_anchor("NW")
+    axes.imshow(pixels)
     axes.set(xticks=[], yticks=[])
 
 

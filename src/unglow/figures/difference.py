@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.digits import estimate, number
 from unglow.figures.style import (
     DIVERGING,
     SOFT,
@@ -15,7 +16,6 @@ from unglow.figures.style import (
     grey,
     image,
     label,
-    number,
     panel,
     scale_bar,
     sheet,
@@ -126,7 +126,7 @@ def draw_difference(
     line = _line(gain, offset) + (", light evened out" if evened else "")
     label(figure, 0.32, 0.55, f"{method}: {line}{_spread(histogram)}", color=SOFT)
     text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
-    label(figure, 0.85, 8.6, text, color=SOFT, size=9)
+    note_below(figure, axes, text)
     bright = _crop_limit(crops[:CROPS], knee, limit)
     if crops:
         level = number(float(knee * np.sinh(bright)))
@@ -139,8 +139,8 @@ def draw_difference(
 
 
 def _line(gain: float, offset: float) -> str:
-    text = f"post - {gain:.4g} × pre"
-    return f"{text} {'-' if offset > 0 else '+'} {abs(offset):.4g}" if offset else text
+    text = f"post − {estimate(gain, None)} × pre"
+    return f"{text} {'−' if offset > 0 else '+'} {number(abs(offset))}" if offset else text
 
 
 def _spread(histogram: DifferenceHistogram | None) -> str:
@@ -148,6 +148,13 @@ def _spread(histogram: DifferenceHistogram | None) -> str:
         return ""
     median, mad = number(histogram.median()), number(histogram.mad())
     return f"   ·   median {median}, MAD {mad} grey levels"
+
+
+def note_below(figure: Figure, axes: Axes, text: str) -> None:
+    """Write a note below axes of level-0 px, wherever their image ends."""
+    axes.apply_aspect()
+    bottom = (1 - axes.get_position().y0) * figure.get_figheight()
+    label(figure, 0.85, bottom + 0.6, text, color=SOFT, size=9)
 
 
 def colour_bar(figure: Figure, axes: Axes, shown: AxesImage, knee: float, limit: float) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
+from unglow.digits import number, uncertainty
 from unglow.evidence import area_ratio, displacement_length, turned_to_post
 from unglow.figures.paint import Colours, bar, map_tile, paper_px
 from unglow.figures.style import DPI, INK, label, nice
@@ -61,18 +62,20 @@ def draw_small_maps(
     lengths, areas = displacement_length(field, known.frame), area_ratio(transform)
     _, longest = _range(lengths, known.near)
     colours = Colours("viridis", 0.0, max(longest, 1e-3))
-    ticks = [(0.0, "0"), (colours.high, f"{colours.high:.3g} px")]
+    ticks = [(0.0, "0"), (colours.high, number(colours.high, "px"))]
     _small_map(figure, places[0], lengths, colours, known, ticks)
-    _heading(figure, places[0], f"Length of the field: to {longest:.3g} px")
+    _heading(figure, places[0], f"Length of the field: to {number(longest, 'px')}")
 
     low, high = (round(100 * (ratio - 1), 3) + 0.0 for ratio in _range(areas, known.near))
     limit = max(abs(low), abs(high), 1e-3)
     colours = Colours("PuOr_r", 1 - limit / 100, 1 + limit / 100)
-    names = (f"−{limit:.2g} %", "0", f"+{limit:.2g} %")
+    names = (f"−{uncertainty(limit)} %", "0", f"+{uncertainty(limit)} %")
     ticks = list(zip((colours.low, 1.0, colours.high), names, strict=True))
     _small_map(figure, places[1], areas, colours, known, ticks)
-    said = f"{low:+.2g} to {high:+.2g} %".replace("-", "−")
-    _heading(figure, places[1], f"Area change: {said}")
+    said = " to ".join(
+        f"{'−' if share < 0 else '+'}{uncertainty(abs(share))}" for share in (low, high)
+    )
+    _heading(figure, places[1], f"Area change: {said} %")
 
 
 def _small_map(

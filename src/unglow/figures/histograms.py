@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.colors import LogNorm
 
+from unglow.digits import estimate, measured, number, percent
 from unglow.figures.style import (
     FAINT,
     INK,
@@ -15,7 +16,6 @@ from unglow.figures.style import (
     STATUS,
     graph,
     label,
-    number,
     panel,
     powers_of_ten,
     sheet,
@@ -147,7 +147,7 @@ def _lines(axes: Axes, scale: Scale) -> None:
             label=_named_gain(name, scale),
         )
     axes.set(xlim=tuple(x), ylim=tuple(x))
-    legend = axes.legend(loc="upper left", frameon=True, framealpha=0.92, edgecolor=FAINT)
+    legend = axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor=FAINT)
     legend.set_zorder(10)
 
 
@@ -156,18 +156,17 @@ def _named_gain(name: str, scale: Scale) -> str:
     result = scale.methods[name]
     if result.gain is None:
         return f"{name}: no gain"
-    text = f"{name}: gain {result.gain:.4g}"
-    if result.gain_ci95 is not None:
-        text += f" ({result.gain_ci95[0]:.4g} to {result.gain_ci95[1]:.4g})"
+    text = f"{name}: gain {estimate(result.gain, result.gain_ci95)}"
     if result.offset:
-        text += f", offset {result.offset:.3g}"
+        low, high = result.offset_ci95 or (0.0, 0.0)
+        text += f", offset {measured(result.offset, (high - low) / 2)}"
     return text + (", default" if name == scale.default else "")
 
 
 def _note(figure: Figure, stats: JointStatistics) -> None:
     n = stats.n
     alone = n["post_only"] / max(n["pixels"], 1)
-    text = f"{n['overlap']:,} pixels with both images; {alone:.1%} of post has no pre."
+    text = f"{n['overlap']:,} pixels with both images; {percent(alone)} of post has no pre."
     if stats.width != 1:
         text += f" Bins of {stats.width:g} grey levels."
     label(figure, 0.9, figure.get_figheight() - 0.28, text, color=SOFT, size=9)
@@ -211,8 +210,8 @@ def draw_ratio(
     stats: JointStatistics, scale: Scale, *, title: str = "Ratio of post to pre"
 ) -> Figure:
     """Draw the histogram of log10(post / pre) with the Moffat fit and the scale lines."""
-    figure = sheet(12.0, 7.2, title)
-    axes = panel(figure, 1.0, 1.15, 10.6, 5.0)
+    figure = sheet(14.0, 7.2, title)
+    axes = panel(figure, 1.0, 1.15, 8.0, 5.0)
     try:
         fit = moffat.fit(stats.ratio_counts, ratio_edges(), stats.ratio_range)
     except ValueError as error:
@@ -237,7 +236,8 @@ def draw_ratio(
     ratio.set_xlabel("post / pre")
     ratio.set_xticks(_ratio_ticks(low, high))
     ratio.xaxis.set_major_formatter("{x:g}")
-    axes.legend(loc="upper left" if fit.mu0 > (low + high) / 2 else "upper right")
+    # Beside the axes: whatever corner it stood in, there are images whose bars or lines cross it.
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     used = f"{stats.n['ratio']:,} pixels with post above 0 and pre at least one grey level"
     told = "" if fit.converged else "; the fit did not converge, the gain is the highest bin"
     label(figure, 1.0, 6.8, used + told + ".", color=SOFT if fit.converged else STATUS["suspect"])
@@ -255,7 +255,8 @@ def _fitted_bins(axes: Axes, fit: MoffatFit) -> None:
     axes.set_xlim(edges[0], edges[-1])
     if fit.converged:
         dense = np.linspace(edges[0], edges[-1], 600)
-        name = f"Moffat, μ = {fit.mu:.4f}, α = {fit.alpha:.3g}, β = {fit.beta:.3g}"
+        values = zip("μαβ", (fit.mu, fit.alpha, fit.beta), strict=True)
+        name = "Moffat, " + ", ".join(f"{letter} = {number(value)}" for letter, value in values)
         axes.plot(dense, fit.curve(dense), color=METHOD["moffat"], linewidth=1.6, label=name)
     axes.set_ylim(0, 1.12 * float(fit.counts.max()))
     axes.yaxis.set_major_formatter("{x:,.0f}")
@@ -300,8 +301,9 @@ def draw_difference_histogram(
         edges, counts = _rebinned(histogram)
         far = 5 * 1.4826 * histogram.mad()
         text = (
-            f"{name}: median {histogram.median():.3g}, MAD {histogram.mad():.3g}; "
-            f"{_share_above(histogram, far):.3%} of the pixels are more than {far:.3g} (5σ) above"
+            f"{name}: median {number(histogram.median())}, MAD {number(histogram.mad())}; "
+            f"{percent(_share_above(histogram, far), least=1e-6)} of the pixels are more than "
+            f"{number(far)} (5σ) above"
         )
         axes.stairs(counts, edges, color=METHOD.get(name, SOFT), linewidth=1.7, label=text)
     axes.axvline(0, color=INK, linewidth=1, linestyle=":")

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from unglow.digits import DASH, uncertainty
 from unglow.evidence import covered, error_of_map
 from unglow.figures.field import draw_deformed_grid, draw_small_maps, small_places
 from unglow.figures.paint import STRIPE, Colours, Known, bar, map_panel
@@ -21,7 +22,6 @@ from unglow.figures.style import (
     image,
     label,
     map_axes,
-    number,
     panel,
     sheet,
     styled,
@@ -122,12 +122,12 @@ def _facts(figure: Figure, transform: Transform, blocks: NDArray[np.void]) -> No
     error, residual, field = transform.error_px, transform.residual_px, transform.displacement
     held = int(np.count_nonzero(blocks["used"] & blocks["held_out"]))
     rows = [
-        ("error, median", number(error.median, "px")),
-        ("error, p95", number(error.p95, "px")),
-        ("residual, median", number(residual.median, "px")),
-        ("residual, p95", number(residual.p95, "px")),
+        ("error, median", uncertainty(error.median, "px")),
+        ("error, p95", uncertainty(error.p95, "px")),
+        ("residual, median", uncertainty(residual.median, "px")),
+        ("residual, p95", uncertainty(residual.p95, "px")),
         ("held-out blocks", f"{held:,}"),
-        ("model", transform.model_name or "–"),
+        ("model", transform.model_name or DASH),
     ]
     if field is not None:
         rows.append(("knots every", f"{field.spacing_px} px"))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.figures.candidates import percent
+from unglow.digits import number, percent
+from unglow.figures.candidates import by_controls
 from unglow.figures.style import (
     BLUE,
     GREEN,
@@ -15,7 +16,6 @@ from unglow.figures.style import (
     SOFT,
     graph,
     label,
-    number,
     panel,
     powers_of_ten,
     sheet,
@@ -59,10 +59,11 @@ def draw_purity(report: Mapping[str, Any], *, title: str = "Purity") -> Figure:
         _by_controls(upper, lower, table)
     _legends(upper, lower)
     for axes in (upper, lower):
-        axes.set_xlim(float(snr[0]) - _MARGIN, float(snr[-1]) + _MARGIN)
+        end = max(float(snr[-1]), report["threshold_snr"] or 0.0) + _MARGIN
+        axes.set_xlim(float(snr[0]) - _MARGIN, end)
         if report["threshold_snr"] is not None:
             axes.axvline(report["threshold_snr"], color=INK, linewidth=1.3, linestyle="--")
-            axes.axvspan(report["threshold_snr"], snr[-1] + _MARGIN, color=INK, alpha=0.05, lw=0)
+            axes.axvspan(report["threshold_snr"], end, color=INK, alpha=0.05, lw=0)
     label(figure, 0.32, 0.55, _chosen(report), color=SOFT)
     return figure
 
@@ -82,8 +83,7 @@ def _said_by_controls(report: Mapping[str, Any]) -> str:
     """Return the rate by controls in words; nothing if there is none."""
     if report["fdr_control"] is None:
         return ""
-    low, high = (percent(v) for v in report["fdr_control_ci95"])
-    return f", {percent(report['fdr_control'])} by controls ({low} to {high})"
+    return f", {by_controls(report)} by controls"
 
 
 def _numbers(
@@ -138,7 +138,7 @@ def _purity(
     graph(axes, "threshold of the signal-to-noise ratio", "purity, % (1 − false-discovery rate)")
     axes.text(
         *(0.995, 100 * (1 - wanted) - 0.02 * (100 - low)),
-        f"wanted: {100 * (1 - wanted):.3g} %",
+        f"wanted: {percent(1 - wanted)}",
         transform=axes.get_yaxis_transform(),
         ha="right",
         va="top",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.patches import Patch
 
+from unglow.digits import DASH, measured, uncertainty
 from unglow.figures.style import (
     DPI,
     SOFT,
@@ -17,7 +18,6 @@ from unglow.figures.style import (
     frame,
     image,
     label,
-    number,
     overlay,
     panel,
     scale_bar,
@@ -54,6 +54,7 @@ def draw_registration(
     step: float = 1.0,
     pixel_size_um: float | None = None,
     crops: Sequence[Crop] = (),
+    worst: tuple[float, float, float] | None = None,
     title: str = "Registration",
 ) -> Figure:
     """Draw post (green) over pre (magenta) before and after, the numbers, and details.
@@ -71,10 +72,12 @@ def draw_registration(
     crops
         Full-resolution squares of post and aligned pre; the first three are shown, as an overlay
         and as a checkerboard of both.
+    worst
+        Where the longest residual is, (x, y) in level-0 px of post, and its length in px.
     """
     rows, cols = post_thumb.shape
     tall = min(_PANEL * rows / cols, 6.5)
-    below = 0.95 + max(tall + 0.55, 4.9 if transform.reasons else 3.85)
+    below = 0.95 + max(tall + 0.55, 5.45 if transform.reasons else 4.4)
     figure = sheet(14.0, below + (_DETAIL + 0.9 if crops else 0.1), title, status=transform.status)
     reference = stretch(post_thumb)
     pairs = (
@@ -89,14 +92,14 @@ def draw_registration(
         axes.set_title(name)
         panels.append(axes)
     scale_bar(panels[1], pixel_size_um)
-    _facts(figure, transform)
+    _facts(figure, transform, worst)
     for n, crop in enumerate(crops[:CROPS]):
         frame(panels[1], crop, n + 1, crop.post.shape[1])
         _detail(figure, crop, n, below + 0.65)
     return figure
 
 
-def _facts(figure: Figure, transform: Transform) -> None:
+def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, float] | None) -> None:
     """Write the numbers that matter into the right column."""
     left = 11.45
     figure.legend(
@@ -113,18 +116,19 @@ def _facts(figure: Figure, transform: Transform) -> None:
         borderpad=0,
         handlelength=1.1,
     )
-    shift = transform.shift_px
+    shift, turn = transform.shift_px, transform.turn_error
     rows = [
-        ("residual, median", number(transform.residual_px.median, "px")),
-        ("residual, p95", number(transform.residual_px.p95, "px")),
-        ("map error, median", number(transform.error_px.median, "px")),
-        ("map error, p95", number(transform.error_px.p95, "px")),
+        ("residual, median", uncertainty(transform.residual_px.median, "px")),
+        ("residual, p95", uncertainty(transform.residual_px.p95, "px")),
+        *_longest(worst),
+        ("map error, median", uncertainty(transform.error_px.median, "px")),
+        ("map error, p95", uncertainty(transform.error_px.p95, "px")),
         ("blocks within 2 px", f"{transform.inliers} of {transform.blocks}"),
-        ("model", transform.model_name or "–"),
-        ("rotation", number(transform.rotation_deg, "°").replace(" °", "°")),
-        ("scale", f"{transform.scale:.5f}" if np.isfinite(transform.scale) else "–"),
-        ("shift x", number(shift[0], "px")),
-        ("shift y", number(shift[1], "px")),
+        ("model", transform.model_name or DASH),
+        ("rotation", measured(transform.rotation_deg, np.degrees(turn), "°").replace(" °", "°")),
+        ("scale", measured(transform.scale, turn)),
+        ("shift x", measured(shift[0], transform.error_px.median, "px")),
+        ("shift y", measured(shift[1], transform.error_px.median, "px")),
     ]
     for n, (name, value) in enumerate(rows):
         top = 1.95 + 0.27 * n
@@ -136,7 +140,14 @@ def _facts(figure: Figure, transform: Transform) -> None:
         if len(lines) > _REASON_LINES:
             lines = [*lines[: _REASON_LINES - 1], f"{lines[_REASON_LINES - 1]} …"]
         text = "\n".join(lines)
-        label(figure, left, 4.8, text, color=STATUS[transform.status], size=9, linespacing=1.3)
+        label(figure, left, 5.35, text, color=STATUS[transform.status], size=9, linespacing=1.3)
+
+
+def _longest(worst: tuple[float, float, float] | None) -> list[tuple[str, str]]:
+    if worst is None:
+        return []
+    x, y, length = worst
+    return [("residual, longest", uncertainty(length, "px")), ("at x, y", f"{x:.0f}, {y:.0f} px")]
 
 
 def _detail(figure: Figure, crop: Crop, n: int, top: float) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from unglow.digits import DASH, uncertainty
 from unglow.evidence import turned_to_post
 from unglow.figures.style import (
     DISAGREES,
@@ -20,7 +21,6 @@ from unglow.figures.style import (
     image,
     label,
     nice,
-    number,
     panel,
     sheet,
     styled,
@@ -166,7 +166,7 @@ def _draw_arrows(axes: Axes, kinds: dict[bool, Arrows], side: float) -> float:
             fillstyle="none",
             markersize=5,
             markeredgewidth=1,
-            label=f"longer than {limit:.3g} px, drawn at that length: {len(long)}",
+            label=f"longer than {uncertainty(limit)} px, drawn at that length: {len(long)}",
         )
     key = nice(1.2 * side / magnified)
     axes.quiverkey(arrows, 0.02, 1.035, key, f"{key:g} px", labelpos="E", color=INK, labelcolor=INK)
@@ -186,11 +186,11 @@ def _residual_facts(
     held = used[used["held_out"]]
     label(figure, left, 0.95, "Held-out blocks", weight="bold", size=11)
     rows = [
-        ("residual, median", number(transform.residual_px.median, "px")),
-        ("residual, p95", number(transform.residual_px.p95, "px")),
+        ("residual, median", uncertainty(transform.residual_px.median, "px")),
+        ("residual, p95", uncertainty(transform.residual_px.p95, "px")),
         ("blocks", f"{total} measured, {len(used)} agree"),
         ("", f"{len(held)} of these held out of the fit"),
-        ("model", transform.model_name or "–"),
+        ("model", transform.model_name or DASH),
         ("arrows", arrows),
     ]
     for n, (name, value) in enumerate(rows):

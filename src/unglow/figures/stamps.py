@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.digits import number
 from unglow.figures.style import (
     SOFT,
     diverging,
     grey,
     label,
-    number,
     rgb_bytes,
     sheet,
     styled,
@@ -81,7 +81,7 @@ def draw_gallery(
         Number of all candidates.
     """
     rows = -(-max(len(best), len(borderline)) // COLUMNS)
-    figure = sheet(16.3, _TOP + _PITCH_Y * rows + 0.2, title)
+    figure = sheet(16.3 if borderline else 9.2, _TOP + _PITCH_Y * rows + 0.2, title)
     text = "post  |  pre × gain + offset, in the same grey scale  |  difference; ticks point at it"
     label(figure, 0.32, 0.55, text, color=SOFT)
     more = total > len(best)

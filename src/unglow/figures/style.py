@@ -195,7 +195,10 @@ def _means(pixels: NDArray[Any], count: int) -> NDArray[np.float32]:
 def map_axes(axes: Axes, *, y_label: bool = True) -> None:
     """Dress axes whose data are level-0 px of post."""
     axes.set_facecolor(FAINT)
-    axes.locator_params(nbins=5)
+    axes.apply_aspect()
+    box = axes.get_window_extent()
+    axes.locator_params(axis="x", nbins=int(np.clip(box.width / 45, 1, 5)))
+    axes.locator_params(axis="y", nbins=int(np.clip(box.height / 45, 1, 5)))
     axes.set_xlabel("x (px)")
     if y_label:
         axes.set_ylabel("y (px)")
@@ -292,14 +295,6 @@ def nice(value: float) -> float:
     """Return the largest of 1, 2, 5 times a power of ten that is not above ``value``."""
     power = 10.0 ** np.floor(np.log10(value))
     return float(max(n for n in (1, 2, 5) if n * power <= value * (1 + 1e-9)) * power)
-
-
-def number(value: float | None, unit: str = "") -> str:
-    """Return a number for the eye: 3 to 4 digits, or a dash where there is none."""
-    if value is None or not np.isfinite(value):
-        return "–"
-    digits = f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
-    return f"{digits}{unit and ' '}{unit}"
 
 
 def scale_bar(axes: Axes, pixel_size_um: float | None) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unglow.digits import duration, memory
 from unglow.monitor.view import incidents_of, jobs_of
-from unglow.monitor.words import OUTCOMES, clean, clock, count, duration, memory
+from unglow.monitor.words import OUTCOMES, clock, count
+from unglow.shown import clean
 from unglow.telemetry.history import UNRECORDED
 from unglow.telemetry.records import ENDED_WELL, RUNNING
 

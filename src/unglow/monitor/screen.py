@@ -13,16 +13,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from unglow.monitor.words import (
-    OUTCOMES,
-    clean,
-    clock,
-    count,
-    duration,
-    megabytes,
-    memory,
-    stopwatch,
-)
+from unglow.digits import duration, memory
+from unglow.monitor.words import OUTCOMES, clock, count, megabytes, stopwatch
+from unglow.shown import clean
 from unglow.telemetry.history import UNRECORDED
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from unglow.digits import duration, memory
 from unglow.machine import processors
 from unglow.monitor.region import Region
 from unglow.monitor.screen import BAD, Bar, job_lines
 from unglow.monitor.terminal import console_for
 from unglow.monitor.view import Watched
-from unglow.monitor.words import duration, memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

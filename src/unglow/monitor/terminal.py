@@ -13,7 +13,7 @@ from rich.text import Text
 from unglow.monitor.news import News
 from unglow.monitor.screen import drawn, fitting
 from unglow.monitor.view import Watched
-from unglow.monitor.words import clean
+from unglow.shown import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow import __version__
+from unglow import __version__, digits
 from unglow.errors import InputError
 from unglow.report import curves
 from unglow.report.model import SCHEMA, Model
@@ -44,11 +44,11 @@ class Row:
     values: list[Any]
 
     @property
-    def change(self) -> float | None:
-        """By what part the second of two numbers is more than the first; else None."""
-        if len(self.values) != 2 or not self.unit or None in self.values or not self.values[0]:
+    def change(self) -> str | None:
+        """What the second of two numbers is against the first, in words; else None."""
+        if len(self.values) != 2 or not self.unit or None in self.values:
             return None
-        return float(self.values[1] / self.values[0] - 1)
+        return digits.change(self.values[0], self.values[1], self.unit)
 
 
 def runs_of(place: Path) -> list[Named]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
-from unglow.summary import Entry, read_summary, rows
+from unglow.summary import Entry, read_summary, rows, texts
 from unglow.telemetry.history import UNRECORDED
 from unglow.telemetry.records import RUNNING
 from unglow.telemetry.work import STOPPED, WAITING, last_attempts, state_of
@@ -78,11 +77,8 @@ def _names(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without numbers that JSON does not know, and without what names files."""
-    kept = {k: v for k, v in row.items() if not isinstance(v, dict)}
-    return {
-        k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in kept.items()
-    }
+    """Return a row as summary.tsv has it, without what names files."""
+    return dict(texts({k: v for k, v in row.items() if not isinstance(v, dict)}))
 
 
 def _entries(results: Path, history: History) -> Iterator[Entry]:

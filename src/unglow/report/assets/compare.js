@@ -13,7 +13,7 @@ function comparePage(model) {
     axis.name = "compare";
     const charts = el("div", { class: "charts", tabindex: "0", "aria-label": "Charts over time. Plus and minus zoom, 0 shows everything, a and d move." });
     charts.addEventListener("keydown", (event) => axis.key(event));
-    const change = names.length === 2 ? [{ name: "change", number: true, of: (row) => row.change, show: (row) => (row.change === null ? null : (row.change > 0 ? "+" : "") + percent(row.change)) }] : [];
+    const change = names.length === 2 ? [{ name: "change", number: true, of: (row) => row.change }] : [];
     const columns = [{ name: "", of: (row) => row.name }, ...names.map((name, n) => ({ name, number: true, of: (row) => row.values[n], show: (row) => shownAs(row, row.values[n]) })), ...change];
     fill(part.body, table(columns, model.rows), charts, el("h3", {}, "By rule: time, and peak of declared memory"), table([{ name: "rule", of: (r) => r.rule }, ...names.flatMap((name, n) => [
       { name: name + ": time", number: true, of: (r) => r.seconds[n], show: (r) => seconds(r.seconds[n]) },

@@ -25,8 +25,9 @@ function pairsPart(model, view) {
 
 const nameOf = (pair) => ["sample", "dye", "registration", "subtraction"].map((k) => pair[k]).filter(Boolean).join(" ");
 
+// The numbers of a pair come as summary.tsv has them: in as many digits as their errors leave.
 function range(low, high) {
-  return low === undefined || low === null || low === "" ? "" : " (" + digits(low, 3) + " to " + digits(high, 3) + ")";
+  return low === undefined || low === null || low === "" ? "" : " (" + low + " to " + high + ")";
 }
 
 // How pairs stand that are not done, on cards that stay as they are.
@@ -42,19 +43,20 @@ const settled = (pairs) => pairs.map((p) => (p.status === "running" ? { ...p, st
 
 function pairCard({ pair, n, state }, view) {
   const share = (v) => (v === undefined || v === null || v === "" ? null : percent(Number(v)));
-  const px = (key) => (digits(pair[key], 2) === null ? null : digits(pair[key], 2) + " px");
-  const both = (a, b) => (px(a) === null ? null : px(a) + ", " + px(b));
+  const known = (key) => pair[key] !== undefined && pair[key] !== null && pair[key] !== "";
+  const both = (a, b) => (known(a) ? pair[a] + " px, " + pair[b] + " px" : null);
+  const estimate = (key, low, high, unit) => (known(key) ? pair[key] + range(pair[low], pair[high]) + (unit || "") : null);
   const numbers = facts([
     ["map", pair.model],
     ["map error, median and p95", both("error_median_px", "error_p95_px")],
     ["residuals, median and p95", both("residual_median_px", "residual_p95_px")],
     ["overlap", share(pair.overlap)],
-    ["gain, " + (pair.method || ""), digits(pair.gain, 4) === null ? null : digits(pair.gain, 4) + range(pair.gain_low95, pair.gain_high95)],
-    ["offset", digits(pair.offset, 3)],
+    ["gain, " + (pair.method || ""), estimate("gain", "gain_low95", "gain_high95")],
+    ["offset", pair.offset],
     ["candidates", pair.candidates],
     ["false-discovery rate", share(pair.candidates_fdr)],
     ["by controls", share(pair.fdr_control)],
-    ["density", digits(pair.density_per_mm2, 3) === null ? null : digits(pair.density_per_mm2, 3) + " per mm²" + range(pair.density_low95, pair.density_high95)],
+    ["density", estimate("density_per_mm2", "density_low95", "density_high95", " per mm²")],
   ]);
   return el("article", { class: "pair " + (pair.status || "") },
     el("h3", {}, nameOf(pair), " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null),
@@ -68,6 +70,6 @@ function summaryTable(pairs) {
   return table(names.map((name) => {
     const number = isNumber(name) && name !== "sample";
     const of = (p) => (p[name] === undefined || p[name] === null || p[name] === "" ? null : number ? Number(p[name]) : p[name]);
-    return { name, number, of, show: (p) => (number ? digits(p[name], 6) : p[name]) };
+    return { name, number, of, show: (p) => p[name] };
   }), pairs);
 }

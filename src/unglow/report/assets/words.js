@@ -26,31 +26,47 @@ const OUTCOMES = {
 const word = (outcome) => (OUTCOMES[outcome] || { word: outcome }).word;
 const went = (outcome) => outcome === "ok" || outcome === "running";
 
+// Numbers as unglow.digits writes them: a test holds both to each other.
+
 function seconds(s) {
   if (s === null || s === undefined || !isFinite(s)) return null;
   if (s < 0.0995) return (1000 * s).toFixed(0) + " ms";
   if (s < 9.95) return s.toFixed(1) + " s";
-  if (s < 99.5) return s.toFixed(0) + " s";
-  if (s < 3600) return Math.floor(s / 60) + " min " + Math.round(s % 60).toString().padStart(2, "0") + " s";
+  const whole = Math.round(s);
+  if (whole < 60) return whole + " s";
+  if (whole < 3600) return Math.floor(whole / 60) + " min " + String(whole % 60).padStart(2, "0") + " s";
   const minutes = Math.round(s / 60);
-  if (minutes < 2880) return Math.floor(minutes / 60) + " h " + (minutes % 60).toString().padStart(2, "0") + " min";
-  return (s / 86400).toFixed(1) + " days";
+  return Math.floor(minutes / 60) + " h " + String(minutes % 60).padStart(2, "0") + " min";
 }
 
 function mb(amount) {
   if (amount === null || amount === undefined || !isFinite(amount)) return null;
+  if (amount < 0.05) return "0 MB";
   if (amount >= 9999.5) return (amount / 1000).toFixed(1) + " GB";
-  return (amount >= 10 ? amount.toFixed(0) : amount.toFixed(1)) + " MB";
+  return (amount >= 9.95 ? amount.toFixed(0) : amount.toFixed(1)) + " MB";
 }
 
 const bytes = (count) => (count === null || count === undefined ? null : mb(count / 1e6));
-const percent = (share) => (share === null || share === undefined || !isFinite(share) ? null : Math.round(100 * share) + " %");
 
-function digits(value, most) {
+// The decimals of a number with so many significant digits.
+const decimalsOf = (value, count) => Math.max(0, count - 1 - Number(value.toExponential(count - 1).split("e")[1]));
+
+// Two digits of a share, or of what is missing to 1.
+function percent(share) {
+  if (share === null || share === undefined || !isFinite(share)) return null;
+  if (share > 0 && share < 0.001) return "< 0.1 %";
+  if (share > 0.999 && share < 1) return "> 99.9 %";
+  if (share <= 0 || share >= 1) return Number((100 * share).toFixed(0)) + " %";
+  const places = Math.max(2, decimalsOf(share > 0.5 ? 1 - share : share, 2));
+  return digits(100 * Number(share.toFixed(places)), 6) + " %";
+}
+
+// A number of unknown error. What stands before the point is never rounded.
+function digits(value, count) {
   if (value === null || value === undefined || value === "") return null;
   const number = Number(value);
   if (!isFinite(number)) return String(value);
-  return String(Number(number.toPrecision(most || 4)));
+  return number === 0 ? "0" : String(Number(number.toFixed(decimalsOf(number, count || 3))));
 }
 
 function when(wall) {
