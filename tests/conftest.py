@@ -18,12 +18,13 @@ sys.dont_write_bytecode = False
 
 
 #: Files that wait and compute for minutes come first: no process is left with one at the end.
-ORDER = ("cluster", "workflow", "faults", "browser", "unit")
+FIRST = ("cluster", "workflow", "faults", "browser")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort by folder; files and tests stay in their order."""
-    items.sort(key=lambda item: ORDER.index(item.path.parent.name))
+    rank = {name: number for number, name in enumerate(FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.parent.name, len(FIRST)))
 
 
 @pytest.fixture(scope="session")
