@@ -14,6 +14,7 @@ from real_runs import command, snakemake
 from unglow.store import open_store
 
 pytestmark = pytest.mark.workflow
+ONE_METHOD = ("--config", "scale={methods: [moffat]}")
 
 
 def names(directory):
@@ -62,7 +63,7 @@ def zoo(tmp_path_factory, small_raw):
     (work / "raw" / "Dangling" / "Dangling_pre_SYTO9.tif").symlink_to(work / "nowhere.tif")
     pair("Black", post_file=blank, pre_file=blank)
     pair("Unrelated", post_file=noise, pre_file=rng.integers(0, 200, (600, 600)).astype(np.uint8))
-    return work, snakemake(work)
+    return work, snakemake(work, *ONE_METHOD)
 
 
 REFUSED = {  # before any job
@@ -127,7 +128,7 @@ def test_the_run_ends_with_an_error_that_names_the_failed_pairs(zoo):
 
 def test_allow_failed_ends_with_success_and_reruns_only_the_verdict(zoo):
     work, _ = zoo
-    run = snakemake(work, "--config", "allow_failed=true")
+    run = snakemake(work, *ONE_METHOD, "allow_failed=true")
     assert run.code == 0, run.text
     assert set(run.jobs()) == {"verdict"}
 
@@ -172,7 +173,7 @@ def test_corrupt_pixels_fail_the_pair_with_the_place_and_nothing_else(small_raw,
     with pre.open("r+b") as stream:
         stream.seek(middle)
         stream.write(b"\0" * 2000)
-    run = snakemake(tmp_path)
+    run = snakemake(tmp_path, "results/summary.tsv", "results/verdict.txt", *ONE_METHOD)
     assert run.code == 1
     told = rows(tmp_path)
     assert told["Good"]["status"] == "ok"
