@@ -3,8 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SMK := Snakefile rules
-# Several processes: much of a test's time is waiting for Snakemake to start.
-SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist worksteal
+# Several processes, to which whole files are given in the order of tests/conftest.py: what a file
+# shares among its tests is made once.
+SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# Where it is set, every start of Snakemake and of a job compiles all of its libraries again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-fast oldest lint format bench clean
 

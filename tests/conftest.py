@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,20 @@ from skips import pytest_configure
 
 __all__ = ["pytest_configure"]  # a hook
 PROJECT = Path(__file__).resolve().parents[1]
+
+# Where this is set, every start of Snakemake and of a job compiles all of its libraries again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+#: Files that wait and compute for minutes come first: no process is left with one at the end.
+FIRST = ("cluster", "workflow", "faults", "browser")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort by folder; files and tests stay in their order."""
+    rank = {name: number for number, name in enumerate(FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.parent.name, len(FIRST)))
 
 
 @pytest.fixture(scope="session")

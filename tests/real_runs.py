@@ -29,7 +29,7 @@ class Run:
 
 
 def command(
-    directory: Path, *words: str | Path, timeout: int = 300, path: Path | None = None
+    directory: Path, *words: str | Path, timeout: int = 1500, path: Path | None = None
 ) -> Run:
     """Run a command in a directory, with the tools of this environment first on the path.
 
@@ -53,7 +53,7 @@ def command(
 
 
 def snakemake(
-    directory: Path, *words: str | Path, timeout: int = 300, path: Path | None = None
+    directory: Path, *words: str | Path, timeout: int = 1500, path: Path | None = None
 ) -> Run:
     """Run the project's Snakefile in a working directory with two cores."""
     start = ("snakemake", "-s", PROJECT / "Snakefile", "--cores", "2")
@@ -89,3 +89,13 @@ def attempts_of(results: Path) -> list[Path]:
 def runs_of(results: Path) -> list[Path]:
     """The files of all runs, in the order in which they began."""
     return sorted((results / "telemetry" / "runs").glob("*.jsonl"))
+
+
+def small_phantom(place: Path) -> None:
+    """Make raw/ with one pair of 700 x 900, for tests of the machinery."""
+    run = command(
+        place,
+        *("unglow", "phantom", "--size", "700x900", "--rotation-deg", "1"),
+        *("--shift-px", "12", "-9", "--scale", "1.005"),
+    )
+    assert run.code == 0, run.text

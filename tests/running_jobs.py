@@ -12,7 +12,7 @@ from unglow.resume.traces import trace_of
 from unglow.telemetry.follow import attempt_files
 
 
-def wait_for(condition, seconds=400):
+def wait_for(condition, seconds=1500):
     """Wait until something is true, and return it."""
     end = time.monotonic() + seconds
     while not (found := condition()):

@@ -10,9 +10,9 @@ import time
 import cv2
 import numpy as np
 import pytest
-from conftest import CHROMIUM
 from devtools import Tab
 from made_telemetry import WALL, Made, end, job, many, sample, state
+from pages import CHROMIUM
 
 from unglow import digits
 from unglow.report import write_report

@@ -45,6 +45,9 @@ def missing() -> str | None:
 class Slurm:
     """A cluster whose state is in a directory; several can run side by side."""
 
+    #: What it listens to besides its first port: accounting, and up to nine nodes.
+    PORTS = (1, *range(11, 20))
+
     def __init__(self, state: Path, port: int, *, nodes: int = 3, memory_mb: int = 2500) -> None:
         self.state = state
         self._start = {"BASE_PORT": str(port), "MEM": str(memory_mb), "NODES": str(nodes)}
@@ -59,7 +62,7 @@ class Slurm:
                 env=os.environ | self._start,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                timeout=120,
+                timeout=1200,
                 check=False,
             )
             out.seek(0)
@@ -75,7 +78,7 @@ class Slurm:
             ["bash", HERE / "slurm-down.sh", self.state, "--purge"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=120,
+            timeout=1200,
             check=False,
         )
 
@@ -85,7 +88,7 @@ class Slurm:
             ["bash", HERE / "slurm-killnode.sh", self.state, node, *words],
             check=True,
             capture_output=True,
-            timeout=60,
+            timeout=300,
         )
 
     def kill_daemon(self, name: str) -> None:
@@ -109,7 +112,7 @@ class Slurm:
     def ask(self, *words: str) -> list[list[str]]:
         """Ask Slurm; words of each line of the answer."""
         done = subprocess.run(
-            words, env=self.environment, capture_output=True, text=True, timeout=60, check=True
+            words, env=self.environment, capture_output=True, text=True, timeout=300, check=True
         )
         return [line.split() for line in done.stdout.splitlines()]
 
@@ -123,7 +126,7 @@ class Slurm:
         rows = self.ask("squeue", "-h", "-t", "running", "-o", "%i %N %k")
         return {job: (node, comment) for job, node, comment in rows}
 
-    def wait_for(self, what, seconds: float = 120):
+    def wait_for(self, what, seconds: float = 600):
         """Wait until something is true of the cluster, and return that."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -133,7 +136,7 @@ class Slurm:
             time.sleep(0.1)
         raise AssertionError(f"not within {seconds:.0f} s: {self.ask('squeue')}")
 
-    def command(self, directory: Path, *words: object, timeout: int = 500) -> tuple[int, str]:
+    def command(self, directory: Path, *words: object, timeout: int = 1500) -> tuple[int, str]:
         """Run a command to its end; exit status and output."""
         with self.started(directory, *words) as process:
             process.wait(timeout)

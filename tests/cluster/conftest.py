@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from a_slurm import BIN, PROJECT, SHORT, Slurm, missing
+from ports import taken
+from sharing import once
 
 SAMPLES = ("Rock1", "Rock2", "Rock3")
 
@@ -20,23 +22,22 @@ def slurm():
     reason = missing()
     if reason is not None:
         pytest.skip(reason)
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
     # not below pytest's own, which only its user may enter: munge wants all to reach its socket
     place = Path(tempfile.mkdtemp(prefix="unglow-slurm-"))
     place.chmod(0o755)
-    cluster = Slurm(place / "state", 17800 + 100 * int(worker))
-    try:
-        cluster.up()
-        yield cluster
-    finally:
-        cluster.down()
-        shutil.rmtree(place, ignore_errors=True)
+    with taken(*Slurm.PORTS) as port:
+        cluster = Slurm(place / "state", port)
+        try:
+            cluster.up()
+            yield cluster
+        finally:
+            cluster.down()
+            shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def three_raw(tmp_path_factory):
     """A working directory with raw/ of three small pairs, and results of a serial local run."""
-    work = tmp_path_factory.mktemp("three")
     environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}
     shape = ("--size", "700x900", "--rotation-deg", "1", "--shift-px", "12", "-9")
     serial = ("--workflow-profile", str(PROJECT / "profiles" / "serial"))
@@ -44,18 +45,21 @@ def three_raw(tmp_path_factory):
         *(["unglow", "phantom", "--sample", s, "--seed", s[-1], *shape] for s in SAMPLES),
         ["snakemake", "-s", str(PROJECT / "Snakefile"), *serial, *SHORT],
     ]
-    for words in commands:
-        done = subprocess.run(
-            words,
-            cwd=work,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    return work
+
+    def make(work):
+        for words in commands:
+            done = subprocess.run(
+                words,
+                cwd=work,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=1500,
+                check=False,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+
+    return once(tmp_path_factory, "three", make)[0]
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from ports import taken
 
 #: Words for a run of every kind of job but figures.
 SHORT = ("--until", "detect", "--config", "scale={methods: [linear]}")
@@ -48,21 +49,22 @@ class GridEngine:
 
     Attributes
     ----------
+    port
+        The first of two that it listens to.
     environment
         Variables that its commands and runs need.
     """
 
     state: Path
+    port: int
     environment: dict[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
         """Start it; raises `subprocess.CalledProcessError` if it does not come up."""
         up = ["bash", str(HERE / "sge-up.sh"), str(self.state)]
-        # each process that runs tests has its own
-        worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-        ports = os.environ | {"SGE_PORT": str(16950 + 10 * worker)}
+        known = os.environ | {"SGE_PORT": str(self.port)}
         told = subprocess.run(
-            up, env=ports, check=True, capture_output=True, text=True, timeout=300
+            up, env=known, check=True, capture_output=True, text=True, timeout=1200
         ).stdout
         lines = (line.removeprefix("export ") for line in told.splitlines())
         self.environment = os.environ | dict(line.split("=", 1) for line in lines)
@@ -75,7 +77,7 @@ class GridEngine:
     def ask(self, *words: str) -> str:
         """Return what one of its commands prints, errors included."""
         return subprocess.run(
-            words, env=self.environment, text=True, check=False, timeout=60,
+            words, env=self.environment, text=True, check=False, timeout=300,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         ).stdout  # fmt: skip
 
@@ -90,7 +92,7 @@ class GridEngine:
                 stdout=text, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         if wait:
-            process.wait(timeout=900)
+            process.wait(timeout=1500)
         return process
 
     def jobs(self, directory: Path) -> dict[str, str]:
@@ -107,7 +109,7 @@ class GridEngine:
         return {row[0]: row[4] for row in rows}
 
 
-def wait_until(what, seconds=300.0):
+def wait_until(what, seconds=900.0):
     """Wait for something to become true, and return it."""
     end = time.monotonic() + seconds
     while not (found := what()):
@@ -128,7 +130,8 @@ def grid_engine(tmp_path_factory):
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
-    engine = GridEngine(tmp_path_factory.mktemp("grid-engine"))
-    engine.start()
-    yield engine
-    engine.stop()
+    with taken(1) as port:
+        engine = GridEngine(tmp_path_factory.mktemp("grid-engine"), port)
+        engine.start()
+        yield engine
+        engine.stop()

@@ -19,7 +19,7 @@ __all__ = ["grid_engine"]  # a fixture
 pytest.importorskip(
     "snakemake_executor_plugin_cluster_generic", reason="unglow[cluster] is not here"
 )
-pytestmark = [pytest.mark.workflow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.workflow, pytest.mark.timeout(3000)]
 
 
 def call(directory, *words):
@@ -80,7 +80,7 @@ def test_a_job_that_is_deleted_in_the_queue_is_tried_again(grid_engine, work, lo
     first = wait_until(lambda: next(iter(grid_engine.jobs(work)), None))
     wait_until((work / "results" / "phantom" / "SYTO9" / "plan.json").exists)
     grid_engine.ask("qdel", first)
-    assert process.wait(timeout=900) == 0, said(work)
+    assert process.wait(timeout=1500) == 0, said(work)
     names = list(grid_engine.jobs(work).values())
     assert names.count(names[0]) == 2
     assert digests(work) == digests(local)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from faulty_runs import SHORT, bytes_of, snakemake, unglow
+from faulty_runs import SHORT, bytes_of, snakemake
+from real_runs import small_phantom
+from sharing import once
 
 
 @pytest.fixture(scope="session")
 def raw(tmp_path_factory):
-    base = tmp_path_factory.mktemp("raw")
-    phantom = ("phantom", "--size", "700x900", "--rotation-deg", "1", "--shift-px", "12", "-9")
-    code, text = unglow(base, *phantom, "--scale", "1.005", "--sample", "phantom", "--dye", "SYTO9")
-    assert code == 0, text
-    return base / "raw"
+    return once(tmp_path_factory, "small", small_phantom)[0] / "raw"
 
 
 @pytest.fixture
@@ -24,11 +22,13 @@ def work(tmp_path, raw):
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory, raw):
     """A working directory in which that run was; do not change it."""
-    work = tmp_path_factory.mktemp("reference")
-    (work / "raw").symlink_to(raw)
-    code, text = snakemake(work, *SHORT)
-    assert code == 0, text
-    return work
+
+    def make(work):
+        (work / "raw").symlink_to(raw)
+        code, text = snakemake(work, *SHORT)
+        assert code == 0, text
+
+    return once(tmp_path_factory, "short", make)[0]
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ def command(directory: Path, *words: object) -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=400,
+        timeout=1500,
         check=False,
     )
     return done.returncode, done.stdout

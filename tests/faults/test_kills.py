@@ -44,7 +44,7 @@ def test_snakemake_tries_a_job_again_that_was_killed_or_has_lost_its_watchdog(wo
     with started(work, *SHORT) as process:
         attempt = wait_for(lambda: attempt_at(work, "register"))
         os.kill(attempt[who], signal.SIGKILL)
-        assert process.wait(300) == 0, (work / "output.txt").read_text()
+        assert process.wait(1500) == 0, (work / "output.txt").read_text()
     assert not alive(attempt["job"])
     assert bytes_of(work) == expected
     assert left_behind(work) == []
@@ -58,7 +58,7 @@ def test_after_sigterm_or_ctrl_c_the_same_command_goes_on(work, expected, number
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
-        assert process.wait(300) != 0
+        assert process.wait(1500) != 0
     code, text = snakemake(work, *SHORT)
     assert code == 0, text
     assert bytes_of(work) == expected
@@ -74,7 +74,7 @@ def test_two_runs_at_once_are_one_run_and_one_sentence(work, expected):
             assert (code, f"process {process.pid}) has been running here" in text) == (2, True)
             code, text = unglow(work, "clean")
             assert code == 0 or "has been running here" in text
-        assert process.wait(300) == 0
+        assert process.wait(1500) == 0
     assert bytes_of(work) == expected
 
 

@@ -53,7 +53,7 @@ def test_results_that_vanish_are_a_clear_end_and_made_again(work, expected):
     with started(work, *SHORT) as process:
         wait_for(lambda: attempt_at(work, "register"))
         (work / "results").rename(work / "away")
-        assert process.wait(300) != 0
+        assert process.wait(1500) != 0
     assert "please report" not in (work / "output.txt").read_text()
     shutil.rmtree(work / "results", ignore_errors=True)
     code, text = snakemake(work, *SHORT)
@@ -69,7 +69,7 @@ def test_a_raw_image_that_is_replaced_in_mid_run_never_gives_a_mixture(tmp_path,
         wait_for((tmp_path / PAIR / "plan.json").exists)
         tifffile.imwrite(post.with_suffix(".new"), other, photometric="rgb")
         post.with_suffix(".new").replace(post)
-        process.wait(300)
+        process.wait(1500)
     code, text = snakemake(tmp_path, *SHORT)
     assert code == 0, text
     alone = tmp_path / "alone"

@@ -17,6 +17,8 @@ import tifffile
 if TYPE_CHECKING:
     from types import ModuleType
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "whole_run.py"
 END = 1_700_000_000
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import tifffile
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 

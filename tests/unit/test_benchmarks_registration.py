@@ -18,6 +18,8 @@ from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
 from unglow.transform import Transform
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 NAMES = (
     "accuracy",

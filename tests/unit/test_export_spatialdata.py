@@ -13,6 +13,8 @@ from unglow.errors import ConfigError, InputError, StoreError, UnglowError
 from unglow.export.spatialdata import export_spatialdata
 from unglow.store import StoreWriter, open_store, plan_layout
 
+pytestmark = pytest.mark.slow
+
 
 def write(path, dtype, shape, pixel_size_um, empty=None):
     image = (np.random.default_rng(0).normal(size=shape) * 50 + 500).astype(dtype)

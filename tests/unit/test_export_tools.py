@@ -25,6 +25,8 @@ from test_export_transforms import (
 from unglow.cli import main
 from unglow.export.sampling import ERROR_PX
 
+pytestmark = pytest.mark.slow
+
 UNKNOWN = -1e9
 
 

@@ -177,7 +177,7 @@ def test_attempts_with_more_memory_run_one_after_the_other(tmp_path):
         code = SCRIPT.format(body=body, attempt=2, mem_mb=100, minutes=5)
         code = code.replace("align.", f"{name}.")
         runs.append(subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path))
-    assert [run.wait(60) for run in runs] == [0, 0]  # the second to start found no other running
+    assert [run.wait(600) for run in runs] == [0, 0]  # the second to start found no other running
     logs = [(tmp_path / f"logs/{name}.log").read_text() for name in ("a", "b")]
     assert sum("waiting until 100 MB are free" in text for text in logs) == 1
 

@@ -10,6 +10,8 @@ from fnmatch import fnmatchcase
 import pytest
 import skips
 
+pytestmark = pytest.mark.slow
+
 PACKED = "this imagecodecs reads packed integers, but does not write them"
 
 

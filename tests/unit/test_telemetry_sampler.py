@@ -15,7 +15,7 @@ from unglow.telemetry.sampler import COLUMNS, Sample, Sampler
 STAT = "{pid} (a (b) c) {state} 1 1 1 0 -1 0 0 0 0 0 {utime} {stime} {cutime} {cstime} 20 0 {n} 0"
 
 
-def until(seen, seconds=20.0):
+def until(seen, seconds=300.0):
     deadline = time.monotonic() + seconds
     while not (value := seen()):
         assert time.monotonic() < deadline

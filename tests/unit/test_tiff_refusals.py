@@ -162,7 +162,7 @@ def overwrite(path, **tags):
             tif.pages.first.tags[name].overwrite(value)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("big", [False, True])
 @pytest.mark.parametrize("back_to", [0, 2])

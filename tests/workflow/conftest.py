@@ -4,53 +4,49 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pytest
-from real_runs import Run, command, snakemake
+from real_runs import Run, command, small_phantom, snakemake
+from sharing import once
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @pytest.fixture(scope="session")
-def phantom_raw(tmp_path_factory) -> Path:
-    """raw/ with one pair of 2048 x 2048: 3 deg, scale 1.02, shift about 100 px, gain 1.3."""
-    base = tmp_path_factory.mktemp("phantom")
-    run = command(base, "unglow", "phantom", "--size", "2048x2048")
-    assert run.code == 0, run.text
-    return base / "raw"
-
-
-@pytest.fixture(scope="session")
 def small_raw(tmp_path_factory) -> Path:
-    """raw/ with one pair of 700 x 900, for tests of the machinery."""
-    base = tmp_path_factory.mktemp("small")
-    run = command(
-        base,
-        *("unglow", "phantom", "--size", "700x900", "--rotation-deg", "1"),
-        *("--shift-px", "12", "-9", "--scale", "1.005"),
-    )
-    assert run.code == 0, run.text
-    return base / "raw"
+    """raw/ with one pair of 700 x 900, for tests of the machinery; do not change it."""
+    return once(tmp_path_factory, "small", small_phantom)[0] / "raw"
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory, phantom_raw) -> tuple[Path, Run]:
-    """A working directory in which the 2048 phantom has been run to the end, and that run."""
-    work = tmp_path_factory.mktemp("finished")
-    shutil.copytree(phantom_raw, work / "raw")
-    return work, snakemake(work)
+def finished(tmp_path_factory) -> tuple[Path, Run]:
+    """A working directory in which the 2048 phantom has been run to the end, and that run.
+
+    3 deg, scale 1.02, shift about 100 px, gain 1.3. Do not change it.
+    """
+
+    def make(work):
+        made = command(work, "unglow", "phantom", "--size", "2048x2048")
+        assert made.code == 0, made.text
+        return asdict(snakemake(work))
+
+    work, run = once(tmp_path_factory, "finished", make)
+    return work, Run(**run)
 
 
 @pytest.fixture(scope="session")
 def small_finished(tmp_path_factory, small_raw) -> Path:
     """A working directory in which the small phantom has been run to the end; do not change it."""
-    work = tmp_path_factory.mktemp("small-finished")
-    shutil.copytree(small_raw, work / "raw")
-    run = snakemake(work)
-    assert run.code == 0, run.text
-    return work
+
+    def make(work):
+        shutil.copytree(small_raw, work / "raw")
+        run = snakemake(work)
+        assert run.code == 0, run.text
+
+    return once(tmp_path_factory, "small-finished", make)[0]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from real_runs import BIN, PROJECT, bytes_of, command, snakemake
 from unglow.outputs import joined
 from unglow.store import open_store
 
-pytestmark = [pytest.mark.workflow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.workflow, pytest.mark.timeout(3000)]
 
 # 4200 rows of px are three rows of shards
 SIZE = (
@@ -55,7 +55,7 @@ def whole(tmp_path_factory, raw):
     """What a run gives in which nothing is split."""
     work = tmp_path_factory.mktemp("whole")
     (work / "raw").symlink_to(raw)
-    run = snakemake(work, *WHOLE, "--until", "detect", timeout=900)
+    run = snakemake(work, *WHOLE, "--until", "detect", timeout=1500)
     assert run.code == 0, run.text
     return bytes_of(work / "results")
 
@@ -65,7 +65,7 @@ def split(tmp_path_factory, raw):
     """A working directory in which the same was done in bands, and that run."""
     work = tmp_path_factory.mktemp("split")
     (work / "raw").symlink_to(raw)
-    run = snakemake(work, *SPLIT, "--until", "detect", timeout=900)
+    run = snakemake(work, *SPLIT, "--until", "detect", timeout=1500)
     assert run.code == 0, run.text
     return work, run
 
@@ -112,7 +112,7 @@ def killed(tmp_path_factory, raw):
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 600
+    deadline = time.monotonic() + 1500
     attempts = work / "results" / "telemetry" / "Tiles" / "SYTO9"
     while sum(path.is_dir() for path in attempts.glob("align_*-of-3")) < 2:
         assert time.monotonic() < deadline

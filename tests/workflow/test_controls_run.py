@@ -49,7 +49,7 @@ def work(tmp_path_factory, small_raw):
     for role in ("pre", "post"):
         tifffile.imwrite(folder / f"dark_{role}_SYTO9.tif", np.zeros((400, 500), "u1"))
     write_sheet(directory, phantom="", blank="yes", dark="true")
-    run = snakemake(directory, *CONFIG, *TABLE, timeout=600)
+    run = snakemake(directory, *CONFIG, *TABLE)
     assert run.code == 0, run.text
     return directory
 

@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from real_runs import bytes_of, records_of, snakemake
+from real_runs import PROJECT, bytes_of, command, records_of, snakemake
 
 from unglow import transform
 from unglow.blocks import Window
@@ -169,12 +169,29 @@ def test_the_report_holds_every_figure(pair, tmp_path):
     assert {n.rsplit("/", 1)[-1] for n in names} >= pictures
 
 
-@pytest.mark.parametrize("budget", [400, 2000])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_results_are_the_same_bytes_for_any_budget_and_thread_count(
-    small_finished, tmp_path, budget, threads
+# the fourth combination is that of `small_finished`; it is run twice in
+# test_telemetry_run.py::test_telemetry_that_cannot_be_written_changes_no_result
+SERIAL = ("--workflow-profile", PROJECT / "profiles" / "serial")
+
+
+@pytest.mark.parametrize(
+    ("words", "cores"),
+    [
+        (("--cores", "2", "--config", "memory_per_job=400"), 2),
+        (("--cores", "1", "--config", "memory_per_job=400"), 1),
+        ((*SERIAL, "--config", "memory_per_job=2000"), 1),
+    ],
+)
+def test_results_are_the_same_bytes_for_any_budget_thread_count_and_place(
+    small_finished, tmp_path, words, cores
 ):
-    (tmp_path / "raw").symlink_to(small_finished / "raw")
-    run = snakemake(tmp_path, "--cores", threads, "--config", f"memory_per_job={budget}")
+    """From any directory, with nothing but raw/ where it works, under the profile as it stands."""
+    work = tmp_path / "my work é"
+    work.mkdir()
+    (work / "raw").symlink_to(small_finished / "raw")
+    start = ("snakemake", "-s", PROJECT / "Snakefile", "--directory", work)
+    run = command(tmp_path, *start, *words)
     assert run.code == 0, run.text
-    assert bytes_of(tmp_path / "results") == bytes_of(small_finished / "results")
+    assert f"Provided cores: {cores}" in run.text
+    assert (work / "results" / "summary.tsv").is_file()
+    assert bytes_of(work / "results") == bytes_of(small_finished / "results")

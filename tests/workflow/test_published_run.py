@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import bytes_of, command, snakemake
+from real_runs import bytes_of, command, snakemake
 
 pytestmark = pytest.mark.workflow
 WHOLE = "Everything is as it was published.\n"
