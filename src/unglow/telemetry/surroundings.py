@@ -11,8 +11,8 @@ from typing import Any
 from unglow import __version__
 
 _COMPUTING = (
-    *("imagecodecs", "matplotlib", "numba", "numcodecs", "numpy", "opencv-python-headless"),
-    *("psutil", "scipy", "sep", "tifffile", "zarr"),
+    *("imagecodecs", "matplotlib", "numcodecs", "numpy", "opencv-python-headless", "psutil"),
+    *("scipy", "sep", "tifffile", "zarr"),
 )
 
 
