@@ -59,7 +59,7 @@ void phase_factor(const double *matrix, const double *knots, int64_t knot_rows,
 /* ---- Registration. */
 
 /* Real part of up_y @ cross @ up_x, of (rows, size), (size, half) and (half, cols), summed in a
- * fixed order; sums (rows, half) and out (rows, cols) come in as zeros. */
+ * fixed order; sums (rows, half), which is room, and out (rows, cols) come in as zeros. */
 void narrow_product(const complex64 *up_y, const complex64 *cross, const complex64 *up_x,
                     complex64 *sums, float *out, int64_t rows, int64_t size, int64_t half,
                     int64_t cols);
