@@ -157,6 +157,30 @@ def test_loops_release_the_interpreter_lock():
     assert not isinstance(kernels._library(), ctypes.PyDLL)
 
 
+def test_loops_need_no_place_to_write_and_no_other_process():
+    """As with a full quota, a read-only installation and no home directory."""
+    code = (
+        "import resource, numpy as np\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "from unglow.warp import catmull_rom\n"
+        "before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n"
+        "out = np.zeros((4, 4), np.float32)\n"
+        "catmull_rom(np.ones((8, 8), np.float32), 0, 0, 8, 8, np.eye(3), 0, 0, out)\n"
+        "print(out.sum(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - before)\n"
+    )
+    nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "TMPDIR"), "/nonexistent")
+    kept = {k: v for k, v in os.environ.items() if k in {"PATH", "PYTHONPATH", kernels.CHOICE}}
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        env={**kept, **nowhere},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["16.0", "0"]
+
+
 def test_registration_needs_neither_scipy_nor_zarr():
     code = (
         "import sys, numpy as np\n"
