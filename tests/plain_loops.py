@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unglow import kernels
+
 f4 = np.float32
+
+
+def forget_library():
+    """Have the compiled loops looked for anew at the next call."""
+    kernels.kernel.cache_clear()
+    kernels._library.cache_clear()
 
 
 @dataclass

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plain_loops import forget_library
 
 from unglow import kernels
 from unglow.errors import InstallationError
@@ -26,9 +27,9 @@ LEVELS = list(building.levels(platform.machine()))
 @pytest.fixture
 def anew():
     """The library is looked for again, before and after."""
-    kernels.forget()
+    forget_library()
     yield
-    kernels.forget()
+    forget_library()
 
 
 def test_every_loop_of_the_header_can_be_called_and_nothing_else_is_exported():

@@ -30,9 +30,9 @@ def loop(request, monkeypatch):
             pytest.skip(f"this processor is not of the level {request.param}")
         path = building.SOURCES / building.file_name(request.param)
         monkeypatch.setenv(kernels.CHOICE, str(path))
-    kernels.forget()
+    plain.forget_library()
     yield kernels.kernel
-    kernels.forget()
+    plain.forget_library()
 
 
 def same(found, expected):

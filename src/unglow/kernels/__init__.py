@@ -171,12 +171,6 @@ def _check_whole(path: Path) -> None:
         raise OSError("it is not whole")
 
 
-def forget() -> None:
-    """Look for the library anew at the next call; for tests of several builds."""
-    kernel.cache_clear()
-    _library.cache_clear()
-
-
 def _remedy() -> str:
     if os.environ.get(CHOICE):
         return f"unset {CHOICE}, or let it name a library that was built from these sources"
