@@ -7,10 +7,13 @@ SMK := Snakefile rules
 # shares among its tests is made once.
 SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
+# What an editable installation compiles.
+LOOPS := hatch_build.py $(wildcard src/unglow/kernels/*.[ch] src/unglow/kernels/building.py)
+
 # Where it is set, every start of Snakemake and of a job compiles all of its libraries again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast oldest lint format bench clean
+.PHONY: help demo test test-fast oldest lint format bench wheels clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -22,7 +25,7 @@ $(BIN)/python:
 	  exit 1; }
 	@$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/installed-%: pyproject.toml tests/unbound.txt | $(BIN)/python
+$(VENV)/installed-%: pyproject.toml tests/unbound.txt $(LOOPS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.$(EXTRA_$*)'
 	$(if $(BESIDE_$*),$(BIN)/python -m pip install --quiet --no-deps --requirement $(BESIDE_$*))
 	@touch $@
@@ -61,6 +64,12 @@ format: $(VENV)/installed-lint  ## rewrite sources in the project's style
 
 bench: $(VENV)/installed-run  ## time the whole run against sizes, print a table
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/whole_run.py $(ARGS)
+
+wheels: | $(BIN)/python  ## build the source archive and a wheel for each kind of machine
+	$(BIN)/python -m pip install --quiet build
+	$(BIN)/python -m build --sdist --outdir dist .
+	UNGLOW_TARGET=x86_64 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	UNGLOW_TARGET=aarch64 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:  ## remove the demo and caches, keep the virtual environment
 	rm -rf demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -229,7 +229,7 @@ def campaign(arguments: argparse.Namespace, words: Sequence[str]) -> Tally:
         tally.rounds += 1
         tally.kills.update(one.done)
         tally.repairs.update(one.repairs)
-        # the first run may have compiled, or the machine been busy
+        # the machine may have been busy
         for rule, seconds in lives_of(place / "results").items():
             lives[rule] = min(seconds, lives[rule])
         found = digests(place / "results")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from control_groups import ControlGroups, NoGroupsError, joined
 from phantoms import DTYPES, LAYOUTS, MAKER, Case, forget_canvases, phantom, size_of
-from running import THREADED, WORK, cold, drift_text, read_telemetry, run, say, snakemake_words
+from running import THREADED, WORK, drift_text, read_telemetry, run, say, snakemake_words
 from shortage import shortage
 from tables import RIGHT_RATIO, number, ratio_text, table
 
@@ -268,8 +268,6 @@ class Matrix:
         )
         factor = self.options.cgroup
         environment = self.groups.environment(factor) if self.groups else {}
-        if self.options.cold:
-            environment = cold(environment, work)
         status, text = run(*words, directory=work, environment=environment)
         if status != 0:
             end = "\n".join(text.splitlines()[-15:])
@@ -337,7 +335,6 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         help="run each job in a memory control group of FACTOR x declared; "
         "below 1: see that too little memory is told and mended",
     )
-    add("--cold", action="store_true", help="compile anew in each run, as on a new machine")
     add("--work", type=Path, default=WORK, help="directory for pairs and runs")
     add("--keep", action="store_true", help="keep the pairs")
     add("--json", type=Path, metavar="FILE", help="write all figures there too")

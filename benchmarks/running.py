@@ -7,7 +7,6 @@ import math
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -106,26 +105,6 @@ def snakemake_words(
     if until is not None:
         words += ["--until", until]
     return [*words, "--config", *(f"{key}={value}" for key, value in config.items())]
-
-
-def cold(environment: Mapping[str, str], directory: Path) -> dict[str, str]:
-    """Return variables with which nothing is compiled yet, as on a new machine.
-
-    The package is copied without its caches, and other caches are looked for in ``directory``.
-    """
-    package = directory / "checkout" / "src"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PROJECT / "src", package, ignore=ignored, dirs_exist_ok=True)
-    (package.parent / "config").symlink_to(
-        PROJECT / "config"
-    )  # where the package looks for schemas
-    path = environment.get("PYTHONPATH", os.environ.get("PYTHONPATH"))
-    caches = dict.fromkeys(("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"), str(directory / "caches"))
-    return {
-        **environment,
-        **caches,
-        "PYTHONPATH": os.pathsep.join(filter(None, (path, str(package)))),
-    }
 
 
 def read_telemetry(directory: Path) -> list[dict[str, Any]]:

@@ -378,7 +378,7 @@ def main() -> None:
     for layout, dtype in itertools.product(options.layout, options.dtype):
         cases = [Case(rows, cols, layout, dtype) for rows, cols in options.sizes]
         warm = Case(1024, 1024, layout, dtype)
-        say(f"warming up on {warm.name} (compiled code and libraries come into the caches)")
+        say(f"warming up on {warm.name} (libraries come into the caches)")
         measured_anew(warm, work, words, keep=False)
         for case in cases:
             say(f"measuring {case.name}")

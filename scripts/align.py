@@ -6,11 +6,6 @@ from unglow.job import Job
 
 with Job.of(snakemake) as job:
     pieces = [Path(path) for path in snakemake.input.get("bands", ())]
-    if not pieces:
-        from unglow import kernels
-
-        # first: while the other libraries are not there
-        kernels.load("catmull_rom", *kernels.COUNTING)
     from unglow import memory, transform
     from unglow.align import align, align_band
     from unglow.outputs import joined

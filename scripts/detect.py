@@ -5,9 +5,6 @@ from pathlib import Path
 from unglow.job import Job
 
 with Job.of(snakemake) as job:
-    from unglow import kernels
-
-    kernels.load(*kernels.SEARCHING)  # first: while the other libraries are not there
     from unglow import memory
     from unglow.detection import Controls, DetectSettings, detect, detect_band, key_of, open_inputs
     from unglow.outputs import joined

@@ -5,10 +5,6 @@ from pathlib import Path
 from unglow.job import Job
 
 with Job.of(snakemake) as job:
-    from unglow import kernels
-
-    # first: while the other libraries are not there
-    kernels.load("catmull_rom", "narrow_product", "fit_spline")
     from unglow import field, memory
     from unglow.blocktable import write_blocks
     from unglow.registration import RegisterSettings

@@ -5,9 +5,6 @@ from pathlib import Path
 from unglow.job import Job
 
 with Job.of(snakemake) as job:
-    from unglow import kernels
-
-    kernels.load(*kernels.SEARCHING)  # first: while the other libraries are not there
     from unglow import memory
     from unglow.detection import DetectSettings, open_inputs, write_snr
     from unglow.store import configure_threads, plan_layout

@@ -37,3 +37,7 @@ class SupersededError(UnglowError):
             "another attempt at this job has begun meanwhile, so this one has published nothing; "
             "there is nothing to do."
         )
+
+
+class InstallationError(UnglowError):
+    """A part of unglow's own installation is missing, or does not belong to the rest."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import math
 import re
 import sys
@@ -154,8 +153,6 @@ def _reserve_blas() -> None:
 
     It would ask again for ever if it did not get them later.
     """
-    if "numba" in sys.modules:  # which imports it as soon as it runs something
-        importlib.import_module("scipy.linalg")
     numpy: Any = sys.modules.get("numpy")
     linalg: Any = sys.modules.get("scipy.linalg")
     if numpy is not None:

@@ -29,14 +29,14 @@ MB = 1e6
 # between kernels and file systems. For register and align it is the peak where a used page brings
 # in the 2 MB around it (a thread populated them all the time), less the terms below.
 BASE = {
-    "plan": 63.0,
+    "plan": 84.0,
     "ingest": 84.0,
-    "register": 140.0,
-    "align": 122.0,
+    "register": 134.0,
+    "align": 116.0,
     "scale": 104.0,
     "difference": 70.0,
     "detect": 88.0,
-    "snr": 88.0,
+    "snr": 100.0,
     "export": 70.0,
     "figures_registration": 212.0,
     "figures_scale": 165.0,
@@ -69,9 +69,6 @@ _READING = 1.7
 # Less than this is an error of rounding: without it, what was declared for n blocks in flight might
 # hold n - 1 of them, or be 1 MB above the budget.
 _ROUNDING = 1e-6
-# What compiling the loops takes in a process of its own, with this one: needed once on a machine,
-# before the other libraries are there, and given back. Linking them takes up to 190 MB.
-_COMPILING = 280.0
 # Of the coarse images, bytes per px: both with what is derived from them, also mirrored; what
 # judging a map takes; and the octaves of features, which are searched on so many px at a time.
 _COARSE, _JUDGING, _SCALE_SPACE = 36.0, 26.0, 225.0
@@ -203,7 +200,7 @@ def register(
     matching = _MATCHING + (points * _PER_POINT / MB if field else 0.0)
     coarse = _COARSE * pixels / MB + max(searching, matching)
     each = 20 * 8 * block_px * block_px / MB
-    return Demand(BASE["register"], each, fixed=coarse + _SLACK, least=_COMPILING)
+    return Demand(BASE["register"], each, fixed=coarse + _SLACK)
 
 
 def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
@@ -214,7 +211,7 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
     each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS + _CELLS_AT_WORK
     cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
     fixed = _SLACK + _STATISTICS + cells * _PER_CELL / MB
-    return Demand(BASE["align"], each, fixed=fixed, most=shards, least=_COMPILING)
+    return Demand(BASE["align"], each, fixed=fixed, most=shards)
 
 
 def difference(layout: StoreLayout) -> Demand:
@@ -235,7 +232,7 @@ def detect(layout: StoreLayout) -> Demand:
     each = rows * cols * _SEARCHING / MB
     # three images as float32, and one of them as it comes
     ahead = rows * cols * (_KEPT + _READING * np.dtype("float32").itemsize) / MB
-    return Demand(BASE["detect"], each, fixed=fixed, most=tiles, least=_COMPILING, ahead=ahead)
+    return Demand(BASE["detect"], each, fixed=fixed, most=tiles, ahead=ahead)
 
 
 def snr(layout: StoreLayout) -> Demand:
@@ -245,7 +242,7 @@ def snr(layout: StoreLayout) -> Demand:
     rows, cols = (min(n, SNR_TILE + 2 * DETECT_AROUND) for n in layout.shape)
     tiling = shard_px * itemsize + rows * cols * _SEARCHING
     each = max(tiling, shard_px * _writing(itemsize)) / MB
-    return Demand(BASE["snr"], each, fixed=_SLACK, most=shards, least=_COMPILING)
+    return Demand(BASE["snr"], each, fixed=_SLACK, most=shards)
 
 
 def export(layout: StoreLayout) -> Demand:
@@ -285,7 +282,7 @@ def join_detect(layout: StoreLayout) -> Demand:
     coarse = _OUTLINING * min(SECTION_PX, layout.shape[0] * layout.shape[1])
     fixed = _SLACK + (2 * _most_listed(layout) * _PER_CANDIDATE + coarse) / MB
     each = side * side * _SEARCHING / MB
-    return Demand(BASE["detect"], each, fixed=fixed, least=_COMPILING)
+    return Demand(BASE["detect"], each, fixed=fixed)
 
 
 def _join(layout: StoreLayout, counted_mb: float) -> Demand:

@@ -59,7 +59,7 @@ def give_back(library: str = "") -> float:
     Parameters
     ----------
     library
-        How a file name begins, for example ``libllvmlite``; all libraries by default.
+        How a file name begins, for example ``cv2``; all libraries by default.
     """
     freed = 0.0
     for mapping in mappings(library):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.blocks import Window
-from unglow.kernels import address, kernel
+from unglow.kernels import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,7 +206,7 @@ def catmull_rom(
     matrix = np.ascontiguousarray(matrix)
     positions = np.empty((2, out.shape[1]))
     kernel("catmull_rom")(
-        address(source),
+        source,
         *source.shape,
         source_y0,
         source_x0,
@@ -215,15 +215,15 @@ def catmull_rom(
         *map_arguments(matrix, field),
         window_y0,
         window_x0,
-        address(out),
+        out,
         *out.shape,
         out.strides[0] // out.itemsize,
-        address(positions),
+        positions,
     )
 
 
-def map_arguments(matrix: NDArray[np.float64], field: Displacement | None) -> tuple[int, ...]:
-    """Return what kernels take of a map: matrix, field and strips; keep both until they return.
+def map_arguments(matrix: NDArray[np.float64], field: Displacement | None) -> tuple[Any, ...]:
+    """Return what kernels take of a map: matrix, field and strips.
 
     Parameters
     ----------
@@ -232,16 +232,16 @@ def map_arguments(matrix: NDArray[np.float64], field: Displacement | None) -> tu
     field
         Displacements that are added to the matrix's positions, strips included.
     """
-    knots = matrix[None] if field is None else field.coefficients
+    knots = matrix[None] if field is None else np.ascontiguousarray(field.coefficients)
     strips = None if field is None else field.strips
     seams, offsets = (matrix, matrix) if strips is None else (strips.seams, strips.offsets)
     return (
-        address(matrix),
-        address(knots),
+        matrix,
+        knots,
         *knots.shape[1:],
         0 if field is None else field.spacing_px,
-        address(seams),
-        address(offsets),
+        seams,
+        offsets,
         0 if strips is None else len(strips.seams),
         0 if strips is None else strips.axis,
         0 if strips is None else int(strips.image == "pre"),

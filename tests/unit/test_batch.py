@@ -239,7 +239,7 @@ def test_parsing_again_opens_nothing_and_a_changed_file_is_seen(work):
 
 
 def test_parsing_needs_neither_images_nor_the_libraries_of_the_jobs(work):
-    heavy = {"cv2", "numba", "matplotlib", "scipy", "zarr"}
+    heavy = {"cv2", "matplotlib", "scipy", "zarr"}
     code = (
         "import sys; from unglow.batch import Batch; b = Batch.load({});"
         "b.mem_mb('align', {'sample': 'A', 'dye': 'SYTO9'}, 2); b.entries('logs');"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from unglow import kernels
 from unglow.batch import Batch
 from unglow.cli.survey import CONFIG, SHEET, read_config
 from unglow.errors import ConfigError, InputError, UnglowError
@@ -134,8 +133,7 @@ def _chosen(batch: Batch, name: str | None) -> Pair:
 
 
 def _warm_up(pair: Pair) -> None:
-    """Do once what only a first run does: compile, and read the raw files from the disk."""
-    kernels.load(*kernels.KERNELS)
+    """Do once what only a first run does: read the raw files from the disk."""
     for path in (pair.pre, pair.post):
         with path.open("rb", buffering=0) as stream:
             while stream.read(_READ):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from unglow.kernels import address, kernel
+from unglow.kernels import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,15 +49,12 @@ class Components:
     def of(cls, image: Floats, level: float) -> Self:
         """Find what is above a level."""
         image = np.ascontiguousarray(image)
-        threshold = np.array([level], dtype=np.float32)
         count = np.zeros(1, dtype=np.int64)
-        where = address(image), *image.shape
-        kernel("count_runs")(*where, address(threshold), address(count))
+        where = image, *image.shape, level
+        kernel("count_runs")(*where, count)
         runs = np.empty((int(count[0]), 3), dtype=np.int32)
         labels = np.empty(len(runs), dtype=np.int32)
-        kernel("connect_runs")(
-            *where, address(threshold), address(runs), address(labels), len(runs)
-        )
+        kernel("connect_runs")(*where, runs, labels, len(runs))
         return cls(image, runs, labels, _boxes(runs, labels))
 
     @property
@@ -113,12 +110,12 @@ class Components:
         by_run = np.ascontiguousarray(moves[self.labels], dtype=np.int32)
         runs = np.ascontiguousarray(self.runs)
         kernel("copy_runs")(
-            address(self.image),
-            *self.image.shape,
-            address(runs),
-            address(by_run),
+            self.image,
+            self.image.shape[1],
+            runs,
+            by_run,
             len(runs),
-            address(out),
+            out,
             out.shape[1],
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from unglow.kernels import address, kernel
+from unglow.kernels import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,16 +56,16 @@ class Lattice:
         values = np.ascontiguousarray(self.values, dtype=np.float32)
         line = np.empty(values.shape[1], dtype=np.float32)
         kernel("interpolate")(
-            address(values),
+            values,
             *values.shape,
-            address(rows),
-            address(down),
+            rows,
+            down,
             len(rows),
-            address(cols),
-            address(across),
+            cols,
+            across,
             len(cols),
-            address(line),
-            address(out),
+            line,
+            out,
         )
         return out
 

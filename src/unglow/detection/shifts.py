@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.kernels import address, kernel
+from unglow.kernels import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,5 +37,5 @@ def squared_shift(filtered: Floats, error: Floats) -> Floats:
     """
     image, off = (np.ascontiguousarray(a, dtype=np.float32) for a in (filtered, error))
     out = np.empty(off.shape, dtype=np.float32)
-    kernel("squared_shift")(address(image), address(off), address(out), *out.shape)
+    kernel("squared_shift")(image, off, out, *out.shape)
     return out

@@ -17,7 +17,7 @@ import numpy as np
 from unglow.blocks import Window
 from unglow.detection.lattice import Lattice
 from unglow.detection.shifts import SPAN, squared_shift
-from unglow.kernels import address, kernel
+from unglow.kernels import kernel
 from unglow.photometry.resampled import filtered_variance_factor
 
 if TYPE_CHECKING:
@@ -332,12 +332,12 @@ def _smooth(image: Floats, taps: NDArray[np.float64]) -> Floats:
     line = np.empty(image.shape[1], dtype=np.float32)
     out = np.empty((rows, cols), dtype=np.float32)
     kernel("filtered")(
-        address(image),
+        image,
         image.strides[0] // image.itemsize,
-        address(weights),
+        weights,
         len(weights),
-        address(line),
-        address(out),
+        line,
+        out,
         rows,
         cols,
     )

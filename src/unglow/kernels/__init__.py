@@ -1,240 +1,180 @@
-"""Compiled loops, ready to be called: object code that llvmlite alone loads.
+"""The loops over single pixels: C that is compiled when unglow is installed, called from here.
 
-numba compiles the loops of `unglow.kernels.loops` once for a machine, in a process of its own; the
-object code is kept in a cache. A job then needs neither numba (0.5 s and 40 MB) nor, once the code
-is linked, the pages of the compiler library (up to 160 MB): they are given back at once. So load
-what a job needs before it imports other large libraries.
+`kernels.h` says what each loop does and takes. Its prototypes are all that there is to know about
+how to call it, so they are read from there; `unglow.kernels.building` compiles the library. On
+x86-64 there are two builds, which give the same bits: one for every processor, and a faster one for
+those of the level x86-64-v3.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import importlib.util
-import json
-import logging
 import os
-import subprocess
-import sys
-import tempfile
-import threading
+import platform
+import re
+import struct
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.pages import give_back
-from unglow.telemetry import step
+import numpy as np
+
+from unglow.errors import InstallationError
+from unglow.kernels import building
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from numpy.typing import NDArray
+CHOICE = "UNGLOW_KERNELS"
+"""Variable of the environment that names another library: one of another level, or with checks."""
+PIXEL_TYPES = {"u1": 0, "u2": 1, "i2": 2, "f4": 3, "f8": 4}
+"""Numbers of the types that loops take behind a ``void *``, by kind and size."""
 
-log = logging.getLogger(__name__)
-
-_COUNT = "f4* i i i8* f8* i4* i f4* i i8* i i8* i8* i i8* f8*"
-COUNTING = tuple(f"count_pairs-{kind}" for kind in ("u1", "u2", "i2", "f4", "f8"))
-"""Kernels that count pixel pairs, one for each type of post."""
-SEARCHING = (
-    "connect_runs",
-    "copy_runs",
-    "count_runs",
-    "filtered",
-    "interpolate",
-    "phase_factor",
-    "squared_shift",
-)
-"""Kernels of the search for candidates."""
-KERNELS = {
-    "catmull_rom": "f4* i i i i i i f8* f8* i i i f8* f8* i i i i i f4* i i i f8*",
-    "connect_runs": "f4* i i f4* i4* i4* i",
-    "copy_runs": "f4* i i i4* i4* i f4* i",
-    "count_runs": "f4* i i f4* i8*",
-    "filtered": "f4* i f4* i f4* f4* i i",
-    "fit_spline": "f8* f8* f8* i i f8* i f8* f8* f8* f8* i i",
-    "interpolate": "f4* i i i8* f4* i i8* f4* i f4* f4*",
-    "narrow_product": "c8* c8* c8* c8* f4* i i i i",
-    "phase_factor": "f8* f8* i i i f8* f8* i i i i i f4* i i i i f4* i i f8*",
-    "squared_shift": "f4* f4* f4* i i",
-    **{name: f"{name.split('-')[1]}* {_COUNT}" for name in COUNTING},
+_CPUINFO = Path("/proc/cpuinfo")
+_V3 = {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
+_PROTOTYPE = re.compile(r"^void (\w+)\(([^)]*)\);", re.MULTILINE)
+_PARAMETER = re.compile(r"(const )?(\w+) (\*?)(\w+)")
+_NUMBERS = {
+    "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
 }
-"""Arguments of each kernel: 64-bit integers (``i``), and pointers to the first of many numbers.
-
-What follows a hyphen is the dtype of its variant.
-"""
-ABSENT = "unglow_absent_"
-"""Begins the names of what the object code refers to and never calls."""
-LIBRARY = "libllvmlite"
-"""File name of the compiler library, up to its extension."""
-
-_SOURCES = (
-    "build.py",
-    "components.py",
-    "loops.py",
-    "places.py",
-    "significance.py",
-    "splines.py",
-)
-_lock = threading.Lock()
-_loaded: dict[str, Callable[..., None]] = {}
-_kept: list[Any] = []  # the code lives as long as its engine
+_DTYPES = {
+    "int32_t": "i4",
+    "int64_t": "i8",
+    "float": "f4",
+    "double": "f8",
+    "complex64": "c8",
+    "void": None,
+}
 
 
+@dataclass(frozen=True, slots=True)
+class _Pointer:
+    """What an array has to be whose numbers a loop finds by a pointer to the first of them."""
+
+    name: str
+    dtype: str | None
+    written: bool
+    rows_apart: bool
+
+    def from_param(self, array: Any) -> ctypes.c_void_p:
+        """Return where the numbers are, as ctypes asks before each call."""
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{self.name} has to be an array, not {type(array).__name__}")
+        if self.dtype is not None and array.dtype != self.dtype:
+            raise TypeError(f"{self.name} has to be {np.dtype(self.dtype)}, not {array.dtype}")
+        whole = array[0] if self.rows_apart and len(array) else array
+        if not whole.flags.c_contiguous:
+            raise TypeError(f"the numbers of {self.name} have to be neighbours in memory")
+        if self.written and not array.flags.writeable:
+            raise TypeError(f"{self.name} cannot be written")
+        return ctypes.c_void_p(array.ctypes.data)
+
+
+def pixel_type(dtype: np.dtype[Any]) -> int:
+    """Return the number of a type of pixels, for a loop that takes several."""
+    return PIXEL_TYPES[f"{dtype.kind}{dtype.itemsize}"]
+
+
+@cache
 def kernel(name: str) -> Callable[..., None]:
-    """Return a kernel of `KERNELS`; calls release the interpreter lock.
+    """Return a loop of ``kernels.h``; it takes arrays and numbers, and releases the lock.
 
-    Pointers are passed as `address`. Nothing is checked: the caller has to.
+    Type and layout of arrays are checked at each call, their sizes are not: the caller has to.
     """
-    if name not in _loaded:
-        load(name)
-    return _loaded[name]
+    function = getattr(_library(), name)
+    function.argtypes, function.restype = prototypes()[name], None
+    return function  # type: ignore[no-any-return]
 
 
-def address(array: NDArray[Any]) -> int:
-    """Return where the pixels of an array are, for a kernel; keep the array until it returns."""
-    return array.ctypes.data
+@cache
+def prototypes() -> dict[str, list[Any]]:
+    """Return what each loop takes, for ctypes."""
+    text = (building.SOURCES / "kernels.h").read_text(encoding="utf-8")
+    return {name: _parameters(listed) for name, listed in _PROTOTYPE.findall(text)}
 
 
-def load(*names: str) -> None:
-    """Load kernels, and compile first those that are not in the cache.
-
-    Parameters
-    ----------
-    names
-        Of `KERNELS`.
-    """
-    with _lock:
-        wanted = [name for name in names if name not in _loaded]
-        if not wanted:
-            return
-        import llvmlite.binding as llvm  # type: ignore[import-untyped] # noqa: PLC0415 (160 MB)
-
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        files = {name: _file_name(llvm, name) for name in wanted}
-        for name, content in _contents(files).items():
-            _link(llvm, name, *content)
-        give_back(LIBRARY)
+def _parameters(listed: str) -> list[Any]:
+    found = _PARAMETER.findall(listed)
+    names = {name for *_, name in found}
+    return [
+        _Pointer(name, _DTYPES[kind], not const, f"{name}_stride" in names)
+        if star
+        else _NUMBERS[kind]
+        for const, kind, star, name in found
+    ]
 
 
-def _file_name(llvm: Any, name: str) -> str:
-    """Name in the cache: another for other loops, another compiler or another processor."""
-    digest = hashlib.sha256()
-    here = Path(__file__).parent
-    for source in _SOURCES:
-        digest.update((here / source).read_bytes())
-    numba = importlib.util.find_spec("numba")  # its version, without importing it
-    if numba is not None and numba.origin is not None:
-        digest.update(Path(numba.origin).with_name("_version.py").read_bytes())
-    parts = (
-        KERNELS[name],
-        llvm.llvm_version_info,
-        llvm.get_process_triple(),
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
-    )
-    digest.update(repr(parts).encode())
-    return f"{name}-{digest.hexdigest()[:24]}.kernel"
+def library_path() -> Path:
+    """Return which build is used: the one named by `CHOICE`, or the best for this processor."""
+    chosen = os.environ.get(CHOICE)
+    return Path(chosen) if chosen else building.SOURCES / building.file_name(level())
 
 
-def _places() -> Iterator[Path]:
-    """Directories of the cache, the preferred one first; they may be absent or read-only."""
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        yield Path(os.environ["NUMBA_CACHE_DIR"]) / "unglow"
-    yield Path(__file__).parent / "__pycache__"
-    cache = os.environ.get("XDG_CACHE_HOME")
+def level() -> str:
+    """Return the level of this processor that a build is for."""
+    machine = platform.machine()
+    levels = list(building.levels(machine))
+    if machine != "x86_64":
+        return levels[0]
+    return levels[-1] if _processor_flags() >= _V3 else levels[0]
+
+
+def _processor_flags() -> set[str]:
+    """Return what the processor can do, and the system lets it; empty where that is not told."""
     try:
-        yield (Path(cache) if cache else Path.home() / ".cache") / "unglow"
-    except RuntimeError:  # no home directory
-        return
-
-
-def _contents(files: dict[str, str]) -> dict[str, tuple[dict[str, Any], bytes]]:
-    """Header and object code of each kernel, from the cache or newly compiled."""
-    found = {}
-    for name, file in files.items():
-        for directory in _places():
-            content = _read(directory / file)
-            if content is not None:
-                found[name] = content
-                break
-    missing = {name: file for name, file in files.items() if name not in found}
-    if not missing:
-        return found
-    place = next((p for p in _places() if _writable(p)), None)
-    if place is not None:
-        return found | _compiled(place, missing)
-    with tempfile.TemporaryDirectory(prefix="unglow_") as temporary:
-        return found | _compiled(Path(temporary), missing)
-
-
-@step("compiling, once per machine")
-def _compiled(place: Path, files: dict[str, str]) -> dict[str, tuple[dict[str, Any], bytes]]:
-    """Compile kernels into a directory and read them."""
-    log.info("compiling %s", ", ".join(files))
-    sources = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, sources)),
-        "NUMBA_DISABLE_JIT": "0",
-    }
-    command = [sys.executable, "-P", "-m", "unglow.kernels.build", str(place)]
-    give_back(LIBRARY)  # the other process has its own
-    fault = None
-    for name, file in files.items():  # one by one: the compiler does not give its memory back
-        try:
-            done = subprocess.run(  # noqa: S603 (our own module)
-                [*command, f"{name}={file}"],
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        except OSError as error:
-            fault = str(error)
-            break
-        if done.returncode:
-            fault = done.stderr.strip().rpartition("\n")[2]
-            break
-    contents = {name: _read(place / file) for name, file in files.items()}
-    if fault is not None or None in contents.values():
-        log.warning("compiling apart failed (%s); compiling in this process", fault)
-        from unglow.kernels import build  # noqa: PLC0415 (imports numba)
-
-        build.write(place, files)
-        contents = {name: _read(place / file) for name, file in files.items()}
-    return {name: content for name, content in contents.items() if content is not None}
-
-
-def _read(path: Path) -> tuple[dict[str, Any], bytes] | None:
-    """Header and object code of a file; None if it is not there, or not whole."""
-    try:
-        first, _, code = path.read_bytes().partition(b"\n")
-        head: dict[str, Any] = json.loads(first)
-        whole = head["sha256"] == hashlib.sha256(code).hexdigest()
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return (head, code) if whole else None
-
-
-def _writable(place: Path) -> bool:
-    """Whether files can be made in a directory, which is made if need be."""
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=place):
-            return True
+        with _CPUINFO.open(encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("flags"):
+                    return set(line.partition(":")[2].split())
     except OSError:
-        return False
+        pass
+    return set()
 
 
-def _link(llvm: Any, name: str, head: dict[str, Any], code: bytes) -> None:
-    stop = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
-    for symbol in head["absent"]:
-        llvm.add_symbol(symbol, stop)
-    machine = llvm.Target.from_default_triple().create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    kinds = (
-        ctypes.c_void_p if code.endswith("*") else ctypes.c_int64 for code in KERNELS[name].split()
+@cache
+def _library() -> ctypes.CDLL:
+    path = library_path()
+    try:
+        _check_whole(path)
+        library = ctypes.CDLL(str(path))
+        said = library.unglow_sources
+    except (OSError, AttributeError, struct.error) as error:
+        reason = error if path.exists() else "there is no such file"
+        raise InstallationError(
+            f"{path}, the compiled loops of unglow, cannot be loaded ({reason}); {_remedy()}."
+        ) from error
+    said.argtypes, said.restype = [], ctypes.c_char_p
+    if said() != building.digest().encode():
+        raise InstallationError(
+            f"{path}, the compiled loops of unglow, were built from other sources than those "
+            f"beside them; {_remedy()}."
+        )
+    return library
+
+
+def _check_whole(path: Path) -> None:
+    """Refuse a file that was cut off: loading it would end the process without a word."""
+    with path.open("rb") as stream:
+        head = stream.read(64)
+    if head[:4] != b"\x7fELF":
+        raise OSError("it is no library")
+    # the table of sections is the end of the file
+    (start,), (each, count) = (
+        struct.unpack_from("<Q", head, 40),
+        struct.unpack_from("<HH", head, 58),
     )
-    _kept.append(engine)
-    _loaded[name] = ctypes.CFUNCTYPE(None, *kinds)(engine.get_function_address(head["symbol"]))
+    if path.stat().st_size < start + each * count:
+        raise OSError("it is not whole")
+
+
+def _remedy() -> str:
+    if os.environ.get(CHOICE):
+        return f"unset {CHOICE}, or let it name a library that was built from these sources"
+    checkout = building.SOURCES.parents[2]
+    if (checkout / "hatch_build.py").exists():
+        return f"install unglow again: python -m pip install --editable '{checkout}'"
+    return "install unglow again: python -m pip install --force-reinstall --no-deps unglow"

@@ -14,7 +14,7 @@ __all__ = ["PhantomSpec", "Truth", "make_pair"]
 
 
 def __getattr__(name: str) -> Any:
-    # Late, so that the command line does not wait for the compiler when it lists its options.
+    # Late, so that the command line does not wait for libraries when it lists its options.
     if name == "make_pair":
         from unglow.phantom.pair import make_pair  # noqa: PLC0415 (see above)
 

@@ -5,24 +5,18 @@ The noise of a pixel depends on its row, its column and a key, never on the bloc
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.phantom.texture import compiled, lattice_hash
+from unglow.kernels import kernel, pixel_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.blocks import Window
-
-_TWO_PI = 2.0 * math.pi
-_KEY_STEP = np.uint64(0x9E3779B97F4A7C15)
-_S16, _S32 = np.uint64(16), np.uint64(32)
-_LOW16, _LOW32 = np.uint64(0xFFFF), np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
@@ -82,13 +76,19 @@ class Camera:
     ) -> NDArray[Any]:
         """Return the counts for ``light`` (rows, cols; levels without offset) in a window."""
         counts = np.empty(light.shape, dtype=self.dtype)
-        _expose(
+        kernel("expose")(
             light,
-            (window.y0, window.x0),
-            key,
-            (self.electrons_per_level, self.read_noise, offset),
-            (float(self.counts_per_level), float(np.iinfo(self.dtype).max)),
+            *light.shape,
+            window.y0,
+            window.x0,
+            int(key),
+            self.electrons_per_level,
+            self.read_noise,
+            offset,
+            self.counts_per_level,
+            np.iinfo(self.dtype).max,
             counts,
+            pixel_type(self.dtype),
         )
         return counts
 
@@ -102,64 +102,12 @@ class Camera:
 
 def fill_dark(table: NDArray[Any], window: Window, key: np.uint64, channels: NDArray[Any]) -> None:
     """Fill the first and last of (rows, cols, 3) channels of a window with dark counts."""
-    _fill_dark(table, (window.y0, window.x0), key, channels)
-
-
-@compiled
-def _poisson(mean: float, normal: float, bits: np.uint64) -> float:
-    """Draw from a Poisson distribution.
-
-    From a mean of 16 on, a normal variate goes through the Cornish-Fisher expansion of the
-    quantiles to third order, whose error is far below one count; below, fresh bits are inverted.
-    """
-    if mean >= 16.0:
-        root = math.sqrt(mean)
-        n2 = normal * normal
-        value = mean + root * normal + (n2 - 1.0) / 6.0 + normal * (1.0 - n2) / (72.0 * root)
-        return max(0.0, math.floor(value + 0.5))
-    uniform = (float(lattice_hash(0, 0, bits) >> _S32) + 0.5) / 2**32
-    term = math.exp(-mean)
-    total, k = term, 0.0
-    while uniform > total and k < 100.0:
-        k += 1.0
-        term *= mean / k
-        total += term
-    return k
-
-
-@compiled
-def _expose(
-    light: NDArray[np.float64],
-    corner: tuple[int, int],
-    key: np.uint64,
-    noise: tuple[float, float, float],
-    store: tuple[float, float],
-    out: NDArray[Any],
-) -> None:
-    electrons, read, offset = noise
-    scale, highest = store
-    for i in range(light.shape[0]):
-        for j in range(light.shape[1]):
-            level = light[i, j]
-            if electrons > 0.0 or read > 0.0:
-                h = lattice_hash(corner[1] + j, corner[0] + i, key)
-                radius = math.sqrt(-2.0 * math.log((float(h & _LOW32) + 0.5) / 2**32))
-                angle = _TWO_PI * float(h >> _S32) / 2**32
-                if electrons > 0.0 and level > 0.0:
-                    # Box and Muller: the sine serves the photons, the cosine the read-out.
-                    photons = _poisson(level * electrons, radius * math.sin(angle), h ^ _KEY_STEP)
-                    level = photons / electrons
-                level += read * radius * math.cos(angle)
-            value = math.floor((level + offset) * scale + 0.5)
-            out[i, j] = min(highest, max(0.0, value))
-
-
-@compiled
-def _fill_dark(
-    table: NDArray[Any], corner: tuple[int, int], key: np.uint64, out: NDArray[Any]
-) -> None:
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            h = lattice_hash(corner[1] + j, corner[0] + i, key)
-            out[i, j, 0] = table[h & _LOW16]
-            out[i, j, 2] = table[(h >> _S16) & _LOW16]
+    kernel("fill_dark")(
+        table,
+        *channels.shape[:2],
+        window.y0,
+        window.x0,
+        int(key),
+        channels,
+        pixel_type(channels.dtype),
+    )

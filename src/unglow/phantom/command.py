@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     if args.workers < 1:
         raise ConfigError(f"phantom: --workers is {args.workers}, but must be at least 1.")
     spec = spec_of(args)
-    # Late: the compiler takes longer to import than everything above.
+    # Late: what it imports takes longer than everything above.
     from unglow.phantom.pair import make_pair  # noqa: PLC0415 (see above)
 
     for n in range(args.pairs):

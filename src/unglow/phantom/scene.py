@@ -7,12 +7,12 @@ dark cracks and dark pores; some domains are nearly flat, as in real sections.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.phantom.texture import add_noise, compiled, derive_key, domains
+from unglow.kernels import kernel
+from unglow.phantom.texture import add_noise, derive_key, domains
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class Scene:
     def _height(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return roughly the distance inside the outline in px, without its finest teeth."""
         height = np.empty(x.size)
-        _oval(x, y, self._centre, self._axes, height)
+        kernel("oval")(x, y, x.size, *self._centre, *self._axes, height)
         for n, (part, amplitude) in enumerate(((0.9, 0.085), (0.33, 0.04), (0.11, 0.018))):
             add_noise(x, y, part * self._size, self._keys[n], amplitude * self._size, height)
         return height
@@ -88,7 +88,7 @@ class Scene:
         )
         add_noise(x, y, 3.6, k[20], 0.4, fine)
         out = np.empty(x.size)
-        _mix(minerals, crystals, (zones, medium, crack, fine), out)
+        kernel("mix_textures")(minerals, crystals, zones, medium, crack, fine, x.size, out)
         return out
 
     def background(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -120,54 +120,3 @@ class Scene:
         for spacing, key, amplitude in octaves:
             add_noise(x, y, spacing, key, amplitude, out)
         return out
-
-
-@compiled
-def _oval(
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    centre: tuple[float, float],
-    axes: tuple[float, float],
-    out: NDArray[np.float64],
-) -> None:
-    """Distance inside a rounded rectangle, px: u^4 + v^4 + 0.9 u^2 v^2 = 1 on its border."""
-    size = min(axes[0], axes[1])
-    for n in range(x.size):
-        u, v = (x[n] - centre[0]) / axes[0], (y[n] - centre[1]) / axes[1]
-        u *= u
-        v *= v
-        out[n] = size * (1.0 - math.sqrt(math.sqrt(u * u + v * v + 0.9 * u * v)))
-
-
-@compiled
-def _step(low: float, high: float, value: float) -> float:
-    """Rise smoothly from 0 at ``low`` to 1 at ``high``."""
-    t = min(1.0, max(0.0, (value - low) / (high - low)))
-    return t * t * (3.0 - 2.0 * t)
-
-
-@compiled
-def _mix(
-    minerals: NDArray[np.float64],
-    crystals: NDArray[np.float64],
-    noises: tuple[
-        NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]
-    ],
-    out: NDArray[np.float64],
-) -> None:
-    """Combine the ingredients of the texture into levels."""
-    zones, medium, crack, fine = noises
-    for n in range(out.size):
-        # Most minerals are dim, a few bright; some are smooth, some grainy, some crystalline.
-        tone = minerals[0, n]
-        level = 24.0 + 20.0 * tone + 56.0 * tone * tone * tone
-        grit = 0.03 + (0.34 - 0.2 * tone * tone) * minerals[1, n] * minerals[1, n]
-        facet = 0.75 * _step(0.35, 0.95, minerals[2, n])
-        grain = 1.0 + grit * fine[n] + facet * (crystals[0, n] - 0.5)
-        grain -= 0.35 * facet * crystals[3, n] + 0.12 * minerals[3, n]
-        grain *= 1.0 + zones[n] + 0.06 * medium[n]
-        grain = 0.5 * (grain + math.sqrt(grain * grain + 0.01))
-        pore = _step(1.75, 2.0, medium[n])
-        line = min(1.0, abs(crack[n]) / 0.028)
-        line = (1.0 - line * line) ** 2 * _step(0.2, 0.6, medium[n] + 2.0 * zones[n])
-        out[n] = level * grain * (1.0 - 0.85 * pore) * (1.0 - 0.7 * line)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.phantom.texture import compiled
+from unglow.kernels import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,37 +55,24 @@ def add_spots(
     out
         (rows, cols) float64, added to in place.
     """
+    x, y = (np.ascontiguousarray(v) for v in (x, y))
     hit = (areas[:, 0] < window.y1) & (areas[:, 1] > window.y0)
     hit &= (areas[:, 2] < window.x1) & (areas[:, 3] > window.x0)
     for n in np.flatnonzero(hit):
         y0, y1, x0, x1 = areas[n]
         rows = slice(max(y0, window.y0) - window.y0, min(y1, window.y1) - window.y0)
         cols = slice(max(x0, window.x0) - window.x0, min(x1, window.x1) - window.x0)
-        _add_spot(
-            x[rows, cols],
-            y[rows, cols],
-            (spots.x[n], spots.y[n], spots.peak[n]),
-            (spots.sigma[n], spots.sigma_long[n], spots.theta[n]),
-            out[rows, cols],
+        here = [array[rows, cols] for array in (x, y, out)]
+        strides = [array.strides[0] // array.itemsize for array in here]
+        kernel("add_spot")(
+            here[0],
+            strides[0],
+            here[1],
+            strides[1],
+            *(v[n] for v in (spots.x, spots.y, spots.peak)),
+            *(v[n] for v in (spots.sigma, spots.sigma_long, spots.theta)),
+            CUTOFF_SIGMAS,
+            here[2],
+            strides[2],
+            *here[2].shape,
         )
-
-
-@compiled
-def _add_spot(
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    place: tuple[float, float, float],
-    form: tuple[float, float, float],
-    out: NDArray[np.float64],
-) -> None:
-    cx, cy, peak = place
-    sigma, sigma_long, theta = form
-    ux, uy = math.cos(theta) / sigma_long, math.sin(theta) / sigma_long
-    vx, vy = -math.sin(theta) / sigma, math.cos(theta) / sigma
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            dx, dy = x[i, j] - cx, y[i, j] - cy
-            along, across = ux * dx + uy * dy, vx * dx + vy * dy
-            q = along * along + across * across
-            if q < CUTOFF_SIGMAS * CUTOFF_SIGMAS:
-                out[i, j] += peak * math.exp(-0.5 * q)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unglow.kernels import address, kernel
+from unglow.kernels import kernel, pixel_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,21 +44,21 @@ def count_pairs(
     arrays = post, pre, corner, binning, cells, edges, joint, post_only, ratios, counters, extremes
     if not all(array.flags.c_contiguous for array in arrays):
         raise ValueError("counting takes arrays without gaps")
-    kernel(f"count_pairs-{post.dtype.kind}{post.dtype.itemsize}")(
-        address(post),
-        address(pre),
+    kernel("count_pairs")(
+        post,
+        pixel_type(post.dtype),
+        pre,
         *post.shape,
-        address(corner),
-        address(binning),
-        address(cells),
-        cells.size,
-        address(edges),
+        corner,
+        binning,
+        cells,
+        edges,
         edges.size,
-        address(joint),
+        joint,
         len(joint),
-        address(post_only),
-        address(ratios),
+        post_only,
+        ratios,
         len(ratios),
-        address(counters),
-        address(extremes),
+        counters,
+        extremes,
     )

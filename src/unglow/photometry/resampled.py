@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.kernels import address, kernel
+from unglow.kernels import kernel
 from unglow.warp import map_arguments
 
 if TYPE_CHECKING:
@@ -182,12 +182,12 @@ def filtered_variance_factor(
         *map_arguments(matrix, transform.displacement),
         window.y0,
         window.x0,
-        address(tables),
+        tables,
         *tables.shape[:3],
         _BLOCK,
-        address(out),
+        out,
         *out.shape,
-        address(room),
+        room,
     )
     return out
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.blocks import Window, bounded_map
-from unglow.kernels import address, kernel
+from unglow.kernels import kernel
 from unglow.registration.fourier import backward, forward
 from unglow.telemetry import progress
 from unglow.transform import apply_matrix
@@ -162,8 +162,7 @@ def _upsampled(
     (rows, size), (half, cols) = up_y.shape, up_x.shape
     sums, out = np.zeros((rows, half), np.complex64), np.zeros((rows, cols), np.float32)
     up_y, cross, up_x = (np.ascontiguousarray(m, np.complex64) for m in (up_y, cross, up_x))
-    pointers = (address(m) for m in (up_y, cross, up_x, sums, out))
-    kernel("narrow_product")(*pointers, rows, size, half, cols)
+    kernel("narrow_product")(up_y, cross, up_x, sums, out, rows, size, half, cols)
     return out
 
 

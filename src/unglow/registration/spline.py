@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.field import Displacement
-from unglow.kernels import address, kernel
+from unglow.kernels import kernel
 from unglow.registration.dense import NEAR_PX
 from unglow.registration.model import MEDIAN_OF_SQUARES, TUKEY
 
@@ -78,12 +78,15 @@ def fit_field(
     bending, ridge = (stiffness / FADE_KNOTS**power for power in (2, 6))
     numbers = np.array([stiffness, bending, ridge + 1e-12, _TOLERANCE])
     kernel("fit_spline")(
-        *(address(v) for v in given),
+        *given,
         len(given[2]),
         start.spacing_px,
-        address(numbers),
+        numbers,
         _MOST_STEPS,
-        *(address(v) for v in (normal, right, work, solution)),
+        normal,
+        right,
+        work,
+        solution,
         rows,
         cols,
     )

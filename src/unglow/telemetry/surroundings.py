@@ -12,8 +12,8 @@ from unglow import __version__
 from unglow.telemetry.computing import computing
 
 _COMPUTING = (
-    *("imagecodecs", "matplotlib", "numba", "numcodecs", "numpy", "opencv-python-headless"),
-    *("psutil", "scipy", "sep", "tifffile", "zarr"),
+    *("imagecodecs", "matplotlib", "numcodecs", "numpy", "opencv-python-headless", "psutil"),
+    *("scipy", "sep", "tifffile", "zarr"),
 )
 
 

@@ -1,0 +1,52 @@
+/* What resampling leaves of the noise of each px: an entry of a table, by the px' phase in pre. */
+#include <math.h>
+
+#include "kernels.h"
+#include "places.h"
+#include "splines.h"
+
+/* Quotient rounded down: windows may begin before the image does. */
+static inline int64_t floor_divided(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+/* Replace positions by the phases nearest to them; 0 for what is not finite. */
+static void to_phases(double *positions, int64_t count, int64_t phases)
+{
+    double steps = (double)phases;
+    for (int64_t k = 0; k < count; k++) {
+        double phase = floor((positions[k] - floor(positions[k])) * steps + 0.5);
+        positions[k] = phase >= 0.0 && phase < steps ? phase : 0.0;
+    }
+}
+
+void phase_factor(const double *matrix, const double *knots, int64_t knot_rows,
+                  int64_t knot_cols, int64_t spacing, const double *seams,
+                  const double *offsets, int64_t seam_count, int64_t axis, int64_t of_pre,
+                  int64_t window_y0, int64_t window_x0, const float *tables,
+                  int64_t blocks_down, int64_t blocks_across, int64_t phases, int64_t block,
+                  float *out, int64_t rows, int64_t cols, double *positions)
+{
+    (void)blocks_down;
+    const map known = {matrix, knots,   knot_rows,  knot_cols, spacing,
+                       seams,  offsets, seam_count, axis,      of_pre};
+    const int64_t first_down = floor_divided(window_y0, block);
+    const int64_t first_across = floor_divided(window_x0, block);
+    for (int64_t row = 0; row < rows; row++) {
+        place_row(&known, window_y0 + row, window_x0, cols, positions);
+        to_phases(positions, 2 * cols, phases);
+        const double *x = positions, *y = positions + cols;
+        int64_t down = floor_divided(window_y0 + row, block) - first_down;
+        int64_t stop;
+        for (int64_t col = 0; col < cols; col = stop) { /* from block to block */
+            int64_t across = floor_divided(window_x0 + col, block);
+            const float *table =
+                tables + (down * blocks_across + across - first_across) * phases * phases;
+            stop = smaller(cols, (across + 1) * block - window_x0);
+            for (int64_t k = col; k < stop; k++) {
+                out[row * cols + k] = table[(int64_t)y[k] * phases + (int64_t)x[k]];
+            }
+        }
+    }
+}

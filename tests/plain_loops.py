@@ -1,0 +1,406 @@
+"""What the loops of `unglow.kernels` compute, in plain numpy and Python, to compare them with.
+
+The operations and their order are those that `kernels.h` and the files beside it document, so that
+results are compared bit for bit; where a function only bounds the difference, it says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from unglow import kernels
+
+f4 = np.float32
+
+
+def forget_library():
+    """Have the compiled loops looked for anew at the next call."""
+    kernels.kernel.cache_clear()
+    kernels._library.cache_clear()
+
+
+@dataclass
+class Map:
+    """A map from post to pre; see ``kernels.h``."""
+
+    matrix: np.ndarray
+    knots: np.ndarray | None = None
+    spacing: int = 0
+    seams: tuple = ()
+    offsets: tuple = ()
+    axis: int = 0
+    of_pre: int = 0
+
+    def arguments(self):
+        knots = self.matrix[None] if self.knots is None else self.knots
+        seams = np.array(self.seams, float)
+        offsets = np.array(self.offsets, float).reshape(-1, 2)
+        told = knots, *knots.shape[1:], self.spacing, seams, offsets
+        return (self.matrix, *told, len(seams), self.axis, self.of_pre)
+
+    def places(self, row, first_col, cols):
+        """Where a row of px of post falls in pre: x and y."""
+        col = np.arange(first_col, first_col + cols)
+        m = self.matrix
+        x = m[0, 0] * col + (m[0, 1] * row + m[0, 2])
+        y = m[1, 0] * col + (m[1, 1] * row + m[1, 2])
+        if m[2, 0] or m[2, 1]:
+            w = m[2, 0] * col + (m[2, 1] * row + m[2, 2])
+            with np.errstate(divide="ignore"):
+                inverse = np.where(w > 0, 1 / w, np.nan)
+            x, y = x * inverse, y * inverse
+        if self.spacing:
+            x, y = x + self._bend(0, row, col), y + self._bend(1, row, col)
+        if len(self.seams):
+            t = np.full(cols, float(row)) if self.axis == 1 else col.astype(float)
+            if self.of_pre:
+                t = y if self.axis == 1 else x
+            strip = np.searchsorted(self.seams, t, side="right")
+            by = np.array(self.offsets, float)[strip]
+            x, y = x + by[:, 0], y + by[:, 1]
+        return x, y
+
+    def _bend(self, axis, row, col):
+        down, t = cell(row, self.spacing, self.knots.shape[1])
+        w = spline(t)
+        found = np.empty(len(col))
+        for k, c in enumerate(col):
+            across, _ = cell(c, self.spacing, self.knots.shape[2])
+            a = self.knots[axis, down : down + 4, across : across + 4]
+            e = (w[0] * a[0] + w[1] * a[1]) + (w[2] * a[2] + w[3] * a[3])
+            c0 = (e[0] + 4.0 * e[1] + e[2]) / 6.0
+            c1 = (e[2] - e[0]) / 2.0
+            c2 = (e[0] - 2.0 * e[1] + e[2]) / 2.0
+            c3 = (e[3] - e[0] + 3.0 * (e[1] - e[2])) / 6.0
+            inside = min(max(c, 0), self.spacing * (self.knots.shape[2] - 3))
+            t = float(inside - across * self.spacing) * (1.0 / self.spacing)
+            found[k] = ((c3 * t + c2) * t + c1) * t + c0
+        return found
+
+
+def cell(position, spacing, count):
+    """First of four control points, and the fraction past the knot."""
+    inside = min(max(int(position), 0), spacing * (count - 3))
+    first = min(inside // spacing, count - 4)
+    return first, (inside - first * spacing) / spacing
+
+
+def spline(t):
+    rest = 1.0 - t
+    return (
+        rest * rest * rest / 6.0,
+        ((3.0 * t - 6.0) * t * t + 4.0) / 6.0,
+        ((3.0 * rest - 6.0) * rest * rest + 4.0) / 6.0,
+        t * t * t / 6.0,
+    )
+
+
+def catmull_rom(source, origin, pre_shape, known, corner, shape):
+    """Samples of pre; ``source`` begins at ``origin`` of it."""
+    out = np.empty(shape, f4)
+    for row in range(shape[0]):
+        places = known.places(corner[0] + row, corner[1], shape[1])
+        for col, (u, v) in enumerate(zip(*places, strict=True)):
+            if not (-0.5 <= u <= pre_shape[1] - 0.5 and -0.5 <= v <= pre_shape[0] - 0.5):
+                out[row, col] = np.nan
+                continue
+            i, k = math.floor(u), math.floor(v)
+            cols = np.clip(np.arange(i - 1, i + 3), 0, pre_shape[1] - 1) - origin[1]
+            rows = np.clip(np.arange(k - 1, k + 3), 0, pre_shape[0] - 1) - origin[0]
+            x, y = keys_weights(f4(u - i)), keys_weights(f4(v - k))
+            px = source[np.ix_(rows, cols)]
+            sums = (x[0] * px[:, 0] + x[1] * px[:, 1]) + (x[2] * px[:, 2] + x[3] * px[:, 3])
+            out[row, col] = (y[0] * sums[0] + y[1] * sums[1]) + (y[2] * sums[2] + y[3] * sums[3])
+    return out
+
+
+def keys_weights(s):
+    one = f4(1)
+    rest = one - s
+    before, after = f4(-0.5) * s * rest * rest, f4(-0.5) * s * s * rest
+    here = one + s * s * (f4(1.5) * s - f4(2.5))
+    return before, here, one - before - here - after, after
+
+
+def phase_factor(known, corner, tables, block, shape):
+    phases = tables.shape[-1]
+    out = np.empty(shape, f4)
+    for row in range(shape[0]):
+        at = []
+        for v in known.places(corner[0] + row, corner[1], shape[1]):
+            with np.errstate(invalid="ignore"):
+                phase = np.floor((v - np.floor(v)) * phases + 0.5)
+            at.append(np.where((phase >= 0) & (phase < phases), phase, 0).astype(int))
+        down = (corner[0] + row) // block - corner[0] // block
+        across = (corner[1] + np.arange(shape[1])) // block - corner[1] // block
+        out[row] = tables[down, across, at[1], at[0]]
+    return out
+
+
+def narrow_product(up_y, cross, up_x):
+    sums = np.zeros((len(up_y), cross.shape[1]), np.complex64)
+    for j in range(len(cross)):
+        a, b = up_y[:, j, None], cross[None, j]
+        # numpy may fuse the product of complex numbers
+        sums.real += a.real * b.real - a.imag * b.imag
+        sums.imag += a.real * b.imag + a.imag * b.real
+    out = np.zeros((len(up_y), up_x.shape[1]), f4)
+    for k in range(len(up_x)):
+        a, b = sums[:, k, None], up_x[None, k]
+        out += a.real * b.real - a.imag * b.imag
+    return out
+
+
+def fit_spline(points, targets, weights, spacing, numbers, shape):
+    """Control points (2, rows, cols) by dense least squares; the loop is within 1e-7 of it."""
+    rows, cols = shape
+    stiffness, bending, ridge, _ = numbers
+    matrix, right = np.zeros((rows * cols,) * 2), np.zeros((rows * cols, 2))
+    known = weights * ~np.isnan(points).any(axis=1) != 0
+    inside = np.clip(points[known], 0, [spacing * (cols - 3), spacing * (rows - 3)])
+    for (x, y), target, weight in zip(inside, targets[known], weights[known], strict=True):
+        col, row = min(int(x) // spacing, cols - 4), min(int(y) // spacing, rows - 4)
+        design = np.zeros(shape)
+        design[row : row + 4, col : col + 4] = np.outer(
+            spline(y / spacing - row), spline(x / spacing - col)
+        )
+        matrix += weight * np.outer(design, design)
+        right += weight * np.outer(design, target)
+    differences = [np.array(d, float) for d in ([1], [1, -1], [1, -2, 1], [1, -3, 3, -1])]
+    factors = [(0, 0, ridge)]
+    factors += [(0, 2, bending), (1, 1, 2 * bending), (2, 0, bending)]
+    factors += [(n, 3 - n, math.comb(3, n) * stiffness) for n in range(4)]
+    for down, across, factor in factors:
+        a, b = differences[down], differences[across]
+        for row in range(rows - down):
+            for col in range(cols - across):
+                design = np.zeros(shape)
+                design[row : row + len(a), col : col + len(b)] = np.outer(a, b)
+                matrix += factor * np.outer(design, design)
+    return np.linalg.solve(matrix, right).T.reshape(2, rows, cols)
+
+
+def filtered(image, taps):
+    count = len(taps)
+    rows, cols = (n - count + 1 for n in image.shape)
+    lines, out = np.zeros((rows, image.shape[1]), f4), np.zeros((rows, cols), f4)
+    for k in range(count):
+        lines += taps[k] * image[k : k + rows]
+    for k in range(count):
+        out += taps[k] * lines[:, k : k + cols]
+    return out
+
+
+def interpolate(values, at_row, down, at_col, across):
+    def between(a, b, part):
+        first, second = np.where(np.isnan(a), b, a), np.where(np.isnan(b), a, b)
+        return first * (f4(1) - part) + second * part
+
+    below = np.minimum(at_row + 1, values.shape[0] - 1)
+    lines = between(values[at_row], values[below], down[:, None])
+    right = np.minimum(at_col + 1, values.shape[1] - 1)
+    return between(lines[:, at_col], lines[:, right], across)
+
+
+def squared_shift(image, error):
+    rows, cols = error.shape
+
+    def at(y, x):
+        return image[3 + y : 3 + y + rows, 3 + x : 3 + x + cols]
+
+    def more(a, b):  # as the loop: a NaN never takes the place of the first
+        return np.where(b > a, b, a)
+
+    here = at(0, 0)
+    across, along = at(0, 1) - at(0, -1), at(1, 0) - at(-1, 0)
+    slope = (across * across + along * along) * f4(0.25)
+    a, b, c, d = ((p - here) * (p - here) for p in (at(0, -1), at(0, 1), at(-1, 0), at(1, 0)))
+    largest = more(more(a, b), more(c, d))
+    short = np.where(error > 1, f4(1), error)
+    short = short * short
+    rest = more(largest - slope, f4(0))
+    out = f4(0.5) * (short * slope + short * short * rest) + (across + along + here) * f4(0)
+    far = (error > 1) & ~np.isnan(out)
+    before = f4(2) * out
+    total, going = before.copy(), far.copy()
+    for distance in (2, 3):
+        part = np.where(error - f4(distance - 1) > 1, f4(1), error - f4(distance - 1))
+        going &= part > 0
+        near = distance - 1
+        steps = [at(distance, 0), at(0, distance), at(-distance, 0), at(0, -distance)]
+        steps += [at(y, x) for y in (near, -near) for x in (near, -near)]
+        squares = np.array([(p - here) * (p - here) for p in steps])
+        with np.errstate(invalid="ignore"):
+            largest = np.max(squares, axis=0)  # NaN if there is one
+        largest = np.where(largest <= before, before, largest)
+        total = np.where(going, total + part * (largest - before), total)
+        before = np.where(going, largest, before)
+    return np.where(far, f4(0.5) * total, out)
+
+
+def count_pairs(post, pre, corner, binning, edges, bins, groups):
+    """joint, post_only, ratios, counters and extremes of one block."""
+    first, inverse, floor_pre, top = binning
+    row0, col0, tile, _ = corner
+    joint, alone = np.zeros((bins, bins), int), np.zeros(bins, int)
+    ratios = np.zeros((groups, len(edges) + 1), int)
+    counters = np.zeros(6, int)
+    low, high = np.inf, 0.0
+
+    def bin_of(value):
+        return int(min(max((value - first) * inverse, 0.0), bins - 1))
+
+    for (i, k), p in np.ndenumerate(post.astype(float)):
+        q = float(pre[i, k])
+        counters[0] += 1
+        if np.isnan(p):
+            counters[3] += 1
+            continue
+        counters[5] += p >= top
+        if np.isnan(q):
+            counters[2] += 1
+            alone[bin_of(p)] += 1
+            continue
+        counters[1] += 1
+        joint[bin_of(q), bin_of(p)] += 1
+        if p <= 0 or q < floor_pre or (math.isinf(p) and math.isinf(q)):
+            continue
+        with np.errstate(over="ignore"):
+            ratio = f4(p / q)
+        counters[4] += 1
+        low, high = min(low, ratio), max(high, ratio)
+        group = (4 * ((row0 + i) // tile) + (col0 + k) // tile) % groups
+        ratios[group, np.searchsorted(edges, ratio, side="right")] += 1
+    return joint, alone, ratios, counters, np.array([low, high])
+
+
+# ------------------------------------------------------------------------------------- the phantom
+MASK = 2**64 - 1
+
+
+def lattice_hash(i, j, key):
+    h = (key + i * 0x9E3779B97F4A7C15 + j * 0xD1B54A32D192ED03) & MASK
+    h = ((h ^ (h >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    h = ((h ^ (h >> 27)) * 0x94D049BB133111EB) & MASK
+    return h ^ (h >> 31)
+
+
+def turned(x, y, spacing, key):
+    """Coordinates on a lattice that is turned by the key."""
+    angle = float(key >> 40) * (math.pi / 2**24)
+    c, s = math.cos(angle) / spacing, math.sin(angle) / spacing
+    return c * x - s * y, s * x + c * y
+
+
+def add_noise(x, y, spacing, key, amplitude, gradients):
+    out = np.empty(len(x))
+    for n, (across, down) in enumerate(zip(*turned(x, y, spacing, key), strict=True)):
+        i, j = math.floor(across), math.floor(down)
+        u, v = across - i, down - j
+        fade_u, fade_v = (t * t * t * (t * (t * 6.0 - 15.0) + 10.0) for t in (u, v))
+        corners = {}
+        for k, m in ((0, 0), (1, 0), (0, 1), (1, 1)):
+            gx, gy = gradients[:, lattice_hash(i + k, j + m, key) & 63]
+            corners[k, m] = gx * (u - k) + gy * (v - m)
+        low = corners[0, 0] + fade_u * (corners[1, 0] - corners[0, 0])
+        high = corners[0, 1] + fade_u * (corners[1, 1] - corners[0, 1])
+        out[n] = amplitude * (low + fade_v * (high - low))
+    return out
+
+
+def domains(x, y, spacing, border, key):
+    out, reach = np.empty((4, len(x))), border / spacing
+
+    def part(bits):
+        return float(bits & 0x1FFFFF) / 2**21
+
+    for n, (u, v) in enumerate(zip(*turned(x, y, spacing, key), strict=True)):
+        near, told = [], []
+        for k in range(9):
+            i, j = math.floor(u) + k % 3 - 1, math.floor(v) + k // 3 - 1
+            h, more = lattice_hash(i, j, key), lattice_hash(i, j, key ^ 0xBF58476D1CE4E5B9)
+            du = u - (i + 0.5 + 0.56 * (part(h) - 0.5))
+            dv = v - (j + 0.5 + 0.56 * (part(h >> 21) - 0.5))
+            near.append(du * du + dv * dv)
+            told.append((float(h >> 42) / 2**22, part(more), part(more >> 21)))
+        nearest = math.sqrt(min(near))
+        total, sums = 0.0, np.zeros(3)
+        for distance, attributes in zip(near, told, strict=True):
+            if distance < (nearest + reach) * (nearest + reach):
+                t = (math.sqrt(distance) - nearest) / reach
+                weight = 1.0 - t * t * (3.0 - 2.0 * t)
+                total += weight
+                sums += weight * np.array(attributes)
+        out[:3, n] = sums / total
+        out[3, n] = min(1.0, 2.0 * (1.0 - 1.0 / total))
+    return out
+
+
+def oval(x, y, centre, axes):
+    u, v = (x - centre[0]) / axes[0], (y - centre[1]) / axes[1]
+    u, v = u * u, v * v
+    return min(axes) * (1.0 - np.sqrt(np.sqrt(u * u + v * v + 0.9 * u * v)))
+
+
+def rise(low, high, value):
+    t = np.clip((value - low) / (high - low), 0.0, 1.0)
+    return t * t * (3.0 - 2.0 * t)
+
+
+def mix_textures(minerals, crystals, zones, medium, crack, fine):
+    tone = minerals[0]
+    level = 24.0 + 20.0 * tone + 56.0 * tone * tone * tone
+    grit = 0.03 + (0.34 - 0.2 * tone * tone) * minerals[1] * minerals[1]
+    facet = 0.75 * rise(0.35, 0.95, minerals[2])
+    grain = 1.0 + grit * fine + facet * (crystals[0] - 0.5)
+    grain = grain - (0.35 * facet * crystals[3] + 0.12 * minerals[3])
+    grain = grain * (1.0 + zones + 0.06 * medium)
+    grain = 0.5 * (grain + np.sqrt(grain * grain + 0.01))
+    line = np.minimum(1.0, np.abs(crack) / 0.028)
+    line = 1.0 - line * line
+    line = line * line * rise(0.2, 0.6, medium + 2.0 * zones)
+    return level * grain * (1.0 - 0.85 * rise(1.75, 2.0, medium)) * (1.0 - 0.7 * line)
+
+
+def spot(x, y, centre, peak, sigmas, theta, cutoff):
+    """What a spot adds; numpy's exponential may differ by 1e-15 of it."""
+    c, s = math.cos(theta), math.sin(theta)
+    dx, dy = x - centre[0], y - centre[1]
+    along, across = (c * dx + s * dy) / sigmas[1], (c * dy - s * dx) / sigmas[0]
+    q = along * along + across * across
+    return np.where(q < cutoff * cutoff, peak * np.exp(-0.5 * q), 0.0)
+
+
+def poisson(mean, normal, bits):
+    if mean >= 16.0:
+        root, n2 = math.sqrt(mean), normal * normal
+        value = mean + root * normal + (n2 - 1.0) / 6.0 + normal * (1.0 - n2) / (72.0 * root)
+        return max(0.0, math.floor(value + 0.5))
+    uniform = (float(lattice_hash(0, 0, bits) >> 32) + 0.5) / 2**32
+    term = math.exp(-mean)
+    total, k = term, 0.0
+    while uniform > total and k < 100:
+        k += 1
+        term *= mean / k
+        total += term
+    return k
+
+
+def expose(light, corner, key, electrons, read_noise, offset, scale, highest):
+    out = np.empty(light.shape)
+    for (i, k), given in np.ndenumerate(light):
+        level = given
+        if electrons > 0 or read_noise > 0:
+            h = lattice_hash(corner[1] + k, corner[0] + i, key)
+            radius = math.sqrt(-2.0 * math.log((float(h & 0xFFFFFFFF) + 0.5) / 2**32))
+            angle = 2.0 * math.pi * float(h >> 32) / 2**32
+            if electrons > 0 and level > 0:
+                normal = radius * math.sin(angle)
+                level = poisson(level * electrons, normal, h ^ 0x9E3779B97F4A7C15) / electrons
+            level = level + read_noise * radius * math.cos(angle)
+        value = (level + offset) * scale + 0.5
+        out[i, k] = 0 if math.isnan(value) else min(highest, max(0, np.floor(value)))
+    return out

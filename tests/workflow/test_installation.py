@@ -1,0 +1,91 @@
+"""What is installed: wheels and the source archive hold what they should, and the loops run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+from unglow import kernels
+from unglow.kernels import building
+
+
+def built(project, place, kind, **more):
+    """Build a wheel or a source archive as installers do, and return it."""
+    words = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(place)]
+    done = subprocess.run(
+        words, cwd=project, env={**os.environ, **more}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (made,) = place.iterdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def archive(project, tmp_path_factory):
+    """The source archive, and the sources that come out of it."""
+    place = tmp_path_factory.mktemp("archive")
+    made = built(project, place / "dist", "sdist")
+    with tarfile.open(made) as content:
+        names = content.getnames()
+        content.extractall(place, filter="data")
+    return names, place / made.name.removesuffix(".tar.gz")
+
+
+def check_wheel(wheel, system, machine, tmp_path, monkeypatch):
+    """Compare a wheel with what it should hold, and run what it has for this machine."""
+    tag = f"py3-none-{system}_{machine}"
+    assert wheel.name.endswith(f"-{tag}.whl")
+    with zipfile.ZipFile(wheel) as content:
+        found = {n for n in content.namelist() if n.endswith(".so")}
+        told = content.read(next(n for n in content.namelist() if n.endswith("/WHEEL"))).decode()
+        content.extractall(tmp_path)
+    names = [building.file_name(level) for level in building.levels(machine)]
+    assert found == {f"unglow/kernels/{name}" for name in names}
+    assert "Root-Is-Purelib: false" in told
+    assert f"Tag: {tag}\n" in told
+    if machine != platform.machine():
+        return
+    level = building.file_name(kernels.level())
+    monkeypatch.setenv(kernels.CHOICE, str(tmp_path / "unglow" / "kernels" / level))
+    words = ["-m", "pytest", "-q", "-k", "chosen", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(
+        [sys.executable, *words, "tests/unit/test_kernels_loops.py"],
+        cwd=building.SOURCES.parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_the_source_archive_has_sources_and_nothing_compiled(archive):
+    names, _ = archive
+    files = {name.partition("/")[2] for name in names}
+    assert "hatch_build.py" in files
+    for source in building.SOURCES.iterdir():
+        if source.suffix in {".c", ".h", ".py"}:
+            assert f"src/unglow/kernels/{source.name}" in files
+    assert not [name for name in files if name.endswith((".so", ".pyc"))]
+
+
+def test_a_wheel_made_with_the_compiler_of_the_machine(archive, tmp_path, monkeypatch):
+    if building.local_compiler() is None:
+        pytest.skip("this machine has no C compiler that works")
+    wheel = built(archive[1], tmp_path / "dist", "wheel", UNGLOW_TARGET="")
+    check_wheel(wheel, "linux", platform.machine(), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_a_wheel_made_without_a_compiler(archive, tmp_path, monkeypatch, machine):
+    pytest.importorskip("ziglang")
+    native = machine == platform.machine()
+    # of this machine as where there is no compiler, of the other one as for a release
+    more = {"CC": "no-such-compiler"} if native else {"UNGLOW_TARGET": machine}
+    wheel = built(archive[1], tmp_path / "dist", "wheel", **more)
+    check_wheel(wheel, "manylinux_2_17", machine, tmp_path, monkeypatch)
