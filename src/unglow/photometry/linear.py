@@ -47,8 +47,8 @@ it is stain, and texture that only one image shows, that move a gain by so much.
 """
 # The noise is estimated so often, and between this the line at most so often.
 _ROUNDS, _STEPS = 4, 20
-# The section is cut into so many by so many regions.
-_REGIONS = 4
+REGIONS = 4
+"""The section is cut into so many by so many regions."""
 _LOW = 0.35
 # Means of cells have to vary by this times their noise, as variances.
 _TEXTURE = 2.0
@@ -211,23 +211,34 @@ def _solve(cells: Cells, state: State, weights: Floats, spread: float) -> tuple[
     return gain, post_mean - gain * pre_mean
 
 
-def halves(cells: Cells, state: State, weights: Floats, spread: float, rough: float) -> Halves:
+def halves(
+    cells: Cells,
+    state: State,
+    weights: Floats,
+    spread: float,
+    rough: float,
+    *,
+    across_side: int = REGIONS,
+    terms: int = 2,
+) -> Halves:
     """Return half of the 95 % intervals of gain and offset.
 
     By chance: the spread between regions of the section (a sandwich over 4 x 4 of them, so that
-    differences over the section count). Systematic: the bias of the method, and what is unknown of
-    errors of the map, which may belong to either image.
+    differences over the section count; more where a fit of more terms takes such differences out).
+    Systematic: the bias of the method, and what is unknown of errors of the map, which may belong
+    to either image.
     """
     total = float(np.sum(weights))
     pre_mean, level_mean = (float(np.sum(weights * v)) / total for v in (cells.pre, state.level))
     arm = state.level - level_mean
     across = float(np.sum(weights * arm * (cells.pre - pre_mean)))
     pull = FEEDBACK * weights * (state.residual - SHIFT * spread * state.deviation)
-    regions = _regions(cells.xy)
+    regions = _regions(cells.xy, across_side)
     count = len(np.unique(regions[weights > 0]))
-    slopes = np.bincount(regions, pull * arm, _REGIONS**2) / across
-    heights = np.bincount(regions, pull, _REGIONS**2) / total
-    grown = STUDENT[max(count - 2, 0)] * math.sqrt(count / max(count - 1, 1))
+    slopes = np.bincount(regions, pull * arm, across_side**2) / across
+    heights = np.bincount(regions, pull, across_side**2) / total
+    free = max(count - terms, 0)
+    grown = STUDENT[min(free, len(STUDENT) - 1)] * math.sqrt(count / (free + 1))
     split = rough * float(np.sum(weights * state.roughness)) / 2 / across
     bias = float(np.mean(state.gain)) * math.hypot(GAIN_BIAS, split)
     return Halves(
@@ -238,11 +249,11 @@ def halves(cells: Cells, state: State, weights: Floats, spread: float, rough: fl
     )
 
 
-def _regions(xy: Floats) -> NDArray[np.intp]:
-    """Sort places into regions, 0 to 15: four by four over all of them."""
+def _regions(xy: Floats, across: int) -> NDArray[np.intp]:
+    """Sort places into regions, so many by so many over all of them."""
     low, high = xy.min(axis=0), xy.max(axis=0)
     col, row = (
-        np.clip((v - a) / max(float(b - a), 1.0) * _REGIONS, 0, _REGIONS - 1).astype(np.intp)
+        np.clip((v - a) / max(float(b - a), 1.0) * across, 0, across - 1).astype(np.intp)
         for v, a, b in zip(xy.T, low, high, strict=True)
     )
-    return np.asarray(row * _REGIONS + col)
+    return np.asarray(row * across + col)

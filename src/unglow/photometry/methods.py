@@ -110,7 +110,7 @@ def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
         gain, offset = result.gain_map.line(light, result.gain, result.offset)
     elif result.details.get("gain_map_refused") is not None:
         # what is smooth is known to be left, and candidates are looked for above it
-        offset = offset + local_level(bins, result.gain, result.offset)
+        offset = result.offset + local_level(bins, result.gain, result.offset)
     try:
         integer = evidence.stats.grey_level == 1
         found = noise_fit.fit(bins, gain, offset, transform, integer=integer, blur=evidence.blur)

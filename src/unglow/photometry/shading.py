@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.photometry.gain_map import GainMap, legendre
-from unglow.photometry.linear import LinearFit, halves
+from unglow.photometry.linear import REGIONS, LinearFit, halves
 from unglow.photometry.robust import (
     LEAST,
     SHIFT,
@@ -165,7 +165,9 @@ def _fit(
         coefficients[i, j] = slope / mean
     span = float(gain[lit].min() / mean), float(gain[lit].max() / mean)
     made = GainMap(shape, coefficients, span, dark)
-    half = halves(cells, state, weights, spread, found)
+    half = halves(
+        cells, state, weights, spread, found, across_side=2 * REGIONS, terms=len(terms) + 2
+    )
     fit = LinearFit(mean, dark + mean * shift, half, noise, found, spread, good)
     return fit, made
 
