@@ -24,7 +24,7 @@ rule plan:
         runtime=runtime(0.01),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
         channel=channel_setting,
         post=header_of("post"),
         pre=header_of("pre"),

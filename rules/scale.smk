@@ -29,7 +29,7 @@ rule scale:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=4,
+        version=5,
         settings=scale_settings,
     script:
         "../scripts/scale.py"

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from photometry import detection, gain, misregistration, noise, real, shading, sharpness
+from photometry import coverage, detection, gain, misregistration, noise, real, shading, sharpness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 COMMANDS = {
     "gain": gain,
+    "coverage": coverage,
     "shading": shading,
     "noise": noise,
     "detection": detection,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from registration.bases import PhantomBase, PictureBase, picture
-from registration.geometry import Warp, linear
+from registration.geometry import Warp, linear, waves
 from registration.pool import registered
 from registration.recording import Camera, shade, spots, stain
 from scipy import ndimage
@@ -32,6 +32,7 @@ COUNTS = {"uint8": 1, "uint16": 64}
 """Counts per grey level of the camera's 255."""
 _MICROBES_PER_MPX = 40.0
 _PICTURE_MARGIN = 60
+_WAVELENGTH_PX = 500.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Pair:
         Greatest relative difference in illumination between the images.
     blur_post, blur_pre
         How far each image is out of focus: standard deviation of a Gaussian, px.
+    bend_px
+        How far a smooth deformation displaces the section at most.
     """
 
     base: str
@@ -65,6 +68,7 @@ class Pair:
     shading: float = 0.0
     blur_post: float = 0.0
     blur_pre: float = 0.0
+    bend_px: float = 0.0
 
     @property
     def counts(self) -> int:
@@ -88,7 +92,10 @@ class Pair:
             shear=rng.uniform(-0.003, 0.003),
             shift=(rng.uniform(-12, 12), rng.uniform(-12, 12)),
         )
-        return Warp(PhantomMap(matrix, np.zeros((0, 5))))
+        none = np.zeros((0, 5))
+        shape = self.side, self.side
+        bends = waves(shape, self.bend_px, _WAVELENGTH_PX, self.seed) if self.bend_px else none
+        return Warp(PhantomMap(matrix, bends))
 
     @property
     def pre_shape(self) -> tuple[int, int]:
@@ -120,16 +127,18 @@ def base_of(pair: Pair, data: Path | None) -> Base:
 
 
 @lru_cache(maxsize=1)
-def _light(base: str, seed: int, side: int, data: Path | None) -> tuple[Base, Levels, Levels]:
+def _light(
+    base: str, seed: int, side: int, bend_px: float, data: Path | None
+) -> tuple[Base, Levels, Levels]:
     """Return a scene with the light of post and pre before gain, which many pairs share."""
-    pair = Pair(base, seed, side, 1.0, 0.0, 0.0, "uint8")
+    pair = Pair(base, seed, side, 1.0, 0.0, 0.0, "uint8", bend_px=bend_px)
     scene = base_of(pair, data)
     return scene, scene.post(), scene.pre(pair.warp, pair.pre_shape)
 
 
 def images(pair: Pair, data: Path | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """Render post and pre as the camera records them."""
-    scene, post, pre = _light(pair.base, pair.seed, pair.side, data)
+    scene, post, pre = _light(pair.base, pair.seed, pair.side, pair.bend_px, data)
     rng = np.random.default_rng([pair.seed, 43])
     post, pre = post * np.float32(pair.gain), pre.copy()
     if pair.shading > 0:

@@ -11,7 +11,7 @@ import logging
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unglow.batch import ROLES, layouts
 from unglow.channels import choose_channels
@@ -21,6 +21,9 @@ from unglow.files import open_regular, write_json
 from unglow.store import StoreLayout
 from unglow.telemetry import step
 from unglow.tiff import TiffHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 log = logging.getLogger(__name__)
 VERSION = 1
@@ -130,6 +133,7 @@ def make_plan(post: TiffHeader, pre: TiffHeader, *, channel: str, dye: str | Non
     prints = {role: fingerprint(header) for role, header in headers.items()}
     try:
         choice = choose_channels(headers, channel=channel, dye=dye)
+        check_two_files(post, pre, prints)
     except InputError as error:
         if is_memory_failure(error):  # no fault of the file
             raise
@@ -138,6 +142,24 @@ def make_plan(post: TiffHeader, pre: TiffHeader, *, channel: str, dye: str | Non
         reason = without_places(str(error), *headers.values())
         return Plan(headers, nothing, {}, made, prints, reason)
     return Plan(headers, dict(choice.indices), asdict(choice), made, prints)
+
+
+def check_two_files(
+    post: TiffHeader, pre: TiffHeader, prints: Mapping[str, str] | None = None
+) -> None:
+    """Raise `InputError` if two raw files are one.
+
+    ``prints`` are their fingerprints by role, if they are known; they are taken if not, of files of
+    one size alone.
+    """
+    if post.file_bytes != pre.file_bytes:
+        return
+    known = prints or {"post": fingerprint(post), "pre": fingerprint(pre)}
+    if known["post"] == known["pre"]:
+        raise InputError(
+            f"{post.path} and {pre.path} hold the same bytes, so that the difference would show "
+            "nothing: put the other exposure in the place of one of them."
+        )
 
 
 def without_places(sentence: str, *headers: TiffHeader) -> str:

@@ -34,6 +34,7 @@ COLUMNS = (
     "subtraction",
     "status",
     "reasons",
+    "notes",
     "channels",
     "model",
     "rotation_deg",
@@ -74,7 +75,7 @@ _ERRORS = (
 )
 """Columns of numbers that are errors themselves."""
 _OPTIONAL = (
-    *("registration", "subtraction"),
+    *("registration", "subtraction", "notes"),
     *("control", "fdr_control", "fdr_control_low95", "fdr_control_high95"),
 )
 """Columns that are left out where no pair has them."""
@@ -244,6 +245,7 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
     return {
         "status": status,
         "reasons": reasons,
+        "notes": " ".join(scale.notes),
         "channels": "+".join(plan["choice"].get("names", ())),
         **_registration_columns(found),
         **_scale_columns(scale, histograms, method or scale.default),

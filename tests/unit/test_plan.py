@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import tifffile
 
-from unglow.errors import StoreError
-from unglow.plan import Plan, fingerprint, make_plan, plan_pair
+from unglow.errors import InputError, StoreError
+from unglow.plan import Plan, check_two_files, fingerprint, make_plan, plan_pair
 from unglow.store import StoreLayout
 from unglow.tiff import read_header
 
 SHAPE = (192, 160)
 
 
-def picture(channel=1, channels=3):
+def picture(channel=1, channels=3, seed=3):
     """Return an RGB image whose signal is in one channel."""
     y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(seed)
     image = np.zeros((*SHAPE, channels), np.uint8)
     signal = 60 + 40 * np.sin(x / 9) * np.cos(y / 7) + rng.normal(0, 2, SHAPE)
     image[..., channel] = signal.astype(np.uint8)
@@ -38,7 +38,8 @@ def save(path, image, **options):
 def headers(tmp_path):
     place = tmp_path / "raw"
     options = {"resolution": (20000, 10000), "resolutionunit": "CENTIMETER"}
-    return [save(place / f"{role}.tif", picture(), **options) for role in ("post", "pre")]
+    roles = enumerate(("post", "pre"))
+    return [save(place / f"{role}.tif", picture(seed=n), **options) for n, role in roles]
 
 
 def test_one_channel_is_chosen_for_both_and_the_reason_is_kept(headers, tmp_path):
@@ -53,6 +54,20 @@ def test_one_channel_is_chosen_for_both_and_the_reason_is_kept(headers, tmp_path
         "derived": "float32",
     }
     assert plan.pixel_size_um == (0.5, 1.0)
+
+
+def test_one_file_twice_is_refused_by_name(tmp_path):
+    post, pre = (save(tmp_path / "raw" / f"{role}.tif", picture()) for role in ("post", "pre"))
+    plan = make_plan(post, pre, channel="auto")
+    assert plan.reason.startswith("post.tif and pre.tif hold the same bytes")
+    with pytest.raises(InputError, match="hold the same bytes"):
+        check_two_files(post, pre)
+
+
+def test_files_of_one_size_are_told_apart(headers):
+    post, pre = headers
+    assert post.file_bytes == pre.file_bytes
+    check_two_files(post, pre)
 
 
 def test_a_set_channel_is_taken_as_it_is(headers):

@@ -124,6 +124,7 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "subtraction": "",
         "status": "ok",
         "reasons": "",
+        "notes": "",
         "channels": "R+G",
         "model": "affine",
         "rotation_deg": -2.5,
@@ -372,10 +373,18 @@ def test_pairs_that_were_left_out_come_first(tmp_path):
     assert made[1]["reasons"] == "a.tif lies directly in raw."
 
 
+def test_what_was_done_otherwise_is_told_and_leaves_a_pair_ok(tmp_path):
+    told = replace(scale(), notes=("The gain map was not used.",))
+    summary = rows([finish(tmp_path, entry(), scaled=told)], [], tmp_path)
+    assert (summary[0]["status"], summary[0]["reasons"]) == ("ok", "")
+    assert summary[0]["notes"] == "The gain map was not used."
+    assert "notes" in table(summary).split("\n")[0].split("\t")
+
+
 def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path):
     text = table(rows([finish(tmp_path, entry())], PROBLEMS, tmp_path))
     header, *lines = text.split("\n")
-    optional = ("registration", "subtraction", "control")
+    optional = ("registration", "subtraction", "notes", "control")
     wanted = [c for c in COLUMNS if c not in optional and not c.startswith("fdr_control")]
     assert header.split("\t") == wanted
     assert lines[-1] == ""

@@ -14,6 +14,7 @@ from unglow.channels.choice import BLOCKS, SIDE
 from unglow.errors import InputError
 from unglow.headers import CACHE, HeaderCache, headers_of
 from unglow.pairs import map_sources
+from unglow.plan import check_two_files
 from unglow.tiff import survey_blocks
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str,
     if len(files) == len(ROLES):
         try:
             check_help(pair, headers_of(pair, settings, cache))
+            check_two_files(headers["post"], headers["pre"])
             choice = choose_channels(headers, channel=channel, dye=pair.dye)
             record["chosen"] = asdict(choice)
             for file in files:

@@ -9,7 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.photometry.gain_map import GainMap
     from unglow.photometry.statistics import JointStatistics
 
 # Of noise around 0 alone, the 10 % quantile is 0.55 of the 1 % quantile; below an offset, nearly 1.
@@ -18,8 +17,6 @@ _LIKE = 0.7
 _SATURATED = 0.05
 # Residuals that scatter by more than this times what noise explains are not noise.
 _SCATTERED = 3.0
-# Lamps and flat fields differ by less than this, from the dimmest place to the brightest.
-_UNEVEN = 2.5
 # A pedestal that changes the gain by less than this is within what a pure ratio promises.
 _DISAGREE = 0.1
 # Fewer pixels of one pre level than this have no median worth having.
@@ -64,31 +61,23 @@ def doubts(stats: JointStatistics, gain: float | None, method: str) -> list[str]
     return told
 
 
-def doubts_of_match(spread: float | None, light: GainMap | None) -> list[str]:
-    """Return a sentence for each sign that pre does not show the background of post.
+def doubts_of_match(spread: float | None) -> list[str]:
+    """Return a sentence if pre does not show the background of post.
 
     Parameters
     ----------
     spread
         Of what is left of the background, over what the noise of both images explains; None where
         it is not known.
-    light
-        The gain map, if there is one.
     """
-    told = []
-    if spread is not None and spread > _SCATTERED:
-        told.append(
-            f"What is left of the background scatters {spread:.2g} times as much as noise "
-            "explains: pre shows another background than post (another focus, bleaching, stain all "
-            "over), so believe gain and faint candidates only after a look at the difference."
-        )
-    if light is not None and light.limits[1] > _UNEVEN * light.limits[0]:
-        low, high = light.limits
-        told.append(
-            f"The gain map goes from {low:.2f} to {high:.2f}, which is much for uneven light: it "
-            "may have taken smooth stain for light (setting scale.gain_map: never)."
-        )
-    return told
+    if spread is None or spread <= _SCATTERED:
+        return []
+    told = (
+        f"What is left of the background scatters {spread:.2g} times as much as noise "
+        "explains: pre shows another background than post (another focus, bleaching, stain all "
+        "over), so believe gain and faint candidates only after a look at the difference."
+    )
+    return [told]
 
 
 def _negative_level(stats: JointStatistics, axis: int) -> float | None:

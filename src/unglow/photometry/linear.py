@@ -19,6 +19,7 @@ import numpy as np
 from unglow.memory import CELL
 from unglow.photometry.intervals import STUDENT
 from unglow.photometry.robust import (
+    FEEDBACK,
     LEAST,
     LEVELS,
     SHIFT,
@@ -41,17 +42,46 @@ if TYPE_CHECKING:
 GAIN_BIAS = 0.004
 """Error of the gain, as a part of it, that the interval allows for beside what the cells show.
 
-Of 240 made pairs and 96 of real pixels, stained or not, 95 % are within (benchmarks/photometry).
+Of 240 made pairs and 96 of real pixels, stained or not, 95 % are within (benchmarks/photometry):
+it is stain, and texture that only one image shows, that move a gain by so much.
 """
 # The noise is estimated so often, and between this the line at most so often.
 _ROUNDS, _STEPS = 4, 20
-# The section is cut into so many by so many regions.
-_REGIONS = 4
+REGIONS = 4
+"""The section is cut into so many by so many regions."""
 _LOW = 0.35
 # Means of cells have to vary by this times their noise, as variances.
 _TEXTURE = 2.0
 # A gain that is known less well than this, as a part of it, is none.
-_VAGUE = 0.1
+_VAGUE = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """Half of the 95 % intervals of a line, the offset in grey levels.
+
+    Attributes
+    ----------
+    gain, offset
+        By chance: noise, and differences over the section.
+    gain_systematic, offset_systematic
+        What the method may be off by beside chance, which more pixels do not make smaller.
+    """
+
+    gain: float
+    offset: float
+    gain_systematic: float
+    offset_systematic: float
+
+    @property
+    def whole_gain(self) -> float:
+        """Both parts of the gain's."""
+        return math.hypot(self.gain, self.gain_systematic)
+
+    @property
+    def whole_offset(self) -> float:
+        """Both parts of the offset's."""
+        return math.hypot(self.offset, self.offset_systematic)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,7 +92,7 @@ class LinearFit:
     ----------
     gain, offset
         Of post = gain * pre + offset; the offset in grey levels.
-    gain_half, offset_half
+    half
         Half of the 95 % intervals.
     noise
         The noise of single px that the weights assume.
@@ -76,8 +106,7 @@ class LinearFit:
 
     gain: float
     offset: float
-    gain_half: float
-    offset_half: float
+    half: Halves
     noise: NoiseModel
     rough: float
     spread: float
@@ -117,9 +146,9 @@ def fit(cells: Cells, limits: Limits) -> LinearFit:
         found, rough = rough, rough_of(state, good, rough)
     state = state_of(cells, gain, offset, noise, found)
     half = halves(cells, state, weights, spread, found)
-    if half[0] > _VAGUE * gain:
+    if half.whole_gain > _VAGUE * gain:
         raise ValueError(_NO_TEXTURE)
-    return LinearFit(gain, offset, *half, noise, found, spread, good)
+    return LinearFit(gain, offset, half, noise, found, spread, good)
 
 
 _NO_TEXTURE = (
@@ -183,36 +212,48 @@ def _solve(cells: Cells, state: State, weights: Floats, spread: float) -> tuple[
 
 
 def halves(
-    cells: Cells, state: State, weights: Floats, spread: float, rough: float
-) -> tuple[float, float]:
+    cells: Cells,
+    state: State,
+    weights: Floats,
+    spread: float,
+    rough: float,
+    *,
+    across_side: int = REGIONS,
+    terms: int = 2,
+) -> Halves:
     """Return half of the 95 % intervals of gain and offset.
 
-    The spread between regions of the section (a sandwich over 4 x 4 of them, so that differences
-    over the section count), the bias of the method, and what is unknown of errors of the map: they
-    may belong to either image.
+    By chance: the spread between regions of the section (a sandwich over 4 x 4 of them, so that
+    differences over the section count; more where a fit of more terms takes such differences out).
+    Systematic: the bias of the method, and what is unknown of errors of the map, which may belong
+    to either image.
     """
     total = float(np.sum(weights))
     pre_mean, level_mean = (float(np.sum(weights * v)) / total for v in (cells.pre, state.level))
     arm = state.level - level_mean
     across = float(np.sum(weights * arm * (cells.pre - pre_mean)))
-    pull = weights * (state.residual - SHIFT * spread * state.deviation)
-    regions = _regions(cells.xy)
+    pull = FEEDBACK * weights * (state.residual - SHIFT * spread * state.deviation)
+    regions = _regions(cells.xy, across_side)
     count = len(np.unique(regions[weights > 0]))
-    slopes = np.bincount(regions, pull * arm, _REGIONS**2) / across
-    heights = np.bincount(regions, pull, _REGIONS**2) / total
-    grown = STUDENT[max(count - 2, 0)] * math.sqrt(count / max(count - 1, 1))
-    gain_half = grown * math.sqrt(float(np.sum(slopes**2)))
-    offset_half = grown * math.sqrt(float(np.sum((heights - slopes * pre_mean) ** 2)))
+    slopes = np.bincount(regions, pull * arm, across_side**2) / across
+    heights = np.bincount(regions, pull, across_side**2) / total
+    free = max(count - terms, 0)
+    grown = STUDENT[min(free, len(STUDENT) - 1)] * math.sqrt(count / (free + 1))
     split = rough * float(np.sum(weights * state.roughness)) / 2 / across
     bias = float(np.mean(state.gain)) * math.hypot(GAIN_BIAS, split)
-    return math.hypot(gain_half, bias), math.hypot(offset_half, bias * abs(pre_mean))
+    return Halves(
+        grown * math.sqrt(float(np.sum(slopes**2))),
+        grown * math.sqrt(float(np.sum((heights - slopes * pre_mean) ** 2))),
+        bias,
+        bias * abs(pre_mean),
+    )
 
 
-def _regions(xy: Floats) -> NDArray[np.intp]:
-    """Sort places into regions, 0 to 15: four by four over all of them."""
+def _regions(xy: Floats, across: int) -> NDArray[np.intp]:
+    """Sort places into regions, so many by so many over all of them."""
     low, high = xy.min(axis=0), xy.max(axis=0)
     col, row = (
-        np.clip((v - a) / max(float(b - a), 1.0) * _REGIONS, 0, _REGIONS - 1).astype(np.intp)
+        np.clip((v - a) / max(float(b - a), 1.0) * across, 0, across - 1).astype(np.intp)
         for v, a, b in zip(xy.T, low, high, strict=True)
     )
-    return np.asarray(row * _REGIONS + col)
+    return np.asarray(row * across + col)

@@ -14,8 +14,10 @@ import numpy as np
 from unglow.digits import rounded
 from unglow.photometry import linear, moffat, noise_fit, shading
 from unglow.photometry.cells import Cells
+from unglow.photometry.copies import ONE_EXPOSURE, is_copy
 from unglow.photometry.doubts import doubts, doubts_of_match
 from unglow.photometry.intervals import STUDENT
+from unglow.photometry.level import local_level
 from unglow.photometry.robust import Limits
 from unglow.photometry.scale import MethodResult, Scale
 from unglow.photometry.statistics import ratio_edges
@@ -41,8 +43,9 @@ _CI_SAYS = (
 )
 
 _LINEAR_CI_SAYS = (
-    "noise, differences over the section (between 16 regions of it), errors of the map, and the "
-    "bias of the method as measured on pairs with known gain (0.4 %)"
+    "chance (noise, and differences between 16 regions of the section: gain_ci95_statistical has "
+    "it alone) and, added in squares, gain_systematic95: the error of the method with stain and "
+    "other texture, 0.4 % on pairs with known gain, and errors of the map"
 )
 
 
@@ -75,8 +78,24 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     if default != settings.first:
         reasons.append(f"{settings.first} gave no gain, {default} is the default instead.")
     reasons += doubts(evidence.stats, methods[default].gain, default)
+    integer = evidence.stats.grey_level == 1
+    if evidence.bins is not None and is_copy(evidence.bins, integer=integer):
+        reasons.append(ONE_EXPOSURE)
     reasons += _add_noise(evidence, methods[default])
-    return Scale(default, methods, "ok", tuple(reasons))
+    return Scale(default, methods, "ok", tuple(reasons), notes=_notes(methods[default]))
+
+
+def _notes(result: MethodResult) -> tuple[str, ...]:
+    """Return a sentence for what a method found and did not use."""
+    refused = result.details.get("gain_map_refused")
+    if refused is None:
+        return ()
+    low, high = refused["range"]
+    told = (
+        f"The gain map would go from {low:.2f} to {high:.2f}, which no light does, so it was not "
+        "used: smooth stain, or tissues that glow differently in the two images, would be in it."
+    )
+    return (told,)
 
 
 def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
@@ -89,13 +108,16 @@ def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
     if result.gain_map is not None:
         light = result.gain_map.at(bins.centres_xy).reshape(bins.post.shape)
         gain, offset = result.gain_map.line(light, result.gain, result.offset)
+    elif result.details.get("gain_map_refused") is not None:
+        # what is smooth is known to be left, and candidates are looked for above it
+        offset = result.offset + local_level(bins, result.gain, result.offset)
     try:
         integer = evidence.stats.grey_level == 1
         found = noise_fit.fit(bins, gain, offset, transform, integer=integer, blur=evidence.blur)
     except ValueError as error:
         return [f"The noise of the images is not known: {error}."]
     result.details["noise"] = found.to_json()
-    return doubts_of_match(found.model.spread, result.gain_map)
+    return doubts_of_match(found.model.spread)
 
 
 def _linear(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
@@ -111,10 +133,11 @@ def _linear(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
         fit = linear.fit(cells, limits)
     except ValueError as error:
         return MethodResult.failed(f"{error}.", details)
-    shaded = None
+    found = None
     if settings.gain_map == "auto":
-        shaded = shading.find(cells, limits, fit, bins.shape)
-        fit = fit if shaded is None else shaded.line
+        found = shading.find(cells, limits, fit, bins.shape)
+    shaded = found if found is not None and found.believable else None
+    fit = fit if shaded is None else shaded.line
     low, high = np.quantile(cells.pre[fit.used], (0.005, 0.995))
     details |= {
         "cells_used": int(fit.used.sum()),
@@ -122,12 +145,25 @@ def _linear(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
         "spread": rounded(fit.spread, 9),
         "unexplained_px": rounded(math.sqrt(fit.rough), 9),
         "gain_map": None if shaded is None else _told(shaded),
+        "gain_map_refused": None if found is shaded or found is None else _told(found),
         "gain_ci95_covers": _LINEAR_CI_SAYS,
     }
-    of_gain, of_offset = (
-        (rounded(value - half, 9), rounded(value + half, 9))
-        for value, half in ((fit.gain, fit.gain_half), (fit.offset, fit.offset_half))
+    half = fit.half
+    of_gain, of_offset, gain_by_chance, offset_by_chance = (
+        (rounded(value - by, 9), rounded(value + by, 9))
+        for value, by in (
+            (fit.gain, half.whole_gain),
+            (fit.offset, half.whole_offset),
+            (fit.gain, half.gain),
+            (fit.offset, half.offset),
+        )
     )
+    details |= {
+        "gain_ci95_statistical": list(gain_by_chance),
+        "offset_ci95_statistical": list(offset_by_chance),
+        "gain_systematic95": rounded(half.gain_systematic, 9),
+        "offset_systematic95": rounded(half.offset_systematic, 9),
+    }
     return MethodResult(
         rounded(fit.gain, 9),
         rounded(fit.offset, 9),

@@ -182,6 +182,8 @@ class Scale:
         ``ok``, or ``failed`` where no method gave a gain or the pair was refused.
     reasons
         Sentences on what did not work, and on what makes the gains doubtful.
+    notes
+        Sentences on what was done otherwise than usual, which casts no doubt on the gains.
     sharpness
         How sharp the images are, and which one is blurred before all subtractions; None where that
         is not known or was not to be looked at.
@@ -192,6 +194,7 @@ class Scale:
     status: str = "ok"
     reasons: tuple[str, ...] = ()
     sharpness: Sharpness | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def blur(self) -> Blur | None:
@@ -216,6 +219,7 @@ class Scale:
             "version": _VERSION,
             "status": self.status,
             "reasons": list(self.reasons),
+            "notes": list(self.notes),
             "default": self.default,
             "sharpness": None if self.sharpness is None else self.sharpness.to_json(),
             "methods": {name: result.to_json() for name, result in self.methods.items()},
@@ -240,7 +244,7 @@ class Scale:
                 if light is not None and found.details.get("gain_map"):
                     methods[name] = replace(found, gain_map=gain_map.load(light))
             sharpness = Sharpness.from_json(content.get("sharpness"))
-            reasons = tuple(content["reasons"])
-            return cls(content["default"], methods, content["status"], reasons, sharpness)
+            reasons, notes = tuple(content["reasons"]), tuple(content.get("notes", ()))
+            return cls(content["default"], methods, content["status"], reasons, sharpness, notes)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise damaged(path) from error

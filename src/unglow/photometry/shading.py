@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.photometry.gain_map import GainMap, legendre
-from unglow.photometry.linear import LinearFit, halves
+from unglow.photometry.linear import REGIONS, LinearFit, halves
 from unglow.photometry.robust import (
     LEAST,
     SHIFT,
@@ -39,6 +39,8 @@ WORTH = 0.9
 
 As a part of what they are without a map.
 """
+BELIEVED = 2.5
+"""Lamps and flat fields differ by less than this, from the dimmest place to the brightest."""
 # The noise is estimated so often, and between this the map so often: in full, and in a trial.
 _FULL, _BRIEF = (4, 6), (2, 4)
 # Held-out cells are those of one of so many sets of tiles; fits to the others take so many cells.
@@ -66,6 +68,11 @@ class Shaded:
     line: LinearFit
     map: GainMap
     held_out: float
+
+    @property
+    def believable(self) -> bool:
+        """Whether light can be that uneven; if not, smooth stain or another background is in it."""
+        return self.map.limits[1] <= BELIEVED * self.map.limits[0]
 
 
 def find(cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int]) -> Shaded | None:
@@ -158,8 +165,10 @@ def _fit(
         coefficients[i, j] = slope / mean
     span = float(gain[lit].min() / mean), float(gain[lit].max() / mean)
     made = GainMap(shape, coefficients, span, dark)
-    half = halves(cells, state, weights, spread, found)
-    fit = LinearFit(mean, dark + mean * shift, *half, noise, found, spread, good)
+    half = halves(
+        cells, state, weights, spread, found, across_side=2 * REGIONS, terms=len(terms) + 2
+    )
+    fit = LinearFit(mean, dark + mean * shift, half, noise, found, spread, good)
     return fit, made
 
 

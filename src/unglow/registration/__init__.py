@@ -38,6 +38,7 @@ from unglow.registration.quality import (
     map_error,
     refusals,
     uncovered_share,
+    unlike,
 )
 from unglow.registration.sampling import Frames, block_size, sample_corners
 from unglow.registration.settings import MODELS, RegisterSettings
@@ -68,10 +69,6 @@ MIN_SIGNIFICANCE = 12.0
 """Unrelated images reach about 8, true pairs 30 to 200."""
 _FIRST_PASS = 100
 _REACH_PX = 4.0
-_UNLIKE = (
-    "No position, rotation or scale makes the two images resemble each other: they may show "
-    "different sections or places, or have too little texture in common."
-)
 _MIRRORED = (
     "The pre-stain image is a mirror image of the post-stain image: if the section was turned "
     "over, set mirror: true; if not, one of the files was flipped when it was saved."
@@ -173,7 +170,7 @@ def _searched(pair: _Pair) -> Registration:
     give_back("cv2")
     if coarse is None or coarse.best.significance < MIN_SIGNIFICANCE:
         best, margin = (coarse.best, coarse.margin) if coarse else (None, np.nan)
-        return _failed(pair, [_UNLIKE], best=best, margin=margin)
+        return _failed(pair, [unlike(pair.settings)], best=best, margin=margin)
     return _continued(pair, coarse)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.registration.model import MEDIAN_OF_SQUARES, fit_robust, residuals
+from unglow.registration.settings import LARGEST_SCALE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +30,8 @@ _NEIGHBOURS = 6
 _GROUPS = 10
 _UNCOVERED = 0.15
 _WILD = 25.0
+# Pixel sizes in headers are hardly better than this.
+_ROOM = 1.05
 _MARGIN = 1.15
 _DISTANCES = 1 << 18
 _REACH_BLOCKS, _REACH_SHARE = 1.5, 0.12
@@ -228,6 +231,46 @@ def uncovered_share(points: Points, blocks: Points, reach: float) -> float:
         return 1.0
     closest = blocks[nearest(points, blocks, 1)[:, 0]]
     return float((np.hypot(*(points - closest).T) > reach).mean())
+
+
+def unlike(settings: RegisterSettings) -> str:
+    """Return the sentence about two images that no map was found for."""
+    return (
+        "No position, rotation or magnification that is searched (pre "
+        f"{1 / settings.max_scale:.2f} to {settings.max_scale:.2f} times as large as post in px, "
+        "setting max_scale) makes the two images resemble each other: they may show different "
+        "sections or places, differ more in magnification, or have too little texture in common."
+    )
+
+
+def magnified(
+    post_um: tuple[float, float] | None,
+    pre_um: tuple[float, float] | None,
+    settings: RegisterSettings,
+) -> str | None:
+    """Return a sentence if the pixel sizes that headers give ask for more than is searched.
+
+    Parameters
+    ----------
+    post_um, pre_um
+        (x, y) size of a px, micrometres; None where a header has none.
+    settings
+        What is searched.
+    """
+    if post_um is None or pre_um is None:
+        return None
+    post, pre = (float(np.sqrt(x * y)) for x, y in (post_um, pre_um))
+    scale = post / pre
+    factor = max(scale, 1 / scale)
+    if factor <= settings.max_scale:
+        return None
+    needed = np.ceil(100 * _ROOM * factor) / 100
+    wider = f", or set max_scale: {needed:.2f}" if needed <= LARGEST_SCALE else ""
+    return (
+        f"The headers say {post:.4g} um per px for post and {pre:.4g} for pre, so that the section "
+        f"is {scale:.2f} times as large in pre, beyond what is searched: if they are right, scale "
+        f"one of the images to the pixel size of the other{wider}."
+    )
 
 
 def refusals(evidence: Evidence, settings: RegisterSettings) -> list[str]:

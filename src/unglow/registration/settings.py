@@ -8,6 +8,8 @@ from unglow.errors import ConfigError
 
 FIELDS = ("auto", "never")
 """Whether a displacement field may be added to the global model, and strips to the field."""
+LARGEST_SCALE = 2.0
+"""`RegisterSettings.max_scale` cannot be larger."""
 MODELS = ("translation", "similarity", "affine", "homography")
 """Global models, each richer than the one before."""
 
@@ -73,7 +75,11 @@ class RegisterSettings:
                 "64, 128, 256, 512 or 1024 px",
             ),
             ("blocks", 25 <= self.blocks <= 100_000, "between 25 and 100000"),
-            ("max_scale", 1 < self.max_scale <= 2, "above 1 and at most 2"),
+            (
+                "max_scale",
+                1 < self.max_scale <= LARGEST_SCALE,
+                f"above 1 and at most {LARGEST_SCALE:g}",
+            ),
             ("suspect_px", self.suspect_px > 0, "above 0 px"),
             ("min_overlap", 0 < self.min_overlap < 1, "between 0 and 1"),
         )

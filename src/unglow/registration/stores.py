@@ -16,6 +16,7 @@ from unglow.initial import read_initial
 from unglow.landmarks import read_landmarks
 from unglow.registration import Given, RegisterSettings, Registration, register
 from unglow.registration.given import checked
+from unglow.registration.quality import magnified
 from unglow.registration.reuse import Source, reuse
 from unglow.transform import Transform, load
 
@@ -91,11 +92,17 @@ def register_stores(
         return Registration(refused, np.zeros(0, BLOCK_DTYPE))
     images = KeptChunks(post), KeptChunks(pre)
     if source is None:
-        return register(*images, settings, workers=workers, given=given)
-    found = reuse(*images, source, settings, workers=workers)
-    if given is None or found.transform.failed:
+        found = register(*images, settings, workers=workers, given=given)
+    else:
+        found = reuse(*images, source, settings, workers=workers)
+        if given is not None and not found.transform.failed:
+            found = replace(found, transform=checked(found.transform, given, settings))
+    told = magnified(post.pixel_size_um, pre.pixel_size_um, settings)
+    if told is None or not found.transform.failed:
         return found
-    return replace(found, transform=checked(found.transform, given, settings))
+    return replace(
+        found, transform=replace(found.transform, reasons=(*found.transform.reasons, told))
+    )
 
 
 class KeptChunks:

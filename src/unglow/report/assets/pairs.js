@@ -61,6 +61,7 @@ function pairCard({ pair, n, state }, view) {
   return el("article", { class: "pair " + (pair.status || "") },
     el("h3", {}, nameOf(pair), " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null),
     pair.reasons ? el("p", { class: "message" }, pair.reasons) : null,
+    pair.notes ? el("p", { class: "message" }, pair.notes) : null,
     el("div", { class: "columns" }, numbers, el("div", {}, view.viewer.strip(n, nameOf(pair)))));
 }
 
