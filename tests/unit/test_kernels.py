@@ -111,7 +111,7 @@ READ_ONLY.flags.writeable = False
         (0, ARRAY.astype(float), "image has to be float32, not float64"),
         (0, ARRAY.astype(">f4"), "image has to be float32, not >f4"),
         (0, ARRAY[:, ::2], "the numbers of image have to be neighbours in memory"),
-        (0, ARRAY.ctypes.data, "image has to be an array, not int"),
+        (0, 4096, "image has to be an array, not int"),
         (0, None, "image has to be an array, not NoneType"),
         (5, ARRAY[::2], "the numbers of out have to be neighbours in memory"),
         (5, READ_ONLY, "out cannot be written"),
