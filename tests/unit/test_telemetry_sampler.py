@@ -163,12 +163,21 @@ threading.Thread(target=run).start()
 
 
 def test_no_file_of_a_process_that_has_gone_stays_open():
-    sampler = Sampler(os.getpid())
-    sampler.take()
-    held = len(list(Path("/proc/self/fd").iterdir()))
-    for _ in range(5):
-        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-        until(lambda: sampler.take().processes == 2)
-        child.communicate(b"\n")
-        until(lambda: sampler.take().processes == 1)
-    assert len(list(Path("/proc/self/fd").iterdir())) == held
+    code = """
+import subprocess, sys
+while sys.stdin.readline():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    sys.stdin.readline()
+    child.communicate(b"\\n")
+"""
+    # a process of its own: this one may have children of other tests
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as parent:
+        sampler = Sampler(parent.pid)
+        assert sampler.take().processes == 1
+        held = len(list(Path("/proc/self/fd").iterdir()))
+        for processes in (2, 1) * 5:
+            parent.stdin.write(b"\n")
+            parent.stdin.flush()
+            until(lambda count=processes: sampler.take().processes == count)
+        assert len(list(Path("/proc/self/fd").iterdir())) == held
+        parent.stdin.close()
