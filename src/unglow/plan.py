@@ -150,9 +150,9 @@ def check_two_files(
     """Raise `InputError` if two raw files are one.
 
     ``prints`` are their fingerprints by role, if they are known; they are taken if not, of files of
-    one size alone.
+    one size alone. That one path stands for both is found where pairs are, and not looked at here.
     """
-    if post.file_bytes != pre.file_bytes:
+    if post.file_bytes != pre.file_bytes or post.path == pre.path:
         return
     known = prints or {"post": fingerprint(post), "pre": fingerprint(pre)}
     if known["post"] == known["pre"]:

@@ -35,7 +35,7 @@ def here(tmp_path, monkeypatch):
     for role in ("pre", "post"):
         tifffile.imwrite(
             folder / f"{role}_DAPI.tif", image, photometric="rgb", compression="zlib",
-            tile=(64, 64), resolution=resolution, resolutionunit="CENTIMETER",
+            tile=(64, 64), resolution=resolution, resolutionunit="CENTIMETER", description=role,
         )  # fmt: skip
     return tmp_path
 

@@ -42,7 +42,8 @@ def planned(tmp_path, post, pre, channel="auto", **options):
         paths[role] = tmp_path / f"{role}.tif"
         photometric = "rgb" if image.ndim == 3 else "minisblack"
         stored = np.moveaxis(image, -1, 0) if "planarconfig" in options else image
-        tifffile.imwrite(paths[role], stored, photometric=photometric, **options)
+        # the description makes two files of one image
+        tifffile.imwrite(paths[role], stored, photometric=photometric, description=role, **options)
     headers = [read_header(paths[role]) for role in ("post", "pre")]
     plan = make_plan(*headers, channel=channel)
     plan.save(tmp_path / "plan.json")

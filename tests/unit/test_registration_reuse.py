@@ -157,6 +157,7 @@ class Image(ArrayPixels):
     """Pixels that stand for a store with content."""
 
     empty = None
+    pixel_size_um = None
 
 
 def test_landmarks_are_compared_with_a_map_that_is_taken_over(images, monkeypatch):

@@ -52,6 +52,7 @@ class Scene:
     def _height(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return roughly the distance inside the outline in px, without its finest teeth."""
         height = np.empty(x.size)
+        x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
         kernel("oval")(x, y, x.size, *self._centre, *self._axes, height)
         for n, (part, amplitude) in enumerate(((0.9, 0.085), (0.33, 0.04), (0.11, 0.018))):
             add_noise(x, y, part * self._size, self._keys[n], amplitude * self._size, height)
