@@ -10,6 +10,7 @@ from unglow.cli.survey import CONFIG, read_config
 from unglow.digests import FOLDER, SUFFIX, Published
 from unglow.errors import StoreError
 from unglow.plan import Plan, fingerprint
+from unglow.resume.identity import same_place
 from unglow.resume.traces import last_run
 from unglow.verification import Problem
 
@@ -31,7 +32,7 @@ def pairs_of(results: Path) -> dict[tuple[str, str], Pair]:
     fields = {} if run is None else run.fields
     work = Path(str(fields.get("directory", "")))
     settings: dict[str, Any] = fields.get("config") or {}
-    if not settings or not _leads_to(work / str(fields.get("results", "")), results):
+    if not settings or not same_place(work / str(fields.get("results", "")), results):
         work = results.absolute().parent  # copied or moved, or never run here
         settings = read_config(work / CONFIG)
     return Batch.load(settings, work).pairs
@@ -62,12 +63,5 @@ def _is_other(plan: Plan, role: str, path: Path) -> bool:
     try:
         same = path.stat().st_size == header.file_bytes
         return not same or fingerprint(header) != plan.fingerprints[role]
-    except OSError:
-        return False
-
-
-def _leads_to(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
     except OSError:
         return False

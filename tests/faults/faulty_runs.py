@@ -10,6 +10,8 @@ import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import real_runs
+
 PROJECT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 PAIR = Path("results/phantom/SYTO9")
@@ -20,18 +22,8 @@ SNAKEMAKE = (BIN / "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2")
 
 def command(directory: Path, *words: object) -> tuple[int, str]:
     """Run a command to its end; exit status and output."""
-    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "COLUMNS": "200"}
-    done = subprocess.run(
-        [str(word) for word in words],
-        cwd=directory,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=1500,
-        check=False,
-    )
-    return done.returncode, done.stdout
+    run = real_runs.command(directory, *words, timeout=1500)
+    return run.code, run.text
 
 
 def snakemake(directory: Path, *words: object) -> tuple[int, str]:

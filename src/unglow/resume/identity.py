@@ -53,13 +53,13 @@ def check(run: Trace, named: Path, results: Path) -> Path:
     options = options_of(run)
     directory = Path(str(run.fields.get("directory", "")))
     recorded = directory / str(run.fields.get("results", results.name))
-    if not _same(recorded, results):
+    if not same_place(recorded, results):
         raise InputError(
             f"{named} was copied or moved: the last run that it tells of worked in {directory} and "
             f"wrote to {recorded}. To go on here, once nothing else is at work in it, give\n"
             f"    {_again(run, options, results)}"
         )
-    if not (_same(named, directory) or _same(named, results)):
+    if not (same_place(named, directory) or same_place(named, results)):
         raise InputError(
             f"the last run that has written to {results} worked in {directory}, not in {named}: "
             f"`unglow resume {shlex.quote(str(directory))}` goes on there."
@@ -126,7 +126,7 @@ def _not_own(run: Trace) -> str:
     )
 
 
-def _same(one: Path, other: Path) -> bool:
+def same_place(one: Path, other: Path) -> bool:
     """Whether two paths lead to one directory."""
     try:
         return one.samefile(other)
@@ -138,7 +138,7 @@ def _check_workflow(run: Trace, options: Sequence[str]) -> None:
     """See that a command starts the workflow that the run was of."""
     recorded = run.fields.get("workflow")
     found = _snakefile(options, started_in(run))
-    if recorded is None or found is None or _same(found.parent, Path(str(recorded))):
+    if recorded is None or found is None or same_place(found.parent, Path(str(recorded))):
         return
     raise InputError(
         f"the last run was of the workflow in {recorded}, but its command would start {found}: "
