@@ -15,6 +15,7 @@ from unglow.registration.quality import (
     doubts,
     inside_frame,
     map_error,
+    nearest,
     refusals,
     uncovered_share,
 )
@@ -198,3 +199,21 @@ def test_a_block_confirms_the_map_around_it_or_in_a_share_of_the_section():
 def test_settings_out_of_range_are_named(changes, message):
     with pytest.raises(ConfigError, match=message):
         RegisterSettings(**changes)
+
+
+@pytest.mark.parametrize(
+    ("points", "among", "count"), [(70, 90, 7), (40, 5, 7), (0, 9, 2), (9, 0, 2)]
+)
+def test_the_nearest_come_in_order_of_distance_and_then_of_their_place(points, among, count):
+    rng = np.random.default_rng(5)
+    some, all_of_them = (rng.integers(0, 9, (n, 2)).astype(float) for n in (points, among))
+    squares = ((some[:, None] - all_of_them) ** 2).sum(axis=2)
+    expected = np.argsort(squares, axis=1, kind="stable")[:, :count]
+    found = nearest(some, all_of_them, count)
+    assert found.tolist() == expected.tolist()
+    assert found.shape == (points, min(count, among))
+
+
+def test_many_points_are_looked_at_in_parts():
+    points = np.random.default_rng(6).random((1100, 2))  # 1.2 million distances
+    assert nearest(points, points, 2)[:, 0].tolist() == list(range(1100))
