@@ -50,7 +50,6 @@ rule all:
         final_outputs(),
 
 
-include: "rules/plan.smk"
 include: "rules/ingest.smk"
 include: "rules/register.smk"
 include: "rules/align.smk"

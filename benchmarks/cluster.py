@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SHAPE = ("--rotation-deg", "1", "--shift-px", "12", "-9")
-#: Every other pair: the first attempt at aligning has less than its libraries take, or at planning
+#: Every other pair: the first attempt at aligning has less than its libraries take, or at ingesting
 #: less than Snakemake itself takes on a node.
 FENCED, STARVED = ("Rock02", "Rock05", "Rock08", "Rock11"), ("Rock03", "Rock06", "Rock09")
 
@@ -55,15 +55,15 @@ def batch(slurm: Slurm, work: Path, jobs: int) -> tuple[int, float, str]:
     """Run the batch on the cluster; exit status, s, and the node that was killed."""
     started, killed = perf_counter(), ""
     words = slurm.snakemake(
-        *("--jobs", jobs, "--groups", "plan=planning", "--set-resources"),
-        "plan:mem_mb=" + expression(STARVED, 120, 500),
+        *("--jobs", jobs, "--groups", "ingest=ingesting", "--set-resources"),
+        "ingest:mem_mb=" + expression(STARVED, 120, 500),
         "align:mem_mb=" + expression(FENCED, 320, 700),
     )
     with slurm.started(work, *words) as run:
         done = work / "results" / "telemetry"
         slurm.wait_for(lambda: len(list(done.glob("*/*/register"))) >= 3 or run.poll(), 1800)
         running = [
-            (node, told) for node, told in slurm.running().values() if "planning" not in told
+            (node, told) for node, told in slurm.running().values() if "ingesting" not in told
         ]
         if running:
             killed = running[0][0]

@@ -70,7 +70,7 @@ EOP
 figures=demo/results/phantom/SYTO9/figures
 printf '\nWhere to look (docs/results.md says what each file means):\n'
 printf '  %-58s %s\n' \
-  "$figures/difference_linear.png" "post minus scaled pre: what the stain shows" \
+  "$figures/difference.png" "post minus scaled pre: what the stain shows" \
   "$figures/candidates.png" "the candidates on it, and how many to expect per mm²" \
   "$figures/registration.png" "pre over post, before and after" \
   demo/results/summary.tsv "one row for each pair, with its status" \

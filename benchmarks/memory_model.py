@@ -1,7 +1,7 @@
 """Compare the memory that was predicted for each job with what it took, over a matrix of runs.
 
 Sizes x pixel types x file layouts x budgets x threads, on the real snakemake command. The layout of
-a raw file matters to plan and ingest only, so one layout runs the whole way. README.md beside this
+a raw file matters to ingest only, so one layout runs the whole way. README.md beside this
 file says how to read the tables. The exit status is 1 if any prediction is wrong.
 """
 
@@ -226,8 +226,7 @@ class Matrix:
     def until(self, case: Case) -> str | None:
         """Return the last rule to run for a case; None for all."""
         last: str | None = self.options.until
-        whole = case.layout == self.options.layouts[0]
-        return last if whole or last == "plan" else "ingest"
+        return last if case.layout == self.options.layouts[0] else "ingest"
 
     def _settings(self, case: Case, raw: Path) -> None:
         """Run a case with all settings, but those that declare the same for every job only once."""
@@ -294,8 +293,7 @@ def declarations(work: Path, setting: Setting, until: str | None) -> tuple[Any, 
         (task.rule, task.title, task.threads, task.demand.peak_mb(setting.budget, task.threads))
         for task in tasks_of(batch, work / "results", Rules(threads, {}))
     ]
-    early = {"plan": ("plan",), "ingest": ("plan", "ingest")}
-    return tuple(f for f in found if until not in early or f[0] in early[until])
+    return tuple(f for f in found if until != "ingest" or f[0] == "ingest")
 
 
 def digests_of(results: Path) -> dict[str, str]:

@@ -28,17 +28,14 @@ if TYPE_CHECKING:
 
 #: An output of each rule below results/phantom/SYTO9, and the name of its record.
 TARGETS = {
-    "plan": ("plan.json", "plan"),
-    "ingest": ("post.ome.zarr/zarr.json", "ingest_post"),
+    "ingest": ("post.ome.zarr/zarr.json", "ingest"),
     "register": ("transform.json", "register"),
     "align": ("aligned_pre.ome.zarr/zarr.json", "align"),
     "scale": ("scale.json", "scale"),
     "difference": ("difference/moffat.ome.zarr/zarr.json", "difference_moffat"),
     "detect": ("candidates.csv", "detect"),
     "figures_registration": ("figures/registration.png", "figures_registration"),
-    "figures_scale": ("figures/ratio_histogram.png", "figures_scale"),
-    "figures_difference": ("figures/difference_moffat.png", "figures_difference_moffat"),
-    "figures_candidates": ("figures/candidates.png", "figures_candidates"),
+    "figures": ("figures/candidates.png", "figures"),
 }
 PAIR = Path("results") / "phantom" / "SYTO9"
 _CONFIG: dict[str, object] = {"scale": "{methods: [moffat]}", "force_run": True}

@@ -18,10 +18,11 @@ except ImportError as error:
     ) from error
 
 from unglow.bands import PATTERN as BAND
-from unglow.batch import ROLES, Batch
+from unglow.batch import Batch
 from unglow.errors import UnglowError
 from unglow.obstacles import in_words, obstacles
 from unglow.outputs import FORMS, ROOT
+from unglow.pairs import ROLES
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 
 
@@ -97,19 +98,20 @@ def raw_pre(wildcards):
     return str(batch.pair(wildcards).pre)
 
 
-def raw_image(wildcards):
-    return str(getattr(batch.pair(wildcards), wildcards.role))
+def raw_bands(role):
+    """A function that gives what the bands of a raw image leave; nothing if it is not split."""
+    return bands_of("ingest", out.pair(store("{role}")), role=role)
 
 
 def register_inputs(wildcards):
     return batch.register_inputs(wildcards)
 
 
-def bands_of(stage, pattern):
+def bands_of(stage, pattern, **more):
     """A function that gives what the jobs of bands leave; nothing for a pair that is not split."""
 
     def files(wildcards):
-        return batch.band_files(stage, pattern, wildcards)
+        return batch.band_files(stage, pattern, {**wildcards, **more})
 
     return files
 
@@ -135,28 +137,19 @@ def variants_of(pattern, sample, dye):
     )
 
 
-def methods_of(pattern, sample, dye):
-    """Paths of all variants and scale methods of one pair."""
-    return [
-        path
-        for r in registrations
-        for s in subtractions
-        for path in collect(
-            pattern,
-            sample=sample,
-            dye=dye,
-            registration=r.name,
-            subtraction=s.name,
-            method=batch.methods(
-                {
-                    "sample": sample,
-                    "dye": dye,
-                    "registration": r.name,
-                    "subtraction": s.name,
-                }
-            ),
-        )
-    ]
+def methods_of(pattern, sample, dye, methods=batch.methods):
+    """Paths of all variants and scale methods of one pair, or of some of its methods."""
+    paths = []
+    for r in registrations:
+        for s in subtractions:
+            names = {
+                "sample": sample,
+                "dye": dye,
+                "registration": r.name,
+                "subtraction": s.name,
+            }
+            paths += collect(pattern, **names, method=methods(names))
+    return paths
 
 
 def evidence(sample, dye):
@@ -166,7 +159,12 @@ def evidence(sample, dye):
         *variants_of(out.registered("transform.json"), sample, dye),
         *variants_of(out.registered("displacement.npz"), sample, dye),
         *variants_of(out.subtracted("scale.json"), sample, dye),
-        *methods_of(out.subtracted("difference/{method}.histogram.npz"), sample, dye),
+        *methods_of(
+            out.subtracted("difference/{method}.histogram.npz"),
+            sample,
+            dye,
+            batch.written,
+        ),
         *variants_of(out.subtracted("detection.json"), sample, dye),
     ]
 
@@ -189,26 +187,36 @@ def pair_evidence(wildcards):
     return sorted(set(evidence(wildcards.sample, wildcards.dye)))
 
 
-def differences(wildcards):
-    """The differences of all methods of a variant; candidates are looked for on one of them."""
+def main_difference(wildcards):
+    """The difference of a variant that is always written: of the method that stands for it."""
+    method = batch.main_method(wildcards)
+    return out.subtracted(store("difference/{method}")).replace("{method}", method)
+
+
+def difference_if_written(wildcards):
+    """The difference of a method; nothing where it is computed from the others."""
+    written = wildcards.method in batch.written(wildcards)
+    return [out.subtracted(store("difference/{method}"))] if written else []
+
+
+def main_histogram(wildcards):
+    """What the differences of a variant have left, that of other methods included."""
+    method = batch.main_method(wildcards)
+    path = out.subtracted("difference/{method}.histogram.npz")
+    return path.replace("{method}", method)
+
+
+def pair_stores(wildcards):
+    """What the differences of a pair's variants are read or computed from."""
+    names = wildcards.sample, wildcards.dye
     return [
-        out.subtracted(store(f"difference/{method}"))
-        for method in batch.methods(wildcards)
+        *collect(out.pair(store("post")), sample=names[0], dye=names[1]),
+        *variants_of(out.registered(store("aligned_pre")), *names),
+        *variants_of(out.subtracted("gain_map.npz"), *names),
+        *methods_of(
+            out.subtracted(store("difference/{method}")), *names, batch.written
+        ),
     ]
-
-
-def difference_histograms(wildcards):
-    """The histograms of these differences."""
-    return [
-        out.subtracted(f"difference/{method}.histogram.npz")
-        for method in batch.methods(wildcards)
-    ]
-
-
-def pair_differences(wildcards):
-    return methods_of(
-        out.subtracted(store("difference/{method}")), wildcards.sample, wildcards.dye
-    )
 
 
 # Every file that a job publishes is asked for: Snakemake does not miss one that nobody asks for as
@@ -231,6 +239,9 @@ OF_SUBTRACTION = (
     "figures/excess_histogram.png",
     "figures/histograms.png",
     "figures/ratio_histogram.png",
+    "figures/difference.png",
+    "figures/difference_histogram.png",
+    "figures/methods.png",
     "figures/candidates.png",
     "figures/purity.png",
     "figures/gallery.png",
@@ -238,8 +249,6 @@ OF_SUBTRACTION = (
 OF_METHOD = (
     store("difference/{method}"),
     "difference/{method}.background.npz",
-    "figures/difference_{method}.png",
-    "figures/difference_histogram_{method}.png",
 )
 
 
@@ -256,7 +265,7 @@ def final_outputs():
         for name in OF_SUBTRACTION:
             targets += variants_of(out.subtracted(name), *key)
         for name in OF_METHOD:
-            targets += methods_of(out.subtracted(name), *key)
+            targets += methods_of(out.subtracted(name), *key, batch.written)
         if batch.wants_snr:
             targets += variants_of(out.subtracted(store("snr")), *key)
         targets += exports_of(*key)
@@ -306,11 +315,16 @@ def register_settings(wildcards):
 def scale_settings(wildcards):
     settings = batch.variant_settings(wildcards)
     manual = batch.manual_gain(batch.pair(wildcards), settings)
+    estimated = {key: v for key, v in settings["scale"].items() if key != "write"}
     return {
-        **settings["scale"],
+        **estimated,
         "methods": list(batch.methods(wildcards)),
         "manual": manual,
     }
+
+
+def counted_methods(wildcards):
+    return list(batch.counted(wildcards))
 
 
 def detect_settings(wildcards):

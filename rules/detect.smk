@@ -10,7 +10,7 @@ rule detect_band:
         displacement=out.registered("displacement.npz"),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
-        differences=differences,
+        difference=main_difference,
     output:
         temp(out.band(out.subtracted("candidates.csv"))),
     log:
@@ -42,7 +42,7 @@ rule detect:
         displacement=out.registered("displacement.npz"),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
-        differences=differences,
+        difference=main_difference,
         controls=control_tallies,
         bands=bands_of("detect", out.subtracted("candidates.csv")),
     output:

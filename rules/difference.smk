@@ -1,4 +1,4 @@
-"""Difference: post minus scaled pre, one store for each scale method."""
+"""Difference: post minus scaled pre of one method, and what is left by the others as well."""
 
 
 rule difference_band:
@@ -17,7 +17,7 @@ rule difference_band:
         out.record("benchmarks", "difference_{method}_{band}", "subtracted")
     conda:
         "../envs/unglow.yaml"
-    threads: 1
+    threads: 2
     resources:
         mem_mb=mem_mb("difference_band"),
         disk_mb=disk_mb("derived", "difference"),
@@ -25,6 +25,7 @@ rule difference_band:
         attempt=this_attempt,
     params:
         version=3,
+        counted=counted_methods,
     script:
         "../scripts/difference.py"
 
@@ -51,7 +52,7 @@ rule difference:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: 1  # the methods of a pair are subtracted side by side
+    threads: 2
     resources:
         mem_mb=mem_mb("difference"),
         disk_mb=disk_mb("derived"),
@@ -59,5 +60,6 @@ rule difference:
         attempt=this_attempt,
     params:
         version=3,
+        counted=counted_methods,
     script:
         "../scripts/difference.py"

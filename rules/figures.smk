@@ -53,10 +53,19 @@ rule figures_registration:
         "../scripts/figures_registration.py"
 
 
-rule figures_scale:
+rule figures:
     input:
+        post=out.pair(store("post")),
+        aligned=out.registered(store("aligned_pre")),
+        transform=out.registered("transform.json"),
         statistics=out.registered("statistics.npz"),
         scale=out.subtracted("scale.json"),
+        gain_map=out.subtracted("gain_map.npz"),
+        difference=main_difference,
+        histogram=main_histogram,
+        table=out.subtracted("candidates.csv"),
+        detection=out.subtracted("detection.json"),
+        tally=out.subtracted("search.npz"),
     output:
         joint_histogram=report(
             out.subtracted("figures/joint_histogram.png"),
@@ -86,80 +95,27 @@ rule figures_scale:
             subcategory="{sample} {dye}",
             labels=labels("ratio of post to pre"),
         ),
-        digests=out.digests("figures_scale", "subtracted"),
-    log:
-        out.record("logs", "figures_scale", "subtracted"),
-        telemetry=out.record("telemetry", "figures_scale", "subtracted"),
-    benchmark:
-        out.record("benchmarks", "figures_scale", "subtracted")
-    group:
-        figures_group
-    conda:
-        "../envs/unglow.yaml"
-    threads: 1
-    resources:
-        mem_mb=mem_mb("figures_scale"),
-        disk_mb=5,
-        runtime=minutes(5),
-        attempt=this_attempt,
-    params:
-        version=3,
-    script:
-        "../scripts/figures_scale.py"
-
-
-rule figures_difference:
-    input:
-        post=out.pair(store("post")),
-        aligned=out.registered(store("aligned_pre")),
-        difference=out.subtracted(store("difference/{method}")),
-        histogram=out.subtracted("difference/{method}.histogram.npz"),
-    output:
         difference=report(
-            out.subtracted("figures/difference_{method}.png"),
+            out.subtracted("figures/difference.png"),
             caption="../report/difference.rst",
             category="Difference",
             subcategory="{sample} {dye}",
-            labels=labels("difference, {method}"),
+            labels=labels("difference"),
         ),
-        histogram=report(
-            out.subtracted("figures/difference_histogram_{method}.png"),
+        difference_histogram=report(
+            out.subtracted("figures/difference_histogram.png"),
             caption="../report/difference_histogram.rst",
             category="Difference",
             subcategory="{sample} {dye}",
-            labels=labels("histogram, {method}"),
+            labels=labels("histogram"),
         ),
-        digests=out.digests("figures_difference_{method}", "subtracted"),
-    log:
-        out.record("logs", "figures_difference_{method}", "subtracted"),
-        telemetry=out.record("telemetry", "figures_difference_{method}", "subtracted"),
-    benchmark:
-        out.record("benchmarks", "figures_difference_{method}", "subtracted")
-    group:
-        figures_group
-    conda:
-        "../envs/unglow.yaml"
-    threads: 1
-    resources:
-        mem_mb=mem_mb("figures_difference"),
-        disk_mb=5,
-        runtime=minutes(5),
-        attempt=this_attempt,
-    params:
-        version=4,
-    script:
-        "../scripts/figures_difference.py"
-
-
-rule figures_candidates:
-    input:
-        post=out.pair(store("post")),
-        differences=differences,
-        histograms=difference_histograms,
-        table=out.subtracted("candidates.csv"),
-        report=out.subtracted("detection.json"),
-        tally=out.subtracted("search.npz"),
-    output:
+        methods=report(
+            out.subtracted("figures/methods.png"),
+            caption="../report/methods.rst",
+            category="Difference",
+            subcategory="{sample} {dye}",
+            labels=labels("scale methods side by side"),
+        ),
         candidates=report(
             out.subtracted("figures/candidates.png"),
             caption="../report/candidates.rst",
@@ -181,23 +137,23 @@ rule figures_candidates:
             subcategory="{sample} {dye}",
             labels=labels("gallery of candidates"),
         ),
-        digests=out.digests("figures_candidates", "subtracted"),
+        digests=out.digests("figures", "subtracted"),
     log:
-        out.record("logs", "figures_candidates", "subtracted"),
-        telemetry=out.record("telemetry", "figures_candidates", "subtracted"),
+        out.record("logs", "figures", "subtracted"),
+        telemetry=out.record("telemetry", "figures", "subtracted"),
     benchmark:
-        out.record("benchmarks", "figures_candidates", "subtracted")
+        out.record("benchmarks", "figures", "subtracted")
     group:
         figures_group
     conda:
         "../envs/unglow.yaml"
     threads: 1
     resources:
-        mem_mb=mem_mb("figures_candidates"),
-        disk_mb=5,
+        mem_mb=mem_mb("figures"),
+        disk_mb=10,
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=4,
+        version=5,
     script:
-        "../scripts/figures_candidates.py"
+        "../scripts/figures.py"

@@ -1,10 +1,10 @@
-"""Ingest: each raw image becomes a sharded OME-Zarr store of its signal, with a pyramid."""
+"""Ingest: the plan of a pair, and each raw image as a sharded OME-Zarr store of its signal."""
 
 
 rule ingest_band:
     input:
-        raw=raw_image,
-        plan=out.pair("plan.json"),
+        post=raw_post,
+        pre=raw_pre,
     output:
         temp(out.band(out.pair(store("{role}")))),
     log:
@@ -21,35 +21,44 @@ rule ingest_band:
         runtime=runtime(0.05, "ingest"),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
+        channel=channel_setting,
+        post_header=header_of("post"),
+        pre_header=header_of("pre"),
     script:
         "../scripts/ingest.py"
 
 
 rule ingest:
     input:
-        raw=raw_image,
-        plan=out.pair("plan.json"),
-        bands=bands_of("ingest", out.pair(store("{role}"))),
+        post=raw_post,
+        pre=raw_pre,
+        post_bands=raw_bands("post"),
+        pre_bands=raw_bands("pre"),
     output:
-        out.pair(store("{role}")),
-        digests=out.digests("ingest_{role}", "pair"),
+        plan=out.pair("plan.json"),
+        post=out.pair(store("post")),
+        pre=out.pair(store("pre")),
+        digests=out.digests("ingest", "pair"),
     log:
-        out.record("logs", "ingest_{role}", "pair"),
-        telemetry=out.record("telemetry", "ingest_{role}", "pair"),
+        out.record("logs", "ingest", "pair"),
+        telemetry=out.record("telemetry", "ingest", "pair"),
     benchmark:
-        out.record("benchmarks", "ingest_{role}", "pair")
+        out.record("benchmarks", "ingest", "pair")
     group:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: 1  # the two images of a pair are ingested side by side
+    threads: 2  # the two images of a pair are ingested side by side
     resources:
         mem_mb=mem_mb("ingest"),
-        disk_mb=disk_mb("post"),
-        runtime=runtime(0.05),
+        disk_mb=raw_disk_mb,
+        runtime=runtime(0.1),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
+        channel=channel_setting,
+        post_header=header_of("post"),
+        pre_header=header_of("pre"),
     script:
         "../scripts/ingest.py"

@@ -48,6 +48,12 @@ def disk_mb(role, split=None):
     return bound
 
 
+def raw_disk_mb(wildcards):
+    """A bound of the size of the stores of both raw images and of their plan, MB."""
+    layouts = (batch.layout(wildcards.sample, wildcards.dye, role) for role in ROLES)
+    return sum(memory.store_disk_mb(layout) for layout in layouts) + 1
+
+
 def candidates_disk_mb(wildcards):
     """A bound of the size of the list of candidates, MB."""
     layout = batch.layout(wildcards.sample, wildcards.dye, "derived")

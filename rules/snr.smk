@@ -10,7 +10,7 @@ rule snr:
         displacement=out.registered("displacement.npz"),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
-        differences=differences,
+        difference=main_difference,
     output:
         snr=out.subtracted(store("snr")),
         digests=out.digests("snr", "subtracted"),

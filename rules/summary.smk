@@ -36,7 +36,7 @@ rule summary:
 rule comparison:
     input:
         evidence=pair_evidence,
-        differences=pair_differences,
+        stores=pair_stores,
     output:
         table=report(
             out.pair("comparison.tsv"),

@@ -9,7 +9,13 @@ with Job.of(snakemake) as job:
     from unglow.store import configure_threads, open_store
 
     configure_threads(job.threads)
-    store = open_store(Path(snakemake.input.store).parent)
+    if snakemake.input.store:
+        store = open_store(Path(snakemake.input.store).parent)
+    else:
+        from unglow.difference import open_difference
+
+        place = Path(snakemake.input.scale).parent
+        store = open_difference(place, snakemake.wildcards.method)
     target = Path(snakemake.output.image)
     if snakemake.wildcards.form == FORMS["tiff"]:
         from unglow.export.tiff import write_tiff

@@ -1,4 +1,4 @@
-"""Adapter: stream one raw image into its store; all of it, a band, or joining bands."""
+"""Adapter: plan a pair and stream its raw images into stores; all, a band, or joining bands."""
 
 from pathlib import Path
 
@@ -6,23 +6,38 @@ from unglow.job import Job
 
 with Job.of(snakemake) as job:
     from unglow import memory
-    from unglow.ingest import ingest, ingest_band
+    from unglow.ingest import ingest_band, ingest_both
     from unglow.outputs import joined
-    from unglow.plan import Plan
+    from unglow.pairs import ROLES
+    from unglow.plan import plan_pair
 
     job.fence()
-    pieces = [Path(path) for path in snakemake.input.get("bands", ())]
-    role = snakemake.wildcards.role
-    plan = Plan.load(Path(snakemake.input.plan), {role: Path(snakemake.input.raw)})
-    layout = plan.layouts[role]
+    raw = {role: Path(snakemake.input[role]) for role in ROLES}
+    headers = {role: snakemake.params[f"{role}_header"] for role in ROLES}
+    channel, dye = snakemake.params.channel, snakemake.wildcards.dye
+    plan = plan_pair(raw["post"], raw["pre"], headers, channel=channel, dye=dye)
     said = Path(snakemake.output[0])
     target, band = joined(said)
-    demand = memory.ingest(plan.headers[role], layout)
     if band is not None:
+        role = snakemake.wildcards.role
+        layout = plan.layouts[role]
+        demand = memory.ingest(plan.headers[role], layout)
         workers = job.workers(memory.of_band(demand, layout, band.of))
         ingest_band(plan, role, target, band, workers=workers).save(said)
         job.count(pixels=band.pixels(layout))
     else:
-        workers = job.workers(memory.join_ingest(layout) if pieces else demand)
-        statistics = ingest(plan, role, target, workers=workers, pieces=pieces)
-        job.count(pixels=statistics.get("pixels", 0))
+        pieces = {
+            role: [Path(path) for path in snakemake.input.get(f"{role}_bands", ())]
+            for role in ROLES
+        }
+        demands = tuple(
+            memory.join_ingest(plan.layouts[role])
+            if pieces[role]
+            else memory.ingest(plan.headers[role], plan.layouts[role])
+            for role in ROLES
+        )
+        both = plan.headers["post"], plan.headers["pre"]
+        workers = job.workers(memory.ingest_both(demands, both))
+        targets = {role: Path(snakemake.output[role]).parent for role in ROLES}
+        job.count(pixels=ingest_both(plan, targets, workers=workers, pieces=pieces))
+        plan.save(Path(snakemake.output.plan))

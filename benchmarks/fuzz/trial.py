@@ -24,11 +24,10 @@ import numpy as np
 import tifffile
 
 from unglow import memory
-from unglow.batch import layouts
 from unglow.blocks import Window
 from unglow.errors import InputError
 from unglow.fence import close_fence, is_memory_failure, open_fence, process_mb
-from unglow.headers import HeaderCache, headers_of
+from unglow.headers import HeaderCache, headers_of, layouts
 from unglow.ingest import ingest
 from unglow.ingest import signal as signal_of
 from unglow.pairs import Pair
@@ -173,9 +172,7 @@ def _read(path: Path, target: Path, pixels: Path | None) -> Outcome:
     if parsing > PARSING_MB:
         return Outcome(OVER, f"its headers took {parsing:.0f} MB")
     layout = layouts(header, header, "auto")["post"]
-    # The libraries of both jobs are loaded here.
-    more = memory.BASE["ingest"] - memory.BASE["plan"]
-    planning = memory.plan((header, header)).peak_mb(_BUDGET_MB, _THREADS) + more
+    planning = memory.plan((header, header)).peak_mb(_BUDGET_MB, _THREADS)
     ingesting = memory.ingest(header, layout).peak_mb(_BUDGET_MB, _THREADS)
     if max(planning, ingesting) > MOST_MB:
         return Outcome(REFUSED, f"preflight: it needs {max(planning, ingesting):.0f} MB")

@@ -15,8 +15,8 @@ from tables import table
 
 from photometry.pairs import Pair, aligned, base_of, images, transform_of
 from unglow.blocks import Window
+from unglow.difference import difference, evened_difference
 from unglow.photometry import BackgroundMedians, Evidence, ScaleSettings, estimate
-from unglow.subtract import difference, evened_difference
 
 if TYPE_CHECKING:
     import argparse

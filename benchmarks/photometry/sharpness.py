@@ -20,11 +20,11 @@ from unglow.detection.map_error import MapError
 from unglow.detection.search import search
 from unglow.detection.section import Section
 from unglow.detection.snr import Scene
+from unglow.difference import difference
 from unglow.grey import quantise
 from unglow.photometry import Evidence, Images, ScaleSettings, estimate_matched
 from unglow.photometry.blur import blurred
 from unglow.photometry.noise import NoiseModel
-from unglow.subtract import difference
 
 if TYPE_CHECKING:
     import argparse

@@ -15,11 +15,11 @@ from unglow.detection.search import search
 from unglow.detection.section import Section
 from unglow.detection.snr import Scene
 from unglow.detection.table import UNCOUNTED
+from unglow.difference import difference
 from unglow.grey import quantise
 from unglow.phantom.render import Renderer
 from unglow.photometry.bins import BinSamples
 from unglow.photometry.noise_fit import fit
-from unglow.subtract import difference
 from unglow.transform import Quantiles, Transform
 from unglow.warp import warp_window
 

@@ -16,26 +16,25 @@ from unglow import config as configuration
 from unglow.bands import all_bands, band_count, readable_bands
 from unglow.demands import demand_of
 from unglow.errors import ConfigError, InputError
-from unglow.headers import CACHE, HeaderCache, channel_of, headers_of, stored_type
+from unglow.headers import CACHE, HeaderCache, channel_of, headers_of, layouts, shapes_of
 from unglow.initial import read_initial
 from unglow.landmarks import read_landmarks
 from unglow.outputs import FORMS, Outputs
-from unglow.pairs import Pair, Problem, discover, map_sources, read_sheet
+from unglow.pairs import ROLES, Pair, Problem, discover, map_sources, read_sheet
 from unglow.pairs.naming import place_to_fill_in
-from unglow.store import StoreLayout, plan_layout
 from unglow.summary import Entry
-from unglow.sweep import REGISTRATION, SUBTRACTION, settings_of, variants
+from unglow.sweep import REGISTRATION, SUBTRACTION, settings_of, variants, with_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from unglow import memory
     from unglow.config import Settings
+    from unglow.demand import AnyDemand
+    from unglow.store import StoreLayout
     from unglow.tiff import TiffHeader
 
 DEFAULT_SHEET = Path("config") / "samples.tsv"
-ROLES = ("post", "pre")
 
 
 @dataclass(frozen=True)
@@ -83,15 +82,8 @@ class Batch:
                 check_help(pair, headers[pair.key])
                 pairs[pair.key] = pair
             except InputError as error:
-                problems.append(
-                    Problem(
-                        sample=pair.sample,
-                        dye=pair.dye,
-                        paths=(pair.pre, pair.post),
-                        message=str(error),
-                        kind="header",
-                    )
-                )
+                paths = pair.pre, pair.post
+                problems.append(Problem(str(error), "header", pair.sample, pair.dye, paths))
         cache.save()
         maps_from, unusable = map_sources(pairs, shapes_of(headers), settings["register"]["from"])
         for problem in unusable:
@@ -138,6 +130,33 @@ class Batch:
         if "manual" not in chosen and self.manual_gain(self.pair(wildcards), settings) is not None:
             chosen.append("manual")
         return tuple(chosen)
+
+    def main_method(self, wildcards: Mapping[str, str]) -> str:
+        """Return the method that stands for a pair, and whose difference is written."""
+        default = self.variant_settings(wildcards)["scale"]["default"]
+        return str(default or self.methods(wildcards)[0])
+
+    def written(self, wildcards: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the methods whose differences are written at full size, the main one first."""
+        main = self.main_method(wildcards)
+        more = self.variant_settings(wildcards)["scale"]["write"] or ()
+        others = (m for m in self.methods(wildcards) if m != main)
+        return (main, *(m for m in others if more == "all" or m in more))
+
+    def counted(self, wildcards: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the methods that the job of a difference counts beside the one it writes.
+
+        That of the main method counts all others, so that one file tells of all of them.
+        """
+        main = self.main_method(wildcards)
+        methods = self.methods(wildcards) if wildcards["method"] == main else ()
+        return tuple(m for m in methods if m != main)
+
+    def histograms(self, wildcards: Mapping[str, str]) -> dict[str, str]:
+        """Return, for each method, the path pattern of the file that holds its histogram."""
+        pattern = self.outputs.subtracted("difference/{method}.histogram.npz")
+        file = pattern.replace("{method}", self.main_method(wildcards))
+        return dict.fromkeys(self.methods(wildcards), file)
 
     def exported(self) -> tuple[tuple[str, str], ...]:
         """Return (image, form) of everything that is exported, as `Outputs.export` takes them."""
@@ -253,7 +272,7 @@ class Batch:
         headers = self.headers[wildcards["sample"], wildcards["dye"]]
         return headers[ROLES.index(wildcards["role"])]
 
-    def demand(self, stage: str, wildcards: Mapping[str, str]) -> memory.Demand:
+    def demand(self, stage: str, wildcards: Mapping[str, str]) -> AnyDemand:
         """Return the memory demand of a stage for the pair that the wildcards name."""
         return demand_of(self, stage, wildcards)
 
@@ -282,10 +301,9 @@ class Batch:
                 "subtraction": s.name,
             }
 
-            def at(pattern: str, names: Mapping[str, str] = names, **more: str) -> str:
-                return pattern.removeprefix("<results>/").format(**names, **more)
+            def at(pattern: str, names: Mapping[str, str] = names) -> str:
+                return pattern.removeprefix("<results>/").format(**names)
 
-            histogram = self.outputs.subtracted("difference/{method}.histogram.npz")
             made.append(
                 Entry(
                     **names,
@@ -293,7 +311,7 @@ class Batch:
                     transform=at(self.outputs.registered("transform.json")),
                     scale=at(self.outputs.subtracted("scale.json")),
                     detection=at(self.outputs.subtracted("detection.json")),
-                    histograms={m: at(histogram, method=m) for m in self.methods(names)},
+                    histograms={m: at(path) for m, path in self.histograms(names).items()},
                     logs=f"{logs}/{sample}/{dye}",
                     control=self.pairs[sample, dye].control,
                 )
@@ -306,29 +324,12 @@ class Batch:
         return max(h.shape[0] * h.shape[1] for h in headers)
 
 
-def layouts(post: TiffHeader, pre: TiffHeader, channel: str) -> dict[str, StoreLayout]:
-    """Return the store layouts of a pair, from the images and the channel setting alone."""
-    made = {}
-    for role, header in zip(ROLES, (post, pre), strict=True):
-        by_rows = header.preferred == "rows"
-        made[role] = plan_layout(header.shape, stored_type(header, channel), by_rows=by_rows)
-    made["derived"] = plan_layout(post.shape, "float32")
-    return made
-
-
 def check_help(pair: Pair, headers: tuple[TiffHeader, TiffHeader]) -> None:
     """Raise `InputError` if the landmarks or the initial transform of a pair cannot be used."""
     if pair.landmarks:
         read_landmarks(pair.landmarks, *headers)
     if pair.initial_transform is not None:
         read_initial(pair.initial_transform, *headers)
-
-
-def shapes_of(
-    headers: Mapping[tuple[str, str], tuple[TiffHeader, TiffHeader]],
-) -> dict[tuple[str, str], tuple[tuple[int, int], ...]]:
-    """Return the shapes of post and pre of each pair."""
-    return {key: tuple(header.shape for header in both) for key, both in headers.items()}
 
 
 def _find(settings: Settings, base: Path) -> tuple[Path, Any]:
@@ -373,7 +374,7 @@ def _scales(settings: Settings) -> list[Settings]:
     """Return the section ``scale`` of every variant; what is swept together has to fit."""
     scales = []
     for variant in variants(settings, SUBTRACTION):
-        scale = configuration.with_overrides(settings, variant.overrides)["scale"]
+        scale = with_overrides(settings, variant.overrides)["scale"]
         if scale["default"] not in (*scale["methods"], "manual", None):
             raise ConfigError(
                 f"config key 'sweep' combines scale.default '{scale['default']}' with "

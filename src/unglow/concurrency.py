@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unglow.memory import Demand
+    from unglow.demand import AnyDemand
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Task:
 
     title: str
     rule: str
-    demand: Demand
+    demand: AnyDemand
     threads: int = 1
     track: str = ""
     step: int = 0

@@ -17,6 +17,7 @@ from jsonschema.exceptions import best_match
 
 from unglow.errors import ConfigError
 from unglow.schemas import schema
+from unglow.sweep import with_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -56,15 +57,6 @@ def load(config: Mapping[str, Any]) -> Settings:
     _check_sweep(settings, rules)
     _refuse_endless(settings, "")
     return settings
-
-
-def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
-    """Return a copy of ``settings`` with dotted names such as ``scale.percentile`` replaced."""
-    changed = copy.deepcopy(settings)
-    for name, value in overrides.items():
-        section, key = name.split(".", 1)
-        changed[section][key] = value
-    return changed
 
 
 def _complete(value: Any, rule: Mapping[str, Any]) -> Any:
@@ -160,7 +152,7 @@ def _sentence(error: ValidationError) -> str:
         "minItems": lambda: "needs at least one value",
         "uniqueItems": lambda: "holds a value twice",
         "minLength": lambda: "must not be empty",
-        "pattern": lambda: f"has to be a number{_alternatives(wanted)}",
+        "pattern": lambda: f"has to be {_alternatives(rule, wanted)}",
     }
     what = told[str(error.validator)]() if error.validator in told else error.message
     about = str(rule.get("description", "")).strip().split(". ")[0].rstrip(".")
@@ -169,10 +161,11 @@ def _sentence(error: ValidationError) -> str:
     )
 
 
-def _alternatives(pattern: str) -> str:
-    """Say which words a pattern such as ``^(max|mean)$`` allows beside a number."""
+def _alternatives(rule: Mapping[str, Any], pattern: str) -> str:
+    """Say which words a pattern such as ``^(max|mean)$`` allows beside a number or a list."""
     *words, last = pattern.strip("^()$").split("|")
-    return "".join(f", {word}" for word in words) + f" or {last}"
+    what = "a list" if "array" in rule["type"] else "a number"
+    return what + "".join(f", {word}" for word in words) + f" or {last}"
 
 
 def _types(types: str | list[str]) -> str:
@@ -194,6 +187,12 @@ def _check_methods(settings: Settings) -> None:
         raise ConfigError(
             f"config key 'scale.default' is '{scale['default']}' but 'scale.methods' holds only "
             f"{', '.join(scale['methods'])}; add it there or choose one of those."
+        )
+    unknown = set(scale["write"] or ()) - {*scale["methods"], "manual"}
+    if unknown and scale["write"] != "all":
+        raise ConfigError(
+            f"config key 'scale.write' names {', '.join(sorted(unknown))} but 'scale.methods' "
+            f"holds only {', '.join(scale['methods'])}; add it there or leave it out here."
         )
 
 

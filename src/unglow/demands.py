@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unglow import memory
+from unglow.pairs import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from unglow.batch import Batch
-    from unglow.memory import Demand
+    from unglow.demand import AnyDemand, Demand
 
-BY_HEADER = ("plan", "ingest", "register", "align", "difference", "detect", "snr")
+BY_HEADER = ("ingest", "register", "align", "difference", "detect", "snr")
 """Stages whose memory depends on the images; the others read small files only."""
 # Stages that very large pairs are split in, and what the job needs that joins the bands.
 _JOINING = {
-    "ingest": memory.join_ingest,
     "align": memory.join_align,
     "difference": memory.join_difference,
     "detect": memory.join_detect,
 }
 
 
-def demand_of(batch: Batch, stage: str, wildcards: Mapping[str, str]) -> Demand:
+def demand_of(batch: Batch, stage: str, wildcards: Mapping[str, str]) -> AnyDemand:
     """Return the demand of a job.
 
     Parameters
@@ -35,30 +36,50 @@ def demand_of(batch: Batch, stage: str, wildcards: Mapping[str, str]) -> Demand:
     wildcards
         Of the job.
     """
+    whole_stage = stage.removesuffix("_band")
+    if whole_stage not in (*BY_HEADER, "export"):
+        return memory.small(stage)
+    key = wildcards["sample"], wildcards["dye"]
     if stage == "export":
-        role = wildcards.get("role", "derived")
-        return memory.export(batch.layout(wildcards["sample"], wildcards["dye"], role))
-    whole = stage.removesuffix("_band")
-    if whole not in _JOINING or batch.band_count(whole, wildcards) == 1:
+        method = wildcards.get("method")
+        computed = method is not None and method not in batch.written(wildcards)
+        layout = batch.layout(*key, wildcards.get("role", "derived"))
+        return memory.export(layout, computed=computed)
+    if whole_stage == "ingest":
+        return _of_images(batch, wildcards)
+    if whole_stage not in _JOINING or batch.band_count(whole_stage, wildcards) == 1:
         return _unsplit(batch, stage, wildcards)
-    role = wildcards["role"] if whole == "ingest" else "derived"
-    layout = batch.layout(wildcards["sample"], wildcards["dye"], role)
-    if stage == whole:
+    layout = batch.layout(*key, "derived")
+    if stage == whole_stage:
         return _JOINING[stage](layout)
-    count = batch.band_count(whole, wildcards)
-    return memory.of_band(_unsplit(batch, whole, wildcards), layout, count)
+    count = batch.band_count(whole_stage, wildcards)
+    return memory.of_band(_unsplit(batch, whole_stage, wildcards), layout, count)
+
+
+def _of_images(batch: Batch, wildcards: Mapping[str, str]) -> AnyDemand:
+    """Return the demand of ingesting both images of a pair, or a band of one of them."""
+    headers = batch.headers[wildcards["sample"], wildcards["dye"]]
+    if "role" not in wildcards:
+        post, pre = (_of_image(batch, {**wildcards, "role": role}) for role in ROLES)
+        return memory.ingest_both((post, pre), headers)
+    layout = batch.layout(wildcards["sample"], wildcards["dye"], wildcards["role"])
+    whole = memory.ingest(batch.header(wildcards), layout)
+    part = memory.of_band(whole, layout, batch.band_count("ingest", wildcards))
+    return replace(part, least=max(part.least, memory.plan(headers).peak_mb(0, 1)))
+
+
+def _of_image(batch: Batch, wildcards: Mapping[str, str]) -> Demand:
+    """Return the demand of ingesting an image, or of joining its bands."""
+    layout = batch.layout(wildcards["sample"], wildcards["dye"], wildcards["role"])
+    if batch.band_count("ingest", wildcards) > 1:
+        return memory.join_ingest(layout)
+    return memory.ingest(batch.header(wildcards), layout)
 
 
 def _unsplit(batch: Batch, stage: str, wildcards: Mapping[str, str]) -> Demand:
     """Return the demand of a job that does all of a stage."""
-    if stage not in BY_HEADER:
-        return memory.small(stage)
     key = wildcards["sample"], wildcards["dye"]
     headers = batch.headers[key]
-    if stage == "plan":
-        return memory.plan(headers)
-    if stage == "ingest":
-        return memory.ingest(batch.header(wildcards), batch.layout(*key, wildcards["role"]))
     if stage == "register":
         settings = batch.variant_settings(wildcards)["register"]
         return memory.register(

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from unglow import memory
 from unglow.bands import all_bands
-from unglow.batch import ROLES
 from unglow.concurrency import Machine, Task
 from unglow.machine import disk_free_mb, existing, memory_available_mb
 from unglow.outputs import ROOT
+from unglow.pairs import ROLES
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 from unglow.tiff import remedy
 
@@ -23,20 +23,22 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from unglow.batch import Batch
-    from unglow.memory import Demand
+    from unglow.demand import AnyDemand
 
 #: Threads that the rules ask for; all others ask for one.
 THREADS = {
+    "ingest": 2,
     "register": 2,
     "align_band": 2,
     "align": 2,
+    "difference_band": 2,
+    "difference": 2,
     "detect_band": 2,
     "detect": 2,
     "snr": 2,
 }
 #: Rules whose jobs are counted, in the order of the stages.
 RULES = (
-    "plan",
     "ingest_band",
     "ingest",
     "register",
@@ -53,17 +55,24 @@ RULES = (
     "export_difference",
     "export_snr",
     "figures_registration",
-    "figures_scale",
-    "figures_difference",
-    "figures_candidates",
+    "figures",
     "comparison",
     "summary",
     "verdict",
 )
 #: What a job leaves on disk beside stores, MB.
 SMALL_MB, FIGURES_MB = 1, 5
+#: What the rule of that name draws of a variant.
+FIGURES = tuple(
+    f"figures/{name}.png"
+    for name in (
+        *("joint_histogram", "excess_histogram", "histograms", "ratio_histogram"),
+        *("difference", "difference_histogram", "methods"),
+        *("candidates", "purity", "gallery"),
+    )
+)
 # Jobs of one pair: none starts before those of the steps before have ended.
-_PLAN, _INGEST, _REGISTER, _ALIGN, _REST = range(5)
+_BANDS, _INGEST, _REGISTER, _ALIGN, _REST = range(5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +136,7 @@ def tasks_of(
     """
     rules = rules or Rules.shipped()
     found: list[Task] = []
-    known: dict[tuple[str, ...], Demand] = {}
+    known: dict[tuple[str, ...], AnyDemand] = {}
 
     def add(output: _Output, place: str, *, fresh: bool = False) -> None:
         missing = fresh or _missing(output, results)
@@ -177,15 +186,7 @@ def _outputs(batch: Batch, sample: str, dye: str) -> Iterator[_Output]:
     out = batch.outputs
     pair = {"sample": sample, "dye": dye}
     derived = memory.store_disk_mb(batch.layout(sample, dye, "derived"))
-    yield _Output("plan", pair, (out.pair("plan.json"),), _PLAN, SMALL_MB)
-    for role in ROLES:
-        disk = memory.store_disk_mb(batch.layout(sample, dye, role))
-        file = out.pair(f"{role}.ome.zarr/{ROOT}")
-        ingest = _Output("ingest", pair | {"role": role}, (file,), _INGEST, disk)
-        yield from _in_bands(batch, ingest, role)
-        for form in (form for image, form in batch.exported() if image == role):
-            exported = pair | {"role": role, "form": form}
-            yield _Output("export_raw", exported, (out.export(role),), _REST, disk)
+    yield from _of_images(batch, pair)
     for registration in variants(batch.settings, REGISTRATION):
         names = pair | {"registration": registration.name}
         yield from _of_registration(batch, names, derived)
@@ -194,6 +195,28 @@ def _outputs(batch: Batch, sample: str, dye: str) -> Iterator[_Output]:
     if batch.settings["sweep"]:
         files = tuple(out.pair(f"comparison.{kind}") for kind in ("tsv", "png"))
         yield _Output("comparison", pair, files, _REST, FIGURES_MB)
+
+
+def _of_images(batch: Batch, pair: Mapping[str, str]) -> Iterator[_Output]:
+    out, whole = batch.outputs, 0
+    files = [out.pair("plan.json")]
+    for role in ROLES:
+        names = {**pair, "role": role}
+        layout = batch.layout(pair["sample"], pair["dye"], role)
+        disk = memory.store_disk_mb(layout)
+        files.append(out.pair(f"{role}.ome.zarr/{ROOT}"))
+        for form in (form for image, form in batch.exported() if image == role):
+            yield _Output("export_raw", {**names, "form": form}, (out.export(role),), _REST, disk)
+        count = batch.band_count("ingest", names)
+        if count == 1:
+            whole += disk
+            continue
+        part = memory.store_disk_mb(layout, bands=count)
+        file = out.band(files[-1])
+        for band in all_bands(count):
+            of_band = {**names, "band": str(band)}
+            yield _Output("ingest_band", of_band, (file,), _BANDS, part, (files[-1],))
+    yield _Output("ingest", pair, tuple(files), _INGEST, whole + SMALL_MB)
 
 
 def _of_registration(batch: Batch, names: Mapping[str, str], derived: int) -> Iterator[_Output]:
@@ -214,22 +237,17 @@ def _of_registration(batch: Batch, names: Mapping[str, str], derived: int) -> It
 def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Iterator[_Output]:
     at = batch.outputs.subtracted
     yield _Output("scale", names, (at("scale.json"), at("gain_map.npz")), _REST, SMALL_MB)
-    drawn = ("joint_histogram", "excess_histogram", "histograms", "ratio_histogram")
-    files = tuple(at(f"figures/{name}.png") for name in drawn)
-    yield _Output("figures_scale", names, files, _REST, FIGURES_MB)
-    for method in batch.methods(names):
+    for method in batch.written(names):
         of_method = {**names, "method": method}
         files = (at(f"difference/{{method}}.ome.zarr/{ROOT}"),
                  *(at(f"difference/{{method}}.{n}.npz")
                    for n in ("histogram", "background")))  # fmt: skip
         yield from _in_bands(batch, _Output("difference", of_method, files, _REST, derived))
-        for form in (form for image, form in batch.exported() if image == "difference"):
+    for form in (form for image, form in batch.exported() if image == "difference"):
+        for method in batch.methods(names):
             file = batch.outputs.export("difference")
-            exported = {**of_method, "form": form}
+            exported = {**names, "method": method, "form": form}
             yield _Output("export_difference", exported, (file,), _REST, derived)
-        files = tuple(at(f"figures/{n}_{{method}}.png")
-                      for n in ("difference", "difference_histogram"))  # fmt: skip
-        yield _Output("figures_difference", of_method, files, _REST, FIGURES_MB)
     listed = memory.candidates_disk_mb(batch.layout(names["sample"], names["dye"], "derived"))
     listing = ("candidates.csv", "candidates.geojson", "detection.json", "search.npz")
     files = tuple(at(name) for name in listing)
@@ -239,11 +257,11 @@ def _of_subtraction(batch: Batch, names: Mapping[str, str], derived: int) -> Ite
     for form in (form for image, form in batch.exported() if image == "snr"):
         file = batch.outputs.export("snr")
         yield _Output("export_snr", {**names, "form": form}, (file,), _REST, derived)
-    files = tuple(at(f"figures/{name}.png") for name in ("candidates", "purity", "gallery"))
-    yield _Output("figures_candidates", names, files, _REST, FIGURES_MB)
+    files = tuple(at(name) for name in FIGURES)
+    yield _Output("figures", names, files, _REST, 2 * FIGURES_MB)
 
 
-def _in_bands(batch: Batch, whole: _Output, role: str = "derived") -> Iterator[_Output]:
+def _in_bands(batch: Batch, whole: _Output) -> Iterator[_Output]:
     """List the jobs of a stage: those of its bands, if it is split, and the one that ends it."""
     count = batch.band_count(whole.rule, whole.names)
     if count == 1:
@@ -251,7 +269,7 @@ def _in_bands(batch: Batch, whole: _Output, role: str = "derived") -> Iterator[_
         return
     disk = whole.disk_mb
     if whole.rule != "detect":
-        layout = batch.layout(whole.names["sample"], whole.names["dye"], role)
+        layout = batch.layout(whole.names["sample"], whole.names["dye"], "derived")
         disk = memory.store_disk_mb(layout, bands=count)
     for band in all_bands(count):
         names = {**whole.names, "band": str(band)}
@@ -271,11 +289,12 @@ def _all_there(files: Iterable[str], names: Mapping[str, str], results: Path) ->
     return all((results / path).is_file() for path in relative)
 
 
-def _demand(batch: Batch, output: _Output, known: dict[tuple[str, ...], Demand]) -> Demand:
+def _demand(batch: Batch, output: _Output, known: dict[tuple[str, ...], AnyDemand]) -> AnyDemand:
     """Return the demand of a job; variants differ in that of the registration only."""
     names, rule = output.names, "summary" if output.rule == "verdict" else output.rule
     rule = "export" if rule.startswith("export_") else rule
-    levels = ("sample", "dye", "role", *(("registration",) if rule == "register" else ()))
+    more = {"register": ("registration",), "export": ("subtraction", "method")}
+    levels = ("sample", "dye", "role", *more.get(rule, ()))
     key = rule, *(names.get(level, "") for level in levels)
     if key not in known:
         known[key] = batch.demand(rule, {n: names[n] for n in levels if n in names})
@@ -283,7 +302,13 @@ def _demand(batch: Batch, output: _Output, known: dict[tuple[str, ...], Demand])
 
 
 def _task(
-    batch: Batch, output: _Output, rules: Rules, demand: Demand, place: str, *, missing: bool
+    batch: Batch,
+    output: _Output,
+    rules: Rules,
+    demand: AnyDemand,
+    place: str,
+    *,
+    missing: bool,
 ) -> Task:
     names = output.names
     levels = ("sample", "dye", "registration", "subtraction", "role", "method", "band")
@@ -304,7 +329,7 @@ def _task(
 
 def _advice(batch: Batch, output: _Output) -> str:
     """Say what another way of saving the raw image would change, if it is what takes memory."""
-    if output.rule not in ("plan", "ingest", "ingest_band"):
+    if output.rule not in ("ingest", "ingest_band"):
         return ""
     key = output.names["sample"], output.names["dye"]
     headers = batch.headers[key]

@@ -6,18 +6,22 @@ was refused gets figures that say why.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unglow import figures
+from unglow.difference import difference_of
 from unglow.digits import uncertainty
 from unglow.figures import DETAIL_PX, SIDE_PX, ComparisonRow, Crop, Stamp, save_png
 from unglow.figures.residuals import CELLS, gathered
+from unglow.photometry.archive import damaged
+from unglow.photometry.histogram import load_of
 from unglow.views import at_same_pixels, brightest, crop, overview, texture_near
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.candidates import Candidates
+    from unglow.difference import Image
     from unglow.photometry import DifferenceHistogram, JointStatistics, Scale
     from unglow.store import Store
     from unglow.tally import Tally
@@ -51,7 +56,7 @@ def draw_registration(
 ) -> None:
     """Write ``registration`` (overlays), ``residuals`` (vectors) and ``map_error``."""
     if aligned.empty is not None or post.empty is not None:
-        refuse(targets, title, aligned.empty or str(post.empty))
+        refuse(targets.values(), title, aligned.empty or str(post.empty))
         return
     view = overview(post)
     after = overview(aligned, view.level).image
@@ -95,37 +100,87 @@ def draw_scale(
     statistics: JointStatistics, scale: Scale, targets: Mapping[str, Path], title: str
 ) -> None:
     """Write the histograms of the pair, with the gain of every method drawn in."""
+    drawings: dict[str, tuple[str, Callable[[str], Figure]]] = {
+        "joint_histogram": (
+            "post against pre",
+            lambda t: figures.draw_joint_histogram(statistics, scale, title=t),
+        ),
+        "excess_histogram": (
+            "what post has and pre has not",
+            lambda t: figures.draw_excess(statistics, scale, title=t),
+        ),
+        "histograms": ("grey levels", lambda t: figures.draw_histograms(statistics, title=t)),
+        "ratio_histogram": (
+            "ratio of post to pre",
+            lambda t: figures.draw_ratio(statistics, scale, title=t),
+        ),
+    }
     if scale.status == "failed":
-        refuse(targets, title, " ".join(scale.reasons))
+        refuse([targets[key] for key in drawings], title, " ".join(scale.reasons))
         return
-    drawings: dict[str, Callable[[str], Figure]] = {
-        "joint_histogram": lambda t: figures.draw_joint_histogram(statistics, scale, title=t),
-        "excess_histogram": lambda t: figures.draw_excess(statistics, scale, title=t),
-        "histograms": lambda t: figures.draw_histograms(statistics, title=t),
-        "ratio_histogram": lambda t: figures.draw_ratio(statistics, scale, title=t),
-    }
-    names = {
-        "joint_histogram": "post against pre",
-        "excess_histogram": "what post has and pre has not",
-        "histograms": "grey levels",
-        "ratio_histogram": "ratio of post to pre",
-    }
-    for key, draw in drawings.items():
-        save_png(draw(f"{title}: {names[key]}"), targets[key])
+    for key, (name, draw) in drawings.items():
+        save_png(draw(f"{title}: {name}"), targets[key])
 
 
-def draw_difference(
-    post: Store,
-    aligned: Store,
-    difference: Store,
-    histogram: DifferenceHistogram,
-    method: str,
-    targets: Mapping[str, Path],
-    title: str,
-) -> None:
-    """Write ``difference`` (overview and brightest places) and ``histogram`` of one method."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Differences:
+    """The differences of a pair by all methods.
+
+    Attributes
+    ----------
+    post, aligned
+        What they are the difference of.
+    images, histograms
+        By method; a histogram without values where there is no difference.
+    scale, transform
+        What made them.
+    """
+
+    post: Store
+    aligned: Store
+    images: Mapping[str, Image]
+    histograms: Mapping[str, DifferenceHistogram]
+    scale: Scale
+    transform: Transform
+
+    @classmethod
+    def of(
+        cls,
+        images: tuple[Store, Store],
+        scale: Scale,
+        transform: Transform,
+        files: tuple[Path, Path],
+    ) -> Differences:
+        """Open them: of post and aligned pre, with the written store and the file of histograms.
+
+        Raises
+        ------
+        StoreError
+            The file has no histogram of a method.
+        """
+        written, path = files
+        found = {m: difference_of(*images, scale, written, m) for m in scale.methods}
+        histograms = {}
+        for method in scale.methods:
+            histogram = load_of([path], method)
+            if histogram is None:
+                raise damaged(path)
+            histograms[method] = histogram
+        return cls(*images, found, histograms, scale, transform)
+
+    @property
+    def chosen(self) -> tuple[Image, DifferenceHistogram]:
+        """That of the default method, and its histogram."""
+        return self.images[self.scale.default], self.histograms[self.scale.default]
+
+
+def draw_differences(found: Differences, targets: Mapping[str, Path], title: str) -> None:
+    """Write ``difference`` (overview, brightest places), ``difference_histogram``, ``methods``."""
+    post, aligned, method = found.post, found.aligned, found.scale.default
+    difference, histogram = found.chosen
     if difference.empty is not None:
-        refuse(targets, title, difference.empty)
+        names = ("difference", "difference_histogram", "methods")
+        refuse([targets[name] for name in names], title, difference.empty)
         return
     view = overview(difference)
     crops = [
@@ -146,15 +201,34 @@ def draw_difference(
     )
     save_png(figure, targets["difference"])
     figure = figures.draw_difference_histogram(
-        {method: histogram}, title=f"{title}: histogram of the difference, {method}"
+        found.histograms, title=f"{title}: histogram of the difference"
     )
-    save_png(figure, targets["histogram"])
+    save_png(figure, targets["difference_histogram"])
+    rows = [_method_row(found, name) for name in found.images]
+    figure = figures.draw_comparison(
+        rows, title=f"{title}: scale methods side by side", of="scale method"
+    )
+    save_png(figure, targets["methods"])
+
+
+def _method_row(found: Differences, method: str) -> ComparisonRow:
+    result, histogram = found.scale.methods[method], found.histograms[method]
+    image, known = found.images[method], histogram.total > 0
+    return ComparisonRow(
+        name=f"{method} (default)" if method == found.scale.default else method,
+        status="ok" if result.ok else "failed",
+        gain=result.gain,
+        gain_ci95=result.gain_ci95,
+        residual_median=found.transform.residual_px.median,
+        residual_p95=found.transform.residual_px.p95,
+        median=histogram.median() if known else float("nan"),
+        mad=histogram.mad() if known else float("nan"),
+        thumb=_thumb(image),
+    )
 
 
 def draw_candidates(
-    post: Store,
-    difference: Store,
-    histogram: DifferenceHistogram,
+    found: Differences,
     candidates: Candidates,
     report: Mapping[str, Any],
     tally: Tally,
@@ -163,8 +237,11 @@ def draw_candidates(
 ) -> None:
     """Write ``candidates`` (on the difference), ``purity``, and ``gallery`` (stamps)."""
     if report["status"] == "failed":
-        refuse(targets, title, str(report["reason"]))
+        names = ("candidates", "purity", "gallery")
+        refuse([targets[name] for name in names], title, str(report["reason"]))
         return
+    post = found.post
+    difference, histogram = found.chosen
     view = overview(difference)
     figure = figures.draw_candidates(
         view.image,
@@ -204,7 +281,7 @@ def chosen_stamps(candidates: Candidates) -> tuple[NDArray[np.intp], NDArray[np.
     return order[:STAMPS], order[STAMPS:][::-1][:STAMPS]
 
 
-def _stamp(post: Store, difference: Store, candidates: Candidates, row: int) -> Stamp:
+def _stamp(post: Store, difference: Image, candidates: Candidates, row: int) -> Stamp:
     x, y = (float(v) for v in candidates.xy[row])
     seen, left = (crop(store, (x, y), SIDE_PX) for store in (post, difference))
     # what was subtracted, whatever the scale method and a gain map made of it
@@ -212,7 +289,7 @@ def _stamp(post: Store, difference: Store, candidates: Candidates, row: int) -> 
 
 
 def draw_comparison(
-    rows: Sequence[Mapping[str, Any]], stores: Mapping[tuple[str, str, str], Store], title: str
+    rows: Sequence[Mapping[str, Any]], stores: Mapping[tuple[str, str, str], Image], title: str
 ) -> Figure:
     """Return the comparison sheet of a pair's variants.
 
@@ -241,10 +318,13 @@ def draw_comparison(
     return figures.draw_comparison(drawn, title=f"{title}: variants side by side")
 
 
-def _comparison_row(row: Mapping[str, Any], name: str, store: Store | None) -> ComparisonRow:
-    thumb = None
-    if store is not None and store.empty is None:
-        thumb = overview(store, _level_below(store, _THUMB_PX)).image
+def _thumb(image: Image | None) -> NDArray[np.float32] | None:
+    if image is None or image.empty is not None:
+        return None
+    return overview(image, _level_below(image, _THUMB_PX)).image
+
+
+def _comparison_row(row: Mapping[str, Any], name: str, store: Image | None) -> ComparisonRow:
     low, high = row.get("gain_low95"), row.get("gain_high95")
     return ComparisonRow(
         name=name,
@@ -255,13 +335,13 @@ def _comparison_row(row: Mapping[str, Any], name: str, store: Store | None) -> C
         residual_p95=_number(row.get("residual_p95_px")),
         median=_number(row.get("difference_median")),
         mad=_number(row.get("difference_mad")),
-        thumb=thumb,
+        thumb=_thumb(store),
     )
 
 
-def refuse(targets: Mapping[str, Path], title: str, reason: str) -> None:
+def refuse(targets: Iterable[Path], title: str, reason: str) -> None:
     """Write the reason of a refusal in the place of each figure."""
-    for path in targets.values():
+    for path in targets:
         save_png(figures.draw_refusal(title, reason), path)
 
 
@@ -311,7 +391,7 @@ def _nearest(points: NDArray[np.float64], point: Sequence[float]) -> int:
     return int(np.argmin(np.hypot(*(points - np.asarray(point)).T)))
 
 
-def _level_below(store: Store, longest_px: int) -> int:
+def _level_below(store: Image, longest_px: int) -> int:
     levels = range(store.levels)
     return next((k for k in levels if max(store.level_shape(k)) <= longest_px), levels[-1])
 

@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.difference import Image
     from unglow.store import Store
 
 
@@ -30,7 +31,7 @@ def has_grey_levels(store: Store) -> bool:
     return bool(store.attributes["grey_levels"] == "integer")
 
 
-def value_range(store: Store) -> tuple[float, float]:
+def value_range(store: Image) -> tuple[float, float]:
     """Return the exact smallest and largest value of a raw store."""
     statistics = store.attributes["statistics"]
     return float(statistics["min"]), float(statistics["max"])

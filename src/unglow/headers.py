@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 from unglow.channels.setting import list_names, stored_dtype
 from unglow.errors import InputError, UnglowError
 from unglow.files import write_text
+from unglow.pairs import ROLES
 from unglow.pairs.naming import place_to_fill_in
 from unglow.shown import printable
-from unglow.store.layout import DTYPES
+from unglow.store.layout import DTYPES, StoreLayout, plan_layout
 from unglow.tiff import TiffHeader, read_header
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from unglow.config import Settings
     from unglow.pairs import Pair
 
@@ -147,3 +150,20 @@ def _check_storable(path: Path, header: TiffHeader, channel: str) -> None:
             f"`channel` to one of {list_names(header.channels)}, or export it with 16 bits."
         )
     raise InputError(f"{path} holds {header.dtype}: export it as grey or RGB of 8, 16 or 32 bits.")
+
+
+def layouts(post: TiffHeader, pre: TiffHeader, channel: str) -> dict[str, StoreLayout]:
+    """Return the store layouts of a pair, from the images and the channel setting alone."""
+    made = {}
+    for role, header in zip(ROLES, (post, pre), strict=True):
+        by_rows = header.preferred == "rows"
+        made[role] = plan_layout(header.shape, stored_type(header, channel), by_rows=by_rows)
+    made["derived"] = plan_layout(post.shape, "float32")
+    return made
+
+
+def shapes_of(
+    headers: Mapping[tuple[str, str], tuple[TiffHeader, TiffHeader]],
+) -> dict[tuple[str, str], tuple[tuple[int, int], ...]]:
+    """Return the shapes of post and pre of each pair."""
+    return {key: tuple(header.shape for header in both) for key, both in headers.items()}

@@ -13,6 +13,7 @@ import numpy as np
 from unglow.blocks import Window, bounded_map
 from unglow.errors import InputError
 from unglow.fence import is_memory_failure
+from unglow.pairs import ROLES
 from unglow.pieces import Piece, Pieces
 from unglow.plan import without_places
 from unglow.source import Source
@@ -165,6 +166,35 @@ def ingest(
         figures = statistics.to_dict()
         writer.publish({"statistics": figures})
     return figures
+
+
+def ingest_both(
+    plan: Plan,
+    targets: Mapping[str, Path],
+    *,
+    workers: int,
+    pieces: Mapping[str, Sequence[Path]] | None = None,
+) -> int:
+    """Write the stores of both images of a pair and publish them; return their px in all.
+
+    Parameters
+    ----------
+    plan
+        The pair's plan.
+    targets, pieces
+        By role, as for `ingest`.
+    workers
+        Blocks in flight: with two or more the images are ingested side by side, else in turn.
+    """
+
+    def one(role: str) -> int:
+        with step(role):
+            given = (pieces or {}).get(role, ())
+            each = max(1, workers // 2)
+            found = ingest(plan, role, targets[role], workers=each, pieces=given)
+            return int(found.get("pixels", 0))
+
+    return sum(bounded_map(one, ROLES, min(workers, 2)))
 
 
 def ingest_band(plan: Plan, role: str, target: Path, band: Band, *, workers: int) -> Piece:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from unglow.memory import Demand
+    from unglow.demand import AnyDemand
 
 # A job after which the machine has this much less memory, MB, is worth a word.
 _LEFT_BEHIND_MB = 200.0
@@ -231,7 +231,7 @@ class Job:
         if limit is not None:
             log.info("fence at %.0f MB of private memory", limit)
 
-    def workers(self, demand: Demand) -> int:
+    def workers(self, demand: AnyDemand) -> int:
         """Return how many blocks may be in flight: fewer after an attempt that lacked memory."""
         workers = demand.in_flight(self.mem_mb, self.threads)
         self.least_mb = demand.peak_mb(0, 1)

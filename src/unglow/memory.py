@@ -1,20 +1,19 @@
 """The memory model: the peak of every job, from image headers, the budget and the thread count.
 
-``peak = base + fixed + in_flight * each``, all in MB (1e6 bytes): what the imported libraries take,
-what a stage holds whatever it does, and what one block in flight takes; or what it takes to get
-ready, if that is more. The budget and the threads
-choose only ``in_flight``; they never change what is computed.
+What the terms of a `Demand` are for each rule, all in MB (1e6 bytes). The budget and the threads
+choose only how many blocks are in flight; they never change what is computed.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unglow.blocks import coarse_level
+from unglow.demand import Demand, PairDemand
 from unglow.store.layout import CHUNK
 from unglow.store.pyramid import STRIP
 
@@ -29,19 +28,16 @@ MB = 1e6
 # between kernels and file systems. For register and align it is the peak where a used page brings
 # in the 2 MB around it (a thread populated them all the time), less the terms below.
 BASE = {
-    "plan": 84.0,
-    "ingest": 92.0,
+    "ingest": 68.0,
     "register": 134.0,
     "align": 116.0,
     "scale": 104.0,
-    "difference": 70.0,
+    "difference": 76.0,
     "detect": 88.0,
     "snr": 100.0,
     "export": 70.0,
     "figures_registration": 212.0,
-    "figures_scale": 165.0,
-    "figures_difference": 165.0,
-    "figures_candidates": 165.0,
+    "figures": 235.0,
     "comparison": 205.0,
     "summary": 40.0,
 }
@@ -66,9 +62,6 @@ _SURVEY = 28.0
 _SAMPLED = 4.0
 # Reading a whole shard holds its compressed chunks beside the result.
 _READING = 1.7
-# Less than this is an error of rounding: without it, what was declared for n blocks in flight might
-# hold n - 1 of them, or be 1 MB above the budget.
-_ROUNDING = 1e-6
 # Of the coarse images, bytes per px: both with what is derived from them, also mirrored; what
 # judging a map takes; and the octaves of features, which are searched on so many px at a time.
 _COARSE, _JUDGING, _SCALE_SPACE = 36.0, 26.0, 225.0
@@ -109,56 +102,20 @@ _PER_CELL, _CELLS_AT_WORK = 40.0, 2.5
 _FITS = 64.0
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Memory that a job needs, MB: a constant part and a part for each block in flight.
-
-    Attributes
-    ----------
-    base, fixed
-        What the libraries take, and what the stage holds however many blocks are in flight.
-    each
-        What one block in flight takes.
-    most
-        How many blocks there are; None if they cannot run out.
-    least
-        What the job takes before the first block, and has given back by then.
-    ahead
-        What has been read for the next block while several are worked on.
-    """
-
-    base: float
-    each: float
-    fixed: float = 0.0
-    most: int | None = None
-    least: float = 0.0
-    ahead: float = 0.0
-
-    def in_flight(self, budget_mb: float, threads: int) -> int:
-        """Return how many blocks may be worked on at once: at most one per thread, at least one."""
-        free = budget_mb - self.base - self.fixed - self.ahead
-        room = free / self.each if self.each > 0 else threads
-        most = threads if self.most is None else min(threads, self.most)
-        return max(1, min(most, math.floor(room + _ROUNDING)))
-
-    def peak_mb(self, budget_mb: float, threads: int) -> int:
-        """Return the predicted peak, rounded up to whole MB."""
-        blocks = self.in_flight(budget_mb, threads)
-        at_work = blocks * self.each + (self.ahead if blocks > 1 else 0.0)
-        return math.ceil(max(self.base + self.fixed + at_work, self.least) - _ROUNDING)
-
-
 def plan(headers: tuple[TiffHeader, TiffHeader]) -> Demand:
-    """Demand of the plan job: one survey block at a time, and what is sampled of every channel."""
+    """Demand of making a plan: one survey block at a time, and what is sampled of every channel."""
     channels = max(sum(not info.alpha for info in header.channels) for header in headers)
     if channels == 1:  # there is nothing to choose
-        return Demand(BASE["plan"], 0.0, fixed=_SLACK)
+        return Demand(BASE["ingest"], 0.0, fixed=_SLACK)
     reading = max(_decode_mb(h) + h.others_bytes / MB for h in headers)
-    return Demand(BASE["plan"], 0.0, fixed=reading + _SURVEY + channels * _SAMPLED + _SLACK)
+    return Demand(BASE["ingest"], 0.0, fixed=reading + _SURVEY + channels * _SAMPLED + _SLACK)
 
 
 def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
-    """Demand of an ingest job: a row of shards for strip files, single shards for tiled ones."""
+    """Demand of ingesting an image: a row of shards for strip files, single shards for tiled ones.
+
+    The plan of the pair, which is made first, comes on top.
+    """
     # Importing the reader of TIFF files takes memory that other stages do not have.
     from unglow.tiff.bands import part_rows, reads_in_order  # noqa: PLC0415
 
@@ -183,6 +140,17 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     before = BASE["ingest"] + _SLACK + others + reading
     least = before + (band if header.streams or header.layout != "single strip" else 0.0)
     return Demand(BASE["ingest"], writing, fixed=fixed, least=least)
+
+
+def ingest_both(
+    images: tuple[Demand, Demand], headers: tuple[TiffHeader, TiffHeader]
+) -> PairDemand:
+    """Demand of an ingest job: the plan of the pair, then both images as they need it.
+
+    Each image is one of `ingest`, or of `join_ingest` where its bands are there.
+    """
+    slack = replace(images[1], fixed=max(0.0, images[1].fixed - _SLACK))  # once is enough
+    return PairDemand((images[0], slack), plan(headers).peak_mb(0, 1))
 
 
 def register(
@@ -245,10 +213,14 @@ def snr(layout: StoreLayout) -> Demand:
     return Demand(BASE["snr"], each, fixed=_SLACK, most=shards)
 
 
-def export(layout: StoreLayout) -> Demand:
-    """Demand of an export as TIFF or FITS: of FITS, a band, what it is read from, and a copy."""
+def export(layout: StoreLayout, *, computed: bool = False) -> Demand:
+    """Demand of an export as TIFF or FITS: of FITS, a band, what it is read from, and a copy.
+
+    With ``computed``, of a difference that is not written: both images of it as well.
+    """
     band = min(EXPORT_BAND, layout.shape[0] * layout.shape[1] * layout.itemsize)
-    return Demand(BASE["export"], 0.0, fixed=3 * band / MB + _SLACK)
+    copies = 5 if computed else 3
+    return Demand(BASE["export"], 0.0, fixed=copies * band / MB + _SLACK)
 
 
 def of_band(demand: Demand, layout: StoreLayout, bands: int) -> Demand:

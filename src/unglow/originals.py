@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.batch import ROLES, Batch
+from unglow.batch import Batch
 from unglow.cli.survey import CONFIG, read_config
 from unglow.digests import FOLDER, SUFFIX, Published
 from unglow.errors import StoreError
+from unglow.pairs import ROLES
 from unglow.plan import Plan, fingerprint
 from unglow.resume.identity import same_place
 from unglow.resume.traces import last_run

@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.batch import ROLES, layouts
 from unglow.channels import choose_channels
 from unglow.errors import InputError, StoreError
 from unglow.fence import is_memory_failure
 from unglow.files import open_regular, write_json
+from unglow.headers import layouts
+from unglow.pairs import ROLES
 from unglow.store import StoreLayout
 from unglow.telemetry import step
 from unglow.tiff import TiffHeader
@@ -112,14 +113,13 @@ def plan_pair(
     *,
     channel: str,
     dye: str,
-    target: Path,
-) -> None:
-    """Write the plan of a pair whose headers were read while the workflow was parsed."""
+) -> Plan:
+    """Return the plan of a pair whose headers were read while the workflow was parsed."""
     read = {
         role: TiffHeader.from_dict({**headers[role], "path": str(path)})
         for role, path in zip(ROLES, (post, pre), strict=True)
     }
-    make_plan(read["post"], read["pre"], channel=channel, dye=dye).save(target)
+    return make_plan(read["post"], read["pre"], channel=channel, dye=dye)
 
 
 def make_plan(post: TiffHeader, pre: TiffHeader, *, channel: str, dye: str | None = None) -> Plan:

@@ -16,8 +16,9 @@ from unglow import transform as transforms
 from unglow.digits import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.errors import UnglowError
 from unglow.files import write_text
-from unglow.photometry import DifferenceHistogram, Scale
+from unglow.photometry import Scale
 from unglow.photometry.archive import damaged
+from unglow.photometry.histogram import load_of
 from unglow.refusals import first_reasons
 from unglow.shown import cell, harmless
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from unglow.photometry import DifferenceHistogram
     from unglow.transform import Transform
 
 COLUMNS = (
@@ -91,7 +93,7 @@ class Entry:
     plan, transform, scale, detection
         Paths relative to the results directory.
     histograms
-        The same for the difference of each scale method.
+        The same for what the difference of each scale method left; one file may serve several.
     logs
         Directory of the pair's logs, for the sentence about a job that did not finish.
     control
@@ -207,7 +209,7 @@ def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, An
         row["control"] = "true"
     paths = (
         *(entry.plan, entry.transform, entry.scale),
-        *entry.histograms.values(),
+        *dict.fromkeys(entry.histograms.values()),
         entry.detection,
     )
     missing = [path for path in paths if not (results / path).is_file()]
@@ -236,10 +238,8 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
     scale = Scale.load(results / entry.scale)
     if scale.default not in scale.methods:
         raise damaged(results / entry.scale)
-    histograms = {
-        method: DifferenceHistogram.load(results / path)
-        for method, path in entry.histograms.items()
-    }
+    shown = method or scale.default
+    histogram = load_of((results / path for path in entry.histograms.values()), shown)
     detection = _read_detection(results / entry.detection)
     status, reasons = status_of(plan, found, scale, _doubts(detection))
     return {
@@ -248,8 +248,8 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
         "notes": " ".join(scale.notes),
         "channels": "+".join(plan["choice"].get("names", ())),
         **_registration_columns(found),
-        **_scale_columns(scale, histograms, method or scale.default),
-        **_detection_columns(results / entry.detection, detection, method or scale.default),
+        **_scale_columns(scale, histogram, shown),
+        **_detection_columns(results / entry.detection, detection, shown),
     }
 
 
@@ -319,7 +319,7 @@ def _registration_columns(found: Transform) -> dict[str, Any]:
 
 
 def _scale_columns(
-    scale: Scale, histograms: Mapping[str, DifferenceHistogram], method: str
+    scale: Scale, histogram: DifferenceHistogram | None, method: str
 ) -> dict[str, Any]:
     chosen = scale.methods.get(method)
     if chosen is None or chosen.gain is None:
@@ -329,7 +329,6 @@ def _scale_columns(
         for m, r in scale.methods.items()
         if m != method
     }
-    histogram = histograms.get(method)
     return {
         "method": method,
         **_interval(("gain", "gain_low95", "gain_high95"), chosen.gain, chosen.gain_ci95),

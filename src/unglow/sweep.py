@@ -6,14 +6,15 @@ parameters another below that: variants share every stage that their parameters 
 
 from __future__ import annotations
 
+import copy
 import itertools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from unglow.config import with_overrides
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from unglow.config import Settings
 
 REGISTRATION = "register"
@@ -26,6 +27,15 @@ class Variant:
 
     name: str = ""
     overrides: dict[str, Any] = field(default_factory=dict)
+
+
+def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
+    """Return a copy of ``settings`` with dotted names such as ``scale.percentile`` replaced."""
+    changed = copy.deepcopy(settings)
+    for name, value in overrides.items():
+        section, key = name.split(".", 1)
+        changed[section][key] = value
+    return changed
 
 
 def variants(settings: Settings, section: str) -> tuple[Variant, ...]:

@@ -21,7 +21,7 @@ def job_of(slurm, sample: str) -> tuple[str, str] | None:
 def at_work(slurm, results, known) -> tuple[str, str, str] | None:
     """Return sample, number and node of a job that ingests one of two pairs, no known one."""
     for sample in {"Rock1", "Rock2"} - set(known):
-        begun = (results / f"telemetry/{sample}/SYTO9/ingest_post").is_dir()
+        begun = (results / f"telemetry/{sample}/SYTO9/ingest").is_dir()
         if begun and (found := job_of(slurm, sample)):
             return sample, *found
     return None
@@ -63,7 +63,7 @@ def test_a_controller_that_is_away_and_jobs_of_a_lost_node_that_go_on(
         said = work / "output.txt"
         slurm.wait_for(lambda: "Slurm does not answer" in said.read_text())
         slurm.up()
-        slurm.wait_for((results / "telemetry/Rock3/SYTO9/ingest_post").is_dir, 600)
+        slurm.wait_for((results / "telemetry/Rock3/SYTO9/ingest").is_dir, 600)
         job, node = slurm.wait_for(lambda: job_of(slurm, "Rock3"))
         left = [pid for pid in slurm.processes(node, job) if "scripts" in words_of(pid)]
         slurm.kill_node(node, "--daemon-only")

@@ -30,7 +30,7 @@ def test_after_sigkill_of_snakemake_its_jobs_end_and_resume_goes_on(work, expect
 
 def test_everything_killed_at_once_leaves_nothing_that_a_resume_would_not_mend(work, expected):
     with started(work, *SHORT) as process:
-        wait_for(lambda: attempt_at(work, "ingest_post"))
+        wait_for(lambda: attempt_at(work, "ingest"))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     code, text = unglow(work, "resume")
@@ -105,7 +105,7 @@ def test_resume_of_a_copy_leaves_the_original_alone_and_tells_what_to_give(
 
 def test_resume_ends_as_snakemake_does_and_hands_words_on(work):
     with started(work, *SHORT) as process:
-        wait_for(lambda: attempt_at(work, "ingest_post"))
+        wait_for(lambda: attempt_at(work, "ingest"))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     code, text = unglow(work, "resume", "--", "--config", "no_such=1")

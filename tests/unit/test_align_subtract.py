@@ -10,11 +10,12 @@ import pytest
 
 from unglow.align import align
 from unglow.blocks import Window
+from unglow.difference import Matched, difference
 from unglow.errors import StoreError
 from unglow.grey import grey_level, has_grey_levels, value_range
-from unglow.photometry import DifferenceHistogram, MethodResult
+from unglow.photometry import DifferenceHistogram, MethodResult, Scale
 from unglow.store import StoreLayout, StoreWriter, open_store, verify
-from unglow.subtract import difference, subtract
+from unglow.subtract import Subtraction, subtract
 from unglow.transform import Transform
 
 SHAPE = (150, 170)
@@ -304,10 +305,10 @@ def ready(stores, tmp_path):
 
 def subtracted(ready, result, path, workers=1):
     post, pre, statistics = ready
-    histogram, _ = subtract(
-        post, pre, "manual", result, statistics, layout(SHAPE, "float32"), path, workers=workers
-    )
-    return open_store(path), histogram
+    scale = Scale("manual", {"manual": result})
+    given = Subtraction(Matched(post, pre), scale, statistics, ("manual",))
+    residues = subtract(given, layout(SHAPE, "float32"), path, workers=workers)
+    return open_store(path), residues["manual"].histogram
 
 
 def test_a_difference_is_exact_to_a_32nd_and_its_histogram_counts_it(ready, images, tmp_path):

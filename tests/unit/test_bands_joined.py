@@ -12,13 +12,14 @@ import tifffile
 import unglow.align as warping
 from unglow.align import align, align_band
 from unglow.bands import Band, all_bands
+from unglow.difference import Matched
 from unglow.errors import StoreError
 from unglow.ingest import ingest, ingest_band
-from unglow.photometry import MethodResult
+from unglow.photometry import MethodResult, Scale
 from unglow.pieces import Piece
 from unglow.plan import fingerprint, make_plan
 from unglow.store import StoreLayout, StoreWriter, open_store, verify
-from unglow.subtract import subtract, subtract_band
+from unglow.subtract import Subtraction, save_residues, subtract, subtract_band
 from unglow.tiff import read_header
 from unglow.transform import Transform
 
@@ -28,7 +29,8 @@ DERIVED = StoreLayout(SHAPE, "float32", (64, 64), (128, 128), 3)
 MATRIX = np.array([[1.02, 0.03, 3.4], [-0.03, 1.02, 5.6], [1e-5, 2e-5, 1]])
 FOUND = Transform("ok", SHAPE, SHAPE, (), MATRIX)
 REFUSED = Transform("failed", SHAPE, SHAPE, ("No match was found.",))
-LINE = MethodResult(1.25, 3.0, None, None, "")
+LINE = MethodResult(1.25, 3.0, None)
+DARK = MethodResult.failed("too dark")
 
 
 def raw_store(path, seed):
@@ -108,10 +110,19 @@ def test_align_in_bands_writes_the_same_bytes(
     assert verify(place / "a.ome.zarr") == []
 
 
-@pytest.mark.parametrize("result", [LINE, MethodResult(None, None, None, None, "too dark")])
-def test_a_difference_in_bands_is_the_same_bytes(stores, tmp_path, result):
+@pytest.mark.parametrize(
+    "methods",
+    [
+        {"linear": LINE},
+        {"linear": DARK},
+        {"linear": LINE, "percentile": DARK, "moffat": MethodResult(1.5, -2.0, None)},
+        {"linear": DARK, "moffat": LINE},
+    ],
+)
+def test_a_difference_in_bands_is_the_same_bytes(stores, tmp_path, methods):
     statistics, _ = align(*stores, FOUND, DERIVED, tmp_path / "a.ome.zarr", workers=1)
-    given = stores[0], open_store(tmp_path / "a.ome.zarr"), "linear", result, statistics, DERIVED
+    images = Matched(stores[0], open_store(tmp_path / "a.ome.zarr"))
+    given = Subtraction(images, Scale("linear", methods), statistics, tuple(methods)), DERIVED
     made = []
     for count in (0, 3):
         place = tmp_path / str(count)
@@ -120,12 +131,12 @@ def test_a_difference_in_bands_is_the_same_bytes(stores, tmp_path, result):
             pieces.append(place / f".d.ome.zarr.{band}.band.npz")
             subtract_band(*given, target, band, workers=1).save(pieces[-1])
         found = subtract(*given, target, workers=1, pieces=pieces)
-        for name, part in zip(("histogram", "background"), found, strict=True):
-            part.save(place / f"{name}.npz")
+        save_residues(found, "linear", place / "histogram.npz", place / "background.npz")
         for path in pieces:
             path.unlink()
         made.append(contents(place))
     assert made[0] == made[1]
+    assert any(name.startswith("d.ome.zarr/0/c/") for name in made[0]) is methods["linear"].ok
 
 
 def raw_plan(path, **options):

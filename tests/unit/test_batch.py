@@ -11,9 +11,9 @@ import pytest
 import tifffile
 
 from unglow import memory
-from unglow.batch import Batch, layouts
+from unglow.batch import Batch
 from unglow.errors import ConfigError, InputError
-from unglow.headers import CACHE
+from unglow.headers import CACHE, layouts
 from unglow.tiff import read_header
 
 GREY = {"shape": (96, 80), "dtype": np.uint8}
@@ -355,9 +355,9 @@ def test_without_a_sweep_each_pair_is_one_entry(work):
     assert first.transform == "A/SYTO9/transform.json"
     assert first.scale == "A/SYTO9/scale.json"
     assert first.detection == "A/SYTO9/detection.json"
-    assert first.histograms == {
-        m: f"A/SYTO9/difference/{m}.histogram.npz" for m in ("linear", "moffat", "percentile")
-    }
+    assert first.histograms == dict.fromkeys(
+        ("linear", "moffat", "percentile"), "A/SYTO9/difference/linear.histogram.npz"
+    )
     assert first.logs == "logs/A/SYTO9"
     assert (second.sample, second.logs) == ("B", "logs/B/SYTO9")
 
@@ -380,10 +380,10 @@ def test_entries_of_a_sweep_are_every_combination_with_what_they_share(work):
     assert entries[1].transform == entries[0].transform == "A/SYTO9/model-affine/transform.json"
     assert entries[3].scale == "A/SYTO9/model-homography/methods-percentile+moffat/scale.json"
     assert list(entries[0].histograms) == ["moffat"]
-    assert entries[1].histograms == {
-        m: f"A/SYTO9/model-affine/methods-percentile+moffat/difference/{m}.histogram.npz"
-        for m in ("percentile", "moffat")
-    }
+    assert entries[1].histograms == dict.fromkeys(
+        ("percentile", "moffat"),
+        "A/SYTO9/model-affine/methods-percentile+moffat/difference/percentile.histogram.npz",
+    )
 
 
 def test_settings_of_a_variant_change_what_is_swept_and_nothing_else(work):
@@ -489,10 +489,43 @@ def test_every_stage_has_a_demand(work, stage):
     assert batch.mem_mb(stage, names("B"), 2) > demand.base
 
 
-def test_ingest_is_asked_for_by_role(tmp_path):
+@pytest.mark.parametrize(
+    ("scale", "written", "counted"),
+    [
+        ({}, ("linear",), ("moffat", "percentile")),
+        ({"default": "moffat"}, ("moffat",), ("linear", "percentile")),
+        ({"write": ["percentile", "linear"]}, ("linear", "percentile"), ("moffat", "percentile")),
+        ({"write": "all"}, ("linear", "moffat", "percentile"), ("moffat", "percentile")),
+        ({"methods": ["moffat"], "manual": 1.2, "default": "manual"}, ("manual",), ("moffat",)),
+    ],
+)
+def test_all_methods_are_counted_with_the_one_that_stands_for_the_pair(
+    work, scale, written, counted
+):
+    batch = Batch.load({"scale": scale}, work)
+    assert batch.written(names("A")) == written
+    assert batch.counted(names("A") | {"method": written[0]}) == counted
+    for other in written[1:]:
+        assert batch.counted(names("A") | {"method": other}) == ()
+    file = f"<results>/{{sample}}/{{dye}}/difference/{written[0]}.histogram.npz"
+    assert batch.histograms(names("A")) == dict.fromkeys(batch.methods(names("A")), file)
+
+
+def test_an_unknown_method_cannot_be_written(work):
+    with pytest.raises(ConfigError, match=r"'scale.write' names percentile but 'scale.methods'"):
+        Batch.load({"scale": {"methods": ["linear"], "write": ["percentile"]}}, work)
+    with pytest.raises(ConfigError, match=r"'scale.write' is 'some' but has to be a list or all"):
+        Batch.load({"scale": {"write": "some"}}, work)
+
+
+def test_ingest_needs_what_both_images_need_and_a_band_what_its_image_does(tmp_path):
     big = {"shape": (1500, 1500), "dtype": np.uint16}
-    add_pair(tmp_path, "A", post=big, pre={"shape": (64, 64), "dtype": np.uint16})
+    add_pair(tmp_path, "A", post=big, pre={"shape": (900, 900), "dtype": np.uint16})
     batch = Batch.load({}, tmp_path)
-    post, pre = (batch.demand("ingest", names("A") | {"role": r}) for r in ("post", "pre"))
-    assert post == memory.ingest(batch.headers["A", "SYTO9"][0], batch.layout("A", "SYTO9", "post"))
+    post, pre = (batch.demand("ingest_band", names("A") | {"role": r}) for r in ("post", "pre"))
+    alone = memory.ingest(batch.headers["A", "SYTO9"][0], batch.layout("A", "SYTO9", "post"))
+    assert post.peak_mb(2000, 1) == alone.peak_mb(2000, 1)
     assert pre.each < post.each
+    both = batch.demand("ingest", names("A"))
+    assert both.images[0] == alone
+    assert alone.peak_mb(0, 1) == both.peak_mb(0, 2) < both.peak_mb(2000, 2)

@@ -21,7 +21,7 @@ def needed(what, peak_mb=100.0):
     return causes.of_error(what, MemoryError("the libraries alone take 120 MB"), peak_mb).needed_mb
 
 
-@pytest.mark.parametrize("rule", ["scale", "figures_candidates", "summary"])
+@pytest.mark.parametrize("rule", ["scale", "figures", "summary"])
 def test_a_job_of_small_files_is_told_what_preflight_says_is_enough(rule):
     enough = memory.small(rule).peak_mb(0, 1)
     assert needed(job(rule, enough - 10)) == enough

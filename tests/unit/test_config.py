@@ -10,6 +10,7 @@ import yaml
 from unglow import config
 from unglow.errors import ConfigError
 from unglow.schemas import schema
+from unglow.sweep import with_overrides
 
 
 def objects(rule, where="config"):
@@ -125,7 +126,7 @@ def test_the_shipped_configuration_holds_the_defaults_and_says_so(project):
 
 def test_overrides_leave_the_original_alone():
     settings = config.load({})
-    changed = config.with_overrides(settings, {"scale.percentile": 40})
+    changed = with_overrides(settings, {"scale.percentile": 40})
     assert changed["scale"]["percentile"] == 40
     assert settings["scale"]["percentile"] == 50
 

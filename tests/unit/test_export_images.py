@@ -10,10 +10,13 @@ import tifffile
 
 from unglow.blocks import Window
 from unglow.cli import main
+from unglow.difference import Matched
 from unglow.export import fits
 from unglow.export.fits import write_fits
 from unglow.export.tiff import write_tiff
+from unglow.photometry import JointStatistics, MethodResult, Scale
 from unglow.store import StoreWriter, open_store, plan_layout
+from unglow.subtract import Subtraction, subtract
 
 ATTRIBUTES = {
     "role": "difference",
@@ -208,3 +211,43 @@ def test_the_command(store, tmp_path, capsys):
     assert main(["export", "--tiff", str(tmp_path / "e.tif"), str(empty.path)]) == 2
     assert "holds no pixels to export: No texture." in capsys.readouterr().err
     assert not (tmp_path / "e.tif").exists()
+
+
+def test_a_difference_that_is_not_written_is_exported_with_the_same_px(tmp_path, capsys):
+    post = image_of((1531, 1177), "uint16") % 4096
+    aligned = image_of(post.shape, "float32") + np.float32(900)
+    images = Matched(
+        store_of(tmp_path / "post.ome.zarr", post, attributes={"grey_levels": "integer"}),
+        store_of(tmp_path / "aligned_pre.ome.zarr", aligned, attributes={}),
+    )
+    methods = {"linear": MethodResult.failed("Too dark."), "moffat": MethodResult(1.25, -0.5, None)}
+    scale = Scale("moffat", methods)
+    scale.save(tmp_path / "scale.json")
+    place = tmp_path / "difference"
+    path = str(place / "moffat.ome.zarr")
+    assert main(["export", "--tiff", str(tmp_path / "a.ome.tif"), path]) == 0
+    assert "a.ome.tif: 1177 x 1531 px, float32" in capsys.readouterr().out
+    assert main(["export", "--fits", str(tmp_path / "a.fits"), path]) == 0
+    assert not place.exists()
+    given = Subtraction(images, scale, JointStatistics.empty(), ("moffat",))
+    subtract(given, plan_layout(post.shape, "float32"), place / "moffat.ome.zarr", workers=1)
+    written = open_store(place / "moffat.ome.zarr")
+    expected = written.read(Window.of(written.shape))
+    assert np.isfinite(expected).mean() > 0.99
+    with tifffile.TiffFile(tmp_path / "a.ome.tif") as tiff:
+        assert len(tiff.series[0].levels) == written.levels == 3
+        np.testing.assert_array_equal(tiff.asarray(), expected)
+        told = tiff.ome_metadata
+    about_post = f'<M K="inputs.post">{images.post.digest}</M>'
+    for text in ('<M K="method">moffat</M>', '<M K="gain">1.25</M>', about_post):
+        assert text in told
+    cards, stored, _ = read_fits(tmp_path / "a.fits")
+    assert (cards["METHOD"], cards["BGGAIN"]) == ("moffat", "1.25")
+    np.testing.assert_array_equal(stored.reshape(post.shape), expected)
+    for method, sentence in (
+        ("linear", "linear.ome.zarr holds no pixels to export: Too dark."),
+        ("manual", "has no difference by 'manual': its scale.json has linear, moffat; add it to"),
+    ):
+        unwritten = str(place / f"{method}.ome.zarr")
+        assert main(["export", "--tiff", str(tmp_path / "c.tif"), unwritten]) == 2
+        assert sentence in capsys.readouterr().err

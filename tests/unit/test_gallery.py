@@ -16,6 +16,8 @@ from unglow import gallery
 from unglow.align import align
 from unglow.blocks import Window
 from unglow.blocktable import BLOCK_DTYPE
+from unglow.difference import Difference, Matched
+from unglow.errors import StoreError
 from unglow.field import Displacement
 from unglow.figures import save_png
 from unglow.photometry import (
@@ -27,7 +29,7 @@ from unglow.photometry import (
     estimate,
 )
 from unglow.store import StoreWriter, open_store, plan_layout
-from unglow.subtract import subtract
+from unglow.subtract import Subtraction, save_residues, subtract
 from unglow.summary import Entry, comparison, table
 from unglow.transform import Transform
 from unglow.views import Overview, overview
@@ -36,7 +38,7 @@ SHAPE = (200, 240)
 REASON = "No match was found between pre and post."
 REGISTRATION = ("registration", "residuals", "map_error")
 HISTOGRAMS = ("joint_histogram", "excess_histogram", "histograms", "ratio_histogram")
-DIFFERENCE = ("difference", "histogram")
+DIFFERENCE = ("difference", "difference_histogram", "methods")
 
 
 def targets(place, names):
@@ -79,6 +81,19 @@ def empty_store(path, shape=SHAPE, dtype="uint8", reason=REASON):
     return open_store(path)
 
 
+def differences_of(images, scale, transform, statistics, place):
+    """Subtract as the workflow does, and open what there is to draw."""
+    written, rest = scale.default, [m for m in scale.methods if m != scale.default]
+    given = Subtraction(Matched(*images, scale.blur), scale, statistics, (written, *rest))
+    store = place / "difference" / f"{written}.ome.zarr"
+    residues = subtract(given, plan_layout(images[0].shape, "float32"), store, workers=1)
+    histogram, background = (
+        store.with_name(f"{written}.{kind}.npz") for kind in ("histogram", "background")
+    )
+    save_residues(residues, written, histogram, background)
+    return gallery.Differences.of(images, scale, transform, (store, histogram))
+
+
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """All that the figures of one good pair are drawn from."""
@@ -97,11 +112,8 @@ def pair(tmp_path_factory):
     layout = plan_layout(SHAPE, "float32")
     statistics, bins = align(*stores, found, layout, place / "aligned.zarr", workers=1)
     aligned = open_store(place / "aligned.zarr")
-    scale = estimate(Evidence(statistics, bins, found), ScaleSettings())
-    result = scale.methods["moffat"]
-    histogram, _ = subtract(
-        stores[0], aligned, "moffat", result, statistics, layout, place / "d.zarr", workers=1
-    )
+    scale = estimate(Evidence(statistics, bins, found), ScaleSettings(default="moffat"))
+    differences = differences_of((stores[0], aligned), scale, found, statistics, place)
     blocks = np.zeros(9, BLOCK_DTYPE)
     blocks["x"], blocks["y"] = np.repeat([40, 120, 200], 3), np.tile([30, 100, 170], 3)
     blocks["pre_x"], blocks["pre_y"] = blocks["x"] + 0.1, blocks["y"] - 0.1
@@ -115,8 +127,9 @@ def pair(tmp_path_factory):
         "blocks": blocks,
         "statistics": statistics,
         "scale": scale,
-        "difference": open_store(place / "d.zarr"),
-        "histogram": histogram,
+        "differences": differences,
+        "difference": differences.images["moffat"],
+        "histogram": differences.histograms["moffat"],
     }
 
 
@@ -132,12 +145,56 @@ def test_a_good_pair_gets_every_figure(pair, tmp_path):
     inputs = of(pair, "post", "pre", "aligned", "transform", "blocks")
     gallery.draw_registration(**inputs, targets=made, title="S D")
     gallery.draw_scale(pair["statistics"], pair["scale"], made, "S D")
-    inputs = of(pair, "post", "aligned", "difference", "histogram")
-    gallery.draw_difference(**inputs, method="moffat", targets=made, title="S D")
+    gallery.draw_differences(pair["differences"], made, "S D")
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"{n}.png" for n in made)
     for path in made.values():
         assert height_of(path) > 350
         assert path.stat().st_size > 10_000
+
+
+def test_one_difference_is_read_from_its_store_and_the_others_are_computed(pair):
+    found = pair["differences"]
+    assert list(found.images) == list(found.histograms) == ["linear", "moffat", "percentile"]
+    assert found.chosen == (pair["difference"], pair["histogram"])
+    for method, image in found.images.items():
+        assert isinstance(image, Difference) is (method != "moffat")
+        left = image.read(Window.of(SHAPE))
+        assert found.histograms[method].total == np.isfinite(left).sum()
+        assert found.histograms[method].median() == np.nanmedian(left)
+
+
+def test_scale_methods_stand_side_by_side(pair, tmp_path, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(gallery, "save_png", lambda figure, path: drawn.update({path: figure}))
+    failed = MethodResult.failed("too dark.")
+    methods = pair["scale"].methods | {"percentile": failed}
+    found = differences_of(
+        (pair["post"], pair["aligned"]),
+        replace(pair["scale"], methods=methods),
+        pair["transform"],
+        pair["statistics"],
+        tmp_path,
+    )
+    made = targets(tmp_path, DIFFERENCE)
+    gallery.draw_differences(found, made, "S D")
+    said = words(drawn[made["methods"]])
+    assert {"linear", "moffat (default)", "percentile"} <= set(said)
+    assert (said.count("ok"), said.count("failed")) == (2, 1)
+    row = gallery._method_row(found, "percentile")
+    assert row.gain is row.thumb is None
+    assert math.isnan(row.median)
+    row = gallery._method_row(found, "linear")
+    assert (row.gain, row.gain_ci95) == (methods["linear"].gain, methods["linear"].gain_ci95)
+    assert row.median == found.histograms["linear"].median()
+    np.testing.assert_array_equal(row.thumb, found.images["linear"].read(Window.of(SHAPE)))
+
+
+def test_a_file_without_the_histogram_of_a_method_is_not_that_of_the_pair(pair, tmp_path):
+    path = tmp_path / "moffat.histogram.npz"
+    pair["histogram"].save(path)
+    images, files = (pair["post"], pair["aligned"]), (pair["difference"].path, path)
+    with pytest.raises(StoreError, match=r"moffat\.histogram\.npz is damaged"):
+        gallery.Differences.of(images, pair["scale"], pair["transform"], files)
 
 
 def test_figures_have_the_same_bytes_each_time(pair, tmp_path):
@@ -263,11 +320,13 @@ def test_a_refused_scale_says_why_in_each_place(pair, tmp_path):
 
 def test_a_difference_without_a_gain_says_why_in_each_place(pair, tmp_path):
     made = targets(tmp_path / "deep", DIFFERENCE)
-    inputs = of(pair, "post", "aligned", histogram=DifferenceHistogram.create(0, 0, 1))
     difference = empty_store(tmp_path / "d.zarr", dtype="float32", reason="moffat found no gain.")
-    gallery.draw_difference(
-        **inputs, difference=difference, method="moffat", targets=made, title="S D"
+    found = replace(
+        pair["differences"],
+        images={"moffat": difference},
+        histograms={"moffat": DifferenceHistogram.create(0, 0, 1)},
     )
+    gallery.draw_differences(found, made, "S D")
     for name in DIFFERENCE:
         assert made[name].read_bytes() == refusal(tmp_path, "moffat found no gain."), name
 
@@ -283,21 +342,18 @@ def test_a_manual_gain_without_any_overlap_is_drawn(pair, tmp_path):
     assert np.isnan(aligned.read(Window.of(SHAPE))).all()
     scale = estimate(Evidence(statistics), ScaleSettings(("manual",), manual=2.0, default="manual"))
     assert scale.status == "ok"
-    histogram, _ = subtract(
-        post, aligned, "manual", scale.chosen, statistics, layout, tmp_path / "d.zarr", workers=1
-    )
+    found = differences_of((post, aligned), scale, away, statistics, tmp_path)
     made = targets(tmp_path / "figures", (*REGISTRATION, *HISTOGRAMS, *DIFFERENCE))
     blocks = np.zeros(0, BLOCK_DTYPE)
     gallery.draw_registration(post, pre, aligned, away, blocks, made, "S D")
     gallery.draw_scale(statistics, scale, made, "S D")
-    difference = open_store(tmp_path / "d.zarr")
-    gallery.draw_difference(post, aligned, difference, histogram, "manual", made, "S D")
+    gallery.draw_differences(found, made, "S D")
     assert all(path.is_file() for path in made.values())
 
 
 def test_a_reason_of_any_length_or_none_is_a_figure(tmp_path):
     for n, reason in enumerate(["", "x" * 500, "a word " * 300, "$\\frac{1}{2}$ \t\n ünï"]):
-        gallery.refuse({"one": tmp_path / f"{n}.png"}, "S D", reason)
+        gallery.refuse([tmp_path / f"{n}.png"], "S D", reason)
         assert height_of(tmp_path / f"{n}.png") >= 190
 
 

@@ -8,9 +8,10 @@ import pytest
 from unglow import figures, gallery
 from unglow.candidates import Candidates
 from unglow.figures import save_png
-from unglow.photometry import DifferenceHistogram
+from unglow.photometry import DifferenceHistogram, MethodResult, Scale
 from unglow.store import StoreWriter, open_store, plan_layout
 from unglow.tally import Tally
+from unglow.transform import Transform
 
 SHAPE = (300, 420)
 NAMES = ("candidates", "purity", "gallery")
@@ -40,7 +41,14 @@ def pair(tmp_path_factory):
     left = np.float32(post - np.float32(78.5))
     histogram = DifferenceHistogram.create(-100, 100, 1 / 32)
     histogram.add(left)
-    return store(place / "post.zarr", post), store(place / "d.zarr", left), histogram
+    return gallery.Differences(
+        store(place / "post.zarr", post),
+        store(place / "aligned.zarr", np.full(SHAPE, 78.5, np.float32)),
+        {"moffat": store(place / "d.zarr", left)},
+        {"moffat": histogram},
+        Scale("moffat", {"moffat": MethodResult(1.0, 0.0, None)}),
+        Transform("ok", SHAPE, SHAPE, matrix=np.eye(3)),
+    )
 
 
 def listed(snr, flags=None):
@@ -80,7 +88,7 @@ def test_every_figure_is_drawn_with_the_same_bytes_each_time(pair, tmp_path):
     found = listed(np.linspace(4, 20, 50))
     for copy in "ab":
         gallery.draw_candidates(
-            *pair, found, report(50, 4.0), TALLY, targets(tmp_path / copy), "S D"
+            pair, found, report(50, 4.0), TALLY, targets(tmp_path / copy), "S D"
         )
     for name in NAMES:
         bytes_of = [(tmp_path / copy / f"{name}.png").read_bytes() for copy in "ab"]
@@ -104,15 +112,15 @@ def test_stamps_hold_what_was_subtracted_and_nothing_beyond_the_image(pair, monk
     monkeypatch.setattr(
         figures, "draw_gallery", lambda best, *a, **k: seen.extend(best) or draw(best, *a, **k)
     )
-    gallery.draw_candidates(*pair, listed([9.0]), report(1, 4.0), TALLY, targets(tmp_path), "S D")
+    gallery.draw_candidates(pair, listed([9.0]), report(1, 4.0), TALLY, targets(tmp_path), "S D")
     (stamp,) = seen
     assert stamp.post.shape == (39, 39)
-    assert stamp.post[19, 19] == pair[0].read(gallery_window())[30, 20]
+    assert stamp.post[19, 19] == pair.post.read(gallery_window())[30, 20]
     assert stamp.background[19, 19] == pytest.approx(78.5)
     assert stamp.difference[19, 19] == pytest.approx(stamp.post[19, 19] - 78.5)
     edge = listed([9.0])
     edge.numbers["x"][:] = 0
-    gallery.draw_candidates(*pair, edge, report(1, 4.0), TALLY, targets(tmp_path), "S D")
+    gallery.draw_candidates(pair, edge, report(1, 4.0), TALLY, targets(tmp_path), "S D")
     assert np.isnan(seen[1].post[:, :19]).all()
     assert np.isfinite(seen[1].post[:, 19:]).all()
 
@@ -127,7 +135,7 @@ def test_a_pair_that_was_not_searched_says_why_in_each_place(pair, tmp_path):
     reason = "moffat found no gain."
     failed = {"status": "failed", "reason": reason}
     gallery.draw_candidates(
-        *pair, listed([]), failed, Tally.refused(reason), targets(tmp_path), "S D"
+        pair, listed([]), failed, Tally.refused(reason), targets(tmp_path), "S D"
     )
     save_png(figures.draw_refusal("S D", reason), tmp_path / "expected.png")
     for path in targets(tmp_path).values():
@@ -135,7 +143,7 @@ def test_a_pair_that_was_not_searched_says_why_in_each_place(pair, tmp_path):
 
 
 def test_a_pair_without_candidates_has_figures_and_no_gallery(pair, tmp_path):
-    gallery.draw_candidates(*pair, listed([]), report(0, None), TALLY, targets(tmp_path), "S D")
+    gallery.draw_candidates(pair, listed([]), report(0, None), TALLY, targets(tmp_path), "S D")
     reason = "There are no candidates: no threshold has so few false ones as is wanted."
     save_png(figures.draw_refusal("S D", reason, None), tmp_path / "expected.png")
     made = {name: path.read_bytes() for name, path in targets(tmp_path).items()}

@@ -21,7 +21,7 @@ log = Log(["logs/align.log"]); log.telemetry = "telemetry/align.jsonl"
 snakemake = SimpleNamespace(
     rule="align", threads=2, wildcards={{"sample": "A", "dye": "D"}}, log=log,
     resources=SimpleNamespace(mem_mb={mem_mb}, runtime={minutes}, attempt={attempt}))
-from unglow.memory import Demand
+from unglow.demand import Demand
 with Job.of(snakemake) as job:
     import numpy as np
     job.fence()

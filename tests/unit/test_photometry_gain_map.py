@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from unglow.blocks import Window, grid
+from unglow.difference import difference, evened_difference
 from unglow.errors import StoreError
 from unglow.photometry import BackgroundMedians, BinSamples, GainMap, gain_map, shading
 from unglow.photometry import linear as line
 from unglow.photometry.cells import Cells
 from unglow.photometry.robust import Limits
-from unglow.subtract import difference, evened_difference
 from unglow.transform import Transform
 
 SHAPE = (600, 760)

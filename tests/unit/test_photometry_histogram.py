@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from unglow.errors import StoreError
-from unglow.photometry import DifferenceHistogram, JointStatistics
+from unglow.photometry import BackgroundMedians, DifferenceHistogram, JointStatistics
+from unglow.photometry.histogram import load_of
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000, 1001])
@@ -88,3 +89,69 @@ def test_misuse_is_refused(tmp_path):
     JointStatistics.empty().save(tmp_path / "other.npz")
     with pytest.raises(StoreError, match=r"other\.npz"):
         DifferenceHistogram.load(tmp_path / "other.npz")
+
+
+def counted(seed, step=0.25):
+    histogram = DifferenceHistogram.create(-30 - seed, 30, step)
+    histogram.add(np.random.default_rng(seed).normal(seed, 9, (64, 64)).astype(np.float32))
+    return histogram
+
+
+def assert_equal(found, expected):
+    assert (found.low, found.step) == (expected.low, expected.step)
+    for name, values in expected.arrays().items():
+        np.testing.assert_array_equal(found.arrays()[name], values)
+
+
+def test_a_file_holds_the_histograms_of_several_methods(tmp_path):
+    path = tmp_path / "linear.histogram.npz"
+    empty = DifferenceHistogram.create(0.0, 0.0, 1.0)
+    own, others = counted(1), {"moffat": counted(2, 0.5), "percentile": empty}
+    own.save(path, others)
+    assert_equal(DifferenceHistogram.load(path), own)
+    for name, expected in others.items():
+        assert_equal(DifferenceHistogram.load(path, name), expected)
+    assert DifferenceHistogram.load(path, "percentile").total == 0
+    before = path.read_bytes()
+    own.save(path, dict(reversed(others.items())))
+    assert path.read_bytes() == before
+    own.save(tmp_path / "alone.npz")
+    own.save(tmp_path / "without.npz", {})
+    assert (tmp_path / "alone.npz").read_bytes() == (tmp_path / "without.npz").read_bytes()
+
+
+def test_the_histogram_of_a_method_is_found_in_whichever_file_has_it(tmp_path):
+    linear, manual = (tmp_path / f"{name}.histogram.npz" for name in ("linear", "manual"))
+    counted(1).save(linear, {"moffat": counted(2), "manual": counted(3)})
+    counted(4).save(manual)
+    for paths in ([linear, manual], [manual, linear]):
+        assert_equal(load_of(paths, "linear"), counted(1))
+        assert_equal(load_of(paths, "moffat"), counted(2))
+        assert_equal(load_of(paths, "manual"), counted(4))  # a file of its own goes first
+        assert load_of(paths, "percentile") is None
+    assert_equal(load_of([linear], "manual"), counted(3))
+    assert load_of([manual], "moffat") is None
+    assert load_of([], "moffat") is None
+
+
+def test_a_file_holds_the_medians_of_several_methods(tmp_path):
+    path, made = tmp_path / "linear.background.npz", {}
+    for seed, name in enumerate(("linear", "moffat", "percentile")):
+        made[name] = BackgroundMedians.create((100, 130))
+        if name != "percentile":
+            image = np.random.default_rng(seed).normal(seed, 9, (100, 130)).astype(np.float32)
+            made[name].add(image, (0, 0))
+    made["linear"].save(path, {name: made[name] for name in ("moffat", "percentile")})
+    for name, expected in made.items():
+        found = BackgroundMedians.load(path, None if name == "linear" else name)
+        assert found.shape == (100, 130)
+        np.testing.assert_array_equal(found.medians, expected.medians)
+
+
+def test_a_method_that_a_file_does_not_have_is_refused(tmp_path):
+    path = tmp_path / "linear.npz"
+    for kind in (DifferenceHistogram.create(0, 1, 1), BackgroundMedians.create((64, 64))):
+        kind.save(path, {"moffat": kind})
+        for name in ("percentile", "moff", "moffat.counts"):
+            with pytest.raises(StoreError, match=r"linear\.npz is damaged"):
+                type(kind).load(path, name)

@@ -165,12 +165,12 @@ def test_the_script_s_entry_gets_headers_without_paths(headers, tmp_path):
     plain = {}
     for role, header in zip(("post", "pre"), headers, strict=True):
         plain[role] = {k: v for k, v in header.to_dict().items() if k != "path"}
-    target = tmp_path / "deep" / "plan.json"
     images = [tmp_path / "raw" / f"{role}.tif" for role in ("post", "pre")]
-    plan_pair(*images, json.loads(json.dumps(plain)), channel="auto", dye="X", target=target)
+    given = json.loads(json.dumps(plain))
+    plan_pair(*images, given, channel="auto", dye="X").save(tmp_path / "plan.json")
     direct = make_plan(*headers, channel="auto", dye="X")
     direct.save(tmp_path / "direct.json")
-    assert target.read_bytes() == (tmp_path / "direct.json").read_bytes()
+    assert (tmp_path / "plan.json").read_bytes() == (tmp_path / "direct.json").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from unglow import cli, memory
 from unglow.batch import Batch
 from unglow.commandline import changed, snakemake_words, told
 from unglow.concurrency import Machine, Task, crowd_of
+from unglow.demand import Demand
 from unglow.forecast import Rules, machine_for, tasks_of
 from unglow.machine import disk_free_mb, existing, memory_available_mb, memory_total_mb
-from unglow.memory import Demand
 from unglow.preflight import Finding, Judgement, Level, Remedy, judge
 
 # 100 MB, and 200 more for each of at most two blocks in flight.
@@ -323,12 +323,11 @@ def counted(tasks):
 def test_everything_is_to_be_done_in_a_fresh_directory(work):
     tasks = tasks_of(Batch.load({}, work), work / "results")
     assert counted(tasks) == {
-        "plan": 2, "ingest": 4, "register": 2, "align": 2, "figures_registration": 2, "scale": 2,
-        "figures_scale": 2, "difference": 6, "figures_difference": 6, "detect": 2,
-        "figures_candidates": 2, "summary": 1, "verdict": 1,
+        "ingest": 2, "register": 2, "align": 2, "figures_registration": 2, "scale": 2,
+        "difference": 2, "detect": 2, "figures": 2, "summary": 1, "verdict": 1,
     }  # fmt: skip
     ingest = next(t for t in tasks if t.rule == "ingest")
-    assert (ingest.title, ingest.threads, ingest.disk_mb) == ("A SYTO9 post", 1, 2)
+    assert (ingest.title, ingest.threads, ingest.disk_mb) == ("A SYTO9", 2, 5)
     assert {t.place for t in tasks} == {str(work)}
     assert machine_for(tasks, 2, None).free_mb.keys() == {str(work)}
 
@@ -337,11 +336,19 @@ def test_variants_are_tracks_of_their_own(work):
     config = {"sweep": {"register.model": ["affine", "homography"], "scale.percentile": [40, 60]}}
     tasks = tasks_of(Batch.load(config, work), work / "results", only={("A", "SYTO9")})
     assert counted(tasks) == {
-        "plan": 1, "ingest": 2, "register": 2, "align": 2, "figures_registration": 2, "scale": 4,
-        "figures_scale": 4, "difference": 12, "figures_difference": 12, "detect": 4,
-        "figures_candidates": 4, "comparison": 1,
+        "ingest": 1, "register": 2, "align": 2, "figures_registration": 2, "scale": 4,
+        "difference": 4, "detect": 4, "figures": 4, "comparison": 1,
     }  # fmt: skip
     assert len({t.track for t in tasks if t.rule == "scale"}) == 4
+
+
+@pytest.mark.parametrize(
+    ("write", "count"), [(None, 1), (["moffat"], 2), (["linear"], 1), ("all", 3)]
+)
+def test_differences_that_are_written_count(work, write, count):
+    batch = Batch.load({"scale": {"write": write}}, work)
+    tasks = tasks_of(batch, work / "results", only={("A", "SYTO9")})
+    assert counted(tasks)["difference"] == count
 
 
 def test_exports_that_are_asked_for_count(work):
@@ -375,11 +382,15 @@ def test_only_missing_outputs_count_and_a_store_is_there_when_its_root_is(work):
         (pair / name).write_text("")
     (pair / "pre.ome.zarr" / "0").mkdir(parents=True)
     tasks = tasks_of(batch, work / "results", only={("A", "SYTO9")})
-    assert [t.title for t in tasks if t.rule == "ingest"] == ["A SYTO9 pre"]
+    assert [t.title for t in tasks if t.rule == "ingest"] == ["A SYTO9"]  # there is no pre
     rules = counted(tasks)
     assert rules["align"] == rules["register"] == 1  # statistics.npz, blocks.csv are missing
     again = tasks_of(batch, work / "results", only={("A", "SYTO9")}, again=True)
-    assert [t.disk_mb for t in again if t.rule == "ingest"] == [0, 2]
+    assert [t.disk_mb for t in again if t.rule in ("ingest", "align")] == [5, 2]
+    for name in ("plan.json", "pre.ome.zarr/zarr.json"):
+        (pair / name).write_text("")
+    again = tasks_of(batch, work / "results", only={("A", "SYTO9")}, again=True)
+    assert [t.disk_mb for t in again if t.rule == "ingest"] == [0]
 
 
 def test_threads_and_memory_of_rules_can_be_changed(work):
@@ -398,7 +409,7 @@ def test_a_giant_strip_of_a_codec_that_cannot_be_streamed_is_refused_with_advice
     tasks = tasks_of(Batch.load({"memory_per_job": 300}, work), work / "results")
     found = judge(tasks, machine(2, 10_000, 20_000.0, {str(work): 1e6}.items()), 300)
     assert found.level == Level.REFUSED
-    assert "memory_per_job is 300 MB, but ingest of B SYTO9 post needs at least" in texts(found)[0]
+    assert "memory_per_job is 300 MB, but ingest of B SYTO9 needs at least" in texts(found)[0]
     assert any(
         r.text.startswith(f"'{work / 'raw' / 'B' / 'B_post_SYTO9.tif'}' is stored as one strip of")
         and "write it again in tiles" in r.text
@@ -458,11 +469,11 @@ def test_the_command_says_the_same_and_tells_by_its_exit_status(work, monkeypatc
     monkeypatch.setattr("sys.argv", words)
     assert cli.main(words[1:]) == 1
     text = capsys.readouterr().out
-    assert text.startswith("34 jobs to do on 2 cores: a run would be refused.\n")
+    assert text.startswith("18 jobs to do on 2 cores: a run would be refused.\n")
     assert "unglow preflight -n 2 --resources mem_mb=50 --config force_run=True" in text
     assert cli.main([*words[1:], "--config", "force_run=True"]) == 0
     assert cli.main(["preflight", "-n", "2", "--directory", str(work)]) == 0
-    assert "34 jobs to do on 2 cores: a run would start.\n" in capsys.readouterr().out
+    assert "18 jobs to do on 2 cores: a run would start.\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -485,15 +496,15 @@ def test_settings_are_merged_section_by_section(work, monkeypatch, capsys):
     (work / "config").mkdir()
     (work / "config" / "config.yaml").write_text("scale:\n  percentile: 40\n")
     assert cli.main(["preflight", "--config", "scale={methods: [moffat]}"]) == 0
-    assert capsys.readouterr().out.startswith("26 jobs to do")
+    assert capsys.readouterr().out.startswith("18 jobs to do")
 
 
 def test_the_disk_bound_is_that_of_the_stores(work):
     batch = Batch.load({}, work)
     tasks = tasks_of(batch, work / "results", only={("B", "SYTO9")})
     stores = [memory.store_disk_mb(batch.layout("B", "SYTO9", r)) for r in ("post", "pre")]
-    stores += [memory.store_disk_mb(batch.layout("B", "SYTO9", "derived"))] * 4
-    small = len([r for r in tasks if r.rule in ("plan", "register", "scale")])
-    figures = len([r for r in tasks if r.rule.startswith("figures")])
+    stores += [memory.store_disk_mb(batch.layout("B", "SYTO9", "derived"))] * 2
+    small = len([r for r in tasks if r.rule in ("ingest", "register", "scale")])
+    figures = sum({"figures_registration": 5, "figures": 10}.get(r.rule, 0) for r in tasks)
     listed = memory.candidates_disk_mb(batch.layout("B", "SYTO9", "derived"))
-    assert sum(t.disk_mb for t in tasks) == sum(stores) + small + 5 * figures + listed
+    assert sum(t.disk_mb for t in tasks) == sum(stores) + small + figures + listed

@@ -137,7 +137,7 @@ def test_profiles_of_several_attempts_share_a_tree(tmp_path):
 @pytest.mark.parametrize(
     ("value", "rule", "expected"),
     [("", "register", False), ("all", "register", True), ("detect,register", "register", True),
-     ("figures_scale", "scale", False)],
+     ("export_difference", "difference", False)],
 )  # fmt: skip
 def test_rules_are_named_whole(monkeypatch, value, rule, expected):
     monkeypatch.setenv(VARIABLE, value)

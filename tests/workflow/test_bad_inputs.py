@@ -106,7 +106,7 @@ def test_what_cannot_be_registered_ends_failed_with_marked_empty_outputs(zoo, sa
     row = rows(work)[sample]
     assert row["status"] == "failed"
     assert row["reasons"]
-    store = open_store(work / "results" / sample / "SYTO9" / "difference" / "moffat.ome.zarr")
+    store = open_store(work / "results" / sample / "SYTO9" / "difference" / "linear.ome.zarr")
     assert store.empty
     found = json.loads((work / "results" / sample / "SYTO9" / "detection.json").read_text())
     assert found["status"] == "failed"

@@ -113,17 +113,17 @@ def test_a_run_is_followed_in_every_way(work):
     # in a log file
     assert news.wait(120) == 0
     events = [line[9:] for line in (work / "news.log").read_text().splitlines()]
-    assert events[0].startswith("run of 4 jobs on ")
-    assert events[1] == "plan phantom SYTO9 begins"
+    assert events[0].startswith("run of 2 jobs on ")
+    assert events[1] == "ingest phantom SYTO9 begins"
     assert events[-1].startswith("the run ended well after ")
-    assert events[-1].endswith(" 4 of 4 jobs done")
+    assert events[-1].endswith(" 2 of 2 jobs done")
     ended = [re.match(r"(\S+) phantom SYTO9 ended well after", line) for line in events]
     assert [m[1] for m in ended if m][-1] == "register"
 
 
 def test_a_run_that_was_killed_gives_the_terminal_back_and_is_told(work):
     # a shell stays, as it does for whoever typed the command
-    typed = shlex.join(str(word) for word in snakemake("--until", "plan"))
+    typed = shlex.join(str(word) for word in snakemake("--until", "ingest"))
     run = Typed(work, "sh", "-c", f"{typed} & echo number $!; wait $!; sleep 5; echo later")
     seen = run.until(STATUS.search)
     os.kill(int(re.search(r"number (\d+)", seen)[1]), signal.SIGKILL)

@@ -14,7 +14,7 @@ from real_runs import BIN, PROJECT, attempts_of, bytes_of, records_of, runs_of, 
 
 pytestmark = pytest.mark.workflow
 PLAN = "results/phantom/SYTO9/plan.json"
-ONE_JOB = (PLAN, "--force", "--allowed-rules", "plan")
+ONE_JOB = (PLAN, "--force", "--allowed-rules", "ingest")
 # A job that takes for ever where it would close its fence.
 SLOW = """
 import signal
@@ -154,14 +154,14 @@ def test_a_second_run_adds_files_and_touches_none(small_work):
     assert {path: path.read_bytes() for path in old} == kept
     (run,) = set(runs_of(results)) - set(old)
     (attempt,) = set(attempts_of(results)) - set(old)
-    assert of_kind(read(run), "total")[0]["jobs"] == {"plan": 1}
+    assert of_kind(read(run), "total")[0]["jobs"] == {"ingest": 1}
     assert read(attempt)[-1]["outcome"] == "ok"
 
 
 def test_a_job_that_fails_is_told_with_every_attempt(small_work):
     results = small_work / "results"
     old = {*runs_of(results), *attempts_of(results)}
-    little = ("--set-resources", "plan:mem_mb=30", "--config", "force_run=True")
+    little = ("--set-resources", "ingest:mem_mb=30", "--config", "force_run=True")
     assert snakemake(small_work, *ONE_JOB, *little).code == 1
     lines = read(*(set(runs_of(results)) - old))
     assert lines[-1]["outcome"] == "failed"
@@ -175,9 +175,9 @@ def test_a_job_that_fails_is_told_with_every_attempt(small_work):
     assert (first[-1]["outcome"], second[-1]["outcome"]) == ("memory", "memory")
     assert second[-1]["repeated"]
     # a command that can be copied: the one that was typed, with more memory
-    needed = f"plan:mem_mb={first[-1]['needed_mb']}"
+    needed = f"ingest:mem_mb={first[-1]['needed_mb']}"
     assert first[-1]["remedy"].startswith(f"snakemake -s {PROJECT / 'Snakefile'} --cores 2 {PLAN}")
-    assert "plan:mem_mb=30" not in first[-1]["remedy"]
+    assert "ingest:mem_mb=30" not in first[-1]["remedy"]
     assert needed in first[-1]["remedy"]
 
 
@@ -215,7 +215,7 @@ def test_telemetry_that_cannot_be_written_changes_no_result(small_finished, tmp_
     place = tmp_path / "results" / "telemetry"
     (place / "phantom" / "SYTO9").mkdir(parents=True)
     (place / "runs").write_text("a file in the way")
-    for stage in ("plan", "ingest_post", "align", "detect"):
+    for stage in ("ingest", "align", "detect"):
         (place / "phantom" / "SYTO9" / stage).write_text("a file in the way")
     run = snakemake(tmp_path)
     assert run.code == 0, run.text

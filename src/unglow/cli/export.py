@@ -129,12 +129,12 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
         raise ConfigError(f"{target} has to end in {' or '.join(endings)}.")
     if len(inputs) != 1:
         raise ConfigError("one store is exported at a time; name one.")
+    from unglow.difference import open_image  # noqa: PLC0415 - heavy
     from unglow.export.targets import refuse_existing  # noqa: PLC0415
     from unglow.machine import processors  # noqa: PLC0415
-    from unglow.store import open_store  # noqa: PLC0415 - heavy
 
     refuse_existing(target)
-    store = open_store(inputs[0])
+    store = open_image(inputs[0])
     if store.empty is not None:
         raise StoreError(f"{store.path} holds no pixels to export: {store.empty}")
     if tiff:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Scene
+    from unglow.difference import Image
     from unglow.photometry import Scale
-    from unglow.store import Store, StoreLayout
+    from unglow.store import StoreLayout
     from unglow.transform import Transform
 
 VERSION = 1
@@ -36,7 +37,7 @@ store takes less space."""
 
 
 def write_snr(
-    stores: Mapping[str, Store],
+    stores: Mapping[str, Image],
     scale: Scale,
     transform: Transform,
     settings: DetectSettings,

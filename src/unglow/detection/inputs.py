@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.detection.background import Background
 from unglow.detection.map_error import MapError
 from unglow.detection.snr import Scene
+from unglow.difference import difference_of
 from unglow.errors import InputError
 from unglow.grey import value_range
 from unglow.photometry import Scale
@@ -19,34 +20,37 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from unglow.detection.settings import DetectSettings
-    from unglow.store import Store
+    from unglow.difference import Image
     from unglow.transform import Transform
 
 
-def open_inputs(files: Mapping[str, Any]) -> tuple[dict[str, Store], Scale, Transform]:
+def open_inputs(files: Mapping[str, Any]) -> tuple[dict[str, Image], Scale, Transform]:
     """Open the files that a rule names.
 
     Parameters
     ----------
     files
-        Paths of ``post``, ``pre``, ``aligned`` (root metadata of stores), ``transform``, ``scale``
-        and ``gain_map``; ``differences`` lists the stores of all methods.
+        Paths of ``post``, ``pre``, ``aligned``, ``difference`` (root metadata of stores),
+        ``transform``, ``scale`` and ``gain_map``.
 
     Returns
     -------
-    The stores ``post``, ``pre``, ``aligned`` and ``difference`` (of the default method), what made
-    the difference, and the map.
+    The stores ``post``, ``pre``, ``aligned`` and ``difference``, what made the difference, and the
+    map. The difference is that of the default method: where another one is written, because that
+    gave no gain, it is computed when it is read.
     """
     scale = Scale.load(Path(files["scale"]), Path(files["gain_map"]))
-    places = {name: Path(files[name]).parent for name in ("post", "pre", "aligned")}
-    differences = {Path(path).parent.name: Path(path).parent for path in files["differences"]}
-    places["difference"] = differences[f"{scale.default}.ome.zarr"]
-    stores = {name: open_store(place) for name, place in places.items()}
+    written = Path(files["difference"]).parent
+    post, pre, aligned = (
+        open_store(Path(files[name]).parent) for name in ("post", "pre", "aligned")
+    )
+    left = difference_of(post, aligned, scale, written)
+    stores = {"post": post, "pre": pre, "aligned": aligned, "difference": left}
     return stores, scale, load(Path(files["transform"]))
 
 
 def scene_of(
-    stores: Mapping[str, Store],
+    stores: Mapping[str, Image],
     scale: Scale,
     transform: Transform,
     settings: DetectSettings,

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from unglow.detection.controls import Controls
     from unglow.detection.search import Candidates
     from unglow.detection.settings import DetectSettings
+    from unglow.difference import Image
     from unglow.photometry import Scale
     from unglow.pieces import Pieces
-    from unglow.store import Store
     from unglow.transform import Transform
 
 VERSION = 3
 
 
 def detect(
-    stores: Mapping[str, Store],
+    stores: Mapping[str, Image],
     scale: Scale,
     transform: Transform,
     settings: DetectSettings,
@@ -112,7 +112,7 @@ def detect(
 
 
 def detect_band(
-    stores: Mapping[str, Store],
+    stores: Mapping[str, Image],
     scale: Scale,
     transform: Transform,
     settings: DetectSettings,
@@ -134,9 +134,11 @@ def detect_band(
 
 def key_of(files: Mapping[str, Any], settings: DetectSettings) -> str:
     """Return what the search of a band follows from; ``files`` as for `open_inputs`."""
-    names = ("post", "pre", "aligned", "transform", "displacement", "scale", "gain_map")
-    paths = [*(Path(files[name]) for name in names), *map(Path, files["differences"])]
-    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    names = (
+        *("post", "pre", "aligned", "transform", "displacement", "scale", "gain_map"),
+        "difference",
+    )
+    digests = [hashlib.sha256(Path(files[name]).read_bytes()).hexdigest() for name in names]
     return state_key("detect", VERSION, asdict(settings), digests)
 
 

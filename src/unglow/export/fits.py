@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.store import Store
+    from unglow.difference import Image
 
 BLOCK = 2880
 """Header and data are whole numbers of blocks of so many bytes."""
@@ -57,7 +57,7 @@ _ROW_ORDER = (
 
 
 @step("write")
-def write_fits(store: Store, target: Path) -> None:
+def write_fits(store: Image, target: Path) -> None:
     """Write level 0 of a store as a FITS image, the first row of the image first.
 
     At most `EXPORT_BAND` of the image are in memory, twice. Bytes depend on the store alone. Of a
@@ -90,7 +90,7 @@ def write_fits(store: Store, target: Path) -> None:
         stream.truncate(len(header) + -(-size // BLOCK) * BLOCK)
 
 
-def fits_header(store: Store) -> bytes:
+def fits_header(store: Image) -> bytes:
     """Return the header of a store: whole blocks of cards of 80 characters, ASCII."""
     bitpix, zero = _BITPIX[store.dtype.name]
     cards = [_card("SIMPLE", value=True), _card("BITPIX", bitpix)]
@@ -152,7 +152,7 @@ def _ascii(text: str) -> str:
     return "".join(c if " " <= c <= "~" else " " for c in plain)
 
 
-def _bands(store: Store) -> Iterator[Window]:
+def _bands(store: Image) -> Iterator[Window]:
     """Windows of a chunk's height, as wide as `EXPORT_BAND` allow."""
     height, width = store.layout.chunks
     rows, cols = store.shape

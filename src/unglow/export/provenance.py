@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from unglow.store import Store
+    from unglow.difference import Image
 
 _OF_THE_STORE = ("layout", "stored_bytes")
 _ABOUT = {
@@ -21,7 +21,7 @@ _ABOUT = {
 }
 
 
-def about(store: Store) -> str:
+def about(store: Image) -> str:
     """Return what a store shows, in a sentence or two."""
     if store.empty is not None:
         return f"No pixels: {store.empty}"
@@ -29,7 +29,7 @@ def about(store: Store) -> str:
     return f"{sentence} NaN where there is no data." if store.dtype.kind == "f" else sentence
 
 
-def provenance(store: Store) -> dict[str, str]:
+def provenance(store: Image) -> dict[str, str]:
     """Return what was written along with a store, one text for each name, sorted.
 
     Nested names are joined with dots (``inputs.post``). Numbers and lists are JSON. How the store

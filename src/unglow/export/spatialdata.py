@@ -10,9 +10,9 @@ import numpy as np
 
 from unglow.blocks import Window
 from unglow.candidates import read_candidates
+from unglow.difference import open_image
 from unglow.errors import ConfigError, StoreError, UnglowError
 from unglow.export.targets import refuse_existing, whole_directory
-from unglow.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.candidates import Candidates
-    from unglow.store import Store
+    from unglow.difference import Image
 
 BLOCK = 1024
 """Side of the blocks that are read and written, and of the chunks of the copy, px."""
@@ -31,7 +31,7 @@ class _Level:
 
     ndim = 3
 
-    def __init__(self, store: Store, level: int) -> None:
+    def __init__(self, store: Image, level: int) -> None:
         self._store = store
         self._level = level
         self.shape = (1, *store.level_shape(level))
@@ -82,7 +82,7 @@ def export_spatialdata(
     tables = {name: read_candidates(path) for name, path in (candidates or {}).items()}
     _check_names([*stores, *tables])
     refuse_existing(target)
-    opened = {name: open_store(path) for name, path in stores.items()}
+    opened = {name: open_image(path) for name, path in stores.items()}
     for store in opened.values():
         if store.empty is not None:
             raise StoreError(f"{store.path} holds no pixels to export: {store.empty}")
@@ -118,7 +118,7 @@ def _check_names(names: Iterable[str]) -> None:
             )
 
 
-def _size_of_post(stores: Iterable[Store]) -> tuple[float, float] | None:
+def _size_of_post(stores: Iterable[Image]) -> tuple[float, float] | None:
     """Return the pixel size of the stores that lie in the frame of post; None if it is unknown."""
     sizes = {s.pixel_size_um for s in stores if s.attributes.get("role") != "pre"}
     if len(sizes) != 1:
@@ -143,7 +143,7 @@ def _points(table: Candidates, size: tuple[float, float] | None) -> object:
     )
 
 
-def _image(store: Store) -> object:
+def _image(store: Image) -> object:
     """Return the lazy multiscale image of a store, as SpatialData's model wants it."""
     models = import_module("spatialdata.models")
     transformations = import_module("spatialdata.transformations")
@@ -163,7 +163,7 @@ def _image(store: Store) -> object:
     return import_module("xarray").DataTree.from_dict(levels)
 
 
-def _lazy(store: Store, level: int) -> object:
+def _lazy(store: Image, level: int) -> object:
     image = _Level(store, level)
     # With a name and an empty sample given, dask need not read the image to make them itself.
     return import_module("dask.array").from_array(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.store import Store
+    from unglow.difference import Image
 
 TILE = 512
 """Side of the tiles of all levels, px."""
@@ -35,7 +35,7 @@ _TYPES = {"float32": "float", "float64": "double"}
 
 
 @step("write")
-def write_tiff(store: Store, target: Path, *, workers: int = 1) -> None:
+def write_tiff(store: Image, target: Path, *, workers: int = 1) -> None:
     """Write a store with its pyramid as a tiled OME-TIFF (BigTIFF, Deflate).
 
     One tile for each worker is in memory. Bytes depend on the store alone. Of a store that is
@@ -78,7 +78,7 @@ def write_tiff(store: Store, target: Path, *, workers: int = 1) -> None:
             )
 
 
-def ome_xml(store: Store) -> bytes:
+def ome_xml(store: Image) -> bytes:
     """Return the OME-XML (2016-06) of a store: size, physical size, parameters; UTF-8."""
     rows, cols = _shape(store, 0)
     root = ET.Element("OME", {"xmlns": _NAMESPACE, "Creator": "unglow"})
@@ -103,11 +103,11 @@ def ome_xml(store: Store) -> bytes:
     return document
 
 
-def _shape(store: Store, level: int) -> tuple[int, int]:
+def _shape(store: Image, level: int) -> tuple[int, int]:
     return store.level_shape(level) if store.empty is None else (1, 1)
 
 
-def _resolution(store: Store) -> dict[str, Any]:
+def _resolution(store: Image) -> dict[str, Any]:
     """Return the resolution tags, px per cm, if the pixel size is known."""
     if store.pixel_size_um is None:
         return {}
@@ -115,7 +115,7 @@ def _resolution(store: Store) -> dict[str, Any]:
     return {"resolution": (1e4 / x, 1e4 / y), "resolutionunit": "CENTIMETER"}
 
 
-def _tiles(store: Store, level: int, workers: int) -> Iterator[bytes]:
+def _tiles(store: Image, level: int, workers: int) -> Iterator[bytes]:
     """Compressed tiles of a level, row by row."""
 
     def encoded(window: Window) -> bytes:

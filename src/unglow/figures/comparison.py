@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+_NAME = "name"
 _COLUMNS = (
     ("", 0.3),
-    ("variant", 0.6),
+    (_NAME, 0.6),
     ("status", 6.3),
     ("gain (95 % interval)", 7.5),
     ("residual (px)\nmedian / p95", 10.0),
@@ -76,8 +77,13 @@ class ComparisonRow:
 
 
 @styled
-def draw_comparison(rows: Sequence[ComparisonRow], *, title: str = "Variants") -> Figure:
-    """Draw a table with one row per variant, and below it the differences in the same colours."""
+def draw_comparison(
+    rows: Sequence[ComparisonRow], *, title: str = "Variants", of: str = "variant"
+) -> Figure:
+    """Draw a table with one row per variant, and below it the differences in the same colours.
+
+    ``of`` says what the rows are.
+    """
     names = [textwrap.wrap(row.name, _NAME_CHARACTERS) or [""] for row in rows]
     heights = [_LINE * len(name) + _PAD for name in names]
     drawn = [(n + 1, row.thumb) for n, row in enumerate(rows) if row.thumb is not None]
@@ -89,11 +95,12 @@ def draw_comparison(rows: Sequence[ComparisonRow], *, title: str = "Variants") -
     below = top + max(sum(heights), _LINE) + 0.75
     figure = sheet(_WIDTH, below + lines * (tall + 0.35) + 0.1, title)
     for name, left in _COLUMNS:
-        label(figure, left, top - 0.12, name, va="bottom", weight="bold", size=9.5, color=SOFT)
+        told = of if name == _NAME else name
+        label(figure, left, top - 0.12, told, va="bottom", weight="bold", size=9.5, color=SOFT)
     for n, (row, wrapped, height) in enumerate(zip(rows, names, heights, strict=True)):
         _draw_row(figure, row, n + 1, wrapped, top + sum(heights[:n]), height)
     if not rows:
-        label(figure, 0.6, top + 0.1, "No variant has a result.", color=SOFT)
+        label(figure, 0.6, top + 0.1, f"No {of} has a result.", color=SOFT)
     knee = max([knee_of(thumb, None, 1.0) for _, thumb in drawn], default=1.0)
     limit = max([symmetric_limit(compressed(thumb, knee)) for _, thumb in drawn], default=1.0)
     if drawn:
@@ -129,7 +136,7 @@ def _draw_row(
             top + height / 2,
             text,
             va="center",
-            weight="bold" if column in {"", "variant", "status"} else "normal",
+            weight="bold" if column in {"", _NAME, "status"} else "normal",
             color=STATUS[row.status] if column == "status" else INK,
             linespacing=1.35,
         )

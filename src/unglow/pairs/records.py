@@ -10,6 +10,9 @@ from unglow.shown import printable
 if TYPE_CHECKING:
     from pathlib import Path
 
+ROLES = ("post", "pre")
+"""What the images of a pair are called where both are meant, in this order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:

@@ -15,7 +15,6 @@ from unglow.errors import InputError
 from unglow.pairs.named import INITIAL, LANDMARKS, file_problem, helping_files, helping_problem
 from unglow.pairs.naming import RESERVED, composed, unsafe
 from unglow.pairs.records import Discovery, Pair, Problem
-from unglow.schemas import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -59,7 +58,7 @@ def read_sheet(path: Path, *, base: Path) -> Discovery:
         The sheet as a whole cannot be used: it is absent, not text, or its header is wrong.
     """
     rows = _rows(path)
-    rules = schema("samples")
+    rules = _schema()
     pairs: list[Pair] = []
     problems: list[Problem] = []
     first: dict[tuple[str, str], int] = {}
@@ -101,7 +100,7 @@ def sheet_text(pairs: Iterable[Pair], base: Path) -> str:
     writer = csv.writer(out, delimiter="\t", lineterminator="\n")
     pairs = list(pairs)
     cells = [_optional(pair, base) for pair in pairs]
-    optional = [c for c in schema("samples")["properties"] if any(c in own for own in cells)]
+    optional = [c for c in _schema()["properties"] if any(c in own for own in cells)]
     writer.writerow(["sample", "dye", "pre", "post", *optional])
     for pair, own in zip(pairs, cells, strict=True):
         images = [_relative(image, base) for image in (pair.pre, pair.post)]
@@ -202,7 +201,7 @@ def _split(path: Path, line: int, text: str, separator: str) -> list[str]:
 
 def _columns(path: Path, line: int, header: list[str]) -> list[str]:
     """Check the header; return the column names, '' for unnamed ones in between."""
-    known: Mapping[str, Any] = schema("samples")["properties"]
+    known: Mapping[str, Any] = _schema()["properties"]
     names = [name.strip().lower() for name in header]
     while names and not names[-1]:
         names.pop()
@@ -350,3 +349,10 @@ def _about(rule: Mapping[str, Any]) -> str:
     """Return the first sentence of a column's description, as the end of a sentence."""
     text = " ".join(str(rule["description"]).split()).split("; ")[0].rstrip(".")
     return text[0].lower() + text[1:] if not text[:2].isupper() else text
+
+
+def _schema() -> Mapping[str, Any]:
+    """Return the schema of the sheet."""
+    from unglow.schemas import schema  # noqa: PLC0415 - yaml, which jobs can do without
+
+    return schema("samples")

@@ -53,6 +53,19 @@ def load_arrays(path: Path | str) -> dict[str, NDArray[Any]]:
         raise damaged(path) from error
 
 
+def named(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
+    """Return arrays with names that tell them from others of the same kind in one file."""
+    return {f"{name}.{key}": array for key, array in arrays.items()}
+
+
+def of_name(arrays: Mapping[str, NDArray[Any]], name: str | None) -> dict[str, NDArray[Any]]:
+    """Return those that were `named` so, by the names that they had; for None all others."""
+    if name is None:
+        return {key: array for key, array in arrays.items() if "." not in key}
+    start = f"{name}."
+    return {key[len(start) :]: a for key, a in arrays.items() if key.startswith(start)}
+
+
 def damaged(path: Path | str) -> StoreError:
     """Return the error for a result file that cannot be what unglow wrote."""
     return StoreError(f"{path} is damaged or not a file of unglow; delete it and run again.")

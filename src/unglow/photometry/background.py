@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.photometry.archive import damaged, load_arrays, save_arrays
+from unglow.photometry.archive import damaged, load_arrays, named, of_name, save_arrays
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -74,21 +76,30 @@ class BackgroundMedians:
         """
         return self.medians[rows[0] // SIDE : -(-rows[1] // SIDE)]
 
-    def save(self, path: Path | str) -> None:
-        """Write an ``.npz``, whole or not at all; equal medians give equal bytes."""
-        parameters = np.array([_VERSION, SIDE, *self.shape])
-        save_arrays(path, {"parameters": parameters, "medians": self.medians})
+    def save(self, path: Path | str, others: Mapping[str, BackgroundMedians] | None = None) -> None:
+        """Write an ``.npz``, whole or not at all; equal medians give equal bytes.
+
+        ``others`` go into the same file, by their names.
+        """
+        arrays = self.arrays()
+        for name, other in (others or {}).items():
+            arrays |= named(other.arrays(), name)
+        save_arrays(path, arrays)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what `save` writes, by name."""
+        return {"parameters": np.array([_VERSION, SIDE, *self.shape]), "medians": self.medians}
 
     @classmethod
-    def load(cls, path: Path | str) -> BackgroundMedians:
-        """Read what `save` wrote.
+    def load(cls, path: Path | str, name: str | None = None) -> BackgroundMedians:
+        """Read what `save` wrote; ``name`` is that of one of the others.
 
         Raises
         ------
         StoreError
             If the file is damaged or from another version.
         """
-        arrays = load_arrays(path)
+        arrays = of_name(load_arrays(path), name)
         try:
             version, side, rows, cols = (int(v) for v in arrays["parameters"])
             if (version, side) != (_VERSION, SIDE):

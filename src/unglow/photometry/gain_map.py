@@ -70,12 +70,17 @@ class GainMap:
                 total += factor * y * x
         return np.clip(total, *self.limits)
 
-    def over(self, window: Window) -> NDArray[np.float32]:
-        """Return m at the pixels of a window, ``window.shape``; a px is the same in any window."""
+    def over(self, window: Window, step: int = 1) -> NDArray[np.float32]:
+        """Return m at the pixels of a window, ``window.shape``; a px is the same in any window.
+
+        ``step`` is the side of these px, level-0 px.
+        """
         rows, cols = self.shape
-        degrees = len(self.coefficients)
-        along_y = legendre(np.arange(window.y0, window.y1), rows, degrees)
-        along_x = legendre(np.arange(window.x0, window.x1), cols, degrees).astype(np.float32)
+        degrees, middle = len(self.coefficients), (step - 1) / 2
+        along_y = legendre(step * np.arange(window.y0, window.y1) + middle, rows, degrees)
+        along_x = legendre(step * np.arange(window.x0, window.x1) + middle, cols, degrees).astype(
+            np.float32
+        )
         total = np.zeros(window.shape, np.float32)
         for j, x in enumerate(along_x):
             down = np.zeros(window.shape[0])

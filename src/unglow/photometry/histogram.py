@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.photometry.archive import damaged, load_arrays, save_arrays
+from unglow.photometry.archive import damaged, load_arrays, named, of_name, save_arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
+    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -154,21 +155,33 @@ class DifferenceHistogram:
     def _values(self) -> NDArray[np.float64]:
         return np.asarray(self.low + self.step * np.arange(-1, len(self.counts) - 1), np.float64)
 
-    def save(self, path: Path | str) -> None:
-        """Write an ``.npz``, whole or not at all; equal histograms give equal bytes."""
+    def save(
+        self, path: Path | str, others: Mapping[str, DifferenceHistogram] | None = None
+    ) -> None:
+        """Write an ``.npz``, whole or not at all; equal histograms give equal bytes.
+
+        ``others`` go into the same file, by their names.
+        """
+        arrays = self.arrays()
+        for name, other in (others or {}).items():
+            arrays |= named(other.arrays(), name)
+        save_arrays(path, arrays)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what `save` writes, by name."""
         scalars = np.array([_VERSION, self.low, self.step])
-        save_arrays(path, {"parameters": scalars, "counts": self.counts, "missing": self.missing})
+        return {"parameters": scalars, "counts": self.counts, "missing": self.missing}
 
     @classmethod
-    def load(cls, path: Path | str) -> DifferenceHistogram:
-        """Read what `save` wrote.
+    def load(cls, path: Path | str, name: str | None = None) -> DifferenceHistogram:
+        """Read what `save` wrote; ``name`` is that of one of the others.
 
         Raises
         ------
         StoreError
             If the file is damaged or from another version.
         """
-        arrays = load_arrays(path)
+        arrays = of_name(load_arrays(path), name)
         try:
             version, low, step = (float(v) for v in arrays.pop("parameters"))
             if version != _VERSION:
@@ -176,6 +189,25 @@ class DifferenceHistogram:
             return cls(low, step, **arrays)
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(path) from error
+
+
+def load_of(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
+    """Return the histogram of a method's difference, wherever it is; None if no file has it.
+
+    Parameters
+    ----------
+    paths
+        Files ``<method>.histogram.npz``, each with its own method's and perhaps those of others.
+    method
+        Whose histogram is wanted.
+    """
+    files = {path.name.split(".")[0]: path for path in paths}
+    if method in files:
+        return DifferenceHistogram.load(files[method])
+    for path in files.values():
+        if of_name(load_arrays(path), method):
+            return DifferenceHistogram.load(path, method)
+    return None
 
 
 def _weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q: float) -> float:
