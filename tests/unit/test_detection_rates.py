@@ -99,6 +99,15 @@ def test_the_lowest_threshold_with_a_rate_that_is_low_enough_is_chosen():
     assert made.choose(0.0) == 3.5
 
 
+def test_a_single_source_counts():
+    made = sides([3.5], [])
+    assert made.choose(0.05) == 3.5
+    assert made.rates()[0] == 0
+    # twenty dark ones in the first bin: 20 * exp(-2 * n) are to be expected from bin n on
+    one = sides([3.72], [3.51] * 20)
+    assert one.rates()[4] == pytest.approx(20 * np.exp(-8))
+
+
 def test_a_rate_is_one_at_most_and_where_nothing_bright_is_left():
     dark = [3.51] * 40
     made = sides([3.51] * 30, dark)

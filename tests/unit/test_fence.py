@@ -87,12 +87,14 @@ def chained(error, cause):
         RuntimeError("can't start new thread"),
         RuntimeError("std::bad_alloc"),
         OSError(errno.ENOMEM, "Cannot allocate memory"),
+        OSError(errno.ENOMEM, "kein Speicher"),
         RuntimeError("(-4:Insufficient memory) Failed to allocate 4194304000 bytes in function"),
         RuntimeError("Error allocating memory!"),
         ValueError("zlib_decode returned Z_MEM_ERROR"),
         chained(InputError("a file is damaged"), MemoryError()),
         chained(StoreError("a shard is damaged"), chained(RuntimeError("x"), MemoryError())),
         ExceptionGroup("several", [ValueError("no"), MemoryError()]),
+        ExceptionGroup("several", [MemoryError(), ValueError("no")]),
     ],
 )
 def test_every_way_to_lack_memory_is_known(error):
@@ -189,11 +191,12 @@ def test_where_the_system_does_not_tell_there_is_no_limit(monkeypatch, status):
     assert process.asked == []
 
 
-def test_where_limits_cannot_be_set_there_is_none(monkeypatch):
+@pytest.mark.parametrize("error", [OSError(errno.EPERM, "no"), ValueError("no")])
+def test_where_limits_cannot_be_set_there_is_none(monkeypatch, error):
     process = Limited(monkeypatch, VmData=400.0, VmRSS=150.0)
 
     def refuse(what, limits):
-        raise OSError(errno.EPERM, "no")
+        raise error
 
     monkeypatch.setattr(resource, "setrlimit", refuse)
     assert fence.close_fence(500.0, 2) is None

@@ -49,7 +49,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for_and_closed_again(tmp_pa
     os.mkfifo(path)
     before = psutil.Process().num_fds()
     for odd in (path, "/dev/null", tmp_path):
-        with pytest.raises(OSError, match="it is not a regular file") as error:
+        with pytest.raises(OSError, match=r"\] it is not a regular file: ") as error:
             open_regular(odd)
         assert (error.value.errno, error.value.filename) == (errno.EINVAL, str(odd))
     assert psutil.Process().num_fds() == before

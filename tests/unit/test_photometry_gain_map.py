@@ -85,6 +85,8 @@ def test_polynomials_of_legendre_from_the_first_pixel_to_the_last():
     np.testing.assert_allclose(found, by_hand, atol=1e-15)
     assert gain_map.legendre(np.array([0, 4]), 5, 1).tolist() == [[1, 1]]
     assert gain_map.legendre(np.array([0, 1]), 2, 2).tolist() == [[1, 1], [-1, 1]]
+    small = gain_map.legendre(np.array([200], np.uint8), 256, 2)  # twice of it is no uint8
+    assert small.tolist() == [[1], [400 / 255 - 1]]
     assert gain_map.legendre(np.array([0]), 1, 2).tolist() == [[1], [-1]]  # a frame of one px
 
 
@@ -92,6 +94,13 @@ def test_a_window_is_float32_within_the_limits():
     found = some_map((0.97, 1.04)).over(Window(100, 300, 0, 760))
     assert (found.dtype, found.shape) == (np.float32, (200, 760))
     assert (found.min(), found.max()) == (np.float32(0.97), np.float32(1.04))
+
+
+def test_a_window_is_computed_in_what_its_pixels_are():
+    found = GainMap((1, 760), np.array([[1.0, 0.1], [0.0, 0.0]]), (0.0, 2.0), 5.0)
+    x = (2 * np.arange(760.0) / 759 - 1).astype(np.float32)
+    expected = np.float32(1) + np.float32(0.1) * x
+    np.testing.assert_array_equal(found.over(Window(0, 1, 0, 760))[0], expected)
 
 
 def test_the_digest_is_of_every_number():

@@ -97,6 +97,20 @@ def test_the_inverse_of_a_steep_field_is_found_to_a_millionth_of_a_px_or_is_nan(
     assert np.hypot(*(folded.map(back[known]) - points[known]).T).max() <= 1e-6
 
 
+def test_the_inverse_is_looked_for_no_longer_than_it_moves(monkeypatch):
+    looked = []
+    real = Displacement.at
+
+    def noting(field, points):
+        looked.append(len(points))
+        return real(field, points)
+
+    monkeypatch.setattr(Displacement, "at", noting)
+    moved().inverse_map([[100.0, 50.0]])
+    # the first look finds it, the second sees that it stays; the last one is the check
+    assert looked == [1, 1, 1]
+
+
 def test_one_point_that_has_no_inverse_takes_nothing_from_others():
     horizon = transform(matrix=np.array([[1.0, 0, 0], [0, 1, 0], [0.01, 0, 1]]))
     bent = moved(matrix=horizon.matrix)
@@ -133,6 +147,7 @@ def test_failed_transform_maps_to_nan_both_ways():
     assert not transform(status="suspect").failed
     assert np.isnan(failed.map([[1.0, 2.0]])).all()
     assert np.isnan(failed.inverse_map([[1.0, 2.0]])).all()
+    assert np.isnan(failed.inverse_map([[1, 2]])).all()
 
 
 def test_points_beyond_the_horizon_are_nan():
@@ -371,4 +386,7 @@ def test_quantiles():
     assert Quantiles.of(np.arange(101).reshape(1, 101)) == Quantiles(50.0, 95.0)
     assert Quantiles.of(range(21)) == Quantiles(10.0, 19.0)
     assert math.isnan(Quantiles.of([]).median)
+    short = np.array([0.1, 0.2, 0.4], np.float32)
+    low, high = (float(v) for v in short[1:])
+    assert Quantiles.of(short).p95 == pytest.approx(low + 0.9 * (high - low), rel=1e-14)
     assert math.isnan(Quantiles.of([]).p95)

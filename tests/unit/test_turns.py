@@ -137,6 +137,24 @@ def test_numbers_that_others_have_removed_meanwhile_are_not_missed(tmp_path, mon
     assert len(asked) == 4
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_earlier_numbers_that_vanish_while_one_is_taken_are_not_missed(tmp_path, monkeypatch, left):
+    (tmp_path / "turn-2").touch()
+    real, asked = turns._numbers, []
+
+    def vanishing(place):
+        found = real(place)
+        if len(asked) == left:
+            for path in place.iterdir():
+                path.unlink()
+        asked.append(found)
+        return found if len(asked) == 1 else real(place)
+
+    monkeypatch.setattr(turns, "_numbers", vanishing)
+    assert Turn.take(tmp_path, ()).number == 3
+    assert [len(found) for found in asked] == [1, 1 + left]
+
+
 def test_who_may_publish_is_asked_each_time_until_nobody_is(tmp_path):
     asked = []
     publishing.guard_with(lambda: asked.append(1))
