@@ -316,7 +316,7 @@ def test_failed_transform_survives_its_file(tmp_path):
         (lambda d: d.update(version=2), "it has version 2, not 1"),
         (lambda d: d.pop("model"), "not a whole transform"),
         (lambda d: d.update(status="fine"), "unknown status 'fine'"),
-        (lambda d: d.update(matrix=None), "status and matrix contradict"),
+        (lambda d: d.update(matrix=None), r"\(status and matrix contradict each other\)"),
         (lambda d: d.update(matrix=[[1, 2], [3, 4]]), "3 x 3 matrix"),
         (lambda d: d.update(displacement={"spacing_px": 8}), "not a whole transform"),
     ],
