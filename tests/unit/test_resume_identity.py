@@ -244,6 +244,16 @@ def test_a_record_without_the_name_of_its_results_is_about_those_that_were_named
         check(work)
 
 
+def test_the_command_for_a_copy_of_a_record_without_the_name_of_its_results(work):
+    path, new = record(work), work.parent / "new one"
+    path.write_text(path.read_text().replace('"results":', '"older":'))
+    subprocess.run(["cp", "-a", str(work), str(new)], check=True)
+    with pytest.raises(InputError) as refusal:
+        check(new)
+    again = AGAIN.format(flow=work.parent / "flow" / "Snakefile")
+    assert str(refusal.value).splitlines()[1].strip() == f"cd '{new}' && {again}"
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [

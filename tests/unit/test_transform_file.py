@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -297,6 +300,18 @@ def test_numbers_of_numpy_are_written_as_those_of_python(tmp_path):
     numpy.save(tmp_path / "a.json")
     transform().save(tmp_path / "b.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+def test_files_are_utf_8_whatever_the_locale(tmp_path):
+    path = tmp_path / "transform.json"
+    whole = transform(reasons=("Ø 3 µm.",))
+    whole.save(path)
+    first = path.read_bytes()
+    code = f"from unglow import transform; p = {str(path)!r}; transform.load(p).save(p)"
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run([sys.executable, "-c", code], env=os.environ | plain, check=True)
+    assert path.read_bytes() == first
+    assert "Ø 3 µm.".encode() in first
 
 
 def test_failed_transform_survives_its_file(tmp_path):
