@@ -80,7 +80,9 @@ def test_a_record_of_somebody_else_is_not_executed(work, monkeypatch, capsys):
     record(work)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert main(["resume", str(work)]) == 2
-    assert f"belongs to another user (uid {os.getuid()})" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"belongs to another user (uid {os.getuid()}), so nothing of it is executed" in told
+    assert told.endswith("let them resume it, or start the run again yourself.\n")
 
 
 def test_a_link_to_a_file_of_the_caller_is_no_record(work):

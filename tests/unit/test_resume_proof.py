@@ -71,7 +71,8 @@ def sleeper():
 def test_without_a_run_there_is_nothing_to_go_on_with(tmp_path, capsys):
     (tmp_path / "results").mkdir()
     assert main(["resume", str(tmp_path)]) == 2
-    assert "results has no record of a run: start one with `snakemake" in capsys.readouterr().err
+    told = "start one with `snakemake -s PATH/unglow/Snakefile --cores all`.\n"
+    assert capsys.readouterr().err.endswith(f"results has no record of a run: {told}")
 
 
 def test_the_command_is_that_of_the_last_run_with_more_words(written):
@@ -502,6 +503,22 @@ def test_orphans_are_asked_to_end_and_then_killed(tmp_path, monkeypatch):
     assert said == ["ending jobs of the killed run: process 7, 8"]
     writers.end_orphans([trace_on(tmp_path, *ORPHANS)], said.append)
     assert len(said) == 1
+
+
+def test_an_orphan_has_its_time_to_end_by_itself(monkeypatch):
+    clock, slept = [100.0], []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        clock[0] += 5.0
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(writers, "lives", lambda process: process.pid == 8 or len(slept) < 2)
+    assert writers._wait(ORPHANS[:1], 15.0) == []
+    assert slept == [0.1] * 2
+    assert writers._wait(ORPHANS[:2], 15.0) == ORPHANS[1:2]
+    assert slept == [0.1] * 6  # after 20 s; at 15 s it may still go
 
 
 def test_an_orphan_that_cannot_be_ended_is_named(tmp_path, monkeypatch):
