@@ -40,6 +40,8 @@ def test_a_source_is_in_the_bin_that_begins_below_it():
     made = Sides.create(3.5)
     places = made.bins([1.0, 3.49, 3.5, 3.54, 3.56, 4.06, 49.99, 50.01, 1e9])
     assert places.tolist() == [0, 0, 0, 0, 1, 11, 929, 930, 930]
+    # 6.85 as float32 is less than that, so it is below the bin that begins there
+    assert made.bins(np.array([6.85], np.float32)).tolist() == [66]
     made.add([3.6, 3.61, 3.61], [4.06])
     made.add([3.61], [])
     assert (made.bright[2], made.dark[11]) == (4, 1)

@@ -497,7 +497,8 @@ ORPHANS = [Process("a", "b", pid, 1) for pid in (7, 8, 9)]
 
 def test_orphans_are_asked_to_end_and_then_killed(tmp_path, monkeypatch):
     living, said = Living(monkeypatch, stays=(signal.SIGTERM,)), []
-    writers.end_orphans([trace_on(tmp_path, *ORPHANS)], said.append)
+    both = trace_on(tmp_path, *ORPHANS[:1]), trace_on(tmp_path, *ORPHANS[1:])
+    writers.end_orphans(both, said.append)
     term, kill = signal.SIGTERM, signal.SIGKILL
     assert living.sent == [(7, term), (8, term), (7, kill), (8, kill)]
     assert said == ["ending jobs of the killed run: process 7, 8"]
@@ -693,6 +694,8 @@ def test_a_local_run_asks_slurm_where_there_is_one(written, commands):
     make, queue = commands
     slurm_log(written.work)
     queues.cancel_all(written.work, written.said.append, local=True)
+    with pytest.raises(InputError, match="command squeue is not here"):
+        queues.cancel_all(written.work, written.said.append)
     (queue / "17").touch()
     make("squeue", "ls")
     make("scancel", 'rm "$@"')

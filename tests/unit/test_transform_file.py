@@ -155,9 +155,9 @@ def test_failed_transform_maps_to_nan_both_ways():
 
 def test_points_beyond_the_horizon_are_nan():
     matrix = np.array([[1.0, 0, 0], [0, 1, 0], [-0.01, 0, 1]])
-    mapped = transform(matrix=matrix).map([[50.0, 0], [150.0, 0]])
+    mapped = transform(matrix=matrix).map([[50.0, 0], [150.0, 0], [100.0, 0]])
     np.testing.assert_allclose(mapped[0], [100, 0])
-    assert np.isnan(mapped[1]).all()
+    assert np.isnan(mapped[1:]).all()
 
 
 def test_derivatives_are_those_of_the_formula():
