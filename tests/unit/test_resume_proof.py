@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,7 +102,11 @@ def test_a_dead_run_leaves_locks_that_are_removed_and_newer_ones_stay(written):
 
 def test_a_snakemake_that_lives_is_named(written, sleeper):
     written.run(pid=sleeper.pid, started=started_ticks(sleeper.pid))
-    with pytest.raises(InputError, match=rf"process {sleeper.pid}\) has been running here since"):
+    told = (
+        rf"^Snakemake \(process {sleeper.pid}\) has been running here since .*; follow it with "
+        r"`unglow monitor`, or end it with Ctrl-C first\.$"
+    )
+    with pytest.raises(InputError, match=told):
         written.make_sure()
 
 
@@ -219,6 +224,8 @@ def test_lines_that_are_no_objects_are_passed_over(tmp_path):
     trace = trace_of(path)
     assert [process.pid for process in trace.processes] == [1, 2]
     assert trace.fields == {"kind": "run", "pid": 1}
+    path.write_text('{"a": ' * 9000 + '\n{"pid": 1}\n')  # deeper than can be read
+    assert trace_of(path).fields == {"pid": 1}
 
 
 def test_of_a_long_file_the_first_and_the_last_lines_are_read(tmp_path):
@@ -260,6 +267,9 @@ def test_a_file_that_others_may_write_is_nobodys_own(tmp_path, mode, own):
 
 def test_the_last_run_is_the_one_that_began_last(written):
     assert last_run(written.results) is None
+    first = written.run(stamp="a", wall=0.5)
+    written.run(stamp="b", wall=None)  # of an unknown time
+    assert last_run(written.results).path == first
     written.run(stamp="b", wall=2.0)
     later = written.run(stamp="a", wall=3.0)
     assert last_run(written.results).path == later
@@ -688,6 +698,20 @@ def test_the_jobs_of_all_runs_are_asked_for_by_their_names(written, commands):
         "it answers."
     )
     assert written.said == []
+
+
+def test_logs_of_somebody_else_name_no_jobs(written, monkeypatch):
+    slurm_log(written.work)
+    other = written.work / ".snakemake" / "log" / "1.snakemake.log"
+    other.write_text("SLURM run ID: theirs\n")
+    real = Path.lstat
+
+    def owned(path):
+        about = real(path)
+        return SimpleNamespace(st_uid=about.st_uid + 1) if path == other else about
+
+    monkeypatch.setattr(Path, "lstat", owned)
+    assert queues.run_ids(written.work) == ["abc-1"]
 
 
 def test_a_local_run_asks_slurm_where_there_is_one(written, commands):
