@@ -13,7 +13,7 @@ LOOPS := hatch_build.py $(wildcard src/unglow/kernels/*.[ch] src/unglow/kernels/
 # Where it is set, every start of Snakemake and of a job compiles all of its libraries again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast oldest lint format bench wheels clean
+.PHONY: help demo test test-fast oldest mutants lint format bench wheels clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -33,6 +33,7 @@ $(VENV)/installed-%: pyproject.toml tests/unbound.txt $(LOOPS) | $(BIN)/python
 EXTRA_run :=
 EXTRA_test := [test,cluster]
 EXTRA_lint := [lint]
+EXTRA_mutation := [test,cluster,mutation]
 BESIDE_test := tests/unbound.txt
 
 demo: $(VENV)/installed-run  ## make a phantom pair, run the workflow on it, say where to look
@@ -49,6 +50,11 @@ oldest:  ## run all tests with the oldest versions that pyproject.toml allows
 	.venv-oldest/bin/python -m pip install --quiet --editable '.[test]' -c tests/oldest.txt
 	.venv-oldest/bin/python -m pip install --quiet --no-deps --requirement tests/unbound.txt
 	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
+
+mutants: $(VENV)/installed-mutation  ## change the code that decides, count the changes that tests notice
+	@mkdir -p mutants/src
+	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH="$(CURDIR)/mutants/src" $(BIN)/mutmut run --max-children 2 $(ARGS)
+	@$(BIN)/python benchmarks/mutants.py
 
 lint: $(VENV)/installed-lint  ## check style, types and the workflow
 	$(BIN)/ruff check .
@@ -72,4 +78,4 @@ wheels: | $(BIN)/python  ## build the source archive and a wheel for each kind o
 	UNGLOW_TARGET=aarch64 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:  ## remove the demo and caches, keep the virtual environment
-	rm -rf demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf demo build dist mutants .pytest_cache .mypy_cache .ruff_cache

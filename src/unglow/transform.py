@@ -325,7 +325,7 @@ def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Trans
     return Transform(
         status=cast("Status", data["status"]),
         reasons=tuple(data["reasons"]),
-        matrix=_nan_matrix() if data["matrix"] is None else np.array(data["matrix"], dtype="f8"),
+        matrix=data["matrix"],
         model=data["model"],
         displacement=displacement,
         inliers=data["inliers"],

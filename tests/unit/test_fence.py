@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import errno
+import math
+import resource
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from unglow import fence
+from unglow.allocator import STACK_MB
 from unglow.errors import InputError, StoreError
-from unglow.fence import allowance_mb, asked_mb, is_memory_failure, process_mb
+from unglow.fence import allowance_mb, asked_mb, is_memory_failure, process_mb, tells_of_memory
 
 
 def fenced(body, declared=150, imports="numpy as np"):
@@ -81,12 +87,14 @@ def chained(error, cause):
         RuntimeError("can't start new thread"),
         RuntimeError("std::bad_alloc"),
         OSError(errno.ENOMEM, "Cannot allocate memory"),
+        OSError(errno.ENOMEM, "kein Speicher"),
         RuntimeError("(-4:Insufficient memory) Failed to allocate 4194304000 bytes in function"),
         RuntimeError("Error allocating memory!"),
         ValueError("zlib_decode returned Z_MEM_ERROR"),
         chained(InputError("a file is damaged"), MemoryError()),
         chained(StoreError("a shard is damaged"), chained(RuntimeError("x"), MemoryError())),
         ExceptionGroup("several", [ValueError("no"), MemoryError()]),
+        ExceptionGroup("several", [MemoryError(), ValueError("no")]),
     ],
 )
 def test_every_way_to_lack_memory_is_known(error):
@@ -125,3 +133,155 @@ def test_what_was_asked_for_is_read_from_the_message(text, mb):
 def test_the_status_of_a_process_is_in_mb():
     now = process_mb()
     assert 5 < now["VmRSS"] <= now["VmHWM"] < 5000
+
+
+# ------------------------------------------------------------------------ with a system by hand
+
+
+def test_only_the_memory_lines_of_a_status_are_read(tmp_path):
+    status = tmp_path / "status"
+    status.write_text("Name:\tVm: x\nVmRSS:\t    1000 kB\nThreads:\t3\nVmHWM:\t  250000 kB\n")
+    assert process_mb(status) == {"VmRSS": 1.024, "VmHWM": 256.0}
+    assert process_mb(tmp_path / "none") == {}
+
+
+class Limited:
+    """A process whose soft and hard limit and use of memory are given."""
+
+    def __init__(self, monkeypatch, hard=resource.RLIM_INFINITY, **status):
+        self.limits = (resource.RLIM_INFINITY, hard)
+        self.asked = []
+        monkeypatch.setattr(fence, "process_mb", lambda: status)
+        monkeypatch.setattr(resource, "getrlimit", lambda what: self.limits if self.of(what) else 0)
+        monkeypatch.setattr(resource, "setrlimit", self.set)
+
+    def of(self, what):
+        self.asked.append(what)
+        return what == resource.RLIMIT_DATA
+
+    def set(self, what, limits):
+        assert self.of(what)
+        self.limits = limits
+
+
+def test_the_limit_is_what_was_declared_and_what_is_reserved_without_being_used(monkeypatch):
+    process = Limited(monkeypatch, VmData=400.0, VmRSS=150.0)
+    # stacks of 2.1 MB for two workers and three more threads, and 20 MB to spare
+    assert allowance_mb(2) == pytest.approx(5 * STACK_MB + 20)
+    assert fence.close_fence(500.0, 2) == pytest.approx(500 + 250 + allowance_mb(2))
+    assert process.limits == (round((750 + allowance_mb(2)) * 1e6), resource.RLIM_INFINITY)
+    fence.open_fence()
+    assert process.limits == (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+def test_a_hard_limit_below_what_is_wanted_is_the_limit(monkeypatch):
+    process = Limited(monkeypatch, hard=600_000_000, VmData=400.0, VmRSS=150.0)
+    fence.close_fence(500.0, 2)
+    assert process.limits == (600_000_000, 600_000_000)
+    fence.close_fence(200.0, 2)
+    assert process.limits == (round((450 + allowance_mb(2)) * 1e6), 600_000_000)
+    fence.open_fence()
+    assert process.limits == (600_000_000, 600_000_000)
+
+
+@pytest.mark.parametrize("status", [{}, {"VmData": 400.0}, {"VmRSS": 150.0}])
+def test_where_the_system_does_not_tell_there_is_no_limit(monkeypatch, status):
+    process = Limited(monkeypatch, **status)
+    assert fence.close_fence(500.0, 2) is None
+    assert process.asked == []
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EPERM, "no"), ValueError("no")])
+def test_where_limits_cannot_be_set_there_is_none(monkeypatch, error):
+    process = Limited(monkeypatch, VmData=400.0, VmRSS=150.0)
+
+    def refuse(what, limits):
+        raise error
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    assert fence.close_fence(500.0, 2) is None
+    fence.open_fence()
+    monkeypatch.setattr(resource, "setrlimit", process.set)
+    monkeypatch.setitem(sys.modules, "resource", None)  # not a Unix
+    assert fence.close_fence(500.0, 2) is None
+    assert process.limits == (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+@pytest.mark.parametrize("declared", [100.0, 150.4])
+def test_a_process_that_has_taken_all_of_it_is_told_how_much(monkeypatch, declared):
+    process = Limited(monkeypatch, VmData=400.0, VmRSS=150.4)
+    with pytest.raises(MemoryError, match=r"^the libraries alone take 150 MB$"):
+        fence.close_fence(declared, 2)
+    assert process.asked == []
+
+
+def test_the_libraries_reserve_their_buffers_before_the_limit_holds(monkeypatch):
+    process = Limited(monkeypatch, VmData=400.0, VmRSS=150.0)
+    done = []
+
+    def note(array):
+        assert process.asked == []
+        done.append(array.shape)
+
+    numpy = SimpleNamespace(linalg=SimpleNamespace(inv=note), eye=np.eye, ones=np.ones)
+    monkeypatch.setitem(sys.modules, "numpy", numpy)
+    monkeypatch.setitem(sys.modules, "scipy.linalg", SimpleNamespace(svd=note))
+    fence.close_fence(500.0, 2)
+    assert done == [(2, 2), (200, 50)]
+    monkeypatch.delitem(sys.modules, "scipy.linalg")
+    process.asked.clear()
+    fence.close_fence(500.0, 2)
+    assert done[2:] == [(2, 2)]
+    monkeypatch.delitem(sys.modules, "numpy")
+    process.asked.clear()
+    fence.close_fence(500.0, 2)
+    assert len(done) == 3
+
+
+def test_the_peak_is_that_of_the_process_or_of_a_child(monkeypatch):
+    def usage(who):
+        assert who == resource.RUSAGE_CHILDREN
+        return SimpleNamespace(ru_maxrss=250_000)
+
+    monkeypatch.setattr(resource, "getrusage", usage)
+    monkeypatch.setattr(fence, "process_mb", lambda: {"VmHWM": 300.0, "VmRSS": 400.0})
+    assert fence.children_mb() == 256.0
+    assert fence.peak_mb() == 300.0
+    monkeypatch.setattr(fence, "process_mb", lambda: {"VmHWM": 200.0})
+    assert fence.peak_mb() == 256.0
+    monkeypatch.setattr(fence, "process_mb", dict)
+    assert math.isnan(fence.peak_mb())
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert fence.children_mb() == 0.0
+
+
+def test_the_words_of_a_library_are_taken_in_any_case():
+    assert tells_of_memory("OpenCV: INSUFFICIENT Memory")
+    assert not tells_of_memory("memory is fine")
+
+
+def test_the_first_error_for_want_of_memory_tells_how_much_was_asked_for():
+    last = MemoryError("Unable to allocate 3.00 MiB for an array")
+    middle = chained(RuntimeError("Failed to allocate 5000000 bytes"), last)
+    assert asked_mb(chained(ValueError("allocate 9 bytes"), middle)) == 5.0
+    handled = ValueError("while another one was handled")
+    handled.__context__ = last
+    assert asked_mb(handled) == pytest.approx(3 * 1.048576)
+    assert asked_mb(ExceptionGroup("two", [ValueError("no"), last])) == asked_mb(last)
+    assert asked_mb(ValueError("allocate 9 bytes")) is None
+    assert asked_mb(None) is None
+
+
+def test_errors_that_led_to_each_other_are_looked_at_once():
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+    assert not is_memory_failure(one)
+    one.__context__ = MemoryError()
+    assert is_memory_failure(other)
+
+
+@pytest.mark.parametrize(
+    ("unit", "mb"), [("bytes", 4e-6), ("KiB", 4.096e-3), ("TiB", 4398046.511104)]
+)
+def test_units_of_what_was_asked_for(unit, mb):
+    assert asked_mb(MemoryError(f"Unable to ALLOCATE 4 {unit}")) == pytest.approx(mb, rel=1e-12)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+import struct
+
 import numpy as np
 import pytest
 
@@ -67,12 +71,79 @@ def test_the_difference_scales_light_and_not_the_offset_of_the_camera():
         np.testing.assert_array_equal(part, whole[window.slices])
 
 
+def test_gain_and_offset_where_light_is_stronger():
+    # post = m * (1.5 * pre - 3) + 5, so that where m is 1 the offset is 2
+    gain, offset = some_map().line(np.array([1.0, 2.0, 0.5]), 1.5, 2.0)
+    assert gain.tolist() == [1.5, 3.0, 0.75]
+    assert offset.tolist() == [2.0, -1.0, 3.5]
+
+
+def test_polynomials_of_legendre_from_the_first_pixel_to_the_last():
+    found = gain_map.legendre(np.array([0, 2, 3, 4]), 5, 5)
+    t = np.array([-1, 0, 0.5, 1])
+    by_hand = [t**0, t, (3 * t**2 - 1) / 2, (5 * t**3 - 3 * t) / 2, (35 * t**4 - 30 * t**2 + 3) / 8]
+    np.testing.assert_allclose(found, by_hand, atol=1e-15)
+    assert gain_map.legendre(np.array([0, 4]), 5, 1).tolist() == [[1, 1]]
+    assert gain_map.legendre(np.array([0, 1]), 2, 2).tolist() == [[1, 1], [-1, 1]]
+    small = gain_map.legendre(np.array([200], np.uint8), 256, 2)  # twice of it is no uint8
+    assert small.tolist() == [[1], [400 / 255 - 1]]
+    assert gain_map.legendre(np.array([0]), 1, 2).tolist() == [[1], [-1]]  # a frame of one px
+
+
+def test_a_window_is_float32_within_the_limits():
+    found = some_map((0.97, 1.04)).over(Window(100, 300, 0, 760))
+    assert (found.dtype, found.shape) == (np.float32, (200, 760))
+    assert (found.min(), found.max()) == (np.float32(0.97), np.float32(1.04))
+
+
+def test_a_window_is_computed_in_what_its_pixels_are():
+    found = GainMap((1, 760), np.array([[0.0, 0.1], [0.0, 0.0]]), (-1.0, 1.0), 5.0)
+    x = (2 * np.arange(760.0) / 759 - 1).astype(np.float32)
+    np.testing.assert_array_equal(found.over(Window(0, 1, 0, 760))[0], np.float32(0.1) * x)
+
+
+def test_the_digest_is_of_every_number():
+    one = some_map()
+    numbers = [600, 760, 0.8, 1.25, 5, *one.coefficients.ravel()]
+    assert one.digest == hashlib.sha256(struct.pack("<21d", *numbers)).hexdigest()
+
+
+def test_a_file_has_its_numbers_in_this_order(tmp_path):
+    path = tmp_path / "gain_map.npz"
+    gain_map.save(path, some_map())
+    with np.load(path) as arrays:
+        assert arrays["parameters"].tolist() == [1, 600, 760, 0.8, 1.25, 5]
+        assert arrays["parameters"].dtype == np.float64
+        np.testing.assert_array_equal(arrays["coefficients"], some_map().coefficients)
+    gain_map.save(path, None)
+    with np.load(path) as arrays:
+        assert arrays["parameters"].tolist() == [1, 0, 0, 0, 0, 0]
+        assert arrays["coefficients"].shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"parameters": [2, 600, 760, 0.8, 1.25, 5], "coefficients": np.eye(4)},
+        {"parameters": [1, 600, 760, 0.8, 1.25], "coefficients": np.eye(4)},
+        {"parameters": [1, 600, 760, 0.8, 1.25, 5]},
+        {"parameters": 1.0, "coefficients": np.eye(4)},
+    ],
+)
+def test_a_file_of_another_version_or_kind_is_named(tmp_path, arrays):
+    path = tmp_path / "gain_map.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(StoreError, match=rf"^{re.escape(str(path))} is damaged"):
+        gain_map.load(path)
+
+
 def test_a_file_holds_a_map_or_none(tmp_path):
     path = tmp_path / "gain_map.npz"
     gain_map.save(path, some_map())
     read = gain_map.load(path)
     assert read.digest == some_map().digest
     assert (read.shape, read.limits, read.dark) == (SHAPE, (0.8, 1.25), 5.0)
+    assert [type(n) for n in read.shape] == [int, int]
     assert some_map((0.8, 1.2)).digest != read.digest
     gain_map.save(path, None)
     assert gain_map.load(path) is None

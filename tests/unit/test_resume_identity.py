@@ -11,8 +11,9 @@ import pytest
 
 from unglow.cli import main
 from unglow.errors import InputError
-from unglow.resume import identity, queues, writers
-from unglow.resume.traces import last_run, open_attempts
+from unglow.resume import identity, locks, queues, writers
+from unglow.resume.command import resume
+from unglow.resume.traces import Trace, last_run, open_attempts
 from unglow.telemetry.lines import LineFile, boot_id, host, started_ticks
 
 
@@ -79,7 +80,9 @@ def test_a_record_of_somebody_else_is_not_executed(work, monkeypatch, capsys):
     record(work)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert main(["resume", str(work)]) == 2
-    assert f"belongs to another user (uid {os.getuid()})" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"belongs to another user (uid {os.getuid()}), so nothing of it is executed" in told
+    assert told.endswith("let them resume it, or start the run again yourself.\n")
 
 
 def test_a_link_to_a_file_of_the_caller_is_no_record(work):
@@ -141,6 +144,191 @@ def test_only_the_recorded_workflow_is_run(work):
         record(work, command=command).rename(work / "results/telemetry/runs/z.jsonl")
         with pytest.raises(InputError, match=r"start it again (by hand|the way it was)"):
             check(work)
+
+
+def run_of(*words, directory="/nowhere", **told):
+    return Trace(Path("/x"), {"command": list(words), "directory": directory} | told)
+
+
+def test_the_options_of_a_run_are_those_behind_its_command():
+    def options(*words):
+        return identity.options_of(run_of(*words))
+
+    assert options("snakemake", "-c", 2) == ["-c", "2", "--rerun-incomplete"]
+    assert options("python", "-m", "snakemake", "all") == ["all", "--rerun-incomplete"]
+    again = ["--rerun-incomplete", "-c", "1"]
+    assert options("snakemake", *again) == again
+    refused = (
+        "the last run was not started by the snakemake command, so it is not known how to go on: "
+        "start it again the way it was."
+    )
+    for told in ({"command": "snakemake -c 1"}, {"command": None}, {}, {"command": ["snakemake"]},
+                 {"command": ["python", "-m", "pytest"]}):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            identity.options_of(Trace(Path("/x"), told))
+        assert str(error.value) == refused
+
+
+def test_a_command_was_given_in_the_directory_of_the_run_if_no_other_is_told():
+    assert identity.started_in(run_of(started_in="/from")) == Path("/from")
+    assert identity.started_in(run_of(started_in="")) == Path("/nowhere")
+    assert identity.started_in(run_of()) == Path("/nowhere")
+    assert identity.started_in(Trace(Path("/x"), {})) == Path()
+
+
+def test_the_directory_of_a_run_has_to_be_there(work):
+    link = work.parent / "link"
+    link.symlink_to(work)
+    assert identity.directory_of(run_of(directory=str(link))) == work
+    with pytest.raises(InputError) as error:
+        identity.directory_of(run_of())
+    assert str(error.value) == (
+        "the last run worked in /nowhere, which is not here: start it again by hand where its "
+        "files are now."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["-s", "a"], "a"),
+        (["--snakefile", "a", "-c", "1"], "a"),
+        (["--snakefile=a=b"], "a=b"),
+        (["-sa-s"], "a-s"),
+        (["-s", "a", "-sb"], "b"),
+        (["--snakefile=a", "-s", "/x/b"], "/x/b"),
+        (["-c", "1", "-s"], None),
+        (["-S", "a"], None),
+        (["-s", "https://x/Snakefile"], None),
+        (["--snakefile=github://x"], None),
+    ],
+)
+def test_the_snakefile_of_a_command(tmp_path, options, named):
+    found = identity._snakefile(options, tmp_path)
+    assert found == (None if named is None else tmp_path / named)
+
+
+@pytest.mark.parametrize(
+    "name", ["Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile"]
+)
+def test_without_a_name_it_is_where_snakemake_looks(tmp_path, name):
+    assert identity._snakefile(["-c", "1"], tmp_path) is None
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    assert identity._snakefile(["-c", "1"], tmp_path) == tmp_path / name
+    assert identity._snakefile(["-s"], tmp_path) == tmp_path / name
+
+
+def test_a_workflow_that_is_not_known_is_not_compared(work):
+    here = work.parent / "flow"
+
+    def compare(options, **told):
+        identity._check_workflow(run_of(started_in=str(work), **told), options)
+
+    compare(["-s", "../flow/Snakefile"], workflow=str(here))
+    compare(["-s", "../flow/Snakefile"])
+    compare(["-s", "https://x/Snakefile"], workflow=str(here))
+    compare([], workflow=str(here))
+    with pytest.raises(InputError) as error:
+        compare(["-s", "Snakefile"], workflow=str(here))
+    assert str(error.value) == (
+        f"the last run was of the workflow in {here}, but its command would start "
+        f"{work / 'Snakefile'}: start it again by hand with the workflow that you mean."
+    )
+
+
+def test_a_record_without_the_name_of_its_results_is_about_those_that_were_named(work):
+    path = record(work)
+    path.write_text(path.read_text().replace('"results":', '"older":'))
+    assert check(work) == work
+    path.write_text(path.read_text().replace('"directory":', '"oldest":'))
+    with pytest.raises(InputError, match=r"was copied or moved: .* worked in \. and wrote to resu"):
+        check(work)
+
+
+def test_the_command_for_a_copy_of_a_record_without_the_name_of_its_results(work):
+    path, new = record(work), work.parent / "new one"
+    path.write_text(path.read_text().replace('"results":', '"older":'))
+    subprocess.run(["cp", "-a", str(work), str(new)], check=True)
+    with pytest.raises(InputError) as refusal:
+        check(new)
+    again = AGAIN.format(flow=work.parent / "flow" / "Snakefile")
+    assert str(refusal.value).splitlines()[1].strip() == f"cd '{new}' && {again}"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["snakemake", "-s", "https://x/S"], "cd '{new}' && snakemake -s https://x/S {rerun}"),
+        (["snakemake", "-d", "x"], "cd '{old}' && snakemake -d x {rerun} {config}"),
+        (["snakemake", "--directory=x"], "cd '{old}' && snakemake --directory=x {rerun} {config}"),
+        (["snakemake", "-D", "x"], "cd '{new}' && snakemake -D x {rerun}"),
+    ],
+)
+def test_the_command_for_a_copy_keeps_addresses_and_names_results(work, command, told):
+    new = work.parent / "new one"
+    record(work, command=command)
+    subprocess.run(["cp", "-a", str(work), str(new)], check=True)
+    names = {"new": new, "old": work, "rerun": "--rerun-incomplete",
+             "config": f"--config 'results={new}/results'"}  # fmt: skip
+    with pytest.raises(InputError) as refusal:
+        check(new)
+    assert str(refusal.value).splitlines()[1].strip() == told.format(**names)
+
+
+def test_the_command_for_results_of_another_name_or_depth(work):
+    new = work.parent / "new one"
+    record(work, results="deep/results")
+    (new / "deep").mkdir(parents=True)
+    (work / "results").rename(new / "deep" / "results")
+    flow = work.parent / "flow" / "Snakefile"
+    again = f"snakemake -s {flow} -c 2 --rerun-incomplete"
+    with pytest.raises(InputError) as refusal:
+        check(new, new / "deep" / "results")
+    assert str(refusal.value).splitlines()[1].strip() == f"cd '{new}' && {again}"
+    (new / "deep" / "results").rename(new / "deep" / "other")
+    with pytest.raises(InputError) as refusal:
+        check(new, new / "deep" / "other")
+    config = f"--config 'results={new}/deep/other'"
+    assert str(refusal.value).splitlines()[1].strip() == f"cd '{work}' && {again} {config}"
+
+
+def test_resume_becomes_the_snakemake_of_the_last_run(work, monkeypatch):
+    record(work)
+    place = work / ".snakemake" / "locks"
+    place.mkdir(parents=True)
+    (place / "0.input.lock").touch()
+    said, became, held = [], [], []
+
+    def execv(program, words):
+        became.append((program, words, Path.cwd(), list(place.iterdir())))
+        raise InterruptedError
+
+    monkeypatch.chdir(work.parent)
+    monkeypatch.setattr(os, "execv", execv)
+    monkeypatch.setattr(locks, "hold", held.append)
+    stumbling = "unglow.resume.command.refuse_what_snakemake_stumbles_over"
+    monkeypatch.setattr(stumbling, lambda: held.append(0))
+    with pytest.raises(InterruptedError):
+        resume(work / "results", work / "results", ["--cores", "1"], (), said.append)
+    options = ["-s", "../flow/Snakefile", "-c", "2", "--rerun-incomplete", "--cores", "1"]
+    words = [sys.executable, "-Pm", "snakemake", *options]
+    assert became == [(sys.executable, words, work, [])]
+    assert held == [0, work]
+    assert said == [f"cd '{work}' && snakemake {' '.join(options)}"]
+
+
+def test_resume_looks_at_other_machines_but_those_that_are_lost(work, monkeypatch):
+    record(work, host="node9")
+    monkeypatch.setattr(writers, "_SILENCE_S", 0.0)
+    monkeypatch.setattr(locks, "hold", lambda directory: None)
+    monkeypatch.setattr(os, "execv", lambda program, words: None)
+    monkeypatch.chdir(work)
+    said = []
+    resume(work, work / "results", [], (), said.append)
+    assert said[1:] == ["listening for 0 s whether anything still runs on node9"]
+    resume(work, work / "results", [], ["node9"], said.append)
+    assert len(said) == 3
 
 
 def test_a_process_that_only_a_shared_file_names_is_not_ended(work):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,15 +11,16 @@ import threading
 import time
 
 import numpy as np
+import psutil
 import pytest
 
-from unglow import publishing
+from unglow import publishing, turns
 from unglow.blocks import Window
 from unglow.errors import SupersededError, UnglowError
 from unglow.files import write_text
 from unglow.launcher import VARIABLE, Launcher, announce
 from unglow.store import StoreWriter, open_store, plan_layout
-from unglow.turns import Turn, temporaries
+from unglow.turns import Turn, discard, revoke, store_or_file, temporaries
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +55,114 @@ def test_numbers_rise_and_only_the_last_may_publish(tmp_path):
     with pytest.raises(SupersededError, match="another attempt at this job has begun"):
         first.check()
     assert [p.name for p in (tmp_path / "job").iterdir()] == ["turn-2"]
+
+
+def test_numbers_are_files_and_other_files_are_none(tmp_path):
+    place = tmp_path / "a" / "job"
+    assert Turn.take(place, ()) == Turn(place, 1)
+    for name in ("turn-9", "turn-x", "turn-", "turn-2.old", "old-turn-30", "20.jsonl"):
+        (place / name).touch()
+    turn = Turn.take(place, ())
+    assert turn.number == 10
+    left = {"turn-10", "turn-x", "turn-", "turn-2.old", "old-turn-30", "20.jsonl"}
+    assert {path.name for path in place.iterdir()} == left
+    assert (place / "turn-10").stat().st_size == 0
+    assert not turn.over
+    assert Turn(place, 9).over
+    assert Turn(place).over
+    assert not Turn(None, 3).over
+    assert not Turn(tmp_path / "none", 1).over  # somebody has removed it
+    assert not Turn(tmp_path / "none").over
+
+
+def test_a_number_that_another_attempt_takes_first_is_left_to_it(tmp_path, monkeypatch):
+    real, first = os.open, []
+
+    def slow(path, *more, **words):
+        if not first:
+            first.append(path)
+            path.touch()
+        return real(path, *more, **words)
+
+    monkeypatch.setattr(os, "open", slow)
+    assert Turn.take(tmp_path, ()).number == 2
+    assert first == [tmp_path / "turn-1"]
+    assert [path.name for path in tmp_path.iterdir()] == ["turn-2"]
+
+
+def test_a_number_below_one_that_came_meanwhile_is_given_back(tmp_path, monkeypatch):
+    real, late = os.open, []
+
+    def slow(path, *more, **words):
+        descriptor = real(path, *more, **words)
+        if not late:
+            late.append(path)
+            (tmp_path / "turn-5").touch()
+        return descriptor
+
+    monkeypatch.setattr(os, "open", slow)
+    assert Turn.take(tmp_path, ()).number == 6
+    assert [path.name for path in tmp_path.iterdir()] == ["turn-6"]
+
+
+def test_the_file_of_a_number_must_not_be_there_and_is_closed(tmp_path, monkeypatch):
+    opened = []
+    real = os.open
+
+    def noting(path, flags, mode=0o777, **words):
+        opened.append((flags, mode))
+        return real(path, flags, mode, **words)
+
+    before = psutil.Process().num_fds()
+    monkeypatch.setattr(os, "open", noting)
+    Turn.take(tmp_path, ())
+    assert opened == [(os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)]
+    assert psutil.Process().num_fds() == before
+
+
+def test_numbers_that_others_have_removed_meanwhile_are_not_missed(tmp_path, monkeypatch):
+    (tmp_path / "turn-2").touch()
+    real, asked = turns._numbers, []
+
+    def removing(place):
+        found = real(place)
+        asked.append(place)
+        for number in found:
+            (place / f"turn-{number}").unlink()
+        # at the second time a later attempt has come, and has removed what was there
+        return [7] if len(asked) == 2 else found
+
+    monkeypatch.setattr(turns, "_numbers", removing)
+    assert Turn.take(tmp_path, ()).number == 1
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_earlier_numbers_that_vanish_while_one_is_taken_are_not_missed(tmp_path, monkeypatch, left):
+    (tmp_path / "turn-2").touch()
+    real, asked = turns._numbers, []
+
+    def vanishing(place):
+        found = real(place)
+        if len(asked) == left:
+            for path in place.iterdir():
+                path.unlink()
+        asked.append(found)
+        return found if len(asked) == 1 else real(place)
+
+    monkeypatch.setattr(turns, "_numbers", vanishing)
+    assert Turn.take(tmp_path, ()).number == 3
+    assert [len(found) for found in asked] == [1, 1 + left]
+
+
+def test_who_may_publish_is_asked_each_time_until_nobody_is(tmp_path):
+    asked = []
+    publishing.guard_with(lambda: asked.append(1))
+    publishing.ask()
+    publishing.ask()
+    publishing.guard_with(None)
+    publishing.ask()
+    assert asked == [1, 1]
 
 
 def test_many_at_once_get_a_number_each_and_one_is_last(tmp_path):
@@ -136,10 +246,61 @@ def test_what_an_attempt_left_behind_is_removed_by_the_next(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([other.name, "job"])
 
 
-def test_where_no_number_can_be_taken_everything_goes_on(tmp_path):
+def test_a_store_is_left_behind_as_a_whole_and_a_file_by_itself(tmp_path):
+    assert store_or_file(tmp_path / "x.zarr" / "zarr.json") == tmp_path / "x.zarr"
+    assert store_or_file(tmp_path / "x.zarr" / "0") == tmp_path / "x.zarr" / "0"
+
+
+def test_only_hidden_siblings_of_the_name_are_under_way(tmp_path):
+    names = [".a.csv.1.partial", ".a.csv.2.old", ".a.csv.3", "a.csv.4.partial", ".b.csv.5.old",
+             ".a.csv", ".a.csv2.6.old"]  # fmt: skip
+    for name in names:
+        (tmp_path / name).touch()
+    found = set(temporaries(tmp_path / "a.csv"))
+    assert found == {tmp_path / ".a.csv.1.partial", tmp_path / ".a.csv.2.old"}
+    assert list(temporaries(tmp_path / "none" / "a.csv")) == []
+
+
+def test_what_is_removed_is_told(tmp_path, caplog):
+    (tmp_path / ".a.csv.1.partial").touch()
+    with caplog.at_level("INFO", "unglow.turns"):
+        revoke([tmp_path / "a.csv", tmp_path / "a.csv"])
+    told = f"removed {tmp_path / '.a.csv.1.partial'}, which an earlier attempt had left"
+    assert caplog.messages == [told]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_gets_another_name_before_it_is_removed(tmp_path, monkeypatch):
+    store = tmp_path / ".x.zarr.1.partial"
+    store.mkdir()
+    (store / "0").touch()
+    removed = []
+    monkeypatch.setattr(
+        turns.shutil, "rmtree", lambda path, ignore_errors: removed.append((path, ignore_errors))
+    )
+    discard(store)
+    aside = tmp_path / ".x.zarr.1.partial.old"
+    assert removed == [(aside, True)]
+    assert [path.name for path in tmp_path.rglob("*")] == [aside.name, "0"]
+
+
+def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "x").touch()
+    (tmp_path / "link").symlink_to("kept")
+    discard(tmp_path / "link")
+    discard(tmp_path / "absent")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["kept", "x"]
+
+
+def test_where_no_number_can_be_taken_everything_goes_on(tmp_path, caplog):
     (tmp_path / "file").write_text("")
-    turn = Turn.take(tmp_path / "file" / "job", ())
-    assert turn.number is None
+    (tmp_path / ".a.csv.1.partial").touch()
+    turn = Turn.take(tmp_path / "file" / "job", [tmp_path / "a.csv"])
+    assert turn == Turn()
+    told = r"earlier attempts, if any still run, are not held back \(.*Not a directory"
+    assert re.match(told, caplog.messages[0])
+    assert (tmp_path / ".a.csv.1.partial").exists()
     turn.check()
     assert Turn.take(None, ()) == Turn()
 
