@@ -21,7 +21,7 @@ rule ingest_band:
         runtime=runtime(0.05, "ingest"),
         attempt=this_attempt,
     params:
-        version=2,
+        version=1,
         channel=channel_setting,
         post_header=header_of("post"),
         pre_header=header_of("pre"),
@@ -56,7 +56,7 @@ rule ingest:
         runtime=runtime(0.1),
         attempt=this_attempt,
     params:
-        version=2,
+        version=1,
         channel=channel_setting,
         post_header=header_of("post"),
         pre_header=header_of("pre"),

@@ -97,10 +97,10 @@ def test_a_run_is_followed_in_every_way(work):
     assert re.search(r"^results has been running for \d+ s", during.text, re.MULTILINE)
     assert re.search(r"^register +[━─]+ +0 of 1 +1 running$", during.text, re.MULTILINE)
     assert after.code == 0, after.text
-    assert re.match(r"results ended well after .*\n━+ 4 of 4 jobs\n", after.text)
+    assert re.match(r"results ended well after .*\n━+ 2 of 2 jobs\n", after.text)
 
     # below the lines of Snakemake, which come out whole
-    assert re.search(r"━+─+\S* 3 of 4 jobs", re.sub(r"\x1b\[[\d;]*m", "", seen))
+    assert re.search(r"━+─+\S* 1 of 2 jobs", re.sub(r"\x1b\[[\d;]*m", "", seen))
     assert len(STATUS.findall(run.text)) > 3
     assert TAKEN.search(run.text)
     assert run.text.count(GIVEN_BACK) == 1
