@@ -7,7 +7,7 @@ rule export_difference:
         aligned=out.registered(store("aligned_pre")),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
-        store=difference_if_written,
+        written=difference_if_written,
     output:
         image=out.export("difference"),
         digests=out.digests("export_difference_{method}.{form}", "subtracted"),

@@ -9,13 +9,13 @@ with Job.of(snakemake) as job:
     from unglow.store import configure_threads, open_store
 
     configure_threads(job.threads)
-    if snakemake.input.store:
+    method = snakemake.wildcards.get("method")
+    if method is None:
         store = open_store(Path(snakemake.input.store).parent)
     else:
         from unglow.difference import open_difference
 
-        place = Path(snakemake.input.scale).parent
-        store = open_difference(place, snakemake.wildcards.method)
+        store = open_difference(Path(snakemake.input.scale).parent, method)
     target = Path(snakemake.output.image)
     if snakemake.wildcards.form == FORMS["tiff"]:
         from unglow.export.tiff import write_tiff

@@ -10,12 +10,12 @@ from a_slurm import SHORT, bytes_of, causes_in
 
 pytestmark = pytest.mark.workflow
 
-#: The first attempt at planning Rock1 has less memory than Snakemake itself takes on a node; the
+#: The first attempt at ingesting Rock1 has less memory than Snakemake itself takes on a node; the
 #: first attempt at aligning Rock2 has less than its libraries take.
 STARVED = (
-    *("--groups", "plan=planning"),
+    *("--groups", "ingest=ingesting"),
     "--set-resources",
-    "plan:mem_mb=120 if wildcards.sample == 'Rock1' and attempt == 1 else 500",
+    "ingest:mem_mb=120 if wildcards.sample == 'Rock1' and attempt == 1 else 500",
     "align:mem_mb=320 if wildcards.sample == 'Rock2' and attempt == 1 else 700",
 )
 
@@ -31,7 +31,7 @@ def test_lack_of_memory_and_a_lost_node_are_told_and_mended(slurm, work, three_r
         assert run.wait(1500) == 0, (work / "output.txt").read_text()
     slurm.up()
     causes = causes_in(work / "results")
-    assert causes["plan Rock1 SYTO9"] == "oom_killed"
+    assert causes["ingest Rock1 SYTO9"] == "oom_killed"
     assert causes["align Rock2 SYTO9"] == "memory"
     lost = [title for title, cause in causes.items() if cause == "node_lost"]
     assert lost

@@ -12,6 +12,7 @@ from real_runs import PROJECT, bytes_of, command, records_of, snakemake
 
 from unglow import transform
 from unglow.blocks import Window
+from unglow.difference import open_difference
 from unglow.phantom import Truth
 from unglow.photometry import BackgroundMedians, gain_map
 from unglow.store import open_store
@@ -81,7 +82,7 @@ def test_the_difference_is_post_minus_gain_times_aligned_pre(pair):
     aligned = open_store(directory / "aligned_pre.ome.zarr")
     window = Window(700, 1300, 800, 1200)
     for method, entry in scale["methods"].items():
-        difference = open_store(directory / "difference" / f"{method}.ome.zarr").read(window)
+        difference = open_difference(directory, method).read(window)
         expected = post.read(window) - (entry["gain"] * aligned.read(window) + entry["offset"])
         assert np.nanmax(np.abs(difference - expected)) <= 1 / 64 + 1e-4
         assert (np.isnan(difference) == np.isnan(aligned.read(window))).all()

@@ -79,12 +79,13 @@ def test_two_jobs_that_got_too_little_get_more_but_not_at_the_same_time(finished
         shutil.copytree(raw, tmp_path / "work" / "raw" / name)
     patch = tmp_path / "patch"
     patch.mkdir()
-    # a model that promises too little for the plan, in the main process and nowhere else
+    # a model that promises too little for ingest, in the main process and nowhere else
     (patch / "sitecustomize.py").write_text(
         "import sys\n"
         "if any(word.endswith('snakemake') for word in sys.orig_argv):\n"
         "    from unglow import memory\n"
-        "    memory.BASE['plan'] = -40.0\n"
+        "    from unglow.demand import Demand\n"
+        "    memory.ingest_both = lambda *_: Demand(30.0, 0.0)\n"
     )
     run = snakemake(
         tmp_path / "work",
@@ -92,13 +93,13 @@ def test_two_jobs_that_got_too_little_get_more_but_not_at_the_same_time(finished
         path=patch,
     )
     assert run.code == 0, run.text
-    records = sorted((tmp_path / "work" / "results" / "telemetry").rglob("plan.jsonl"))
+    records = sorted((tmp_path / "work" / "results" / "telemetry").rglob("ingest.jsonl"))
     assert len(records) == 2
     for path in records:
         first, second = (json.loads(line) for line in path.read_text().splitlines())
         assert (first["outcome"], second["outcome"]) == ("memory", "ok")
         assert second["declared_mb"] == first["needed_mb"] > first["declared_mb"]
-    logs = [p.read_text() for p in (tmp_path / "work" / "logs").rglob("plan.log")]
+    logs = [p.read_text() for p in (tmp_path / "work" / "logs").rglob("ingest.log")]
     spans = sorted(_span(text) for text in logs)
     assert spans[0][1] <= spans[1][0]
 
