@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import cv2
 import numpy as np
 
+from unglow.difference import open_image
 from unglow.errors import UnglowError
 from unglow.report.pairs import place_of
 from unglow.store import open_store
@@ -154,7 +155,7 @@ def _images(stores: _Stores, largest: int) -> Iterator[tuple[str, NDArray[np.flo
             yield PRE, at_same_pixels(open_store(stores.pre), shape, level)
         for name, path in ((ALIGNED, stores.aligned), (DIFFERENCE, stores.difference)):
             with contextlib.suppress(UnglowError, OSError):
-                yield name, overview(open_store(path), level).image
+                yield name, overview(open_image(path), level).image
 
 
 def _grey(image: NDArray[np.float32]) -> NDArray[np.uint8]:
