@@ -23,7 +23,7 @@ STARVED = (
 @pytest.mark.timeout(3000)
 def test_lack_of_memory_and_a_lost_node_are_told_and_mended(slurm, work, three_raw) -> None:
     with slurm.started(work, *slurm.snakemake(*STARVED, *SHORT)) as run:
-        record = work / "results/telemetry/Rock3/SYTO9/ingest"
+        record = work / "results/telemetry/Rock3/SYTO9/register"
         slurm.wait_for(record.is_dir, 600)
         jobs = slurm.running()
         node = next(node for node, comment in jobs.values() if "Rock3" in comment)
