@@ -125,6 +125,34 @@ def halve(block: NDArray[Any]) -> NDArray[np.float32]:
     return np.asarray(mean, dtype=np.float32)
 
 
+class KeptBlock:
+    """Read windows of an image that lie within blocks of a grid, and keep the last block.
+
+    What a store decodes at a time is read once for all windows in it that come one after the other.
+
+    Parameters
+    ----------
+    pixels
+        The image.
+    side
+        Of the blocks, px.
+    """
+
+    def __init__(self, pixels: Pixels, side: int) -> None:
+        self._pixels = pixels
+        self._side = side
+        self._at = Window(0, 0, 0, 0)
+        self._block: NDArray[Any] = np.zeros((0, 0))
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the pixels of a window, which crosses no border of the grid."""
+        top, left = (n // self._side * self._side for n in (window.y0, window.x0))
+        block = Window(top, top + self._side, left, left + self._side).clip(self._pixels.shape)
+        if block != self._at:
+            self._block, self._at = self._pixels.read(block), block
+        return self._block[window.shift(-top, -left).slices]
+
+
 class ArrayPixels:
     """An in-memory image as `Pixels`; for tests, benchmarks and small images only."""
 

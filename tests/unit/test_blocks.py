@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from unglow.blocks import ArrayPixels, Window, bounded_map, grid, halve
+from unglow.blocks import ArrayPixels, KeptBlock, Window, bounded_map, grid, halve
 
 
 def test_a_grid_covers_every_pixel_once():
@@ -85,3 +85,21 @@ def test_the_first_error_ends_the_map():
 
     with pytest.raises(ValueError, match="three"):
         list(bounded_map(work, range(10), 2))
+
+
+def test_windows_of_a_kept_block_are_those_of_the_image_and_read_once_in_a_row():
+    class Counted(ArrayPixels):
+        reads = 0
+
+        def read(self, window, level=0):
+            self.reads += 1
+            return super().read(window, level)
+
+    image = np.arange(130 * 210).reshape(130, 210)
+    counted = Counted(image)
+    kept = KeptBlock(counted, 64)
+    windows = [Window(0, 32, 0, 32), Window(32, 64, 32, 64), Window(5, 9, 60, 64)]
+    windows += [Window(128, 130, 192, 210), Window(129, 130, 200, 203), Window(0, 1, 0, 1)]
+    for window in windows:
+        np.testing.assert_array_equal(kept.read(window), image[window.slices])
+    assert counted.reads == 3

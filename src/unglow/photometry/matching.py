@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.blocks import grid
+from unglow.blocks import KeptBlock, grid
 from unglow.photometry import sharpness, spectra
 from unglow.photometry.bins import BinSamples
 from unglow.photometry.blur import blurred
 from unglow.photometry.methods import Evidence, estimate
 from unglow.photometry.noise import NoiseModel
+from unglow.store.layout import CHUNK
 from unglow.telemetry import step
 
 if TYPE_CHECKING:
@@ -78,8 +79,9 @@ def _sharpness(evidence: Evidence, images: Images, scale: Scale) -> Sharpness | 
     bins, transform = evidence.bins, evidence.transform
     if noise is None or gain is None or bins is None or transform is None:
         return None
+    post, pre = (KeptBlock(image, CHUNK) for image in (images.post, images.pre))
     measured = spectra.measure(
-        (images.post.read, images.pre.read),
+        (post.read, pre.read),
         spectra.textured(bins),
         bins.tops,
         NoiseModel.from_json(noise),

@@ -13,6 +13,7 @@ import numpy as np
 
 from unglow.blocks import Window
 from unglow.photometry.resampled import at_phase, filtered_noise, positions, rounded_jacobian
+from unglow.store.layout import CHUNK
 from unglow.telemetry import step
 
 if TYPE_CHECKING:
@@ -141,8 +142,8 @@ def measure(
         What the noise is, and the map from post to pre.
     """
     resampled = _Resampled.of(transform)
-    found = []
-    for window in windows:
+    measured = {}
+    for window in sorted(windows, key=lambda w: (w.y0 // CHUNK, w.x0 // CHUNK)):
         post, pre = (np.asarray(one(window), np.float64) for one in read)
         if not ((post < tops[0]) & (pre < tops[1])).all():  # False for NaN as well
             continue
@@ -151,7 +152,8 @@ def measure(
         of_pre = float(noise.variance_pre(levels)[1])
         spectra = _spectra(post, pre)
         whites = np.full(len(RADII), of_post), of_pre * resampled.over(window)
-        found.append((*spectra, *whites))
+        measured[window] = (*spectra, *whites)
+    found = [measured[window] for window in windows if window in measured]
     empty = np.zeros((0, len(RADII)))
     return (
         Spectra(*(np.array(rows) for rows in zip(*found, strict=True)))
