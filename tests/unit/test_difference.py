@@ -36,6 +36,8 @@ from unglow.store import Store, StoreLayout, StoreWriter, open_store
 from unglow.subtract import Subtraction, save_residues, subtract
 from unglow.transform import Transform
 
+pytestmark = pytest.mark.slow
+
 SHAPE = (530, 1050)  # three levels
 MATRIX = np.array([[1.002, 0.003, 30.4], [-0.003, 1.002, -21.6], [0, 0, 1]])
 FOUND = Transform("ok", SHAPE, SHAPE, (), MATRIX)

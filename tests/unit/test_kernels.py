@@ -246,6 +246,7 @@ def checked(compiler, tmp_path_factory):
     }
 
 
+@pytest.mark.slow
 def test_loops_stay_within_their_arrays_and_within_the_language(checked, project):
     words = ["-m", "pytest", "-q", "-x", "-k", "chosen", "-p", "no:cacheprovider"]
     words += ["-p", "no:xdist", "tests/unit/test_kernels_loops.py"]

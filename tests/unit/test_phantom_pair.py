@@ -18,6 +18,8 @@ from unglow.phantom import PhantomSpec, Truth, command, make_pair
 from unglow.phantom.render import Renderer
 from unglow.phantom.tiff import Raster, write_tiff
 
+pytestmark = pytest.mark.slow
+
 SPEC = PhantomSpec(shape=(700, 600), shift_px=(12.0, -7.0), seed=3)
 FILES = ("s_pre_DAPI.tif", "s_post_DAPI.tif", "s_DAPI_truth.json")
 

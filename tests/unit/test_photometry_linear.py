@@ -19,6 +19,8 @@ from unglow.photometry import (
 from unglow.photometry.cells import Cells
 from unglow.transform import Transform
 
+pytestmark = pytest.mark.slow
+
 SHAPE = (640, 800)
 LINEAR = ScaleSettings(("linear",))
 

@@ -71,6 +71,7 @@ def test_the_percentile_is_that_of_the_pixels():
     )
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_gain_as_often_as_it_says():
     inside, widths = 0, []
     only = ScaleSettings(methods=("moffat",))

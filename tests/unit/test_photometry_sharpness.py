@@ -34,6 +34,8 @@ from unglow.photometry.sharpness import Sharpness, find
 from unglow.photometry.spectra import measure, textured
 from unglow.transform import Quantiles, Transform
 
+pytestmark = pytest.mark.slow
+
 SIDE = 512
 GAIN = 1.3
 TOPS = 4000.0, 4000.0

@@ -19,6 +19,8 @@ from unglow.registration.folding import pinch
 from unglow.registration.matching import detail_correlation
 from unglow.registration.spline import choose_stiffness, fit_field, stiffness_of
 
+pytestmark = pytest.mark.slow
+
 SHAPE = (1024, 1024)
 
 

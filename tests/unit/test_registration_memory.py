@@ -18,6 +18,8 @@ from unglow.registration.stores import KeptChunks
 from unglow.registration.thumbnails import thumbnail
 from unglow.store import StoreLayout, StoreWriter, open_store
 
+pytestmark = pytest.mark.slow
+
 LIBRARIES_MB = 40
 CHILD = """
 from unglow.allocator import pin_threads

@@ -17,6 +17,8 @@ from unglow.registration.guesses import feature_guess, rotation_guesses, spectru
 from unglow.registration.thumbnails import thumbnail
 from unglow.transform import apply_matrix
 
+pytestmark = pytest.mark.slow
+
 SIDE = 512
 OCTAVES = (3.0, 8.0, 21.0, 55.0, 144.0)
 

@@ -21,6 +21,8 @@ from unglow.registration.jumps import at_seams, misfit, smooth_field, with_jumps
 from unglow.registration.seams import find_strips, profile, unexplained, with_more
 from unglow.strips import Strips
 
+pytestmark = pytest.mark.slow
+
 SHAPE = (1024, 1024)
 FRAME = SimpleNamespace(post_shape=SHAPE, matrix=np.eye(3))
 SEAMS = [310.0, 655.0]
