@@ -21,7 +21,7 @@ from unglow.bands import PATTERN as BAND
 from unglow.batch import Batch
 from unglow.errors import UnglowError
 from unglow.obstacles import in_words, obstacles
-from unglow.outputs import FORMS, ROOT
+from unglow.outputs import FIGURES, FORMS, ROOT
 from unglow.pairs import ROLES
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 
@@ -187,23 +187,19 @@ def pair_evidence(wildcards):
     return sorted(set(evidence(wildcards.sample, wildcards.dye)))
 
 
-def main_difference(wildcards):
-    """The difference of a variant that is always written: of the method that stands for it."""
-    method = batch.main_method(wildcards)
-    return out.subtracted(store("difference/{method}")).replace("{method}", method)
+def of_main_method(name):
+    """A function that gives a file of the method that stands for a variant: it is always written."""
+
+    def file(wildcards):
+        return out.subtracted(name).replace("{method}", batch.main_method(wildcards))
+
+    return file
 
 
 def difference_if_written(wildcards):
     """The difference of a method; nothing where it is computed from the others."""
     written = wildcards.method in batch.written(wildcards)
     return [out.subtracted(store("difference/{method}"))] if written else []
-
-
-def main_histogram(wildcards):
-    """What the differences of a variant have left, that of other methods included."""
-    method = batch.main_method(wildcards)
-    path = out.subtracted("difference/{method}.histogram.npz")
-    return path.replace("{method}", method)
 
 
 def pair_stores(wildcards):
@@ -235,16 +231,7 @@ OF_SUBTRACTION = (
     "candidates.csv",
     "candidates.geojson",
     "search.npz",
-    "figures/joint_histogram.png",
-    "figures/excess_histogram.png",
-    "figures/histograms.png",
-    "figures/ratio_histogram.png",
-    "figures/difference.png",
-    "figures/difference_histogram.png",
-    "figures/methods.png",
-    "figures/candidates.png",
-    "figures/purity.png",
-    "figures/gallery.png",
+    *FIGURES,
 )
 OF_METHOD = (
     store("difference/{method}"),

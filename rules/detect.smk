@@ -10,7 +10,7 @@ rule detect_band:
         displacement=out.registered("displacement.npz"),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
-        difference=main_difference,
+        difference=of_main_method(store("difference/{method}")),
     output:
         temp(out.band(out.subtracted("candidates.csv"))),
     log:
@@ -42,7 +42,7 @@ rule detect:
         displacement=out.registered("displacement.npz"),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
-        difference=main_difference,
+        difference=of_main_method(store("difference/{method}")),
         controls=control_tallies,
         bands=bands_of("detect", out.subtracted("candidates.csv")),
     output:

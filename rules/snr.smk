@@ -10,7 +10,7 @@ rule snr:
         displacement=out.registered("displacement.npz"),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
-        difference=main_difference,
+        difference=of_main_method(store("difference/{method}")),
     output:
         snr=out.subtracted(store("snr")),
         digests=out.digests("snr", "subtracted"),

@@ -30,14 +30,12 @@ with Job.of(snakemake) as job:
             role: [Path(path) for path in snakemake.input.get(f"{role}_bands", ())]
             for role in ROLES
         }
-        demands = tuple(
-            memory.join_ingest(plan.layouts[role])
-            if pieces[role]
-            else memory.ingest(plan.headers[role], plan.layouts[role])
-            for role in ROLES
+        demand = memory.ingest_both(
+            tuple(plan.headers[role] for role in ROLES),
+            tuple(plan.layouts[role] for role in ROLES),
+            tuple(bool(pieces[role]) for role in ROLES),
         )
-        both = plan.headers["post"], plan.headers["pre"]
-        workers = job.workers(memory.ingest_both(demands, both))
+        workers = job.workers(demand)
         targets = {role: Path(snakemake.output[role]).parent for role in ROLES}
         job.count(pixels=ingest_both(plan, targets, workers=workers, pieces=pieces))
         plan.save(Path(snakemake.output.plan))

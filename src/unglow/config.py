@@ -188,8 +188,9 @@ def _check_methods(settings: Settings) -> None:
             f"config key 'scale.default' is '{scale['default']}' but 'scale.methods' holds only "
             f"{', '.join(scale['methods'])}; add it there or choose one of those."
         )
-    unknown = set(scale["write"] or ()) - {*scale["methods"], "manual"}
-    if unknown and scale["write"] != "all":
+    named = [] if scale["write"] in (None, "all") else scale["write"]
+    unknown = set(named) - {*scale["methods"], "manual"}
+    if unknown:
         raise ConfigError(
             f"config key 'scale.write' names {', '.join(sorted(unknown))} but 'scale.methods' "
             f"holds only {', '.join(scale['methods'])}; add it there or leave it out here."

@@ -58,22 +58,17 @@ def demand_of(batch: Batch, stage: str, wildcards: Mapping[str, str]) -> AnyDema
 
 def _of_images(batch: Batch, wildcards: Mapping[str, str]) -> AnyDemand:
     """Return the demand of ingesting both images of a pair, or a band of one of them."""
-    headers = batch.headers[wildcards["sample"], wildcards["dye"]]
+    key = wildcards["sample"], wildcards["dye"]
+    headers = batch.headers[key]
     if "role" not in wildcards:
-        post, pre = (_of_image(batch, {**wildcards, "role": role}) for role in ROLES)
-        return memory.ingest_both((post, pre), headers)
-    layout = batch.layout(wildcards["sample"], wildcards["dye"], wildcards["role"])
+        post, pre = ({**wildcards, "role": role} for role in ROLES)
+        layouts = batch.layout(*key, "post"), batch.layout(*key, "pre")
+        split = batch.band_count("ingest", post) > 1, batch.band_count("ingest", pre) > 1
+        return memory.ingest_both(headers, layouts, split)
+    layout = batch.layout(*key, wildcards["role"])
     whole = memory.ingest(batch.header(wildcards), layout)
     part = memory.of_band(whole, layout, batch.band_count("ingest", wildcards))
     return replace(part, least=max(part.least, memory.plan(headers).peak_mb(0, 1)))
-
-
-def _of_image(batch: Batch, wildcards: Mapping[str, str]) -> Demand:
-    """Return the demand of ingesting an image, or of joining its bands."""
-    layout = batch.layout(wildcards["sample"], wildcards["dye"], wildcards["role"])
-    if batch.band_count("ingest", wildcards) > 1:
-        return memory.join_ingest(layout)
-    return memory.ingest(batch.header(wildcards), layout)
 
 
 def _unsplit(batch: Batch, stage: str, wildcards: Mapping[str, str]) -> Demand:

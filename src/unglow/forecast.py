@@ -14,7 +14,7 @@ from unglow import memory
 from unglow.bands import all_bands
 from unglow.concurrency import Machine, Task
 from unglow.machine import disk_free_mb, existing, memory_available_mb
-from unglow.outputs import ROOT
+from unglow.outputs import FIGURES, ROOT
 from unglow.pairs import ROLES
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 from unglow.tiff import remedy
@@ -62,15 +62,6 @@ RULES = (
 )
 #: What a job leaves on disk beside stores, MB.
 SMALL_MB, FIGURES_MB = 1, 5
-#: What the rule of that name draws of a variant.
-FIGURES = tuple(
-    f"figures/{name}.png"
-    for name in (
-        *("joint_histogram", "excess_histogram", "histograms", "ratio_histogram"),
-        *("difference", "difference_histogram", "methods"),
-        *("candidates", "purity", "gallery"),
-    )
-)
 # Jobs of one pair: none starts before those of the steps before have ended.
 _BANDS, _INGEST, _REGISTER, _ALIGN, _REST = range(5)
 

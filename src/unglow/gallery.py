@@ -17,7 +17,7 @@ from unglow.digits import uncertainty
 from unglow.figures import DETAIL_PX, SIDE_PX, ComparisonRow, Crop, Stamp, save_png
 from unglow.figures.residuals import CELLS, gathered
 from unglow.photometry.archive import damaged
-from unglow.photometry.histogram import load_of
+from unglow.photometry.histogram import DifferenceHistogram
 from unglow.views import at_same_pixels, brightest, crop, overview, texture_near
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from unglow.candidates import Candidates
     from unglow.difference import Image
-    from unglow.photometry import DifferenceHistogram, JointStatistics, Scale
+    from unglow.photometry import JointStatistics, Scale
     from unglow.store import Store
     from unglow.tally import Tally
     from unglow.transform import Transform
@@ -160,13 +160,10 @@ class Differences:
         """
         written, path = files
         found = {m: difference_of(*images, scale, written, m) for m in scale.methods}
-        histograms = {}
-        for method in scale.methods:
-            histogram = load_of([path], method)
-            if histogram is None:
-                raise damaged(path)
-            histograms[method] = histogram
-        return cls(*images, found, histograms, scale, transform)
+        histograms = DifferenceHistogram.load_all(path)
+        if not histograms.keys() >= found.keys():
+            raise damaged(path)
+        return cls(*images, found, {m: histograms[m] for m in found}, scale, transform)
 
     @property
     def chosen(self) -> tuple[Image, DifferenceHistogram]:

@@ -143,14 +143,20 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
 
 
 def ingest_both(
-    images: tuple[Demand, Demand], headers: tuple[TiffHeader, TiffHeader]
+    headers: tuple[TiffHeader, TiffHeader],
+    layouts: tuple[StoreLayout, StoreLayout],
+    split: tuple[bool, bool] = (False, False),
 ) -> PairDemand:
     """Demand of an ingest job: the plan of the pair, then both images as they need it.
 
-    Each image is one of `ingest`, or of `join_ingest` where its bands are there.
+    Of an image that is ``split``, bands are joined.
     """
-    slack = replace(images[1], fixed=max(0.0, images[1].fixed - _SLACK))  # once is enough
-    return PairDemand((images[0], slack), plan(headers).peak_mb(0, 1))
+    post, pre = (
+        join_ingest(layout) if bands else ingest(header, layout)
+        for header, layout, bands in zip(headers, layouts, split, strict=True)
+    )
+    pre = replace(pre, fixed=max(0.0, pre.fixed - _SLACK))  # once is enough
+    return PairDemand((post, pre), plan(headers).peak_mb(0, 1))
 
 
 def register(

@@ -25,6 +25,16 @@ ROOT = "zarr.json"
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
 """Keys of ``exports`` in the configuration to how the files end."""
 
+FIGURES = tuple(
+    f"figures/{name}.png"
+    for name in (
+        *("joint_histogram", "excess_histogram", "histograms", "ratio_histogram"),
+        *("difference", "difference_histogram", "methods"),
+        *("candidates", "purity", "gallery"),
+    )
+)
+"""What is drawn of a subtraction, by the rule of that name."""
+
 
 def joined(output: Path) -> tuple[Path, Band | None]:
     """Return the store or file that a job works on, by its first output, and its band.

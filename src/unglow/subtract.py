@@ -88,10 +88,8 @@ class Subtraction:
     @property
     def reason(self) -> str | None:
         """Why nothing is written; None if something is."""
-        if self.glows().get(self.written):
-            return None
         result = self.scale.methods[self.written]
-        return reason_of(self.images.aligned, self.written, result)
+        return None if Glow.of(result) else reason_of(self.images.aligned, self.written, result)
 
     def key(self, layout: StoreLayout) -> str:
         """Return what shards and counts of a band follow from."""

@@ -29,8 +29,7 @@ def header(path, shape, dtype=np.uint16, **options):
 
 
 def both_of(post, layout):
-    image = memory.ingest(post, layout["post"])
-    return memory.ingest_both((image, image), (post, post))
+    return memory.ingest_both((post, post), (layout["post"], layout["post"]))
 
 
 @pytest.fixture(scope="module")

@@ -516,15 +516,21 @@ def test_orphans_are_asked_to_end_and_then_killed(tmp_path, monkeypatch):
     assert len(said) == 1
 
 
-def test_an_orphan_has_its_time_to_end_by_itself(monkeypatch):
+def sleeping(monkeypatch, seconds):
+    """Have each sleep take so long by the clock, and return what was asked for."""
     clock, slept = [100.0], []
 
-    def sleep(seconds):
-        slept.append(seconds)
-        clock[0] += 5.0
+    def sleep(asked):
+        slept.append(asked)
+        clock[0] += seconds
 
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(time, "sleep", sleep)
+    return slept
+
+
+def test_an_orphan_has_its_time_to_end_by_itself(monkeypatch):
+    slept = sleeping(monkeypatch, 5.0)
     monkeypatch.setattr(writers, "lives", lambda process: process.pid == 8 or len(slept) < 2)
     assert writers._wait(ORPHANS[:1], 15.0) == []
     assert slept == [0.1] * 2
@@ -786,14 +792,7 @@ def test_a_scheduler_that_has_not_said_it_is_quoted(written, monkeypatch):
 
 
 def test_a_job_that_is_still_there_is_waited_for_and_then_named(monkeypatch):
-    clock, slept = [100.0], []
-
-    def sleep(seconds):
-        slept.append(seconds)
-        clock[0] += 100.0
-
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(time, "sleep", sleep)
+    slept = sleeping(monkeypatch, 100.0)
     with pytest.raises(InputError) as error:
         queues._wait(lambda: iter(["17", "18"]))
     assert str(error.value) == (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.photometry.archive import damaged, load_arrays, named, of_name, save_arrays
+from unglow.photometry.archive import damaged, load_arrays, of_name, save_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,10 +81,8 @@ class BackgroundMedians:
 
         ``others`` go into the same file, by their names.
         """
-        arrays = self.arrays()
-        for name, other in (others or {}).items():
-            arrays |= named(other.arrays(), name)
-        save_arrays(path, arrays)
+        beside = {name: other.arrays() for name, other in (others or {}).items()}
+        save_arrays(path, self.arrays(), beside)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what `save` writes, by name."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.photometry.archive import damaged, load_arrays, named, of_name, save_arrays
+from unglow.photometry.archive import damaged, load_arrays, of_name, save_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -162,10 +162,8 @@ class DifferenceHistogram:
 
         ``others`` go into the same file, by their names.
         """
-        arrays = self.arrays()
-        for name, other in (others or {}).items():
-            arrays |= named(other.arrays(), name)
-        save_arrays(path, arrays)
+        beside = {name: other.arrays() for name, other in (others or {}).items()}
+        save_arrays(path, self.arrays(), beside)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what `save` writes, by name."""
@@ -181,7 +179,24 @@ class DifferenceHistogram:
         StoreError
             If the file is damaged or from another version.
         """
-        arrays = of_name(load_arrays(path), name)
+        return cls._of(of_name(load_arrays(path), name), path)
+
+    @classmethod
+    def load_all(cls, path: Path) -> dict[str, DifferenceHistogram]:
+        """Read all histograms of a file ``<method>.histogram.npz``, by method.
+
+        Raises
+        ------
+        StoreError
+            If the file is damaged or from another version.
+        """
+        arrays = load_arrays(path)
+        others = sorted({key.split(".")[0] for key in arrays if "." in key})
+        found = {path.name.split(".")[0]: cls._of(of_name(arrays, None), path)}
+        return found | {name: cls._of(of_name(arrays, name), path) for name in others}
+
+    @classmethod
+    def _of(cls, arrays: dict[str, NDArray[Any]], path: Path | str) -> DifferenceHistogram:
         try:
             version, low, step = (float(v) for v in arrays.pop("parameters"))
             if version != _VERSION:
@@ -204,10 +219,8 @@ def load_of(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
     files = {path.name.split(".")[0]: path for path in paths}
     if method in files:
         return DifferenceHistogram.load(files[method])
-    for path in files.values():
-        if of_name(load_arrays(path), method):
-            return DifferenceHistogram.load(path, method)
-    return None
+    every = (DifferenceHistogram.load_all(path) for path in files.values())
+    return next((found[method] for found in every if method in found), None)
 
 
 def _weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q: float) -> float:
