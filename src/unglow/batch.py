@@ -48,6 +48,7 @@ class Batch:
     source: Path
     maps_from: dict[tuple[str, str], str] = field(default_factory=dict)
     """The dye whose map a pair takes, for pairs that do not register themselves."""
+    _layouts: dict[tuple[str, str], dict[str, StoreLayout]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, config: Mapping[str, Any], directory: Path | None = None) -> Batch:
@@ -231,9 +232,10 @@ class Batch:
 
     def layout(self, sample: str, dye: str, role: str) -> StoreLayout:
         """Return the layout of a pair's store: ``post``, ``pre`` or ``derived`` (float32)."""
-        pair = self.pairs[sample, dye]
-        post, pre = self.headers[sample, dye]
-        return layouts(post, pre, self.channel(pair))[role]
+        key = sample, dye
+        if key not in self._layouts:  # each rule of a pair asks several times
+            self._layouts[key] = layouts(*self.headers[key], self.channel(self.pairs[key]))
+        return self._layouts[key][role]
 
     def band_count(self, stage: str, wildcards: Mapping[str, str]) -> int:
         """Return how many bands a stage of a pair is made in; 1 if it is not split.
