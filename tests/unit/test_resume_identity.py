@@ -173,7 +173,21 @@ def test_a_command_was_given_in_the_directory_of_the_run_if_no_other_is_told():
     assert identity.started_in(run_of(started_in="/from")) == Path("/from")
     assert identity.started_in(run_of(started_in="")) == Path("/nowhere")
     assert identity.started_in(run_of()) == Path("/nowhere")
-    assert identity.started_in(Trace(Path("/x"), {})) == Path()
+
+
+@pytest.mark.parametrize("told", [{}, {"directory": ""}, {"directory": None}, {"directory": 3}])
+def test_a_record_that_names_no_directory_is_not_about_the_current_one(work, monkeypatch, told):
+    monkeypatch.chdir(work)
+    run = Trace(Path("/x"), {"command": ["snakemake", "-c", "1"], **told}, own=True)
+    refused = "/x does not say where the last run worked: start it again the way it was."
+    for asked in (
+        lambda: identity.check(run, work, work / "results"),
+        lambda: identity.directory_of(run),
+        lambda: identity.started_in(run),
+    ):
+        with pytest.raises(InputError) as error:
+            asked()
+        assert str(error.value) == refused
 
 
 def test_the_directory_of_a_run_has_to_be_there(work):
@@ -242,7 +256,7 @@ def test_a_record_without_the_name_of_its_results_is_about_those_that_were_named
     path.write_text(path.read_text().replace('"results":', '"older":'))
     assert check(work) == work
     path.write_text(path.read_text().replace('"directory":', '"oldest":'))
-    with pytest.raises(InputError, match=r"was copied or moved: .* worked in \. and wrote to resu"):
+    with pytest.raises(InputError, match="does not say where the last run worked"):
         check(work)
 
 

@@ -57,6 +57,30 @@ def test_numbers_rise_and_only_the_last_may_publish(tmp_path):
     assert [p.name for p in (tmp_path / "job").iterdir()] == ["turn-2"]
 
 
+def test_a_number_that_another_attempt_has_just_taken_is_left_to_it(tmp_path, monkeypatch):
+    place = tmp_path / "job"
+    place.mkdir()
+    seen = iter([[], [1]])  # it was taken after the first look
+    known = turns._numbers
+    (place / "turn-1").touch()
+    monkeypatch.setattr(turns, "_numbers", lambda place: next(seen, None) or known(place))
+    assert Turn.take(place, ()).number == 2
+    assert [p.name for p in place.iterdir()] == ["turn-2"]
+
+
+def test_a_number_that_was_free_only_because_a_later_one_was_taken_is_given_back(
+    tmp_path, monkeypatch
+):
+    place = tmp_path / "job"
+    place.mkdir()
+    (place / "turn-5").touch()
+    seen = iter([[1]])  # before the attempts of the others came and went
+    known = turns._numbers
+    monkeypatch.setattr(turns, "_numbers", lambda place: next(seen, None) or known(place))
+    assert Turn.take(place, ()).number == 6
+    assert [p.name for p in place.iterdir()] == ["turn-6"]
+
+
 def test_numbers_are_files_and_other_files_are_none(tmp_path):
     place = tmp_path / "a" / "job"
     assert Turn.take(place, ()) == Turn(place, 1)

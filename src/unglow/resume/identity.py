@@ -51,7 +51,7 @@ def check(run: Trace, named: Path, results: Path) -> Path:
     if not run.own:
         raise InputError(_not_own(run))
     options = options_of(run)
-    directory = Path(str(run.fields.get("directory", "")))
+    directory = _recorded(run)
     recorded = directory / str(run.fields.get("results", results.name))
     if not same_place(recorded, results):
         raise InputError(
@@ -74,9 +74,9 @@ def directory_of(run: Trace) -> Path:
     Raises
     ------
     InputError
-        It is not there.
+        It is not there, or not known.
     """
-    directory = Path(str(run.fields.get("directory", "")))
+    directory = _recorded(run)
     if not directory.is_dir():
         raise InputError(
             f"the last run worked in {directory}, which is not here: start it again by hand where "
@@ -107,7 +107,18 @@ def options_of(run: Trace) -> list[str]:
 
 def started_in(run: Trace) -> Path:
     """Return the directory in which the command of a run was given."""
-    return Path(str(run.fields.get("started_in") or run.fields.get("directory", "")))
+    started_in = run.fields.get("started_in")
+    return Path(started_in) if isinstance(started_in, str) and started_in else _recorded(run)
+
+
+def _recorded(run: Trace) -> Path:
+    """Return the working directory that a run tells of, there or not."""
+    directory = run.fields.get("directory")
+    if isinstance(directory, str) and directory:  # an empty path would be the current directory
+        return Path(directory)
+    raise InputError(
+        f"{run.path} does not say where the last run worked: start it again the way it was."
+    )
 
 
 def _not_own(run: Trace) -> str:
