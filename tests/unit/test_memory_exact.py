@@ -118,3 +118,78 @@ def test_both_images_are_ingested_with_the_plan_of_one_and_the_slack_of_one(tmp_
     post, pre = memory.join_ingest(layout["post"]), memory.ingest(image, layout["pre"])
     pre = replace(pre, fixed=pre.fixed - 12.0)
     assert pair == PairDemand((post, pre), memory.plan((image, image)).peak_mb(0, 1))
+
+
+@pytest.fixture(scope="module")
+def rgb(tmp_path_factory):
+    """The header of an image with three channels of 16 bits in one strip that has a codec."""
+    path = tmp_path_factory.mktemp("header") / "a.tif"
+    plain = header(path, (2500, 900, 3), np.uint16, rowsperstrip=2500)
+    return replace(
+        plain, raw=False, decode_bytes=15_000_000, kept_bytes=14_000_000, parts=2, layout="strips"
+    )
+
+
+# Changes to that header; MB for each block in flight, once, and before any block is in flight.
+READING = {
+    "strip of all rows": ({}, 21.74976, 47.3728, 117.5248),
+    "one strip, whole": ({"layout": "single strip"}, 21.74976, 47.3728, 110.152),
+    "one strip, streamed": (
+        {"layout": "single strip", "streams": True, "kept_bytes": 300000},
+        21.74976,
+        19.9728,
+        103.8248,
+    ),
+    "strips, streamed": ({"streams": True, "kept_bytes": 300000}, 21.74976, 19.9728, 103.8248),
+    "short strips": (
+        {"unit": (100, 900), "decode_bytes": 600000, "kept_bytes": 0},
+        21.74976,
+        19.3728,
+        0.0,
+    ),
+    "low strips of a low image": (
+        {"shape": (500, 900), "unit": (100, 900), "decode_bytes": 600000},
+        5.31,
+        41.8,
+        0.0,
+    ),
+    "plain rows": ({"raw": True, "kept_bytes": 0, "parts": 1}, 21.74976, 19.3728, 0.0),
+    "tiles": (
+        {"layout": "tiles", "unit": (256, 256), "decode_bytes": 2000000},
+        29.12256,
+        12.0,
+        0.0,
+    ),
+    "large tiles": (
+        {"layout": "tiles", "unit": (256, 256), "decode_bytes": 40000000},
+        58.432,
+        12.0,
+        0.0,
+    ),
+    "high": ({"shape": (9000, 900), "unit": (9000, 900)}, 21.74976, 47.3728, 117.5248),
+}
+
+
+@pytest.mark.parametrize("kind", READING)
+def test_what_ingest_holds_follows_from_how_a_file_is_read(rgb, kind):
+    changes, *expected = READING[kind]
+    image = replace(rgb, **changes)
+    demand = memory.ingest(image, plan_layout(image.shape, "uint32"))
+    assert demand.base == memory.BASE["ingest"]
+    assert [round(n, 6) for n in (demand.each, demand.fixed, demand.least)] == expected
+
+
+def test_a_plan_holds_what_is_sampled_of_each_channel_and_what_else_a_reader_keeps(rgb):
+    # 28 to survey, 4 for each channel, 12 beside them, and 15 + 14 to read
+    assert memory.plan((rgb, rgb)) == Demand(memory.BASE["ingest"], 0.0, fixed=28 + 12 + 12 + 29)
+
+
+@pytest.mark.parametrize(
+    ("shape", "bands", "most"), [((700, 90000), 2, 44), ((6000, 7000), 2, 8), ((6000, 7000), 3, 4)]
+)
+def test_a_band_has_no_more_blocks_than_rows_of_shards_times_those_across(shape, bands, most):
+    layout = plan_layout(shape, "float32")
+    whole = memory.difference(layout)
+    assert memory.of_band(whole, layout, bands) == replace(whole, most=most)
+    unbounded = replace(whole, most=None)
+    assert memory.of_band(unbounded, layout, bands) == unbounded
