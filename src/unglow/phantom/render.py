@@ -6,8 +6,8 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+import cv2
 import numpy as np
-from scipy import ndimage
 
 from unglow.phantom.camera import Camera, Shading, fill_dark
 from unglow.phantom.catalogue import draw_grains, draw_microbes
@@ -94,9 +94,10 @@ class Renderer:
         if not width:
             return self._focused(image, window)
         outer = window.grow(math.ceil(_BLUR_SIGMAS * width)).clip(self.shape(image))
+        side = 2 * int(_BLUR_SIGMAS * width + 0.5) + 1
         # the image's own edges repeat; those of the window are cut off with all that they reach
-        blurred = ndimage.gaussian_filter(
-            self._focused(image, outer), width, mode="nearest", truncate=_BLUR_SIGMAS
+        blurred = cv2.GaussianBlur(
+            self._focused(image, outer), (side, side), width, borderType=cv2.BORDER_REPLICATE
         )
         return np.ascontiguousarray(blurred[window.shift(-outer.y0, -outer.x0).slices])
 
