@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 
-from unglow.figures.style import DPI, FAINT, INK, PAPER, SOFT, extent, label, panel, rgb_bytes
+from unglow.figures.canvas import DPI, Pixels
+from unglow.figures.style import FAINT, INK, PAPER, SOFT, extent, label, panel, rgb_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,8 +110,7 @@ def map_tile(figure: Figure, place: Place, values: Grid, colours: Colours, known
     scale = DPI * min(height / known.frame[0], width / known.frame[1])
     shown = np.pad(_over_frame(scale, values, colours, known), ((1, 1), (1, 1), (0, 0)))
     shown[[0, -1]] = shown[:, [0, -1]] = rgb_bytes(SOFT)
-    bottom = round((figure.get_figheight() - top) * DPI) - len(shown)
-    figure.figimage(shown, round(left * DPI) - 1, bottom + 1, origin="upper")
+    figure.add_artist(Pixels(shown, round(left * DPI) - 1, round(top * DPI) - 1))
 
 
 def _over_frame(scale: float, values: Grid, colours: Colours, known: Known) -> NDArray[np.uint8]:
@@ -148,5 +148,4 @@ def bar(
         label(figure, at, top + _BAR + 0.04, text, size=9, color=SOFT, ha="center")
         if below:
             label(figure, at, top + _BAR + 0.25, below[n], size=9, weight="bold", ha="center")
-    bottom = round(figure.get_figheight() * DPI) - round((top + _BAR) * DPI)
-    figure.figimage(strip, round(left * DPI), bottom, origin="upper")
+    figure.add_artist(Pixels(strip, round(left * DPI), round((top + _BAR) * DPI) - rows))
