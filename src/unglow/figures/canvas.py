@@ -12,36 +12,29 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.backends import backend_agg
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from PIL import Image
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
 DPI = 100
+_agg: Any = backend_agg  # whose methods have no types
 # Of the lines of a PNG as they are: filters make noise no smaller, and take as long again.
 _LEVEL = 2
+# From here on a px is seen as a square.
+_LARGE = 3
 
 
 class _Renderer(RendererAgg):
     """Agg, with texts drawn whole: letter by letter they take four times as long."""
 
     def draw_text(
-        self: Any,  # Agg's methods have no types
-        gc: Any,
-        x: float,
-        y: float,
-        s: str,
-        prop: Any,
-        angle: float,
-        ismath: Any = False,  # noqa: FBT002
-        mtext: Any = None,
+        self: Any, gc: Any, x: float, y: float, s: str, prop: Any, angle: float, *_: Any, **__: Any
     ) -> None:
-        """Draw a text."""
-        if ismath:
-            RendererAgg.draw_text(self, gc, x, y, s, prop, angle, ismath, mtext)
-            return
+        """Draw a text that is no formula."""
         font = self._prepare_font(prop)
-        font.set_text(s, angle, flags=backend_agg.get_hinting_flag())
+        font.set_text(s, angle, flags=_agg.get_hinting_flag())
         font.draw_glyphs_to_bitmap(antialiased=True)
         left, top = (offset / 64 for offset in font.get_bitmap_offset())
         descent, turned = font.get_descent() / 64, math.radians(angle)
@@ -54,13 +47,13 @@ class Canvas(FigureCanvasAgg):
     """Paper of a size that does not change."""
 
     @functools.cached_property
-    def _agg(self) -> Any:
+    def _drawing(self) -> Any:
         renderer: Any = _Renderer
         return renderer(*self.get_width_height(), DPI)
 
     def get_renderer(self) -> Any:
         """Return what draws on it."""
-        return self._agg
+        return self._drawing
 
 
 class Pixels(Artist):
@@ -71,22 +64,74 @@ class Pixels(Artist):
 
     def __init__(self, pixels: NDArray[np.uint8], left: int, top: int) -> None:
         super().__init__()
-        self._pixels = pixels
+        self.pixels = pixels
         self._left, self._top = left, top
 
     def draw(self, renderer: Any) -> None:
         """Draw them."""
-        opaque = np.full((*self._pixels.shape[:2], 4), 255, np.uint8)
-        opaque[..., :3] = self._pixels[::-1]
+        bottom = renderer.height - self._top - len(self.pixels)
+        _put(renderer, renderer.new_gc(), self.pixels, (self._left, bottom))
+
+
+class Picture(Artist):
+    """RGB or RGBA (rows, cols, 3 or 4) over a part of its axes, in as many px as the paper has.
+
+    Parameters
+    ----------
+    pixels
+        The picture, its first row on top.
+    extent
+        Left, right, bottom and top of that part, in data of the axes.
+    nearest
+        Whether no colours are mixed.
+    """
+
+    def __init__(
+        self,
+        pixels: NDArray[np.uint8],
+        extent: tuple[float, float, float, float],
+        *,
+        nearest: bool = False,
+    ) -> None:
+        super().__init__()
+        self.pixels, self.extent, self._nearest = pixels, extent, nearest
+
+    def draw(self, renderer: Any) -> None:
+        """Draw it, as far as it is inside the axes."""
+        axes: Any = self.axes
+        left, right, bottom, top = self.extent
+        corners = np.rint(axes.transData.transform([(left, bottom), (right, top)])).astype(int)
+        (x0, y0), (x1, y1) = corners.tolist()
         context = renderer.new_gc()
-        bottom = renderer.height - self._top - len(opaque)
-        renderer.draw_image(context, self._left, bottom, opaque)
-        context.restore()
+        context.set_clip_rectangle(axes.bbox)
+        shown = resized(self.pixels, (y1 - y0, x1 - x0), nearest=self._nearest)
+        _put(renderer, context, shown, (x0, y0))
+
+
+def _put(renderer: Any, context: Any, pixels: NDArray[np.uint8], corner: tuple[int, int]) -> None:
+    """Draw RGB or RGBA at (left, bottom) px."""
+    opaque = np.full((*pixels.shape[:2], 4), 255, np.uint8)
+    opaque[..., : pixels.shape[2]] = pixels[::-1]
+    renderer.draw_image(context, *corner, opaque)
+    context.restore()
+
+
+def resized(
+    pixels: NDArray[np.uint8], shape: tuple[int, int], *, nearest: bool = False
+) -> NDArray[np.uint8]:
+    """Return RGB or RGBA (rows, cols, 3 or 4) with ``shape`` (rows, cols): weighted means of areas.
+
+    Px are repeated, not mixed, where each of them takes three of the paper, or with ``nearest``.
+    """
+    rows, cols = (max(n, 1) for n in shape)
+    nearest = nearest or min(rows / len(pixels), cols / pixels.shape[1]) >= _LARGE
+    method = Image.Resampling.NEAREST if nearest else Image.Resampling.HAMMING
+    return np.asarray(Image.fromarray(pixels).resize((cols, rows), method))
 
 
 def png(figure: Figure) -> bytes:
     """Draw a figure; no time, program or path is in the result. Paper is opaque: RGB."""
-    canvas: Any = figure.canvas  # Agg's methods have no types
+    canvas: Any = figure.canvas
     canvas.draw()
     drawn = np.asarray(canvas.buffer_rgba())[..., :3]
     rows, cols, _ = drawn.shape

@@ -15,11 +15,11 @@ import matplotlib.style
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Rectangle, StepPatch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from unglow.figures.canvas import DPI, Canvas, Pixels, png
+from unglow.figures.canvas import DPI, Canvas, Picture, Pixels, png
 from unglow.files import replacing
 from unglow.telemetry import step
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.image import AxesImage
     from numpy.typing import NDArray
 
 _P = ParamSpec("_P")
@@ -60,7 +59,6 @@ _RC = {
     "text.color": INK,
     "legend.frameon": False,
     "legend.fontsize": 9.5,
-    "image.interpolation": "antialiased",
     # Hinting would double the time for a text, and a name may have two dollar signs in it.
     "text.hinting": "none",
     "text.parse_math": False,
@@ -147,50 +145,18 @@ def graph(axes: Axes, x: str, y: str) -> None:
 
 
 def extent(shape: Sequence[int], step: float) -> tuple[float, float, float, float]:
-    """Return the edges of an overview in level-0 px, for imshow: left, right, bottom, top."""
+    """Return the edges of an overview in level-0 px: left, right, bottom, top."""
     rows, cols = shape[:2]
     return -0.5, cols * step - 0.5, rows * step - 0.5, -0.5
 
 
-def image(
-    axes: Axes, pixels: NDArray[np.uint8], step: float, *, y_label: bool = True, **colours: Any
-) -> AxesImage:
-    """Show an overview (grey or RGB) with axes in level-0 px.
-
-    ``colours`` (cmap, vmin, vmax) are what a colour bar of the result shows.
-    """
-    box = axes.get_window_extent()
-    rows, cols = pixels.shape[:2]
-    scale = min(box.width / cols, box.height / rows)
-    planes = pixels.reshape(rows, cols, -1)
-    parts = [shrunk(planes[..., k], scale) for k in range(planes.shape[-1])]
-    # With alpha, or else matplotlib adds one of float64.
-    rgba = [*(parts if len(parts) == 3 else 3 * parts), np.full_like(parts[0], 255)]
-    drawn = axes.imshow(np.stack(rgba, axis=-1), extent=extent(pixels.shape, step), **colours)
+def image(axes: Axes, pixels: NDArray[np.uint8], step: float, *, y_label: bool = True) -> None:
+    """Show an overview (rows, cols, 3 or without colours) with axes in level-0 px."""
+    colours = pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, axis=-1)
+    left, right, bottom, top = extent(pixels.shape, step)
+    axes.add_artist(Picture(colours, (left, right, bottom, top)))
+    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     map_axes(axes, y_label=y_label)
-    return drawn
-
-
-def shrunk(pixels: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
-    """Return (rows, cols) at ``scale`` of their size if that is below 1: means over areas.
-
-    What is shown has no more pixels than the paper: matplotlib would take 50 bytes for each px.
-    """
-    if scale >= 1:
-        return pixels
-    rows, cols = (max(1, round(n * scale)) for n in pixels.shape[:2])
-    return np.rint(_means(_means(pixels, rows).T, cols).T).astype(np.uint8)
-
-
-def _means(pixels: NDArray[Any], count: int) -> NDArray[np.float32]:
-    """Return the means over ``count`` equal parts of axis 0, by differences of its integral."""
-    old = len(pixels)
-    integral = np.zeros((old + 1, pixels.shape[1]), np.float32)
-    np.cumsum(pixels, axis=0, dtype=np.float32, out=integral[1:])
-    edges = np.linspace(0, old, count + 1)
-    whole = np.minimum(edges.astype(np.intp), old - 1)
-    part = (edges - whole).astype(np.float32)[:, None]
-    return np.asarray(np.diff(integral[whole] + part * pixels[whole], axis=0) / (old / count))
 
 
 def map_axes(axes: Axes, *, y_label: bool = True) -> None:
@@ -209,13 +175,25 @@ def map_axes(axes: Axes, *, y_label: bool = True) -> None:
 
 def powers_of_ten(axis: Axis) -> None:
     """Label a logarithmic axis 10⁰, 10¹, 10² as plain text: formulas take a parser and 0.1 s."""
-    digits = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-    axis.set_major_formatter(
-        FuncFormatter(lambda value, _: "10" + f"{np.log10(value):.0f}".translate(digits))
-    )
+    axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
     # All of 2 to 9 would be four times as many ticks, each of which takes a millisecond.
     axis.set_minor_locator(LogLocator(subs=(2, 5), numticks=1000))
     axis.set_minor_formatter(NullFormatter())
+
+
+def power_of_ten(value: float) -> str:
+    """Return a power of ten as text, such as 10⁴."""
+    digits = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+    return "10" + f"{np.log10(value):.0f}".translate(digits)
+
+
+def steps(axes: Axes, counts: NDArray[Any], edges: NDArray[np.float64], **style: Any) -> None:
+    """Draw a histogram; the limits of the axes are left to the caller.
+
+    To find them matplotlib would look at each side of each bin in Python.
+    """
+    line = {"linewidth": 0.0} if style.setdefault("fill", False) else {}
+    axes.add_artist(StepPatch(counts, edges, **(line | style)))
 
 
 def tile(
@@ -227,13 +205,19 @@ def tile(
     """
     size = round(side * DPI)
     rows, cols = (np.arange(size) * n // size for n in pixels.shape[:2])
-    framed = np.empty((size + 2, size + 2, 3), np.uint8)
-    framed[:] = rgb_bytes(SOFT)
-    framed[1:-1, 1:-1] = pixels[np.ix_(rows, cols)]
-    corner = round(left * DPI) - 1, round((top + side) * DPI) - size - 1
-    figure.add_artist(Pixels(framed, *corner))
+    bottom = round((top + side) * DPI)
+    framed(figure, round(left * DPI), bottom - size, pixels[np.ix_(rows, cols)])
     if title:
         label(figure, left, top - 0.04, title, va="bottom", size=9, color=SOFT)
+
+
+def framed(figure: Figure, left: int, top: int, pixels: NDArray[np.uint8]) -> None:
+    """Put RGB px of the paper in a frame on it; the place is px from the top left corner."""
+    rows, cols, _ = pixels.shape
+    shown = np.empty((rows + 2, cols + 2, 3), np.uint8)
+    shown[:] = rgb_bytes(SOFT)
+    shown[1:-1, 1:-1] = pixels
+    figure.add_artist(Pixels(shown, left - 1, top - 1))
 
 
 def grey(unit: NDArray[np.float32]) -> NDArray[np.uint8]:
