@@ -493,6 +493,14 @@ def test_details_keep_each_px_and_have_a_frame():
     assert (drawn[202, 49:151] == 255).all()
 
 
+def test_dollar_signs_in_a_name_are_no_formula():
+    figure = sheet(9.0, 3.0, "sample $a_1$ b")
+    ((text, box),) = texts(figure)
+    ((_, plain),) = texts(sheet(9.0, 3.0, "sample Sa_1S b"))
+    assert text == "sample $a_1$ b"
+    assert box.width == pytest.approx(plain.width, abs=5)
+
+
 @pytest.mark.parametrize(("value", "round_"), [(0.9, 0.5), (1, 1), (4.99, 2), (5, 5), (1234, 1000)])
 def test_nice(value, round_):
     assert nice(value) == pytest.approx(round_)

@@ -104,16 +104,16 @@ def draw_comparison(
     if not rows:
         label(figure, 0.6, top + 0.1, f"No {of} has a result.", color=SOFT)
     knee = max([knee_of(thumb, None, 1.0) for _, thumb in drawn], default=1.0)
-    limit = max([symmetric_limit(compressed(thumb, knee)) for _, thumb in drawn], default=1.0)
-    if drawn:
+    shown = [(n, compressed(thumb, knee)) for n, thumb in drawn]
+    limit = max([symmetric_limit(values) for _, values in shown], default=1.0)
+    if shown:
         level = number(float(knee * np.sinh(limit)))
         told = f"post − (gain × pre + offset), all in the same colours, up to ±{level} grey levels"
         label(figure, _EDGE, below - 0.5, told, weight="bold", size=9.5, color=SOFT)
-    for k, (n, thumb) in enumerate(drawn):
+    for k, (n, values) in enumerate(shown):
         line, column = divmod(k, beside)
         place = _EDGE + column * (side + _GAP), below + line * (tall + 0.35), side, tall
-        colours = diverging(compressed(thumb, knee), limit)
-        _draw_difference(figure, place, n, rows[n - 1].name, colours)
+        _draw_difference(figure, place, n, rows[n - 1].name, diverging(values, limit))
     return figure
 
 
