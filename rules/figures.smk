@@ -48,7 +48,7 @@ rule figures_registration:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=4,
+        version=5,
     script:
         "../scripts/figures_registration.py"
 
@@ -154,6 +154,6 @@ rule figures:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=5,
+        version=6,
     script:
         "../scripts/figures.py"

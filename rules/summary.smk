@@ -69,7 +69,7 @@ rule comparison:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=3,
+        version=4,
         entries=comparison_entries,
     script:
         "../scripts/comparison.py"

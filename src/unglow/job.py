@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 from unglow import attempts, causes, cluster, digests, fence, joblog, publishing, watchdog
-from unglow.allocator import pin_threads
+from unglow.allocator import pin_threads, uncollected
 from unglow.errors import SupersededError
 from unglow.launcher import Launcher
 from unglow.telemetry import stacks, step
@@ -162,6 +162,7 @@ class Job:
         publishing.guard_with(self._turn.check)
         self._telemetry.in_job()
         self._loading.enter_context(step("libraries"))
+        self._loading.enter_context(uncollected())
         return self
 
     def __exit__(

@@ -37,7 +37,7 @@ BASE = {
     "snr": 100.0,
     "export": 70.0,
     "figures_registration": 212.0,
-    "figures": 262.0,
+    "figures": 256.0,
     "comparison": 205.0,
     "summary": 40.0,
 }

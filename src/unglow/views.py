@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LONGEST_PX = 1200
 CROP_PX = 128
+# Of the brightest pixels so many are tried for each place.
+_TRIED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +145,14 @@ def brightest(view: Overview, count: int, apart_px: int = CROP_PX) -> list[tuple
 
     Pixels beside missing data are left out: they average only what lies on this side of the edge.
     """
-    image = np.where(_well_inside(np.isfinite(view.image)), view.image, -np.inf)
-    order = np.argsort(image, axis=None)[::-1]
+    pixels = np.flatnonzero(_well_inside(np.isfinite(view.image)))
+    values = view.image.ravel()[pixels]
+    if len(values) > (most := _TRIED * count):
+        some = np.argpartition(values, -most)[-most:]
+        pixels, values = pixels[some], values[some]
     found: list[tuple[float, float]] = []
-    for index in order[: 200 * count]:
-        row, col = divmod(int(index), image.shape[1])
-        if not np.isfinite(image[row, col]):
-            break
+    for index in pixels[np.argsort(-values, kind="stable")]:
+        row, col = divmod(int(index), view.image.shape[1])
         x, y = (float(v) for v in view.to_level0(np.array([col, row], float)))
         if all(max(abs(x - a), abs(y - b)) >= apart_px for a, b in found):
             found.append((x, y))

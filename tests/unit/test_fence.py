@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import math
 import resource
 import subprocess
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from unglow import fence
-from unglow.allocator import STACK_MB
+from unglow.allocator import STACK_MB, uncollected
 from unglow.errors import InputError, StoreError
 from unglow.fence import allowance_mb, asked_mb, is_memory_failure, process_mb, tells_of_memory
 
@@ -285,3 +286,12 @@ def test_errors_that_led_to_each_other_are_looked_at_once():
 )
 def test_units_of_what_was_asked_for(unit, mb):
     assert asked_mb(MemoryError(f"Unable to ALLOCATE 4 {unit}")) == pytest.approx(mb, rel=1e-12)
+
+
+def test_what_is_imported_without_collection_is_left_out_of_later_ones():
+    with uncollected():
+        assert not gc.isenabled()
+        kept = [[] for _ in range(1000)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > len(kept)
+    gc.unfreeze()

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import sys
 
+import cv2
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from unglow import figures
 from unglow.blocktable import BLOCK_DTYPE
 from unglow.field import Displacement
 from unglow.figures import ComparisonRow, Crop, save_png
+from unglow.figures.canvas import Canvas, Picture, Pixels, resized
 from unglow.figures.difference import compressed, knee_of, symmetric_limit
 from unglow.figures.map_error import ERROR
-from unglow.figures.paint import painted
+from unglow.figures.paint import Colours, painted
 from unglow.figures.residuals import gathered
 from unglow.figures.style import (
     DIVERGING,
     checker,
+    label,
     nice,
     overlay,
+    panel,
     sheet,
-    shrunk,
     stretch,
     tile,
 )
@@ -205,6 +210,12 @@ def texts(figure):
     ]
 
 
+def picture(figure):
+    """What the first axes of a figure show."""
+    (shown,) = (a for a in figure.axes[0].artists if isinstance(a, Picture))
+    return shown
+
+
 def said(figure):
     return "\n".join(text for text, _ in texts(figure))
 
@@ -317,7 +328,7 @@ def test_lines_have_the_slope_of_their_method(drawings, scale):
 
 
 def test_the_error_has_the_colours_of_its_bar(drawings):
-    shown = drawings["field"].axes[0].images[0].get_array()
+    shown = picture(drawings["field"]).pixels
     assert ERROR.of(0.1).tolist() in shown.reshape(-1, 3).tolist()
     assert (shown[:, :30] == (0xD8, 0xDE, 0xE4)).all()  # no data in pre
     assert ERROR.of([0.001, 0.01, 5, 50]).tolist() == [
@@ -376,12 +387,17 @@ def test_reasons_are_wrapped_and_cut(images):
 
 
 def test_excess_is_the_upper_triangle_only(drawings, statistics):
-    shown = drawings["excess"].axes[0].images[0].get_array()
-    difference = (statistics.joint - statistics.joint.T).T
+    shown = picture(drawings["excess"])
+    left, right, bottom, top = shown.extent
+    assert (left, right) == (bottom, top)
+    first, last = (round((edge - statistics.first) / statistics.width) for edge in (left, right))
+    difference = (statistics.joint - statistics.joint.T).T[first:last, first:last]
     row, col = np.unravel_index(np.argmax(difference), difference.shape)
     assert row > col
-    assert shown[row, col] == difference[row, col]
-    assert np.ma.getmaskarray(shown)[np.triu_indices(len(shown))].all()
+    colours = shown.pixels[::-1]  # the first row is on top
+    assert colours[row, col, :3].tolist() == Colours("magma", 0, 1).of(1).tolist()
+    seen = np.tril(difference, -1) > 0
+    np.testing.assert_array_equal(colours[..., 3], np.where(seen, 255, 0))
 
 
 def test_ratio_axes_agree(drawings, scale):
@@ -391,13 +407,19 @@ def test_ratio_axes_agree(drawings, scale):
 
 
 def test_difference_colours_are_symmetric_and_black_at_zero(drawings):
-    image = drawings["difference"].axes[0].images[0]
-    low, high = image.get_clim()
-    assert low == -high
+    ends = [DIVERGING(end, bytes=True)[:3] for end in (1.0, 0.0)]
     assert DIVERGING(0.5)[:3] == pytest.approx((0, 0, 0), abs=0.02)
-    assert DIVERGING(np.ma.masked)[:3] not in {DIVERGING(0.0)[:3], DIVERGING(1.0)[:3]}
-    ticks = drawings["difference"].axes[1].get_yticklabels()
-    assert [t.get_text() for t in ticks][len(ticks) // 2] == "0"
+    assert DIVERGING(np.ma.masked, bytes=True)[:3] not in {(0, 0, 0), *ends}
+    figure = drawings["difference"]
+    bar = max((a.pixels for a in figure.artists if isinstance(a, Pixels)), key=len)
+    assert [tuple(bar[row, 9]) for row in (1, -2)] == ends
+    assert bar[len(bar) // 2, 9].max() < 9
+    at = {t.get_text(): t.get_position()[1] for t in figure.texts}
+    levels = [text[1:] for text in at if re.fullmatch(r"[+][\d.]+", text)]
+    assert len(levels) > 1
+    for level in levels:
+        assert at[f"+{level}"] + at[f"-{level}"] == pytest.approx(2 * at["0"])
+        assert at[f"+{level}"] > at["0"]
 
 
 def test_asinh_is_linear_at_zero_and_keeps_nan():
@@ -420,12 +442,42 @@ def test_overlay_is_green_magenta_and_grey():
     assert np.isnan(stretch(np.array([[1, np.nan, 3]]))).tolist() == [[False, True, False]]
 
 
-def test_overviews_are_shrunk_by_means_to_what_the_paper_shows():
-    values = np.arange(12, dtype=np.uint8).reshape(2, 6) * 10
-    assert shrunk(values, 1.0) is values
-    assert shrunk(values, 0.5).tolist() == [[35, 55, 75]]
-    assert shrunk(values, 2 / 6).tolist() == [[40, 70]]
-    assert shrunk(np.full((7, 1000), 9, np.uint8), 0.123).tolist() == [[9] * 123]
+def test_pictures_are_resized_by_means_and_large_px_are_repeated():
+    values = np.arange(12, dtype=np.uint8).reshape(2, 6, 1).repeat(3, axis=2) * 10
+    assert resized(values, (2, 6)).tolist() == values.tolist()
+    np.testing.assert_allclose(resized(values, (1, 3))[0, :, 0], [35, 55, 75], atol=3)
+    assert resized(values, (6, 18)).tolist() == values.repeat(3, axis=0).repeat(3, axis=1).tolist()
+    assert resized(values, (4, 12), nearest=True)[::2, ::2].tolist() == values.tolist()
+    assert (resized(np.full((7, 1000, 3), 9, np.uint8), (1, 123)) == 9).all()
+
+
+def test_a_picture_is_where_its_axes_have_its_extent():
+    figure = sheet(4.0, 3.0, "title")
+    axes = panel(figure, 0.5, 1.0, 2.0, 1.0)
+    axes.set(xlim=(10, 30), ylim=(20, 10), xticks=[], yticks=[])
+    colours = np.array([[[200, 0, 0], [0, 200, 0]]], np.uint8)
+    axes.add_artist(Picture(colours, (20, 40, 15, 10)))
+    figure.canvas.draw()
+    drawn = np.asarray(figure.canvas.buffer_rgba())[..., :3]
+    inside = drawn[102:148, 152:248].reshape(-1, 3)
+    assert (inside == (200, 0, 0)).all()
+    assert (drawn[102:198, 52:148] == 255).all()
+    assert (drawn[152:198, 52:248] == 255).all()
+    assert not (drawn[:, 252:] == (0, 200, 0)).all(axis=-1).any()
+
+
+def test_texts_are_where_matplotlib_puts_them():
+    both = []
+    for canvas in (Canvas, FigureCanvasAgg):
+        figure = sheet(4.0, 3.0, "Title")
+        canvas(figure)
+        label(figure, 1.0, 1.0, "several words, 12.5 µm", rotation=0)
+        label(figure, 3.0, 0.8, "upright", rotation=90)
+        figure.canvas.draw()
+        both.append(255.0 - np.asarray(figure.canvas.buffer_rgba())[..., 0])
+    for ink in both:
+        ink[...] = cv2.GaussianBlur(ink, (0, 0), 2)
+    assert np.abs(both[0] - both[1]).max() < 0.25 * both[1].max()
 
 
 def test_details_keep_each_px_and_have_a_frame():
@@ -439,6 +491,14 @@ def test_details_keep_each_px_and_have_a_frame():
     assert len(np.unique(drawn[99:201, [49, 150]].reshape(-1, 3), axis=0)) == 1
     assert len(np.unique(drawn[[99, 200], 49:151].reshape(-1, 3), axis=0)) == 1
     assert (drawn[202, 49:151] == 255).all()
+
+
+def test_dollar_signs_in_a_name_are_no_formula():
+    figure = sheet(9.0, 3.0, "sample $a_1$ b")
+    ((text, box),) = texts(figure)
+    ((_, plain),) = texts(sheet(9.0, 3.0, "sample Sa_1S b"))
+    assert text == "sample $a_1$ b"
+    assert box.width == pytest.approx(plain.width, abs=5)
 
 
 @pytest.mark.parametrize(("value", "round_"), [(0.9, 0.5), (1, 1), (4.99, 2), (5, 5), (1234, 1000)])

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from unglow.digits import estimate, number, percent, plus_minus
+from unglow.figures.canvas import DPI
 from unglow.figures.difference import (
     colour_bar,
     compressed,
@@ -17,13 +18,11 @@ from unglow.figures.difference import (
 )
 from unglow.figures.paint import Colours, bar
 from unglow.figures.style import (
-    DIVERGING,
-    FAINT,
     INK,
     PAPER,
     SOFT,
     diverging,
-    extent,
+    framed,
     image,
     label,
     nice,
@@ -50,8 +49,8 @@ if TYPE_CHECKING:
 CLASSES = ((0.001, "#ffffff", 1.0), (0.01, "#ffe14d", 0.85), (np.inf, "#e58fc0", 0.7))
 MOST_CIRCLES = 5000
 """More would hide each other; the density is of all candidates."""
-_LEFT, _WIDE = 9.75, 3.8
-_TALLEST = 3.3
+_LEFT, _HEIGHT = 9.75, 2.6
+_WIDE, _TALLEST = 3.8, 3.3
 # Cells of the density are so large that they hold this many candidates on average. They are made of
 # so many squares of the search along each side.
 _PER_CELL = 4.0
@@ -104,10 +103,10 @@ def draw_candidates(
     axes = panel(figure, 0.85, 1.1, 7.4, 6.9)
     axes.set_anchor("NW")
     drawn = diverging(values, limit)
-    shown = image(axes, drawn, step, cmap=DIVERGING, vmin=-limit, vmax=limit)
+    image(axes, drawn, step)
     _circles(figure, axes, points[best], fdr[best])
     scale_bar(axes, pixel_size_um)
-    colour_bar(figure, axes, shown, knee, limit)
+    colour_bar(figure, axes, knee, limit)
     label(figure, 0.32, 0.55, _summary(report), color=SOFT)
     text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
     if len(best) < len(points):
@@ -183,18 +182,11 @@ def _density(
     values = cells / area
     top = float(np.nanmax(values, initial=0.0)) or 1.0
     colours = Colours("viridis", 0.0, top)
-    axes = panel(figure, _LEFT, 2.6, _WIDE, _TALLEST)
-    axes.set_anchor("NW")
-    rows, cols = values.shape
-    frame = extent((rows, cols), side)
-    axes.imshow(colours.of(values), extent=frame, interpolation="nearest")
-    axes.set_xlim(-0.5, shape[1] - 0.5)
-    axes.set_ylim(shape[0] - 0.5, -0.5)
-    axes.set(xticks=[], yticks=[], facecolor=FAINT)
-    axes.set_title(f"Candidates per {unit} that was searched", size=10)
-    axes.apply_aspect()
-    box = axes.get_position()
-    end = float((1 - box.y0) * figure.get_figheight())
+    scale = DPI * min(_WIDE / shape[1], _TALLEST / shape[0])
+    rows, cols = ((np.arange(max(1, round(n * scale))) / (scale * side)).astype(int) for n in shape)
+    framed(figure, round(_LEFT * DPI), round(_HEIGHT * DPI), colours.of(values[np.ix_(rows, cols)]))
+    label(figure, _LEFT, _HEIGHT - 0.07, f"Candidates per {unit} that was searched", va="bottom")
+    end = _HEIGHT + len(rows) / DPI
     half = nice(top / 2)
     shown = [(v, number(v)) for v in (0.0, half, 2 * half, 4 * half) if v <= top]
     bar(figure, (_LEFT, end + 0.12, _WIDE), colours, shown)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.digits import estimate, number, uncertainty
+from unglow.figures.canvas import DPI, Pixels, resized
 from unglow.figures.difference import compressed, knee_of, symmetric_limit
 from unglow.figures.style import (
     FAINT,
@@ -16,8 +17,9 @@ from unglow.figures.style import (
     SOFT,
     STATUS,
     diverging,
+    framed,
     label,
-    panel,
+    rgb_bytes,
     sheet,
     styled,
 )
@@ -102,25 +104,24 @@ def draw_comparison(
     if not rows:
         label(figure, 0.6, top + 0.1, f"No {of} has a result.", color=SOFT)
     knee = max([knee_of(thumb, None, 1.0) for _, thumb in drawn], default=1.0)
-    limit = max([symmetric_limit(compressed(thumb, knee)) for _, thumb in drawn], default=1.0)
-    if drawn:
+    shown = [(n, compressed(thumb, knee)) for n, thumb in drawn]
+    limit = max([symmetric_limit(values) for _, values in shown], default=1.0)
+    if shown:
         level = number(float(knee * np.sinh(limit)))
         told = f"post − (gain × pre + offset), all in the same colours, up to ±{level} grey levels"
         label(figure, _EDGE, below - 0.5, told, weight="bold", size=9.5, color=SOFT)
-    for k, (n, thumb) in enumerate(drawn):
+    for k, (n, values) in enumerate(shown):
         line, column = divmod(k, beside)
         place = _EDGE + column * (side + _GAP), below + line * (tall + 0.35), side, tall
-        colours = diverging(compressed(thumb, knee), limit)
-        _draw_difference(figure, place, n, rows[n - 1].name, colours)
+        _draw_difference(figure, place, n, rows[n - 1].name, diverging(values, limit))
     return figure
 
 
 def _draw_row(
     figure: Figure, row: ComparisonRow, n: int, name: Sequence[str], top: float, height: float
 ) -> None:
-    rule = panel(figure, _EDGE, top, _WIDTH - 2 * _EDGE, 0.01)
-    rule.set(facecolor=FAINT, xticks=[], yticks=[])
-    rule.spines[:].set_visible(False)
+    line = np.full((1, round((_WIDTH - 2 * _EDGE) * DPI), 3), rgb_bytes(FAINT))
+    figure.add_artist(Pixels(line, round(_EDGE * DPI), round(top * DPI)))
     cells = (
         str(n),
         "\n".join(name),
@@ -149,15 +150,15 @@ def _draw_difference(
     name: str,
     pixels: NDArray[np.uint8],
 ) -> None:
-    left, top, side, _ = place
+    left, top, side, tall = place
     room = int(side / 0.085)
     label(figure, left, top - 0.06, str(n), va="bottom", weight="bold", size=9.5)
     short = textwrap.shorten(name, room, placeholder=" …")
     label(figure, left + 0.25, top - 0.06, short, va="bottom", size=9.5)
-    axes = panel(figure, *place)
-    axes.set_anchor("NW")
-    axes.imshow(pixels)
-    axes.set(xticks=[], yticks=[])
+    rows, cols, _ = pixels.shape
+    scale = DPI * min(side / cols, tall / rows)
+    shown = resized(pixels, (round(rows * scale), round(cols * scale)))
+    framed(figure, round(left * DPI), round(top * DPI), shown)
 
 
 @styled

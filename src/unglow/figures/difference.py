@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.digits import estimate, number
+from unglow.figures.paint import upright_bar
 from unglow.figures.style import (
-    DIVERGING,
     SOFT,
     Crop,
     diverging,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
     from numpy.typing import NDArray
 
     from unglow.photometry import DifferenceHistogram
@@ -120,9 +119,9 @@ def draw_difference(
     axes = panel(figure, 0.85, 1.1, wide, 6.9)
     axes.set_anchor("NW")
     drawn = diverging(values, limit)
-    shown = image(axes, drawn, step, cmap=DIVERGING, vmin=-limit, vmax=limit)
+    image(axes, drawn, step)
     scale_bar(axes, pixel_size_um)
-    colour_bar(figure, axes, shown, knee, limit)
+    colour_bar(figure, axes, knee, limit)
     line = _line(gain, offset) + (", light evened out" if evened else "")
     label(figure, 0.32, 0.55, f"{method}: {line}{_spread(histogram)}", color=SOFT)
     text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
@@ -157,23 +156,22 @@ def note_below(figure: Figure, axes: Axes, text: str) -> None:
     label(figure, 0.85, bottom + 0.6, text, color=SOFT, size=9)
 
 
-def colour_bar(figure: Figure, axes: Axes, shown: AxesImage, knee: float, limit: float) -> None:
+def colour_bar(figure: Figure, axes: Axes, knee: float, limit: float) -> None:
     """Put a colour bar beside an image of compressed values, with round grey levels on it.
 
     ``knee`` and ``limit`` are those that the image was drawn with.
     """
     axes.apply_aspect()
     box = axes.get_position()
-    width = figure.get_figwidth()
-    bar = figure.add_axes((box.x1 + 0.12 / width, box.y0, 0.18 / width, box.height))
-    colours = figure.colorbar(shown, cax=bar)
-    height = box.height * figure.get_figheight()
-    ticks = _round_levels(knee, limit, max(0.09, 2 * _LINE / height))
-    colours.set_ticks(
-        [float(np.arcsinh(v / knee)) for v in ticks],
-        labels=[f"{v:+g}" if v else "0" for v in ticks],
-    )
-    bar.set_title("grey levels", size=9, loc="left", pad=5)
+    wide, high = figure.get_size_inches()
+    left, top, height = box.x1 * wide + 0.12, (1 - box.y1) * high, box.height * high
+    shades = diverging(np.linspace(-limit, limit, 256, dtype=np.float32), limit)
+    levels = _round_levels(knee, limit, max(0.09, 2 * _LINE / height))
+    ticks = [
+        (0.5 + 0.5 * float(np.arcsinh(v / knee)) / limit, f"{v:+g}" if v else "0") for v in levels
+    ]
+    upright_bar(figure, (left, top, 0.18, height), shades, ticks)
+    label(figure, left, top - 0.07, "grey levels", size=9, va="bottom")
 
 
 def _round_levels(knee: float, limit: float, apart: float) -> list[float]:

@@ -10,8 +10,9 @@ from matplotlib.lines import Line2D
 
 from unglow.digits import number, uncertainty
 from unglow.evidence import area_ratio, displacement_length, turned_to_post
+from unglow.figures.canvas import DPI
 from unglow.figures.paint import Colours, bar, map_tile, paper_px
-from unglow.figures.style import DPI, INK, label, nice
+from unglow.figures.style import INK, label, nice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.colors import LogNorm
 
 from unglow.digits import estimate, measured, number, percent
+from unglow.figures.canvas import Picture
+from unglow.figures.paint import Colours, upright_bar
 from unglow.figures.style import (
     FAINT,
     INK,
@@ -17,8 +18,10 @@ from unglow.figures.style import (
     graph,
     label,
     panel,
+    power_of_ten,
     powers_of_ten,
     sheet,
+    steps,
     styled,
 )
 from unglow.photometry import moffat
@@ -97,25 +100,27 @@ def _square(
 ) -> Axes:
     """Show counts [post bin, pre bin] over grey levels, with a logarithmic colour bar."""
     axes = panel(figure, 0.9, 0.7, 7.0, 7.0)
-    edges = stats.edges
-    shown = np.ma.masked_less(counts.astype(np.float64), 1)
-    top = max(float(counts.max()), 10.0)
-    mesh = axes.imshow(
-        shown,
-        extent=(edges[0], edges[-1], edges[0], edges[-1]),
-        origin="lower",
-        norm=LogNorm(1, top),
-        cmap=colours,
-        interpolation="nearest",
-        zorder=2,
-    )
     low, high = _occupied(stats, stats.joint.sum(axis=0) + stats.joint.sum(axis=1))
+    first, last = (int(n) for n in np.searchsorted(stats.edges, (low, high)))
+    inside = slice(max(first - 1, 0), min(last, len(counts)))
+    start, end = stats.edges[inside.start], stats.edges[inside.stop]
+    shown = Colours(colours, 1.0, max(float(counts.max()), 10.0), log=True)
+    square = counts[inside, inside][::-1]
+    seen = np.where(square > 0, np.uint8(255), np.uint8(0))
+    picture = Picture(np.dstack([shown.of(square), seen]), (start, end, start, end), nearest=True)
+    picture.set_zorder(2)
+    axes.add_artist(picture)
     axes.set(xlim=(low, high), ylim=(low, high))
     graph(axes, "pre, aligned (grey level)", "post (grey level)")
     axes.plot([low, high], [low, high], color=INK, lw=1, ls=":", label="post = pre", zorder=3)
-    bar = panel(figure, 8.15, 0.7, 0.22, 7.0)
-    figure.colorbar(mesh, cax=bar, label=name)
-    powers_of_ten(bar.yaxis)
+    values = [float(f"{m}e{power}") for power in range(19) for m in (1, 2, 5)]
+    ticks = [
+        (float(shown.unit(v)), power_of_ten(v) if f"{v:e}".startswith("1") else "")
+        for v in values
+        if v <= shown.high
+    ]
+    shades = shown.of(np.geomspace(shown.low, shown.high, 256))
+    upright_bar(figure, (8.15, 0.7, 0.22, 7.0), shades, ticks, name)
     return axes
 
 
@@ -187,17 +192,22 @@ def draw_histograms(
     ):
         if counts.any():
             name_and_median = f"{name}: median {_median(stats, counts)}"
-            axes.stairs(counts, stats.edges, color=colour, linewidth=1.6, label=name_and_median)
-            axes.stairs(counts, stats.edges, color=colour, fill=True, alpha=0.10, baseline=0.5)
-    axes.set_yscale("log")
-    powers_of_ten(axes.yaxis)
-    axes.set_ylim(bottom=0.8)
+            steps(axes, counts, stats.edges, color=colour, linewidth=1.6, label=name_and_median)
+            steps(axes, counts, stats.edges, color=colour, fill=True, alpha=0.10, baseline=0.5)
+    _logarithmic(axes, max(int(c.max()) for c in (pre, post, stats.post_only)))
     axes.set_xlim(_occupied(stats, post + pre + stats.post_only))
     graph(axes, "grey level", "pixels per bin")
     if post.any() or stats.post_only.any():
         axes.legend(loc="upper right")
     _note(figure, stats)
     return figure
+
+
+def _logarithmic(axes: Axes, most: float) -> None:
+    """Make y logarithmic, from single px to ``most`` of them and some room."""
+    axes.set_yscale("log")
+    powers_of_ten(axes.yaxis)
+    axes.set_ylim(0.8, 2 * max(most, 5))
 
 
 def _median(stats: JointStatistics, counts: NDArray[np.int64]) -> str:
@@ -247,7 +257,7 @@ def draw_ratio(
 def _fitted_bins(axes: Axes, fit: MoffatFit) -> None:
     half = fit.bin_width / 2
     edges = np.append(fit.centres - half, fit.centres[-1] + half)
-    axes.stairs(fit.counts, edges, fill=True, color="#c3cad2", label="all ratios")
+    steps(axes, fit.counts, edges, fill=True, color="#c3cad2", label="all ratios")
     axes.plot(fit.centres, fit.smooth, color=SOFT, linewidth=1, label="smoothed")
     x, y = fit.centres[fit.fitted], fit.smooth[fit.fitted]
     axes.plot(x, y, "o", color="#0072B2", markersize=3.2, label="fitted bins")
@@ -297,20 +307,20 @@ def draw_difference_histogram(
     top = 0.75 + 0.23 * len(histograms)
     axes = panel(figure, 1.0, top, 10.6, 5.5 - top)
     full = {name: h for name, h in histograms.items() if h.total > 0}
+    most = 0
     for name, histogram in full.items():
         edges, counts = _rebinned(histogram)
+        most = max(most, int(counts.max()))
         far = 5 * 1.4826 * histogram.mad()
         text = (
             f"{name}: median {number(histogram.median())}, MAD {number(histogram.mad())}; "
             f"{percent(_share_above(histogram, far), least=1e-6)} of the pixels are more than "
             f"{number(far)} (5σ) above"
         )
-        axes.stairs(counts, edges, color=METHOD.get(name, SOFT), linewidth=1.7, label=text)
+        steps(axes, counts, edges, color=METHOD.get(name, SOFT), linewidth=1.7, label=text)
     axes.axvline(0, color=INK, linewidth=1, linestyle=":")
     if full:
-        axes.set_yscale("log")
-        powers_of_ten(axes.yaxis)
-        axes.set_ylim(bottom=0.8)
+        _logarithmic(axes, most)
         low = min(h.quantile(1e-4) for h in full.values())
         high = max(h.quantile(1 - 1e-4) for h in full.values())
         margin = 0.05 * max(high - low, 1.0)

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 
-from unglow.figures.style import DPI, FAINT, INK, PAPER, SOFT, extent, label, panel, rgb_bytes
+from unglow.figures.canvas import DPI, Picture, Pixels
+from unglow.figures.style import (
+    FAINT,
+    INK,
+    PAPER,
+    SOFT,
+    extent,
+    framed,
+    label,
+    panel,
+    rgb_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +35,7 @@ if TYPE_CHECKING:
 STRIPE = "#bcc3cb"
 _STRIPE = 3
 _BAR = 0.16
+_MARK = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +111,9 @@ def map_panel(figure: Figure, place: Place, values: Grid, colours: Colours, know
     axes = panel(figure, *place)
     axes.set_anchor("N")
     shown = _over_frame(paper_px(axes, known.frame), values, colours, known)
-    axes.imshow(shown, extent=extent(known.frame, 1), interpolation="nearest")
+    left, right, bottom, top = extent(known.frame, 1)
+    axes.add_artist(Picture(shown, (left, right, bottom, top), nearest=True))
+    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     return axes
 
 
@@ -107,10 +121,8 @@ def map_tile(figure: Figure, place: Place, values: Grid, colours: Colours, known
     """Show values over post without axes, which take ten times as long."""
     left, top, width, height = place
     scale = DPI * min(height / known.frame[0], width / known.frame[1])
-    shown = np.pad(_over_frame(scale, values, colours, known), ((1, 1), (1, 1), (0, 0)))
-    shown[[0, -1]] = shown[:, [0, -1]] = rgb_bytes(SOFT)
-    bottom = round((figure.get_figheight() - top) * DPI) - len(shown)
-    figure.figimage(shown, round(left * DPI) - 1, bottom + 1, origin="upper")
+    shown = _over_frame(scale, values, colours, known)
+    framed(figure, round(left * DPI), round(top * DPI), shown)
 
 
 def _over_frame(scale: float, values: Grid, colours: Colours, known: Known) -> NDArray[np.uint8]:
@@ -148,5 +160,37 @@ def bar(
         label(figure, at, top + _BAR + 0.04, text, size=9, color=SOFT, ha="center")
         if below:
             label(figure, at, top + _BAR + 0.25, below[n], size=9, weight="bold", ha="center")
-    bottom = round(figure.get_figheight() * DPI) - round((top + _BAR) * DPI)
-    figure.figimage(strip, round(left * DPI), bottom, origin="upper")
+    figure.add_artist(Pixels(strip, round(left * DPI), round((top + _BAR) * DPI) - rows))
+
+
+def upright_bar(
+    figure: Figure,
+    place: Place,
+    shades: NDArray[np.uint8],
+    ticks: Sequence[tuple[float, str]],
+    name: str = "",
+) -> None:
+    """Draw an upright colour bar at (left, top, width, height) inches.
+
+    Parameters
+    ----------
+    shades
+        (n, 3) RGB from the lowest value to the highest.
+    ticks
+        Where along the bar, 0 to 1, and what is written beside it; a short mark for nothing.
+    name
+        What the values are, written beside them.
+    """
+    left, top, width, height = place
+    rows, cols = round(height * DPI), round(width * DPI)
+    strip = np.full((rows, cols + _MARK, 3), 255, np.uint8)
+    strip[:, :cols] = shades[np.arange(rows)[::-1] * len(shades) // rows, None]
+    strip[[0, -1], :cols] = strip[:, [0, cols - 1]] = rgb_bytes(SOFT)
+    for unit, text in ticks:
+        mark = _MARK if text else _MARK // 2
+        strip[round((1 - unit) * (rows - 1)), cols : cols + mark] = rgb_bytes(SOFT)
+        at = left + (cols + _MARK + 4) / DPI, top + height * (1 - unit)
+        label(figure, *at, text, size=9, color=SOFT, va="center_baseline")
+    figure.add_artist(Pixels(strip, round(left * DPI), round(top * DPI)))
+    if name:
+        label(figure, left + width + 0.4, top + height / 2, name, rotation=90, va="center")

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.patches import Patch
 
 from unglow.digits import DASH, measured, uncertainty
+from unglow.figures.canvas import DPI
 from unglow.figures.style import (
-    DPI,
     SOFT,
     STATUS,
     Crop,

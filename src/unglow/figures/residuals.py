@@ -23,6 +23,7 @@ from unglow.figures.style import (
     nice,
     panel,
     sheet,
+    steps,
     styled,
 )
 
@@ -212,16 +213,20 @@ def _histogram(plot: Axes, used: NDArray[Any], transform: Transform) -> None:
         low, high = np.quantile(lengths, 0.01), lengths.max()
         bins = int(np.clip(2 * np.sqrt(np.count_nonzero(used["held_out"])), 12, _MOST_BINS))
         edges = np.geomspace(low / 1.05, max(high, 10 * low) * 1.05, bins + 1)
+        top = 0.0
         for held, colour, name in ((False, SKY, "fit"), (True, ORANGE, "held out")):
             counts = np.histogram(lengths[used["held_out"] == held], edges)[0]
             share = 100 * counts / max(counts.sum(), 1)
-            plot.stairs(share, edges, color=colour, label=name, fill=not held, linewidth=1.8)
+            top = max(top, float(share.max()))
+            steps(plot, share, edges, color=colour, label=name, fill=not held, linewidth=1.8 * held)
         for quantile, side in (("median", "right"), ("p95", "left")):
             at = float(getattr(transform.residual_px, quantile))
             if edges[0] <= at <= edges[-1]:
                 plot.axvline(at, color=INK, linewidth=1, linestyle="--")
                 plot.text(at, 1.01, quantile, transform=plot.get_xaxis_transform(), ha=side)
         _decimals(plot, float(edges[-1] / edges[0]))
+        margin = (edges[-1] / edges[0]) ** 0.05
+        plot.set(xlim=(edges[0] / margin, edges[-1] * margin), ylim=(0, 1.05 * top))
     graph(plot, "length of residual (px)", "blocks (% of their kind)")
 
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import matplotlib.style
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Rectangle, StepPatch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-from PIL import Image
 
+from unglow.figures.canvas import DPI, Canvas, Picture, Pixels, png
 from unglow.files import replacing
 from unglow.telemetry import step
 
@@ -29,12 +28,10 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.image import AxesImage
     from numpy.typing import NDArray
 
 _P = ParamSpec("_P")
 
-DPI = 100
 INK, SOFT, FAINT, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
 DISAGREES = "#ff5555"
 """Colour of blocks that do not agree with the map."""
@@ -47,6 +44,8 @@ DIVERGING = LinearSegmentedColormap.from_list(
     "unglow",
     ["#c8f2ff", "#38b6ff", "#0d4a86", "#000000", "#8a3304", "#ff8a1f", "#fff0b3"],
 ).with_extremes(bad="#c9ccd1")
+# So many px tell the quantiles of an overview.
+_ENOUGH = 1 << 17
 _RC = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -62,7 +61,9 @@ _RC = {
     "text.color": INK,
     "legend.frameon": False,
     "legend.fontsize": 9.5,
-    "image.interpolation": "antialiased",
+    # Hinting would double the time for a text, and a name may have two dollar signs in it.
+    "text.hinting": "none",
+    "text.parse_math": False,
 }
 
 
@@ -103,7 +104,7 @@ def styled(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
 def sheet(width: float, height: float, title: str, *, status: str | None = None) -> Figure:
     """Return a figure of ``width`` x ``height`` inches (100 px each) with a title line."""
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor=PAPER)
-    FigureCanvasAgg(figure)
+    Canvas(figure)
     y = 1 - 0.30 / height
     # Bold type takes about 0.68 of its size per character; the badge needs an inch.
     room = 72 * (width - 0.6 - (0.0 if status is None else 1.0))
@@ -146,50 +147,18 @@ def graph(axes: Axes, x: str, y: str) -> None:
 
 
 def extent(shape: Sequence[int], step: float) -> tuple[float, float, float, float]:
-    """Return the edges of an overview in level-0 px, for imshow: left, right, bottom, top."""
+    """Return the edges of an overview in level-0 px: left, right, bottom, top."""
     rows, cols = shape[:2]
     return -0.5, cols * step - 0.5, rows * step - 0.5, -0.5
 
 
-def image(
-    axes: Axes, pixels: NDArray[np.uint8], step: float, *, y_label: bool = True, **colours: Any
-) -> AxesImage:
-    """Show an overview (grey or RGB) with axes in level-0 px.
-
-    ``colours`` (cmap, vmin, vmax) are what a colour bar of the result shows.
-    """
-    box = axes.get_window_extent()
-    rows, cols = pixels.shape[:2]
-    scale = min(box.width / cols, box.height / rows)
-    planes = pixels.reshape(rows, cols, -1)
-    parts = [shrunk(planes[..., k], scale) for k in range(planes.shape[-1])]
-    # With alpha, or else matplotlib adds one of float64.
-    rgba = [*(parts if len(parts) == 3 else 3 * parts), np.full_like(parts[0], 255)]
-    drawn = axes.imshow(np.stack(rgba, axis=-1), extent=extent(pixels.shape, step), **colours)
+def image(axes: Axes, pixels: NDArray[np.uint8], step: float, *, y_label: bool = True) -> None:
+    """Show an overview (rows, cols, 3 or without colours) with axes in level-0 px."""
+    colours = pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, axis=-1)
+    left, right, bottom, top = extent(pixels.shape, step)
+    axes.add_artist(Picture(colours, (left, right, bottom, top)))
+    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     map_axes(axes, y_label=y_label)
-    return drawn
-
-
-def shrunk(pixels: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
-    """Return (rows, cols) at ``scale`` of their size if that is below 1: means over areas.
-
-    What is shown has no more pixels than the paper: matplotlib would take 50 bytes for each px.
-    """
-    if scale >= 1:
-        return pixels
-    rows, cols = (max(1, round(n * scale)) for n in pixels.shape[:2])
-    return np.rint(_means(_means(pixels, rows).T, cols).T).astype(np.uint8)
-
-
-def _means(pixels: NDArray[Any], count: int) -> NDArray[np.float32]:
-    """Return the means over ``count`` equal parts of axis 0, by differences of its integral."""
-    old = len(pixels)
-    integral = np.zeros((old + 1, pixels.shape[1]), np.float32)
-    np.cumsum(pixels, axis=0, dtype=np.float32, out=integral[1:])
-    edges = np.linspace(0, old, count + 1)
-    whole = np.minimum(edges.astype(np.intp), old - 1)
-    part = (edges - whole).astype(np.float32)[:, None]
-    return np.asarray(np.diff(integral[whole] + part * pixels[whole], axis=0) / (old / count))
 
 
 def map_axes(axes: Axes, *, y_label: bool = True) -> None:
@@ -208,13 +177,25 @@ def map_axes(axes: Axes, *, y_label: bool = True) -> None:
 
 def powers_of_ten(axis: Axis) -> None:
     """Label a logarithmic axis 10⁰, 10¹, 10² as plain text: formulas take a parser and 0.1 s."""
-    digits = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-    axis.set_major_formatter(
-        FuncFormatter(lambda value, _: "10" + f"{np.log10(value):.0f}".translate(digits))
-    )
+    axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
     # All of 2 to 9 would be four times as many ticks, each of which takes a millisecond.
     axis.set_minor_locator(LogLocator(subs=(2, 5), numticks=1000))
     axis.set_minor_formatter(NullFormatter())
+
+
+def power_of_ten(value: float) -> str:
+    """Return a power of ten as text, such as 10⁴."""
+    digits = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+    return "10" + f"{np.log10(value):.0f}".translate(digits)
+
+
+def steps(axes: Axes, counts: NDArray[Any], edges: NDArray[np.float64], **style: Any) -> None:
+    """Draw a histogram; the limits of the axes are left to the caller.
+
+    To find them matplotlib would look at each side of each bin in Python.
+    """
+    line = {"linewidth": 0.0} if style.setdefault("fill", False) else {}
+    axes.add_artist(StepPatch(counts, edges, **(line | style)))
 
 
 def tile(
@@ -224,15 +205,21 @@ def tile(
 
     Axes would take ten times as long, and these have nothing to measure.
     """
-    bottom = round(figure.get_figheight() * DPI) - round((top + side) * DPI)
     size = round(side * DPI)
     rows, cols = (np.arange(size) * n // size for n in pixels.shape[:2])
-    framed = np.empty((size + 2, size + 2, 3), np.uint8)
-    framed[:] = rgb_bytes(SOFT)
-    framed[1:-1, 1:-1] = pixels[np.ix_(rows, cols)]
-    figure.figimage(framed, round(left * DPI) - 1, bottom - 1, origin="upper")
+    bottom = round((top + side) * DPI)
+    framed(figure, round(left * DPI), bottom - size, pixels[np.ix_(rows, cols)])
     if title:
         label(figure, left, top - 0.04, title, va="bottom", size=9, color=SOFT)
+
+
+def framed(figure: Figure, left: int, top: int, pixels: NDArray[np.uint8]) -> None:
+    """Put RGB px of the paper in a frame on it; the place is px from the top left corner."""
+    rows, cols, _ = pixels.shape
+    shown = np.empty((rows + 2, cols + 2, 3), np.uint8)
+    shown[:] = rgb_bytes(SOFT)
+    shown[1:-1, 1:-1] = pixels
+    figure.add_artist(Pixels(shown, left - 1, top - 1))
 
 
 def grey(unit: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -263,7 +250,8 @@ def stretch(pixels: NDArray[Any], reference: NDArray[Any] | None = None) -> NDAr
     known = known[np.isfinite(known)]
     if known.size == 0:
         return np.zeros_like(values)
-    low, high = (np.float32(v) for v in np.quantile(known, (0.01, 0.997)))
+    some = known[:: max(1, known.size // _ENOUGH)]
+    low, high = (np.float32(v) for v in np.quantile(some, (0.01, 0.997)))
     unit = values - low
     unit /= max(high - low, np.float32(1e-6))
     with np.errstate(invalid="ignore"):
@@ -344,13 +332,8 @@ def frame(axes: Axes, crop: Crop, number: int, size: int) -> None:
 
 @step("draw and save")
 def save_png(figure: Figure, path: Path | str) -> None:
-    """Write a PNG, whole or not at all; no time, program or path is in it."""
-    canvas: Any = figure.canvas  # Agg's methods have no types
-    if not isinstance(canvas, FigureCanvasAgg):
-        canvas = FigureCanvasAgg(figure)
+    """Write a PNG, whole or not at all."""
     with matplotlib.style.context(["default", _RC]):
-        canvas.draw()
-    # Paper is opaque. The fastest compression is as good as any on noise, at a third of the time.
-    drawn = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+        drawn = png(figure)
     with replacing(Path(path)) as temporary:
-        drawn.save(temporary, format="png", compress_level=1, dpi=(DPI, DPI))
+        temporary.write_bytes(drawn)
