@@ -91,7 +91,7 @@ def test_a_fit_is_that_of_scipy_where_that_goes_on_to_the_end(shape):
         fit = moffat.fit(ratios, EDGES, span, phase)
         theirs, _ = by_scipy(fit, ftol=1e-13, xtol=1e-13, gtol=1e-13, jac="3-point")
         assert fit.mu == pytest.approx(theirs[1], abs=1e-9)
-        assert (fit.alpha, fit.beta) == pytest.approx(theirs[2:], rel=1e-5)  # scipy's is the worse one
+        assert (fit.alpha, fit.beta) == pytest.approx(theirs[2:], rel=1e-5)
         assert fit.amplitude / fit.smooth[fit.fitted].max() == pytest.approx(theirs[0], rel=1e-6)
 
 
