@@ -29,7 +29,7 @@ rule scale:
         runtime=minutes(5),
         attempt=this_attempt,
     params:
-        version=5,
+        version=6,
         settings=scale_settings,
     script:
         "../scripts/scale.py"

@@ -5,8 +5,6 @@ from pathlib import Path
 from unglow.job import Job
 
 with Job.of(snakemake) as job:
-    import scipy.linalg  # noqa: F401 (before the fence: see Job.fence)
-
     from unglow import transform
     from unglow.photometry import (
         BinSamples,

@@ -241,6 +241,13 @@ def squared_shift(image, error):
     return np.where(far, f4(0.5) * total, out)
 
 
+def count_values(values, start, step, bins):
+    """counts (bins,), and how many are NaN."""
+    known = values[~np.isnan(values)].astype(float)
+    places = np.clip(np.floor((known - start) / step), -1, bins - 2).astype(int) + 1
+    return np.bincount(places, minlength=bins), len(values) - len(known)
+
+
 def count_pairs(post, pre, corner, binning, edges, bins, groups):
     """joint, post_only, ratios, counters and extremes of one block."""
     first, inverse, floor_pre, top = binning

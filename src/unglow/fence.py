@@ -149,16 +149,13 @@ def _memory_failure(error: BaseException | None) -> BaseException | None:
 
 
 def _reserve_blas() -> None:
-    """Have each OpenBLAS reserve the buffers of 33 MB that it hardly uses, while it may.
+    """Have OpenBLAS reserve the buffer of 33 MB that it hardly uses, while it may.
 
-    It would ask again for ever if it did not get them later.
+    It would ask again for ever if it did not get it later.
     """
     numpy: Any = sys.modules.get("numpy")
-    linalg: Any = sys.modules.get("scipy.linalg")
     if numpy is not None:
         numpy.linalg.inv(numpy.eye(2))
-    if linalg is not None:
-        linalg.svd(numpy.ones((200, 50)))  # smaller ones take one buffer, this takes two
 
 
 def _set_limit(size: int | None) -> bool:

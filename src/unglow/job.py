@@ -219,9 +219,6 @@ class Job:
     def fence(self) -> None:
         """Hold the job to its declared memory from here on; call it after the imports.
 
-        Import scipy before as well, if only a part of the stage needs it: its OpenBLAS waits for
-        ever for memory that it does not get.
-
         Raises
         ------
         MemoryError

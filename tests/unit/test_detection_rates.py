@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.special import gammaincinv
 
-from unglow.detection.rates import HIGHEST, Sides, poisson_interval, poisson_limits, with_tail
+from unglow.detection.poisson import poisson_interval, poisson_limits
+from unglow.detection.rates import HIGHEST, Sides, with_tail
 from unglow.detection.search import density
 
 
@@ -208,3 +210,13 @@ def test_a_density_needs_a_pixel_size():
     assert told["density_ci95_per_mm2"] == pytest.approx([4.79539, 18.3904])
     assert set(density(10, 4_000_000, None).values()) == {None}
     assert set(density(0, 0, (0.5, 0.5)).values()) == {None}
+
+
+def test_poisson_limits_are_those_of_scipy():
+    counts = np.concatenate([np.arange(1500), np.geomspace(1500, 3e6, 90).astype(np.int64)])
+    low, high = poisson_limits(counts)
+    assert low[0] == 0
+    np.testing.assert_allclose(low[1:], gammaincinv(counts[1:], 0.025), rtol=1e-11)
+    np.testing.assert_allclose(high, gammaincinv(counts + 1, 0.975), rtol=1e-11)
+    again, _ = poisson_limits(np.array([7, 0, 7, 3]))
+    np.testing.assert_array_equal(again, low[[7, 0, 7, 3]])

@@ -6,6 +6,7 @@ their own.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import math
@@ -13,6 +14,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -281,6 +283,21 @@ def test_the_job_module_loads_no_numeric_library_before_threads_are_pinned(tmp_p
     names = "('numpy', 'cv2', 'zarr', 'scipy')"
     run(tmp_path, f"open('said', 'w').write(str([m for m in {names} if m in sys.modules]))")
     assert (tmp_path / "said").read_text() == "[]"
+
+
+def test_no_job_imports_scipy():
+    scripts = Path(__file__).parents[2] / "scripts"
+    imports = {
+        ast.unparse(node)
+        for path in scripts.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert len(imports) > 30
+    code = "\n".join([*sorted(imports), "import sys", "print(*sys.modules)"])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "unglow.detection.stage" in done.stdout.split()
+    assert "scipy" not in done.stdout.split()
 
 
 # ------------------------------------------------------------------------------------- description

@@ -225,6 +225,21 @@ def test_counts(loop, dtype, shape):
     assert ratios.sum() == counters[4]
 
 
+@pytest.mark.parametrize(
+    ("start", "step", "bins"), [(-3.0, 0.03125, 200), (-0.7, 0.1, 2), (5, 1, 9)]
+)
+@pytest.mark.parametrize("count", [0, 1, 5000])
+def test_values(loop, start, step, bins, count):
+    values = spoiled(np.rint(RNG.normal(1, 2, count) * 32).astype(f4) / 32)
+    counts, missing = RNG.integers(0, 9, bins), np.array([3])
+    expected = plain.count_values(values, start, step, bins)
+    told = counts.copy()
+    loop("count_values")(values, count, start, step, told, bins, missing)
+    same(told - counts, expected[0])
+    assert missing[0] - 3 == expected[1]
+    assert expected[0].sum() + expected[1] == count
+
+
 KEY = 0x9A3779B97F4A7C15
 POINTS = RNG.uniform(-300, 300, (2, 400))
 

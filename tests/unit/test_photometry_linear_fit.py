@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from unglow.photometry import linear
 from unglow.photometry.cells import Cells
 from unglow.photometry.linear import Halves
-from unglow.photometry.robust import FEEDBACK, SHIFT, Limits, State
+from unglow.photometry.robust import FEEDBACK, LEVELS, SHIFT, Limits, State, noise_of, steps_of
 
 WHITE = 15 / 16
 LIMITS = Limits(0.0, 255.0, 255.0, 1.0)
@@ -74,6 +74,35 @@ def test_the_line_under_noise_and_stain_is_found_with_its_noise():
     assert found.noise.variance_post(np.array([60.0])) == pytest.approx([5.76 / 0.956], rel=0.01)
     assert not found.used[::8].any()
     assert found.used.sum() > 0.97 * 1750
+
+
+def test_noise_at_each_level_is_that_of_medians_taken_group_by_group():
+    random = np.random.default_rng(6)
+    light = random.gamma(2, 25, 3000)
+    texture = random.exponential(5, 3000)
+    own = (1 + light / 10) * random.chisquare(15, (2, 3000)) / 15 * WHITE
+    gradient = np.rint(texture)  # many are alike
+    cells = replace(
+        cells_of(light, 1.3 * light, pre_var=WHITE, post_var=WHITE),
+        pre_var=own[0] + texture, post_var=own[1] + 1.69 * texture, cov=1.3 * texture,
+        gradient=gradient,
+    )  # fmt: skip
+    steps = steps_of(light)
+    rows = []
+    for group in (steps == n for n in range(LEVELS)):
+        if group.sum() < 60:
+            continue
+        even = group & (gradient <= np.median(gradient[group]))
+        each = np.median(light[even]), np.median((own[0] / WHITE)[even]) / 0.956
+        rows.append((*each, even.sum() / each[1] ** 2))
+    level, variance, weight = np.array(rows).T
+    slope, start = np.polyfit(level, variance, 1, w=np.sqrt(weight))
+    noise = noise_of(cells, np.ones(3000, bool), 1.3, LIMITS)
+    assert 3 < len(rows) < LEVELS
+    assert noise.pre_shot == pytest.approx(slope, rel=1e-9)
+    assert noise.pre_read == pytest.approx(start, rel=1e-9)
+    unknown = replace(cells, pre_var=np.where(np.arange(3000) == np.argmin(gradient), np.nan, 1.0))
+    assert np.isnan(noise_of(unknown, np.ones(3000, bool), 1.3, LIMITS).pre_read)
 
 
 def test_the_numbers_of_a_fit_stay():

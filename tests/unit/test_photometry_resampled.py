@@ -14,6 +14,7 @@ from unglow.photometry.resampled import (
     filtered_noise,
     filtered_variance_factor,
     jacobian,
+    phase_shares,
     positions,
 )
 from unglow.strips import Strips
@@ -200,3 +201,13 @@ def test_phases_between_entries_are_interpolated_around_the_end():
     x = np.array([0.75, 0.875, 1.0, -0.0625])
     np.testing.assert_allclose(at_phase(table, x, np.zeros(4)), [2.0, 4.0, 6.0, 5.0])
     np.testing.assert_allclose(at_phase(table, x, np.full(4, 7.125)), [1.0, 2.0, 3.0, 2.5])
+
+
+def test_phases_count_in_a_mean_as_often_as_they_are_there():
+    random = np.random.default_rng(4)
+    x, y = random.uniform(-40, 40, (2, 13, 17))
+    shares = phase_shares(16, x, y)
+    assert shares.sum() == pytest.approx(1, rel=1e-12)
+    for _ in range(3):
+        table = random.normal(size=(16, 16))
+        assert (table * shares).sum() == pytest.approx(at_phase(table, x, y).mean(), rel=1e-11)

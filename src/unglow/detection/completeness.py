@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.blocks import Window, bounded_map, grid
-from unglow.detection.limits import Limit, Trials, limit
+from unglow.detection.limits import Limit, Trials, limits
 from unglow.detection.snr import Images, around_px, significance_of
 from unglow.detection.sources import HALO, find
 from unglow.photometry.blur import blurred
@@ -51,6 +51,8 @@ _FAINT, _BRIGHT = 0.4, 6.0
 _MATCH_FWHMS, _MATCH_PX = 0.5, 0.5
 _BESIDE_FWHMS = 2.0
 _CURVE = 12
+# Limits are told for so many per cent of the spots.
+_TOLD = (50, 90)
 _REACH_SIGMAS = 4.5
 
 
@@ -91,8 +93,7 @@ class Completeness:
     def _limits(self, trials: Trials) -> dict[str, Any]:
         volume = spot_volume(self.settings)
         out: dict[str, Any] = {}
-        for share in (50, 90):
-            found = limit(trials, share / 100)
+        for share, found in zip(_TOLD, limits(trials, [s / 100 for s in _TOLD]), strict=True):
             out[f"peak_{share}"] = _entry(found, 1.0)
             out[f"flux_{share}"] = _entry(found, volume)
         return out

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.detection.rates import poisson_limits, with_tail
+from unglow.detection.poisson import poisson_limits
+from unglow.detection.rates import with_tail
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -76,8 +76,8 @@ class Limit:
     error: float
 
 
-def limit(trials: Trials, share: float) -> Limit | None:
-    """Return the peak from which on a share of the spots is found.
+def limits(trials: Trials, shares: Sequence[float]) -> list[Limit | None]:
+    """Return the peaks from which on some shares of the spots are found.
 
     The share found is taken to rise with the peak and to be nothing else (isotonic regression of
     groups of 15 spots); between groups it is linear in the logarithm of the peak. The error is the
@@ -85,42 +85,51 @@ def limit(trials: Trials, share: float) -> Limit | None:
 
     Returns
     -------
-    None if the share is not passed between the faintest and the brightest spots, or if it is not in
-    a tenth of the draws.
+    For each share; None if it is not passed between the faintest and the brightest spots, or if it
+    is not in a tenth of the draws.
     """
-    value = _crossing(trials, share)
-    if value is None:
-        return None
+    count = len(trials)
+    if count // _TOGETHER < _LEAST_GROUPS:
+        return [None] * len(shares)
+    order = np.argsort(trials.peak, kind="stable")
+    rows = np.stack([np.log(trials.peak), trials.found])[:, order]
+    values = _crossings(rows, shares)
     random = np.random.default_rng(0)
+    places = np.empty(count, dtype=np.intp)
+    places[order] = np.arange(count)
     draws = [
-        _crossing(trials.take(random.integers(0, len(trials), len(trials))), share)
+        _crossings(rows[:, np.sort(places[random.integers(0, count, count)])], shares)
         for _ in range(_DRAWS)
     ]
-    known = [draw for draw in draws if draw is not None]
-    if len(known) < 0.9 * _DRAWS:
-        return None
-    return Limit(value, float(np.std(known, ddof=1)))
+    found: list[Limit | None] = []
+    for value, drawn in zip(values, zip(*draws, strict=True), strict=True):
+        known = [draw for draw in drawn if draw is not None]
+        if value is None or len(known) < 0.9 * _DRAWS:
+            found.append(None)
+        else:
+            found.append(Limit(value, float(np.std(known, ddof=1))))
+    return found
 
 
-def _crossing(trials: Trials, share: float) -> float | None:
-    """Return where the isotonic share passes a value, None where it does not."""
-    groups = len(trials) // _TOGETHER
-    if groups < _LEAST_GROUPS:
-        return None
-    order = np.argsort(trials.peak, kind="stable")
-    begins = np.arange(groups) * len(order) // groups
-    counts = np.diff(begins, append=len(order)).astype(np.float64)
-    level, shares = (
-        np.add.reduceat(values[order].astype(np.float64), begins) / counts
-        for values in (np.log(trials.peak), trials.found)
-    )
-    found = isotonic(shares, counts)
-    above = np.flatnonzero(found >= share)
-    if not len(above) or above[0] == 0:
-        return None
-    k = int(above[0])
-    part = (share - found[k - 1]) / (found[k] - found[k - 1])
-    return float(np.exp(level[k - 1] + part * (level[k] - level[k - 1])))
+def _crossings(rows: Floats, shares: Sequence[float]) -> list[float | None]:
+    """Return where the isotonic share passes some values, None where it does not.
+
+    ``rows`` (2, N) are the logarithm of the peak, rising, and 1 for what was found, 0 else.
+    """
+    groups = rows.shape[1] // _TOGETHER
+    begins = np.arange(groups) * rows.shape[1] // groups
+    counts = np.diff(begins, append=rows.shape[1]).astype(np.float64)
+    level, means = np.add.reduceat(rows, begins, axis=1) / counts
+    found = isotonic(means, counts)
+    crossings: list[float | None] = []
+    for share in shares:
+        k = int(np.searchsorted(found, share))
+        if k in (0, groups):
+            crossings.append(None)
+            continue
+        part = (share - found[k - 1]) / (found[k] - found[k - 1])
+        crossings.append(float(np.exp(level[k - 1] + part * (level[k] - level[k - 1]))))
+    return crossings
 
 
 def isotonic(values: Floats, weights: Floats) -> Floats:

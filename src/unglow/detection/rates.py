@@ -134,19 +134,3 @@ def with_tail(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     excess = float((counts[start:] * ((beyond + 0.5) * STEP)).sum() / above[start])
     above[start:] = above[start] * np.exp(-beyond * STEP / excess)
     return above
-
-
-def poisson_limits(
-    counts: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the exact central 95 % intervals of Poisson means, of counts (N,) (Garwood 1936)."""
-    from scipy.special import gammaincinv  # noqa: PLC0415 (needed once)
-
-    low = np.where(counts > 0, gammaincinv(np.maximum(counts, 1), 0.025), 0.0)
-    return low, np.asarray(gammaincinv(counts + 1, 0.975), np.float64)
-
-
-def poisson_interval(count: int) -> tuple[float, float]:
-    """Return the exact central 95 % interval of one Poisson mean."""
-    low, high = poisson_limits(np.array([count]))
-    return float(low[0]), float(high[0])

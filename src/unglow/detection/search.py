@@ -11,7 +11,8 @@ import numpy as np
 
 from unglow.blocks import Window, bounded_map
 from unglow.detection.measure import MEASURED, margin_of, measure
-from unglow.detection.rates import Sides, poisson_interval
+from unglow.detection.poisson import poisson_interval
+from unglow.detection.rates import Sides
 from unglow.detection.snr import Masked, around_px, significance_of
 from unglow.detection.sources import HALO, find
 from unglow.detection.table import UNCOUNTED

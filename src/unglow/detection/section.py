@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import ndimage
 
 from unglow.blocks import Window, coarse_level
+from unglow.detection import shapes
 from unglow.memory import SECTION_PX
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class Section:
         """Measure the distances to the outline of a mask of a pyramid level."""
         if mask.all() or not mask.any():
             return cls(mask, np.full(mask.shape, np.nan, dtype=np.float32), level)
-        inside = ndimage.distance_transform_edt(mask).astype(np.float32)
-        inside -= ndimage.distance_transform_edt(~mask).astype(np.float32)
+        inside = shapes.distance(mask)
+        inside -= shapes.distance(~mask)
         # the outline runs between the last px inside and the first outside
         inside -= np.float32(0.5) * np.sign(inside)
         return cls(mask, inside * np.float32(2**level), level)
@@ -86,11 +86,7 @@ class Section:
     def distance_at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> Floats:
         """Distance of points (N,) of post to the outline, px; negative outside of the section."""
         scale = 2.0**self.level
-        at = [(v - (scale - 1) / 2) / scale for v in (y, x)]
-        found = ndimage.map_coordinates(
-            self.distance, at, order=1, mode="nearest", prefilter=False, output=np.float32
-        )
-        return np.asarray(found)
+        return shapes.between(self.distance, *((v - (scale - 1) / 2) / scale for v in (y, x)))
 
     def _cells(self, at: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
         return np.asarray(np.minimum(at >> self.level, self.mask.shape[axis] - 1), np.int64)
@@ -114,12 +110,12 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
         return everything
     filled = np.where(known, image, np.median(image[known]))
     rooted = np.sqrt(np.maximum(filled - filled.min(), 0))
-    band = _blurred(rooted, _FINE) - _blurred(rooted, _BROAD)
-    energy = np.sqrt(_blurred(band * band, _ENERGY))
+    band = shapes.blurred(rooted, _FINE) - shapes.blurred(rooted, _BROAD)
+    energy = np.sqrt(shapes.blurred(band * band, _ENERGY))
     textured = energy > max(_TEXTURE * float(np.quantile(energy[known], 0.98)), 1e-6)
-    near = ndimage.binary_dilation(textured, iterations=round(3 * _ENERGY))
+    near = shapes.grown(textured, round(3 * _ENERGY))
     glass = known & ~near
-    smooth = _blurred(filled, _FINE)
+    smooth = shapes.blurred(filled, _FINE)
     if np.count_nonzero(glass) < _LEAST_GLASS * glass.size:
         glass = known & _dark(smooth, known)
         textured &= ~glass
@@ -132,12 +128,9 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
     textured &= known
     if np.count_nonzero(mask & textured) < _MOST * np.count_nonzero(textured):
         # much of it is as bright as glass, as tissue between bright cells is
-        mask = known & ndimage.binary_erosion(near, iterations=round(3 * _ENERGY), border_value=1)
-    mask = ndimage.binary_fill_holes(ndimage.binary_closing(mask, iterations=2) | mask)
-    labels, count = ndimage.label(mask)
-    sizes = np.bincount(labels.ravel(), minlength=count + 1)
-    sizes[0] = 0
-    return np.asarray(sizes[labels] >= _LEAST_PIECE * mask.size)
+        mask = known & shapes.shrunk(near, round(3 * _ENERGY))
+    mask = shapes.filled(shapes.closed(mask, 2) | mask)
+    return shapes.without_pieces(mask, _LEAST_PIECE * mask.size)
 
 
 def _dark(smooth: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -162,7 +155,3 @@ def _dark(smooth: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
     spread = 1.4826 * float(np.median(np.abs(dark - level)))
     clear = gap > _EVEN * spread and level - darkest < _NO_LIGHT * gap
     return np.asarray(smooth < limit) & clear
-
-
-def _blurred(image: Floats, sigma: float) -> Floats:
-    return np.asarray(ndimage.gaussian_filter(image, sigma, mode="nearest"), dtype=np.float32)

@@ -84,6 +84,11 @@ void count_pairs(const void *post, int64_t post_type, const float *pre, int64_t 
                  int64_t bins, int64_t *post_only, int64_t *ratios, int64_t groups,
                  int64_t *counters, double *extremes);
 
+/* Add values to counts (bins,), at least 2, of bins of a width of `step`: the second one begins at
+ * `start`, the first has what is below, the last what is beyond. NaN add to missing (1,). */
+void count_values(const float *values, int64_t count, double start, double step,
+                  int64_t *counts, int64_t bins, int64_t *missing);
+
 /* ---- The search for candidates. */
 
 /* Correlate an image (rows + count - 1, cols + count - 1) with `count` taps along both axes; out

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.kernels import kernel
 from unglow.photometry.archive import damaged, load_arrays, of_name, save_arrays
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from unglow.photometry.statistics import JointStatistics
 
 _VERSION = 1
-# Pixels counted at a time: few enough to stay in the cache, and to need no memory to speak of.
-_PIECE_PX = 1 << 17
 
 
 @dataclass(eq=False, slots=True)
@@ -98,20 +97,12 @@ class DifferenceHistogram:
         self.merge(DifferenceHistogram(self.low, self.step, counts, missing))
 
     def add(self, difference: NDArray[np.float32]) -> None:
-        """Count a block (rows, cols), a few rows at a time; one instance per thread."""
-        rows = max(1, _PIECE_PX // max(1, difference.shape[-1]))
-        for start in range(0, len(difference), rows):
-            self._count(difference[start : start + rows].ravel())
-
-    def _count(self, values: NDArray[np.float32]) -> None:
-        valid = values[~np.isnan(values)]
-        place = valid.astype(np.float64)
-        place -= self.low - self.step / 2
-        place /= self.step
-        np.floor(place, out=place)
-        np.clip(place, -1, len(self.counts) - 2, out=place)
-        self.counts += np.bincount(place.astype(np.intp) + 1, minlength=len(self.counts))
-        self.missing += values.size - valid.size
+        """Count a block (rows, cols); one instance per thread."""
+        values = np.ascontiguousarray(difference, dtype=np.float32)
+        start, bins = self.low - self.step / 2, len(self.counts)
+        kernel("count_values")(
+            values, values.size, start, self.step, self.counts, bins, self.missing
+        )
 
     def merge(self, other: DifferenceHistogram) -> None:
         """Add the counts of ``other``, which must have the same bins."""

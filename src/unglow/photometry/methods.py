@@ -24,7 +24,7 @@ from unglow.photometry.statistics import ratio_edges
 from unglow.telemetry import step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from unglow.photometry.shading import Shaded
     from unglow.photometry.statistics import JointStatistics
     from unglow.transform import Transform
+
+    _Draws = Iterable[tuple[NDArray[np.float64], float]]
 
 _LEAST_GROUPS = 4
 _DRAWS = 100
@@ -208,16 +210,14 @@ def _moffat(evidence: Evidence, _: ScaleSettings) -> MethodResult:
         "range_dex": [rounded(fit.centres[0], 9), rounded(fit.centres[-1], 9)],
         "gain_ci95_covers": _CI_SAYS,
     }
-    interval = _interval(
-        stats, fit.mu, lambda ratios, place: moffat.fit(ratios, edges, span, place).mu
-    )
+    interval = _interval(stats, fit.mu, lambda draws: moffat.peaks(draws, edges, span))
     return MethodResult(rounded(fit.gain, 9), 0.0, interval, details)
 
 
 def _percentile(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
     edges, stats = ratio_edges(), evidence.stats
 
-    def quantile(ratios: NDArray[np.int64], _: float = 0.0) -> float:
+    def quantile(ratios: NDArray[Any]) -> float:
         below = np.concatenate([[0.0], np.cumsum(ratios[1:-1], dtype=np.float64)])
         if below[-1] == 0:
             raise ValueError("no pixel has a ratio")
@@ -229,7 +229,8 @@ def _percentile(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
     except ValueError as error:
         return MethodResult.failed(_sentence(stats, str(error)), details)
     details["gain_ci95_covers"] = _CI_SAYS
-    return MethodResult(rounded(10**x, 9), 0.0, _interval(stats, x, quantile), details)
+    interval = _interval(stats, x, lambda draws: np.array([quantile(d) for d, _ in draws]))
+    return MethodResult(rounded(10**x, 9), 0.0, interval, details)
 
 
 def _manual(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
@@ -248,16 +249,17 @@ _METHODS: dict[str, Callable[[Evidence, ScaleSettings], MethodResult]] = {
 
 
 def _interval(
-    stats: JointStatistics, x: float, estimator: Callable[[NDArray[np.int64], float], float]
+    stats: JointStatistics, x: float, estimator: Callable[[_Draws], NDArray[np.float64]]
 ) -> tuple[float, float] | None:
     """95 % interval of the gain 10^x: bootstrap over the spatial groups of pixels.
 
     Groups are interleaved tiles, so correlation within a tile and differences over the section are
     in the interval, which drawing single pixels would leave out. The bins of each draw lie at a
-    random place, because where they lie is arbitrary. ``estimator`` takes a fine histogram and
-    that place, as part of a bin, and gives log10 of the gain.
+    random place, because where they lie is arbitrary. ``estimator`` takes the fine histogram of
+    each draw and that place, as part of a bin, and gives log10 of the gains.
     """
-    groups = stats.ratios[stats.ratios.any(axis=1)]
+    # sums of counts are exact as float64 as well, and faster
+    groups = stats.ratios[stats.ratios.any(axis=1)].astype(np.float64)
     n = len(groups)
     if n < _LEAST_GROUPS:
         return None
@@ -265,7 +267,7 @@ def _interval(
     draws = random.multinomial(n, [1 / n] * n, size=_DRAWS)
     places = random.uniform(-0.5, 0.5, size=_DRAWS)
     try:
-        found = [estimator(w @ groups, at) for w, at in zip(draws, places, strict=True)]
+        found = estimator((w @ groups, at) for w, at in zip(draws, places, strict=True))
     except ValueError:
         return None
     # The spread of the draws has n - 1 of n degrees of freedom.

@@ -8,12 +8,16 @@ that of exo2micro, with a bounded range of ratios and without its full-size arra
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.photometry.profiles import fit_profiles, profile
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 BINS = 200
@@ -22,6 +26,7 @@ EXCLUDED = 3
 TAIL = 0.003
 # Fewer ratios than this give no histogram worth fitting.
 LEAST = 200
+_LEAST_POINTS = 5
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -61,22 +66,22 @@ class MoffatFit:
         """10^mu, or 10^mu0 where the fit did not converge."""
         return float(10.0**self.mu)
 
+    def points(self) -> NDArray[np.float64]:
+        """Return the positions of all bins and of their mirror images, (400,); NaN where unused."""
+        x = np.where(self.fitted, self.centres, np.nan)
+        mirrored = 2 * self.mu0 - x
+        mirrored[_near_zero(mirrored, self.bin_width)] = np.nan
+        return np.concatenate([x, mirrored])
+
     def mirrored(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Positions and smoothed counts of the mirrored bins."""
-        x = 2 * self.mu0 - self.centres[self.fitted]
-        keep = ~_near_zero(x, self.bin_width)
-        return x[keep], self.smooth[self.fitted][keep]
+        x = self.points()[BINS:]
+        keep = ~np.isnan(x)
+        return x[keep], self.smooth[keep]
 
     def curve(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Fitted profile at ``x`` (dex), in pixels per bin."""
         return profile(x, self.amplitude, self.mu, self.alpha, self.beta)
-
-
-def profile(
-    x: NDArray[np.float64], amplitude: float, mu: float, alpha: float, beta: float
-) -> NDArray[np.float64]:
-    """Moffat's profile A (1 + ((x - mu) / alpha)^2)^-beta (Moffat 1969, A&A 3, 455)."""
-    return np.asarray(amplitude * (1.0 + ((x - mu) / alpha) ** 2) ** -beta)
 
 
 def fit(
@@ -108,6 +113,23 @@ def fit(
     ValueError
         If there are too few ratios, or all are alike.
     """
+    return _fitted([_wing(ratios, edges, span, phase)])[0]
+
+
+def peaks(
+    draws: Iterable[tuple[NDArray[np.float64], float]],
+    edges: NDArray[np.float64],
+    span: tuple[float, float],
+) -> NDArray[np.float64]:
+    """Return mu of many histograms, each with its phase; else as `fit`."""
+    wings = [_wing(ratios, edges, span, phase) for ratios, phase in draws]
+    return np.array([found.mu for found in _fitted(wings)])
+
+
+def _wing(
+    ratios: NDArray[Any], edges: NDArray[np.float64], span: tuple[float, float], phase: float
+) -> MoffatFit:
+    """Return the bins of the left wing, to be fitted."""
     inner = ratios[1:-1].astype(np.float64)
     if inner.sum() < LEAST:
         raise ValueError(f"only {int(inner.sum())} pixels have a ratio, {LEAST} are needed")
@@ -121,7 +143,34 @@ def fit(
     allowed = ~_near_zero(centres, centres[1] - centres[0])
     top = int(np.argmax(np.where(allowed, smooth, -1.0)))
     fitted = allowed & (centres <= centres[top])
-    return _fit_profile(centres, counts, smooth, fitted, float(centres[top]))
+    mu0 = float(centres[top])
+    nan = (math.nan, math.nan, math.nan)
+    return MoffatFit(centres, counts, smooth, fitted, mu0, mu0, *nan, converged=False)
+
+
+def _fitted(wings: list[MoffatFit]) -> list[MoffatFit]:
+    """Fit a profile to each wing; those with too little to fit, or that do not end, stay bare."""
+    x = np.stack([wing.points() for wing in wings])
+    used = ~np.isnan(x).all(axis=0)
+    x, y = x[:, used], np.stack([np.tile(wing.smooth, 2) for wing in wings])[:, used]
+    here = ~np.isnan(x)
+    enough = (here.sum(axis=1) >= _LEAST_POINTS) & (here & (y > 0)).any(axis=1)
+    found = fit_profiles(x, y, *np.stack([_limits(wing) for wing in wings], axis=1))
+    return [
+        replace(wing, amplitude=amplitude, mu=mu, alpha=alpha, beta=beta, converged=True)
+        if good
+        else wing
+        for wing, good, (amplitude, mu, alpha, beta) in zip(
+            wings, found.converged & enough, found.parameters.tolist(), strict=True
+        )
+    ]
+
+
+def _limits(wing: MoffatFit) -> NDArray[np.float64]:
+    """Return where mu, alpha and beta of a fit start, and their bounds, (3, 3)."""
+    low, high = wing.centres[0], wing.centres[-1]
+    alpha = min(max(wing.mu0 - low, 0.1) / 3, high - low)
+    return np.array([[wing.mu0, alpha, 2.5], [low, 1e-6, 1.0], [high, high - low, 20.0]])
 
 
 def _uniform(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
@@ -144,35 +193,3 @@ def _bounds(
     if high - low < BINS * 1e-6:
         raise ValueError("all pixels have the same ratio of post to pre")
     return float(low), float(high)
-
-
-def _fit_profile(
-    centres: NDArray[np.float64],
-    counts: NDArray[np.float64],
-    smooth: NDArray[np.float64],
-    fitted: NDArray[np.bool_],
-    mu0: float,
-) -> MoffatFit:
-    nan = (math.nan, math.nan, math.nan)
-    bare = MoffatFit(centres, counts, smooth, fitted, mu0, mu0, *nan, converged=False)
-    mirror_x, mirror_y = bare.mirrored()
-    x = np.concatenate([centres[fitted], mirror_x])
-    y = np.concatenate([smooth[fitted], mirror_y])
-    low, high = float(centres[0]), float(centres[-1])
-    scale = float(y.max(initial=0.0))
-    if scale <= 0 or len(x) < 5:
-        return bare
-    start = [1.0, mu0, max(mu0 - low, 0.1) / 3, 2.5]
-    bounds = ([0.0, low, 1e-6, 1.0], [np.inf, high, high - low, 20.0])
-    start[2] = min(start[2], high - low)
-    # 0.3 s and 40 MB that figures without a fit need not spend
-    from scipy.optimize import curve_fit  # noqa: PLC0415
-
-    try:
-        (a, mu, alpha, beta), _ = curve_fit(
-            profile, x, y / scale, p0=start, bounds=bounds, max_nfev=1000
-        )
-    except (RuntimeError, ValueError):
-        return bare
-    found = (float(mu), float(alpha), float(beta), float(a) * scale)
-    return MoffatFit(centres, counts, smooth, fitted, mu0, *found, converged=True)

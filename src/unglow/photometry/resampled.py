@@ -19,6 +19,8 @@ from unglow.kernels import kernel
 from unglow.warp import map_arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike, NDArray
 
     from unglow.blocks import Window
@@ -194,13 +196,31 @@ def filtered_variance_factor(
 
 def at_phase(table: Floats, x: Floats, y: Floats) -> Floats:
     """Interpolate a (phases, phases) table, [fy, fx], at positions in pre (any shape)."""
-    phases = len(table)
     out = np.zeros(np.shape(x))
+    for row, col, weight in _corners(len(table), x, y):
+        out += weight * table[row, col]
+    return out
+
+
+def phase_shares(phases: int, x: Floats, y: Floats) -> Floats:
+    """Return how much each entry of a table counts in the mean of `at_phase` at positions in pre.
+
+    (phases, phases) float64, with a sum of 1.
+    """
+    shares = np.zeros(phases * phases)
+    for row, col, weight in _corners(phases, x, y):
+        shares += np.bincount((row * phases + col).ravel(), weight.ravel(), len(shares))
+    return shares.reshape(phases, phases) / np.size(x)
+
+
+def _corners(
+    phases: int, x: Floats, y: Floats
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], Floats]]:
+    """Yield rows and columns of the four entries around each phase, and their weights."""
     (left, s), (top, t) = (_split(v, phases) for v in (x, y))
     for row, along_y in ((top, 1 - t), ((top + 1) % phases, t)):
         for col, along_x in ((left, 1 - s), ((left + 1) % phases, s)):
-            out += along_y * along_x * table[row, col]
-    return out
+            yield row, col, along_y * along_x
 
 
 def _split(position: Floats, phases: int) -> tuple[NDArray[np.intp], Floats]:

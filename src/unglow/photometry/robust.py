@@ -23,6 +23,8 @@ LEAST = 200
 """Fewer cells than this tell nothing."""
 LEVELS = 32
 """Steps of brightness."""
+# Fewer cells than this tell nothing of the noise at a step.
+_LEAST_STEP = 60
 # Tukey's constants below and above the line, in standard deviations.
 _BELOW, _ABOVE = 4.685, 2.5
 # No single step of brightness has more than this share of all weight: empty glass is good evidence
@@ -112,18 +114,27 @@ def _against_level(
 ) -> tuple[float, float]:
     """Fit medians of variances at each level: what is there without light, and how it rises."""
     steps = steps_of(level)
-    groups = [g for g in (steps == n for n in range(LEVELS)) if g.sum() >= 60]
+    groups = np.split(
+        np.argsort(steps, kind="stable"), np.bincount(steps, minlength=LEVELS).cumsum()
+    )
+    groups = [g[texture[g] <= _median(texture[g])] for g in groups if len(g) >= _LEAST_STEP]
     if not groups:
         return max(float(np.median(variance)), least), 0.0
-    groups = [g & (texture <= np.median(texture[g])) for g in groups]
-    x = np.array([np.median(level[g]) for g in groups])
-    y = np.array([max(np.median(variance[g]) / _MEDIAN_15, least) for g in groups])
-    weights = np.array([g.sum() for g in groups]) / y**2
+    x = np.array([_median(level[g]) for g in groups])
+    y = np.array([max(_median(variance[g]) / _MEDIAN_15, least) for g in groups])
+    weights = np.array([len(g) for g in groups]) / y**2
     mean_x, mean_y = (float(np.average(v, weights=weights)) for v in (x, y))
     across = float(np.sum(weights * (x - mean_x) ** 2))
     slope = float(np.sum(weights * (x - mean_x) * (y - mean_y))) / across if across > 0 else 0.0
     slope = max(slope, 0.0)
     return mean_y - slope * mean_x, slope
+
+
+def _median(values: Floats) -> float:
+    """Return the median of some values, as `np.median` does in five times the time."""
+    ordered = np.sort(values)
+    half = len(values) // 2
+    return float(ordered[-1] if np.isnan(ordered[-1]) else (ordered[half] + ordered[~half]) / 2)
 
 
 def steps_of(level: Floats) -> NDArray[np.intp]:

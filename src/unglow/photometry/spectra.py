@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.blocks import Window
-from unglow.photometry.resampled import at_phase, filtered_noise, positions, rounded_jacobian
+from unglow.photometry.resampled import filtered_noise, phase_shares, positions, rounded_jacobian
 from unglow.store.layout import CHUNK
 from unglow.telemetry import step
 
@@ -229,7 +229,7 @@ class _Resampled:
     """Spectrum of resampled white noise of variance 1: covariances of px, by phase."""
 
     transform: Transform
-    tables: list[Floats]
+    tables: Floats
     waves: Floats
 
     @classmethod
@@ -247,10 +247,11 @@ class _Resampled:
                 (filtered_noise(local, one + pair) - filtered_noise(local, one - pair)) / 4
             )
             waves.append(2 * _profile(np.cos(_WY * i + _WX * j)))
-        return cls(transform, tables, np.array(waves))
+        return cls(transform, np.array(tables), np.array(waves))
 
     def over(self, window: Window) -> Floats:
         """Return the power in the bins, averaged over the phases of a block."""
         x, y = (v[::_THIN, ::_THIN] for v in positions(self.transform, window))
-        means = np.array([at_phase(table, x, y).mean() for table in self.tables])
+        share = phase_shares(self.tables.shape[1], x, y)
+        means = (self.tables * share).sum(axis=(1, 2))
         return np.asarray(means @ self.waves)
