@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from snakemake.cli import parse_config
 
 from unglow.batch import Batch
 from unglow.errors import UnglowError
@@ -70,6 +69,8 @@ def snakemake(
 
 def refusal(directory: Path, *words: str) -> str:
     """Return why the Snakefile would refuse what follows ``--config`` on the command line."""
+    from snakemake.cli import parse_config  # takes more than a second
+
     with pytest.raises(UnglowError) as told:
         Batch.load(parse_config(words), directory)
     return str(told.value)
