@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 SMK := Snakefile rules
 # Several processes, to which whole files are given in the order of tests/conftest.py: what a file
-# shares among its tests is made once.
-SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# shares among its tests is made once. One more than there are processors, since some tests wait.
+PROCESSES = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+SIDE_BY_SIDE = -n $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # What an editable installation compiles.
 LOOPS := hatch_build.py $(wildcard src/unglow/kernels/*.[ch] src/unglow/kernels/building.py)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,26 @@ PROJECT = Path(__file__).resolve().parents[1]
 # Where this is set, every start of Snakemake and of a job compiles all of its libraries again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def import_with_one_thread(*names: str) -> None:
+    """Import libraries for linear algebra with one thread each, as jobs have them.
+
+    Several wait for one another where pytest's processes share the processors, which takes most of
+    their time. What tests start does not inherit it.
+    """
+    variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    known = {name: os.environ.pop(name, None) for name in variables}
+    os.environ.update(dict.fromkeys(variables, "1"))
+    for name in names:
+        import_module(name)
+    for name, value in known.items():
+        del os.environ[name]
+        if value is not None:
+            os.environ[name] = value
+
+
+import_with_one_thread("numpy.linalg", "scipy.linalg")
 
 
 #: Files that wait and compute for minutes come first: no process is left with one at the end.

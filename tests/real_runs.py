@@ -10,8 +10,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from unglow.batch import Batch
+from unglow.errors import UnglowError
+
 PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
+#: The end of all that is computed: a run to these draws no figures.
+TABLES = ("results/summary.tsv", "results/verdict.txt")
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,15 @@ def snakemake(
     return command(directory, *start, *words, timeout=timeout, path=path)
 
 
+def refusal(directory: Path, *words: str) -> str:
+    """Return why the Snakefile would refuse what follows ``--config`` on the command line."""
+    from snakemake.cli import parse_config  # takes more than a second
+
+    with pytest.raises(UnglowError) as told:
+        Batch.load(parse_config(words), directory)
+    return str(told.value)
+
+
 def bytes_of(results: Path) -> dict[str, str]:
     """Digest of every result file of every pair, by its path below the results directory."""
     skipped = ("telemetry", "benchmarks")
@@ -71,6 +87,11 @@ def bytes_of(results: Path) -> dict[str, str]:
         and len(path.relative_to(results).parts) > 1
         and path.name != ".snakemake_timestamp"
     }
+
+
+def but_figures(found: dict[str, str]) -> dict[str, str]:
+    """Return the digests of what a run to `TABLES` makes."""
+    return {path: told for path, told in found.items() if "figures" not in path}
 
 
 def records_of(results: Path) -> list[Path]:

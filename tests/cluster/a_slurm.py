@@ -21,8 +21,12 @@ HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 BIN = Path(sys.executable).parent
 PROFILE = PROJECT / "profiles" / "slurm"
+#: The pairs of the runs.
+SAMPLES = ("Rock1", "Rock2", "Rock3")
 #: Words for a run of every kind of job but figures.
 SHORT = ("--until", "detect", "--config", "scale={methods: [linear]}")
+#: As far as the registration, for what happens to the first jobs: on Slurm each costs a Snakemake.
+FIRST = ("--until", "register", *SHORT[2:])
 NEEDED = ("slurmctld", "slurmd", "slurmdbd", "munged", "mariadbd", "sbatch")
 PACKAGES = "slurm-wlm slurmdbd munge mariadb-server"
 
@@ -180,6 +184,21 @@ def causes_in(results: Path) -> dict[str, str]:
     follower.poll()
     found = incidents(History.of(follower), results)
     return {incident.title: incident.cause for incident in found}
+
+
+def assert_registered_as_in(reference: Path, results: Path, samples: tuple[str, ...]) -> None:
+    """Assert that what `FIRST` makes is all there, and as in a run that went further."""
+    made = bytes_of(results)
+    assert {f"{sample}/SYTO9/transform.json" for sample in samples} <= made.keys()
+    places = {_place(path) for path in made}
+    assert not [place for place in places if "aligned_pre.ome.zarr" in place]
+    assert made == {p: told for p, told in bytes_of(reference).items() if _place(p) in places}
+
+
+def _place(path: str) -> tuple[str, ...]:
+    """Return what a result file is or lies in: a store is compared whole."""
+    parts = Path(path).parts
+    return parts[:4] if parts[2] == "digests" else parts[:3]
 
 
 def bytes_of(results: Path) -> dict[str, str]:

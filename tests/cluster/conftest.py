@@ -9,11 +9,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from a_slurm import BIN, PROJECT, SHORT, Slurm, missing
+from a_slurm import BIN, PROJECT, SAMPLES, SHORT, Slurm, missing
 from ports import taken
 from sharing import once
-
-SAMPLES = ("Rock1", "Rock2", "Rock3")
 
 
 @pytest.fixture(scope="session")

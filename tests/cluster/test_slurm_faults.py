@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from a_slurm import SHORT, bytes_of, causes_in, words_of
+from a_slurm import FIRST, SAMPLES, assert_registered_as_in, causes_in, words_of
 
 pytestmark = pytest.mark.workflow
 
@@ -30,7 +30,7 @@ def at_work(slurm, results, known) -> tuple[str, str, str] | None:
 @pytest.mark.timeout(3000)
 def test_time_over_preemption_and_a_controller_that_is_gone(slurm, work, three_raw) -> None:
     results = work / "results"
-    with slurm.started(work, *slurm.snakemake(*SHORT)) as run:
+    with slurm.started(work, *slurm.snakemake(*FIRST)) as run:
         jobs = {}
         while len(jobs) < 2:  # whichever is first, is held until the other is there as well
             sample, job, node = slurm.wait_for(lambda: at_work(slurm, results, jobs))
@@ -50,7 +50,7 @@ def test_time_over_preemption_and_a_controller_that_is_gone(slurm, work, three_r
     causes = causes_in(results)
     assert any("Rock1" in title for title, cause in causes.items() if cause == "timeout"), causes
     assert any("Rock2" in title for title, cause in causes.items() if cause == "killed"), causes
-    assert bytes_of(results) == bytes_of(three_raw / "results")
+    assert_registered_as_in(three_raw / "results", results, SAMPLES)
 
 
 @pytest.mark.timeout(3000)
@@ -59,7 +59,7 @@ def test_a_controller_that_is_away_and_jobs_of_a_lost_node_that_go_on(
 ) -> None:
     results = work / "results"
     slurm.kill_daemon("slurmctld")
-    with slurm.started(work, *slurm.snakemake(*SHORT)) as run:
+    with slurm.started(work, *slurm.snakemake(*FIRST)) as run:
         said = work / "output.txt"
         slurm.wait_for(lambda: "Slurm does not answer" in said.read_text())
         slurm.up()
@@ -74,6 +74,6 @@ def test_a_controller_that_is_away_and_jobs_of_a_lost_node_that_go_on(
     slurm.up()
     causes = causes_in(results)
     assert any("Rock3" in title for title, cause in causes.items() if cause == "node_lost"), causes
-    assert bytes_of(results) == bytes_of(three_raw / "results")
+    assert_registered_as_in(three_raw / "results", results, SAMPLES)
     code, text = slurm.command(work, "unglow", "verify")
     assert code == 0, text

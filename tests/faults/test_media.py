@@ -99,9 +99,8 @@ def test_a_damaged_chunk_is_found_repaired_and_made_again(finished, expected):
 
 
 def times(work, when):
-    for path in (work / "results").rglob("*"):
-        if path.is_file():
-            subprocess.run(["touch", "-d", when, str(path)], check=True)
+    files = [path for path in (work / "results").rglob("*") if path.is_file()]
+    subprocess.run(["touch", "-d", when, *files], check=True)
 
 
 def test_results_from_the_future_are_taken_and_from_the_past_made_again(finished, expected):

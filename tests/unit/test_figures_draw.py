@@ -568,7 +568,7 @@ def test_cells_have_the_median_of_their_blocks():
     assert found.lengths.tolist() == pytest.approx([2, 98**0.5])
 
 
-@pytest.mark.parametrize("count", [0, 1, 30_000])
+@pytest.mark.parametrize("count", [0, 1, pytest.param(30_000, marks=pytest.mark.slow)])
 def test_any_number_of_blocks(images, count, tmp_path):
     figure = figures.draw_residuals(images[0], blocks(count), transform())
     save_png(figure, tmp_path / "a.png")

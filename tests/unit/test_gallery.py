@@ -197,6 +197,7 @@ def test_a_file_without_the_histogram_of_a_method_is_not_that_of_the_pair(pair, 
         gallery.Differences.of(images, pair["scale"], pair["transform"], files)
 
 
+@pytest.mark.slow
 def test_figures_have_the_same_bytes_each_time(pair, tmp_path):
     found = []
     for n in "ab":

@@ -84,6 +84,7 @@ def targets(place):
     return {name: place / f"{name}.png" for name in NAMES}
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn_with_the_same_bytes_each_time(pair, tmp_path):
     found = listed(np.linspace(4, 20, 50))
     for copy in "ab":

@@ -160,6 +160,7 @@ def test_with_one_block_in_flight_the_next_attempt_gets_more_memory_if_it_declar
     assert "attempt 1 was short of memory with 71 MB; now with 950 MB" in log
 
 
+@pytest.mark.slow
 def test_attempts_with_more_memory_run_one_after_the_other(tmp_path):
     body = """
     import pathlib, time

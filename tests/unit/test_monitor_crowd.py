@@ -121,6 +121,7 @@ def is_closed(stranger):
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [1024, 100])
 def test_a_crowd_that_says_nothing_keeps_nobody_out(run, crowd, files):
     program = run(files)
@@ -136,6 +137,7 @@ def test_a_crowd_that_says_nothing_keeps_nobody_out(run, crowd, files):
     assert program.end() == ""
 
 
+@pytest.mark.slow
 def test_a_process_without_files_left_waits_and_goes_on(run, crowd):
     program = run(100)
     assert asked(program) == (200, True)
@@ -206,6 +208,7 @@ while time.monotonic() < end:
 """
 
 
+@pytest.mark.slow
 def test_a_flood_keeps_nobody_out(run):
     program = run(1024)
     assert asked(program) == (200, True)

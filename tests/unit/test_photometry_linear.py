@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import ndimage
@@ -29,13 +31,18 @@ def identity(shape=SHAPE, **more):
     return Transform("ok", shape, shape, matrix=np.eye(3), **more)
 
 
-def scene(shape=SHAPE, seed=0, low=20.0, high=120.0, fine=3.0):
-    """Light of a section: smooth texture between two levels."""
+@cache
+def ranks(shape, seed, fine):
+    """Smooth texture, from 0 to 1."""
     rng = np.random.default_rng(seed)
     texture = ndimage.gaussian_filter(rng.normal(size=shape), fine)
     texture += 2 * ndimage.gaussian_filter(rng.normal(size=shape), 10 * fine) * 10
-    rank = texture.ravel().argsort().argsort().reshape(shape) / texture.size
-    return low + (high - low) * rank
+    return texture.ravel().argsort().argsort().reshape(shape) / texture.size
+
+
+def scene(shape=SHAPE, seed=0, low=20.0, high=120.0, fine=3.0):
+    """Light of a section: smooth texture between two levels."""
+    return low + (high - low) * ranks(shape, seed, fine)
 
 
 def recorded(light, offset, rng, electrons=8.0, read=0.5, top=255):

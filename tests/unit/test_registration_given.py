@@ -14,6 +14,8 @@ from unglow.registration import Given, RegisterSettings, register
 from unglow.registration.given import click_limit, landmark_maps
 from unglow.transform import apply_matrix, load
 
+pytestmark = pytest.mark.slow
+
 SHAPE = (768, 768)
 PLACES = np.array([[200.0, 180], [210, 560], [560, 220], [540, 570], [380, 400]])
 CLICKS = np.array([[2.0, -1], [-3, 2], [1, 3], [-2, -2], [3, 1]])

@@ -114,6 +114,7 @@ def test_bins_are_doubled_until_there_are_few_entries(monkeypatch, bins):
     assert together(told) == pytest.approx(0.2)
 
 
+@pytest.mark.slow
 def test_an_hour_of_two_threads_is_small_and_nothing_of_its_time_is_lost():
     chance, calls = random.Random(1), Calls()
     nodes = [0]

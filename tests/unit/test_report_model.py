@@ -93,6 +93,7 @@ def test_a_model_tells_what_happened(made):
     json.dumps(model, allow_nan=False)
 
 
+@pytest.mark.slow
 def test_a_model_of_a_thousand_jobs_is_small(tmp_path):
     model = read_model(many(tmp_path / "results").results)
     assert len(gzip.compress(json.dumps(model).encode())) < 400_000

@@ -89,6 +89,7 @@ def test_chunks_outside_the_image_take_no_space(store):
     assert (index.reshape(2, 2, 2)[..., 0] == 2**64 - 1).tolist() == [[False, True], [True, True]]
 
 
+@pytest.mark.slow
 def test_ome_zarr(store):
     pytest.importorskip("ome_zarr", reason=WHY)
     from ome_zarr.io import parse_url
@@ -103,6 +104,7 @@ def test_ome_zarr(store):
     assert [axis["unit"] for axis in node.metadata["axes"]] == ["micrometer", "micrometer"]
 
 
+@pytest.mark.slow
 def test_napari_ome_zarr(store):
     plugin = pytest.importorskip("napari_ome_zarr", reason=WHY)
     read = plugin.napari_get_reader(str(store.path))

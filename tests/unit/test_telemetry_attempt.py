@@ -129,6 +129,7 @@ with step("hold"):
     assert {sample["processes"] for sample in samples(lines)} == {1}
 
 
+@pytest.mark.slow
 def test_samples_come_ten_times_a_second(work):
     _, lines = work.run("time.sleep(2.5)")
     times = [sample["t"] for sample in samples(lines)]

@@ -377,6 +377,7 @@ def test_a_pair_that_is_not_done_yet_is_no_incident_while_a_run_goes_on(made):
     assert [i.cause for i in over] == ["incomplete", "failed", "run_killed"]
 
 
+@pytest.mark.slow
 def test_a_thousand_jobs_are_joined_with_every_attempt_in_its_place(tmp_path):
     made = many(tmp_path / "results")
     (run,) = history(made).runs

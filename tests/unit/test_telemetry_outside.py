@@ -174,6 +174,7 @@ def took(path, name):
     return sum(s for s, c in zip(seconds, calls.calls, strict=True) if c and c.name == name)
 
 
+@pytest.mark.slow
 def test_compiled_code_that_holds_the_lock_is_seen(tmp_path, may_attach, monkeypatch):
     monkeypatch.setattr(outside, "SEGMENT_S", 1)
 
@@ -240,6 +241,7 @@ def test_py_spy_that_fails_is_told_once(tmp_path):
     assert len(path.read_text().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_py_spy_that_hangs_delays_the_end_by_two_seconds_at_most(tmp_path):
     spy = made(tmp_path, "trap '' INT; while :; do sleep 0.1; done")
 

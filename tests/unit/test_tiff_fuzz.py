@@ -38,6 +38,7 @@ def fuzz():
     sys.path.remove(str(BENCHMARKS))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it")
 def test_nothing_bad_comes_of_damaged_files():
     command = [sys.executable, str(BENCHMARKS / "fuzz"), "--count", "112", "--seed", "7"]
@@ -96,7 +97,7 @@ def end_with(what):
         (lambda: os.kill(os.getpid(), signal.SIGSEGV), "crash", "signal 11"),
         (lambda: os._exit(3), "crash", "without a word"),
         (lambda: [None for _ in iter(int, 1)], "hang", "more than 1 s"),
-        (lambda: time.sleep(60), "hang", "more than 1 s"),
+        pytest.param(lambda: time.sleep(60), "hang", "more than 1 s", marks=pytest.mark.slow),
         (KeyError("x"), "no sentence", "KeyError: 'x'"),
         (MemoryError("no more"), "too much memory", "beyond the fence: no more"),
         (InputError("'a.tif' is damaged."), "refused", "'a.tif' is damaged."),

@@ -59,7 +59,10 @@ def test_the_peak_is_that_of_the_job_even_if_it_is_killed():
     [
         "time.sleep(60)",
         "import re; re.match('(a+)+$', 'a' * 60 + 'b')",  # keeps the interpreter lock for years
-        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
+        pytest.param(
+            "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_wedged_job_is_ended_with_its_stacks(wedge, monkeypatch):

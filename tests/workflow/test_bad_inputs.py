@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 import tifffile
-from real_runs import command, snakemake
+from real_runs import TABLES, command, refusal, snakemake
 
 from unglow.store import open_store
 
@@ -65,7 +65,16 @@ def zoo(tmp_path_factory, small_raw):
     pair("A" * 21)
     pair("Black", post_file=blank, pre_file=blank)
     pair("Unrelated", post_file=noise, pre_file=rng.integers(0, 200, (600, 600)).astype(np.uint8))
-    return work, snakemake(work)
+    (_, pre_file) = pair("Rotten")
+    with tifffile.TiffFile(pre_file) as tif:
+        middle = tif.pages[0].dataoffsets[3]
+    with pre_file.open("r+b") as stream:
+        stream.seek(middle)
+        stream.write(b"\0" * 2000)
+    # figures of those alone that a job has found bad
+    drawn = [f"results/{sample}/SYTO9/figures/registration.png" for sample in FAILED]
+    drawn += [f"results/{sample}/SYTO9/figures/difference.png" for sample in FAILED]
+    return work, snakemake(work, *TABLES, *drawn)
 
 
 REFUSED = {  # before any job
@@ -81,7 +90,7 @@ REFUSED = {  # before any job
     "Braces": "holds {1}, which Snakemake would replace",
     "A" * 21: "ends in 20 times the same",
 }
-FAILED = ("Black", "Unrelated")  # by a job that succeeds and says why
+FAILED = ("Black", "Unrelated", "Rotten")  # by a job that succeeds and says why
 
 
 def rows(work):
@@ -134,7 +143,7 @@ def test_the_run_ends_with_an_error_that_names_the_failed_pairs(zoo):
 
 def test_allow_failed_ends_with_success_and_reruns_only_the_verdict(zoo):
     work, _ = zoo
-    run = snakemake(work, "--config", "allow_failed=true")
+    run = snakemake(work, *TABLES, "--config", "allow_failed=true")
     assert run.code == 0, run.text
     assert set(run.jobs()) == {"verdict"}
 
@@ -152,12 +161,8 @@ def test_survey_tells_the_same_problems(zoo):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("memory_per_job=abc",), "config key 'memory_per_job' is 'abc' but has to be a number"),
         (("regster={a: 1}",), "config key 'regster' is not known; did you mean 'register'?"),
-        (("scale={percentile: 150}",), "config key 'scale.percentile' is 150"),
         (("raw=nowhere",), "nowhere"),
-        (("samples=none.tsv",), "none.tsv"),
-        (("scale={methods: [manual], default: manual}",), "no gain is given"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence_and_nothing_runs(small_raw, tmp_path, words, told):
@@ -169,22 +174,26 @@ def test_a_wrong_setting_is_one_sentence_and_nothing_runs(small_raw, tmp_path, w
     assert not (tmp_path / "results").exists()
 
 
-def test_corrupt_pixels_fail_the_pair_with_the_place_and_nothing_else(small_raw, tmp_path):
-    (source,) = (p for p in small_raw.iterdir() if p.is_dir())
-    for sample in ("Good", "Rotten"):
-        shutil.copytree(source, tmp_path / "raw" / sample)
-    (pre,) = (tmp_path / "raw" / "Rotten").glob("*_pre_*.tif")
-    with tifffile.TiffFile(pre) as tif:
-        middle = tif.pages[0].dataoffsets[3]
-    with pre.open("r+b") as stream:
-        stream.seek(middle)
-        stream.write(b"\0" * 2000)
-    run = snakemake(tmp_path)
-    assert run.code == 1
-    told = rows(tmp_path)
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("memory_per_job=abc", "config key 'memory_per_job' is 'abc' but has to be a number"),
+        ("scale={percentile: 150}", "config key 'scale.percentile' is 150"),
+        ("samples=none.tsv", "none.tsv"),
+        ("scale={methods: [manual], default: manual}", "no gain is given"),
+    ],
+)
+def test_any_wrong_setting_is_refused_by_what_the_snakefile_asks(small_raw, tmp_path, words, told):
+    (tmp_path / "raw").symlink_to(small_raw)
+    assert told in refusal(tmp_path, words)
+
+
+def test_corrupt_pixels_fail_the_pair_with_the_place_and_nothing_else(zoo):
+    work, _ = zoo
+    told = rows(work)
     assert told["Good"]["status"] == "ok"
     assert told["Rotten"]["status"] == "failed"
-    assert pre.name in told["Rotten"]["reasons"]
+    assert "Rotten_pre_SYTO9.tif" in told["Rotten"]["reasons"]
 
 
 def test_a_directory_that_snakemake_cannot_work_in_is_one_sentence(small_raw, tmp_path):

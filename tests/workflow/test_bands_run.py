@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -31,6 +32,7 @@ SIZE = (
 PAIRS = {"Tiles": "tiles", "Torn": "strips"}
 WHOLE = ("--config", "scale={methods: [linear]}", "bands=1")
 SPLIT = (*WHOLE[:2], "bands=3")
+ALIGN = ("--until", "align")
 
 
 @pytest.fixture(scope="module")
@@ -98,14 +100,18 @@ def test_a_run_in_bands_that_is_done_has_nothing_more_to_do(split):
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory, raw):
+def killed(tmp_path_factory, split):
     """A run that was killed when the first band of a warp was done and the second at work."""
     work = tmp_path_factory.mktemp("killed") / "w"
-    (work / "raw" / "Tiles").mkdir(parents=True)
-    for path in (raw / "Tiles").iterdir():
-        (work / "raw" / "Tiles" / path.name).symlink_to(path)
+    subprocess.run(["cp", "-a", str(split[0]), str(work)], check=True)
+    pair = work / "results" / "Tiles" / "SYTO9"
+    attempts = work / "results" / "telemetry" / "Tiles" / "SYTO9"
+    for name in ("bins.npz", "statistics.npz", "digests/align.sha256"):
+        (pair / name).unlink()
+    for path in (pair / "aligned_pre.ome.zarr", *attempts.glob("align_*-of-3")):
+        shutil.rmtree(path)
     run = subprocess.Popen(
-        [BIN / "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2", *SPLIT],
+        [*(BIN / "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2"), *SPLIT, *ALIGN],
         cwd=work,
         env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"},
         stdout=subprocess.DEVNULL,
@@ -113,7 +119,6 @@ def killed(tmp_path_factory, raw):
         start_new_session=True,
     )
     deadline = time.monotonic() + 1500
-    attempts = work / "results" / "telemetry" / "Tiles" / "SYTO9"
     while sum(path.is_dir() for path in attempts.glob("align_*-of-3")) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -141,7 +146,7 @@ def aligned(found):
 
 
 def test_a_run_that_was_killed_between_bands_goes_on_and_ends_with_the_same_bytes(again, whole):
-    run = snakemake(again, *SPLIT, "--until", "align")
+    run = snakemake(again, *SPLIT, *ALIGN)
     assert run.code == 0, run.text
     assert run.jobs() == {"align_band": 2, "align": 1}  # a job whose end was not seen counts not
     assert aligned(bytes_of(again / "results")) == aligned(whole)
@@ -151,11 +156,11 @@ def test_a_shard_that_is_lost_before_it_is_joined_is_told_and_the_next_run_makes
     first = done_in(again)[0]
     (meeting,) = first.parent.glob(".aligned_pre.ome.zarr.*.bands")
     (meeting / "0" / "c" / str(joined(first)[1].number - 1) / "0").unlink()
-    run = snakemake(again, *SPLIT, "--until", "align")
+    run = snakemake(again, *SPLIT, *ALIGN)
     assert run.code == 1
     told = " ".join(run.text.split())
     assert "is missing; run the workflow again, which makes this band anew" in told
-    mended = snakemake(again, *SPLIT, "--until", "align")
+    mended = snakemake(again, *SPLIT, *ALIGN)
     assert mended.code == 0, mended.text
     assert mended.jobs() == {"align_band": 1, "align": 1}
     assert aligned(bytes_of(again / "results")) == aligned(whole)

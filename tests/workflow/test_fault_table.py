@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import pytest
 import tifffile
-from real_runs import BIN, PROJECT, bytes_of, command, snakemake
+from real_runs import BIN, PROJECT, TABLES, bytes_of, command, refusal, snakemake
 
 from unglow.align import align
 from unglow.batch import Batch
@@ -32,7 +32,6 @@ from unglow.summary import status_of
 pytestmark = pytest.mark.workflow
 
 GAIN = 1.3
-SHORT = ("results/summary.tsv", "results/verdict.txt")
 ONE_METHOD = ("--config", "scale={methods: [moffat]}")
 RGB = {"photometric": "rgb"}
 
@@ -117,7 +116,7 @@ def session(tmp_path_factory, phantom):
     write(raw, "Dyes", post, pre, dye="SYTO9")
     (raw / "Dyes" / "Dyes_pre_SYTO9.tif").rename(raw / "Dyes" / "Dyes_pre_Syto9.tif")
     (raw / "Gone").symlink_to(work / "nowhere")
-    return work, snakemake(work, *SHORT, *ONE_METHOD)
+    return work, snakemake(work, *TABLES, *ONE_METHOD)
 
 
 LEFT_OUT = {
@@ -277,7 +276,7 @@ def test_a_replaced_raw_image_reruns_everything_that_follows(small_work):
     (post,) = (small_work / "raw").rglob("*_post_*.tif")
     before = next(iter(summary(small_work).values()))
     tifffile.imwrite(post, (tifffile.imread(post) * 0.8).astype(np.uint8), photometric="rgb")
-    run = snakemake(small_work, *SHORT)
+    run = snakemake(small_work, *TABLES)
     assert run.code == 0, run.text
     assert {"ingest", "register", "align", "scale", "difference"} <= set(run.jobs())
     assert run.jobs()["ingest"] == 1
@@ -285,22 +284,28 @@ def test_a_replaced_raw_image_reruns_everything_that_follows(small_work):
     assert float(after["gain"]) == pytest.approx(0.8 * float(before["gain"]), rel=0.02)
 
 
+def test_a_setting_out_of_range_does_not_get_past_parsing(small_raw, tmp_path):
+    (tmp_path / "raw").symlink_to(small_raw)
+    run = snakemake(tmp_path, "-n", "--config", "sweep={scale.percentile: [40, .nan]}")
+    assert run.code == 1
+    assert "'sweep.scale.percentile' is nan" in run.text
+    assert "Traceback" not in run.text
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("scale={manual: .nan}",), "'scale.manual' is nan but has to be a finite number"),
-        (("scale={manual: -1}",), "'scale.manual' is -1 but has to be above 0"),
-        (("memory_per_job=.inf",), "'memory_per_job' is inf but has to be a finite number"),
-        (("register={block_px: -5}",), "'register.block_px' is -5 but has to be one of"),
-        (("sweep={scale.percentile: [40, .nan]}",), "'sweep.scale.percentile' is nan"),
+        ("scale={manual: .nan}", "'scale.manual' is nan but has to be a finite number"),
+        ("scale={manual: -1}", "'scale.manual' is -1 but has to be above 0"),
+        ("memory_per_job=.inf", "'memory_per_job' is inf but has to be a finite number"),
+        ("register={block_px: -5}", "'register.block_px' is -5 but has to be one of"),
     ],
 )
-def test_no_setting_out_of_range_gets_past_parsing(small_raw, tmp_path, words, told):
+def test_no_setting_out_of_range_is_taken_by_what_the_snakefile_asks(
+    small_raw, tmp_path, words, told
+):
     (tmp_path / "raw").symlink_to(small_raw)
-    run = snakemake(tmp_path, "-n", "--config", *words)
-    assert run.code == 1
-    assert told in run.text
-    assert "Traceback" not in run.text
+    assert told in refusal(tmp_path, words)
 
 
 # ------------------------------------------------------------------------ formats, stage by stage

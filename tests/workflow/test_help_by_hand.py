@@ -67,12 +67,12 @@ def add_landmarks(folder, write, ending, post, pre):
 def work(tmp_path_factory, small_raw):
     """A hard pair with and without landmarks, and pairs whose landmarks are wrong, registered."""
     directory = tmp_path_factory.mktemp("by-hand")
+    hard = {"post": hard_image(MATRIX, 20), "pre": hard_image(np.eye(3), 40)}
     for sample in ("Hard", "Alone", "Outside"):
         folder = directory / "raw" / sample
         folder.mkdir(parents=True)
-        for role, matrix, seed in (("post", MATRIX, 20), ("pre", np.eye(3), 40)):
-            name = f"{sample}_{role}_SYTO9.tif"
-            tifffile.imwrite(folder / name, hard_image(matrix, seed), tile=(256, 256))
+        for role, image in hard.items():
+            tifffile.imwrite(folder / f"{sample}_{role}_SYTO9.tif", image, tile=(256, 256))
     (easy,) = (p for p in small_raw.iterdir() if p.is_dir())
     wrong = directory / "raw" / "Wrong"
     wrong.mkdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from real_runs import attempts_of, bytes_of, snakemake
+from real_runs import TABLES, attempts_of, bytes_of, snakemake
 
 from unglow.telemetry.profiles import Calls, read_profile, seconds_by_node
 
@@ -12,8 +12,10 @@ from unglow.telemetry.profiles import Calls, read_profile, seconds_by_node
 def test_one_rule_is_profiled_and_results_do_not_change(small_work):
     results = small_work / "results"
     before = bytes_of(results)
-    run = snakemake(small_work, "--forcerun", "register", "--config", "profile=[register]")
+    words = ("--forcerun", "register", "--until", "align", "--config", "profile=[register]")
+    run = snakemake(small_work, *words)
     assert run.code == 0, run.text
+    assert run.jobs() == {"register": 1, "align": 1}
     assert bytes_of(results) == before
     found = sorted(results.rglob("*.stacks"))
     assert [path.parent.name for path in found] == ["register"]
@@ -34,7 +36,7 @@ def test_a_profiled_job_that_fails_still_says_why(small_work):
     middle = len(content) // 2
     content[middle : middle + 4000] = bytes(4000)
     raw.write_bytes(content)
-    run = snakemake(small_work, "--forcerun", "ingest", "--config", "profile=true")
+    run = snakemake(small_work, *TABLES, "--forcerun", "ingest", "--config", "profile=true")
     assert run.code == 1
     ends = [json.loads(p.read_text().splitlines()[-1]) for p in attempts_of(small_work / "results")]
     bad = [end for end in ends if end["outcome"] != "ok"]
