@@ -13,7 +13,8 @@ import numpy as np
 
 from unglow.blocks import Window
 from unglow.errors import StoreError
-from unglow.store.chunks import check_level, read_chunks
+from unglow.store.chunks import read_chunks
+from unglow.store.documents import check_level
 from unglow.store.layout import StoreLayout
 from unglow.store.metadata import DOCUMENT, broken, remedy, shard_key, store_digest
 
