@@ -27,7 +27,7 @@ rule register:
         runtime=runtime(0.05),
         attempt=this_attempt,
     params:
-        version=7,
+        version=8,
         settings=register_settings,
     script:
         "../scripts/register.py"

@@ -9,11 +9,9 @@ with Job.of(snakemake) as job:
     from unglow.detection import Controls, DetectSettings, detect, detect_band, key_of, open_inputs
     from unglow.outputs import joined
     from unglow.pieces import Pieces
-    from unglow.store import configure_threads
     from unglow.tally import Tally
 
     job.fence()
-    configure_threads(job.threads)
     stores, scale, transform = open_inputs(snakemake.input)
     settings = DetectSettings.of(snakemake.params.settings)
     layout = stores["aligned"].layout

@@ -9,11 +9,10 @@ with Job.of(snakemake) as job:
     from unglow.difference import Matched
     from unglow.outputs import joined
     from unglow.photometry import JointStatistics, Scale
-    from unglow.store import configure_threads, open_store, plan_layout
+    from unglow.store import open_store, plan_layout
     from unglow.subtract import Subtraction, save_residues, subtract, subtract_band
 
     job.fence()
-    configure_threads(job.threads)
     pieces = [Path(path) for path in snakemake.input.get("bands", ())]
     post, aligned = (
         open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.aligned)

@@ -6,9 +6,8 @@ from unglow.job import Job
 
 with Job.of(snakemake) as job:
     from unglow.outputs import FORMS
-    from unglow.store import configure_threads, open_store
+    from unglow.store import open_store
 
-    configure_threads(job.threads)
     method = snakemake.wildcards.get("method")
     if method is None:
         store = open_store(Path(snakemake.input.store).parent)

@@ -7,10 +7,9 @@ from unglow.job import Job
 with Job.of(snakemake) as job:
     from unglow import memory
     from unglow.detection import DetectSettings, open_inputs, write_snr
-    from unglow.store import configure_threads, plan_layout
+    from unglow.store import plan_layout
 
     job.fence()
-    configure_threads(job.threads)
     stores, scale, transform = open_inputs(snakemake.input)
     layout = plan_layout(stores["post"].shape, "float32")
     write_snr(

@@ -140,6 +140,43 @@ def phase_factor(known, corner, tables, block, shape):
     return out
 
 
+def compress(values, floor, clip, rounds, most_missing):
+    """Square roots without what is much brighter, and their standard deviation."""
+    above = values.ravel() - f4(floor)
+    missing = np.isnan(above)
+    out = np.sqrt(np.where(above < 0, f4(0), above))
+    if missing.sum() > most_missing or missing.all():
+        return None, 0.0
+    total = 0.0
+    for value in out[~missing].tolist():
+        total += value
+    out[missing] = f4(total / np.count_nonzero(~missing))
+    mean, deviation = _moments(out)
+    for _ in range(rounds):
+        bound = f4(mean + clip * deviation)
+        out = np.where(out > bound, bound, out)
+        mean, deviation = _moments(out)
+    return out.reshape(values.shape), deviation
+
+
+def _moments(values):
+    """Mean and standard deviation from sums over eight terms side by side."""
+    off = np.zeros(-(-len(values) // 8) * 8)
+    off[: len(values)] = values.astype(float) - float(values[0])
+    totals = []
+    for terms in (off, off * off):
+        lanes = np.zeros(8)
+        for eight in terms.reshape(-1, 8):
+            lanes += eight
+        total = 0.0
+        for lane in lanes.tolist():
+            total += lane
+        totals.append(total)
+    mean = totals[0] / len(values)
+    variance = totals[1] / len(values) - mean * mean
+    return float(values[0]) + mean, math.sqrt(variance) if variance > 0 else 0.0
+
+
 def narrow_product(up_y, cross, up_x):
     sums = np.zeros((len(up_y), cross.shape[1]), np.complex64)
     for j in range(len(cross)):

@@ -18,7 +18,7 @@ from typing import Any
 from unglow.allocator import STACK_MB
 
 STATUS = Path("/proc/self/status")
-# A thread's stack counts whole. Beside its workers a job has zarr's event loop and helpers.
+# A thread's stack counts whole. Beside its workers a job has some helpers.
 _OTHER_THREADS = 3
 # Small blocks freed between used ones, arenas that grow ahead of use, and a codec's tables.
 _SPARE_MB = 20.0

@@ -17,7 +17,7 @@ from unglow.pairs import ROLES
 from unglow.pieces import Piece, Pieces
 from unglow.plan import without_places
 from unglow.source import Source
-from unglow.store import BandWriter, StoreWriter, configure_threads, state_key
+from unglow.store import BandWriter, StoreWriter, state_key
 from unglow.telemetry import step
 from unglow.tiff import open_reader
 from unglow.tiff.bands import band_parts, reads_in_order
@@ -145,7 +145,6 @@ def ingest(
         workers=workers,
         bands=len(pieces),
     )
-    configure_threads(workers)
     with writer:
         if plan.reason is not None:
             writer.publish_empty(plan.reason)
@@ -205,7 +204,6 @@ def ingest_band(plan: Plan, role: str, target: Path, band: Band, *, workers: int
     key, layout = _key(plan, role), plan.layouts[role]
     if plan.reason is not None:
         return Piece(band, key, reason=plan.reason)
-    configure_threads(workers)
     statistics = _empty_statistics(plan, role)
     with BandWriter(target, layout, fill_value=_fill(layout), band=band, key=key) as writer:
         reason = _stream(plan, role, writer, statistics, workers)

@@ -28,21 +28,21 @@ MB = 1e6
 # between kernels and file systems. For register and align it is the peak where a used page brings
 # in the 2 MB around it (a thread populated them all the time), less the terms below.
 BASE = {
-    "ingest": 68.0,
-    "register": 134.0,
-    "align": 116.0,
-    "scale": 56.0,
-    "difference": 76.0,
-    "detect": 88.0,
-    "snr": 100.0,
-    "export": 70.0,
-    "figures_registration": 212.0,
-    "figures": 212.0,
+    "ingest": 56.0,
+    "register": 122.0,
+    "align": 104.0,
+    "scale": 44.0,
+    "difference": 64.0,
+    "detect": 76.0,
+    "snr": 88.0,
+    "export": 58.0,
+    "figures_registration": 176.0,
+    "figures": 182.0,
     "comparison": 205.0,
     "summary": 40.0,
 }
 # The same of a job that joins bands, whatever the stage.
-_JOINING = 70.0
+_JOINING = 58.0
 # Small files, small arrays, and what the allocator keeps at hand.
 _SLACK = 12.0
 # The warp reads at most this many px of pre for each px of a shard, and some more.

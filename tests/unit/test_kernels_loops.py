@@ -109,6 +109,29 @@ def test_phases(loop, name):
 
 
 @pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (16, 16), (64, 64)])
+@pytest.mark.parametrize("kind", ["counts", "missing", "hostile", "flat", "nothing"])
+def test_compressed_blocks(loop, shape, kind):
+    values = RNG.poisson(60, shape).astype(f4)
+    values[RNG.random(shape) < 0.02] *= 40
+    if kind == "missing":
+        values[RNG.random(shape) < 0.2] = np.nan
+    elif kind == "hostile":
+        values = spoiled(values)
+    elif kind != "counts":
+        values[:] = 15.3 if kind == "flat" else np.nan
+    told = 12.5, 3.0, 2, int(0.25 * values.size)
+    expected, deviation = plain.compress(values, *told)
+    out, found = values.copy(), np.empty(1)
+    loop("compress")(out, out.size, *told, found)
+    same(found, deviation)
+    if expected is not None:
+        same(out, expected)
+    if kind in ("flat", "nothing"):
+        assert found[0] == 0
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
 @pytest.mark.parametrize("sizes", [(3, 8, 5, 3), (7, 64, 33, 7), (1, 1, 1, 1), (0, 4, 3, 2)])
 @pytest.mark.parametrize("share", [0, 0.01])
 def test_narrow_products(loop, sizes, share):

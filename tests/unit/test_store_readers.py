@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from unglow.blocks import Window
-from unglow.store import StoreLayout, StoreWriter, configure_threads, open_store
+from unglow.store import StoreLayout, StoreWriter, open_store
+from unglow.store.layout import DTYPES
 
 SHAPE = (531, 777)
 LAYOUT = StoreLayout(SHAPE, "float32", (128, 128), (256, 256), levels=3)
@@ -142,28 +143,49 @@ def test_the_store_pulls_in_no_other_library():
     assert done.stdout == "[]\n"
 
 
-def test_one_thread_unless_told_otherwise():
-    code = (
-        "import unglow.store.arrays, zarr\n"
-        "from numcodecs import blosc\n"
-        "print(zarr.config.get('threading.max_workers'), zarr.config.get('async.concurrency'))\n"
-        "print(blosc.use_threads, blosc.get_nthreads())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "1 1\nFalse 1\n"
+@pytest.mark.parametrize(
+    ("dtype", "fill"), [*((name, 0) for name in DTYPES), ("float32", np.nan), ("float64", -np.inf)]
+)
+@pytest.mark.parametrize("chunks", [(64, 64), (64, 256)])
+def test_files_are_those_that_zarr_writes(tmp_path, dtype, fill, chunks):
+    import zarr
+    from zarr.codecs import BloscCodec, Crc32cCodec
 
-
-def test_configure_threads():
-    code = (
-        "from unglow.store import configure_threads\n"
-        "configure_threads(3)\n"
-        "import zarr\n"
-        "from numcodecs import blosc\n"
-        "print(zarr.config.get('threading.max_workers'), zarr.config.get('async.concurrency'))\n"
-        "configure_threads(2)\n"
-        "print(zarr.config.get('threading.max_workers'), blosc.use_threads, blosc.get_nthreads())"
+    layout = StoreLayout((600, 500), dtype, chunks, (256, 256), levels=2)
+    image = np.random.default_rng(1).integers(0, 100, layout.shape).astype(dtype)
+    with StoreWriter(
+        tmp_path / "a", layout, name="a", pixel_size_um=None, attributes={}, fill_value=fill
+    ) as writer:
+        for window in writer.windows():
+            writer.write(window, image[window.slices])
+        writer.publish()
+    blosc = BloscCodec(
+        cname="zstd",
+        clevel=1,
+        shuffle="bitshuffle",
+        blocksize=2**19,
+        typesize=image.itemsize,
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "3 3\n2 False 1\n"
-    with pytest.raises(ValueError, match="at least one thread"):
-        configure_threads(0)
+    store = open_store(tmp_path / "a")
+    group = zarr.create_group(tmp_path / "b")
+    group.update_attributes(zarr.open_group(tmp_path / "a", mode="r").attrs.asdict())
+    for level in range(2):
+        array = group.create_array(
+            str(level),
+            shape=layout.level_shape(level),
+            dtype=dtype,
+            chunks=layout.level_chunks(level),
+            shards=layout.level_shards(level),
+            compressors=(blosc, Crc32cCodec()),
+            fill_value=fill,
+            dimension_names=("y", "x"),
+            config={"write_empty_chunks": True},
+        )
+        array[:] = store.read(Window.of(layout.level_shape(level)), level)
+    files = {p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*") if p.is_file()}
+    assert len(files) == 3 + 6 + 6
+    assert files == {
+        p.relative_to(tmp_path / "b") for p in (tmp_path / "b").rglob("*") if p.is_file()
+    }
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name

@@ -58,6 +58,13 @@ void phase_factor(const double *matrix, const double *knots, int64_t knot_rows,
 
 /* ---- Registration. */
 
+/* unglow.registration.matching.compress: square roots of values (count,) above `floor`, in place,
+ * with the mean of the others for those that are missing (NaN); then what is above the mean by more
+ * than `clip` standard deviations is bounded, some rounds. found (1,) is their standard deviation
+ * after that; 0, and values are of no use, if more than `most_missing` are missing, or all. */
+void compress(float *values, int64_t count, float floor, double clip, int64_t rounds,
+              int64_t most_missing, double *found);
+
 /* Real part of up_y @ cross @ up_x, of (rows, size), (size, half) and (half, cols), summed in a
  * fixed order; sums (rows, half), which is room, and out (rows, cols) come in as zeros. */
 void narrow_product(const complex64 *up_y, const complex64 *cross, const complex64 *up_x,

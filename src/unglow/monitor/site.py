@@ -84,7 +84,7 @@ class Source:
 
     def pictures(self) -> Sequence[Sequence[Picture]]:
         """Return the pictures of the pairs; they are drawn anew only when a pair has changed."""
-        from unglow.report.pictures import pictures_of  # noqa: PLC0415 (imports OpenCV and zarr)
+        from unglow.report.pictures import pictures_of  # noqa: PLC0415 (imports OpenCV)
 
         _, model = self.model()
         state = json.dumps([row | {"status": _drawn(row["status"])} for row in model["pairs"]])

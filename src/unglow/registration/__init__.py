@@ -67,7 +67,10 @@ log = logging.getLogger(__name__)
 
 MIN_SIGNIFICANCE = 12.0
 """Unrelated images reach about 8, true pairs 30 to 200."""
-_FIRST_PASS = 100
+_MID_BLOCKS = 100
+_MOST_PASSES = 2
+_SETTLED_PX = 0.1
+"""Blocks are measured once more if their map was further off than this."""
 _REACH_PX = 4.0
 _MIRRORED = (
     "The pre-stain image is a mirror image of the post-stain image: if the section was turned "
@@ -214,26 +217,31 @@ def _refined(pair: _Pair, best: Candidate, margin: float) -> Registration:
     """Take a coarse candidate to full resolution and judge it."""
     up = to_level0(pair.post_thumb.level)
     coarse = up @ best.matrix @ np.linalg.inv(up)
-    matrix = _mid_level(pair, coarse, best.sign)
+    matrix = coarse
+    level = pair.post_thumb.level
+    while level > 1:
+        level = (level + 1) // 2
+        matrix = _mid_level(pair, matrix, best.sign, level)
     share = float(pair.post_thumb.section.mean())
     size = block_size(pair.post.shape, share, pair.settings.block_px)
-    first = min(_FIRST_PASS, pair.settings.blocks)
-    for count in (first, pair.settings.blocks):
-        matches, held_out = _measure(pair, matrix, size, count, best.sign)
+    for _ in range(_MOST_PASSES):
+        matches, held_out = _measure(pair, matrix, size, best.sign)
         start = consensus(matches.post, matches.pre, _REACH_PX)
+        before = matrix
         try:
             fitted = start & ~held_out
             matrix, _ = fit_robust("affine", matches.post, matches.pre, fitted, matches.trust)
         except np.linalg.LinAlgError:
             break
+        if _moved(before, matrix, matches.post) <= _SETTLED_PX:
+            break
     return _concluded(pair, best, margin, coarse, matrix, matches, held_out, size)
 
 
 @step("mid level")
-def _mid_level(pair: _Pair, matrix: Matrix, sign: int) -> Matrix:
-    """Halve the distance between the thumbnails and full resolution, if it is large."""
-    level = (pair.post_thumb.level + 1) // 2
-    if pair.post_thumb.level < 2 or level >= min(pair.post.levels, pair.pre.levels):
+def _mid_level(pair: _Pair, matrix: Matrix, sign: int, level: int) -> Matrix:
+    """Improve the map on a level between the thumbnails and full resolution."""
+    if level >= min(pair.post.levels, pair.pre.levels):
         return matrix
     size = 128
     shape, other = pair.post.level_shape(level), pair.pre.level_shape(level)
@@ -245,7 +253,7 @@ def _mid_level(pair: _Pair, matrix: Matrix, sign: int) -> Matrix:
         (other[0] * step, other[1] * step),
         matrix,
     )
-    corners, _ = sample_corners(frames, size * step, _FIRST_PASS)
+    corners, _ = sample_corners(frames, size * step, _MID_BLOCKS)
     found = match_blocks(
         *pair.planes(level),
         at_level(matrix, level),
@@ -265,13 +273,19 @@ def _mid_level(pair: _Pair, matrix: Matrix, sign: int) -> Matrix:
     return up @ better @ np.linalg.inv(up)
 
 
+def _moved(before: Matrix, after: Matrix, points: Matrix) -> float:
+    """How far apart two maps put points (N, 2) of post: the 95th percentile, px."""
+    apart = np.hypot(*(apply_matrix(after, points) - apply_matrix(before, points)).T)
+    return float(np.quantile(apart, 0.95))
+
+
 @step("match")
 def _measure(
-    pair: _Pair, matrix: Matrix, size: int, count: int, sign: int
+    pair: _Pair, matrix: Matrix, size: int, sign: int
 ) -> tuple[Matches, NDArray[np.bool_]]:
     """Match full-resolution blocks; the matches, and which of them are held out."""
     frames = Frames(pair.post_thumb, pair.pre_thumb, pair.post.shape, pair.pre.shape, matrix)
-    corners, held_out = sample_corners(frames, size, count)
+    corners, held_out = sample_corners(frames, size, pair.settings.blocks)
     matches = match_blocks(*pair.planes(0), matrix, corners, size, sign=sign, workers=pair.workers)
     # blocks without content are left out by the matching: find the flags of the others
     flags = {tuple(c): bool(h) for c, h in zip(corners.tolist(), held_out, strict=True)}

@@ -35,6 +35,8 @@ MIN_QUALITY = 1.4
 _FLOOR = 30.0
 UPSAMPLING = 8
 CLIP = 3.0
+_ROUNDS = 2
+_LEAST_SPREAD = 1e-6
 _PEAK_RADIUS = 5
 _MAX_EMPTY = 0.25
 
@@ -141,9 +143,9 @@ def block_shift(
     quality = _peak_ratio(correlation, row, col)
     dy, dx = (k - size if k > size // 2 else k for k in (row, col))
     cross *= np.sqrt(magnitude)  # strong waves are known better than weak ones
-    cross *= np.exp(2j * np.pi * dy * f.fy).astype(np.complex64)[:, None]
-    cross *= np.exp(2j * np.pi * dx * f.fx).astype(np.complex64)[None]
-    fine = _upsampled(f.up_y, cross, f.up_x)
+    up_y = f.up_y * np.exp(2j * np.pi * dy * f.fy).astype(np.complex64)
+    up_x = f.up_x * np.exp(2j * np.pi * dx * f.fx).astype(np.complex64)[:, None]
+    fine = _upsampled(up_y, cross, up_x)
     i, j = divmod(int(fine.argmax()), fine.shape[1])
     return (
         float(dx + f.steps[j] + _vertex(fine[i], j) / UPSAMPLING),
@@ -190,27 +192,13 @@ def _vertex(values: NDArray[np.float32], i: int) -> float:
 
 def compress(block: NDArray[Any], floor: float) -> NDArray[np.float32] | None:
     """Take the square root above ``floor``; None if too much is missing or nothing varies."""
-    values = block.astype(np.float32)
-    missing = np.isnan(values) if block.dtype.kind == "f" else np.zeros(1, dtype=bool)
-    values -= np.float32(floor)
-    np.maximum(values, np.float32(0), out=values)
-    np.sqrt(values, out=values)
-    share = float(missing.mean())
-    if share > _MAX_EMPTY:
-        return None
-    if share > 0:
-        values[missing] = values[~missing].mean()
-    mean, spread = _moments(values)
-    for _ in range(2):  # new bright signal is in one image only: bound what it can do
-        np.minimum(values, np.float32(mean + CLIP * spread), out=values)
-        mean, spread = _moments(values)
-    return values if spread > 1e-6 else None
-
-
-def _moments(values: NDArray[np.float32]) -> tuple[float, float]:
-    """Mean and standard deviation."""
-    mean = values.mean(keepdims=True)
-    return float(mean.item()), float(values.std(mean=mean))
+    values = np.array(block, dtype=np.float32, order="C")
+    spread = np.empty(1)
+    # new bright signal is in one image only: bound what it can do
+    kernel("compress")(
+        values, values.size, floor, CLIP, _ROUNDS, int(_MAX_EMPTY * values.size), spread
+    )
+    return values if spread[0] > _LEAST_SPREAD else None
 
 
 def match_blocks(

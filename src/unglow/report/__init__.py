@@ -55,7 +55,7 @@ def write_report(results: Path, target: Path | None = None, *, ending: str | Non
     UnglowError
         The file cannot be written.
     """
-    from unglow.report.pictures import pictures_of  # noqa: PLC0415 (imports OpenCV and zarr)
+    from unglow.report.pictures import pictures_of  # noqa: PLC0415 (imports OpenCV)
 
     model = read_model(results, ending=ending)
     place = target or results / NAME

@@ -5,7 +5,6 @@ from __future__ import annotations
 from unglow.store.banded import BandWriter, state_key
 from unglow.store.layout import StoreLayout, plan_layout
 from unglow.store.reader import Store, open_store, verify
-from unglow.store.threads import configure_threads
 from unglow.store.writer import StoreWriter
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "Store",
     "StoreLayout",
     "StoreWriter",
-    "configure_threads",
     "open_store",
     "plan_layout",
     "state_key",

@@ -90,8 +90,7 @@ class BandWriter(ShardWriter):
     @property
     def shards(self) -> dict[str, tuple[str, int]]:
         """What was written: shard key to SHA-256 and size, bytes."""
-        sizes = self._store.sizes
-        return {name: (digest, sizes[name]) for name, digest in self._store.digests.items()}
+        return {name: (digest, self._sizes[name]) for name, digest in self._digests.items()}
 
 
 def first_fault(place: Path, shards: Shards, workers: int) -> str | None:

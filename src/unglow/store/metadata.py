@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,12 +26,6 @@ AXES = ("y", "x")
 def shard_key(level: int, row: int, col: int) -> str:
     """Path of a shard file inside the store."""
     return f"{level}/c/{row}/{col}"
-
-
-def shard_position(key: str) -> tuple[int, int] | None:
-    """Row and column of the shard that a key names; None if it names something else."""
-    match = re.fullmatch(r"\d+/c/(\d+)/(\d+)", key)
-    return (int(match[1]), int(match[2])) if match else None
 
 
 def broken(root: Path, name: str, reason: str, kind: str = "shard") -> str:

@@ -13,6 +13,8 @@ import numpy as np
 
 from unglow.blocks import Window
 from unglow.errors import StoreError
+from unglow.store.chunks import read_chunks
+from unglow.store.documents import check_level
 from unglow.store.layout import StoreLayout
 from unglow.store.metadata import DOCUMENT, broken, remedy, shard_key, store_digest
 
@@ -20,15 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
-
-    from unglow.store.arrays import Array
-
-FAULTS = (OSError, ValueError, RuntimeError)
-"""What zarr and its codecs raise over a file that cannot be read or decoded."""
-
-
-BAND = 1024
-"""Rows that zarr reads at a time, px: it holds compressed bytes and a copy of what it reads."""
 
 
 class LevelReader:
@@ -51,10 +44,9 @@ class LevelReader:
         self.shape = layout.level_shape(level)
 
     @cached_property
-    def _array(self) -> Array:
-        from unglow.store.arrays import open_level  # noqa: PLC0415 (imports zarr: 0.2 s)
-
-        return open_level(self.root, self.layout, self.level)
+    def _checked(self) -> bool:
+        check_level(self.root, self.layout, self.level)
+        return True
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the pixels of ``window``, which lies inside the level, in the stored dtype.
@@ -68,28 +60,10 @@ class LevelReader:
         """
         if window.clip(self.shape) != window:
             raise ValueError(f"{window} leaves level {self.level} of shape {self.shape}")
-        array = self._array
-        out = np.empty(window.shape, dtype=array.dtype)
-        try:
-            for top in range(window.y0 // BAND * BAND, window.y1, BAND):
-                band = Window(max(top, window.y0), min(top + BAND, window.y1), window.x0, window.x1)
-                out[band.shift(-window.y0, -window.x0).slices] = array[band.slices]
-        except FAULTS as error:
-            raise self._blame(window, error) from error
+        out = np.empty(window.shape, dtype=self.layout.dtype)
+        if self._checked:
+            read_chunks(self.root, self.layout, self.level, window, out)
         return out
-
-    def _blame(self, window: Window, error: Exception) -> StoreError:
-        """Find the shard of a window that cannot be read, by reading one at a time."""
-        for (row, col), part in _pieces(window, self.layout.level_shards(self.level)):
-            try:
-                self._array[part.slices]
-            except FAULTS as fault:
-                key = shard_key(self.level, row, col)
-                return StoreError(broken(self.root, key, _reason(fault)))
-        return StoreError(
-            f"{self.root}: level {self.level} could not be read at first but then could ({error}); "
-            "see that its file system is well, then rerun the workflow"
-        )
 
 
 class Store:
@@ -243,15 +217,13 @@ def verify(path: Path | str) -> list[str]:
     """
     path = Path(path)
     store = _open_document(path)
-    from unglow.store.arrays import open_level  # noqa: PLC0415 (imports zarr: 0.2 s)
-
     layout = store.layout
     problems: list[str] = []
     levels = list(range(store.levels if store.empty is None else 0))
     shards = {level: list(_shards(layout, level)) for level in levels}
     for level in levels.copy():
         try:
-            open_level(path, layout, level)
+            check_level(path, layout, level)
         except StoreError as error:
             problems.append(str(error))
             levels.remove(level)
@@ -281,20 +253,3 @@ def _digest(path: Path, keys: list[str]) -> str | None:
     except OSError:
         return None
     return store_digest(digests)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"cannot be read ({error.strerror})"
-    return f"is damaged ({str(error).partition('. ')[0]})"
-
-
-def _pieces(window: Window, shard: tuple[int, int]) -> Iterator[tuple[tuple[int, int], Window]]:
-    """Yield (row, column) of each shard that a window touches, and the part of the window in it."""
-    if not window.size:
-        return
-    for row in range(window.y0 // shard[0], (window.y1 - 1) // shard[0] + 1):
-        y0, y1 = max(window.y0, row * shard[0]), min(window.y1, (row + 1) * shard[0])
-        for col in range(window.x0 // shard[1], (window.x1 - 1) // shard[1] + 1):
-            x0, x1 = max(window.x0, col * shard[1]), min(window.x1, (col + 1) * shard[1])
-            yield (row, col), Window(y0, y1, x0, x1)

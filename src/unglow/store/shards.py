@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import secrets
@@ -15,6 +16,8 @@ import numpy as np
 
 from unglow.errors import StoreError
 from unglow.files import remedy
+from unglow.store.chunks import encode_shard
+from unglow.store.documents import level_document, write_document
 from unglow.store.metadata import shard_key
 from unglow.store.pyramid import halve_stored
 from unglow.telemetry import progress, step
@@ -23,11 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    import zarr
     from numpy.typing import NDArray
 
     from unglow.blocks import Window
-    from unglow.store.arrays import Array, HashingStore
     from unglow.store.layout import StoreLayout
 
 log = logging.getLogger(__name__)
@@ -52,23 +53,22 @@ class ShardWriter:
         self._partial = self._sibling("partial")
         self._root = self._partial
         self._pending: set[Window] = set()
-        self._store: HashingStore
-        self._group: zarr.Group
-        self._arrays: list[Array]
+        # of what was written, by shard keys: SHA-256, hexadecimal, and sizes, bytes
+        self._digests: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
         self._shards = self._written = 0
         self._lock = threading.Lock()
 
     @step("create store")
     def __enter__(self) -> Self:
-        from unglow.store.arrays import create_levels  # noqa: PLC0415 (imports zarr: 0.2 s)
-
         try:
             self._partial.mkdir(parents=True)
-            created = create_levels(self._partial, self.layout, self._fill)
+            for level in range(self.layout.levels):
+                document = level_document(self.layout, level, self._fill)
+                write_document(self._partial / str(level), document)
         except OSError as error:
             self._remove(self._partial)
             raise self._failure(error) from error
-        self._store, self._group, self._arrays = created
         self._pending = set(self.windows())
         self._shards, self._written = len(self._pending), 0
         return self
@@ -123,13 +123,18 @@ class ShardWriter:
         progress(done, self._shards, "shard")
 
     def _write_shard(self, level: int, y0: int, x0: int, block: NDArray[Any]) -> None:
-        rows, cols = block.shape
         height, width = self.layout.level_shards(level)
+        key = shard_key(level, y0 // height, x0 // width)
+        content = encode_shard(block, self.layout, level, self._fill)
         try:
-            self._arrays[level][y0 : y0 + rows, x0 : x0 + cols] = block
-            self._move_on(shard_key(level, y0 // height, x0 // width))
+            path = self._partial / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            self._move_on(key)
         except OSError as error:
             raise self._failure(error) from error
+        self._digests[key] = hashlib.sha256(content).hexdigest()
+        self._sizes[key] = len(content)
 
     def _move_on(self, name: str) -> None:
         """Move a finished file to where it belongs; that directory is never made anew here."""

@@ -10,6 +10,7 @@ import numpy as np
 from unglow import publishing
 from unglow.blocks import Window, bounded_map
 from unglow.store.banded import band_store, leftovers
+from unglow.store.documents import root_document, write_document
 from unglow.store.metadata import (
     DOCUMENT,
     display_window,
@@ -109,8 +110,8 @@ class StoreWriter(ShardWriter):
             If the file system refuses.
         """
         self._root = band_store(self.path, key)
-        self._store.digests.update({name: digest for name, (digest, _) in shards.items()})
-        self._store.sizes.update({name: size for name, (_, size) in shards.items()})
+        self._digests.update({name: digest for name, (digest, _) in shards.items()})
+        self._sizes.update({name: size for name, (_, size) in shards.items()})
         self._pending.clear()
         try:
             if not self._root.is_dir():  # a job that was killed had just put it in place
@@ -142,7 +143,7 @@ class StoreWriter(ShardWriter):
         with step("pyramid"):
             for level in range(self.layout.fine_levels + 1, self.layout.levels):
                 self._build_level(level)
-        digest = store_digest(self._store.digests)
+        digest = store_digest(self._digests)
         coarsest = self.layout.levels - 1
         reader = LevelReader(self._root, self.layout, coarsest)
         middle = _middle(self.layout.level_shape(coarsest))
@@ -150,7 +151,7 @@ class StoreWriter(ShardWriter):
             **self._attributes,
             **(extra_attributes or {}),
             "digest": digest,
-            "stored_bytes": sum(self._store.sizes.values()),
+            "stored_bytes": sum(self._sizes.values()),
         }
         self._put_in_place(attributes, reader.read(middle))
         return digest
@@ -194,7 +195,7 @@ class StoreWriter(ShardWriter):
         )
         old = self._sibling("old")
         try:
-            self._group.update_attributes(document)
+            write_document(self._partial, root_document(document))
             self._move_on(DOCUMENT)
             for path in (*self._root.glob(f"*/{DOCUMENT}"), self._root / DOCUMENT):
                 _sync(path)
