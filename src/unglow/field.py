@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.archive import load_arrays, save_arrays
 from unglow.errors import InputError, StoreError
-from unglow.photometry.archive import load_arrays, save_arrays
 from unglow.strips import Strips
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow import figures
+from unglow.archive import damaged
 from unglow.difference import difference_of
 from unglow.digits import uncertainty
 from unglow.figures import DETAIL_PX, SIDE_PX, ComparisonRow, Crop, Stamp, save_png
 from unglow.figures.residuals import CELLS, gathered
-from unglow.photometry.archive import damaged
 from unglow.photometry.histogram import DifferenceHistogram
 from unglow.views import at_same_pixels, brightest, crop, overview, texture_near
 

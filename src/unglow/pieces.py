@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from unglow.archive import damaged, load_arrays, save_arrays
 from unglow.bands import Band, all_bands
 from unglow.errors import StoreError
-from unglow.photometry.archive import damaged, load_arrays, save_arrays
 from unglow.store.banded import band_store, first_fault
 
 if TYPE_CHECKING:

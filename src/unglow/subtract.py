@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.archive import named, of_name
 from unglow.blocks import bounded_map
 from unglow.difference import Glow, Matched, attributes_of, reason_of
 from unglow.grey import has_grey_levels
 from unglow.photometry import BackgroundMedians, DifferenceHistogram
-from unglow.photometry.archive import named, of_name
 from unglow.pieces import Piece, Pieces
 from unglow.store import BandWriter, StoreLayout, StoreWriter, state_key
 from unglow.telemetry import step

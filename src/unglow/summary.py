@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
+from unglow.archive import damaged
 from unglow.digits import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.errors import UnglowError
 from unglow.files import write_text
 from unglow.photometry import Scale
-from unglow.photometry.archive import damaged
 from unglow.photometry.histogram import load_of
 from unglow.refusals import first_reasons
 from unglow.shown import cell, harmless

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.photometry.archive import damaged, load_arrays, save_arrays
+from unglow.archive import damaged, load_arrays, save_arrays
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,10 @@ import pytest
 
 from unglow import field, transform
 from unglow.align import align
+from unglow.archive import save_arrays
 from unglow.blocks import Window, grid
 from unglow.errors import InputError
 from unglow.field import Displacement
-from unglow.photometry.archive import save_arrays
 from unglow.store import StoreLayout, StoreWriter, open_store, plan_layout
 from unglow.transform import Transform
 from unglow.warp import source_window, warp_window

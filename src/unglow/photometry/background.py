@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.photometry.archive import damaged, load_arrays, of_name, save_arrays
+from unglow.archive import damaged, load_arrays, of_name, save_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

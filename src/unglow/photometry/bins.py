@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.archive import damaged, load_arrays, save_arrays
 from unglow.memory import CELL, CELLS
-from unglow.photometry.archive import damaged, load_arrays, save_arrays
 
 if TYPE_CHECKING:
     from pathlib import Path

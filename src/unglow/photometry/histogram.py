@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.archive import damaged, load_arrays, of_name, save_arrays
 from unglow.kernels import kernel
-from unglow.photometry.archive import damaged, load_arrays, of_name, save_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.archive import damaged
 from unglow.errors import ConfigError
 from unglow.files import write_json
 from unglow.photometry import gain_map
-from unglow.photometry.archive import damaged
 from unglow.photometry.sharpness import Sharpness
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.photometry.archive import damaged, load_arrays, save_arrays
+from unglow.archive import damaged, load_arrays, save_arrays
 from unglow.photometry.counting import count_pairs
 
 if TYPE_CHECKING:
