@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_COMPILED = ("imagecodecs", "numcodecs", "numpy", "opencv-python-headless", "scipy", "sep")
+_COMPILED = ("imagecodecs", "numcodecs", "numpy", "opencv-python-headless", "sep")
 _FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512bw", "asimd", "sve")
 """Of what processors can do: that by which libraries choose their loops."""
 _CHOOSING = (

@@ -13,7 +13,7 @@ from unglow.telemetry.computing import computing
 
 _COMPUTING = (
     *("imagecodecs", "matplotlib", "numcodecs", "numpy", "opencv-python-headless", "psutil"),
-    *("scipy", "sep", "tifffile", "zarr"),
+    *("sep", "tifffile", "zarr"),
 )
 
 
