@@ -16,7 +16,7 @@ TOO_LITTLE = {
     "ingest": 35,
     "register": 70,
     "align": 55,
-    "difference": 48,
+    "difference": 40,
     "figures": 100,
     "scale": 40,
 }

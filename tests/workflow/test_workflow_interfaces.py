@@ -244,7 +244,7 @@ def test_sides_beyond_32767_px(tmp_path):
 def test_the_conda_environment_is_in_step_with_the_package():
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     wanted = dict(
-        re.fullmatch(r"([\w.-]+)>=([\w.]+)(?:;.*)?", d).groups() for d in project["dependencies"]
+        re.fullmatch(r"([\w.-]+)>=([\w.,<]+)(?:;.*)?", d).groups() for d in project["dependencies"]
     )
     environment = yaml.safe_load((PROJECT / "envs" / "unglow.yaml").read_text())
     flat = [d for d in environment["dependencies"] if isinstance(d, str)]
