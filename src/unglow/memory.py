@@ -25,16 +25,16 @@ MB = 1e6
 
 # VmHWM, MB, of a process that has imported what the stage needs and worked on a trivial image.
 # Pages of shared libraries count, and how many of them come along with one that is used differs
-# between kernels and file systems. For register and align it is the peak where a used page brings
-# in the 2 MB around it (a thread populated them all the time), less the terms below.
+# between kernels and file systems. For those that load OpenCV it is the peak where a used page
+# brings in the 2 MB around it (a thread populated them all the time), less the terms below.
 BASE = {
     "ingest": 56.0,
     "register": 122.0,
     "align": 104.0,
     "scale": 44.0,
     "difference": 64.0,
-    "detect": 76.0,
-    "snr": 88.0,
+    "detect": 90.0,
+    "snr": 112.0,
     "export": 58.0,
     "figures_registration": 176.0,
     "figures": 182.0,
