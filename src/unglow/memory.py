@@ -36,7 +36,7 @@ BASE = {
     "detect": 90.0,
     "snr": 112.0,
     "export": 58.0,
-    "figures_registration": 176.0,
+    "figures_registration": 186.0,
     "figures": 182.0,
     "comparison": 205.0,
     "summary": 40.0,
