@@ -139,8 +139,8 @@ def main() -> None:
             place = Path(name)
             make_pairs(place, count)
             wall, cpu, peak = dry_run(place)
-            node = of_node(place)
             first, job, own = run(place, chosen.seconds)
+            node = of_node(place)  # the run has remembered the headers
         figures = (node, wall, cpu, peak, first, job, own)
         rows.append((str(count), *map(number, figures)))
     header = ("pairs", "node", "dry run", "CPU", "MB", "first", "a job", "own CPU")
