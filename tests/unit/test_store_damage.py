@@ -114,6 +114,18 @@ def test_verify_lists_every_damaged_shard(path, damage, reason):
     ]
 
 
+def test_bytes_as_written_that_do_not_decompress_lacked_memory(path, monkeypatch):
+    """Blosc fails alike for want of memory: the remedy is not to delete the store."""
+    from numcodecs import blosc
+
+    def without_memory(_):
+        raise RuntimeError("error during blosc decompression: -1")
+
+    monkeypatch.setattr(blosc, "decompress", without_memory)
+    with pytest.raises(MemoryError, match="a chunk with the right checksum: error during blosc"):
+        open_store(path).read(INSIDE)
+
+
 def test_verify_finds_sound_shards_of_another_store(path):
     shutil.copy(path / "0/c/0/0", path / SHARD)  # same size, other pixels: 256 x 244 of 256 x 256
     (problem,) = verify(path)
@@ -144,6 +156,15 @@ def test_the_document_of_a_level(path, damage, message):
         store.read(Window(0, 1, 0, 1), 1)
     (problem,) = verify(path)
     assert re.search(message, problem)
+
+
+def test_attributes_that_somebody_gives_a_level_do_no_harm(path):
+    before = open_store(path).read(Window(0, 9, 0, 9), 1)
+    file = path / "1" / "zarr.json"
+    file.write_text(file.read_text().replace('"attributes": {}', '"attributes": {"seen": true}'))
+    assert '"seen"' in file.read_text()
+    np.testing.assert_array_equal(open_store(path).read(Window(0, 9, 0, 9), 1), before)
+    assert verify(path) == []
 
 
 def test_a_file_that_the_system_refuses(path):

@@ -48,15 +48,16 @@ def read_chunks(
     ------
     StoreError
         If a shard is missing, empty or damaged.
+    MemoryError
+        If there is too little to decompress a chunk.
     """
     shards = layout.level_shards(level)
     for (row, col), part in pieces(window, shards):
         key = shard_key(level, row, col)
         target = out[part.shift(-window.y0, -window.x0).slices]
-        shard = Window(row * shards[0], (row + 1) * shards[0], col * shards[1], part.x1)
         try:
             with (root / key).open("rb") as file:
-                _read_shard(file, layout, level, shard, part, target)
+                _read_shard(file, layout, level, part, target)
         except FileNotFoundError as error:
             raise StoreError(broken(root, key, "is missing")) from error
         except OSError as error:
@@ -66,20 +67,16 @@ def read_chunks(
 
 
 def _read_shard(
-    file: BinaryIO,
-    layout: StoreLayout,
-    level: int,
-    shard: Window,
-    part: Window,
-    out: NDArray[Any],
+    file: BinaryIO, layout: StoreLayout, level: int, part: Window, out: NDArray[Any]
 ) -> None:
     """Fill ``out`` with the part of an image that lies in a shard."""
     rows, cols = layout.level_chunks(level)
     height, width = layout.level_shards(level)
-    index = _index(file, (height // rows, width // cols))
+    down, across = height // rows, width // cols
+    index = _index(file, (down, across))
     dtype = np.dtype(layout.dtype).newbyteorder("<")
     for (row, col), piece in pieces(part, (rows, cols)):
-        offset, length = index[row - shard.y0 // rows, col - shard.x0 // cols].tolist()
+        offset, length = index[row % down, col % across].tolist()
         if offset == _NOT_WRITTEN:
             raise _ShardError("lacks a chunk")
         chunk = np.frombuffer(_decoded(file, offset, length), dtype)
@@ -108,8 +105,10 @@ def _decoded(file: BinaryIO, offset: int, length: int) -> bytes:
     checked = _checked(stored)
     try:
         return _blosc().decompress(checked)  # type: ignore[no-any-return]
-    except (RuntimeError, ValueError) as error:
-        raise _ShardError(f"is damaged ({str(error).partition('. ')[0]})") from error
+    except RuntimeError as error:
+        # These are the bytes that were written: what Blosc does not get is memory to work in, for
+        # which it has no error of its own.
+        raise MemoryError(f"a chunk with the right checksum: {error}") from error
 
 
 def _checked(stored: bytes) -> memoryview:
@@ -157,9 +156,12 @@ def _compressed(chunk: NDArray[Any]) -> bytes:
     blosc = _blosc()
     ordered = np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<"))
     name, level, size = (COMPRESSOR[key] for key in ("cname", "clevel", "blocksize"))
-    packed: bytes = blosc.compress(
-        ordered, str(name).encode(), level, blosc.BITSHUFFLE, size, chunk.itemsize
-    )
+    try:
+        packed: bytes = blosc.compress(
+            ordered, str(name).encode(), level, blosc.BITSHUFFLE, size, chunk.itemsize
+        )
+    except RuntimeError as error:  # nothing else can fail
+        raise MemoryError(f"a chunk of {chunk.nbytes} bytes: {error}") from error
     return packed
 
 
