@@ -100,7 +100,7 @@ def test_halving_rounds_half_to_even():
 
 
 def test_coarse_levels_of_several_shards(tmp_path):
-    image = noise((300, 4500), "uint8")
+    image = noise((300, 8400), "uint8")
     layout = StoreLayout(image.shape, "uint8", (64, 128), (64, 128), levels=4)
     assert layout.fine_levels == 0
     assert layout.level_shards(1) == (256, 2048)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,11 +41,7 @@ class LevelReader:
         self.layout = layout
         self.level = level
         self.shape = layout.level_shape(level)
-
-    @cached_property
-    def _checked(self) -> bool:
-        check_level(self.root, self.layout, self.level)
-        return True
+        self._checked = False
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the pixels of ``window``, which lies inside the level, in the stored dtype.
@@ -60,9 +55,11 @@ class LevelReader:
         """
         if window.clip(self.shape) != window:
             raise ValueError(f"{window} leaves level {self.level} of shape {self.shape}")
+        if not self._checked:
+            check_level(self.root, self.layout, self.level)
+            self._checked = True
         out = np.empty(window.shape, dtype=self.layout.dtype)
-        if self._checked:
-            read_chunks(self.root, self.layout, self.level, window, out)
+        read_chunks(self.root, self.layout, self.level, window, out)
         return out
 
 
