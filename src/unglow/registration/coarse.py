@@ -24,8 +24,8 @@ from unglow.registration.guesses import (
     spectrum_guesses,
 )
 from unglow.registration.matching import match_blocks
-from unglow.registration.model import consensus, fit_robust
-from unglow.transform import apply_matrix, jacobians
+from unglow.registration.model import apart, consensus, fit_robust
+from unglow.transform import jacobians
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -334,5 +334,4 @@ def _periodic_square(
 
 def _apart(one: Matrix, other: Matrix, points: NDArray[np.float64]) -> float:
     """Median distance between where two maps put the section's points, px."""
-    distance = np.hypot(*(apply_matrix(one, points) - apply_matrix(other, points)).T)
-    return float(np.median(np.nan_to_num(distance, nan=1e9)))
+    return float(np.median(apart(one, other, points)))

@@ -41,6 +41,11 @@ def residuals(matrix: Matrix, post: Points, pre: Points) -> Points:
     return np.where(np.isnan(difference), np.inf, difference)
 
 
+def apart(one: Matrix, other: Matrix, points: Points) -> NDArray[np.float64]:
+    """Return how far apart two maps put points (N, 2), (N,) px; infinite beyond a horizon."""
+    return np.asarray(np.hypot(*residuals(one, points, apply_matrix(other, points)).T))
+
+
 def consensus(post: Points, pre: Points, tolerance: float) -> Mask:
     """Find the most matches that one similarity puts within ``tolerance`` px.
 
