@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
-from running import BIN, PROJECT, WORK, command, say
+from running import BIN, PROJECT, WORK, command, say, tools
 from tables import number, table
 
 from unglow.batch import Batch
@@ -75,12 +75,30 @@ def of_node(place: Path) -> float:
     return time.process_time() - started
 
 
+def start(place: Path, snakefile: Path, *more: str) -> psutil.Popen:
+    """Start the workflow; what it says goes to the file ``output``."""
+    words = (BIN / "snakemake", "-s", snakefile, "--cores", "2", "-q", "all", *more)
+    with (place / "output").open("w") as output:
+        return psutil.Popen(
+            list(map(str, words)), cwd=place, env=tools(), stdout=output, stderr=subprocess.STDOUT
+        )
+
+
 def dry_run(place: Path) -> tuple[float, float, float]:
-    """Return the wall and CPU time of a dry run, s, and its peak memory, MB."""
-    words = ("/usr/bin/time", "-f", "%M", "-o", place / "peak")
-    snakemake = (BIN / "snakemake", "-s", PROJECT / "Snakefile", "-n", "-q", "all", "--cores", 2)
-    wall, cpu = command(*words, *snakemake, directory=place)
-    return wall, cpu, int((place / "peak").read_text().split()[-1]) * 1024 / 1e6
+    """Return the wall and CPU time of a dry run, s, and its peak memory, MB.
+
+    Raises
+    ------
+    SystemExit
+        If it fails.
+    """
+    started = time.perf_counter()
+    process = start(place, PROJECT / "Snakefile", "-n")
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        sys.exit(f"the dry run failed: {(place / 'output').read_text()}")
+    wall, cpu = time.perf_counter() - started, usage.ru_utime + usage.ru_stime
+    return wall, cpu, usage.ru_maxrss * 1024 / 1e6
 
 
 def ended(place: Path) -> int:
@@ -97,32 +115,26 @@ def run(place: Path, seconds: float) -> tuple[float, float, float]:
     Raises
     ------
     SystemExit
-        If it ends before the time, with an error or because there is nothing left to do.
+        If it ends before the time, or if no second job has ended by then.
     """
-    words = (BIN / "snakemake", "-s", empty_workflow(place), "--cores", "2", "-q", "all")
-    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
     started = time.perf_counter()
-    with (place / "output").open("w") as output:
-        process = psutil.Popen(
-            list(map(str, words)),
-            cwd=place,
-            env=os.environ | {"PATH": path},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+    process = start(place, empty_workflow(place))
     marks: list[tuple[float, float, int]] = []
     for pause in (0.0, seconds):
         time.sleep(pause)
         while process.poll() is None and not (jobs := ended(place)):
             time.sleep(0.2)
         if process.poll() is not None:
-            sys.exit(f"ended with {process.returncode} before the time: see {place / 'output'}")
+            said = (place / "output").read_text()
+            sys.exit(f"ended with {process.returncode} before the time: {said}")
         times = process.cpu_times()
         marks.append((time.perf_counter() - started, times.user + times.system, jobs))
     process.send_signal(signal.SIGTERM)
     process.wait()
     (first, cpu, before), (last, cpu_last, after) = marks
     jobs = after - before
+    if not jobs:
+        sys.exit(f"no second job ended in {seconds:g} s: give more with --seconds")
     return first, 1000 * (last - first) / jobs, 1000 * (cpu_last - cpu) / jobs
 
 

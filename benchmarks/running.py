@@ -25,15 +25,19 @@ BY_START = re.compile(r"\d{8}T\d{6}\.\d{3}Z-")
 THREADED = ("ingest", "register", "align", "difference", "detect")
 
 
+def tools() -> dict[str, str]:
+    """Return the environment of commands, the tools of this one first."""
+    return os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
+
+
 def run(
     *words: object, directory: Path, environment: Mapping[str, str] | None = None
 ) -> tuple[int, str]:
     """Run a command with the tools of this environment; return its exit status and output."""
-    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
     done = subprocess.run(
         [str(word) for word in words],
         cwd=directory,
-        env=os.environ | {"PATH": path} | dict(environment or {}),
+        env=tools() | dict(environment or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

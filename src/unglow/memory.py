@@ -60,7 +60,8 @@ _CHUNKS = 2.6
 # channel, three times, MB.
 _SURVEY = 28.0
 _SAMPLED = 4.0
-# Reading a whole shard holds its compressed chunks beside the result.
+# Reading a whole shard held its compressed chunks beside the result when zarr-python did it. Chunks
+# are read one by one now, so that this is more than is needed.
 _READING = 1.7
 # Of the coarse images, bytes per px: both with what is derived from them, also mirrored; what
 # judging a map takes; and the octaves of features, which are searched on so many px at a time.
