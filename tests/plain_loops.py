@@ -285,6 +285,19 @@ def count_values(values, start, step, bins):
     return np.bincount(places, minlength=bins), len(values) - len(known)
 
 
+def square_medians(values, side):
+    """Medians of squares, from sorted values; the sign of a zero is left to the sort."""
+    down, across = (-(-n // side) for n in values.shape)
+    out = np.full((down, across), np.nan, f4)
+    for i, j in np.ndindex(down, across):
+        square = values[i * side : (i + 1) * side, j * side : (j + 1) * side].ravel()
+        known = np.sort(square[~np.isnan(square)])
+        if 2 * len(known) >= len(square):
+            low, high = known[(len(known) - 1) // 2], known[len(known) // 2]
+            out[i, j] = (low + high) / f4(2)
+    return out
+
+
 def count_pairs(post, pre, corner, binning, edges, bins, groups):
     """joint, post_only, ratios, counters and extremes of one block."""
     first, inverse, floor_pre, top = binning

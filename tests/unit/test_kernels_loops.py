@@ -263,6 +263,38 @@ def test_values(loop, start, step, bins, count):
     assert expected[0].sum() + expected[1] == count
 
 
+NORMAL = RNG.normal(0.3, 2, (45, 70)).astype(f4)
+VALUES = {
+    "real": NORMAL,
+    "rounded": np.rint(NORMAL * 32) / f4(32),
+    "whole": np.rint(NORMAL * 100),
+    "few": np.rint(NORMAL / 4) * f4(2),
+    "far apart": np.exp(NORMAL * 9) * np.sign(NORMAL),
+    "tiny": NORMAL * f4(1e-44),
+    "equal": np.full_like(NORMAL, -7.3),
+    "zeros": np.where(NORMAL > 0, f4(0), f4(-0.0)),
+    "infinite": np.where(NORMAL > 0.3, f4(np.inf), f4(-np.inf)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("missing", [0, 0.02, 0.5, 0.9, 1])
+@pytest.mark.parametrize("name", VALUES)
+def test_medians(loop, name, missing):
+    values = spoiled(VALUES[name]) if missing == 0.02 else VALUES[name].copy()
+    values[RNG.random(values.shape) < missing] = np.nan
+    values[:8, 7:10] = np.nan  # some squares are known to a half
+    values[20:40, :3] = np.nan
+    for side, shape in ((6, (45, 70)), (16, (45, 64)), (64, (45, 70)), (1, (3, 40)), (4, (0, 9))):
+        part = np.ascontiguousarray(values[: shape[0], : shape[1]])
+        out = np.empty([-(-n // side) + 1 for n in shape], f4)
+        out.fill(-1)
+        known = plain.square_medians(part, side)
+        loop("square_medians")(part, *shape, side, np.empty((side, side), np.int32), out)
+        same(out.ravel()[: known.size], known.ravel())
+        assert (out.ravel()[known.size :] == -1).all()
+
+
 KEY = 0x9A3779B97F4A7C15
 POINTS = RNG.uniform(-300, 300, (2, 400))
 

@@ -91,10 +91,16 @@ void count_pairs(const void *post, int64_t post_type, const float *pre, int64_t 
                  int64_t bins, int64_t *post_only, int64_t *ratios, int64_t groups,
                  int64_t *counters, double *extremes);
 
-/* Add values to counts (bins,), at least 2, of bins of a width of `step`: the second one begins at
+/* Add values to counts (bins,), 2 to 2^31, of bins of a width of `step`: the second one begins at
  * `start`, the first has what is below, the last what is beyond. NaN add to missing (1,). */
 void count_values(const float *values, int64_t count, double start, double step,
                   int64_t *counts, int64_t bins, int64_t *missing);
+
+/* Medians of squares of `side` px of values (rows, cols), those at the end cut by it, without NaN;
+ * NaN where less than half of a square is known. medians has one for each, [row, col]; a zero has
+ * no sign. keys is room for (side, side). */
+void square_medians(const float *values, int64_t rows, int64_t cols, int64_t side, int32_t *keys,
+                    float *medians);
 
 /* ---- The search for candidates. */
 

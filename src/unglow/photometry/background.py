@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.archive import damaged, load_arrays, of_name, save_arrays
+from unglow.kernels import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,10 +65,9 @@ class BackgroundMedians:
                 raise ValueError(
                     f"a block from {start} to {stop} of {whole} px cuts through squares"
                 )
-        left = origin[1] // SIDE
-        for top in range(0, difference.shape[0], SIDE):
-            found = _medians(difference[top : top + SIDE])
-            self.medians[(origin[0] + top) // SIDE, left : left + len(found)] = found
+        top, left = (start // SIDE for start in origin)
+        found = _medians(np.ascontiguousarray(difference, dtype=np.float32))
+        self.medians[top : top + len(found), left : left + found.shape[1]] = found
 
     def of_rows(self, rows: tuple[int, int]) -> NDArray[np.float32]:
         """Return the medians of the squares of whole blocks: first row of px, row after the last.
@@ -107,24 +107,21 @@ class BackgroundMedians:
             raise damaged(path) from error
 
 
-def _medians(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the medians of the squares of up to 64 rows, (squares,)."""
-    height, width = rows.shape
-    whole = width // SIDE * SIDE
-    squares = (
-        rows[:, :whole].reshape(height, -1, SIDE).transpose(1, 0, 2).reshape(-1, height * SIDE)
-    )
-    found = _row_medians(squares)
-    if whole == width:
-        return found
-    return np.concatenate([found, _row_medians(rows[:, whole:].reshape(1, -1))])
+def _medians(block: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the medians of the squares of a block without gaps, (down, across)."""
+    rows, cols = block.shape
+    found = np.empty((-(-rows // SIDE), -(-cols // SIDE)), np.float32)
+    kernel("square_medians")(block, rows, cols, SIDE, np.empty((SIDE, SIDE), np.int32), found)
+    # 0 and -0 are equal, and numpy's sort may leave either in the middle: the file has that one.
+    for i, j in np.argwhere(found == 0):
+        square = block[i * SIDE : (i + 1) * SIDE, j * SIDE : (j + 1) * SIDE]
+        found[i, j] = _sorted_median(square.ravel())
+    return found
 
 
-def _row_medians(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the median of each row without NaN; NaN where that leaves less than half of it."""
-    ordered = np.sort(values, axis=1)  # NaN go to the end
-    count = values.shape[1] - np.isnan(values).sum(axis=1)
-    row = np.arange(len(values))
-    low, high = ordered[row, np.maximum(count - 1, 0) // 2], ordered[row, count // 2]
-    middle = (low + high) / np.float32(2)
-    return np.where(2 * count >= values.shape[1], middle, np.float32(np.nan))
+def _sorted_median(values: NDArray[np.float32]) -> np.float32:
+    """Return the median of values of which at least half are not NaN."""
+    ordered = np.sort(values)  # NaN go to the end
+    known = len(values) - np.count_nonzero(np.isnan(values))
+    low, high = ordered[(known - 1) // 2], ordered[known // 2]
+    return np.float32((low + high) / np.float32(2))
