@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.archive import named, of_name
-from unglow.blocks import bounded_map
+from unglow.blocks import Window, bounded_map
 from unglow.difference import Glow, Matched, attributes_of, reason_of
 from unglow.grey import has_grey_levels
 from unglow.photometry import BackgroundMedians, DifferenceHistogram
+from unglow.photometry.background import SIDE
 from unglow.pieces import Piece, Pieces
 from unglow.store import BandWriter, StoreLayout, StoreWriter, state_key
 from unglow.telemetry import step
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from unglow.bands import Band
-    from unglow.blocks import Window
     from unglow.photometry import JointStatistics, MethodResult, Scale
     from unglow.store.shards import ShardWriter
 
@@ -196,7 +196,10 @@ def _subtract(
     *,
     write: bool,
 ) -> None:
-    """Read every shard of a writer once, subtract by each method and count; write the first."""
+    """Read every shard of a writer once, subtract by each method and count; write the first.
+
+    What is subtracted and counted at a time stays in the cache.
+    """
     images, glows = subtraction.images, subtraction.glows()
     integer = has_grey_levels(images.post)
     if not glows:
@@ -204,20 +207,31 @@ def _subtract(
 
     def work(window: Window) -> dict[str, DifferenceHistogram]:
         blocks = images.read(window)
-        counted = {}
-        for name, glow in glows.items():
-            block = glow.taken_off(blocks, window, integer=integer)
-            if write and name == subtraction.written:
-                writer.write(window, block)
-            counted[name] = residues[name].histogram.fresh()
-            counted[name].add(block)
-            residues[name].background.add(block, (window.y0, window.x0))
-            del block  # before there is another
+        kept = np.empty(window.shape, np.float32) if write else None
+        counted = {name: residues[name].histogram.fresh() for name in glows}
+        for rows in _strips(window):
+            strip = Window(window.y0 + rows.start, window.y0 + rows.stop, window.x0, window.x1)
+            part = blocks[0][rows].astype(np.float32, copy=False), blocks[1][rows]
+            for name, glow in glows.items():
+                left = glow.taken_off(part, strip, integer=integer)
+                counted[name].add(left)
+                residues[name].background.add(left, (strip.y0, strip.x0))
+                if kept is not None and name == subtraction.written:
+                    kept[rows] = left
+        del blocks, part  # writing takes memory of its own
+        if kept is not None:
+            writer.write(window, kept)
         return counted
 
     for part in bounded_map(work, writer.windows(), workers):
         for name, histogram in part.items():
             residues[name].histogram.merge(histogram)
+
+
+def _strips(window: Window) -> Iterator[slice]:
+    """Yield the rows of a window, as many as a square of `BackgroundMedians` has at a time."""
+    for top in range(0, window.shape[0], SIDE):
+        yield slice(top, min(top + SIDE, window.shape[0]))
 
 
 @step("join")
