@@ -96,7 +96,10 @@ class Matched:
     blur: Blur | None = None
 
     def read(self, window: Window, level: int = 0) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Return both over a window of a level; a blur is no wider than a px of coarse levels."""
+        """Return both over a window of a level, as arrays that nobody else has.
+
+        A blur is no wider than a px of coarse levels.
+        """
         return self._read(self.post, "post", window, level), np.asarray(
             self._read(self.aligned, "pre", window, level), np.float32
         )

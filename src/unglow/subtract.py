@@ -204,23 +204,23 @@ def _subtract(
     integer = has_grey_levels(images.post)
     if not glows:
         return
+    # The one that is written comes last: it takes the place of pre, which is of no more use then.
+    order = sorted(glows, key=lambda name: name == subtraction.written)
 
     def work(window: Window) -> dict[str, DifferenceHistogram]:
-        blocks = images.read(window)
-        kept = np.empty(window.shape, np.float32) if write else None
+        post, pre = images.read(window)
         counted = {name: residues[name].histogram.fresh() for name in glows}
         for rows in _strips(window):
             strip = Window(window.y0 + rows.start, window.y0 + rows.stop, window.x0, window.x1)
-            part = blocks[0][rows].astype(np.float32, copy=False), blocks[1][rows]
-            for name, glow in glows.items():
-                left = glow.taken_off(part, strip, integer=integer)
+            part = post[rows].astype(np.float32, copy=False), pre[rows]
+            for name in order:
+                left = glows[name].taken_off(part, strip, integer=integer)
                 counted[name].add(left)
                 residues[name].background.add(left, (strip.y0, strip.x0))
-                if kept is not None and name == subtraction.written:
-                    kept[rows] = left
-        del blocks, part  # writing takes memory of its own
-        if kept is not None:
-            writer.write(window, kept)
+            if write:
+                pre[rows] = left
+        if write:
+            writer.write(window, pre)
         return counted
 
     for part in bounded_map(work, writer.windows(), workers):
