@@ -231,6 +231,34 @@ def filtered(image, taps):
     return out
 
 
+def judge(post, pre, left, background, error, limits):
+    """reasons, and what is left."""
+    left = left - background
+    reasons = np.zeros(left.shape, "u1")
+    reasons[~(error <= limits[2])] = 3
+    reasons[(pre >= limits[1]) | ((post >= limits[0]) & (left <= 0))] = 2
+    reasons[~(np.isfinite(left) & np.isfinite(post))] = 1
+    return reasons, np.where(reasons > 0, f4(np.nan), left)
+
+
+def usable_share(reasons, taps, least):
+    share = f4(1) - filtered((reasons > 0).astype(f4), taps)
+    return np.where(share >= f4(least), share, f4(np.nan))
+
+
+def significance(signal, post, pre, weight, squares, gain, factor, shifted, numbers):
+    """ratio and share."""
+    post_read, post_shot, pre_read, pre_shot, least, spread, of_filter = numbers
+    less = np.maximum(squares, f4(1e-6))
+    part = less / (weight * weight)
+    squared = gain * gain
+    of_post = np.maximum(post / less * post_shot + post_read, least)
+    of_pre = np.maximum(pre * pre_shot + pre_read, least)
+    noise = (of_filter * part * of_post + squared * (factor * part) * of_pre) * spread
+    variance = noise + squared * shifted
+    return signal / weight / np.sqrt(variance), noise / variance
+
+
 def interpolate(values, at_row, down, at_col, across):
     def between(a, b, part):
         first, second = np.where(np.isnan(a), b, a), np.where(np.isnan(b), a, b)

@@ -54,12 +54,15 @@ def per_square(searched: NDArray[np.bool_], window: Window, shape: tuple[int, in
     (rows, cols) int64, a count for each square of the whole image.
     """
     side = square_px(shape)
-    counts: Counts = searched.astype(np.int64)
-    firsts = []
-    for axis, (first, end) in enumerate(((window.y0, window.y1), (window.x0, window.x1))):
+    firsts, begins = [], []
+    for first, end in ((window.y0, window.y1), (window.x0, window.x1)):
         squares = np.arange(first // side, (end - 1) // side + 1)
-        counts = np.add.reduceat(counts, np.maximum(squares * side - first, 0), axis=axis)
+        begins.append(np.maximum(squares * side - first, 0))
         firsts.append(int(squares[0]))
+    down, across = begins
+    # sums of rows are many times as fast as `reduceat`, which is left with few numbers
+    lines = [part.sum(axis=0, dtype=np.uint32) for part in np.split(searched, down[1:])]
+    counts = np.add.reduceat(np.stack(lines), across, axis=1, dtype=np.int64)
     out = no_squares(shape)
     place = tuple(slice(f, f + n) for f, n in zip(firsts, counts.shape, strict=True))
     out[place] = counts

@@ -29,7 +29,7 @@ TAPS /= TAPS.sum()
 
 def test_the_filter_is_a_correlation_along_both_axes_and_the_same_in_any_window():
     image = np.random.default_rng(1).normal(100, 20, (70, 90)).astype("f4")
-    skewed = TAPS * np.linspace(0.5, 1.5, 9)  # no symmetry is taken for granted
+    skewed = (TAPS * np.linspace(0.5, 1.5, 9)).astype("f4")  # no symmetry is taken for granted
     found = _smooth(image, skewed)
     expected = ndimage.correlate1d(ndimage.correlate1d(image.astype(float), skewed, 0), skewed, 1)
     np.testing.assert_allclose(found, expected[4:-4, 4:-4], rtol=2e-6)

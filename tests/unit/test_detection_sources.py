@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from unglow.blocks import Window, grid
 from unglow.detection import sources
@@ -152,3 +153,20 @@ def test_any_number_of_px_may_be_above_the_threshold():
     found = whole(image)
     assert len(found.sources) == 200 * 200
     assert set(found.sources["area"]) == {4}
+
+
+@pytest.mark.parametrize(("smooth", "steps"), [(0.0, 64), (1.3, 64), (2.0, 2), (3.0, 64)])
+def test_what_has_one_peak_is_the_same_whether_it_is_told_apart_or_not(smooth, steps):
+    image = np.random.default_rng(7).normal(size=(400, 500))
+    image = ndimage.gaussian_filter(image, smooth)
+    image = (np.round(image / image.std() * 3 * steps) / steps).astype("f4")  # plateaus as well
+    found = sources.Components.of(image, 3.0)
+    single = sources._single(found)
+    assert single.sum() > 100
+    for family in np.flatnonzero(single):
+        stamp = found.take(np.arange(len(found)) == family).column()[0]
+        assert np.count_nonzero(stamp == stamp.max()) == 1
+    part = found.take(single)
+    one, many = (sources._column_sources(part, 3.0, 0, levels)[0] for levels in (1, 32))
+    assert len(one) == len(part)
+    assert one.tobytes() == many.tobytes()

@@ -166,7 +166,7 @@ def test_spline_fits(loop, shape):
     assert not solution[:, margin].any()
 
 
-@pytest.mark.parametrize("count", [1, 2, 9])
+@pytest.mark.parametrize("count", [1, 2, 4, 9, 11])
 @pytest.mark.parametrize("shape", [(70, 90), (1, 1), (0, 5), (5, 0)])
 @pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
 def test_filters(loop, count, shape):
@@ -177,6 +177,70 @@ def test_filters(loop, count, shape):
     line, out = np.empty(cols, f4), np.empty(shape, f4)
     loop("filtered")(image, cols + 7, taps, count, line, out, *shape)
     same(out, plain.filtered(image, taps))
+
+
+def apart(array, left=3, right=2):
+    """The same numbers, in rows that lie apart."""
+    wide = np.full((len(array), array.shape[1] + left + right), 7).astype(array.dtype)
+    wide[:, left : left + array.shape[1]] = array
+    return wide[:, left : left + array.shape[1]], wide.shape[1]
+
+
+@pytest.mark.parametrize("shape", [(40, 53), (1, 1), (0, 5), (5, 0)])
+@pytest.mark.parametrize("share", [0, 0.03])
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
+def test_judging_px(loop, shape, share):
+    post, pre = (spoiled(RNG.integers(0, 256, shape).astype(f4), share) for _ in range(2))
+    left, background = (spoiled(RNG.normal(0, 9, shape).astype(f4), share) for _ in range(2))
+    error = spoiled(RNG.uniform(0, 4, shape).astype(f4), share)
+    limits, reasons = np.array([250, 240, 3], f4), np.full(shape, 9, "u1")
+    expected = plain.judge(post, pre, left, background, error, limits)
+    rest, stride = apart(left)
+    told = (*apart(post, 1), *apart(pre), rest, stride, background, error, limits)
+    loop("judge")(*told, reasons, *shape)
+    same(reasons, expected[0])
+    same(rest, expected[1])
+    assert (rest.base[:, :3] == 7).all()
+    assert (rest.base[:, -2:] == 7).all()
+    image, out = apart(post), np.empty(shape, f4)
+    loop("usable_px")(*image, *apart(reasons), out, *shape)
+    same(out, np.where(reasons > 0, f4(0), post))
+    if shape == (40, 53):
+        assert set(np.unique(reasons)) == ({0, 1, 2, 3} if share else {0, 2, 3})
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 70])
+@pytest.mark.parametrize("shape", [(60, 300), (1, 1), (2, 64), (3, 65), (0, 5), (5, 0)])
+@pytest.mark.parametrize("share", [0, 2e-4, 0.3, 1])
+@pytest.mark.parametrize("least", [-np.inf, 0.5])
+def test_shares_of_usable_px(loop, count, shape, share, least):
+    taps = RNG.normal(size=count).astype(f4)
+    wide = [n + count - 1 for n in shape]
+    reasons = np.where(RNG.random(wide) < share, RNG.integers(1, 4, wide), 0).astype("u1")
+    room = np.empty(63 + count, f4), np.empty(-(-wide[1] // 64), np.int64)
+    out = np.empty(shape, f4)
+    loop("usable_share")(*apart(reasons), taps, count, least, *room, out, *shape)
+    same(out, plain.usable_share(reasons, taps, least))
+
+
+@pytest.mark.parametrize("shape", [(40, 53), (1, 1), (3, 0), (0, 3)])
+@pytest.mark.parametrize("share", [0, 0.01])
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow", "ignore:divide")
+def test_significance(loop, shape, share):
+    def image(low, high):
+        return spoiled(RNG.uniform(low, high, shape).astype(f4), share)
+
+    signal, post, pre = image(-9, 9), image(0, 250), image(0, 250)
+    weight, squares = image(0.5, 1), image(-0.1, 1)
+    gain, factor, shifted = image(0.5, 2), image(0.4, 1), image(0, 30)
+    numbers = np.array([-9, 0.2, 1.5, 0.1, 1 / 12, 1.3, 0.05], f4)
+    ratio, part = np.empty((2, *shape), f4)
+    told = squares, gain, factor, shifted, numbers
+    loop("significance")(signal, post, *apart(pre), *apart(weight, 1), *told, ratio, part, *shape)
+    expected = plain.significance(signal, post, pre, weight, *told)
+    for found, known in zip((ratio, part), expected, strict=True):
+        same(found, known)
+    assert share or np.isfinite(ratio).all()
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (1, 6), (6, 1), (1, 1)])

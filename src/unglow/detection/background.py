@@ -46,17 +46,26 @@ class Background(Lattice):
             image = difference.read(band, level)
             for row in range(top, stop):
                 line = image[(row - top) * side : (row - top + 1) * side]
-                for col in range(values.shape[1]):
-                    values[row, col] = _median(line[:, col * side : (col + 1) * side], least)
+                values[row] = _medians(line, side, least)
         return cls(_filled(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
 
 
-def _median(block: NDArray[np.float32], least: float) -> float:
-    """Median of a block; NaN if it has data in too few px."""
-    known = block[np.isfinite(block)]
-    if known.size < max(1, least):
-        return float("nan")
-    return float(np.median(known))
+def _medians(line: NDArray[np.float32], side: int, least: float) -> NDArray[np.float32]:
+    """Medians of the blocks of a row of them, ``side`` columns each, of which the last may be cut.
+
+    NaN for a block that has data in too few px.
+    """
+    blocks = np.pad(line, ((0, 0), (0, -line.shape[1] % side)), constant_values=np.nan)
+    blocks = blocks.reshape(len(line), -1, side).swapaxes(0, 1).reshape(-1, len(line) * side)
+    known = np.isfinite(blocks)
+    out = np.full(len(blocks), np.nan, dtype=np.float32)
+    whole = known.all(axis=1) & (blocks.shape[1] >= least)
+    out[whole] = np.median(blocks[whole], axis=1)
+    for row in np.flatnonzero(~whole):
+        some = blocks[row, known[row]]
+        if some.size >= max(1, least):
+            out[row] = np.median(some)
+    return out
 
 
 def _filled(values: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -18,7 +18,7 @@ from unglow.blocks import Window
 from unglow.detection.lattice import Lattice
 from unglow.detection.shifts import SPAN, squared_shift
 from unglow.kernels import kernel
-from unglow.photometry.resampled import filtered_variance_factor
+from unglow.photometry.resampled import FilteredVariance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -231,25 +231,20 @@ def significance_of(scene: Scene, window: Window, images: Images) -> Significanc
         Of the window and at least `around_px` around it, as far on every side. Changed: what is
         left of the background is taken off the difference, and px that cannot be used become NaN.
     """
-    taps, outer = scene.settings.taps, images.window
+    outer = images.window
     post, pre, left = images.pixels
     reasons = np.empty(outer.shape, dtype=np.uint8)
     for band in _bands(outer):
         at = band.shift(-outer.y0, -outer.x0).slices
-        left[at] -= scene.background.over(band)
-        reasons[at] = _unusable(scene, post[at], pre[at], left[at], scene.error.over(band))
-        left[at][reasons[at] > 0] = np.nan
+        _judge(scene, band, (post[at], pre[at], left[at]), reasons[at])
     pre = scene.subtracted(images)
-    of_post, of_pre = scene.taps_of("post"), scene.taps_of("pre")
+    filters = _Filters.of(scene, window)
     snr, share = (np.empty(window.shape, dtype=np.float32) for _ in range(2))
     for band in _bands(window):
         at = band.grow(around_px(scene.settings)).shift(-outer.y0, -outer.x0).slices
-        part = _Filtered.of(taps, post[at], pre[at], left[at], reasons[at] > 0, of_post)
-        factor = filtered_variance_factor(scene.transform, band, np.outer(of_pre, of_pre))
         here = band.shift(-window.y0, -window.x0).slices
-        snr[here], share[here] = part.ratio(
-            scene, scene.gain_over(band), factor, scene.error.over(band)
-        )
+        told = (post[at], pre[at], left[at]), reasons[at], (snr[here], share[here])
+        _ratio(scene, filters, band, *told)
     inner = window.shift(-outer.y0, -outer.x0).slices
     return Significance(window, snr, share, images, reasons[inner])
 
@@ -261,101 +256,131 @@ def _bands(window: Window) -> Iterator[Window]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Filtered:
-    """Filtered images of a window; ``pre`` and the weights with `SPAN` px around it."""
+class _Filters:
+    """What the images of a window go through, and what it makes of their noise.
 
-    difference: Floats
-    post: Floats
-    pre: Floats
-    weight: Floats | None
-    squares: Floats | None
-    sum_of_squares: np.float32
+    Attributes
+    ----------
+    taps, squares
+        The filter and its squares, (2 r + 1,) along one axis, sum 1.
+    factor
+        What resampling, and all that pre goes through, leave of noise.
+    numbers
+        (7,) float32, as ``kernels.h`` has it.
+    """
+
+    taps: Floats
+    squares: Floats
+    factor: FilteredVariance
+    numbers: Floats
 
     @classmethod
-    def of(
-        cls,
-        taps: NDArray[np.float64],
-        post: Floats,
-        pre: Floats,
-        left: Floats,
-        bad: NDArray[np.bool_],
-        of_post: NDArray[np.float64],
-    ) -> _Filtered:
-        narrow = taps * taps
-        total = narrow.sum()
-        weight = squares = None
-        if bad.any():
-            post, pre, left = (np.where(bad, np.float32(0), a) for a in (post, pre, left))
-            # 1 minus what is lost: exactly 1 where nothing is, as where nothing is computed
-            lost = bad.astype(np.float32)
-            weight = 1 - _smooth(lost, taps)
-            squares = 1 - _smooth(lost[_INNER], narrow / total)
+    def of(cls, scene: Scene, window: Window) -> _Filters:
+        taps, noise = scene.settings.taps, scene.noise
+        of_post, of_pre = scene.taps_of("post"), scene.taps_of("pre")
+        squares = taps * taps
+        numbers = (
+            *(noise.post_read, noise.post_shot, noise.pre_read, noise.pre_shot, noise.least),
+            *(noise.spread**2, (of_post * of_post).sum() ** 2),
+        )
         return cls(
-            _smooth(left[_INNER], taps),
-            _smooth(post[_INNER], narrow / total),
-            _smooth(pre, taps),
-            weight,
-            squares,
-            np.float32((of_post * of_post).sum() ** 2),
+            taps.astype(np.float32),
+            (squares / squares.sum()).astype(np.float32),
+            FilteredVariance.of(scene.transform, window, np.outer(of_pre, of_pre)),
+            np.array(numbers, dtype=np.float32),
         )
 
-    def ratio(
-        self, scene: Scene, gain: Floats, factor: Floats, error: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return the signal-to-noise ratio and the share of noise in its variance."""
-        signal, post, pre = self.difference, self.post, self.pre
-        spread: Floats = np.full_like(signal, self.sum_of_squares)
-        if self.weight is not None and self.squares is not None:
-            weight = np.where(self.weight >= LEAST_WEIGHT, self.weight, np.float32(np.nan))
-            pre = np.asarray(pre / weight, dtype=np.float32)
-            seen = weight[_INNER]
-            less = np.maximum(self.squares, np.float32(1e-6))
-            signal = np.asarray(signal / seen, dtype=np.float32)
-            post = np.asarray(post / less, dtype=np.float32)
-            part = np.asarray(less / (seen * seen), dtype=np.float32)
-            spread = np.asarray(spread * part, dtype=np.float32)
-            factor = np.asarray(factor * part, dtype=np.float32)
-        squared = gain * gain
-        noise = spread * scene.noise.variance_post(post)
-        noise += squared * factor * scene.noise.variance_pre(pre[_INNER])
-        noise *= np.float32(scene.noise.spread**2)
-        shifted = squared * squared_shift(pre, error)
-        variance = noise + shifted
-        ratio = np.asarray(signal / np.sqrt(variance), dtype=np.float32)
-        return ratio, np.asarray(noise / variance, dtype=np.float32)
 
+def _ratio(
+    scene: Scene,
+    filters: _Filters,
+    band: Window,
+    images: tuple[Floats, Floats, Floats],
+    reasons: NDArray[np.uint8],
+    out: tuple[Floats, Floats],
+) -> None:
+    """Fill in the ratio and the share of noise of a band, (rows, cols) each.
 
-def _smooth(image: Floats, taps: NDArray[np.float64]) -> Floats:
-    """Filter both axes and cut off the rim; the px of a row have to be neighbours in memory."""
-    rows, cols = (n - len(taps) + 1 for n in image.shape)
-    weights = taps.astype(np.float32)
-    line = np.empty(image.shape[1], dtype=np.float32)
-    out = np.empty((rows, cols), dtype=np.float32)
-    kernel("filtered")(
-        image,
-        image.strides[0] // image.itemsize,
-        weights,
-        len(weights),
-        line,
-        out,
-        rows,
-        cols,
+    ``images`` are post, pre and the difference, which like ``reasons`` have `around_px` more on
+    every side.
+    """
+    if reasons.any():
+        post, pre, left = (_usable(image, reasons) for image in images)
+        weight = _share(reasons, filters.taps, LEAST_WEIGHT)
+        squares = _share(reasons[_INNER], filters.squares)
+    else:
+        post, pre, left = images
+        weight = np.ones([n + 2 * SPAN for n in band.shape], dtype=np.float32)
+        squares = np.ones(band.shape, dtype=np.float32)
+    pre = _smooth(pre, filters.taps)
+    pre /= weight
+    gain = np.broadcast_to(scene.gain_over(band), band.shape)
+    kernel("significance")(
+        _smooth(left[_INNER], filters.taps),
+        _smooth(post[_INNER], filters.squares),
+        *(told for image in (pre, weight) for told in (image[_INNER], _stride(image))),
+        squares,
+        np.ascontiguousarray(gain),
+        filters.factor.over(band),
+        squared_shift(pre, scene.error.over(band)),
+        filters.numbers,
+        *out,
+        *band.shape,
     )
+
+
+def _usable(image: Floats, reasons: NDArray[np.uint8]) -> Floats:
+    """Copy an image, with 0 for px that cannot be used."""
+    out = np.empty(image.shape, dtype=np.float32)
+    kernel("usable_px")(image, _stride(image), reasons, _stride(reasons), out, *out.shape)
     return out
 
 
-def _unusable(
-    scene: Scene, post: Floats, pre: Floats, left: Floats, error: Floats
-) -> NDArray[np.uint8]:
-    """Tell why px cannot be used: no data, saturated, badly registered.
+def _share(reasons: NDArray[np.uint8], taps: Floats, least: float = -np.inf) -> Floats:
+    """Share of the filter that lies on usable px, the rim cut off: exactly 1 where all are.
+
+    NaN where it is less than ``least``.
+    """
+    rows, cols = reasons.shape
+    out = np.empty((rows - len(taps) + 1, cols - len(taps) + 1), dtype=np.float32)
+    line = np.empty(63 + len(taps), dtype=np.float32)
+    last = np.empty(-(-cols // 64), dtype=np.int64)
+    told = reasons, _stride(reasons), taps, len(taps)
+    kernel("usable_share")(*told, least, line, last, out, *out.shape)
+    return out
+
+
+def _smooth(image: Floats, taps: Floats) -> Floats:
+    """Filter both axes and cut off the rim; the px of a row have to be neighbours in memory."""
+    rows, cols = (n - len(taps) + 1 for n in image.shape)
+    line = np.empty(image.shape[1], dtype=np.float32)
+    out = np.empty((rows, cols), dtype=np.float32)
+    kernel("filtered")(image, _stride(image), taps, len(taps), line, out, rows, cols)
+    return out
+
+
+def _judge(
+    scene: Scene,
+    band: Window,
+    images: tuple[Floats, Floats, Floats],
+    reasons: NDArray[np.uint8],
+) -> None:
+    """Take the background off the difference, and tell which px of a band cannot be used, in place.
 
     A px of post that is saturated where its background is not is brighter than measured, and is
     used: otherwise the brightest microbes would be lost.
     """
-    reasons = np.zeros(post.shape, dtype=np.uint8)
-    reasons[~(error <= scene.settings.max_error_px)] = 3
-    clipped = pre >= scene.tops[1]
-    clipped |= (post >= scene.tops[0]) & (left <= 0)
-    reasons[clipped] = 2
-    reasons[~(np.isfinite(left) & np.isfinite(post))] = 1
-    return reasons
+    limits = np.array([*scene.tops, scene.settings.max_error_px], dtype=np.float32)
+    kernel("judge")(
+        *(told for image in images for told in (image, _stride(image))),
+        scene.background.over(band),
+        scene.error.over(band),
+        limits,
+        reasons,
+        *band.shape,
+    )
+
+
+def _stride(image: NDArray[Any]) -> int:
+    """Return how many px a row begins after the one above."""
+    return image.strides[0] // image.itemsize

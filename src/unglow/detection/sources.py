@@ -12,6 +12,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import cv2
 import numpy as np
 import sep
 
@@ -36,6 +37,7 @@ _DOUBLINGS = 8
 _ROWS = 16384
 """About so many rows of components are extracted at a time."""
 _ROOM = 1000
+_AROUND = np.ones((3, 3), np.uint8)
 # sep keeps the size of its buffer for the whole process, and the interpreter lock while it works.
 _sep = threading.Lock()
 _log = logging.getLogger(__name__)
@@ -136,15 +138,29 @@ def _extracted(
     """Extract components of an image that begins at ``corner``, [row, col]."""
     tables = [np.zeros(0, SOURCE)]
     for part in components.parts(_ROWS):
-        table, owner = _column_sources(part, level, flags)
-        for name, axis in (("x", 1), ("col", 1), ("y", 0), ("row", 0)):
-            table[name] += part.boxes[owner, axis] + corner[axis]
-        tables.append(table)
+        single = _single(part)
+        # in what falls off from one peak nothing is found at any level
+        for chosen, levels in ((single, 1), (~single, _LEVELS)):
+            some = part.take(chosen)
+            if not len(some):
+                continue
+            table, owner = _column_sources(some, level, flags, levels)
+            for name, axis in (("x", 1), ("col", 1), ("y", 0), ("row", 0)):
+                table[name] += some.boxes[owner, axis] + corner[axis]
+            tables.append(table)
     return np.concatenate(tables)
 
 
+def _single(part: Components) -> NDArray[np.bool_]:
+    """Tell which components have one px that is as bright as all around it, (N,)."""
+    column, tops = part.column()
+    peaks = (column > 0) & (column == cv2.dilate(column, _AROUND))
+    owner = np.searchsorted(tops, np.nonzero(peaks)[0], side="right") - 1
+    return np.asarray(np.bincount(owner, minlength=len(part)) == 1)
+
+
 def _column_sources(
-    part: Components, level: float, flags: int
+    part: Components, level: float, flags: int, levels: int
 ) -> tuple[NDArray[np.void], NDArray[np.intp]]:
     """Extract components, families of several sources one by one.
 
@@ -154,7 +170,7 @@ def _column_sources(
     """
     column, tops = part.column()
     try:
-        found = _sep_extract(column, level, part.px, _LEVELS)
+        found = _sep_extract(column, level, part.px, levels)
     except _TooCrowdedError:
         found = _sep_extract(column, level, part.px, 1)
         alone = np.zeros(len(found), dtype=np.bool_)

@@ -42,6 +42,7 @@ _NUMBERS = {
     "double": ctypes.c_double,
 }
 _DTYPES = {
+    "uint8_t": "u1",
     "int32_t": "i4",
     "int64_t": "i8",
     "float": "f4",

@@ -3,12 +3,25 @@
 
 #include "kernels.h"
 
-/* Add a weighted line to another one. */
-static inline void add_line(float *restrict sum, float weight, const float *restrict line,
-                            int64_t count)
+/* Add weighted lines to another one, four at a time: the sum of a px is loaded and stored less
+ * often, and has the order that it has one by one. Lines begin `apart` numbers after another. */
+static void add_lines(float *restrict sum, const float *taps, int64_t taps_count,
+                      const float *lines, int64_t apart, int64_t count)
 {
-    for (int64_t k = 0; k < count; k++) {
-        sum[k] += weight * line[k];
+    int64_t k = 0;
+    for (; k + 4 <= taps_count; k += 4) {
+        const float p = taps[k], q = taps[k + 1], r = taps[k + 2], s = taps[k + 3];
+        const float *a = lines + k * apart, *b = a + apart, *c = b + apart, *d = c + apart;
+        for (int64_t n = 0; n < count; n++) {
+            sum[n] = (((sum[n] + p * a[n]) + q * b[n]) + r * c[n]) + s * d[n];
+        }
+    }
+    for (; k < taps_count; k++) {
+        const float p = taps[k];
+        const float *a = lines + k * apart;
+        for (int64_t n = 0; n < count; n++) {
+            sum[n] += p * a[n];
+        }
     }
 }
 
@@ -19,12 +32,8 @@ void filtered(const float *image, int64_t image_stride, const float *taps, int64
     for (int64_t row = 0; row < rows; row++) {
         float *target = out + row * cols;
         memset(line, 0, (size_t)wide * sizeof *line);
-        for (int64_t k = 0; k < count; k++) {
-            add_line(line, taps[k], image + (row + k) * image_stride, wide);
-        }
+        add_lines(line, taps, count, image + row * image_stride, image_stride, wide);
         memset(target, 0, (size_t)cols * sizeof *target);
-        for (int64_t k = 0; k < count; k++) {
-            add_line(target, taps[k], line + k, cols);
-        }
+        add_lines(target, taps, count, line, 1, cols);
     }
 }

@@ -119,6 +119,38 @@ void interpolate(const float *values, int64_t value_rows, int64_t value_cols,
 void squared_shift(const float *image, const float *error, float *out, int64_t rows,
                    int64_t cols);
 
+/* Tell why px cannot be used, reasons (rows, cols): 1 where post or what is left of it is not
+ * finite, 2 for what is saturated, 3 where the error of the map is too large, else 0. `left`, the
+ * difference, loses its background and is NaN after that where there is a reason. limits (3,) are
+ * the largest values of post and of pre, and the largest error; background and error have the
+ * shape of reasons. Post that is saturated counts as measured where something is left of it. */
+void judge(const float *post, int64_t post_stride, const float *pre, int64_t pre_stride,
+           float *left, int64_t left_stride, const float *background, const float *error,
+           const float *limits, uint8_t *reasons, int64_t rows, int64_t cols);
+
+/* Copy an image, with 0 where there is a reason. */
+void usable_px(const float *image, int64_t image_stride, const uint8_t *reasons,
+               int64_t reasons_stride, float *out, int64_t rows, int64_t cols);
+
+/* Share of a filter, as `filtered` has it, that lies on px without a reason: 1 less what it makes
+ * of an image that is 1 where there is one and else 0; NaN where that is less than `least` (at most
+ * 1). out (rows, cols) is smaller than reasons; line is room for (63 + count,), last for a number
+ * for each 64 columns of reasons. */
+void usable_share(const uint8_t *reasons, int64_t reasons_stride, const float *taps,
+                  int64_t count, float least, float *line, int64_t *last, float *out,
+                  int64_t rows, int64_t cols);
+
+/* unglow.detection.snr: the signal-to-noise ratio, and the share that noise has of the variance, of
+ * the filtered difference; all arrays are (rows, cols). Of post, pre and the difference (signal)
+ * as filtered, only pre has been divided by weight, the usable share of the filter; squares is that
+ * of its squares. shifted is what `squared_shift` tells. numbers (7,): constant part and slope of
+ * the variance of post, the same of pre, the least variance, what all noise is multiplied by, and
+ * what the filter leaves of the variance of post. */
+void significance(const float *signal, const float *post, const float *pre, int64_t pre_stride,
+                  const float *weight, int64_t weight_stride, const float *squares,
+                  const float *gain, const float *factor, const float *shifted,
+                  const float *numbers, float *ratio, float *share, int64_t rows, int64_t cols);
+
 /* A run is what a row has of neighbouring px above a level: row, first column, column after the
  * last. Count those of an image; NaN is above nothing. */
 void count_runs(const float *image, int64_t rows, int64_t cols, float level, int64_t *count);

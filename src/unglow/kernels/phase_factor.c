@@ -45,7 +45,7 @@ void phase_factor(const double *matrix, const double *knots, int64_t knot_rows,
                 tables + (down * blocks_across + across - first_across) * phases * phases;
             stop = smaller(cols, (across + 1) * block - window_x0);
             for (int64_t k = col; k < stop; k++) {
-                out[row * cols + k] = table[(int64_t)y[k] * phases + (int64_t)x[k]];
+                out[row * cols + k] = table[(int32_t)y[k] * phases + (int32_t)x[k]];
             }
         }
     }

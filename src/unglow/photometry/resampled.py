@@ -10,8 +10,9 @@ from post to pre.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -143,17 +144,28 @@ def _tap_weights(jacobian: ArrayLike, shape: tuple[int, ...], phases: int) -> tu
 
 def jacobian(transform: Transform, point_xy: tuple[float, float]) -> Floats:
     """Return the derivative (2, 2) of the position in pre (x, y) by that in post (x, y)."""
-    m = transform.matrix / transform.matrix[2, 2]
-    u, v, w = m @ (*point_xy, 1.0)
-    linear = (m[:2, :2] - np.outer([u / w, v / w], m[2, :2])) / w
-    if transform.displacement is not None:
-        linear = linear + transform.displacement.jacobian([point_xy])[0]
-    return np.asarray(linear, dtype=np.float64)
+    return np.asarray(_jacobians(transform, [point_xy])[0], dtype=np.float64)
 
 
 def rounded_jacobian(transform: Transform, point_xy: tuple[float, float]) -> Floats:
     """Return `jacobian` in steps of 1/256, so that few tables serve a whole image."""
-    return np.asarray(np.rint(jacobian(transform, point_xy) * _STEPS) / _STEPS, dtype=np.float64)
+    return _rounded(jacobian(transform, point_xy))
+
+
+def _jacobians(transform: Transform, points_xy: list[tuple[float, float]]) -> Floats:
+    """Return `jacobian` at several points, (N, 2, 2)."""
+    m = transform.matrix / transform.matrix[2, 2]
+    found = np.empty((len(points_xy), 2, 2))
+    for linear, point in zip(found, points_xy, strict=True):
+        u, v, w = m @ (*point, 1.0)
+        linear[:] = (m[:2, :2] - np.outer([u / w, v / w], m[2, :2])) / w
+    if transform.displacement is not None:
+        found += transform.displacement.jacobian(points_xy)
+    return found
+
+
+def _rounded(local: Floats) -> Floats:
+    return np.asarray(np.rint(local * _STEPS) / _STEPS, dtype=np.float64)
 
 
 def filtered_variance_factor(
@@ -176,22 +188,61 @@ def filtered_variance_factor(
     the window: what varies slowly is evaluated over blocks at fixed places. For a filter at least
     2 px wide an entry is 0.5 % off at worst, for a single px 5 %.
     """
-    tables = _tables(transform, window, np.asarray(weights, dtype=np.float64))
-    matrix = np.ascontiguousarray(transform.matrix / transform.matrix[2, 2])
-    out = np.empty(window.shape, dtype=np.float32)
-    room = np.empty((2, window.shape[1]))
-    kernel("phase_factor")(
-        *map_arguments(matrix, transform.displacement),
-        window.y0,
-        window.x0,
-        tables,
-        *tables.shape[:3],
-        _BLOCK,
-        out,
-        *out.shape,
-        room,
-    )
-    return out
+    return FilteredVariance.of(transform, window, weights).over(window)
+
+
+@dataclass(frozen=True, eq=False)
+class FilteredVariance:
+    """`filtered_variance_factor` of the parts of a window, for which tables are made once.
+
+    Attributes
+    ----------
+    transform
+        Map from post to pre.
+    first_row
+        Which row of blocks holds the window's first px, counted from the one at 0.
+    tables
+        (blocks down, blocks across, phases, phases) float32: `filtered_noise` of blocks of `_BLOCK`
+        px that the window touches.
+    """
+
+    transform: Transform
+    first_row: int
+    tables: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, transform: Transform, window: Window, weights: NDArray[np.float64]) -> Self:
+        """Make the tables of a window; parameters as for `filtered_variance_factor`."""
+        h = np.asarray(weights, dtype=np.float64)
+        rows = range(window.y0 // _BLOCK, (window.y1 - 1) // _BLOCK + 1)
+        cols = range(window.x0 // _BLOCK, (window.x1 - 1) // _BLOCK + 1)
+        middle = (_BLOCK - 1) / 2
+        centres = [(_BLOCK * col + middle, _BLOCK * row + middle) for row in rows for col in cols]
+        steps = _rounded(_jacobians(transform, centres))
+        found = [_table(local.tobytes(), h.tobytes(), h.shape) for local in steps]
+        tables = np.array(found, dtype=np.float32)
+        shape = len(rows), len(cols), *tables.shape[1:]
+        return cls(transform, rows[0], tables.reshape(shape))
+
+    def over(self, window: Window) -> NDArray[np.float32]:
+        """Look up the values of a part of the window that has as many columns."""
+        tables = self.tables[window.y0 // _BLOCK - self.first_row :]
+        transform = self.transform
+        matrix = np.ascontiguousarray(transform.matrix / transform.matrix[2, 2])
+        out = np.empty(window.shape, dtype=np.float32)
+        room = np.empty((2, window.shape[1]))
+        kernel("phase_factor")(
+            *map_arguments(matrix, transform.displacement),
+            window.y0,
+            window.x0,
+            tables,
+            *tables.shape[:3],
+            _BLOCK,
+            out,
+            *out.shape,
+            room,
+        )
+        return out
 
 
 def at_phase(table: Floats, x: Floats, y: Floats) -> Floats:
@@ -255,21 +306,3 @@ def positions(transform: Transform, window: Window) -> tuple[Floats, Floats]:
 def _table(local: bytes, weights: bytes, shape: tuple[int, int]) -> Floats:
     """Return `filtered_noise` of arrays given by their bytes, which can be keys."""
     return filtered_noise(np.frombuffer(local).reshape(2, 2), np.frombuffer(weights).reshape(shape))
-
-
-def _tables(transform: Transform, window: Window, weights: Floats) -> NDArray[np.float32]:
-    """Return `filtered_noise` of the blocks of `_BLOCK` px that a window touches.
-
-    (blocks down, blocks across, phases, phases) float32.
-    """
-    rows = range(window.y0 // _BLOCK, (window.y1 - 1) // _BLOCK + 1)
-    cols = range(window.x0 // _BLOCK, (window.x1 - 1) // _BLOCK + 1)
-    found = []
-    middle = (_BLOCK - 1) / 2
-    for row in rows:
-        for col in cols:
-            centre = _BLOCK * col + middle, _BLOCK * row + middle
-            local = rounded_jacobian(transform, centre)
-            found.append(_table(local.tobytes(), weights.tobytes(), weights.shape))
-    tables = np.array(found, dtype=np.float32)
-    return tables.reshape(len(rows), len(cols), *tables.shape[1:])
