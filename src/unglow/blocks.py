@@ -6,6 +6,7 @@ from the number in flight, never from the image.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -125,32 +126,64 @@ def halve(block: NDArray[Any]) -> NDArray[np.float32]:
     return np.asarray(mean, dtype=np.float32)
 
 
-class KeptBlock:
-    """Read windows of an image that lie within blocks of a grid, and keep the last block.
+class KeptBlocks:
+    """Read windows of an image block by block, and keep some blocks; thread-safe.
 
-    What a store decodes at a time is read once for all windows in it that come one after the other.
+    What a store decodes at a time is read once for all windows that share it and are wanted one
+    after the other.
 
     Parameters
     ----------
-    pixels
-        The image.
+    read
+        Returns the px of a window inside the image.
+    shape
+        (rows, columns) of the image.
     side
         Of the blocks, px.
+    most
+        How many blocks are kept: those that were wanted last.
     """
 
-    def __init__(self, pixels: Pixels, side: int) -> None:
-        self._pixels = pixels
+    def __init__(
+        self,
+        read: Callable[[Window], NDArray[Any]],
+        shape: tuple[int, int],
+        side: int,
+        most: int = 1,
+    ) -> None:
+        self.shape = shape
+        self._read = read
         self._side = side
-        self._at = Window(0, 0, 0, 0)
-        self._block: NDArray[Any] = np.zeros((0, 0))
+        self._most = most
+        self._kept: dict[Window, NDArray[Any]] = {}
+        self._lock = threading.Lock()
 
     def read(self, window: Window) -> NDArray[Any]:
-        """Return the pixels of a window, which crosses no border of the grid."""
-        top, left = (n // self._side * self._side for n in (window.y0, window.x0))
-        block = Window(top, top + self._side, left, left + self._side).clip(self._pixels.shape)
-        if block != self._at:
-            self._block, self._at = self._pixels.read(block), block
-        return self._block[window.shift(-top, -left).slices]
+        """Return the pixels of a window inside the image that holds some, as a copy."""
+        side = self._side
+        first_top, first_left = (n // side * side for n in (window.y0, window.x0))
+        out: NDArray[Any] | None = None
+        for top in range(first_top, window.y1, side):
+            for left in range(first_left, window.x1, side):
+                block = Window(top, top + side, left, left + side).clip(self.shape)
+                pixels, part = self._block(block), window.common(block)
+                if out is None:
+                    out = np.empty(window.shape, pixels.dtype)
+                target = part.shift(-window.y0, -window.x0).slices
+                out[target] = pixels[part.shift(-top, -left).slices]
+        if out is None:
+            raise ValueError(f"{window} holds no px")
+        return out
+
+    def _block(self, block: Window) -> NDArray[Any]:
+        with self._lock:  # who wants the same block waits for it
+            found = self._kept.pop(block, None)
+            if found is None:
+                found = self._read(block)
+            self._kept[block] = found
+            if len(self._kept) > self._most:
+                del self._kept[next(iter(self._kept))]
+        return found
 
 
 class ArrayPixels:

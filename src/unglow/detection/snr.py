@@ -19,6 +19,7 @@ from unglow.detection.lattice import Lattice
 from unglow.detection.shifts import SPAN, squared_shift
 from unglow.kernels import kernel
 from unglow.photometry.resampled import FilteredVariance
+from unglow.store.layout import CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ LEAST_WEIGHT = 0.5
 
 
 _INNER = (slice(SPAN, -SPAN), slice(SPAN, -SPAN))
-_BAND = 128
+_BAND_PX = 1 << 17
 
 
 class Readable(Protocol):
@@ -185,18 +186,26 @@ class Images:
         frame = window if frame is None else frame
         pixels = np.empty((3, *frame.shape), dtype=np.float32)
         inside = window.clip(scene.post.shape)
-        if frame.clip(scene.post.shape) != frame:
-            pixels.fill(np.nan)
-        if inside.size:
-            at = inside.shift(-frame.y0, -frame.x0).slices
+        there = frame.clip(scene.post.shape).shift(-frame.y0, -frame.x0)
+        pixels[:, : there.y0] = pixels[:, there.y1 :] = np.nan
+        pixels[:, :, : there.x0] = pixels[:, :, there.x1 :] = np.nan
+        for strip in _rows_of_chunks(inside):
+            at = strip.shift(-frame.y0, -frame.x0).slices
             for part, image in zip(pixels, (scene.post, scene.pre, scene.difference), strict=True):
-                part[at] = image.read(inside)
+                part[at] = image.read(strip)
         return cls(frame, pixels)
 
     def cut(self, window: Window) -> Images:
         """Return a part, which shares its px with the whole."""
         at = window.shift(-self.window.y0, -self.window.x0).slices
         return Images(window, self.pixels[:, *at])
+
+
+def _rows_of_chunks(window: Window) -> Iterator[Window]:
+    """Cut a window where rows of chunks end: larger arrays take new pages each, and so time."""
+    for begin in range(window.y0 // CHUNK * CHUNK, window.y1 if window.size else 0, CHUNK):
+        y0, y1 = max(begin, window.y0), min(begin + CHUNK, window.y1)
+        yield Window(y0, y1, window.x0, window.x1)
 
 
 def around_px(settings: DetectSettings) -> int:
@@ -251,8 +260,9 @@ def significance_of(scene: Scene, window: Window, images: Images) -> Significanc
 
 def _bands(window: Window) -> Iterator[Window]:
     """Cut a window into parts of so few rows that what is computed of one stays in the cache."""
-    for y0 in range(window.y0, window.y1, _BAND):
-        yield Window(y0, min(y0 + _BAND, window.y1), window.x0, window.x1)
+    height = max(1, _BAND_PX // max(1, window.shape[1]))
+    for y0 in range(window.y0, window.y1, height):
+        yield Window(y0, min(y0 + height, window.y1), window.x0, window.x1)
 
 
 @dataclass(frozen=True, eq=False)

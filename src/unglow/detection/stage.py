@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.blocks import KeptBlocks
 from unglow.detection.completeness import completeness
 from unglow.detection.inputs import scene_of
 from unglow.detection.measure import MEASURED
@@ -20,6 +21,7 @@ from unglow.files import write_json
 from unglow.pieces import Piece
 from unglow.store import state_key
 from unglow.store.banded import leftovers
+from unglow.store.layout import CHUNK
 from unglow.tally import Tally
 from unglow.telemetry import step
 
@@ -30,12 +32,15 @@ if TYPE_CHECKING:
     from unglow.detection.controls import Controls
     from unglow.detection.search import Candidates
     from unglow.detection.settings import DetectSettings
+    from unglow.detection.snr import Scene
     from unglow.difference import Image
     from unglow.photometry import Scale
     from unglow.pieces import Pieces
     from unglow.transform import Transform
 
 VERSION = 3
+# Two rows of chunks of all but the widest of images whose windows share chunks; some 40 MB.
+_KEPT = 16
 
 
 def detect(
@@ -96,9 +101,11 @@ def detect(
     listed, fdr = found.listed()
     report["completeness"] = None
     if found.threshold is not None:
+        # tiles have gone, and left room for chunks that the windows of trials share
+        tried = scene if pieces is not None else _keeping(scene)
         known = np.stack([listed["x"], listed["y"]], axis=1)
         missed = completeness(
-            scene, section, known, found.threshold, stores["difference"].digest, workers=workers
+            tried, section, known, found.threshold, stores["difference"].digest, workers=workers
         )
         report["completeness"] = None if missed is None else missed.to_json()
     rates = fdr, found.listed_by_controls()
@@ -146,6 +153,15 @@ def _tidy(targets: Mapping[str, Path], pieces: Pieces | None) -> None:
     """Remove what an interrupted run with other bands has left."""
     for path in leftovers(targets["table"], 0 if pieces is None else len(pieces.paths)):
         path.unlink(missing_ok=True)
+
+
+def _keeping(scene: Scene) -> Scene:
+    """Return a scene whose images keep the chunks that were read last, `_KEPT` of each."""
+    post, pre, left = (
+        KeptBlocks(image.read, image.shape, CHUNK, _KEPT)
+        for image in (scene.post, scene.pre, scene.difference)
+    )
+    return replace(scene, post=post, pre=pre, difference=left)
 
 
 @step("join")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.blocks import KeptBlock, grid
+from unglow.blocks import KeptBlocks, grid
 from unglow.photometry import sharpness, spectra
 from unglow.photometry.bins import BinSamples
 from unglow.photometry.blur import blurred
@@ -79,7 +79,8 @@ def _sharpness(evidence: Evidence, images: Images, scale: Scale) -> Sharpness | 
     bins, transform = evidence.bins, evidence.transform
     if noise is None or gain is None or bins is None or transform is None:
         return None
-    post, pre = (KeptBlock(image, CHUNK) for image in (images.post, images.pre))
+    both = images.post, images.pre
+    post, pre = (KeptBlocks(image.read, image.shape, CHUNK) for image in both)
     measured = spectra.measure(
         (post.read, pre.read),
         spectra.textured(bins),
