@@ -8,6 +8,7 @@ import pytest
 from unglow.blocks import Window
 from unglow.field import Displacement
 from unglow.photometry.resampled import (
+    FilteredVariance,
     at_phase,
     catmull_rom,
     cell_noise,
@@ -193,6 +194,10 @@ def test_a_px_has_one_value_in_whatever_window():
         np.testing.assert_array_equal(
             part[y : y + inside.shape[0], x : x + inside.shape[1]], whole[inside.slices]
         )
+    tables = FilteredVariance.of(bent(), Window(-60, 400, 7, 400), gaussian())
+    for y0, y1 in ((-60, 30), (250, 260), (300, 400)):
+        part = filtered_variance_factor(bent(), Window(y0, y1, 7, 400), gaussian())
+        np.testing.assert_array_equal(tables.over(Window(y0, y1, 7, 400)), part)
 
 
 def test_phases_between_entries_are_interpolated_around_the_end():
