@@ -23,6 +23,7 @@ from unglow.errors import UnglowError
 from unglow.obstacles import in_words, obstacles
 from unglow.outputs import FIGURES, FORMS, ROOT
 from unglow.pairs import ROLES
+from unglow.pairs.naming import one_of
 from unglow.sweep import REGISTRATION, SUBTRACTION, variants
 
 
@@ -80,11 +81,6 @@ if workflow.is_main_process:
     notes = obstacles(Path(".snakemake") / name for name in ("locks/x", "metadata/x"))
     if notes:
         raise refusal(in_words(notes))
-
-
-def one_of(names):
-    """A wildcard constraint that allows these names and no others."""
-    return "|".join(sorted({re.escape(str(n)) for n in names})) or "(?!)"
 
 
 # ----------------------------------------------------------------------------- inputs and targets

@@ -201,9 +201,12 @@ class Batch:
     def controls(self, wildcards: Mapping[str, str]) -> tuple[str, ...]:
         """Return the samples that are unstained controls of a pair's dye; of a control, none."""
         pair = self.pair(wildcards)
-        if pair.control:
-            return ()
-        return tuple(s for (s, dye), p in self.pairs.items() if dye == pair.dye and p.control)
+        return () if pair.control else tuple(s for s, dye in self._controls if dye == pair.dye)
+
+    @cached_property
+    def _controls(self) -> list[tuple[str, str]]:
+        """Sample and dye of each unstained control."""
+        return [key for key, pair in self.pairs.items() if pair.control]
 
     @property
     def idle_controls(self) -> list[str]:
@@ -211,8 +214,8 @@ class Batch:
         stained = {dye for (_, dye), pair in self.pairs.items() if not pair.control}
         return [
             f"{sample} {dye} is an unstained control, but there is no other pair of its dye."
-            for (sample, dye), pair in self.pairs.items()
-            if pair.control and dye not in stained
+            for sample, dye in self._controls
+            if dye not in stained
         ]
 
     def control_tallies(self, wildcards: Mapping[str, str]) -> list[str]:
@@ -296,12 +299,7 @@ class Batch:
             variants(self.settings, REGISTRATION),
             variants(self.settings, SUBTRACTION),
         ):
-            names = {
-                "sample": sample,
-                "dye": dye,
-                "registration": r.name,
-                "subtraction": s.name,
-            }
+            names = {"sample": sample, "dye": dye, "registration": r.name, "subtraction": s.name}
 
             def at(pattern: str, names: Mapping[str, str] = names) -> str:
                 return pattern.removeprefix("<results>/").format(**names)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
 
-from unglow.pairs.naming import SAFE_NAME, safe_version, take_apart, unsafe
+from unglow.pairs.naming import SAFE_NAME, one_of, safe_version, take_apart, unsafe
 
 
 @pytest.mark.parametrize(
@@ -94,3 +95,39 @@ def test_the_pattern_needs_no_anchors_inside_a_wildcard():
     assert "^" not in SAFE_NAME.pattern.replace("[^", "")
     assert "$" not in SAFE_NAME.pattern
     assert SAFE_NAME.groups == 0
+
+
+NUMBERED = [f"slide_{number:04d}" for number in range(1000)]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["S1"],
+        ["A", "B", "C"],
+        ["a", "ab", "abc", "b"],  # some are the beginning of others
+        ["S 1", "S+1", "S-1", "S.1", "S_1", "S^1", "S]1", "S\\1"],
+        ["+", "-", "]", "^", "\\", "."],
+        ["Probe-ä", "Probe-ö", "Probe", "標本1", "標本2"],
+        ["", "field-auto"],
+        NUMBERED,
+    ],
+)
+def test_a_constraint_allows_the_names_and_no_others(names):
+    made = re.compile(one_of(names))
+    assert all(made.fullmatch(name) for name in names)
+    near = {name[:-1] for name in names} | {f"{name}{end}" for name in names for end in "1x/]"}
+    near |= {name.swapcase() for name in names} | {name.replace(".", "x") for name in names}
+    assert not [name for name in near - set(names) if made.fullmatch(name)]
+    assert one_of(reversed([*names, *names])) == one_of(names)  # in each parse the same
+    assert not set(one_of(names)) & set("{}")  # which Snakemake would fill in
+
+
+def test_a_constraint_of_no_names_allows_nothing():
+    made = re.compile(one_of([]))
+    assert one_of([""]) == one_of([])
+    assert not any(made.fullmatch(text) for text in ("", "a", "(?!)"))
+
+
+def test_a_constraint_of_many_names_is_short():
+    assert len(one_of(NUMBERED)) < len("|".join(NUMBERED)) / 7

@@ -19,6 +19,10 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
 
 #: Sample and dye names become folders and wildcards: a letter or digit of any script, then letters,
 #: digits, underscore, plus and hyphen, with single spaces or dots only between them. So there are
@@ -91,6 +95,28 @@ def place_to_fill_in(path: str) -> str | None:
     """Return the part of a path that Snakemake would replace, such as ``{1}``; None if none is."""
     found = _PLACE.search(path)
     return found.group() if found else None
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Return a regular expression of these names and no others, short where they begin alike.
+
+    Snakemake writes it into the pattern of every output and log, and reads all of that pattern for
+    each file of each job: names one after the other would take a time that grows with the square of
+    the number of pairs.
+    """
+    kept = set(names)
+    return _branches(kept) if any(kept) else "(?!)"
+
+
+def _branches(names: Collection[str]) -> str:
+    """Return what matches any of the names, with each beginning that some share written once."""
+    endings: dict[str, list[str]] = {}
+    for name in sorted(set(names)):
+        endings.setdefault(name[:1], []).append(name[1:])
+    if len(endings) > 1 and all(first and rest == [""] for first, rest in endings.items()):
+        return f"[{''.join(map(re.escape, endings))}]"
+    found = [re.escape(first) + _branches(rest) if first else "" for first, rest in endings.items()]
+    return found[0] if len(found) == 1 else f"(?:{'|'.join(found)})"
 
 
 def safe_version(name: str) -> str:
