@@ -24,6 +24,7 @@ __definitions__:
   - from unglow.machine import memory_limit_mb
 cores: {cores}
 scheduler: greedy
+scheduler-subsample: 100  # of more jobs that are ready, look at so many, drawn at random
 keep-going: true
 retries: 1  # only for a job that lacked memory
 rerun-incomplete: true

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import yaml
 
 from unglow.tuning import Trial, advice, advised, profile_text, table
@@ -45,3 +47,13 @@ def test_the_profile_gives_more_memory_only_where_it_was_declared():
         assert loaded["cores"] == 4
         assert loaded["resources"] == {"mem_mb": f"?memory_limit_mb({share})"}
         assert text.startswith("# Made by unglow tune from S1 DAPI.\n# 4 cores: 40.0 s")
+
+
+def test_the_profile_chooses_jobs_as_all_others_do():
+    """Without a bound, each job of a large batch waits for a look at all that are ready."""
+    shipped = (Path(__file__).resolve().parents[2] / "profiles").glob("*/config.yaml")
+    texts = [path.read_text() for path in shipped]
+    assert len(texts) >= 5
+    for text in (*texts, profile_text(trials(100, 60, 40), "S1 DAPI", 1000.0)):
+        chosen = yaml.safe_load(text)
+        assert (chosen["scheduler"], chosen["scheduler-subsample"]) == ("greedy", 100)
