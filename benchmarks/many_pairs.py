@@ -118,7 +118,8 @@ def run(place: Path, seconds: float) -> tuple[float, float, float]:
         If it ends before the time, or if no second job has ended by then.
     """
     started = time.perf_counter()
-    process = start(place, empty_workflow(place))
+    forced = ("--config", "force_run=True")  # the files are empty, whatever preflight expects
+    process = start(place, empty_workflow(place), *forced)
     marks: list[tuple[float, float, int]] = []
     for pause in (0.0, seconds):
         time.sleep(pause)
