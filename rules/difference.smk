@@ -24,7 +24,7 @@ rule difference_band:
         runtime=runtime(0.05, "difference"),
         attempt=this_attempt,
     params:
-        version=4,
+        version=5,
         counted=counted_methods,
     script:
         "../scripts/difference.py"
@@ -59,7 +59,7 @@ rule difference:
         runtime=runtime(0.05),
         attempt=this_attempt,
     params:
-        version=4,
+        version=5,
         counted=counted_methods,
     script:
         "../scripts/difference.py"

@@ -314,7 +314,7 @@ def count_values(values, start, step, bins):
 
 
 def square_medians(values, side):
-    """Medians of squares, from sorted values; the sign of a zero is left to the sort."""
+    """Medians of squares, from sorted values; zeros have no sign."""
     down, across = (-(-n // side) for n in values.shape)
     out = np.full((down, across), np.nan, f4)
     for i, j in np.ndindex(down, across):
@@ -322,7 +322,7 @@ def square_medians(values, side):
         known = np.sort(square[~np.isnan(square)])
         if 2 * len(known) >= len(square):
             low, high = known[(len(known) - 1) // 2], known[len(known) // 2]
-            out[i, j] = (low + high) / f4(2)
+            out[i, j] = (low + high) / f4(2) + f4(0)
     return out
 
 

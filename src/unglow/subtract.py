@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from unglow.photometry import JointStatistics, MethodResult, Scale
     from unglow.store.shards import ShardWriter
 
-VERSION = 4
+VERSION = 5
 """Of the pixels and counts."""
 
 

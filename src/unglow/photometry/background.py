@@ -112,16 +112,4 @@ def _medians(block: NDArray[np.float32]) -> NDArray[np.float32]:
     rows, cols = block.shape
     found = np.empty((-(-rows // SIDE), -(-cols // SIDE)), np.float32)
     kernel("square_medians")(block, rows, cols, SIDE, np.empty((SIDE, SIDE), np.int32), found)
-    # 0 and -0 are equal, and numpy's sort may leave either in the middle: the file has that one.
-    for i, j in np.argwhere(found == 0):
-        square = block[i * SIDE : (i + 1) * SIDE, j * SIDE : (j + 1) * SIDE]
-        found[i, j] = _sorted_median(square.ravel())
     return found
-
-
-def _sorted_median(values: NDArray[np.float32]) -> np.float32:
-    """Return the median of values of which at least half are not NaN."""
-    ordered = np.sort(values)  # NaN go to the end
-    known = len(values) - np.count_nonzero(np.isnan(values))
-    low, high = ordered[(known - 1) // 2], ordered[known // 2]
-    return np.float32((low + high) / np.float32(2))
