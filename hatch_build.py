@@ -31,7 +31,7 @@ class CompiledLoops(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return
         building = self._building()
-        package = Path(self.root) / "src" / "unglow" / "kernels"
+        package = Path(self.root) / "src" / "unglow" / "core" / "kernels"
         if version == "editable":
             directory = package
         else:
@@ -42,10 +42,10 @@ class CompiledLoops(BuildHookInterface[Any]):
         build_data["tag"] = f"py3-none-{platforms}"
         if version != "editable":
             for path in libraries:
-                build_data["force_include"][str(path)] = f"unglow/kernels/{path.name}"
+                build_data["force_include"][str(path)] = f"unglow/core/kernels/{path.name}"
 
     def _building(self) -> Any:
-        path = Path(self.root) / "src" / "unglow" / "kernels" / "building.py"
+        path = Path(self.root) / "src" / "unglow" / "core" / "kernels" / "building.py"
         spec = importlib.util.spec_from_file_location("building", path)
         if spec is None or spec.loader is None:
             raise ImportError(str(path))

@@ -28,7 +28,7 @@ from running import (
 )
 from tables import number, ratio_text, table
 
-from unglow.machine import processors
+from unglow.core.machine import processors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from running import BIN, WORK, command, read_telemetry, say, snakemake_words
 from tables import number, table
 
-from unglow.machine import processors
+from unglow.core.machine import processors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,9 +26,9 @@ from a_slurm import PROJECT, Slurm, bytes_of, missing
 from running import say
 from tables import number, table
 
-from unglow.telemetry.follow import Follower
-from unglow.telemetry.history import History
-from unglow.telemetry.incidents import incidents
+from unglow.telemetry.reading.follower import Follower
+from unglow.telemetry.reading.history import History
+from unglow.telemetry.reading.incidents import incidents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -42,9 +42,9 @@ from pathlib import Path
 import numpy as np
 
 from unglow import transform
-from unglow.candidates import read_candidates
+from unglow.io.candidates_csv import read_candidates
 from unglow.phantom import Truth
-from unglow.photometry import Scale
+from unglow.photometry.gain.scale import Scale
 
 truth = Truth.load(Path(f"{sys.argv[1]}_SYTO9_truth.json"))
 results = Path("results/phantom/SYTO9")

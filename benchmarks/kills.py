@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any
 from running import BIN, PROJECT, WORK, command, say, with_places
 from tables import table
 
-from unglow.resume.traces import last_run, trace_of
-from unglow.telemetry.follow import attempt_files
+from unglow.jobs.resume.unfinished import last_run, trace_of
+from unglow.telemetry.reading.follower import attempt_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

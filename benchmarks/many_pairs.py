@@ -23,7 +23,7 @@ import psutil
 from running import BIN, PROJECT, WORK, command, say, tools
 from tables import number, table
 
-from unglow.batch import Batch
+from unglow.workflow.batch import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,10 +25,10 @@ from running import THREADED, WORK, drift_text, read_telemetry, run, say, snakem
 from shortage import shortage
 from tables import RIGHT_RATIO, number, ratio_text, table
 
-from unglow import __version__
-from unglow.batch import Batch
-from unglow.forecast import Rules, tasks_of
-from unglow.machine import memory_available_mb, processors
+from unglow.core.machine import memory_available_mb, processors
+from unglow.core.version import __version__
+from unglow.workflow.batch import Batch
+from unglow.workflow.preflight.pending_jobs import Rules, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

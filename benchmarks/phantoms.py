@@ -20,12 +20,12 @@ import imagecodecs
 import numpy as np
 import tifffile
 
-from unglow.blocks import Window, bounded_map, grid
+from unglow.core.windows import Window, bounded_map, grid
+from unglow.io.tiff import read_header
 from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
 from unglow.phantom.tiff import Raster, write_tiff
-from unglow.tiff import read_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable

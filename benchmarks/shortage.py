@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from running import read_telemetry, run, say, snakemake_words
 from tables import table
 
-from unglow.causes import LACKED_MEMORY
-from unglow.fence import allowance_mb
-from unglow.machine import processors
+from unglow.core.machine import processors
+from unglow.jobs.memory_limit import allowance_mb
+from unglow.jobs.outcomes import LACKED_MEMORY
 
 if TYPE_CHECKING:
     from control_groups import ControlGroups, Use

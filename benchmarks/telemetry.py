@@ -47,7 +47,7 @@ _JOB = """
 import os, subprocess, sys, time
 from types import SimpleNamespace
 {before}
-from unglow.job import Job
+from unglow.jobs.context import Job
 class Log(list): pass
 log = Log(["{name}.log"]); log.telemetry = {record}
 snakemake = SimpleNamespace(
@@ -68,8 +68,8 @@ _CHILD = """subprocess.run(
 _KILL = "os.kill(os.getpid(), 9)"
 # Neither file nor samples: what is left is the job as it was without telemetry.
 _BARE = """
-from unglow import watchdog
-from unglow.telemetry.sampler import Sample
+from unglow.jobs import watchdog
+from unglow.telemetry.recording.process_sampler import Sample
 watchdog.Sampler.take = lambda self: Sample()
 watchdog.Sampler.__init__ = lambda self, pid, interval_s: setattr(self, "interval_s", 1.0)
 """

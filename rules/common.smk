@@ -17,14 +17,14 @@ except ImportError as error:
         f"{sys.executable}: run 'pip install .' in the checkout of the workflow."
     ) from error
 
-from unglow.bands import PATTERN as BAND
-from unglow.batch import Batch
-from unglow.errors import UnglowError
-from unglow.obstacles import in_words, obstacles
-from unglow.outputs import FIGURES, FORMS, ROOT
-from unglow.pairs import ROLES
-from unglow.pairs.naming import one_of
-from unglow.sweep import REGISTRATION, SUBTRACTION, variants
+from unglow.io.zarr.bands import PATTERN as BAND
+from unglow.workflow.batch import Batch
+from unglow.core.errors import UnglowError
+from unglow.jobs.obstacles import in_words, obstacles
+from unglow.workflow.paths import FIGURES, FORMS, ROOT
+from unglow.workflow.samples import ROLES
+from unglow.workflow.samples.naming import one_of
+from unglow.workflow.variants import REGISTRATION, SUBTRACTION, variants
 
 
 def refusal(text):

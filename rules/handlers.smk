@@ -2,7 +2,7 @@
 
 import asyncio
 
-from unglow import cluster
+from unglow.jobs.slurm import client
 
 
 def refuse_obstacles():
@@ -31,7 +31,7 @@ def start_jobs_at_once():
 
 
 def look_often():
-    """On a batch system: look how jobs are at least every `cluster.LOOK_S`.
+    """On a batch system: look how jobs are at least every `client.LOOK_S`.
 
     The executor of Slurm waits 10 s longer after each look that found no job done, up to three
     minutes, and has no option for that: a short job would wait for its turn longer than it runs.
@@ -41,13 +41,13 @@ def look_often():
 
         async def rest():
             seconds = executor.next_seconds_between_status_checks
-            await asyncio.sleep(min(seconds, cluster.LOOK_S))
+            await asyncio.sleep(min(seconds, client.LOOK_S))
 
         executor.sleep = rest
 
 
 def bear_with_slurm():
-    """With Slurm: wait for a controller that is away, and never wait in vain (`cluster.Watch`).
+    """With Slurm: wait for a controller that is away, and never wait in vain (`client.Watch`).
 
     Its executor counts a job that could not be handed over as one that failed, and waits without
     end for jobs that were preempted or that nobody knows any more.
@@ -56,7 +56,7 @@ def bear_with_slurm():
     executor = getattr(workflow.scheduler, "_executor", None)
     if plugin is None or plugin.name != "slurm" or executor is None:
         return
-    submit, check, watch = executor.run_job, executor.check_active_jobs, cluster.Watch()
+    submit, check, watch = executor.run_job, executor.check_active_jobs, client.Watch()
 
     def patiently(job):
         for sentence in watch.wait_until_slurm_answers():
@@ -84,7 +84,7 @@ def bear_with_slurm():
 
 def refresh_summary():
     """After a run, and after a failed one too: what is there, and what is not, in one table."""
-    from unglow.summary import entries_from, verdict, write_summary
+    from unglow.reporting.summary import entries_from, verdict, write_summary
 
     target = Path(workflow.pathvars.apply(out.run("summary.tsv")))
     if target.parent.is_dir():
@@ -106,7 +106,7 @@ def refresh_report():
     place = Path(workflow.pathvars.apply("<results>"))
     if place.is_dir():
         try:
-            from unglow.report import write_report
+            from unglow.reporting.html.report import write_report
 
             ending = None if run_recorder is None else run_recorder.outcome
             page = write_report(place, ending=ending)

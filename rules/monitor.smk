@@ -1,6 +1,6 @@
 """At a terminal: status lines below Snakemake's own while it runs, see docs/monitor.md."""
 
-from unglow.monitor.beside import StatusBeside, is_wanted
+from unglow.reporting.terminal.status_process import StatusBeside, is_wanted
 
 
 def watch_run():

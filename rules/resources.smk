@@ -2,18 +2,19 @@
 
 from snakemake.io import apply_wildcards
 
-from unglow import cluster, memory
-from unglow.attempts import next_mb, next_min
+from unglow.jobs.slurm import client
+from unglow.workflow import memory_model
+from unglow.jobs.retries import next_mb, next_min
 
 
 def launcher_mb():
     """Memory that starting a job takes beside it, MB: 0 unless a batch system runs it elsewhere."""
     if workflow.remote_exec:
-        return cluster.launcher_mb(None, os.environ)
+        return client.launcher_mb(None, os.environ)
     executor = workflow.executor_plugin
     if executor is None or not executor.common_settings.non_local_exec:
         return 0
-    return cluster.launcher_mb(executor.name, os.environ)
+    return client.launcher_mb(executor.name, os.environ)
 
 
 def record_of(rulename, wildcards):
@@ -43,7 +44,7 @@ def disk_mb(role, split=None):
         name = wildcards.get("role", role)
         layout = batch.layout(wildcards.sample, wildcards.dye, name)
         count = batch.band_count(split, wildcards) if split else 1
-        return memory.store_disk_mb(layout, bands=count)
+        return memory_model.store_disk_mb(layout, bands=count)
 
     return bound
 
@@ -51,13 +52,13 @@ def disk_mb(role, split=None):
 def raw_disk_mb(wildcards):
     """A bound of the size of the stores of both raw images and of their plan, MB."""
     layouts = (batch.layout(wildcards.sample, wildcards.dye, role) for role in ROLES)
-    return sum(memory.store_disk_mb(layout) for layout in layouts) + 1
+    return sum(memory_model.store_disk_mb(layout) for layout in layouts) + 1
 
 
 def candidates_disk_mb(wildcards):
     """A bound of the size of the list of candidates, MB."""
     layout = batch.layout(wildcards.sample, wildcards.dye, "derived")
-    return memory.candidates_disk_mb(layout)
+    return memory_model.candidates_disk_mb(layout)
 
 
 def runtime(seconds_per_megapixel, split=None):
@@ -69,7 +70,7 @@ def runtime(seconds_per_megapixel, split=None):
     def limit(wildcards, attempt, rulename):
         count = batch.band_count(split, wildcards) if split else 1
         pixels = batch.pixels(wildcards) / count
-        expected = memory.runtime_min(pixels, seconds_per_megapixel)
+        expected = memory_model.runtime_min(pixels, seconds_per_megapixel)
         return time_limit(expected, wildcards, attempt, rulename)
 
     return limit
@@ -96,7 +97,7 @@ def time_limit(expected, wildcards, attempt, rulename):
         return limit
     if attempt > 1:
         limit = next_min(record_of(rulename, wildcards), limit)
-    return limit + cluster.STARTING_MIN
+    return limit + client.STARTING_MIN
 
 
 def this_attempt(wildcards, attempt):
@@ -109,7 +110,7 @@ def pair_group(wildcards):
 
     Nor for those of one that is split: its bands are jobs of their own, in the midst of the others.
     """
-    if batch.pixels(wildcards) > cluster.SMALL_PX or batch.is_split(wildcards):
+    if batch.pixels(wildcards) > client.SMALL_PX or batch.is_split(wildcards):
         return None
     return f"{wildcards.sample}.{wildcards.dye}"
 
@@ -123,4 +124,4 @@ def figures_group(wildcards):
 def tell_jobs():
     """On a node: what of its declared memory a job has to leave to what has started it."""
     if workflow.remote_exec:
-        os.environ[cluster.VARIABLE] = str(launcher_mb())
+        os.environ[client.VARIABLE] = str(launcher_mb())

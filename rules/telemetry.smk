@@ -3,13 +3,13 @@
 import inspect
 import shlex
 
-from unglow.causes import COMMAND
-from unglow.commandline import only_looks, snakemake_words
-from unglow.launcher import announce
-from unglow.losses import Losses
-from unglow.telemetry import stacks
-from unglow.telemetry.events import RunRecorder
-from unglow.telemetry.surroundings import surroundings
+from unglow.jobs.outcomes import COMMAND
+from unglow.jobs.snakemake_command import only_looks, snakemake_words
+from unglow.jobs.parent_process import announce
+from unglow.jobs.slurm.lost_jobs import Losses
+from unglow.telemetry.recording import stack_sampler
+from unglow.telemetry.recording.run import RunRecorder
+from unglow.telemetry.recording.environment import surroundings
 
 
 def command_line():
@@ -76,7 +76,7 @@ def profile_jobs():
     """Tell the jobs, which inherit it, whose stacks are wanted."""
     rules = batch.settings["profile"]
     if rules:
-        os.environ[stacks.VARIABLE] = "all" if rules is True else ",".join(rules)
+        os.environ[stack_sampler.VARIABLE] = "all" if rules is True else ",".join(rules)
 
 
 def conclude_run(outcome):

@@ -2,14 +2,15 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
     pieces = [Path(path) for path in snakemake.input.get("bands", ())]
-    from unglow import memory, transform
-    from unglow.align import align, align_band
-    from unglow.outputs import joined
-    from unglow.store import open_store, plan_layout
+    from unglow import transform
+    from unglow.io.zarr import open_store, plan_layout
+    from unglow.workflow import memory_model
+    from unglow.workflow.paths import joined
+    from unglow.workflow.stages.align import align, align_band
 
     job.fence()
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
@@ -17,13 +18,13 @@ with Job.of(snakemake) as job:
     layout = plan_layout(post.shape, "float32")
     said = Path(snakemake.output[0])
     target, band = joined(said)
-    demand = memory.align(layout, pre.layout)
+    demand = memory_model.align(layout, pre.layout)
     if band is not None:
-        workers = job.workers(memory.of_band(demand, layout, band.of))
+        workers = job.workers(memory_model.of_band(demand, layout, band.of))
         align_band(post, pre, found, layout, target, band, workers=workers).save(said)
         job.count(pixels=band.pixels(layout))
     else:
-        workers = job.workers(memory.join_align(layout) if pieces else demand)
+        workers = job.workers(memory_model.join_align(layout) if pieces else demand)
         statistics, bins = align(post, pre, found, layout, target, workers=workers, pieces=pieces)
         statistics.save(Path(snakemake.output.statistics))
         bins.save(Path(snakemake.output.bins))

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.difference import open_difference
-    from unglow.figures import save_png
-    from unglow.files import write_text
-    from unglow.gallery import draw_comparison
-    from unglow.summary import comparison, entries_from, table
+    from unglow.core.files import write_text
+    from unglow.photometry.difference import open_difference
+    from unglow.reporting.figures import save_png
+    from unglow.reporting.summary import comparison, entries_from, table
+    from unglow.workflow.stages.figures import draw_comparison
 
     job.fence()
     results = Path(snakemake.output.table).parents[2]

@@ -2,24 +2,27 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow import memory
-    from unglow.detection import Controls, DetectSettings, detect, detect_band, key_of, open_inputs
-    from unglow.outputs import joined
-    from unglow.pieces import Pieces
-    from unglow.tally import Tally
+    from unglow.detection.false_discovery import Controls
+    from unglow.detection.settings import DetectSettings
+    from unglow.io.search_counts import Tally
+    from unglow.io.zarr.band_results import Pieces
+    from unglow.workflow import memory_model
+    from unglow.workflow.paths import joined
+    from unglow.workflow.stages.detect import detect, detect_band, key_of
+    from unglow.workflow.stages.detect_inputs import open_inputs
 
     job.fence()
     stores, scale, transform = open_inputs(snakemake.input)
     settings = DetectSettings.of(snakemake.params.settings)
     layout = stores["aligned"].layout
-    demand = memory.detect(layout)
+    demand = memory_model.detect(layout)
     key = key_of(snakemake.input, settings)
     _, band = joined(Path(snakemake.output[0]))
     if band is not None:
-        workers = job.workers(memory.of_band(demand, layout, band.of))
+        workers = job.workers(memory_model.of_band(demand, layout, band.of))
         piece = detect_band(stores, scale, transform, settings, band, key, workers=workers)
         piece.save(Path(snakemake.output[0]))
         job.count(pixels=band.pixels(layout))
@@ -34,7 +37,7 @@ with Job.of(snakemake) as job:
             {name: Path(path) for name, path in snakemake.output.items()},
             controls=Controls(tuple(snakemake.params.controls), tallies) if tallies else None,
             is_control=snakemake.params.is_control,
-            workers=job.workers(memory.join_detect(layout) if files else demand),
+            workers=job.workers(memory_model.join_detect(layout) if files else demand),
             pieces=Pieces(files, key) if files else None,
         )
         job.count(pixels=stores["post"].shape[0] * stores["post"].shape[1], rows=rows)

@@ -2,15 +2,21 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow import memory
-    from unglow.difference import Matched
-    from unglow.outputs import joined
-    from unglow.photometry import JointStatistics, Scale
-    from unglow.store import open_store, plan_layout
-    from unglow.subtract import Subtraction, save_residues, subtract, subtract_band
+    from unglow.io.zarr import open_store, plan_layout
+    from unglow.photometry.difference import Matched
+    from unglow.photometry.gain.scale import Scale
+    from unglow.photometry.joint_histogram import JointStatistics
+    from unglow.workflow import memory_model
+    from unglow.workflow.paths import joined
+    from unglow.workflow.stages.difference import (
+        Subtraction,
+        save_residues,
+        subtract,
+        subtract_band,
+    )
 
     job.fence()
     pieces = [Path(path) for path in snakemake.input.get("bands", ())]
@@ -27,13 +33,13 @@ with Job.of(snakemake) as job:
     )
     said = Path(snakemake.output[0])
     target, band = joined(said)
-    demand = memory.difference(layout)
+    demand = memory_model.difference(layout)
     if band is not None:
-        workers = job.workers(memory.of_band(demand, layout, band.of))
+        workers = job.workers(memory_model.of_band(demand, layout, band.of))
         subtract_band(given, layout, target, band, workers=workers).save(said)
         job.count(pixels=band.pixels(layout))
     else:
-        workers = job.workers(memory.join_difference(layout) if pieces else demand)
+        workers = job.workers(memory_model.join_difference(layout) if pieces else demand)
         residues = subtract(given, layout, target, workers=workers, pieces=pieces)
         output = snakemake.output
         save_residues(residues, given.written, Path(output.histogram), Path(output.background))

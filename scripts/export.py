@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.outputs import FORMS
-    from unglow.store import open_store
+    from unglow.io.zarr import open_store
+    from unglow.workflow.paths import FORMS
 
     method = snakemake.wildcards.get("method")
     if method is None:
         store = open_store(Path(snakemake.input.store).parent)
     else:
-        from unglow.difference import open_difference
+        from unglow.photometry.difference import open_difference
 
         store = open_difference(Path(snakemake.input.scale).parent, method)
     target = Path(snakemake.output.image)

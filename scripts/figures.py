@@ -2,15 +2,21 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
     from unglow import transform
-    from unglow.candidates import SHOWN, read_candidates, read_report
-    from unglow.gallery import Differences, draw_candidates, draw_differences, draw_scale
-    from unglow.photometry import JointStatistics, Scale
-    from unglow.store import open_store
-    from unglow.tally import Tally
+    from unglow.io.candidates_csv import SHOWN, read_candidates, read_report
+    from unglow.io.search_counts import Tally
+    from unglow.io.zarr import open_store
+    from unglow.photometry.gain.scale import Scale
+    from unglow.photometry.joint_histogram import JointStatistics
+    from unglow.workflow.stages.figures import (
+        Differences,
+        draw_candidates,
+        draw_differences,
+        draw_scale,
+    )
 
     job.fence()
     paths = {name: Path(path) for name, path in snakemake.input.items()}

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow import blocktable, transform
-    from unglow.gallery import draw_registration
-    from unglow.store import open_store
+    from unglow import transform
+    from unglow.io.zarr import open_store
+    from unglow.registration import block_table
+    from unglow.workflow.stages.figures import draw_registration
 
     job.fence()
     post, pre, aligned = (
@@ -18,7 +19,7 @@ with Job.of(snakemake) as job:
         pre,
         aligned,
         transform.load(Path(snakemake.input.transform)),
-        blocktable.read_blocks(Path(snakemake.input.blocks)),
+        block_table.read_blocks(Path(snakemake.input.blocks)),
         job.targets,
         job.pair_title,
     )

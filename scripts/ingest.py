@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow import memory
-    from unglow.ingest import ingest_band, ingest_both
-    from unglow.outputs import joined
-    from unglow.pairs import ROLES
-    from unglow.plan import plan_pair
+    from unglow.workflow import memory_model
+    from unglow.workflow.paths import joined
+    from unglow.workflow.samples import ROLES
+    from unglow.workflow.stages.ingest import ingest_band, ingest_both
+    from unglow.workflow.stages.plan import plan_pair
 
     job.fence()
     raw = {role: Path(snakemake.input[role]) for role in ROLES}
@@ -21,8 +21,8 @@ with Job.of(snakemake) as job:
     if band is not None:
         role = snakemake.wildcards.role
         layout = plan.layouts[role]
-        demand = memory.ingest(plan.headers[role], layout)
-        workers = job.workers(memory.of_band(demand, layout, band.of))
+        demand = memory_model.ingest(plan.headers[role], layout)
+        workers = job.workers(memory_model.of_band(demand, layout, band.of))
         ingest_band(plan, role, target, band, workers=workers).save(said)
         job.count(pixels=band.pixels(layout))
     else:
@@ -30,7 +30,7 @@ with Job.of(snakemake) as job:
             role: [Path(path) for path in snakemake.input.get(f"{role}_bands", ())]
             for role in ROLES
         }
-        demand = memory.ingest_both(
+        demand = memory_model.ingest_both(
             tuple(plan.headers[role] for role in ROLES),
             tuple(plan.layouts[role] for role in ROLES),
             tuple(bool(pieces[role]) for role in ROLES),

@@ -2,21 +2,22 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow import field, memory
-    from unglow.blocktable import write_blocks
-    from unglow.registration import RegisterSettings
-    from unglow.registration.stores import given_for, register_stores, source_for
-    from unglow.store import open_store
+    from unglow.io.zarr import open_store
+    from unglow.registration.block_table import write_blocks
+    from unglow.registration.register import RegisterSettings
+    from unglow.transform import displacement
+    from unglow.workflow import memory_model
+    from unglow.workflow.stages.register import given_for, register_stores, source_for
 
     job.fence()
     chosen = dict(snakemake.params.settings)
     source = source_for(chosen.pop("from", None), snakemake.input)
     settings = RegisterSettings(**chosen)
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
-    demand = memory.register(
+    demand = memory_model.register(
         (post.shape, pre.shape),
         settings.coarse_px,
         settings.block_px,
@@ -27,6 +28,6 @@ with Job.of(snakemake) as job:
     found = register_stores(post, pre, settings, workers=workers, given=given, source=source)
     write_blocks(Path(snakemake.output.blocks), found.blocks)
     # Snakemake wants the file of the field whether or not there is one
-    field.save(Path(snakemake.output.displacement), found.transform.displacement)
+    displacement.save(Path(snakemake.output.displacement), found.transform.displacement)
     found.transform.save(Path(snakemake.output.transform))
     job.count(pixels=post.shape[0] * post.shape[1])

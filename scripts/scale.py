@@ -2,21 +2,17 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
     from unglow import transform
-    from unglow.photometry import (
-        BinSamples,
-        Evidence,
-        Images,
-        JointStatistics,
-        Scale,
-        ScaleSettings,
-        estimate_matched,
-        gain_map,
-    )
-    from unglow.store import open_store
+    from unglow.io.zarr import open_store
+    from unglow.photometry import gain_map
+    from unglow.photometry.cell_moments import BinSamples
+    from unglow.photometry.focus.match import Images, estimate_matched
+    from unglow.photometry.gain.estimate import Evidence
+    from unglow.photometry.gain.scale import Scale, ScaleSettings
+    from unglow.photometry.joint_histogram import JointStatistics
 
     job.fence()
     found = transform.load(Path(snakemake.input.transform))

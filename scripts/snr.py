@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow import memory
-    from unglow.detection import DetectSettings, open_inputs, write_snr
-    from unglow.store import plan_layout
+    from unglow.detection.settings import DetectSettings
+    from unglow.io.zarr import plan_layout
+    from unglow.workflow import memory_model
+    from unglow.workflow.stages.detect_inputs import open_inputs
+    from unglow.workflow.stages.snr import write_snr
 
     job.fence()
     stores, scale, transform = open_inputs(snakemake.input)
@@ -19,6 +21,6 @@ with Job.of(snakemake) as job:
         DetectSettings.of(snakemake.params.settings),
         layout,
         Path(snakemake.output.snr).parent,
-        workers=job.workers(memory.snr(layout)),
+        workers=job.workers(memory_model.snr(layout)),
     )
     job.count(pixels=layout.shape[0] * layout.shape[1])

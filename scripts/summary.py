@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.summary import entries_from, write_summary
+    from unglow.reporting.summary import entries_from, write_summary
 
     job.fence()
     target = Path(snakemake.output[0])

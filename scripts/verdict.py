@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from unglow.job import Job
+from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.errors import UnglowError
-    from unglow.files import write_text
-    from unglow.summary import read_summary, verdict
+    from unglow.core.errors import UnglowError
+    from unglow.core.files import write_text
+    from unglow.reporting.summary import read_summary, verdict
 
     job.fence()
     rows = read_summary(Path(snakemake.input[0]))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from unglow.blocks import ArrayPixels
-from unglow.registration.dense import Images
-from unglow.registration.matching import Plane
-from unglow.registration.thumbnails import thumbnail
+from unglow.core.windows import ArrayPixels
+from unglow.registration.blocks.dense import Images
+from unglow.registration.blocks.phase_correlation import Plane
+from unglow.registration.images import thumbnail
 
 
 def images_of(post, pre, matrix):

@@ -1,4 +1,4 @@
-"""What the loops of `unglow.kernels` compute, in plain numpy and Python, to compare them with.
+"""What the loops of `unglow.core.kernels` compute, in plain numpy and Python, to compare them with.
 
 The operations and their order are those that `kernels.h` and the files beside it document, so that
 results are compared bit for bit; where a function only bounds the difference, it says so.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unglow import kernels
+from unglow.core import kernels
 
 f4 = np.float32
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from unglow.batch import Batch
-from unglow.errors import UnglowError
+from unglow.core.errors import UnglowError
+from unglow.workflow.batch import Batch
 
 PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

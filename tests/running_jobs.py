@@ -8,8 +8,8 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unglow.resume.traces import trace_of
-from unglow.telemetry.follow import attempt_files
+from unglow.jobs.resume.unfinished import trace_of
+from unglow.telemetry.reading.follower import attempt_files
 
 
 def wait_for(condition, seconds=1500):

@@ -18,7 +18,7 @@ from tables import table
 from fuzz.mutations import KINDS, UNTOUCHED, mutated
 from fuzz.seeds import make_seeds, real_seeds
 from fuzz.trial import BAD, SAME, VERDICTS, WRONG, Outcome, attempt, preload
-from unglow.machine import processors
+from unglow.core.machine import processors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

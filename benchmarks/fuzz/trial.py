@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tifffile
 
-from unglow import memory
-from unglow.blocks import Window
-from unglow.errors import InputError
-from unglow.fence import close_fence, is_memory_failure, open_fence, process_mb
-from unglow.headers import HeaderCache, headers_of, layouts
-from unglow.ingest import ingest
-from unglow.ingest import signal as signal_of
-from unglow.pairs import Pair
-from unglow.plan import Plan, make_plan
-from unglow.store import open_store
-from unglow.tiff import TiffHeader
+from unglow.core.errors import InputError
+from unglow.core.windows import Window
+from unglow.io.tiff import TiffHeader
+from unglow.io.zarr import open_store
+from unglow.jobs.memory_limit import close_fence, is_memory_failure, open_fence, process_mb
+from unglow.workflow import memory_model
+from unglow.workflow.header_cache import HeaderCache, headers_of, layouts
+from unglow.workflow.samples import Pair
+from unglow.workflow.stages.ingest import ingest
+from unglow.workflow.stages.ingest import signal as signal_of
+from unglow.workflow.stages.plan import Plan, make_plan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -172,8 +172,8 @@ def _read(path: Path, target: Path, pixels: Path | None) -> Outcome:
     if parsing > PARSING_MB:
         return Outcome(OVER, f"its headers took {parsing:.0f} MB")
     layout = layouts(header, header, "auto")["post"]
-    planning = memory.plan((header, header)).peak_mb(_BUDGET_MB, _THREADS)
-    ingesting = memory.ingest(header, layout).peak_mb(_BUDGET_MB, _THREADS)
+    planning = memory_model.plan((header, header)).peak_mb(_BUDGET_MB, _THREADS)
+    ingesting = memory_model.ingest(header, layout).peak_mb(_BUDGET_MB, _THREADS)
     if max(planning, ingesting) > MOST_MB:
         return Outcome(REFUSED, f"preflight: it needs {max(planning, ingesting):.0f} MB")
     _forget_peak()

@@ -16,7 +16,7 @@ from registration.bases import interpolated
 from registration.geometry import Warp, linear, pixel_centres, waves
 from scipy import ndimage, optimize
 
-from unglow.blocks import Window
+from unglow.core.windows import Window
 from unglow.phantom.geometry import PhantomMap
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from registration.recording import shade
 from tables import table
 
 from photometry.pairs import Pair, aligned, images, transform_of
-from unglow.photometry import Evidence, ScaleSettings, estimate
+from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.scale import ScaleSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from photometry.pairs import Aligned
-    from unglow.photometry import MethodResult
+    from unglow.photometry.gain.scale import MethodResult
 
 KINDS = ("plain", "shaded", "deformed")
 """Even light and a map that moves all alike; uneven light; a section that is bent."""

@@ -13,7 +13,9 @@ from tables import table
 
 from photometry.spots import Phantom, Score, judged, pooled, searched
 from unglow.phantom.spec import PhantomSpec
-from unglow.photometry import Evidence, JointStatistics, ScaleSettings, estimate
+from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.scale import ScaleSettings
+from unglow.photometry.joint_histogram import JointStatistics
 
 if TYPE_CHECKING:
     import argparse

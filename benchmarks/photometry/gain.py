@@ -14,7 +14,8 @@ from registration.pool import in_children, save_json
 from tables import table
 
 from photometry.pairs import Pair, aligned, images, transform_of
-from unglow.photometry import Evidence, ScaleSettings, estimate
+from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.scale import ScaleSettings
 
 if TYPE_CHECKING:
     import argparse

@@ -13,8 +13,8 @@ from registration.pool import in_children, save_json
 from tables import table
 
 from photometry.spots import Phantom, Score, judged, pooled, searched
-from unglow.detection import DetectSettings
 from unglow.detection.map_error import MapError
+from unglow.detection.settings import DetectSettings
 from unglow.phantom.spec import PhantomSpec
 
 if TYPE_CHECKING:

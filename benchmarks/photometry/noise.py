@@ -11,18 +11,18 @@ from registration.pool import in_children, registered, save_json
 from scipy import ndimage
 from tables import table
 
-from unglow.blocks import ArrayPixels, Window, grid
+from unglow.core.grey import quantise
+from unglow.core.windows import ArrayPixels, Window, grid
 from unglow.detection.map_error import MapError
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
-from unglow.grey import quantise
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
-from unglow.photometry import BinSamples
-from unglow.photometry.noise_fit import NoiseFit, fit
-from unglow.photometry.resampled import positions
+from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.noise.fit import NoiseFit, fit
+from unglow.photometry.noise.resampling import positions
 from unglow.transform import Quantiles, Transform
-from unglow.warp import warp_window
+from unglow.transform.resample import warp_window
 
 if TYPE_CHECKING:
     import argparse

@@ -13,12 +13,13 @@ from registration.pool import registered
 from registration.recording import Camera, shade, spots, stain
 from scipy import ndimage
 
-from unglow.blocks import Window
-from unglow.grey import quantise
+from unglow.core.grey import quantise
+from unglow.core.windows import Window
 from unglow.phantom.geometry import PhantomMap
-from unglow.photometry import BinSamples, JointStatistics
+from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform import Quantiles, Transform
-from unglow.warp import warp_window
+from unglow.transform.resample import warp_window
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,7 +160,7 @@ def images(pair: Pair, data: Path | None) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def aligned(post: NDArray[Any], pre: NDArray[Any], transform: Transform) -> Aligned:
-    """Align two whole images as `unglow.align` does."""
+    """Align two whole images as `unglow.workflow.stages.align` does."""
     block = quantise(
         warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.of(post.shape))
     )

@@ -17,17 +17,17 @@ from tables import table
 
 from photometry.brain import CASES, DYE, PLANES, Case, cell_width, expected_cells, write_layout
 from unglow import transform
-from unglow.blocks import Window
-from unglow.detection import DetectSettings
+from unglow.core.machine import processors
+from unglow.core.windows import Window
 from unglow.detection.background import Background
+from unglow.detection.candidate_table import UNCOUNTED
 from unglow.detection.search import search
-from unglow.detection.section import Section
+from unglow.detection.section_mask import Section
+from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import significance
-from unglow.detection.stage import scene_of
-from unglow.detection.table import UNCOUNTED
-from unglow.machine import processors
-from unglow.photometry import Scale
-from unglow.store import open_store
+from unglow.io.zarr import open_store
+from unglow.photometry.gain.scale import Scale
+from unglow.workflow.stages.detect import scene_of
 
 if TYPE_CHECKING:
     import argparse

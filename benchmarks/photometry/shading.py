@@ -14,9 +14,11 @@ from registration.pool import in_children, save_json
 from tables import table
 
 from photometry.pairs import Pair, aligned, base_of, images, transform_of
-from unglow.blocks import Window
-from unglow.difference import difference, evened_difference
-from unglow.photometry import BackgroundMedians, Evidence, ScaleSettings, estimate
+from unglow.core.windows import Window
+from unglow.photometry.background_medians import BackgroundMedians
+from unglow.photometry.difference import difference, evened_difference
+from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.scale import ScaleSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from photometry.pairs import Aligned
-    from unglow.photometry import MethodResult
+    from unglow.photometry.gain.scale import MethodResult
 
 SHADINGS = (0.0, 0.15, 0.3)
 """Greatest relative difference of the light between the two images; the aim is for 0.15."""

@@ -13,18 +13,20 @@ from registration.pool import in_children, save_json
 from tables import table
 
 from photometry.pairs import Pair, aligned, images, transform_of
-from unglow.blocks import ArrayPixels, Window
-from unglow.detection import DetectSettings
+from unglow.core.grey import quantise
+from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.background import Background
 from unglow.detection.map_error import MapError
 from unglow.detection.search import search
-from unglow.detection.section import Section
+from unglow.detection.section_mask import Section
+from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene
-from unglow.difference import difference
-from unglow.grey import quantise
-from unglow.photometry import Evidence, Images, ScaleSettings, estimate_matched
 from unglow.photometry.blur import blurred
-from unglow.photometry.noise import NoiseModel
+from unglow.photometry.difference import difference
+from unglow.photometry.focus.match import Images, estimate_matched
+from unglow.photometry.gain.estimate import Evidence
+from unglow.photometry.gain.scale import ScaleSettings
+from unglow.photometry.noise.model import NoiseModel
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from photometry.pairs import Aligned
-    from unglow.photometry import Scale
+    from unglow.photometry.gain.scale import Scale
 
 BLURS = (0.0, 0.5, 0.8, 1.2)
 """Standard deviations, px, of the image that is out of focus; the other one is in focus."""
@@ -54,7 +56,7 @@ class Outcome:
     Attributes
     ----------
     width, error, blurred
-        As `unglow.photometry.sharpness.Sharpness` has them.
+        As `unglow.photometry.focus.sharpness.Sharpness` has them.
     rms
         Residual below the background on the section, over the noise of the camera.
     spread, gain

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.blocks import ArrayPixels, Window
-from unglow.detection import DetectSettings
+from unglow.core.grey import quantise
+from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.background import Background
+from unglow.detection.candidate_table import UNCOUNTED
 from unglow.detection.map_error import MapError
 from unglow.detection.search import search
-from unglow.detection.section import Section
+from unglow.detection.section_mask import Section
+from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene
-from unglow.detection.table import UNCOUNTED
-from unglow.difference import difference
-from unglow.grey import quantise
 from unglow.phantom.render import Renderer
-from unglow.photometry.bins import BinSamples
-from unglow.photometry.noise_fit import fit
+from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.difference import difference
+from unglow.photometry.noise.fit import fit
 from unglow.transform import Quantiles, Transform
-from unglow.warp import warp_window
+from unglow.transform.resample import warp_window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,10 +27,10 @@ from registration.judging import BORDER_PX, SEAM_PX, Errors, errors, inside, sec
 from registration.pool import in_children, registered, save_json
 from registration.recording import Camera, saturate, shade, spots
 from registration.writing import write_pair
-from unglow.blocks import Window
+from unglow.core.windows import Window
 from unglow.phantom.geometry import PhantomMap
-from unglow.registration import RegisterSettings
-from unglow.registration.uncertainty import at_points, length_quantile
+from unglow.registration.field.uncertainty import at_points, length_quantile
+from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:
     import argparse

@@ -16,7 +16,7 @@ import tifffile
 from scipy import ndimage
 
 from registration.geometry import pixel_centres
-from unglow.blocks import grid
+from unglow.core.windows import grid
 from unglow.phantom.catalogue import draw_grains
 from unglow.phantom.scene import Scene
 from unglow.phantom.spec import PhantomSpec

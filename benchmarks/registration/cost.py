@@ -20,11 +20,11 @@ from registration.geometry import waves
 from registration.judging import inside
 from registration.pool import in_children, registered, save_json
 from unglow import transform
-from unglow.blocks import bounded_map, grid
-from unglow.fence import process_mb
-from unglow.machine import processors
+from unglow.core.machine import processors
+from unglow.core.windows import bounded_map, grid
+from unglow.jobs.memory_limit import process_mb
 from unglow.phantom.tiff import Raster, write_tiff
-from unglow.registration import RegisterSettings
+from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.blocks import Window
+    from unglow.core.windows import Window
 
 MOST_OF_PROTOTYPE = 0.5
 LARGE = 30000, 25000

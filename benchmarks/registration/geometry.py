@@ -1,7 +1,8 @@
 """The true map of a pair: a matrix, smooth waves, and the jumps of a scanner between its strips.
 
 Pre is rendered at places of post that are known in closed form (`Warp.to_post`); nothing here comes
-from `unglow.registration` or from `unglow.warp`, so that an error there cannot hide itself.
+from `unglow.registration.register` or from `unglow.transform.resample`, so that an error there
+cannot hide itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from unglow.phantom.spec import PhantomSpec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.blocks import Window
+    from unglow.core.windows import Window
 
     Points = NDArray[np.float64]
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from unglow.blocks import ArrayPixels
-from unglow.registration import RegisterSettings, register
-from unglow.store.layout import LONGEST_OVERVIEW
-from unglow.store.pyramid import halve_stored
+from unglow.core.windows import ArrayPixels
+from unglow.io.zarr.layout import LONGEST_OVERVIEW
+from unglow.io.zarr.pyramid import halve_stored
+from unglow.registration.register import RegisterSettings, register
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.registration import Registration
+    from unglow.registration.register import Registration
 
 T = TypeVar("T")
 R = TypeVar("R")

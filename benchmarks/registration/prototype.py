@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unglow.fence import process_mb
+from unglow.jobs.memory_limit import process_mb
 
 if __name__ == "__main__":
     folder, post, pre, points, out = (Path(word) for word in sys.argv[1:])

@@ -16,7 +16,7 @@ from tables import table
 from registration.bases import SCANNERS
 from registration.judging import inside
 from registration.pool import in_children, registered, save_json
-from unglow.registration import RegisterSettings
+from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:
     import argparse

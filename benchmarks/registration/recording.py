@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import ndimage
 
-from unglow.blocks import Window, grid
+from unglow.core.windows import Window, grid
 from unglow.phantom.camera import Shading
 from unglow.phantom.catalogue import draw_microbes
 from unglow.phantom.spots import add_spots, boxes

@@ -17,7 +17,7 @@ from registration.judging import Errors, errors, section_points
 from registration.negatives import KINDS, unrelated
 from registration.pool import in_children, plain, registered, save_json
 from registration.writing import write_pair
-from unglow.registration import RegisterSettings
+from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:
     import argparse

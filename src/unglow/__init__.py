@@ -1,12 +1,14 @@
 """unglow: take the autofluorescence out of microscopy images, in a memory budget of your choice."""
 
-__version__ = "0.1.0"
+from unglow.core.version import __version__
+
+__all__ = ["__version__", "open_difference"]
 
 
 def __getattr__(name: str) -> object:
     """Import what others call only when they ask for it: jobs and commands start quickly."""
     if name == "open_difference":
-        from unglow.difference import open_difference  # noqa: PLC0415
+        from unglow.photometry.difference import open_difference  # noqa: PLC0415
 
         return open_difference
     raise AttributeError(f"module 'unglow' has no attribute '{name}'")

@@ -7,7 +7,7 @@ import re
 import pytest
 from made_telemetry import Made, call, end, stacks
 
-from unglow.report import write_report
+from unglow.reporting.html.report import write_report
 
 NASTY = "<img src=x onerror=document.title='owned'>"
 

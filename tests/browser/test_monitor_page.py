@@ -20,10 +20,10 @@ from made_telemetry import WALL, Made, end, job, sample, state
 from pages import CHROMIUM
 from running_jobs import held
 
-from unglow.monitor import site as watched
-from unglow.monitor.server import Server
-from unglow.monitor.site import Site
-from unglow.telemetry.fates import Machine
+from unglow.reporting.html import live_site
+from unglow.reporting.html.live_server import Server
+from unglow.reporting.html.live_site import Site
+from unglow.telemetry.reading.outcomes import Machine
 
 NASTY = "</script><img src=x onerror=document.title='owned'>&amp;\"'"
 TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 2}}
@@ -43,7 +43,7 @@ def made(tmp_path, monkeypatch):
     """A run that the machine of the test takes for one that goes on."""
     made = Made(tmp_path / "work" / "results")
     lives = Machine(host="elsewhere", now=WALL + 60)
-    monkeypatch.setattr(watched, "Machine", lambda: lives)
+    monkeypatch.setattr(live_site, "Machine", lambda: lives)
     return made
 
 

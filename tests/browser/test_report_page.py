@@ -14,10 +14,10 @@ from devtools import Tab
 from made_telemetry import WALL, Made, end, job, many, sample, state
 from pages import CHROMIUM
 
-from unglow import digits
-from unglow.report import write_report
-from unglow.report.compare import build, chosen
-from unglow.report.page import page
+from unglow.core import rounding
+from unglow.reporting.html.page import page
+from unglow.reporting.html.report import write_report
+from unglow.reporting.html.run_comparison import build, chosen
 
 NASTY = "</script><img src=x onerror=document.title='owned'>&amp;\"'"
 
@@ -180,16 +180,16 @@ def test_no_table_loses_columns_on_a_screen_of_usual_width(made, tab):
 
 
 def test_numbers_are_told_in_the_words_of_the_package(project, tab):
-    words = (project / "src/unglow/report/assets/words.js").read_text()
+    words = (project / "src/unglow/reporting/html/assets/words.js").read_text()
 
     def told(function, values):
         return tab.run(f"(() => {{ {words}\nreturn {list(values)}.map((v) => {function}(v)); }})()")
 
     times = (0.004, 0.0996, 0.5, 9.96, 59.4, 59.6, 3599.7, 5400.0, 200_000.0)
-    assert told("seconds", times) == [digits.elapsed(t) for t in times]
+    assert told("seconds", times) == [rounding.elapsed(t) for t in times]
     sizes = (0.0, 0.04, 0.06, 9.96, 388.4, 9999.4, 9999.6, 123_456.0)
-    assert told("mb", sizes) == [digits.memory(mb) for mb in sizes]
+    assert told("mb", sizes) == [rounding.memory(mb) for mb in sizes]
     shares = (0.0, 1e-5, 0.0476, 0.05, 0.1234, 0.5, 0.9725, 0.996, 0.99999, 1.0, 1.386)
-    assert told("percent", shares) == [digits.percent(s) for s in shares]
+    assert told("percent", shares) == [rounding.percent(s) for s in shares]
     numbers = (0.0, 0.04123, 0.09996, 2.0, 9.996, 1234.56, -3.14159)
-    assert told("digits", numbers) == [digits.number(n) for n in numbers]
+    assert told("digits", numbers) == [rounding.number(n) for n in numbers]

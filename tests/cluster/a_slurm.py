@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from unglow.telemetry.follow import Follower
-from unglow.telemetry.history import History
-from unglow.telemetry.incidents import incidents
+from unglow.telemetry.reading.follower import Follower
+from unglow.telemetry.reading.history import History
+from unglow.telemetry.reading.incidents import incidents
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]

@@ -11,7 +11,7 @@ import pytest
 import tifffile
 from real_runs import TABLES, command, refusal, snakemake
 
-from unglow.store import open_store
+from unglow.io.zarr import open_store
 
 pytestmark = pytest.mark.workflow
 

@@ -12,8 +12,8 @@ import pytest
 import tifffile
 from real_runs import BIN, PROJECT, bytes_of, command, snakemake
 
-from unglow.outputs import joined
-from unglow.store import open_store
+from unglow.io.zarr import open_store
+from unglow.workflow.paths import joined
 
 pytestmark = [pytest.mark.workflow, pytest.mark.timeout(3000)]
 

@@ -11,10 +11,9 @@ import pytest
 import tifffile
 from real_runs import command, snakemake
 
-from unglow.detection import Controls
-from unglow.detection.rates import Sides
-from unglow.store import open_store
-from unglow.tally import Tally
+from unglow.detection.false_discovery import Controls, Sides
+from unglow.io.search_counts import Tally
+from unglow.io.zarr import open_store
 
 pytestmark = pytest.mark.workflow
 CONFIG = ("--config", "scale={methods: [linear]}")

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from real_runs import bytes_of, command, snakemake
 
-from unglow import field, transform
-from unglow.blocks import Window
+from unglow import transform
+from unglow.core.windows import Window
+from unglow.io.zarr import open_store
 from unglow.phantom import Truth
-from unglow.store import open_store
+from unglow.transform import displacement
 
 pytestmark = pytest.mark.workflow
 
@@ -73,4 +74,4 @@ def test_another_budget_gives_the_same_bytes(work, pair):
 def test_without_a_field_its_file_is_there_and_empty(small_finished):
     (pair,) = (small_finished / "results").glob("*/SYTO9")
     assert json.loads((pair / "transform.json").read_text())["displacement"] is None
-    assert field.load(pair / "displacement.npz") is None
+    assert displacement.load(pair / "displacement.npz") is None

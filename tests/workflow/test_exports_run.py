@@ -10,9 +10,9 @@ import pytest
 import tifffile
 from real_runs import bytes_of, command, snakemake
 
-from unglow.blocks import Window
-from unglow.difference import open_difference
-from unglow.store import open_store
+from unglow.core.windows import Window
+from unglow.io.zarr import open_store
+from unglow.photometry.difference import open_difference
 
 pytestmark = pytest.mark.workflow
 WANTED = "exports={tiff: [difference, post], fits: [aligned_pre, pre]}"

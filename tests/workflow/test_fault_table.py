@@ -18,16 +18,17 @@ import pytest
 import tifffile
 from real_runs import BIN, PROJECT, TABLES, bytes_of, command, refusal, snakemake
 
-from unglow.align import align
-from unglow.batch import Batch
-from unglow.blocks import Window
-from unglow.ingest import ingest
-from unglow.photometry import Evidence, Scale, ScaleSettings, estimate
-from unglow.plan import make_plan
-from unglow.registration import RegisterSettings
-from unglow.registration.stores import register_stores
-from unglow.store import open_store, plan_layout
-from unglow.summary import status_of
+from unglow.core.windows import Window
+from unglow.io.zarr import open_store, plan_layout
+from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.scale import Scale, ScaleSettings
+from unglow.registration.register import RegisterSettings
+from unglow.reporting.summary import status_of
+from unglow.workflow.batch import Batch
+from unglow.workflow.stages.align import align
+from unglow.workflow.stages.ingest import ingest
+from unglow.workflow.stages.plan import make_plan
+from unglow.workflow.stages.register import register_stores
 
 pytestmark = pytest.mark.workflow
 

@@ -13,9 +13,9 @@ from real_runs import command, snakemake
 from scipy.ndimage import map_coordinates
 
 from unglow import transform
-from unglow.blocks import Window
+from unglow.core.windows import Window
+from unglow.io.zarr import open_store
 from unglow.phantom import Truth
-from unglow.store import open_store
 
 pytestmark = pytest.mark.workflow
 

@@ -11,8 +11,8 @@ import zipfile
 
 import pytest
 
-from unglow import kernels
-from unglow.kernels import building
+from unglow.core import kernels
+from unglow.core.kernels import building
 
 
 def built(project, place, kind, **more):
@@ -46,17 +46,17 @@ def check_wheel(wheel, system, machine, tmp_path, monkeypatch):
         told = content.read(next(n for n in content.namelist() if n.endswith("/WHEEL"))).decode()
         content.extractall(tmp_path)
     names = [building.file_name(level) for level in building.levels(machine)]
-    assert found == {f"unglow/kernels/{name}" for name in names}
+    assert found == {f"unglow/core/kernels/{name}" for name in names}
     assert "Root-Is-Purelib: false" in told
     assert f"Tag: {tag}\n" in told
     if machine != platform.machine():
         return
     level = building.file_name(kernels.level())
-    monkeypatch.setenv(kernels.CHOICE, str(tmp_path / "unglow" / "kernels" / level))
+    monkeypatch.setenv(kernels.CHOICE, str(tmp_path / "unglow" / "core" / "kernels" / level))
     words = ["-m", "pytest", "-q", "-k", "chosen", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
-        [sys.executable, *words, "tests/unit/test_kernels_loops.py"],
-        cwd=building.SOURCES.parents[2],
+        [sys.executable, *words, "tests/unit/core/test_kernels_loops.py"],
+        cwd=building.SOURCES.parents[3],
         capture_output=True,
         text=True,
         check=False,
@@ -70,7 +70,7 @@ def test_the_source_archive_has_sources_and_nothing_compiled(archive):
     assert "hatch_build.py" in files
     for source in building.SOURCES.iterdir():
         if source.suffix in {".c", ".h", ".py"}:
-            assert f"src/unglow/kernels/{source.name}" in files
+            assert f"src/unglow/core/kernels/{source.name}" in files
     assert not [name for name in files if name.endswith((".so", ".pyc"))]
 
 

@@ -11,11 +11,12 @@ import pytest
 from real_runs import PROJECT, bytes_of, command, records_of, snakemake
 
 from unglow import transform
-from unglow.blocks import Window
-from unglow.difference import open_difference
+from unglow.core.windows import Window
+from unglow.io.zarr import open_store
 from unglow.phantom import Truth
-from unglow.photometry import BackgroundMedians, gain_map
-from unglow.store import open_store
+from unglow.photometry import gain_map
+from unglow.photometry.background_medians import BackgroundMedians
+from unglow.photometry.difference import open_difference
 
 pytestmark = pytest.mark.workflow
 

@@ -13,8 +13,8 @@ import pytest
 import tifffile
 from real_runs import PROJECT, TABLES, command, runs_of, snakemake
 
-from unglow.batch import Batch
-from unglow.forecast import tasks_of
+from unglow.workflow.batch import Batch
+from unglow.workflow.preflight.pending_jobs import tasks_of
 
 pytestmark = pytest.mark.workflow
 JOBS = 10  # of one pair with three scale methods, without 'all'

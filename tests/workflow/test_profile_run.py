@@ -6,7 +6,7 @@ import json
 
 from real_runs import TABLES, attempts_of, bytes_of, snakemake
 
-from unglow.telemetry.profiles import Calls, read_profile, seconds_by_node
+from unglow.telemetry.reading.profiles import Calls, read_profile, seconds_by_node
 
 
 def test_one_rule_is_profiled_and_results_do_not_change(small_work):

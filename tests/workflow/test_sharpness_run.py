@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from real_runs import command, records_of, snakemake
 
-from unglow.blocks import Window
-from unglow.store import open_store
+from unglow.core.windows import Window
+from unglow.io.zarr import open_store
 
 pytestmark = pytest.mark.workflow
 

@@ -31,8 +31,8 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 import os, sys, time
 if ".snakemake/scripts" in sys.orig_argv[-1]:
-    import unglow.fence
-    unglow.fence.close_fence = lambda *_: time.sleep(1200)
+    import unglow.jobs.memory_limit
+    unglow.jobs.memory_limit.close_fence = lambda *_: time.sleep(1200)
 """
 
 

@@ -16,10 +16,11 @@ from packaging.version import Version
 from real_runs import BIN, PROJECT, TABLES, but_figures, bytes_of, command, snakemake
 from snakemake import __version__ as snakemake_version
 
-from unglow.difference import open_difference
-from unglow.photometry.histogram import load_of
-from unglow.store import open_store
+from unglow.io.zarr import open_store
+from unglow.photometry.difference import open_difference
+from unglow.photometry.difference_histogram import load_of
 
+VERSION = "src/unglow/core/version.py"
 pytestmark = pytest.mark.workflow
 
 
@@ -252,14 +253,14 @@ def test_the_conda_environment_is_in_step_with_the_package():
     names = {"matplotlib-base": "matplotlib", "snakemake-minimal": "snakemake"}
     stated = dict(re.fullmatch(r"([\w.-]+) [>=]=(.+)", d).groups() for d in flat if " " in d)
     stated = {names.get(k, k): v for k, v in stated.items()}
-    version = re.search(r'__version__ = "(.+)"', (PROJECT / "src/unglow/__init__.py").read_text())
+    version = re.search(r'__version__ = "(.+)"', (PROJECT / VERSION).read_text())
     assert stated.pop("unglow") == version.group(1)
     assert stated.pop("python") == project["requires-python"].removeprefix(">=")
     assert stated == wanted
 
 
 def test_package_and_workflow_carry_one_version():
-    package = re.search(r'__version__ = "(.+)"', (PROJECT / "src/unglow/__init__.py").read_text())
+    package = re.search(r'__version__ = "(.+)"', (PROJECT / VERSION).read_text())
     common = (PROJECT / "rules" / "common.smk").read_text()
     workflow = re.search(r'^VERSION = "(.+)"', common, re.MULTILINE)
     citation = yaml.safe_load((PROJECT / "CITATION.cff").read_text())

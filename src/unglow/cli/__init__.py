@@ -11,9 +11,9 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from unglow import __version__
-from unglow.errors import UnglowError
-from unglow.shown import harmless
+from unglow.core.errors import UnglowError
+from unglow.core.printable import harmless
+from unglow.core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("unglow.cli.status", "say how far each pair is"),
     "verify": ("unglow.cli.verify", "read all results and say what is not as it was published"),
     "clean": ("unglow.cli.clean", "remove what jobs that were killed have left behind"),
-    "phantom": ("unglow.phantom.command", "make a pair of test images with known truth"),
+    "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
     "report": ("unglow.cli.report", "write the report of a results directory"),
     "compare": ("unglow.cli.compare", "show runs side by side"),
     "tune": ("unglow.cli.tune", "find how many cores are worth it, and write a profile"),

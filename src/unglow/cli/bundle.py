@@ -7,12 +7,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.bundle import write_bundle
-from unglow.cli.survey import CONFIG, read_config
-from unglow.errors import ConfigError, InputError
-from unglow.machine import disk_free_mb, memory_available_mb, memory_total_mb, processors
-from unglow.shown import printable
-from unglow.telemetry.surroundings import surroundings
+from unglow.core.errors import ConfigError, InputError
+from unglow.core.machine import disk_free_mb, memory_available_mb, memory_total_mb, processors
+from unglow.core.printable import printable
+from unglow.reporting.bug_report import write_bundle
+from unglow.telemetry.recording.environment import surroundings
+from unglow.workflow.config import CONFIG, read_config
 
 if TYPE_CHECKING:
     import argparse

@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Remove, and print what; return 1 if something could not be removed."""
-    from unglow.leftovers import leftovers, remove, size_mb  # noqa: PLC0415
-    from unglow.monitor.places import results_of  # noqa: PLC0415 (so do the others)
-    from unglow.resume.command import refuse_if_at_work  # noqa: PLC0415
+    from unglow.cli.directories import results_of  # noqa: PLC0415 (so do the others)
+    from unglow.jobs.leftovers import leftovers, remove, size_mb  # noqa: PLC0415
+    from unglow.jobs.resume.resume import refuse_if_at_work  # noqa: PLC0415
 
     results = results_of(arguments.directory)
     found = leftovers(results)

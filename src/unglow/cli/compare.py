@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.cli.survey import table
-from unglow.digits import amount
-from unglow.shown import harmless
+from unglow.core.printable import harmless
+from unglow.core.rounding import amount
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from unglow.report.compare import Named
+    from unglow.reporting.html.run_comparison import Named
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, write the page."""
-    from unglow.files import write_text  # noqa: PLC0415
-    from unglow.report.compare import build, chosen  # noqa: PLC0415 (imports numpy)
-    from unglow.report.page import page  # noqa: PLC0415
+    from unglow.core.files import write_text  # noqa: PLC0415
+    from unglow.reporting.html.page import page  # noqa: PLC0415
+    from unglow.reporting.html.run_comparison import build, chosen  # noqa: PLC0415 (imports numpy)
 
     named = chosen(arguments.runs)
     print(text(named))
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def text(named: Sequence[Named]) -> str:
     """Return the comparison as plain text."""
-    from unglow.report.compare import computed_by, rows, rules  # noqa: PLC0415 (imports numpy)
+    from unglow.reporting.html.run_comparison import computed_by, rows, rules  # noqa: PLC0415 (imports numpy)
 
     names = [n.name for n in named]
     sides = "l" + "r" * len(names)

@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.allocator import pin_threads
-from unglow.errors import ConfigError, InputError, StoreError
+from unglow.core.allocator import pin_threads
+from unglow.core.errors import ConfigError, InputError, StoreError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from unglow.export.pointmap import PointMap
+    from unglow.export.physical_map import PointMap
 
 # Each one holds a tile; more of them wait for the disk.
 _MOST_WORKERS = 8
@@ -129,9 +129,9 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
         raise ConfigError(f"{target} has to end in {' or '.join(endings)}.")
     if len(inputs) != 1:
         raise ConfigError("one store is exported at a time; name one.")
-    from unglow.difference import open_image  # noqa: PLC0415 - heavy
+    from unglow.core.machine import processors  # noqa: PLC0415
     from unglow.export.targets import refuse_existing  # noqa: PLC0415
-    from unglow.machine import processors  # noqa: PLC0415
+    from unglow.photometry.difference import open_image  # noqa: PLC0415 - heavy
 
     refuse_existing(target)
     store = open_image(inputs[0])
@@ -153,10 +153,10 @@ def _export_transform(arguments: argparse.Namespace) -> None:
     _check_options(arguments)
     if "numpy" not in sys.modules:  # the products are small: threads only wait for each other
         pin_threads()
-    from unglow.export import pointmap  # noqa: PLC0415 - heavy
+    from unglow.export import physical_map  # noqa: PLC0415 - heavy
 
     (path,) = arguments.inputs
-    found = pointmap.load(path, arguments.unit)
+    found = physical_map.load(path, arguments.unit)
     print(_write(found, path, arguments))
     if found.transform.status == "suspect":
         print(f"{path} is suspect: {' '.join(found.transform.reasons)}", file=sys.stderr)

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from unglow import config as configuration
 from unglow.cli.inventory import inventory
-from unglow.cli.survey import CONFIG, SHEET, text
-from unglow.errors import ConfigError
-from unglow.files import write_text
-from unglow.pairs import discover, sheet_text
-from unglow.schemas import schema
-from unglow.shown import printable
+from unglow.cli.survey import SHEET, text
+from unglow.core.errors import ConfigError
+from unglow.core.files import write_text
+from unglow.core.printable import printable
+from unglow.workflow import config as configuration
+from unglow.workflow.config import CONFIG
+from unglow.workflow.samples import discover, sheet_text
+from unglow.workflow.schema import schema
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from unglow.pairs import Discovery
+    from unglow.workflow.samples import Discovery
 
 # Snakemake's own, not what unglow computes.
 _LEFT_OUT = ("pathvars",)

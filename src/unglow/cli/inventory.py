@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.batch import check_help
-from unglow.channels import AUTO, choose_channels, stored_dtype
-from unglow.channels.choice import BLOCKS, SIDE
-from unglow.errors import InputError
-from unglow.headers import CACHE, HeaderCache, headers_of
-from unglow.pairs import map_sources
-from unglow.plan import check_two_files
-from unglow.tiff import survey_blocks
+from unglow.core.errors import InputError
+from unglow.io.tiff import survey_blocks
+from unglow.workflow.batch import check_help
+from unglow.workflow.channels import AUTO, choose_channels, stored_dtype
+from unglow.workflow.channels.choice import BLOCKS, SIDE
+from unglow.workflow.header_cache import CACHE, HeaderCache, headers_of
+from unglow.workflow.samples import map_sources
+from unglow.workflow.stages.plan import check_two_files
 
 if TYPE_CHECKING:
-    from unglow.config import Settings
-    from unglow.pairs import Discovery, Pair
-    from unglow.tiff import TiffHeader
+    from unglow.io.tiff import TiffHeader
+    from unglow.workflow.samples import Discovery, Pair
+    from unglow.workflow.schema import Settings
 
 ROLES = ("post", "pre")
 
@@ -33,7 +33,7 @@ def inventory(found: Discovery, settings: Settings) -> dict[str, Any]:
     found
         Pairs and the problems known so far.
     settings
-        Configuration (`unglow.config.load`).
+        Configuration (`unglow.workflow.config.load`).
 
     Returns
     -------

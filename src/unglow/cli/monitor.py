@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from unglow.monitor.places import all_results_of
+from unglow.cli.directories import all_results_of
 
 _SHORTEST_S, _LONGEST_S = 0.1, 3600.0
 
@@ -42,12 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the runs; return 1 if the last one of a directory failed or was killed."""
     places = all_results_of(arguments.directories)
     if arguments.web:
-        from unglow.monitor.server import serve  # noqa: PLC0415 (so does the page)
-        from unglow.monitor.site import Site  # noqa: PLC0415
+        from unglow.reporting.html.live_server import serve  # noqa: PLC0415 (so does the page)
+        from unglow.reporting.html.live_site import Site  # noqa: PLC0415
 
         serve(Site(places), arguments.port, lambda line: print(line, flush=True))
         return 0
-    from unglow.monitor.terminal import follow  # noqa: PLC0415 (rich takes a moment)
+    from unglow.reporting.terminal.follow import follow  # noqa: PLC0415 (rich takes a moment)
 
     return follow(places, sys.stdout, arguments.interval, once=arguments.once)
 

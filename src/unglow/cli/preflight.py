@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from unglow.batch import Batch
-from unglow.cli.survey import CONFIG, read_config
-from unglow.commandline import told
-from unglow.errors import ConfigError
-from unglow.forecast import machine_for, tasks_of
-from unglow.machine import memory_limit_mb, processors
-from unglow.preflight import Level, judge
+from unglow.core.errors import ConfigError
+from unglow.core.machine import memory_limit_mb, processors
+from unglow.workflow.batch import Batch
+from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.preflight.judge import Level, judge
+from unglow.workflow.preflight.messages import told
+from unglow.workflow.preflight.pending_jobs import machine_for, tasks_of
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from unglow.config import Settings
+    from unglow.workflow.schema import Settings
 
 # What profiles/default gives to all jobs together.
 _SHARE = 0.6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.errors import InputError
+from unglow.core.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the report and print where it is."""
-    from unglow.report import write_report  # noqa: PLC0415 (imports numpy)
+    from unglow.reporting.html.report import write_report  # noqa: PLC0415 (imports numpy)
 
     results = arguments.results
     if not results.is_dir():

@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Become Snakemake."""
-    from unglow.monitor.places import results_of  # noqa: PLC0415
-    from unglow.resume.command import resume  # noqa: PLC0415
+    from unglow.cli.directories import results_of  # noqa: PLC0415
+    from unglow.jobs.resume.resume import resume  # noqa: PLC0415
 
     def say(sentence: str) -> None:
         print(f"unglow resume: {sentence}", file=sys.stderr, flush=True)

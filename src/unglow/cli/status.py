@@ -33,12 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; return 1 if a pair failed, is incomplete or was left out."""
-    from unglow.batch import Batch  # noqa: PLC0415 (so are the others)
-    from unglow.cli.survey import CONFIG, read_config, table  # noqa: PLC0415
-    from unglow.monitor.places import results_of  # noqa: PLC0415
-    from unglow.monitor.view import Watched  # noqa: PLC0415
-    from unglow.shown import clean, shortened  # noqa: PLC0415
-    from unglow.standing import standings, what_next  # noqa: PLC0415
+    from unglow.cli.directories import results_of  # noqa: PLC0415
+    from unglow.cli.survey import table  # noqa: PLC0415
+    from unglow.core.printable import clean, shortened  # noqa: PLC0415
+    from unglow.reporting.terminal.run_view import Watched  # noqa: PLC0415
+    from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)
+    from unglow.workflow.config import CONFIG, read_config  # noqa: PLC0415
+    from unglow.workflow.pair_status import standings, what_next  # noqa: PLC0415
 
     results = results_of(arguments.directory)
     history = Watched(results).history()

@@ -7,24 +7,20 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from unglow import config as configuration
 from unglow.cli.inventory import inventory
-from unglow.digits import number, percent
-from unglow.errors import ConfigError
-from unglow.pairs import discover, read_sheet
-from unglow.shown import printable
+from unglow.core.printable import printable
+from unglow.core.rounding import number, percent
+from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.samples import discover, read_sheet
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from unglow.config import Settings
-    from unglow.pairs import Discovery
+    from unglow.workflow.samples import Discovery
+    from unglow.workflow.schema import Settings
 
 WIDTH = 100
-CONFIG = Path("config") / "config.yaml"
 SHEET = Path("config") / "samples.tsv"
 
 
@@ -51,27 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
     report = inventory(found, settings)
     print(json.dumps(report, indent=1) if arguments.json else printable(text(report)))
     return 1 if report["problems"] else 0
-
-
-def read_config(path: Path) -> Settings:
-    """Return the configuration of a file, defaults included; only defaults if there is none.
-
-    Raises
-    ------
-    ConfigError
-        It is no file or not YAML, or a key or value in it is wrong.
-    """
-    if path.is_dir():
-        raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
-    try:
-        stored = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        place = getattr(error, "problem_mark", None)
-        line = f", line {place.line + 1}" if place else ""
-        raise ConfigError(f"{path}{line}: this is not YAML; correct it there.") from error
-    if not isinstance(stored, dict | None):
-        raise ConfigError(f"{path} has to hold keys and values, such as `raw: raw`.")
-    return configuration.load(stored or {})
 
 
 def find(settings: Settings, raw: Path | None, sheet: Path | None) -> Discovery:

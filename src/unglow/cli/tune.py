@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from unglow.batch import Batch
-from unglow.cli.survey import CONFIG, SHEET, read_config
-from unglow.errors import ConfigError, InputError, UnglowError
-from unglow.files import write_text
-from unglow.machine import memory_total_mb, processors
-from unglow.obstacles import refuse_what_snakemake_stumbles_over
-from unglow.pairs import sheet_text
-from unglow.telemetry.follow import Follower
-from unglow.telemetry.history import History
-from unglow.tuning import Trial, advice, profile_text, table, trial_of
+from unglow.cli.survey import SHEET
+from unglow.core.errors import ConfigError, InputError, UnglowError
+from unglow.core.files import write_text
+from unglow.core.machine import memory_total_mb, processors
+from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
+from unglow.reporting.core_scaling import Trial, advice, profile_text, table, trial_of
+from unglow.telemetry.reading.follower import Follower
+from unglow.telemetry.reading.history import History
+from unglow.workflow.batch import Batch
+from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.samples import sheet_text
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from unglow.config import Settings
-    from unglow.pairs import Pair
+    from unglow.workflow.samples import Pair
+    from unglow.workflow.schema import Settings
 
 _LAST_LINES = 15
 _BUSY = 0.4

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.errors import InputError, UnglowError
+from unglow.core.errors import InputError, UnglowError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from unglow.verification import Problem
+    from unglow.workflow.verify import Problem
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def _remove(path: Path) -> None:
 
 
 def _problems(results: Path) -> Iterator[Problem]:
-    from unglow.verification import check_pair, pair_directories  # noqa: PLC0415 (imports numpy)
+    from unglow.workflow.verify import check_pair, pair_directories  # noqa: PLC0415 (imports numpy)
 
     pairs = pair_directories(results)
     wrong: set[Path] = set()
@@ -87,7 +87,7 @@ def _problems(results: Path) -> Iterator[Problem]:
 
 def _other_images(results: Path, places: list[Path]) -> Iterator[Problem]:
     """Yield a problem for each raw image that is another one now."""
-    from unglow.originals import check_images, pairs_of  # noqa: PLC0415 (imports numpy)
+    from unglow.workflow.originals import check_images, pairs_of  # noqa: PLC0415 (imports numpy)
 
     try:
         known = pairs_of(results)
@@ -104,7 +104,7 @@ def _other_images(results: Path, places: list[Path]) -> Iterator[Problem]:
 
 def _all_is_well(results: Path) -> str:
     """Say that nothing is wrong, and of what that cannot be known."""
-    from unglow.verification import pair_directories, without_digest  # noqa: PLC0415
+    from unglow.workflow.verify import pair_directories, without_digest  # noqa: PLC0415
 
     unknown = [path for pair in pair_directories(results) for path in without_digest(pair)]
     if not unknown:
@@ -117,7 +117,7 @@ def _all_is_well(results: Path) -> str:
 
 def _leftovers(results: Path) -> bool:
     """Tell what was left behind; return whether there was anything."""
-    from unglow.leftovers import leftovers  # noqa: PLC0415 (only here)
+    from unglow.jobs.leftovers import leftovers  # noqa: PLC0415 (only here)
 
     left = leftovers(results)
     if left:

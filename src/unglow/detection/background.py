@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.blocks import Window
-from unglow.detection.lattice import Lattice
+from unglow.core.windows import Window
+from unglow.detection.coarse_grid import Lattice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.blocks import Pixels
+    from unglow.core.windows import Pixels
 
 BLOCK_PX = 128
 """Side of the blocks that have a level of their own, px."""

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.blocks import Window, bounded_map, grid
-from unglow.detection.limits import Limit, Trials, limits
+from unglow.core.progress import step
+from unglow.core.windows import Window, bounded_map, grid
+from unglow.detection.detection_limits import Limit, Trials, limits
 from unglow.detection.snr import Images, around_px, significance_of
-from unglow.detection.sources import HALO, find
+from unglow.detection.source_extraction import HALO, find
+from unglow.io.zarr.layout import CHUNK
 from unglow.photometry.blur import blurred
-from unglow.store.layout import CHUNK
-from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.detection.section import Section
+    from unglow.detection.section_mask import Section
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Scene
 

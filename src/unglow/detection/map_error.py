@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unglow.detection.lattice import Lattice
+from unglow.detection.coarse_grid import Lattice
 
 if TYPE_CHECKING:
     from unglow.transform import Transform

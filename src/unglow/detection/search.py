@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.blocks import Window, bounded_map
-from unglow.detection.measure import MEASURED, margin_of, measure
+from unglow.core.progress import step
+from unglow.core.rounding import rounded
+from unglow.core.windows import Window, bounded_map
+from unglow.detection.candidate_table import UNCOUNTED
+from unglow.detection.false_discovery import Sides
 from unglow.detection.poisson import poisson_interval
-from unglow.detection.rates import Sides
+from unglow.detection.sizes import CANDIDATES, DETECT_TILE
 from unglow.detection.snr import Masked, around_px, significance_of
-from unglow.detection.sources import HALO, find
-from unglow.detection.table import UNCOUNTED
+from unglow.detection.source_extraction import HALO, find
+from unglow.detection.source_photometry import MEASURED, margin_of, measure
 from unglow.detection.tiles import tiles
-from unglow.digits import rounded
-from unglow.memory import CANDIDATES, DETECT_TILE
-from unglow.tally import Tally, no_squares, per_square, square_px
-from unglow.telemetry import step
+from unglow.io.search_counts import Tally, no_squares, per_square, square_px
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from unglow.bands import Band
-    from unglow.detection.controls import ControlRates, Controls
-    from unglow.detection.section import Section
+    from unglow.detection.false_discovery import ControlRates, Controls
+    from unglow.detection.section_mask import Section
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Images, Scene
+    from unglow.io.zarr.bands import Band
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Candidates:
         px of the image that could not be used.
     searched
         (rows, cols) int64: px of the section with a signal-to-noise ratio, in the squares of
-        `unglow.tally`.
+        `unglow.io.search_counts`.
     side_px
         Side of these squares.
     controls

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.errors import ConfigError
+from unglow.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

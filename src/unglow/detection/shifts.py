@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.kernels import kernel
+from unglow.core.kernels import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

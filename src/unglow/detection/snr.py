@@ -2,7 +2,7 @@
 
 The difference is filtered with a Gaussian h of a microbe's width. The variance of the result has
 three parts: noise of post; noise of pre as resampling and filter leave it
-(`unglow.photometry.resampled`), both times what the pair scatters more than such noise
+(`unglow.photometry.noise.resampling`), both times what the pair scatters more than such noise
 (`NoiseModel.spread`); and what an error of the map makes of the structures of pre
 (`unglow.detection.shifts`), all over the filter alike.
 """
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from unglow.blocks import Window
-from unglow.detection.lattice import Lattice
+from unglow.core.kernels import kernel
+from unglow.core.windows import Window
+from unglow.detection.coarse_grid import Lattice
 from unglow.detection.shifts import SPAN, squared_shift
-from unglow.kernels import kernel
-from unglow.photometry.resampled import FilteredVariance
-from unglow.store.layout import CHUNK
+from unglow.io.zarr.layout import CHUNK
+from unglow.photometry.noise.resampling import FilteredVariance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from unglow.detection.map_error import MapError
     from unglow.detection.settings import DetectSettings
-    from unglow.photometry import Blur, GainMap
-    from unglow.photometry.noise import NoiseModel
+    from unglow.photometry.blur import Blur
+    from unglow.photometry.gain_map import GainMap
+    from unglow.photometry.noise.model import NoiseModel
     from unglow.transform import Transform
 
     Floats = NDArray[np.float32]

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.blocks import Window
+from unglow.core.windows import Window
+from unglow.detection.sizes import DETECT_PANEL
 from unglow.detection.snr import Images
-from unglow.memory import DETECT_PANEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from unglow.bands import Band
     from unglow.detection.snr import Scene
+    from unglow.io.zarr.bands import Band
 
     Floats = NDArray[np.float32]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from unglow.export.pointmap import PointMap
+    from unglow.export.physical_map import PointMap
 
 _NAMES = ("TransformParameters.0.txt", "TransformParameters.1.txt")
 

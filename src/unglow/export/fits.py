@@ -9,11 +9,11 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from unglow.blocks import Window
+from unglow.core.files import replacing
+from unglow.core.progress import step
+from unglow.core.windows import Window
 from unglow.export.provenance import about, provenance
-from unglow.files import replacing
-from unglow.memory import EXPORT_BAND
-from unglow.telemetry import step
+from unglow.export.targets import EXPORT_BAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.difference import Image
+    from unglow.photometry.difference import Image
 
 BLOCK = 2880
 """Header and data are whole numbers of blocks of so many bytes."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.blocks import Window
-from unglow.export.sampling import Grid, precision, widest_step
+from unglow.core.files import replacing, write_text
+from unglow.core.windows import Window
+from unglow.export.map_sampling import Grid, precision, widest_step
 from unglow.export.targets import refuse_existing
-from unglow.files import replacing, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.export.pointmap import PointMap
+    from unglow.export.physical_map import PointMap
 
 _BAND_SAMPLES = 1 << 20
 _TILE_COLUMNS = 1024
@@ -38,7 +38,7 @@ def write_field(found: PointMap, target: Path, step: int | None = None) -> str:
         ``*.mha`` to write: vectors (x, y) of float32, or float64 where that is too coarse.
     step
         Distance of the samples, whole px of post; None for the widest that linear interpolation
-        forgives (`unglow.export.sampling.ERROR_PX`), 1 with strips.
+        forgives (`unglow.export.map_sampling.ERROR_PX`), 1 with strips.
 
     Returns
     -------

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.blocks import grid as windows
-from unglow.export.sampling import Grid, precision, widest_step
+from unglow.core.windows import grid as windows
+from unglow.export.map_sampling import Grid, precision, widest_step
 from unglow.export.targets import refuse_existing, whole_directory
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.blocks import Window
-    from unglow.export.pointmap import PointMap
+    from unglow.core.windows import Window
+    from unglow.export.physical_map import PointMap
 
 VERSION = "0.6"
 """Of the OME-Zarr specification that the scene follows."""
@@ -44,7 +44,7 @@ def write_scene(found: PointMap, target: Path, step: int | None = None) -> str:
         ``*.zarr`` directory to make.
     step
         Distance of the samples of the field, whole px of post; None for the widest that linear
-        interpolation forgives (`unglow.export.sampling.ERROR_PX`), 1 with strips.
+        interpolation forgives (`unglow.export.map_sampling.ERROR_PX`), 1 with strips.
 
     Returns
     -------

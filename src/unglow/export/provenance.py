@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from unglow.difference import Image
+    from unglow.photometry.difference import Image
 
 _OF_THE_STORE = ("layout", "stored_bytes")
 _ABOUT = {

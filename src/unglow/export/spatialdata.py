@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.blocks import Window
-from unglow.candidates import read_candidates
-from unglow.difference import open_image
-from unglow.errors import ConfigError, StoreError, UnglowError
+from unglow.core.errors import ConfigError, StoreError, UnglowError
+from unglow.core.windows import Window
 from unglow.export.targets import refuse_existing, whole_directory
+from unglow.io.candidates_csv import read_candidates
+from unglow.photometry.difference import open_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from unglow.candidates import Candidates
-    from unglow.difference import Image
+    from unglow.io.candidates_csv import Candidates
+    from unglow.photometry.difference import Image
 
 BLOCK = 1024
 """Side of the blocks that are read and written, and of the chunks of the copy, px."""

@@ -7,12 +7,16 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from unglow.errors import ConfigError, UnglowError
-from unglow.files import remedy
+from unglow.core.errors import ConfigError, UnglowError
+from unglow.core.files import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+EXPORT_BAND = 16_000_000
+"""At most so much of an image is held while it is exported, bytes."""
 
 
 def refuse_existing(target: Path) -> None:

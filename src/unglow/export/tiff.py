@@ -13,10 +13,10 @@ import imagecodecs
 import numpy as np
 import tifffile
 
-from unglow.blocks import Window, bounded_map, grid
+from unglow.core.files import replacing
+from unglow.core.progress import step
+from unglow.core.windows import Window, bounded_map, grid
 from unglow.export.provenance import about, provenance
-from unglow.files import replacing
-from unglow.telemetry import step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.difference import Image
+    from unglow.photometry.difference import Image
 
 TILE = 512
 """Side of the tiles of all levels, px."""

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.kernels import kernel, pixel_type
+from unglow.core.kernels import kernel, pixel_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.blocks import Window
+    from unglow.core.windows import Window
 
 
 @dataclass(frozen=True)

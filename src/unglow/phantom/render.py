@@ -19,7 +19,7 @@ from unglow.phantom.texture import derive_key
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.blocks import Window
+    from unglow.core.windows import Window
     from unglow.phantom.spec import PhantomSpec
 
 Image = Literal["pre", "post"]

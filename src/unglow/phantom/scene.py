@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.kernels import kernel
+from unglow.core.kernels import kernel
 from unglow.phantom.texture import add_noise, derive_key, domains
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from unglow.errors import ConfigError
+from unglow.core.errors import ConfigError
 
 LARGEST_SIDE = 200_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

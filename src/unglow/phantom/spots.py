@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.kernels import kernel
+from unglow.core.kernels import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.blocks import Window
+    from unglow.core.windows import Window
     from unglow.phantom.catalogue import Spots
 
 # A Gaussian is cut off where it has fallen to exp(-18) = 1.5e-8 of its peak.

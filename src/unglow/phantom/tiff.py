@@ -10,9 +10,9 @@ import imagecodecs
 import numpy as np
 import tifffile
 
-from unglow.blocks import Window, bounded_map, grid
-from unglow.errors import ConfigError
-from unglow.files import replacing
+from unglow.core.errors import ConfigError
+from unglow.core.files import replacing
+from unglow.core.windows import Window, bounded_map, grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unglow.errors import InputError
-from unglow.files import write_text
+from unglow.core.errors import InputError
+from unglow.core.files import write_text
 from unglow.phantom.catalogue import Spots
 from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.spec import PhantomSpec

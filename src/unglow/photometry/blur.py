@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.memory import BLUR_REACH
+from unglow.photometry.sizes import BLUR_REACH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from unglow.blocks import Window
+    from unglow.core.windows import Window
 
     Floats = NDArray[np.float32]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unglow.kernels import kernel, pixel_type
+from unglow.core.kernels import kernel, pixel_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,10 +36,10 @@ def count_pairs(
     binning
         First edge, inverse width, least pre value of a ratio, largest post value.
     cells, edges
-        Ratio table of `unglow.photometry.statistics`.
+        Ratio table of `unglow.photometry.joint_histogram`.
     joint, post_only, ratios, counters, extremes
         Counts that grow: [pre bin, post bin], [post bin], [group, ratio bin], the `COUNTERS`
-        of `unglow.photometry.statistics`, and the smallest and largest ratio.
+        of `unglow.photometry.joint_histogram`, and the smallest and largest ratio.
     """
     arrays = post, pre, corner, binning, cells, edges, joint, post_only, ratios, counters, extremes
     if not all(array.flags.c_contiguous for array in arrays):

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.archive import damaged, load_arrays, save_arrays
+from unglow.core.archive import damaged, load_arrays, save_arrays
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from unglow.blocks import Window
+    from unglow.core.windows import Window
 
     Floats = NDArray[np.float64]
 

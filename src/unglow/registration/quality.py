@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.registration.model import MEDIAN_OF_SQUARES, fit_robust, residuals
+from unglow.registration.models import MEDIAN_OF_SQUARES, fit_robust, residuals
 from unglow.registration.settings import LARGEST_SCALE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.matching import Matches
+    from unglow.registration.blocks.phase_correlation import Matches
     from unglow.registration.settings import RegisterSettings
 
     Points = NDArray[np.float64]

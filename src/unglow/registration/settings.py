@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unglow.errors import ConfigError
+from unglow.core.errors import ConfigError
 
 FIELDS = ("auto", "never")
 """Whether a displacement field may be added to the global model, and strips to the field."""
@@ -16,7 +16,7 @@ MODELS = ("translation", "similarity", "affine", "homography")
 
 @dataclass(frozen=True, slots=True)
 class RegisterSettings:
-    """Settings of `unglow.registration.register`.
+    """Settings of `unglow.registration.register.register`.
 
     Attributes
     ----------

@@ -3,9 +3,3 @@
 docs/telemetry.md describes the files. This package is imported by each job before anything else,
 so it and the modules that it imports load nothing heavy.
 """
-
-from __future__ import annotations
-
-from unglow.telemetry.steps import progress, step
-
-__all__ = ["progress", "step"]

@@ -1,0 +1,60 @@
+"""Which results directory is meant by a directory that a user names."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from unglow.core.errors import InputError
+from unglow.workflow.config import CONFIG, read_config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_TELEMETRY = "telemetry"
+
+
+def results_of(directory: Path) -> Path:
+    """Return the results directory of a working directory, or itself if it is one.
+
+    A directory without any telemetry is taken for a working directory whose run has not begun.
+
+    Raises
+    ------
+    InputError
+        It does not exist, its telemetry cannot be read, or it holds several results directories.
+    """
+    if not directory.is_dir():
+        raise InputError(
+            f"{directory} is not a directory; name a working directory or a results directory."
+        )
+    if (directory / _TELEMETRY).is_dir():
+        return _readable(directory)
+    configured = directory / str(read_config(directory / CONFIG)["results"])
+    for place in (configured, configured / _TELEMETRY):
+        if place.exists() and not place.is_dir():
+            raise InputError(f"{place} is a file, but has to be a directory: move it away.")
+    if (configured / _TELEMETRY).is_dir():
+        return _readable(configured)
+    found = sorted(p.parent for p in directory.glob(f"*/{_TELEMETRY}") if p.is_dir())
+    if len(found) > 1:
+        names = " and ".join(str(place) for place in found)
+        raise InputError(f"{directory} holds several results directories: name one, {names}.")
+    return _readable(found[0]) if found else configured
+
+
+def all_results_of(directories: Iterable[Path]) -> list[Path]:
+    """Return the results directories of several directories, each once, in their order."""
+    places: dict[Path, Path] = {}
+    for directory in directories:
+        results = results_of(directory)
+        places.setdefault(results.resolve(), results)
+    return list(places.values())
+
+
+def _readable(results: Path) -> Path:
+    telemetry = results / _TELEMETRY
+    if not os.access(telemetry, os.R_OK | os.X_OK):
+        raise InputError(f"{telemetry} may not be read: mend its permissions.")
+    return results

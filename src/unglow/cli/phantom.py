@@ -1,0 +1,164 @@
+"""The `unglow phantom` command: its options and what it runs."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unglow.core.errors import ConfigError
+from unglow.phantom.spec import PhantomSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DEFAULT = PhantomSpec()
+# Option, metavariable and help of every setting that is one number.
+_NUMBERS: tuple[tuple[str, str, str], ...] = (
+    ("rotation_deg", "DEG", "rotation of pre against post, degrees, clockwise"),
+    ("scale", "S", "magnification of pre against post"),
+    ("shear", "S", "shear of pre against post"),
+    ("deform_px", "PX", "greatest smooth deformation on top of that, px"),
+    ("deform_wavelength_px", "PX", "shortest wavelength of the deformation, px"),
+    ("gain", "G", "brightness of the background in post, times that in pre"),
+    ("offset_pre", "LEVELS", "camera offset of pre, grey levels"),
+    ("offset_post", "LEVELS", "camera offset of post, grey levels"),
+    ("shading", "PART", "greatest relative difference in illumination"),
+    ("microbes_per_mpx", "N", "microbes (only in post) per 1e6 px of section"),
+    ("grains_per_mpx", "N", "bright grains (in both) per 1e6 px of section"),
+    ("electrons_per_level", "N", "photoelectrons per grey level, 0 for no shot noise"),
+    ("read_noise", "LEVELS", "read noise of the camera, grey levels"),
+    ("bleed", "PART", "part of the post signal that also shows in the red channel"),
+    ("blur_pre_px", "PX", "blur of pre out of focus, standard deviation"),
+    ("blur_post_px", "PX", "blur of post out of focus, standard deviation"),
+    ("pixel_size_um", "UM", "pixel size, micrometres"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow phantom` to a parser."""
+    parser.description = (
+        "Make realistic pre/post pairs of any size whose registration, gain and microbes are "
+        "known exactly. Writes <raw>/<sample>/<sample>_pre_<dye>.tif, ..._post_<dye>.tif and "
+        "<sample>_<dye>_truth.json. The same options give the same pixels."
+    )
+    add = parser.add_argument
+    add("--raw", type=Path, default=Path("raw"), help="directory of raw images (default: raw)")
+    add("--sample", default="phantom", help="sample name (default: phantom)")
+    add("--dye", default="SYTO9", help="dye name (default: SYTO9)")
+    add(
+        "--pairs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="make N pairs, <sample>_01, <sample>_02, ... with seeds that follow (default: 1)",
+    )
+    add("--seed", type=int, default=_DEFAULT.seed, help="seed of the first pair (default: 0)")
+    add(
+        "--size",
+        type=_size,
+        default=_DEFAULT.shape,
+        metavar="ROWSxCOLS",
+        help="post image: rows x columns in px, such as 25000x30000 (default: 2048x2048)",
+    )
+    add(
+        "--pre-size",
+        type=_size,
+        metavar="ROWSxCOLS",
+        help="pre image: rows x columns in px (default: 2 %% taller and 3 %% wider than post)",
+    )
+    add(
+        "--shift-px",
+        type=float,
+        nargs=2,
+        default=_DEFAULT.shift_px,
+        metavar=("X", "Y"),
+        help="shift of pre against post, to the right and down, px (default: 100 60)",
+    )
+    for name, metavar, text in _NUMBERS:
+        default = getattr(_DEFAULT, name)
+        add(
+            "--" + name.replace("_", "-"),
+            type=float,
+            default=default,
+            metavar=metavar,
+            help=f"{text} (default: {default:g})",
+        )
+    add(
+        "--dtype",
+        choices=("uint8", "uint16"),
+        default=_DEFAULT.dtype,
+        help="pixel type; uint16 holds 64 counts per grey level (default: uint8)",
+    )
+    add(
+        "--rgb",
+        action=argparse.BooleanOptionalAction,
+        default=_DEFAULT.rgb,
+        help="RGB with the signal in green, or one channel (default: --rgb)",
+    )
+    add(
+        "--layout",
+        choices=("tiles", "strips", "single-strip", "jpeg-tiles"),
+        default="tiles",
+        help="layout of the TIFF files; jpeg-tiles is lossy (default: tiles)",
+    )
+    add(
+        "--compression",
+        choices=("zlib", "lzw", "zstd", "none"),
+        default="zlib",
+        help="compression of the TIFF files, except jpeg-tiles (default: zlib)",
+    )
+    add("--workers", type=int, default=1, metavar="N", help="threads (default: 1)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the pairs that the options ask for; return the exit status, 0.
+
+    Raises
+    ------
+    ConfigError
+        If an option is out of range.
+    """
+    if not 1 <= args.pairs <= 9999:
+        raise ConfigError(f"phantom: --pairs is {args.pairs}, but must be from 1 to 9999.")
+    if args.workers < 1:
+        raise ConfigError(f"phantom: --workers is {args.workers}, but must be at least 1.")
+    spec = spec_of(args)
+    # Late: what it imports takes longer than everything above.
+    from unglow.phantom.pair import make_pair  # noqa: PLC0415 (see above)
+
+    for n in range(args.pairs):
+        digits = max(2, len(str(args.pairs)))
+        make_pair(
+            replace(spec, seed=spec.seed + n),
+            args.raw,
+            args.sample if args.pairs == 1 else f"{args.sample}_{n + 1:0{digits}d}",
+            args.dye,
+            layout=args.layout.replace("-", " "),
+            compression=None if args.compression == "none" else args.compression,
+            workers=args.workers,
+        )
+    return 0
+
+
+def spec_of(args: argparse.Namespace) -> PhantomSpec:
+    """Return the specification that the options ask for."""
+    shift: Sequence[float] = args.shift_px
+    return PhantomSpec(
+        shape=args.size,
+        pre_shape=args.pre_size,
+        shift_px=(shift[0], shift[1]),
+        dtype=args.dtype,
+        rgb=args.rgb,
+        seed=args.seed,
+        **{name: getattr(args, name) for name, _, _ in _NUMBERS},
+    )
+
+
+def _size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)\s*[xX×]\s*(\d+)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not ROWSxCOLS, such as 2048x1800")
+    return int(match[1]), int(match[2])

@@ -1,0 +1,1 @@
+"""What every package stands on: windows, whole files, compiled loops, errors, progress, memory."""

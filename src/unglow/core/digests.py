@@ -1,0 +1,115 @@
+"""Digests of what jobs have published: one small file for each job, in the format of ``sha256sum``.
+
+It is the last output of its job, so it exists only where all others do, and Snakemake removes it
+with them before the job is done again. Of a store, its root ``zarr.json`` is listed, which holds a
+digest of all pixels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from unglow.core.files import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+FOLDER = "digests"
+"""Directory of these files, beside what they list."""
+SUFFIX = ".sha256"
+_HEAD = "# SHA-256 of {} files"
+
+
+def of_file(path: Path) -> str:
+    """Return the SHA-256 of a file, hexadecimal; it is read a piece at a time."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write(target: Path, published: Iterable[Path]) -> None:
+    """List files with their digests, by name.
+
+    Parameters
+    ----------
+    target
+        ``<directory>/digests/<job>.sha256``.
+    published
+        Files in that directory, or below it.
+    """
+    found = {path.relative_to(target.parents[1]).as_posix(): path for path in published}
+    rows = [f"{of_file(found[name])}  {name}" for name in sorted(found)]
+    write_text(target, "\n".join([_HEAD.format(len(rows)), *rows]) + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What one job has published.
+
+    Attributes
+    ----------
+    path
+        The file that lists it.
+    digests
+        Path to SHA-256.
+    whole
+        Whether all of the list is there.
+    """
+
+    path: Path
+    digests: dict[Path, str]
+    whole: bool = True
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a list; of a damaged one, what can be read."""
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        rows = [line.partition("  ") for line in lines if line and not line.startswith("#")]
+        place = path.parents[1]
+        known = {place / name: digest for digest, _, name in rows if _is_inside(name)}
+        whole = lines[0] == _HEAD.format(len(known)) and lines[-1] == ""
+        return cls(path, known, whole)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files, and the list itself."""
+        return (*self.digests, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What all jobs of a pair have published.
+
+    Attributes
+    ----------
+    jobs
+        List of digests to what it lists.
+    digests
+        Path to SHA-256, of all.
+    """
+
+    jobs: dict[Path, Listed] = field(default_factory=dict)
+    digests: dict[Path, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, files: Iterable[Path]) -> Self:
+        """Read those of the files of a pair that are lists."""
+        jobs = {path: Listed.read(path) for path in files if is_list(path)}
+        return cls(jobs, {path: d for job in jobs.values() for path, d in job.digests.items()})
+
+    def with_others(self, path: Path) -> tuple[Path, ...]:
+        """Return a file and all others that its job makes: Snakemake makes them together."""
+        jobs = (job for job in self.jobs.values() if path in job.digests or path == job.path)
+        return tuple({path: None, **{other: None for job in jobs for other in job.files}})
+
+
+def is_list(path: Path) -> bool:
+    """Whether a file of results is a list of digests."""
+    return path.suffix == SUFFIX and path.parent.name == FOLDER
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a name of a list leads to a file below it; whatever else is no name of ours."""
+    return bool(name) and not name.startswith("/") and ".." not in name.split("/")

@@ -1,0 +1,43 @@
+"""The errors that a user is meant to read: one sentence that says what is wrong and what to do."""
+
+from __future__ import annotations
+
+from unglow.core.printable import harmless
+
+
+class UnglowError(Exception):
+    """An error whose message is one complete sentence for the user, with no traceback needed."""
+
+    def __str__(self) -> str:
+        """Return the sentence; names of files in it cannot act on a terminal."""
+        return harmless(super().__str__())
+
+
+class InputError(UnglowError):
+    """A raw file, a sample sheet or a directory is not usable; the message names it."""
+
+
+class ConfigError(UnglowError):
+    """A configuration value is missing, of the wrong type or out of range."""
+
+
+class StoreError(UnglowError):
+    """An OME-Zarr store is absent, incomplete or damaged."""
+
+
+class ChangedError(UnglowError):
+    """A raw file became another one while it was read."""
+
+
+class SupersededError(UnglowError):
+    """A later attempt at the same job has begun, so this one may publish nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another attempt at this job has begun meanwhile, so this one has published nothing; "
+            "there is nothing to do."
+        )
+
+
+class InstallationError(UnglowError):
+    """A part of unglow's own installation is missing, or does not belong to the rest."""

@@ -1,0 +1,99 @@
+"""Writing small files whole: a file exists under its final name only when it is complete."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow.core import publishing
+from unglow.core.errors import UnglowError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def open_regular(path: str | Path) -> int:
+    """Return a descriptor of a file that is read; nothing that would be waited for is opened.
+
+    Raises
+    ------
+    OSError
+        Also for a pipe or a device, which may have come into the place of a file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary sibling to write to; it replaces ``path`` when the block ends well.
+
+    The temporary has a unique hidden name, so that two writers never meet in it.
+
+    Raises
+    ------
+    UnglowError
+        The file could not be written: the disk is full or read-only, for example.
+    SupersededError
+        A later attempt at the same job has begun.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+            temporary.chmod(0o666 & ~_umask())
+            publishing.ask()
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise UnglowError(
+            f"{path} could not be written ({error.strerror or error}): {remedy(error, path)}, then "
+            "run again."
+        ) from error
+
+
+def remedy(error: OSError, path: Path) -> str:
+    """Return what helps if a file, or a store, could not be written: words for the middle."""
+    if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY):
+        places = (place for place in path.parents if os.path.lexists(place))
+        nearest = next(places, Path())
+        inside = path if nearest.is_dir() else nearest
+        return f"something else is in its place: move {inside} away"
+    if error.errno == errno.ENOENT:
+        return "its directory was moved or removed meanwhile: see that nothing does that"
+    return "see that its file system has free space and may be written"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file (UTF-8) in one step.
+
+    Bytes of file names that are not UTF-8 are escaped, which in JSON reads back as what they were.
+    """
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON in one step: keys in the given order, floats in full, NaN refused."""
+    write_text(path, json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

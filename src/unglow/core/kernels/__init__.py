@@ -1,0 +1,181 @@
+"""The loops over single pixels: C that is compiled when unglow is installed, called from here.
+
+`kernels.h` says what each loop does and takes. Its prototypes are all that there is to know about
+how to call it, so they are read from there; `unglow.core.kernels.building` compiles the library. On
+x86-64 there are two builds, which give the same bits: one for every processor, and a faster one for
+those of the level x86-64-v3.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import struct
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.errors import InstallationError
+from unglow.core.kernels import building
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHOICE = "UNGLOW_KERNELS"
+"""Variable of the environment that names another library: one of another level, or with checks."""
+PIXEL_TYPES = {"u1": 0, "u2": 1, "i2": 2, "f4": 3, "f8": 4}
+"""Numbers of the types that loops take behind a ``void *``, by kind and size."""
+
+_CPUINFO = Path("/proc/cpuinfo")
+_V3 = {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
+_PROTOTYPE = re.compile(r"^void (\w+)\(([^)]*)\);", re.MULTILINE)
+_PARAMETER = re.compile(r"(const )?(\w+) (\*?)(\w+)")
+_NUMBERS = {
+    "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+}
+_DTYPES = {
+    "uint8_t": "u1",
+    "int32_t": "i4",
+    "int64_t": "i8",
+    "float": "f4",
+    "double": "f8",
+    "complex64": "c8",
+    "void": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pointer:
+    """What an array has to be whose numbers a loop finds by a pointer to the first of them."""
+
+    name: str
+    dtype: str | None
+    written: bool
+    rows_apart: bool
+
+    def from_param(self, array: Any) -> ctypes.c_void_p:
+        """Return where the numbers are, as ctypes asks before each call."""
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{self.name} has to be an array, not {type(array).__name__}")
+        if self.dtype is not None and array.dtype != self.dtype:
+            raise TypeError(f"{self.name} has to be {np.dtype(self.dtype)}, not {array.dtype}")
+        whole = array[0] if self.rows_apart and len(array) else array
+        if not whole.flags.c_contiguous:
+            raise TypeError(f"the numbers of {self.name} have to be neighbours in memory")
+        if self.written and not array.flags.writeable:
+            raise TypeError(f"{self.name} cannot be written")
+        return ctypes.c_void_p(array.ctypes.data)
+
+
+def pixel_type(dtype: np.dtype[Any]) -> int:
+    """Return the number of a type of pixels, for a loop that takes several."""
+    return PIXEL_TYPES[f"{dtype.kind}{dtype.itemsize}"]
+
+
+@cache
+def kernel(name: str) -> Callable[..., None]:
+    """Return a loop of ``kernels.h``; it takes arrays and numbers, and releases the lock.
+
+    Type and layout of arrays are checked at each call, their sizes are not: the caller has to.
+    """
+    function = getattr(_library(), name)
+    function.argtypes, function.restype = prototypes()[name], None
+    return function  # type: ignore[no-any-return]
+
+
+@cache
+def prototypes() -> dict[str, list[Any]]:
+    """Return what each loop takes, for ctypes."""
+    text = (building.SOURCES / "kernels.h").read_text(encoding="utf-8")
+    return {name: _parameters(listed) for name, listed in _PROTOTYPE.findall(text)}
+
+
+def _parameters(listed: str) -> list[Any]:
+    found = _PARAMETER.findall(listed)
+    names = {name for *_, name in found}
+    return [
+        _Pointer(name, _DTYPES[kind], not const, f"{name}_stride" in names)
+        if star
+        else _NUMBERS[kind]
+        for const, kind, star, name in found
+    ]
+
+
+def library_path() -> Path:
+    """Return which build is used: the one named by `CHOICE`, or the best for this processor."""
+    chosen = os.environ.get(CHOICE)
+    return Path(chosen) if chosen else building.SOURCES / building.file_name(level())
+
+
+def level() -> str:
+    """Return the level of this processor that a build is for."""
+    machine = platform.machine()
+    levels = list(building.levels(machine))
+    if machine != "x86_64":
+        return levels[0]
+    return levels[-1] if _processor_flags() >= _V3 else levels[0]
+
+
+def _processor_flags() -> set[str]:
+    """Return what the processor can do, and the system lets it; empty where that is not told."""
+    try:
+        with _CPUINFO.open(encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("flags"):
+                    return set(line.partition(":")[2].split())
+    except OSError:
+        pass
+    return set()
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    path = library_path()
+    try:
+        _check_whole(path)
+        library = ctypes.CDLL(str(path))
+        said = library.unglow_sources
+    except (OSError, AttributeError, struct.error) as error:
+        reason = error if path.exists() else "there is no such file"
+        raise InstallationError(
+            f"{path}, the compiled loops of unglow, cannot be loaded ({reason}); {_remedy()}."
+        ) from error
+    said.argtypes, said.restype = [], ctypes.c_char_p
+    if said() != building.digest().encode():
+        raise InstallationError(
+            f"{path}, the compiled loops of unglow, were built from other sources than those "
+            f"beside them; {_remedy()}."
+        )
+    return library
+
+
+def _check_whole(path: Path) -> None:
+    """Refuse a file that was cut off: loading it would end the process without a word."""
+    with path.open("rb") as stream:
+        head = stream.read(64)
+    if head[:4] != b"\x7fELF":
+        raise OSError("it is no library")
+    # the table of sections is the end of the file
+    (start,), (each, count) = (
+        struct.unpack_from("<Q", head, 40),
+        struct.unpack_from("<HH", head, 58),
+    )
+    if path.stat().st_size < start + each * count:
+        raise OSError("it is not whole")
+
+
+def _remedy() -> str:
+    if os.environ.get(CHOICE):
+        return f"unset {CHOICE}, or let it name a library that was built from these sources"
+    checkout = building.SOURCES.parents[3]
+    if (checkout / "hatch_build.py").exists():
+        return f"install unglow again: python -m pip install --editable '{checkout}'"
+    return "install unglow again: python -m pip install --force-reinstall --no-deps unglow"

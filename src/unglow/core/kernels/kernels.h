@@ -1,0 +1,208 @@
+/* The loops over single pixels that Python calls: what each does, and what it takes.
+ *
+ * unglow/core/kernels/__init__.py reads the prototypes below to know how to call them, so they keep to a
+ * plain form: `void`, a name, and parameters that are int64_t, uint64_t, float, double, or pointers
+ * to the first of many numbers. Python refuses arrays of another type, and arrays whose numbers are
+ * not neighbours in memory, before a loop sees them; rows may lie apart where a parameter of the
+ * same name with `_stride` tells by how many px. Sizes are not checked: the caller has to.
+ *
+ * Arrays are in the order of C, [row, col]; positions are x and y in px, with pixel centres at
+ * integers. No loop allocates memory or keeps any state, so all of them may run in many threads at
+ * once. Sums have a fixed order and no product is fused with a sum (-ffp-contract=off): the same
+ * numbers give the same bits on every processor, in every window and with every build. */
+#ifndef UNGLOW_KERNELS_H
+#define UNGLOW_KERNELS_H
+
+#include <stdint.h>
+
+/* A number of numpy's complex64. */
+typedef struct {
+    float re, im;
+} complex64;
+
+/* Types of pixels behind a `void *`, as unglow.core.kernels.PIXEL_TYPES numbers them. */
+enum pixel_type { UINT8, UINT16, INT16, FLOAT32, FLOAT64 };
+
+#pragma GCC visibility push(default)
+
+/* SHA-256 of the sources that this library was built from, in hexadecimal digits. */
+const char *unglow_sources(void);
+
+/* ---- Maps from post to pre: these parameters say the same wherever they stand.
+ *
+ * matrix (3, 3) maps (x, y, 1) of post to pre, with matrix[2, 2] = 1. knots (2, knot_rows,
+ * knot_cols) are the control points of a displacement field, `spacing` px apart; a spacing of 0
+ * means that there is no field, and knots is not looked at. Strips, if there are seams
+ * (seam_count,), lie across `axis` (0 for x) of post, or of pre if of_pre is 1, and add
+ * offsets (seam_count + 1, 2). `positions` is room for (2, columns of the window). */
+
+/* unglow.transform.resample.catmull_rom: samples of `source`, the px of pre from (source_y0, source_x0) on, at
+ * where the px of post from (window_y0, window_x0) on fall in pre; NaN outside pre. */
+void catmull_rom(const float *source, int64_t source_rows, int64_t source_cols,
+                 int64_t source_y0, int64_t source_x0, int64_t pre_rows, int64_t pre_cols,
+                 const double *matrix, const double *knots, int64_t knot_rows,
+                 int64_t knot_cols, int64_t spacing, const double *seams,
+                 const double *offsets, int64_t seam_count, int64_t axis, int64_t of_pre,
+                 int64_t window_y0, int64_t window_x0, float *out, int64_t out_rows,
+                 int64_t out_cols, int64_t out_stride, double *positions);
+
+/* The entry of each px for its phase in pre, in the table of its block: tables (blocks_down,
+ * blocks_across, phases, phases), [phase of y, phase of x]. The blocks have `block` px and begin
+ * at multiples of it; the first one holds the window's first px. out (rows, cols). */
+void phase_factor(const double *matrix, const double *knots, int64_t knot_rows,
+                  int64_t knot_cols, int64_t spacing, const double *seams,
+                  const double *offsets, int64_t seam_count, int64_t axis, int64_t of_pre,
+                  int64_t window_y0, int64_t window_x0, const float *tables,
+                  int64_t blocks_down, int64_t blocks_across, int64_t phases, int64_t block,
+                  float *out, int64_t rows, int64_t cols, double *positions);
+
+/* ---- Registration. */
+
+/* unglow.registration.blocks.phase_correlation.compress: square roots of values (count,) above `floor`, in place,
+ * with the mean of the others for those that are missing (NaN); then what is above the mean by more
+ * than `clip` standard deviations is bounded, some rounds. found (1,) is their standard deviation
+ * after that; 0, and values are of no use, if more than `most_missing` are missing, or all. */
+void compress(float *values, int64_t count, float floor, double clip, int64_t rounds,
+              int64_t most_missing, double *found);
+
+/* Real part of up_y @ cross @ up_x, of (rows, size), (size, half) and (half, cols), summed in a
+ * fixed order; sums (rows, half), which is room, and out (rows, cols) come in as zeros. */
+void narrow_product(const complex64 *up_y, const complex64 *cross, const complex64 *up_x,
+                    complex64 *sums, float *out, int64_t rows, int64_t size, int64_t half,
+                    int64_t cols);
+
+/* Fit control points (rows, cols), at least 4 of each, to weighted targets, both (count, 2), at
+ * points; points that are NaN count nothing. `numbers` are what third and second differences and
+ * values count, and the tolerance. normal (7, 7, rows, cols), right (2, rows + 6, cols + 6) and
+ * work (3, rows + 6, cols + 6) come in as zeros; solution (2, rows + 6, cols + 6) comes in as a
+ * first guess with a margin of zeros. `most` bounds the steps. */
+void fit_spline(const double *points, const double *targets, const double *weights,
+                int64_t count, int64_t spacing, const double *numbers, int64_t most,
+                double *normal, double *right, double *work, double *solution, int64_t rows,
+                int64_t cols);
+
+/* ---- Statistics. */
+
+/* unglow.photometry.counting.count_pairs; post (rows, cols) has px of `post_type`, ratios
+ * (groups, edge_count + 1) has one bin more than edges. */
+void count_pairs(const void *post, int64_t post_type, const float *pre, int64_t rows,
+                 int64_t cols, const int64_t *corner, const double *binning,
+                 const int32_t *cells, const float *edges, int64_t edge_count, int64_t *joint,
+                 int64_t bins, int64_t *post_only, int64_t *ratios, int64_t groups,
+                 int64_t *counters, double *extremes);
+
+/* Add values to counts (bins,), 2 to 2^31, of bins of a width of `step`: the second one begins at
+ * `start`, the first has what is below, the last what is beyond. NaN add to missing (1,). */
+void count_values(const float *values, int64_t count, double start, double step,
+                  int64_t *counts, int64_t bins, int64_t *missing);
+
+/* Medians of squares of `side` px of values (rows, cols), those at the end cut by it, without NaN;
+ * NaN where less than half of a square is known. medians has one for each, [row, col]; a zero has
+ * no sign. keys is room for (side, side). */
+void square_medians(const float *values, int64_t rows, int64_t cols, int64_t side, int32_t *keys,
+                    float *medians);
+
+/* ---- The search for candidates. */
+
+/* Correlate an image (rows + count - 1, cols + count - 1) with `count` taps along both axes; out
+ * is (rows, cols), line is room for (cols + count - 1,). */
+void filtered(const float *image, int64_t image_stride, const float *taps, int64_t count,
+              float *line, float *out, int64_t rows, int64_t cols);
+
+/* Interpolate a lattice: row at_row and the share `down` of the next, columns likewise. Where only
+ * one of two values is known (not NaN), it stands for both. line is room for (value_cols,). */
+void interpolate(const float *values, int64_t value_rows, int64_t value_cols,
+                 const int64_t *at_row, const float *down, int64_t rows, const int64_t *at_col,
+                 const float *across, int64_t cols, float *line, float *out);
+
+/* unglow.detection.shifts.squared_shift; image has 3 px more on each side than error and out. */
+void squared_shift(const float *image, const float *error, float *out, int64_t rows,
+                   int64_t cols);
+
+/* Tell why px cannot be used, reasons (rows, cols): 1 where post or what is left of it is not
+ * finite, 2 for what is saturated, 3 where the error of the map is too large, else 0. `left`, the
+ * difference, loses its background and is NaN after that where there is a reason. limits (3,) are
+ * the largest values of post and of pre, and the largest error; background and error have the
+ * shape of reasons. Post that is saturated counts as measured where something is left of it. */
+void judge(const float *post, int64_t post_stride, const float *pre, int64_t pre_stride,
+           float *left, int64_t left_stride, const float *background, const float *error,
+           const float *limits, uint8_t *reasons, int64_t rows, int64_t cols);
+
+/* Copy an image, with 0 where there is a reason. */
+void usable_px(const float *image, int64_t image_stride, const uint8_t *reasons,
+               int64_t reasons_stride, float *out, int64_t rows, int64_t cols);
+
+/* Share of a filter, as `filtered` has it, that lies on px without a reason: 1 less what it makes
+ * of an image that is 1 where there is one and else 0; NaN where that is less than `least` (at most
+ * 1). out (rows, cols) is smaller than reasons; line is room for (63 + count,), last for a number
+ * for each 64 columns of reasons. */
+void usable_share(const uint8_t *reasons, int64_t reasons_stride, const float *taps,
+                  int64_t count, float least, float *line, int64_t *last, float *out,
+                  int64_t rows, int64_t cols);
+
+/* unglow.detection.snr: the signal-to-noise ratio, and the share that noise has of the variance, of
+ * the filtered difference; all arrays are (rows, cols). Of post, pre and the difference (signal)
+ * as filtered, only pre has been divided by weight, the usable share of the filter; squares is that
+ * of its squares. shifted is what `squared_shift` tells. numbers (7,): constant part and slope of
+ * the variance of post, the same of pre, the least variance, what all noise is multiplied by, and
+ * what the filter leaves of the variance of post. */
+void significance(const float *signal, const float *post, const float *pre, int64_t pre_stride,
+                  const float *weight, int64_t weight_stride, const float *squares,
+                  const float *gain, const float *factor, const float *shifted,
+                  const float *numbers, float *ratio, float *share, int64_t rows, int64_t cols);
+
+/* A run is what a row has of neighbouring px above a level: row, first column, column after the
+ * last. Count those of an image; NaN is above nothing. */
+void count_runs(const float *image, int64_t rows, int64_t cols, float level, int64_t *count);
+
+/* Find the `count` runs (count, 3), and number the components that they belong to, labels
+ * (count,), in the order of their first px. Px touch across corners as well. */
+void connect_runs(const float *image, int64_t rows, int64_t cols, float level, int32_t *runs,
+                  int32_t *labels, int64_t count);
+
+/* Copy runs of an image with rows of `cols` px to places of another, `width` px wide, each moved
+ * by its (rows, columns) of moves (count, 2). */
+void copy_runs(const float *image, int64_t cols, const int32_t *runs, const int32_t *moves,
+               int64_t count, float *out, int64_t width);
+
+/* ---- The phantom. */
+
+/* unglow.phantom.texture.add_noise at count points; gradients (2, 64) are x and y. */
+void add_noise(const double *x, const double *y, int64_t count, double spacing, uint64_t key,
+               double amplitude, const double *gradients, double *out);
+
+/* unglow.phantom.texture.domains at count points; out (4, count). */
+void domains(const double *x, const double *y, int64_t count, double spacing, double border,
+             uint64_t key, double *out);
+
+/* Distance inside a rounded rectangle, px: u^4 + v^4 + 0.9 u^2 v^2 = 1 on its border, where u and
+ * v are distances from the centre in units of the half axes. */
+void oval(const double *x, const double *y, int64_t count, double centre_x, double centre_y,
+          double axis_x, double axis_y, double *out);
+
+/* Combine the ingredients of the texture into levels: minerals and crystals (4, count) as from
+ * `domains`, the others (count,) as from `add_noise`. */
+void mix_textures(const double *minerals, const double *crystals, const double *zones,
+                  const double *medium, const double *crack, const double *fine,
+                  int64_t count, double *out);
+
+/* Add a Gaussian spot to px whose post coordinates are x and y, all (rows, cols); it ends where
+ * `cutoff` standard deviations are reached. */
+void add_spot(const double *x, int64_t x_stride, const double *y, int64_t y_stride,
+              double centre_x, double centre_y, double peak, double sigma, double sigma_long,
+              double theta, double cutoff, double *out, int64_t out_stride, int64_t rows,
+              int64_t cols);
+
+/* What a camera counts for light (rows, cols), levels: photons and read-out noise that belong to
+ * each px, from (y0, x0) on, and the key. `out` has px of `out_type`, at most `highest`. */
+void expose(const double *light, int64_t rows, int64_t cols, int64_t y0, int64_t x0,
+            uint64_t key, double electrons, double read_noise, double offset, double scale,
+            double highest, void *out, int64_t out_type);
+
+/* Fill the first and the last of the three channels of out (rows, cols, 3), from (y0, x0) on, with
+ * entries of a table of 65536, of the same type. */
+void fill_dark(const void *table, int64_t rows, int64_t cols, int64_t y0, int64_t x0,
+               uint64_t key, void *out, int64_t out_type);
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,63 @@
+"""What the machine offers: memory within container limits, processors, and room on disks."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import psutil
+
+from unglow.core import cgroups
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def memory_total_mb(cgroup: Path = cgroups.ROOT) -> float:
+    """Return the memory that this process may ever use, MB: of the machine, or of its container.
+
+    Parameters
+    ----------
+    cgroup
+        Where control groups are mounted.
+    """
+    limits = [limit for limit, _ in cgroups.bounds(cgroup)]
+    return min([psutil.virtual_memory().total, *limits]) / 1e6
+
+
+def memory_available_mb(cgroup: Path = cgroups.ROOT) -> float:
+    """Return the memory that can be taken now without swapping, MB, within container limits.
+
+    Files that the kernel keeps cached count as available, on the machine and in a container.
+
+    Parameters
+    ----------
+    cgroup
+        Where control groups are mounted.
+    """
+    rooms = [limit - used for limit, used in cgroups.bounds(cgroup)]
+    return max(0, min([psutil.virtual_memory().available, *rooms])) / 1e6
+
+
+def memory_limit_mb(share: float) -> int:
+    """Return a share of `memory_total_mb`, whole MB; what profiles hand to Snakemake as a limit."""
+    return int(memory_total_mb() * share)
+
+
+def processors() -> int:
+    """Return the number of processors that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def existing(path: Path) -> Path:
+    """Return the path itself, or the nearest directory above it that exists."""
+    path = path.absolute()
+    return next(place for place in (path, *path.parents) if place.exists())
+
+
+def disk_free_mb(path: Path) -> float:
+    """Return the free space, MB, of the file system that a path is or would be on.
+
+    What is kept back for the administrator does not count. Quotas are not seen.
+    """
+    return psutil.disk_usage(str(existing(path))).free / 1e6

@@ -1,0 +1,177 @@
+"""The list of candidates as files: CSV, and GeoJSON that QuPath imports."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.files import replacing
+from unglow.detection import source_extraction as sources
+from unglow.detection import source_photometry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+FLAGS = {
+    "deblended": sources.DEBLENDED,
+    "unsplit": sources.UNSPLIT,
+    "extended": sources.EXTENDED,
+    "incomplete": source_photometry.INCOMPLETE,
+    "saturated": source_photometry.SATURATED,
+    "misregistered": source_photometry.MISREGISTERED,
+    "outside": source_photometry.OUTSIDE,
+}
+"""What the words in the column ``flags`` stand for."""
+UNCOUNTED = source_photometry.OUTSIDE
+"""Candidates with this flag are listed, and not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, decimals (None: 5 significant digits), and what GeoJSON calls it."""
+
+    name: str
+    decimals: int | None
+    label: str
+
+
+COLUMNS = (
+    Column("x", 3, "x px"),
+    Column("y", 3, "y px"),
+    Column("x_err", 3, "x error px"),
+    Column("y_err", 3, "y error px"),
+    Column("peak", None, "Peak"),
+    Column("flux", None, "Flux"),
+    Column("flux_err", None, "Flux error"),
+    Column("snr", 2, "Signal to noise"),
+    Column("area_px", 0, "Area px"),
+    Column("a", 3, "a px"),
+    Column("b", 3, "b px"),
+    Column("theta", 3, "theta rad"),
+    Column("pre", None, "Pre"),
+    Column("post", None, "Post"),
+    Column("fdr", 4, "False-discovery rate"),
+    Column("fdr_control", None, "False-discovery rate by controls"),
+    Column("fdr_control_high95", None, "False-discovery rate by controls, upper limit"),
+    Column("error_px", 3, "Map error px"),
+    Column("edge_px", 1, "Distance to edge px"),
+)
+NAMES = ("id", *(c.name for c in COLUMNS[:12]), "flags", *(c.name for c in COLUMNS[12:]))
+"""The columns of candidates.csv, in their order."""
+_FIELDS = {"area_px": "area"}
+_RATES = ("fdr", "fdr_control", "fdr_control_high95")
+_CORNER_PX = 0.5
+_SHOWN = tuple(c.name for c in COLUMNS)
+# Rows whose cells are made together: numpy gives single numbers slowly.
+_AT_ONCE = 512
+
+
+def words(flags: int) -> str:
+    """Return flags as words joined by +; empty for none."""
+    return "+".join(name for name, bit in FLAGS.items() if flags & bit)
+
+
+def rows(
+    found: NDArray[np.void],
+    fdr: NDArray[np.float64],
+    by_controls: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> Iterator[dict[str, str]]:
+    """Yield the cells of the table, numbered from 1.
+
+    Parameters
+    ----------
+    found
+        (N,) `unglow.detection.source_photometry.MEASURED`.
+    fdr
+        (N,) false-discovery rate at each one's signal-to-noise ratio.
+    by_controls
+        The same by controls, and its upper limit; None if there are none.
+    """
+    unknown = np.full(len(found), np.nan)
+    rates = dict(zip(_RATES, (fdr, *(by_controls or (unknown, unknown))), strict=True))
+    for start in range(0, len(found), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        flags = [words(n) for n in found["flags"][part].tolist()]
+        columns = []
+        for c in COLUMNS:
+            values = rates[c.name] if c.name in rates else found[_FIELDS.get(c.name, c.name)]
+            columns.append([_cell(float(v), c.decimals) for v in values[part].tolist()])
+        for number, (word, *cells) in enumerate(zip(flags, *columns, strict=True), start + 1):
+            yield {"id": str(number), "flags": word, **dict(zip(_SHOWN, cells, strict=True))}
+
+
+def write_csv(
+    path: Path,
+    found: NDArray[np.void],
+    fdr: NDArray[np.float64],
+    by_controls: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> None:
+    """Write candidates.csv, whole or not at all; parameters as for `rows`."""
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        stream.write(",".join(NAMES) + "\n")
+        for cells in rows(found, fdr, by_controls):
+            stream.write(",".join(cells[name] for name in NAMES) + "\n")
+
+
+def write_geojson(
+    path: Path,
+    found: NDArray[np.void],
+    properties: Mapping[str, Any],
+    fdr: NDArray[np.float64],
+    by_controls: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> None:
+    """Write candidates.geojson (RFC 7946, with px for degrees), whole or not at all.
+
+    QuPath takes each feature as a detection with measurements. It counts from the corner of the
+    first px, so its coordinates are 0.5 px more than those of the table.
+
+    Parameters
+    ----------
+    path, found, fdr, by_controls
+        As for `write_csv`.
+    properties
+        What the collection as a whole says.
+    """
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        collection = {"type": "FeatureCollection", "properties": dict(properties)}
+        head = json.dumps(collection, allow_nan=False)
+        stream.write(f'{head[:-1]}, "features": [')
+        for number, cells in enumerate(rows(found, fdr, by_controls)):
+            stream.write((",\n" if number else "\n") + json.dumps(_feature(cells)))
+        stream.write("\n]}\n")
+
+
+def _feature(cells: Mapping[str, str]) -> dict[str, Any]:
+    x, y = (round(float(cells[name]) + _CORNER_PX, 3) for name in ("x", "y"))
+    measurements = {c.label: float(cells[c.name]) for c in COLUMNS if cells[c.name]}
+    kind = "Candidate (not counted)" if _uncounted(cells["flags"]) else "Candidate"
+    return {
+        "type": "Feature",
+        "geometry": {"type": "Point", "coordinates": [x, y]},
+        "properties": {
+            "objectType": "detection",
+            "name": cells["id"],
+            "classification": {"name": kind},
+            "flags": cells["flags"],
+            "measurements": measurements,
+        },
+    }
+
+
+def _uncounted(flags: str) -> bool:
+    return any(FLAGS[word] & UNCOUNTED for word in flags.split("+") if word)
+
+
+def _cell(value: float, decimals: int | None) -> str:
+    """Return a number as text, nothing for one that is not known."""
+    if not math.isfinite(value):
+        return ""
+    text = f"{value:.5g}" if decimals is None else f"{value:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else text

@@ -1,0 +1,147 @@
+"""Brightness of sources in the images, on stamps around their peak px."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.detection.source_extraction import SOURCE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.detection.section_mask import Section
+    from unglow.detection.snr import Scene, Significance
+
+    Floats = NDArray[np.float32]
+
+INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE = 8, 16, 32, 64
+"""Flags: px missing nearby; saturated; the error of the map counts for more than noise; not on the
+section."""
+APERTURE_FWHMS = 1.5
+"""Radius of the aperture that fluxes are summed over, in widths of the filter."""
+# Stamps that are measured at a time have so many px.
+_AT_ONCE_PX = 1 << 18
+_PEAK_PX = 1
+
+_MOMENTS = ("xx", "yy")
+MEASURED = np.dtype(
+    [
+        *((name, SOURCE[name]) for name in SOURCE.names or () if name not in _MOMENTS),
+        ("x_err", "f4"),
+        ("y_err", "f4"),
+        ("peak", "f4"),
+        ("flux", "f4"),
+        ("flux_err", "f4"),
+        ("post", "f4"),
+        ("pre", "f4"),
+        ("error_px", "f4"),
+        ("edge_px", "f4"),
+    ]
+)
+"""A source with its brightness, grey levels, the error of the map and the distance to the edge."""
+
+
+def margin_of(scene: Scene) -> int:
+    """Return how far around a peak px the images are looked at, px."""
+    return max(scene.settings.reach, math.ceil(APERTURE_FWHMS * scene.settings.fwhm_px) + 1) + 1
+
+
+def measure(
+    scene: Scene, seen: Significance, sources: NDArray[np.void], section: Section
+) -> NDArray[np.void]:
+    """Measure sources, (N,) `SOURCE` to (N,) `MEASURED`.
+
+    *flux* is the sum of the difference over a circle about the barycentre, usable px only, with the
+    standard error that noise and map give it; *peak* is the brightest px of the difference at most
+    one px from the peak of the signal-to-noise ratio; *post* and *pre* are filtered like the
+    difference. The error of the position is 2 sigma over the signal-to-noise ratio, sigma from the
+    second moments: as barycentres have on phantoms (the best position has sqrt(2) for the 2).
+    """
+    out = np.zeros(len(sources), MEASURED)
+    for name in SOURCE.names or ():
+        if name not in _MOMENTS:
+            out[name] = sources[name]
+    out["x_err"], out["y_err"] = (
+        2 * np.sqrt(np.maximum(sources[name], 1 / 12)) / sources["snr"] for name in _MOMENTS
+    )
+    at_once = max(1, _AT_ONCE_PX // (2 * margin_of(scene) + 1) ** 2)
+    for start in range(0, len(out), at_once):
+        _measure(scene, seen, out[start : start + at_once])
+    col, row = out["col"], out["row"]
+    here = row - seen.window.y0, col - seen.window.x0
+    out["error_px"] = scene.error.at(col, row)
+    out["flags"] |= np.where(seen.noise_share[here] < 0.5, MISREGISTERED, 0).astype(np.uint16)
+    out["flags"] |= np.where(section.inside(col, row), 0, OUTSIDE).astype(np.uint16)
+    out["edge_px"] = section.distance_at(out["x"], out["y"])
+    return out
+
+
+def _measure(scene: Scene, seen: Significance, out: NDArray[np.void]) -> None:
+    """Fill in what comes from stamps, in place."""
+    reach = margin_of(scene) - 1
+    frame = seen.images.window
+    rows, cols = out["row"] - frame.y0, out["col"] - frame.x0
+    all_post, all_pre, all_left = seen.images.pixels
+    steps = np.arange(-reach - 1, reach + 2)
+    at = (rows[:, None, None] + steps[None, :, None], cols[:, None, None] + steps[None, None, :])
+    wide = all_pre[at]
+    inner = (slice(None), slice(1, -1), slice(1, -1))
+    left, post, pre = all_left[at][inner], all_post[at][inner], wide[inner]
+    usable = np.isfinite(left)
+    left = np.where(usable, left, np.float32(0))
+    aperture = _aperture(scene, out, reach) * usable
+    out["flux"] = (left * aperture).sum(axis=(1, 2))
+    out["flux_err"] = _flux_error(scene, out, wide, post, aperture)
+    near = (slice(None), *(slice(reach - _PEAK_PX, reach + _PEAK_PX + 1),) * 2)
+    bright = np.where(usable[near], left[near], np.float32(-np.inf)).max(axis=(1, 2))
+    out["peak"] = np.where(np.isfinite(bright), bright, np.float32(np.nan))
+    cut = reach - scene.settings.reach
+    core = (slice(None), *(slice(cut, 2 * reach + 1 - cut),) * 2)
+    taps = scene.settings.taps.astype(np.float32)
+    weights = np.outer(taps, taps) * usable[core]
+    total = weights.sum(axis=(1, 2))
+    for name, stamp in (("post", post), ("pre", pre)):
+        filled = np.where(usable[core], stamp[core], np.float32(0))
+        out[name] = (filled * weights).sum(axis=(1, 2)) / total
+    top = (post[near] >= scene.tops[0]).any(axis=(1, 2))
+    missing = (~usable[core]).any(axis=(1, 2))
+    out["flags"] |= np.where(top, SATURATED, 0).astype(np.uint16)
+    out["flags"] |= np.where(missing, INCOMPLETE, 0).astype(np.uint16)
+
+
+def _aperture(scene: Scene, out: NDArray[np.void], reach: int) -> Floats:
+    """Share of each px of the stamps inside the circle, (N, side, side), to about a hundredth."""
+    radius = APERTURE_FWHMS * scene.settings.fwhm_px
+    steps = np.arange(-reach, reach + 1)
+    off = {n: (out[n] - out[px])[:, None] for n, px in (("x", "col"), ("y", "row"))}
+    dx, dy = steps - off["x"], steps - off["y"]
+    away = np.sqrt(dx[:, None, :] ** 2 + dy[:, :, None] ** 2)
+    return np.asarray(np.clip(radius + 0.5 - away, 0, 1), dtype=np.float32)
+
+
+def _flux_error(
+    scene: Scene,
+    out: NDArray[np.void],
+    wide: Floats,
+    post: Floats,
+    aperture: Floats,
+) -> Floats:
+    """Return standard errors of fluxes: noise of the px, and slope of pre times error of the map.
+
+    Neighbouring px of resampled pre share their noise, so that a sum over many has that of as many
+    raw px.
+    """
+    gain = scene.gain_at(np.stack([out["x"], out["y"]], axis=1))
+    pre = np.nan_to_num(wide)
+    noise = scene.noise.variance_post(np.nan_to_num(post))
+    noise += (gain * gain)[:, None, None] * scene.noise.variance_pre(pre[:, 1:-1, 1:-1])
+    noise *= np.float32(scene.noise.spread**2)
+    squares = (noise * aperture * aperture).sum(axis=(1, 2))
+    across = ((pre[:, 1:-1, 2:] - pre[:, 1:-1, :-2]) * aperture).sum(axis=(1, 2))
+    down = ((pre[:, 2:, 1:-1] - pre[:, :-2, 1:-1]) * aperture).sum(axis=(1, 2))
+    error = scene.error.at(out["col"], out["row"])
+    squares += (gain * gain / 8) * error * error * (across * across + down * down)
+    return np.asarray(np.sqrt(squares), dtype=np.float32)

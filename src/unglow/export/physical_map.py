@@ -1,0 +1,143 @@
+"""A registration in the units of other tools: matrix and field that map post to pre."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from unglow import transform
+from unglow.core.errors import ConfigError, InputError
+from unglow.io.zarr import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from unglow.transform import Transform
+
+    Floats = NDArray[np.float64]
+
+Unit = Literal["um", "px"]
+
+
+@dataclass(frozen=True, slots=True)
+class PixelSizes:
+    """Size (x, y) of a pixel of post and of pre, in ``unit``; 1 each if that is ``px``."""
+
+    unit: Unit = "px"
+    post: tuple[float, float] = (1.0, 1.0)
+    pre: tuple[float, float] = (1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class PointMap:
+    """A transform that did not fail, with the sizes of the pixels of its two images.
+
+    Physical coordinates are (x, y) with the origin in the centre of the first pixel, as ITK and
+    OME-Zarr have it: pixel position times pixel size.
+    """
+
+    transform: Transform
+    sizes: PixelSizes
+
+    @property
+    def affine(self) -> bool:
+        """Whether the matrix is affine; a homography is not."""
+        return not self.transform.matrix[2, :2].any()
+
+    @property
+    def matrix(self) -> Floats:
+        """(3, 3) float64, physical post (x, y, 1) to physical pre, element [2, 2] = 1."""
+        into_px = np.diag([1 / self.sizes.post[0], 1 / self.sizes.post[1], 1.0])
+        matrix = np.diag([*self.sizes.pre, 1.0]) @ self.transform.matrix @ into_px
+        return np.asarray(matrix / matrix[2, 2], dtype=np.float64)
+
+    @property
+    def coefficients(self) -> Floats | None:
+        """(2, ny, nx) control points of the field (x and y component), physical; None if none.
+
+        Strips are not in them.
+        """
+        if self.transform.displacement is None:
+            return None
+        sizes = np.array(self.sizes.pre, dtype=np.float64)[:, None, None]
+        return np.asarray(self.transform.displacement.coefficients * sizes, dtype=np.float64)
+
+    @property
+    def knots(self) -> tuple[float, float]:
+        """Distance (x, y) of the control points of the field, physical; (0, 0) without a field."""
+        field = self.transform.displacement
+        spacing = 0 if field is None else field.spacing_px
+        return spacing * self.sizes.post[0], spacing * self.sizes.post[1]
+
+    def need_spline(self, path: Path, tool: str) -> None:
+        """See that an affine matrix and a smooth field are all there is.
+
+        Raises
+        ------
+        InputError
+            There is a homography, or strips, which ``tool`` has no transform for.
+        """
+        if not self.affine:
+            raise InputError(
+                f"{path} holds a homography, which {tool} cannot express: write the displacement "
+                "field instead, with --itk OUT.mha."
+            )
+        field = self.transform.displacement
+        if field is not None and field.strips is not None:
+            raise InputError(
+                f"{path} holds a field that jumps between strips ({field.strips.name}), which "
+                f"{tool} cannot express: write the displacements of all pixels instead, with "
+                "--itk OUT.mha --spacing 1."
+            )
+
+
+def load(path: Path, unit: Unit | None = None) -> PointMap:
+    """Read a ``transform.json`` with its field, and the pixel sizes of the stores beside it.
+
+    Parameters
+    ----------
+    path
+        ``transform.json``; ``post.ome.zarr`` and ``pre.ome.zarr`` are looked for in its directory
+        and, as in a parameter sweep, in the one above.
+    unit
+        None for ``um`` if both pixel sizes are known, and ``px`` otherwise.
+
+    Raises
+    ------
+    InputError
+        There is no whole transform, or the registration failed.
+    ConfigError
+        ``um`` is asked for and not known.
+    StoreError
+        A store is damaged.
+    """
+    if path.is_dir():
+        raise InputError(f"{path} is a directory: name the transform.json of a pair.")
+    found = transform.load(path)
+    if found.failed:
+        raise InputError(f"{path} has no map to export: {' '.join(found.reasons)}")
+    if unit == "px":
+        return PointMap(found, PixelSizes())
+    sizes = _sizes(path)
+    if sizes is None and unit == "um":
+        raise ConfigError(
+            f"the pixel sizes of post and pre are not known beside {path}: export with --unit px."
+        )
+    return PointMap(found, sizes or PixelSizes())
+
+
+def _sizes(path: Path) -> PixelSizes | None:
+    sizes = [_size(path, name) for name in ("post.ome.zarr", "pre.ome.zarr")]
+    post, pre = sizes
+    return None if post is None or pre is None else PixelSizes("um", post, pre)
+
+
+def _size(path: Path, name: str) -> tuple[float, float] | None:
+    for folder in path.absolute().parents[:2]:
+        if (folder / name).is_dir():
+            return open_store(folder / name).pixel_size_um
+    return None

@@ -1,0 +1,1 @@
+"""Image formats and result tables, read and written block by block."""

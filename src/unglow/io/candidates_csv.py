@@ -1,0 +1,132 @@
+"""Reading what the search for candidates found: the table, and the report beside it.
+
+Without the libraries of the search itself, for figures and exports.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from array import array
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+NEEDED = ("id", "x", "y", "snr", "flags")
+SHOWN = ("x", "y", "snr", "fdr")
+"""Columns that figures show."""
+NOT_COUNTED = ("outside",)
+"""Words in the column ``flags`` of those that are listed and not counted as candidates."""
+_STATUSES = ("ok", "failed")
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The rows of candidates.csv.
+
+    Attributes
+    ----------
+    numbers
+        Name of each column but ``flags`` to its (N,) float64; NaN where a cell is empty.
+    flags
+        N texts, words joined by +.
+    """
+
+    numbers: dict[str, NDArray[np.float64]]
+    flags: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.flags)
+
+    @property
+    def xy(self) -> NDArray[np.float64]:
+        """(N, 2) positions (x, y), px of post, pixel centres at whole numbers."""
+        return np.column_stack([self.numbers["x"], self.numbers["y"]])
+
+    @property
+    def snr(self) -> NDArray[np.float64]:
+        """(N,) signal-to-noise ratios."""
+        return self.numbers["snr"]
+
+    @property
+    def fdr(self) -> NDArray[np.float64]:
+        """(N,) false-discovery rates of all at least as significant; NaN where not known."""
+        return self.numbers.get("fdr", np.full(len(self), np.nan))
+
+    @cached_property
+    def counted(self) -> NDArray[np.bool_]:
+        """(N,) which ones are counted."""
+        return np.array([not set(f.split("+")) & set(NOT_COUNTED) for f in self.flags], bool)
+
+
+def read_candidates(path: Path, columns: Collection[str] | None = None) -> Candidates:
+    """Read candidates.csv, a row at a time: 8 bytes are kept of each cell.
+
+    Parameters
+    ----------
+    path
+        The table.
+    columns
+        Names of the columns of numbers to keep, those that there are; all of them if None.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is not such a table.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = csv.reader(stream, strict=True)
+            names = next(rows, [])
+            _check_columns(path, names)
+            kept = [name for name in names if columns is None or name in columns]
+            cells = {name: array("d") for name in kept if name != "flags"}
+            flags: list[str] = []
+            for row in rows:
+                named = dict(zip(names, row, strict=True))
+                flags.append(sys.intern(named["flags"]))
+                for name, column in cells.items():
+                    column.append(float(named[name] or "nan"))
+        numbers = {name: np.array(column) for name, column in cells.items()}
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from error
+    except (TypeError, ValueError, csv.Error) as error:
+        raise InputError(f"{path} is damaged or was edited; delete it and run again.") from error
+    return Candidates(numbers, tuple(flags))
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """Read detection.json.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is not such a report.
+    """
+    try:
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        _STATUSES.index(report["status"])
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged or was edited; delete it and run again.") from error
+    return report
+
+
+def _check_columns(path: Path, names: list[str]) -> None:
+    missing = [name for name in NEEDED if name not in names]
+    if missing:
+        raise InputError(
+            f"{path} is no candidates.csv of unglow: it has no column {', '.join(missing)}."
+        )

@@ -1,0 +1,134 @@
+"""What a search counted, as a small file: sources by significance, and where it has looked.
+
+Without the libraries of the search itself, for figures and for pairs that read it of others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.archive import damaged, load_arrays, save_arrays
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from unglow.core.windows import Window
+
+    Counts = NDArray[np.int64]
+
+GRID = 48
+"""Squares along the longer side of an image. 2, 3, 4, 6, 8 and 12 of them fit into it without a
+rest, so that a figure may join them."""
+
+
+def square_px(shape: tuple[int, int]) -> int:
+    """Return the side of the squares of an image of ``shape``, px."""
+    return max(1, -(-max(shape) // GRID))
+
+
+def no_squares(shape: tuple[int, int]) -> Counts:
+    """Return a count of 0 for each square of an image of ``shape``, (rows, cols) int64."""
+    side = square_px(shape)
+    return np.zeros([-(-n // side) for n in shape], np.int64)
+
+
+def per_square(searched: NDArray[np.bool_], window: Window, shape: tuple[int, int]) -> Counts:
+    """Count px in the squares of an image.
+
+    Parameters
+    ----------
+    searched
+        ``window.shape`` bool: the px that count.
+    window
+        Where they lie in the image.
+    shape
+        Rows and columns of the image.
+
+    Returns
+    -------
+    (rows, cols) int64, a count for each square of the whole image.
+    """
+    side = square_px(shape)
+    firsts, begins = [], []
+    for first, end in ((window.y0, window.y1), (window.x0, window.x1)):
+        squares = np.arange(first // side, (end - 1) // side + 1)
+        begins.append(np.maximum(squares * side - first, 0))
+        firsts.append(int(squares[0]))
+    down, across = begins
+    # sums of rows are many times as fast as `reduceat`, which is left with few numbers
+    lines = [part.sum(axis=0, dtype=np.uint32) for part in np.split(searched, down[1:])]
+    counts = np.add.reduceat(np.stack(lines), across, axis=1, dtype=np.int64)
+    out = no_squares(shape)
+    place = tuple(slice(f, f + n) for f, n in zip(firsts, counts.shape, strict=True))
+    out[place] = counts
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What a search counted.
+
+    Attributes
+    ----------
+    lowest
+        Lowest signal-to-noise ratio.
+    bright, dark
+        (bins,) int64: sources on the section in each step of the ratio, as
+        `unglow.detection.false_discovery.Sides` has them; dark are those of the negated difference.
+    searched
+        (rows, cols) int64: px of the section that were searched, in squares of ``side_px``.
+    side_px
+        Side of a square, px.
+    reason
+        Why nothing was searched; empty if something was.
+    """
+
+    lowest: float
+    bright: Counts
+    dark: Counts
+    searched: Counts
+    side_px: int
+    reason: str = ""
+
+    @classmethod
+    def refused(cls, reason: str) -> Tally:
+        """Return the tally of a pair in which nothing was searched."""
+        none = np.zeros(0, np.int64)
+        return cls(0.0, none, none, np.zeros((0, 0), np.int64), 1, reason)
+
+    @property
+    def searched_px(self) -> int:
+        """How many px of the section were searched."""
+        return int(self.searched.sum())
+
+    def save(self, path: Path | str) -> None:
+        """Write search.npz, whole or not at all; equal counts give equal bytes."""
+        arrays = {name: np.asarray(getattr(self, name)) for name in _NAMES}
+        save_arrays(path, arrays)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Tally:
+        """Read search.npz.
+
+        Raises
+        ------
+        StoreError
+            If it is damaged.
+        """
+        arrays = load_arrays(path)
+        try:
+            lowest, side, reason = (arrays[n].item() for n in ("lowest", "side_px", "reason"))
+            bright, dark, searched = (
+                arrays[name].astype(np.int64) for name in ("bright", "dark", "searched")
+            )
+            return cls(float(lowest), bright, dark, searched, int(side), str(reason))
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(path) from error
+
+
+_NAMES = ("lowest", "bright", "dark", "searched", "side_px", "reason")

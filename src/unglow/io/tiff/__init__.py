@@ -1,0 +1,19 @@
+"""Reading TIFF files: headers without pixels, and pixels in blocks of bounded memory."""
+
+from __future__ import annotations
+
+from unglow.io.tiff.decode_memory import remedy
+from unglow.io.tiff.header import ChannelInfo, TiffHeader
+from unglow.io.tiff.read_header import read_header
+from unglow.io.tiff.reader import TiffReader, open_reader
+from unglow.io.tiff.sample_blocks import survey_blocks
+
+__all__ = [
+    "ChannelInfo",
+    "TiffHeader",
+    "TiffReader",
+    "open_reader",
+    "read_header",
+    "remedy",
+    "survey_blocks",
+]

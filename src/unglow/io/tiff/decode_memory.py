@@ -1,0 +1,162 @@
+"""Memory that reading takes beside its result, from the header alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.io.tiff.stream_decoders import CHUNK_BYTES, LZW, PACKBITS, PIECE_BYTES
+
+if TYPE_CHECKING:
+    import tifffile
+
+    from unglow.io.tiff.header import TiffHeader
+    from unglow.io.tiff.samples import SampleRule
+    from unglow.io.tiff.segments import Geometry
+
+# Working memory of decoders: bytes per sample, and per encoded byte beside those that they are
+# given, where it counts (measured with segments of 12 to 48 million samples). JPEG 2000 (which
+# works in 32 bits and copies the stream), WebP, JPEG XL (reserved; a quarter of it is used at
+# most), LERC, JPEG XR.
+SCRATCH = {
+    33003: (5.0, 1.0),
+    33004: (5.0, 1.0),
+    33005: (5.0, 1.0),
+    34712: (5.0, 1.0),
+    50001: (1.5, 0.0),
+    50002: (4.4, 0.0),
+    52546: (4.4, 0.0),
+    34887: (0.15, 0.0),
+    22610: (0.1, 0.0),
+}
+# A stretch of LZW codes decodes to at most 4096 * 4096 / 2 bytes, a chunk of PackBits to 64 times
+# its own.
+LZW_STRETCH = 8_400_000
+PACKBITS_CHUNK = CHUNK_BYTES // 16 * 65
+# Tables of a decoder that streams.
+TABLES = 500_000
+# Reading that takes less is no reason to write a file again, MB.
+REMEDY_MB = 50.0
+REWRITE = (
+    "write it again in tiles, for example with "
+    "'bfconvert -tilex 512 -tiley 512 -compression zlib OLD.tif NEW.ome.tif'"
+)
+
+
+def rows_at_once(page: tifffile.TiffPage, geometry: Geometry) -> int:
+    """Rows of a segment that make a piece of about ``PIECE_BYTES``, at least one."""
+    return int(min(geometry.unit[0], max(1, PIECE_BYTES // _row_bytes(page, geometry))))
+
+
+def decode_bytes(
+    page: tifffile.TiffPage,
+    geometry: Geometry,
+    rule: SampleRule,
+    encoded: int,
+    *,
+    raw: bool,
+    window: int | None,
+) -> int:
+    """Bytes that a read of one stored part needs beside its result.
+
+    Parameters
+    ----------
+    page, geometry, rule
+        How samples are stored and converted.
+    encoded
+        Bytes of the largest tile or strip in the file.
+    raw
+        Rows are read on their own.
+    window
+        How far back the decoder of strips that are streamed looks; None if they are not.
+    """
+    samples = geometry.unit[1] * geometry.samples
+    stored = _row_bytes(page, geometry)
+    piece_rows = rows_at_once(page, geometry)
+    converted = piece_rows * samples * rule.extra_bytes
+    # Bytes are swapped into a copy; the floating-point predictor does that by itself.
+    swapped = page.parent.byteorder == ">" and stored > samples and page.predictor != 3
+    if raw or window is not None:
+        copies = 1 + swapped + (page.predictor != 1)
+        piece = piece_rows * stored
+        stream = 0
+        if window is not None:
+            # The codec gives its output in blocks and then as one.
+            over = {LZW: LZW_STRETCH, PACKBITS: PACKBITS_CHUNK}.get(int(page.compression), 0)
+            stream = stream_state(page, window) + CHUNK_BYTES + 2 * piece + over
+        return piece * copies + converted + stream
+    copies = int(page.compression != 1) + (swapped or page.predictor == 3)
+    if page.bitspersample not in (8, 16, 32, 64):
+        copies += 1
+    per_sample, per_byte = SCRATCH.get(int(page.compression), (0.0, 0.0))
+    whole = geometry.unit[0] * (copies * stored + per_sample * samples)
+    return int(encoded * (1.0 + per_byte) + whole) + converted
+
+
+def stream_state(page: tifffile.TiffPage, window: int) -> int:
+    """Bytes that a decoder keeps between two reads of a strip that is streamed."""
+    if page.compression == LZW:
+        return 2 * CHUNK_BYTES + LZW_STRETCH
+    if page.compression == PACKBITS:
+        return CHUNK_BYTES + PACKBITS_CHUNK
+    return CHUNK_BYTES + window + TABLES
+
+
+def kept_bytes(
+    page: tifffile.TiffPage, geometry: Geometry, *, raw: bool, window: int | None, projected: bool
+) -> int:
+    """Bytes that a reader keeps of a stored part between two reads.
+
+    Parameters
+    ----------
+    page, geometry
+        How samples are stored.
+    raw, window
+        As in `decode_bytes`.
+    projected
+        Several planes are read as one.
+    """
+    if window is not None:
+        return stream_state(page, window)
+    if raw or geometry.across > 1 or projected:
+        return 0
+    return geometry.unit[0] * _row_bytes(page, geometry)
+
+
+def _row_bytes(page: tifffile.TiffPage, geometry: Geometry) -> int:
+    """Bytes of one row of a segment in memory."""
+    return int(geometry.unit[1] * geometry.samples * np.dtype(page.dtype).itemsize)
+
+
+def remedy(header: TiffHeader) -> str | None:
+    """Say why reading an image takes the memory it takes, and what would change that.
+
+    Parameters
+    ----------
+    header
+        Of the image.
+
+    Returns
+    -------
+    One sentence without a full stop; None if tiles, strips or pieces of a stream are small, so that
+    writing the file again would change little.
+    """
+    whole, kept = header.decode_bytes / 1e6, header.others_bytes / 1e6
+    if header.raw or whole + kept < REMEDY_MB:
+        return None
+    if kept > whole:
+        why = (
+            "stores its channels or planes apart, each in strips so large that a decoder has to "
+            f"stay open for each of them, which takes {whole + kept:.0f} MB"
+        )
+    elif header.streams:
+        why = f"was compressed with a long window, which takes {whole:.0f} MB to decode"
+    else:
+        kind = "tile" if header.layout == "tiles" else "strip"
+        many, whom = (f"{kind}s", "each") if header.segments > 1 else (f"one {kind}", "it")
+        why = (
+            f"is stored as {many} of {header.unit[0]} x {header.unit[1]} px in "
+            f"{header.compression}, and {whom} has to be decoded whole, which takes {whole:.0f} MB"
+        )
+    return f"'{header.path}' {why}: {REWRITE}"

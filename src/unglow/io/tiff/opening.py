@@ -1,0 +1,220 @@
+"""Opening a file as TIFF, with a sentence for everything that is not one."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+import tifffile
+
+from unglow.core.errors import InputError
+from unglow.core.files import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# First bytes of what people rename to .tif, or hand over by mistake.
+MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"\x89PNG", "a PNG image"),
+    (b"GIF8", "a GIF image"),
+    (b"BM", "a BMP image"),
+    (b"\x00\x00\x00\x0cjP", "a JPEG 2000 image"),
+    (b"\xff\x4f\xff\x51", "a JPEG 2000 codestream"),
+    (b"SIMPLE  =", "a FITS image"),
+    (b"%PDF", "a PDF document"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"ZISRAWFILE", "a Zeiss CZI file"),
+    (b"\xda\xce\xbe\x0a", "a Nikon ND2 file"),
+    (b"\x70\x00\x00\x00", "a Leica LIF file"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the image itself"),
+    (b"<!DOCTYPE", "a web page"),
+    (b"<html", "a web page"),
+    (b"<?xml", "an XML document"),
+)
+AGAIN = "copy it again from its source"
+
+
+class _Quiet(logging.Filter):
+    """Drop what tifffile logs in threads that turn problems into sentences of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.local = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep the record unless this thread asked for silence."""
+        del record
+        return not getattr(self.local, "on", False)
+
+
+_QUIET = _Quiet()
+logging.getLogger("tifffile").addFilter(_QUIET)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence tifffile's log in this thread."""
+    before = getattr(_QUIET.local, "on", False)
+    _QUIET.local.on = True
+    try:
+        yield
+    finally:
+        _QUIET.local.on = before
+
+
+def regular_file(path: str) -> os.stat_result:
+    """Return the status of a file that exists, is a regular file and is not empty.
+
+    Raises
+    ------
+    InputError
+        With the sentence for what it is instead.
+    """
+    try:
+        status = os.stat(path)  # noqa: PTH116 - paths are kept as the user wrote them
+    except FileNotFoundError:
+        if os.path.islink(path):  # noqa: PTH114
+            target = os.readlink(path)  # noqa: PTH115
+            raise InputError(
+                f"'{path}' is a link to '{target}', which does not exist: mend the link or put "
+                "the image there."
+            ) from None
+        raise InputError(
+            f"'{path}' does not exist: check its name in the sample sheet or the raw directory."
+        ) from None
+    except (OSError, ValueError) as exc:
+        raise InputError(_unreadable(path, exc)) from None
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError(f"'{path}' is a directory: name the TIFF file itself.")
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"'{path}' is not a regular file: name a TIFF file.")
+    if status.st_size == 0:
+        raise InputError(f"'{path}' is empty (0 bytes): {AGAIN}.")
+    return status
+
+
+def open_raw(path: str) -> int:
+    """Return a descriptor of an image.
+
+    Raises
+    ------
+    InputError
+        It cannot be opened, or is no file any more.
+    """
+    try:
+        return open_regular(path)
+    except OSError as exc:
+        regular_file(path)
+        raise InputError(_unreadable(path, exc)) from None
+
+
+def _unreadable(path: str, exc: Exception) -> str:
+    if isinstance(exc, OSError) and exc.errno in (errno.EACCES, errno.EPERM):
+        return f"'{path}' may not be read by this user: change its permissions."
+    reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
+    return f"'{path}' cannot be read ({reason}): check the path and the disk it is on."
+
+
+def check_magic(path: str, file_bytes: int) -> None:
+    """Look at the first bytes: a TIFF whose first directory lies inside the file.
+
+    Raises
+    ------
+    InputError
+        It is something else, or cut short before its first directory.
+    """
+    try:
+        with os.fdopen(open_raw(path), "rb") as file:
+            head = file.read(32)
+    except OSError as exc:
+        raise InputError(_unreadable(path, exc)) from None
+    orders = {b"II": "little", b"MM": "big"}
+    order = orders.get(head[:2])
+    version = int.from_bytes(head[2:4], "little" if order == "little" else "big")
+    if order is None or version not in (42, 43):
+        raise InputError(f"'{path}' is not a TIFF file{_looks_like(head)}.")
+    width = slice(4, 8) if version == 42 else slice(8, 16)
+    byteorder: str = order
+    first = int.from_bytes(head[width], "little" if byteorder == "little" else "big")
+    if len(head) < width.stop:
+        raise InputError(f"'{path}' is cut short: it has {file_bytes} bytes in all; {AGAIN}.")
+    if first >= file_bytes:
+        missing = first + 2 - file_bytes
+        raise InputError(
+            f"'{path}' is cut short: its first directory should be at byte {first}, but the file "
+            f"has {file_bytes} bytes, so at least {missing} bytes are missing; {AGAIN}."
+        )
+    if first < 8:
+        raise InputError(f"'{path}' has a broken header (no first directory): {AGAIN}.")
+
+
+def check_chain(path: str, tif: tifffile.TiffFile) -> None:
+    """Follow the directories of a file once: tifffile would follow a circle of them for ever.
+
+    Whatever else is wrong with one of them is left to tifffile, which ends the chain there.
+
+    Raises
+    ------
+    InputError
+        A directory says that the next one is one that came before.
+    """
+    form, file = tif.tiff, tif.filehandle.fileno()
+    order: Literal["little", "big"] = "little" if form.byteorder == "<" else "big"
+    seen: set[int] = set()
+    at = int(tif.pages.first.offset)
+    while at != 0:
+        if at in seen:
+            raise InputError(
+                f"'{path}' has a broken header (its directories follow one another in a circle, "
+                f"back to byte {at}): {AGAIN} or write it again."
+            )
+        seen.add(at)
+        tags = int.from_bytes(os.pread(file, form.tagnosize, at), order)
+        following = at + form.tagnosize + tags * form.tagsize
+        at = int.from_bytes(os.pread(file, form.offsetsize, following), order)
+
+
+def _looks_like(head: bytes) -> str:
+    for magic, what in MAGIC:
+        if head.startswith(magic):
+            return f": it looks like {what}; convert it to TIFF or take it out of the raw images"
+    if not head.strip(b"\0"):
+        return f": it begins with zeros only; {AGAIN}"
+    return ": its first bytes are of no known kind; convert it to TIFF or take it out"
+
+
+@contextmanager
+def opened(path: str) -> Iterator[tifffile.TiffFile]:
+    """Open a file that passed the first checks.
+
+    Raises
+    ------
+    InputError
+        Also for whatever tifffile raises inside the ``with`` block on a broken header.
+    """
+    file_bytes = regular_file(path).st_size
+    check_magic(path, file_bytes)
+    try:
+        with quiet(), tifffile.TiffFile(path) as tif:
+            check_chain(path, tif)
+            yield tif
+    except InputError:
+        raise
+    # A damaged header makes tifffile and NumPy raise nearly anything.
+    except Exception as exc:
+        raise InputError(
+            f"'{path}' has a broken header ({_short(exc)}): {AGAIN} or write it again."
+        ) from exc
+
+
+def _short(exc: BaseException) -> str:
+    text = " ".join(str(exc).split()) or type(exc).__name__
+    return text if len(text) <= 100 else text[:97] + "..."

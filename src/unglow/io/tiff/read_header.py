@@ -1,0 +1,244 @@
+"""From a file to its header, and to the stored pages that the reader decodes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tifffile
+
+from unglow.core.errors import InputError
+from unglow.io.tiff.decode_memory import decode_bytes, kept_bytes
+from unglow.io.tiff.header import ChannelInfo, TiffHeader
+from unglow.io.tiff.metadata import ome_channel_names, ome_images, pixel_size
+from unglow.io.tiff.opening import opened
+from unglow.io.tiff.samples import SampleRule, sample_channels, sample_rule
+from unglow.io.tiff.segments import (
+    Geometry,
+    StoredPage,
+    as_table,
+    check_segments,
+    geometry_of,
+    is_raw,
+)
+from unglow.io.tiff.series import Choice, choose
+from unglow.io.tiff.stream_decoders import stream_window
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Everything that reading one image needs; the file itself is closed.
+
+    ``planes[p][c]`` is the page of plane p of a projection and of page channel c; they share
+    ``geometry`` and ``rule``. Channel k is sample ``k % per_page`` of page channel
+    ``k // per_page``. The decoder of a strip that is streamed looks back ``window`` bytes.
+    """
+
+    header: TiffHeader
+    geometry: Geometry
+    rule: SampleRule
+    planes: tuple[tuple[StoredPage, ...], ...]
+    per_page: int
+    window: int
+    projection: str | None
+
+
+def read_header(
+    path: str | os.PathLike[str],
+    *,
+    series: int | None = None,
+    z: int | str | None = None,
+    t: int | str | None = None,
+) -> TiffHeader:
+    """Read the headers of a TIFF file, no pixels.
+
+    Parameters
+    ----------
+    path
+        The file.
+    series
+        Number of the series, where a file holds several images.
+    z, t
+        Number of the plane along z and t from 0, or ``max`` or ``mean`` to project them. Pages
+        whose meaning the file does not say are chosen with ``z``.
+
+    Returns
+    -------
+    The header of level 0.
+
+    Raises
+    ------
+    InputError
+        One sentence that names the file, what is wrong and what to do: it is missing, no TIFF,
+        damaged, cut short, holds something else than intensities, uses a codec that is not there,
+        or holds several images or planes and nothing chooses.
+    """
+    return resolve(path, series=series, z=z, t=t).header
+
+
+def resolve(
+    path: str | os.PathLike[str],
+    *,
+    series: int | None = None,
+    z: int | str | None = None,
+    t: int | str | None = None,
+) -> Source:
+    """Return the header together with the segment tables; see `read_header`."""
+    path = os.fspath(path)
+    with opened(path) as tif:
+        choice = choose(tif, path, series=series, z=z, t=t)
+        page = choice.series.keyframe
+        rule, notes = sample_rule(path, page)
+        geometry, planes = _stored(path, choice)
+        raw = is_raw(page, geometry)
+        problems = _check_all(planes, geometry)
+        image = _ome_image(tif, choice)
+        channels = _channels(page, rule, choice, image)
+        per_page = len(channels) // choice.page_channels
+        notes += [*choice.notes, *_file_notes(tif, choice, channels)]
+        pages = [one for plane in planes for one in plane]
+        window = None if raw else stream_window(pages, geometry)
+        parts = geometry.apart * choice.page_channels * (1 if window is None else len(planes))
+        encoded = max(int(one.counts.max()) for one in pages)
+        dtype = _projected_dtype(rule.dtype, choice.projection)
+        header = TiffHeader(
+            path=path,
+            shape=geometry.shape,
+            dtype=dtype.name,
+            channels=tuple(channels),
+            layout=geometry.layout,
+            unit=geometry.unit,
+            compression=tifffile.COMPRESSION(page.compression).name,
+            predictor=int(page.predictor),
+            planar=geometry.apart > 1,
+            separate=geometry.samples == 1 and rule.palette is None,
+            big_endian=tif.byteorder == ">",
+            bigtiff=bool(tif.is_bigtiff),
+            pixel_size_um=pixel_size(tif, tif.pages.first, image),
+            file_bytes=int(tif.filehandle.size),
+            segments=geometry.count,
+            decode_bytes=decode_bytes(page, geometry, rule, encoded, raw=raw, window=window),
+            kept_bytes=kept_bytes(
+                page, geometry, raw=raw, window=window, projected=len(planes) > 1
+            ),
+            parts=parts,
+            raw=raw,
+            streams=window is not None,
+            axes=choice.axes,
+            plane=choice.plane,
+            problems=tuple(problems),
+            notes=tuple(notes),
+        )
+    return Source(header, geometry, rule, planes, per_page, window or 0, choice.projection)
+
+
+def _stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[StoredPage, ...], ...]]:
+    """Return the grid and the pages of all planes and page channels."""
+    series = choice.series
+    keyframe = series.keyframe
+    geometry = geometry_of(keyframe)
+    start = series.dataoffset if len(series) > 1 or series.is_truncated else None
+    if start is not None:
+        # Planes lie back to back and may have no directories of their own (ImageJ, tifffile).
+        geometry = Geometry(
+            geometry.shape, geometry.shape, geometry.samples, geometry.apart, tiled=False
+        )
+        sample = keyframe.nbytes // geometry.apart
+
+        def at(number: int) -> StoredPage:
+            offsets = start + number * keyframe.nbytes + sample * np.arange(geometry.apart)
+            counts = np.full(geometry.apart, sample, np.int64)
+            return StoredPage(path, keyframe, offsets.astype(np.int64), counts, None)
+
+    else:
+
+        def at(number: int) -> StoredPage:
+            page: Any = series[number] if number < len(series) else None
+            if page is None:
+                raise InputError(
+                    f"'{path}' lacks page {number} of its series (its header promises it, perhaps "
+                    "in another file): put the whole set in place or write it again."
+                )
+            page.keyframe.decode  # noqa: B018 - built once here, not by several threads at once
+            return StoredPage(
+                os.path.join(page.parent.filehandle.dirname, page.parent.filehandle.name)  # noqa: PTH118
+                if series.is_multifile
+                else path,
+                page.keyframe,
+                as_table(page.dataoffsets),
+                as_table(page.databytecounts),
+                page.jpegtables,
+            )
+
+    return geometry, tuple(tuple(at(number) for number in plane) for plane in choice.pages)
+
+
+def _check_all(planes: tuple[tuple[StoredPage, ...], ...], geometry: Geometry) -> list[str]:
+    """Check every page that will be read; return what the user should know of them."""
+    sparse = total = 0
+    sizes: dict[str, int] = {}
+    for plane in planes:
+        for stored in plane:
+            if stored.path not in sizes:
+                sizes[stored.path] = os.stat(stored.path).st_size  # noqa: PTH116
+            sparse += check_segments(stored, geometry, sizes[stored.path], stored.path)
+            total += geometry.count
+    if not sparse:
+        return []
+    unit = "tiles" if geometry.tiled else "strips"
+    return [f"{sparse} of {total} {unit} are not stored (sparse) and read as 0"]
+
+
+def _ome_image(tif: tifffile.TiffFile, choice: Choice) -> Element | None:
+    if choice.series.kind != "ome":
+        return None
+    images = ome_images(tif)
+    if len(images) == len(tif.series):
+        return images[int(choice.plane["series"] or 0)]
+    named = [image for image in images if image.get("Name") == choice.series.name]
+    return named[0] if len(named) == 1 else None
+
+
+def _channels(
+    page: tifffile.TiffPage, rule: SampleRule, choice: Choice, image: Element | None
+) -> list[ChannelInfo]:
+    """Page channels times the samples of a page, with the names that OME-XML gives."""
+    samples = sample_channels(page, rule)
+    names = ome_channel_names(image) if image is not None else []
+    pages = [names[i] if i < len(names) else "" for i in range(choice.page_channels)]
+    if choice.page_channels == 1 and len(samples) == 1:
+        return [ChannelInfo(pages[0] or samples[0].name)]
+    if choice.page_channels == 1:
+        # OME-XML names either each sample or, mostly, the colour image as a whole.
+        if len(names) == len(samples) and all(names):
+            samples = [ChannelInfo(n, s.alpha) for n, s in zip(names, samples, strict=True)]
+        return samples
+    pages = [name or str(i) for i, name in enumerate(pages)]
+    if len(samples) == 1:
+        return [ChannelInfo(name) for name in pages]
+    return [ChannelInfo(f"{name} {s.name}", s.alpha) for name in pages for s in samples]
+
+
+def _file_notes(tif: tifffile.TiffFile, choice: Choice, channels: list[ChannelInfo]) -> list[str]:
+    notes = []
+    if any(channel.alpha for channel in channels):
+        notes.append("the alpha channel is never taken for signal")
+    if choice.series.is_pyramidal:
+        notes.append(f"level 0 of {len(choice.series.levels)} pyramid levels is read")
+    if choice.series.is_multifile:
+        notes.append("its planes are spread over several files of an OME-TIFF set")
+    elif tif.is_ome and choice.series.kind != "ome":
+        notes.append("its OME-XML cannot be used: axes and channel names come from the TIFF pages")
+    return notes
+
+
+def _projected_dtype(dtype: np.dtype[Any], projection: str | None) -> np.dtype[Any]:
+    """Give a mean its fractions: float32 where that holds the samples exactly, else float64."""
+    if projection != "mean":
+        return dtype
+    return np.result_type(dtype, np.float32)

@@ -1,0 +1,332 @@
+"""Pixels of a TIFF file, window by window, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import imagecodecs
+import numpy as np
+
+from unglow.core.errors import InputError
+from unglow.io.tiff.decode_memory import rows_at_once
+from unglow.io.tiff.integrity import check_jpeg, check_jpeg2000
+from unglow.io.tiff.opening import open_raw, quiet
+from unglow.io.tiff.packed_bits import is_packed, unpacked
+from unglow.io.tiff.read_header import Source, resolve
+from unglow.io.tiff.samples import JPEG, JPEG_2000
+from unglow.io.tiff.segments import row_bytes
+from unglow.io.tiff.stream_decoders import RowStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from unglow.core.windows import Window
+    from unglow.io.tiff.header import TiffHeader
+    from unglow.io.tiff.segments import StoredPage
+
+    # (stored page, sample that is stored apart)
+    Part = tuple[StoredPage, int]
+
+Combine = Literal["set", "max", "add"]
+
+
+def open_reader(header: TiffHeader) -> TiffReader:
+    """Open the file of a header for reading; use it in a ``with`` statement.
+
+    Raises
+    ------
+    InputError
+        The file is no longer what the header says.
+    """
+    plane = header.plane
+    series = plane["series"]
+    source = resolve(
+        header.path,
+        series=int(series) if series is not None else None,
+        z=plane["z"],
+        t=plane["t"],
+    )
+    now = source.header
+    if (now.file_bytes, now.shape, now.dtype, now.channels) != (
+        header.file_bytes,
+        header.shape,
+        header.dtype,
+        header.channels,
+    ):
+        raise InputError(
+            f"'{header.path}' has changed since its header was read: start the run again."
+        )
+    return TiffReader(source)
+
+
+class TiffReader:
+    """Reads windows of one image; all methods may be called from several threads.
+
+    Decoding takes one thread per call. A call holds its result and `TiffHeader.decode_bytes`. The
+    reader keeps the last strip of each part read, so that bands may end inside a strip, or the
+    decoder state of streamed strips (`TiffHeader.kept_bytes`).
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.header = source.header
+        self._source = source
+        self._files: dict[str, int] = {}
+        for plane in source.planes:
+            for stored in plane:
+                if stored.path not in self._files:
+                    self._files[stored.path] = open_raw(stored.path)
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[int, int], tuple[int, NDArray[Any]]] = {}
+        self._streams: dict[tuple[int, int], tuple[int, RowStream]] = {}
+        # Rows that are handled at once, so that conversions need little memory.
+        self._step = rows_at_once(source.planes[0][0].page, source.geometry)
+        self._keeps = source.projection is None and source.geometry.across == 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files and forget what is kept."""
+        with self._lock:
+            for fd in self._files.values():
+                os.close(fd)
+            self._files = {}
+            self._kept = {}
+            self._streams = {}
+
+    @property
+    def preferred(self) -> Literal["rows", "windows"]:
+        """``rows``: ask for full-width bands from top to bottom; ``windows``: any window."""
+        return self.header.preferred
+
+    def read(self, window: Window, channels: Sequence[int] | None = None) -> NDArray[Any]:
+        """Read a window of some channels.
+
+        Parameters
+        ----------
+        window
+            Inside the image.
+        channels
+            Numbers of channels of the header, in the order wanted; all if None.
+
+        Returns
+        -------
+        (channels, rows, cols) in ``header.dtype`` and native byte order.
+
+        Raises
+        ------
+        InputError
+            A tile or strip cannot be decoded; names it and its rows.
+        ValueError
+            The window leaves the image, or there is no such channel.
+        """
+        header, source = self.header, self._source
+        wanted = range(len(header.channels)) if channels is None else channels
+        if window.clip(header.shape) != window:
+            raise ValueError(f"{window} leaves the image of {header.shape}")
+        if any(not 0 <= c < len(header.channels) for c in wanted):
+            raise ValueError(f"channels {list(wanted)} of {len(header.channels)}")
+        out = np.empty((len(wanted), *window.shape), dtype=header.dtype)
+        if out.size == 0:
+            return out
+        how: Combine = "set"
+        for plane in source.planes:
+            for part, targets in self._parts(plane, wanted):
+                self._fill(part, window, [(out[i], k) for i, k in targets], how)
+            how = "max" if source.projection == "max" else "add"
+        if source.projection == "mean":
+            out /= out.dtype.type(len(source.planes))
+        return out
+
+    def _parts(
+        self, plane: tuple[StoredPage, ...], wanted: Sequence[int]
+    ) -> list[tuple[Part, list[tuple[int, int]]]]:
+        """List what is stored together, with (place in the result, sample in the segment) pairs."""
+        source = self._source
+        found: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for i, channel in enumerate(wanted):
+            page, sample = divmod(channel, source.per_page)
+            apart, inside = (sample, 0) if source.geometry.apart > 1 else (0, sample)
+            found.setdefault((page, apart), []).append((i, inside))
+        return [((plane[page], apart), targets) for (page, apart), targets in found.items()]
+
+    def _fill(
+        self, part: Part, window: Window, targets: list[tuple[NDArray[Any], int]], how: Combine
+    ) -> None:
+        """Decode the segments of one part that the window touches, one at a time."""
+        geometry, rule = self._source.geometry, self._source.rule
+        unit_rows, unit_cols = geometry.unit
+        for i in range(window.y0 // unit_rows, -(-window.y1 // unit_rows)):
+            for j in range(window.x0 // unit_cols, -(-window.x1 // unit_cols)):
+                index = geometry.index(part[1], i, j)
+                top, left = i * unit_rows, j * unit_cols
+                y0, y1 = max(window.y0, top), min(window.y1, top + unit_rows)
+                x0, x1 = max(window.x0, left), min(window.x1, left + unit_cols)
+                for row, block in self._rows(part, index, y0 - top, y1 - top):
+                    values = rule.apply(block[:, x0 - left : x1 - left])
+                    at = top + row - window.y0
+                    for out, sample in targets:
+                        _combine(
+                            out[at : at + len(values), x0 - window.x0 : x1 - window.x0],
+                            values[:, :, sample],
+                            how,
+                        )
+                    del block, values
+
+    def _rows(
+        self, part: Part, index: int, first: int, last: int
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (row in the segment, (rows, cols, samples) as stored) for rows first to last."""
+        stored, _ = part
+        geometry, page = self._source.geometry, stored.page
+        sparse = stored.counts[index] == 0
+        try:
+            if self.header.raw and not sparse:
+                yield from self._raw_rows(part, index, first, last)
+            elif self.header.streams and not sparse:
+                yield from self._stream_rows(part, index, first, last)
+            else:
+                shape = geometry.rows_of(index), geometry.unit[1], geometry.samples
+                fill = np.full((1, 1, 1), page.nodata, dtype=page.dtype)
+                block = np.broadcast_to(fill, shape) if sparse else self._segment(part, index, last)
+                for row in range(first, last, self._step):
+                    yield row, block[row : min(row + self._step, last)]
+        except (MemoryError, InputError):
+            raise
+        # Decoders raise nearly anything on damaged data.
+        except Exception as exc:
+            # Some of them call it damage if they get no memory: this raises if there is too little.
+            np.empty(min(self.header.decode_bytes, 1 << 31), np.uint8)
+            text = " ".join(str(exc).split())[:120] or type(exc).__name__
+            raise InputError(
+                f"'{stored.path}' is damaged: {geometry.describe(index)} cannot be decoded "
+                f"({text}); copy it again from its source or write it again."
+            ) from exc
+
+    def _raw_rows(
+        self, part: Part, index: int, first: int, last: int
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        stored, _ = part
+        width = row_bytes(stored.page, self._source.geometry)
+        for row in range(first, last, self._step):
+            rows = min(self._step, last - row)
+            # No name keeps the bytes of one piece while the next is read.
+            yield (
+                row,
+                self._unpack(stored, self._bytes(stored, index, row * width, rows * width), rows),
+            )
+
+    def _stream_rows(
+        self, part: Part, index: int, first: int, last: int
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        stored, apart = part
+        width = row_bytes(stored.page, self._source.geometry)
+        key = (id(stored), apart)
+        with self._lock:
+            at, stream = self._streams.pop(key, (-1, None))
+            if stream is None or at != index or stream.row > first:
+                stream = RowStream(
+                    self._fetcher(stored, index),
+                    int(stored.counts[index]),
+                    int(stored.page.compression),
+                    width,
+                    self._source.window,
+                )
+            stream.skip(first - stream.row)
+            for row in range(first, last, self._step):
+                rows = min(self._step, last - row)
+                yield row, self._unpack(stored, stream.read(rows), rows)
+            if stream.row == self._source.geometry.rows_of(index):
+                stream.finish()
+            else:
+                self._streams[key] = (index, stream)
+
+    def _fetcher(self, stored: StoredPage, index: int) -> Callable[[int, int], bytes]:
+        return lambda offset, size: self._bytes(stored, index, offset, size)
+
+    def _segment(self, part: Part, index: int, last: int) -> NDArray[Any]:
+        """Return a whole tile or strip, and keep it if its rows from ``last`` on are still due."""
+        key = (id(part[0]), part[1])
+        block: NDArray[Any] | None = None
+        if self._keeps:
+            # Whatever else is kept goes before its successor is decoded, not after.
+            with self._lock:
+                at, block = self._kept.pop(key, (-1, None))
+            block = block if at == index else None
+        if block is None:
+            block = self._decode(part[0], index)
+        if self._keeps and last < len(block):
+            with self._lock:
+                self._kept[key] = (index, block)
+        return block
+
+    def _decode(self, stored: StoredPage, index: int) -> NDArray[Any]:
+        """Decode a whole tile or strip: (rows, cols, samples) as stored."""
+        geometry, page = self._source.geometry, stored.page
+        rows, size = geometry.rows_of(index), int(stored.counts[index])
+        if page.compression == 1:
+            size = min(size, rows * row_bytes(page, geometry))
+        data = self._bytes(stored, index, 0, size)
+        if is_packed(page):
+            return unpacked(page, geometry, data, rows)
+        options: dict[str, Any] = {}
+        if page.compression in JPEG:
+            options = {"jpegtables": stored.jpegtables, "jpegheader": page.jpegheader}
+            if page.jpegheader is None:
+                check_jpeg(data, geometry.unit)
+        elif page.compression in JPEG_2000:
+            check_jpeg2000(data, geometry.unit)
+        with quiet():
+            decoded, _, _ = page.decode(data, index, _fullsize=geometry.tiled, **options)
+        block = np.asarray(decoded)[0]
+        if block.dtype != page.dtype:
+            raise ValueError(f"samples of {block.dtype} where the header says {page.dtype}")
+        if block.shape != (rows, geometry.unit[1], geometry.samples):
+            raise ValueError(f"it holds {' x '.join(map(str, block.shape))} samples")
+        return np.asarray(block)
+
+    def _bytes(self, stored: StoredPage, index: int, offset: int, size: int) -> bytes:
+        data = os.pread(self._files[stored.path], size, int(stored.offsets[index]) + offset)
+        if len(data) != size:
+            raise ValueError(f"{size - len(data)} of its bytes are missing")
+        return data
+
+    def _unpack(self, stored: StoredPage, data: bytes | bytearray, rows: int) -> NDArray[Any]:
+        """Plain rows of samples to (rows, cols, samples), native, predictor undone."""
+        geometry, page = self._source.geometry, stored.page
+        if page.fillorder == 2:
+            data = imagecodecs.bitorder_decode(bytes(data))
+        native = np.dtype(page.dtype).newbyteorder("=")
+        # The floating-point predictor orders bytes itself.
+        order = "=" if page.predictor == 3 else page.parent.byteorder
+        block = np.frombuffer(data, dtype=native.newbyteorder(order))
+        block = block.reshape(rows, geometry.unit[1], geometry.samples)
+        block = block.astype(native, copy=False)
+        if page.predictor == 2:
+            return np.asarray(imagecodecs.delta_decode(block, axis=-2))
+        if page.predictor == 3:
+            return np.asarray(imagecodecs.floatpred_decode(block, axis=-2))
+        return block
+
+
+def _combine(out: NDArray[Any], values: NDArray[Any], how: Combine) -> None:
+    """Put one plane into the result: the first sets it, others raise or add to it."""
+    if how == "set":
+        out[...] = values
+    elif how == "max":
+        np.maximum(out, values, out=out)
+    else:
+        np.add(out, values, out=out, casting="same_kind")

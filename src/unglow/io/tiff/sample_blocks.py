@@ -1,0 +1,77 @@
+"""A few blocks of an image, spread over all of it, for a first look at its values."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from unglow.core.windows import Window
+from unglow.io.tiff.reader import open_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from unglow.io.tiff.header import TiffHeader
+
+# Fractional parts of multiples of these fill a square evenly (the R2 sequence: powers of 1/p,
+# p the real root of p**3 = p + 1).
+R2 = (0.7548776662466927, 0.5698402909980532)
+
+
+def survey_windows(header: TiffHeader, count: int = 16, size: int = 256) -> list[Window]:
+    """Return windows that `survey_blocks` reads, from top to bottom; the same ones every time.
+
+    Tiles are sampled by ``count`` squares of ``size`` px, each within as few tiles as possible;
+    strips by ``count`` full-width bands of about as many pixels. An image that is smaller than the
+    sample is covered once.
+    """
+    rows, cols = header.shape
+    if rows * cols <= count * size * size:
+        step = rows if header.preferred == "windows" else max(1, min(rows, header.unit[0]))
+        step = max(step, math.ceil(rows / count))
+        return [Window(y, min(y + step, rows), 0, cols) for y in range(0, rows, step)]
+    if header.preferred == "windows":
+        found = {_square(header, k, size) for k in range(count)}
+    else:
+        high = max(1, min(rows, size * size // cols, header.unit[0]))
+        found = set()
+        for k in range(count):
+            y = int((k + 0.5) / count * (rows - high))
+            unit = header.unit[0]
+            # Stay inside one strip where it is high enough.
+            y = min(y, y // unit * unit + max(0, unit - high), rows - high)
+            found.add(Window(y, y + high, 0, cols))
+    return sorted(found)
+
+
+def _square(header: TiffHeader, k: int, size: int) -> Window:
+    """Return the k-th square, moved into one tile if it fits there."""
+    start = []
+    for n, unit, ratio in zip(header.shape, header.unit, R2, strict=True):
+        at = int((0.5 + (k + 1) * ratio) % 1.0 * max(1, n - size + 1))
+        at = at // unit * unit if unit < size else min(at, at // unit * unit + unit - size)
+        start.append(max(0, min(at, n - size)))
+    y, x = start
+    return Window(y, min(y + size, header.shape[0]), x, min(x + size, header.shape[1]))
+
+
+def survey_blocks(header: TiffHeader, count: int = 16, size: int = 256) -> Iterator[NDArray[Any]]:
+    """Yield blocks of all channels, spread over the image: the same ones every time.
+
+    A single compressed strip has to be decoded to its last sampled row, whatever is taken of it;
+    memory stays at one block and ``header.decode_bytes``.
+
+    Yields
+    ------
+    (channels, rows, cols) in ``header.dtype``; see `survey_windows` for where.
+
+    Raises
+    ------
+    InputError
+        The file is damaged, or has changed since its header was read.
+    """
+    with open_reader(header) as reader:
+        for window in survey_windows(header, count, size):
+            yield reader.read(window)

@@ -1,0 +1,194 @@
+"""From stored samples to channels: palettes, WhiteIsZero, alpha, and what cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tifffile
+
+from unglow.core.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.io.tiff.header import ChannelInfo
+
+WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, YCBCR = 0, 1, 2, 3, 6
+READABLE = (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, YCBCR)
+JPEG = (7, 34892, 33007)
+JPEG_2000 = (33003, 33004, 33005, 34712)
+OLD_JPEG = 6
+# Codecs that everybody has need no trial.
+COMMON = (1, 5, 7, 8, 32773, 32946, 34712, 50000)
+CONVERT = "export it as grey or RGB of 8, 16 or 32 bits"
+
+
+@dataclass(frozen=True)
+class SampleRule:
+    """How one stored sample becomes the value that is read.
+
+    Attributes
+    ----------
+    dtype
+        Of the values read.
+    invert
+        Subtract integers from this (WhiteIsZero); None to leave them.
+    palette
+        (entries, colours) of the values' own dtype; None without a palette.
+    """
+
+    dtype: np.dtype[Any]
+    invert: int | None = None
+    palette: NDArray[Any] | None = None
+
+    @property
+    def extra_bytes(self) -> int:
+        """Bytes per sample that `apply` needs for its result."""
+        if self.palette is not None:
+            return int(self.palette.shape[1] * self.dtype.itemsize)
+        return int(self.dtype.itemsize) if self.invert is not None else 0
+
+    def apply(self, block: NDArray[Any]) -> NDArray[Any]:
+        """(rows, cols, samples) as stored to (rows, cols, channels) as read."""
+        if self.palette is not None:
+            return np.asarray(self.palette[np.minimum(block[:, :, 0], len(self.palette) - 1)])
+        if self.invert is not None:
+            return np.asarray(self.invert - block.astype(self.dtype, copy=False), dtype=self.dtype)
+        return block.astype(self.dtype, copy=False)
+
+
+def sample_rule(path: str, page: tifffile.TiffPage) -> tuple[SampleRule, list[str]]:
+    """Return the rule for a page, and notes on what it does.
+
+    Raises
+    ------
+    InputError
+        The page holds something that unglow does not read as intensities.
+    """
+    check_readable(path, page)
+    stored = np.dtype(page.dtype)
+    dtype = np.dtype(np.uint8) if stored == np.bool_ else stored.newbyteorder("=")
+    if page.photometric == PALETTE and page.samplesperpixel == 1:
+        return _palette_rule(path, page)
+    if page.photometric != WHITE_IS_ZERO:
+        return SampleRule(dtype), []
+    if dtype.kind == "f":
+        return SampleRule(dtype), ["WhiteIsZero floating-point values are kept as stored"]
+    top = 2 ** int(page.bitspersample) - 1 if dtype.kind == "u" else -1
+    return SampleRule(dtype, invert=top), ["WhiteIsZero values are inverted: bright is high"]
+
+
+def _palette_rule(path: str, page: tifffile.TiffPage) -> tuple[SampleRule, list[str]]:
+    tag = page.tags.get(320)
+    entries = 2 ** int(page.bitspersample)
+    if tag is None or np.size(tag.value) != 3 * entries:
+        raise InputError(f"'{path}' has palette colours without a usable palette: {CONVERT}.")
+    colours = np.asarray(tag.value, dtype=np.uint16).reshape(3, entries).T
+    # TIFF palettes have 16 bits; most were made from 8, either shifted or times 257.
+    low, high = colours & 255, colours >> 8
+    if not low.any() or np.array_equal(low, high):
+        colours = high.astype(np.uint8)
+    if (colours == colours[:, :1]).all():
+        rule = SampleRule(colours.dtype, palette=np.ascontiguousarray(colours[:, :1]))
+        return rule, ["the palette is grey: read as one channel"]
+    rule = SampleRule(colours.dtype, palette=np.ascontiguousarray(colours))
+    return rule, ["palette colours are decoded to RGB"]
+
+
+def check_readable(path: str, page: tifffile.TiffPage) -> None:
+    """Refuse pages whose samples unglow or imagecodecs cannot turn into intensities.
+
+    Raises
+    ------
+    InputError
+        One sentence with the reason and the remedy.
+    """
+    bits: Any = page.bitspersample  # a tuple if the samples differ
+    photometric = _name(page.photometric)
+    problem = ""
+    if page.compression == OLD_JPEG:
+        problem = "is compressed with old-style JPEG, which no current tool reads reliably"
+    elif page.photometric == 5:
+        problem = "holds ink (CMYK) values, not light"
+    elif page.photometric not in READABLE:
+        problem = f"holds {photometric} values, which are not intensities"
+    elif page.photometric == YCBCR and page.compression not in JPEG:
+        problem = "holds YCbCr colours that are not JPEG-compressed"
+    elif not isinstance(bits, int):
+        problem = f"has samples of differing size ({bits} bits)"
+    elif page.dtype is None:
+        problem = f"has samples of {bits} bits and format {_name(page.sampleformat)}"
+    elif np.dtype(page.dtype).kind not in "buif":
+        problem = "holds complex numbers"
+    elif page.imagedepth != 1:
+        problem = "holds a volume in one page"
+    if problem:
+        raise InputError(f"'{path}' {problem}: {CONVERT}.")
+    _check_arrangement(path, page)
+    check_codec(path, page)
+
+
+def _check_arrangement(path: str, page: tifffile.TiffPage) -> None:
+    if page.samplesperpixel > 1 and page.planarconfig not in (1, 2):
+        raise InputError(
+            f"'{path}' has a broken header: samples are arranged in a way that does not exist "
+            f"(PlanarConfiguration {int(page.planarconfig)}); copy it again from its source or "
+            "write it again."
+        )
+
+
+def check_codec(path: str, page: tifffile.TiffPage) -> None:
+    """Refuse a page that tifffile with the imagecodecs at hand cannot decode.
+
+    Raises
+    ------
+    InputError
+        One sentence with the codec and the remedy.
+    """
+    codec = _name(page.compression)
+    try:
+        page.decode(None, 0)
+    except (ValueError, NotImplementedError, ImportError) as exc:
+        raise InputError(_undecodable(path, codec, exc)) from exc
+    if page.compression in COMMON:
+        return
+    try:
+        tifffile.TIFF.DECOMPRESSORS[page.compression](b"")
+    except (ImportError, NotImplementedError, KeyError) as exc:
+        raise InputError(_undecodable(path, codec, exc)) from exc
+    except Exception:  # noqa: BLE001, S110 - a codec that is there refuses the empty trial
+        pass
+
+
+def _undecodable(path: str, codec: str, exc: Exception) -> str:
+    text = " ".join(str(exc).split())[:100]
+    return (
+        f"'{path}' is compressed in a way that cannot be decoded here ({codec}: {text}): save it "
+        "with LZW, Deflate, Zstd or JPEG compression, or with none."
+    )
+
+
+def _name(value: Any) -> str:
+    return str(getattr(value, "name", value))
+
+
+def sample_channels(page: tifffile.TiffPage, rule: SampleRule) -> list[ChannelInfo]:
+    """Channels that the samples of one page give, in order."""
+    from unglow.io.tiff.header import ChannelInfo  # noqa: PLC0415 - keeps the modules acyclic
+
+    if rule.palette is not None:
+        colours = rule.palette.shape[1]
+        return [ChannelInfo(name) for name in ("RGB" if colours == 3 else "0")]
+    count = int(page.samplesperpixel)
+    extra = tuple(page.extrasamples or ())
+    colour = count - len(extra)
+    names = list("RGB") if page.photometric in (RGB, YCBCR) and count >= 3 else []
+    names += [str(i) for i in range(len(names), count)]
+    channels = [ChannelInfo(name) for name in names]
+    # ExtraSamples 1 and 2 are associated and unassociated alpha; 0 may be any measurement.
+    for i, kind in enumerate(extra):
+        if int(kind) in (1, 2) and 0 < colour + i < count:
+            channels[colour + i] = ChannelInfo("A", alpha=True)
+    return channels

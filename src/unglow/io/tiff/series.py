@@ -1,0 +1,245 @@
+"""Which series, z and t of a file make up the image, and in which pages they lie."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from unglow.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import tifffile
+
+PROJECTIONS = ("max", "mean")
+# Pictures about the slide, never of the section at full resolution.
+SIDE_PICTURES = ("thumbnail", "label", "macro", "map", "overview", "preview")
+BASELINE = "baseline"
+# A lone big image beside pictures this much smaller (in px) is the baseline.
+CLEARLY_LARGER = 16
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Pages of the chosen series: for each plane of a projection, one page per page channel.
+
+    ``pages[p][c]`` numbers the pages of the series; ``page_channels`` is the length of the channel
+    axis that runs over pages; ``plane`` and ``axes`` as in `TiffHeader`.
+    """
+
+    series: tifffile.TiffPageSeries
+    pages: tuple[tuple[int, ...], ...]
+    page_channels: int
+    plane: dict[str, int | str | None]
+    axes: dict[str, int]
+    projection: str | None
+    notes: tuple[str, ...]
+
+
+def choose(
+    tif: tifffile.TiffFile,
+    path: str,
+    *,
+    series: int | None,
+    z: int | str | None,
+    t: int | str | None,
+) -> Choice:
+    """Return the pages of one image.
+
+    Raises
+    ------
+    InputError
+        The file holds more than one image or plane and the settings do not choose, or they choose
+        what is not there.
+    """
+    index, notes = choose_series(tif, path, series)
+    chosen = tif.series[index]
+    if chosen.transform is not None:
+        raise InputError(
+            f"'{path}' stores values that need a transformation of their own ({chosen.kind}): "
+            "export it as plain TIFF."
+        )
+    page_axes = _page_axes(path, chosen)
+    roles = _roles(path, page_axes)
+    lengths = {role: math.prod(page_axes[i][1] for i in at) for role, at in roles.items()}
+    wanted = {"z": z, "t": t}
+    picks: dict[str, Sequence[int]] = {"c": range(lengths["c"])}
+    projections = []
+    for role in "zt":
+        picks[role] = _pick(path, role, wanted[role], lengths[role], page_axes)
+        if isinstance(wanted[role], str) and lengths[role] > 1:
+            projections.append(str(wanted[role]))
+            notes.append(f"projected by {wanted[role]} over {lengths[role]} {role} planes")
+    if len(set(projections)) > 1:
+        raise InputError(
+            f"'{path}': z and t cannot be projected in two ways; give both the same, or a number "
+            "for one of them."
+        )
+    planes = tuple(
+        tuple(_page_number(page_axes, roles, {"z": pz, "t": pt, "c": c}) for c in picks["c"])
+        for pt, pz in product(picks["t"], picks["z"])
+    )
+    return Choice(
+        series=chosen,
+        pages=planes,
+        page_channels=lengths["c"],
+        plane={"series": index, "z": z, "t": t},
+        axes={axis: n for axis, n in page_axes if n > 1 and axis not in "CS"},
+        projection=projections[0] if projections else None,
+        notes=tuple(notes),
+    )
+
+
+def choose_series(tif: tifffile.TiffFile, path: str, wanted: int | None) -> tuple[int, list[str]]:
+    """Return the number of the series to read, and a note if others are left aside.
+
+    Raises
+    ------
+    InputError
+        There is none, not the wanted one, or more than one that could be meant.
+    """
+    every = list(tif.series)
+    if not every:
+        raise InputError(f"'{path}' holds no image: copy it again from its source.")
+    if wanted is not None:
+        if not 0 <= wanted < len(every):
+            raise InputError(
+                f"'{path}' has no series {wanted}: its {len(every)} are {_listed(every)}; set "
+                f"`series` to one of 0 to {len(every) - 1}."
+            )
+        return wanted, []
+    real = [i for i, one in enumerate(every) if not _is_side_picture(one)] or [0]
+    named = [i for i in real if every[i].name.lower() == BASELINE]
+    if len(real) > 1 and len(named) == 1:
+        real = named
+    if len(real) > 1 and every[0].kind != "ome":
+        sizes = {i: _pixels(every[i]) for i in real}
+        largest = max(real, key=lambda i: sizes[i])
+        if all(sizes[largest] >= CLEARLY_LARGER * n for i, n in sizes.items() if i != largest):
+            real = [largest]
+    if len(real) > 1:
+        raise InputError(
+            f"'{path}' holds {len(real)} images: {_listed(every)}; choose one with `series: N`."
+        )
+    index = real[0]
+    notes = []
+    if len(every) > 1:
+        notes.append(f"series {index} of {len(every)} is read: {_listed(every)}")
+    return index, notes
+
+
+def _is_side_picture(series: tifffile.TiffPageSeries) -> bool:
+    name = series.name.lower()
+    page = series.keyframe
+    return any(word in name for word in SIDE_PICTURES) or bool(page.is_reduced or page.is_mask)
+
+
+def _pixels(series: tifffile.TiffPageSeries) -> int:
+    return int(series.keyframe.imagelength) * int(series.keyframe.imagewidth)
+
+
+def _listed(every: list[tifffile.TiffPageSeries], most: int = 8) -> str:
+    parts = []
+    for i, one in enumerate(every[:most]):
+        name = f"{one.name!r} " if one.name else ""
+        parts.append(f"{i} {name}{' x '.join(map(str, one.shape))} {one.axes}")
+    return ", ".join(parts) + (f" and {len(every) - most} more" if len(every) > most else "")
+
+
+def _page_axes(path: str, series: tifffile.TiffPageSeries) -> list[tuple[str, int]]:
+    """Axes of the series that run over pages: what is left of those that a page has itself."""
+    shape = list(series.get_shape(squeeze=False))
+    axes = list(series.get_axes(squeeze=False))
+    page_size = math.prod(series.keyframe.shape)
+    inside = 1
+    while shape and (inside < page_size or "Y" in axes or "X" in axes):
+        inside *= shape.pop()
+        axes.pop()
+    if inside != page_size:
+        raise InputError(
+            f"'{path}' has axes {series.axes} that do not match its pages of "
+            f"{' x '.join(map(str, series.keyframe.shape))}: export it as plain TIFF."
+        )
+    return [(axis, int(n)) for axis, n in zip(axes, shape, strict=True)]
+
+
+def _roles(path: str, page_axes: list[tuple[str, int]]) -> dict[str, list[int]]:
+    """Positions in ``page_axes`` of what acts as z, t and c.
+
+    A sequence of unknown meaning takes the setting ``z`` if there is no z axis, else ``t``.
+    """
+    roles: dict[str, list[int]] = {"z": [], "t": [], "c": []}
+    unknown = []
+    for i, (axis, n) in enumerate(page_axes):
+        if axis in "CS":
+            roles["c"].append(i)
+        elif axis in "ZT" and not roles[axis.lower()]:
+            roles[axis.lower()].append(i)
+        elif n > 1:
+            unknown.append(i)
+    for role in "zt":
+        if unknown and math.prod(page_axes[i][1] for i in roles[role]) == 1:
+            roles[role] = [unknown.pop(0)]
+    if unknown:
+        raise InputError(
+            f"'{path}' has more axes than can be chosen from ({_axes_text(page_axes)}): export "
+            "the plane that is meant as a file of its own."
+        )
+    return roles
+
+
+def _axes_text(page_axes: list[tuple[str, int]]) -> str:
+    unknown = {"I", "Q"}
+    return ", ".join(
+        f"{n} pages of unknown meaning ({axis})" if axis in unknown else f"{axis} of length {n}"
+        for axis, n in page_axes
+        if n > 1
+    )
+
+
+def _pick(
+    path: str, role: str, wanted: int | str | None, length: int, page_axes: list[tuple[str, int]]
+) -> Sequence[int]:
+    """Planes along one axis that the setting chooses."""
+    if isinstance(wanted, str):
+        if wanted not in PROJECTIONS:
+            raise InputError(
+                f"'{path}': plane {role} is {wanted!r}; give a number or one of max and mean."
+            )
+        return range(length)
+    if wanted is None:
+        if length > 1:
+            raise InputError(
+                f"'{path}' holds {length} planes along {role} (axes: {_axes_text(page_axes)}): "
+                f"choose one with `plane: {{{role}: N}}` (0 to {length - 1}) or project them with "
+                f"`plane: {{{role}: max}}` or `plane: {{{role}: mean}}`."
+            )
+        return (0,)
+    if not 0 <= wanted < length:
+        remedy = (
+            f"set `plane: {{{role}: N}}` with N from 0 to {length - 1}"
+            if length > 1
+            else f"leave `{role}` out of `plane`"
+        )
+        raise InputError(
+            f"'{path}' has no plane {role} = {wanted} (number of planes: {length}): {remedy}."
+        )
+    return (wanted,)
+
+
+def _page_number(
+    page_axes: list[tuple[str, int]], roles: dict[str, list[int]], at: dict[str, int]
+) -> int:
+    """Return the number of a page in its series, from positions along z, t and c."""
+    position = [0] * len(page_axes)
+    for role, axes in roles.items():
+        rest = at[role]
+        for i in reversed(axes):
+            rest, position[i] = divmod(rest, page_axes[i][1])
+    number = 0
+    for value, (_, n) in zip(position, page_axes, strict=True):
+        number = number * n + value
+    return number

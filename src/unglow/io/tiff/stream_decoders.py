@@ -1,0 +1,301 @@
+"""Rows of a large compressed strip, one after the other, without decoding the strip whole."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import sys
+import zlib
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import imagecodecs
+
+from unglow.io.tiff.decoder_windows import HEADER_BYTES, WINDOW_LIMIT, lzma_window, zstd_window
+from unglow.io.tiff.lzw import LzwStream
+from unglow.io.tiff.opening import open_raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from unglow.io.tiff.segments import Geometry, StoredPage
+
+    # (offset in the strip, number of bytes) -> bytes
+    Fetch = Callable[[int, int], bytes]
+
+# Strips that decode to more than this are streamed.
+STREAM_BYTES = 8_000_000
+# Rows are handed on in pieces of about this many bytes.
+PIECE_BYTES = 4_000_000
+# Encoded bytes are read from the file in runs of this many.
+CHUNK_BYTES = 1_000_000
+DEFLATE, LZW, PACKBITS, LZMA, ZSTD = (8, 32946), 5, 32773, 34925, (50000, 34926)
+# A window of this size is no matter, though a strip be smaller; LZMA has it unless told otherwise.
+USUAL_WINDOW = 1 << 23
+# Deflate looks back this far at most.
+DEFLATE_WINDOW = 1 << 15
+
+
+class Decompressor(Protocol):
+    """A codec that takes encoded bytes and gives decoded ones as they come."""
+
+    @property
+    def hungry(self) -> bool:
+        """Nothing more comes without new data."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """The stream has come to its end, and to its checksum if it has one."""
+        ...
+
+    def feed(self, data: bytes, most: int, *, last: bool) -> bytes:
+        """Decode about ``most`` bytes; ``last`` says that no data will come after this."""
+        ...
+
+
+class _Inflate:
+    """Deflate with bounded output per call; the checksum is verified at the end of the stream."""
+
+    def __init__(self) -> None:
+        self._decoder = zlib.decompressobj()
+
+    def feed(self, data: bytes, most: int, *, last: bool) -> bytes:
+        decoder = self._decoder
+        if decoder.eof:
+            return b""
+        rest = decoder.unconsumed_tail
+        out = decoder.decompress(rest + data if rest else data, most)
+        if last and not out and not decoder.eof:
+            raise ValueError("the compressed stream ends early")
+        return out
+
+    @property
+    def hungry(self) -> bool:
+        return not self._decoder.unconsumed_tail
+
+    @property
+    def done(self) -> bool:
+        return self._decoder.eof
+
+
+class _Lzma:
+    """LZMA with bounded output per call."""
+
+    def __init__(self, window: int) -> None:
+        # The probabilities and the rest of the decoder take well below 1 MB.
+        self._decoder = lzma.LZMADecompressor(memlimit=window + (1 << 20))
+
+    def feed(self, data: bytes, most: int, *, last: bool) -> bytes:
+        if self._decoder.eof:
+            return b""
+        out = self._decoder.decompress(data, most)
+        if last and not out and not self._decoder.eof:
+            raise ValueError("the compressed stream ends early")
+        return out
+
+    @property
+    def hungry(self) -> bool:
+        return self._decoder.eof or self._decoder.needs_input
+
+    @property
+    def done(self) -> bool:
+        return self._decoder.eof
+
+
+class _Zstd:
+    """Zstandard with bounded output per call; a strip may hold several frames in a row."""
+
+    def __init__(self, window: int) -> None:
+        if sys.version_info >= (3, 14):
+            from compression import zstd  # noqa: PLC0415 (only where a file needs it)
+        else:
+            from backports import zstd  # noqa: PLC0415
+        limit = max(10, (window - 1).bit_length())
+        options = {int(zstd.DecompressionParameter.window_log_max): limit}
+        self._start = partial(zstd.ZstdDecompressor, options=options)
+        self._decoder = self._start()
+
+    def feed(self, data: bytes, most: int, *, last: bool) -> bytes:
+        if self._decoder.eof:
+            data = self._decoder.unused_data + data
+            if not data:
+                return b""
+            self._decoder = self._start()
+        out = self._decoder.decompress(data, most)
+        if last and not out and not self._decoder.eof:
+            raise ValueError("the compressed stream ends early")
+        return bytes(out)
+
+    @property
+    def hungry(self) -> bool:
+        decoder = self._decoder
+        return not decoder.unused_data if decoder.eof else decoder.needs_input
+
+    @property
+    def done(self) -> bool:
+        return self._decoder.eof
+
+
+class _PackBits:
+    """PackBits, cut between runs; a run of 2 bytes decodes to at most 128."""
+
+    hungry = True
+    done = True
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes, most: int, *, last: bool) -> bytes:
+        del most
+        data = self._rest + data
+        end, total = 0, len(data)
+        while end < total:
+            head = data[end]
+            step = head + 2 if head < 128 else (2 if head > 128 else 1)
+            if end + step > total:
+                break
+            end += step
+        # Some writers pad a strip; what is missing in it is noticed by counting bytes.
+        self._rest = b"" if last else data[end:]
+        return bytes(imagecodecs.packbits_decode(data[:end])) if end else b""
+
+
+def _decompressor(compression: int, window: int) -> Decompressor:
+    if compression in DEFLATE:
+        return _Inflate()
+    if compression in ZSTD:
+        return _Zstd(window)
+    if compression == LZMA:
+        return _Lzma(window)
+    return _PackBits() if compression == PACKBITS else LzwStream()
+
+
+def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None:
+    """Return how far back a decoder has to look if strips are large and need not be decoded whole.
+
+    Parameters
+    ----------
+    pages
+        All that are read, of one kind.
+    geometry
+        How they are cut.
+
+    Returns
+    -------
+    Bytes that a decoder keeps, the largest of all strips; None if strips are decoded whole: they
+    are tiles, small, or in a codec that gives nothing before it has everything.
+    """
+    window = 0
+    for stored in pages:
+        page = stored.page
+        if geometry.tiled or page.bitspersample not in (8, 16, 32, 64):
+            return None
+        size = geometry.unit[0] * geometry.unit[1] * geometry.samples
+        whole = size * (int(page.bitspersample) // 8)
+        if whole <= STREAM_BYTES or page.predictor not in (1, 2, 3):
+            return None
+        codec = int(page.compression)
+        if codec in DEFLATE or codec == PACKBITS:
+            window = DEFLATE_WINDOW
+            continue
+        if codec not in (LZW, LZMA, *ZSTD):
+            return None
+        for head in _heads(stored):
+            found = _window_of(codec, head, int(page.fillorder))
+            if found is None or found > (WINDOW_LIMIT if found < whole else USUAL_WINDOW):
+                return None
+            window = max(window, found)
+    return window
+
+
+def _window_of(codec: int, head: bytes, fillorder: int) -> int | None:
+    if codec == LZW:
+        # Only the usual bit order that begins with a Clear code can be cut.
+        usual = len(head) > 1 and fillorder == 1 and head[0] == 0x80 and head[1] < 0x80
+        return 0 if usual else None
+    return lzma_window(head) if codec == LZMA else zstd_window(head)
+
+
+def _heads(stored: StoredPage) -> Iterable[bytes]:
+    """Yield the first bytes of every strip that is stored."""
+    with os.fdopen(open_raw(stored.path), "rb") as file:
+        for offset, count in zip(stored.offsets.tolist(), stored.counts.tolist(), strict=True):
+            if count:
+                file.seek(offset)
+                yield file.read(min(count, HEADER_BYTES))
+
+
+class RowStream:
+    """Rows of one strip in order.
+
+    Parameters
+    ----------
+    fetch
+        Reads encoded bytes: (offset in the strip, number) -> bytes.
+    encoded_bytes
+        Of the strip.
+    compression
+        TIFF number of the codec.
+    row_bytes
+        Of one decoded row.
+    window
+        What `stream_window` says; a stream that asks for more is refused by its codec.
+    """
+
+    def __init__(
+        self, fetch: Fetch, encoded_bytes: int, compression: int, row_bytes: int, window: int
+    ) -> None:
+        self._fetch = fetch
+        self._encoded_bytes = encoded_bytes
+        self._row_bytes = row_bytes
+        self._codec = _decompressor(compression, window)
+        # A byte of PackBits may decode to 64.
+        self._chunk = CHUNK_BYTES // 16 if compression == PACKBITS else CHUNK_BYTES
+        self._at = 0
+        self._pending = bytearray()
+        self.row = 0
+
+    def skip(self, rows: int) -> None:
+        """Decode rows and drop them."""
+        while rows > 0:
+            step = min(rows, max(1, PIECE_BYTES // self._row_bytes))
+            self.read(step)
+            rows -= step
+
+    def read(self, rows: int) -> bytearray:
+        """Return the next rows as bytes.
+
+        Raises
+        ------
+        ValueError
+            The strip ends before that.
+        zlib.error, lzma.LZMAError, backports.zstd.ZstdError, RuntimeError
+            The codec found damage.
+        """
+        wanted = rows * self._row_bytes
+        out = self._pending
+        while len(out) < wanted:
+            starved = self._codec.hungry and self._at == self._encoded_bytes
+            more = self._decode(wanted - len(out))
+            if starved and not more:
+                raise ValueError("the compressed data ends early")
+            out += more
+        # Most codecs stop where they are told, so that nothing is left over.
+        self._pending = out[wanted:]
+        del out[wanted:]
+        self.row += rows
+        return out
+
+    def finish(self) -> None:
+        """Run the codec to the end of the strip after its last row, so that it can check it."""
+        while not self._codec.done:
+            self._decode(PIECE_BYTES)
+
+    def _decode(self, most: int) -> bytes:
+        data = b""
+        if self._codec.hungry and self._at < self._encoded_bytes:
+            size = min(self._chunk, self._encoded_bytes - self._at)
+            data = self._fetch(self._at, size)
+            self._at += size
+        return self._codec.feed(data, most, last=self._at >= self._encoded_bytes)

@@ -1,0 +1,252 @@
+"""Opening and reading stores; what is missing or damaged is an error, never a fill value."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.errors import StoreError
+from unglow.core.windows import Window
+from unglow.io.zarr.chunks import read_chunks
+from unglow.io.zarr.documents import check_level
+from unglow.io.zarr.layout import StoreLayout
+from unglow.io.zarr.metadata import DOCUMENT, broken, remedy, shard_key, store_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+class LevelReader:
+    """Windows of one pyramid level; thread-safe.
+
+    Parameters
+    ----------
+    root
+        Directory of the store (a finished one, or one that is being built).
+    layout
+        Of the store.
+    level
+        Number of the level.
+    """
+
+    def __init__(self, root: Path, layout: StoreLayout, level: int) -> None:
+        self.root = root
+        self.layout = layout
+        self.level = level
+        self.shape = layout.level_shape(level)
+        self._checked = False
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return the pixels of ``window``, which lies inside the level, in the stored dtype.
+
+        Raises
+        ------
+        ValueError
+            If the window leaves the level.
+        StoreError
+            If a shard is missing, empty or damaged.
+        """
+        if window.clip(self.shape) != window:
+            raise ValueError(f"{window} leaves level {self.level} of shape {self.shape}")
+        if not self._checked:
+            check_level(self.root, self.layout, self.level)
+            self._checked = True
+        out = np.empty(window.shape, dtype=self.layout.dtype)
+        read_chunks(self.root, self.layout, self.level, window, out)
+        return out
+
+
+class Store:
+    """A finished store, read window by window; implements `unglow.core.windows.Pixels`.
+
+    Made by `open_store`. Thread-safe.
+    """
+
+    def __init__(self, path: Path, document: dict[str, Any]) -> None:
+        self.path = path
+        self.attributes: dict[str, Any] = document["attributes"]["unglow"]
+        """What was written along: parameters, fingerprints, ``layout``, ``digest``."""
+        self.layout = StoreLayout.from_dict(self.attributes["layout"])
+        self.digest: str = self.attributes["digest"]
+        """SHA-256 over all shards."""
+        self.empty: str | None = self.attributes.get("empty")
+        """Why the store has no pixels; None if it has."""
+        multiscale = document["attributes"]["ome"]["multiscales"][0]
+        self.name: str = multiscale["name"]
+        size_y, size_x = multiscale["datasets"][0]["coordinateTransformations"][0]["scale"]
+        known = "unit" in multiscale["axes"][0]
+        self.pixel_size_um: tuple[float, float] | None = (size_x, size_y) if known else None
+        """(x, y) in micrometres; None if unknown."""
+        self._readers = [LevelReader(path, self.layout, k) for k in range(self.layout.levels)]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of level 0."""
+        return self.layout.shape
+
+    @property
+    def levels(self) -> int:
+        """Number of pyramid levels, level 0 included."""
+        return self.layout.levels
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Pixel type."""
+        return np.dtype(self.layout.dtype)
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level."""
+        return self.layout.level_shape(level)
+
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+        """Return the pixels of a window that lies inside the level, in the stored dtype.
+
+        Raises
+        ------
+        StoreError
+            If the store is marked empty, or a shard of it is missing, empty or damaged.
+        ValueError
+            If the window leaves the level.
+        """
+        if self.empty is not None:
+            raise StoreError(f"{self.path} holds no pixels: {self.empty}")
+        return self._readers[level].read(window)
+
+
+def open_store(path: Path | str) -> Store:
+    """Open a finished store and check, without reading them, that its shard files are whole.
+
+    Each must be there and not empty, and together they must have the size that was written.
+
+    Raises
+    ------
+    StoreError
+        If there is no finished store, if it is not unglow's, or if a shard is missing, empty or cut
+        short.
+    """
+    path = Path(path)
+    store = _open_document(path)
+    if store.empty is None:
+        total = 0
+        for level in range(store.levels):
+            sizes = _shard_sizes(path, level)
+            for key, _ in _shards(store.layout, level):
+                if not sizes.get(key):
+                    reason = "is empty" if key in sizes else "is missing"
+                    raise StoreError(broken(path, key, reason))
+                total += sizes[key]
+        written = store.attributes.get("stored_bytes", total)
+        if total != written:
+            _find_cut_shard(store)
+            message = f"its shards have {total} bytes in all where {written} were written"
+            raise StoreError(f"{path}: {message}; {remedy(path)}")
+    return store
+
+
+def _find_cut_shard(store: Store) -> None:
+    """Read one pixel of each shard: what was cut short has lost the index at its end."""
+    for level in range(store.levels):
+        for _, window in _shards(store.layout, level):
+            y, x = window.y0, window.x0
+            store.read(Window(y, y + 1, x, x + 1), level)
+
+
+def _open_document(path: Path) -> Store:
+    try:
+        document = json.loads((path / DOCUMENT).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise StoreError(
+            f"{path} is not a finished store: {DOCUMENT} is missing; rerun the workflow to make it"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path / DOCUMENT} cannot be read ({error}); {remedy(path)}") from error
+    try:
+        return Store(path, document)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"{path} is not a store that unglow wrote, or its {DOCUMENT} was edited; give a store "
+            "from unglow's results, or import the image as TIFF"
+        ) from error
+
+
+def _shards(layout: StoreLayout, level: int) -> Iterator[tuple[str, Window]]:
+    rows, cols = layout.level_shards(level)
+    for window in layout.windows(level):
+        yield shard_key(level, window.y0 // rows, window.x0 // cols), window
+
+
+def _shard_sizes(path: Path, level: int) -> dict[str, int]:
+    """Size in bytes of every shard file of a level, from directory listings alone."""
+    sizes: dict[str, int] = {}
+    try:
+        with os.scandir(path / str(level) / "c") as rows:
+            for row in (entry for entry in rows if entry.is_dir()):
+                with os.scandir(row) as files:
+                    for file in files:
+                        sizes[f"{level}/c/{row.name}/{file.name}"] = file.stat().st_size
+    except FileNotFoundError:
+        pass  # the caller names the first shard that is not there
+    except OSError as error:
+        message = f"{path}: its shards cannot be listed ({error.strerror}); {remedy(path)}"
+        raise StoreError(message) from error
+    return sizes
+
+
+def verify(path: Path | str) -> list[str]:
+    """Read a whole store and compare it with its digest.
+
+    Returns
+    -------
+    One sentence for each file that is missing or damaged, or one if the pixels are not those that
+    were published; empty if all is well.
+
+    Raises
+    ------
+    StoreError
+        If there is no finished store of unglow's at ``path``.
+    """
+    path = Path(path)
+    store = _open_document(path)
+    layout = store.layout
+    problems: list[str] = []
+    levels = list(range(store.levels if store.empty is None else 0))
+    shards = {level: list(_shards(layout, level)) for level in levels}
+    for level in levels.copy():
+        try:
+            check_level(path, layout, level)
+        except StoreError as error:
+            problems.append(str(error))
+            levels.remove(level)
+    if _digest(path, [key for level in shards.values() for key, _ in level]) == store.digest:
+        return problems
+    for level in levels:
+        for _, window in shards[level]:
+            try:
+                store.read(window, level)
+            except StoreError as error:
+                problems.append(str(error))
+    if not problems:
+        problems.append(
+            f"{path}: every shard is sound but they are not the ones that were published "
+            f"(the digest differs); {remedy(path)}"
+        )
+    return problems
+
+
+def _digest(path: Path, keys: list[str]) -> str | None:
+    """Digest of the shards as they are now; None if one cannot be read."""
+    digests: dict[str, str] = {}
+    try:
+        for key in keys:
+            with (path / key).open("rb") as file:
+                digests[key] = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+    return store_digest(digests)

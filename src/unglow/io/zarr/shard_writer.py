@@ -1,0 +1,164 @@
+"""Writing shards: level 0, and with each the shards of the fine levels below it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import secrets
+import shutil
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from unglow.core.errors import StoreError
+from unglow.core.files import remedy
+from unglow.core.progress import progress, step
+from unglow.io.zarr.chunks import encode_shard
+from unglow.io.zarr.documents import level_document, write_document
+from unglow.io.zarr.metadata import shard_key
+from unglow.io.zarr.pyramid import halve_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from unglow.core.windows import Window
+    from unglow.io.zarr.layout import StoreLayout
+
+log = logging.getLogger(__name__)
+
+
+class ShardWriter:
+    """Write shards of one image into a hidden sibling of its store that no other process uses.
+
+    Use as a context manager; the directory is removed at its end, whatever has happened. Shards
+    are moved on to another directory as soon as they are whole, if `_root` names one.
+    """
+
+    def __init__(self, path: Path | str, layout: StoreLayout, *, fill_value: float) -> None:
+        self.path = Path(path)
+        self.layout = layout
+        self._dtype = np.dtype(layout.dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            cast = np.array(fill_value).astype(self._dtype).item()
+        if np.issubdtype(self._dtype, np.integer) and cast != fill_value:
+            raise ValueError(f"a {layout.dtype} store cannot hold the fill value {fill_value}")
+        self._fill: float = cast
+        self._partial = self._sibling("partial")
+        self._root = self._partial
+        self._pending: set[Window] = set()
+        # of what was written, by shard keys: SHA-256, hexadecimal, and sizes, bytes
+        self._digests: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
+        self._shards = self._written = 0
+        self._lock = threading.Lock()
+
+    @step("create store")
+    def __enter__(self) -> Self:
+        try:
+            self._partial.mkdir(parents=True)
+            for level in range(self.layout.levels):
+                document = level_document(self.layout, level, self._fill)
+                write_document(self._partial / str(level), document)
+        except OSError as error:
+            self._remove(self._partial)
+            raise self._failure(error) from error
+        self._pending = set(self.windows())
+        self._shards, self._written = len(self._pending), 0
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._remove(self._partial)
+
+    def windows(self) -> Iterator[Window]:
+        """Yield the level-0 shards in row order, cut at the edges of the image."""
+        return self.layout.windows()
+
+    def write(self, window: Window, block: NDArray[Any]) -> None:
+        """Write one level-0 shard and the shards of the fine levels below it; thread-safe.
+
+        Parameters
+        ----------
+        window
+            One of `windows`.
+        block
+            Its pixels, (rows, cols) of the layout's dtype; not changed.
+
+        Raises
+        ------
+        ValueError
+            If the window is not a shard, was written before, or the block does not fit it.
+        StoreError
+            If the file system refuses.
+        """
+        if block.shape != window.shape or block.dtype != self._dtype:
+            raise ValueError(
+                f"a block of shape {block.shape} and dtype {block.dtype} does not fit {window} of "
+                f"a {self._dtype} store"
+            )
+        with self._lock:
+            if window not in self._pending:
+                raise ValueError(f"{window} is not a shard of {self.path}, or was written before")
+            self._pending.remove(window)
+        self._write_shard(0, window.y0, window.x0, block)
+        for level in range(1, self.layout.fine_levels + 1):
+            block = halve_stored(block)
+            if not block.size:  # the image ends within one pixel of the next level
+                break
+            self._write_shard(level, window.y0 >> level, window.x0 >> level, block)
+        with self._lock:
+            self._written += 1
+            done = self._written
+        progress(done, self._shards, "shard")
+
+    def _write_shard(self, level: int, y0: int, x0: int, block: NDArray[Any]) -> None:
+        height, width = self.layout.level_shards(level)
+        key = shard_key(level, y0 // height, x0 // width)
+        content = encode_shard(block, self.layout, level, self._fill)
+        try:
+            path = self._partial / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            self._move_on(key)
+        except OSError as error:
+            raise self._failure(error) from error
+        self._digests[key] = hashlib.sha256(content).hexdigest()
+        self._sizes[key] = len(content)
+
+    def _move_on(self, name: str) -> None:
+        """Move a finished file to where it belongs; that directory is never made anew here."""
+        if self._root != self._partial:
+            for parent in list(Path(name).parents)[-2::-1]:
+                (self._root / parent).mkdir(exist_ok=True)
+            (self._partial / name).replace(self._root / name)
+
+    def _sibling(self, kind: str) -> Path:
+        """Return a hidden name beside the store that no other process uses."""
+        return self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.{kind}")
+
+    def _failure(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"{self.path} could not be written ({error.strerror or error}); "
+            f"{remedy(error, self.path)}, then rerun the workflow"
+        )
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        if os.path.lexists(path):
+            log.warning("%s could not be removed; `unglow clean` removes it later", path)

@@ -1,0 +1,227 @@
+"""Building a store in a hidden sibling directory and publishing it whole."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core import publishing
+from unglow.core.progress import step
+from unglow.core.windows import Window, bounded_map
+from unglow.io.zarr.band_writer import band_store, leftovers
+from unglow.io.zarr.documents import root_document, write_document
+from unglow.io.zarr.metadata import DOCUMENT, display_window, group_attributes, store_digest
+from unglow.io.zarr.pyramid import STRIP, halve_stored
+from unglow.io.zarr.reader import LevelReader
+from unglow.io.zarr.shard_writer import ShardWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from unglow.io.zarr.band_writer import Shards
+    from unglow.io.zarr.layout import StoreLayout
+
+OVERVIEW = 1024
+"""Largest side of the part of the coarsest level that sets the display range, px."""
+
+
+class StoreWriter(ShardWriter):
+    """Write one image as an OME-Zarr 0.5 store that appears only when it is whole.
+
+    Use as a context manager: `write` every window of `windows` once, in any order and from any
+    thread (or `adopt` what jobs of their own have written), then `publish`. If the block ends in
+    any other way, nothing is left behind and whatever had the final name is untouched. The same
+    pixels and arguments give the same bytes.
+
+    Parameters
+    ----------
+    path
+        Final directory. It may exist: an old store, or a directory that Snakemake made.
+    layout
+        Geometry and dtype.
+    name
+        Shown by viewers.
+    pixel_size_um
+        (x, y) in micrometres, or None if unknown.
+    attributes
+        JSON types, for the ``unglow`` attribute of the root.
+    fill_value
+        Value outside the image; NaN for images with pixels that have no data.
+    workers
+        Coarse shards that `publish` builds at a time.
+    bands
+        How many bands wrote the shards; 0 for a store that is written here.
+
+    Raises
+    ------
+    ValueError
+        If the dtype has no such fill value.
+    StoreError
+        On entering, if the file system refuses.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        layout: StoreLayout,
+        *,
+        name: str,
+        pixel_size_um: tuple[float, float] | None,
+        attributes: Mapping[str, Any],
+        fill_value: float,
+        workers: int = 1,
+        bands: int = 0,
+    ) -> None:
+        super().__init__(path, layout, fill_value=fill_value)
+        self._name = name
+        if pixel_size_um is not None:
+            pixel_size_um = float(pixel_size_um[0]), float(pixel_size_um[1])
+        self._pixel_size_um = pixel_size_um
+        self._attributes = dict(attributes)
+        self._workers = workers
+        self._bands = bands
+
+    def adopt(self, key: str, shards: Shards) -> None:
+        """Take level 0 and the fine levels from where bands have left them, instead of writing.
+
+        Until it is published, that directory keeps all that it has, so that a job that is killed
+        here leaves the next one what it needs.
+
+        Parameters
+        ----------
+        key
+            What the bands said that their shards belong to.
+        shards
+            All of them, checked (`unglow.io.zarr.band_writer.first_fault`).
+
+        Raises
+        ------
+        StoreError
+            If the file system refuses.
+        """
+        self._root = band_store(self.path, key)
+        self._digests.update({name: digest for name, (digest, _) in shards.items()})
+        self._sizes.update({name: size for name, (_, size) in shards.items()})
+        self._pending.clear()
+        try:
+            if not self._root.is_dir():  # a job that was killed had just put it in place
+                self.path.rename(self._root)
+            for path in self._partial.glob(f"*/{DOCUMENT}"):
+                self._move_on(f"{path.parent.name}/{DOCUMENT}")
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def publish(self, extra_attributes: Mapping[str, Any] | None = None) -> str:
+        """Build the coarse levels and put the store in place; returns its digest.
+
+        Parameters
+        ----------
+        extra_attributes
+            Added to the ``unglow`` attributes: what is known only after the last pixel.
+
+        Raises
+        ------
+        ValueError
+            If a shard was not written, or an attribute is not JSON.
+        StoreError
+            If the file system refuses.
+        SupersededError
+            If a later attempt at the same job has begun.
+        """
+        if self._pending:
+            raise ValueError(f"{self.path}: {min(self._pending)} was not written")
+        with step("pyramid"):
+            for level in range(self.layout.fine_levels + 1, self.layout.levels):
+                self._build_level(level)
+        digest = store_digest(self._digests)
+        coarsest = self.layout.levels - 1
+        reader = LevelReader(self._root, self.layout, coarsest)
+        middle = _middle(self.layout.level_shape(coarsest))
+        attributes = {
+            **self._attributes,
+            **(extra_attributes or {}),
+            "digest": digest,
+            "stored_bytes": sum(self._sizes.values()),
+        }
+        self._put_in_place(attributes, reader.read(middle))
+        return digest
+
+    def publish_empty(self, reason: str) -> None:
+        """Put a store without pixels in place, marked by the attribute ``empty``.
+
+        Parameters
+        ----------
+        reason
+            One sentence: why there are no pixels.
+        """
+        for level in range(self.layout.levels):
+            self._remove(self._partial / str(level) / "c")
+        marks = {"empty": reason, "digest": store_digest({}), "stored_bytes": 0}
+        self._put_in_place({**self._attributes, **marks}, None)
+
+    def _build_level(self, level: int) -> None:
+        """Build a coarse level from the one before, a strip of source rows at a time."""
+        source = LevelReader(self._root, self.layout, level - 1)
+
+        def build(window: Window) -> None:
+            block = np.empty(window.shape, dtype=self._dtype)
+            for top in range(window.y0, window.y1, STRIP):
+                end = min(top + STRIP, window.y1)
+                strip = source.read(Window(2 * top, 2 * end, 2 * window.x0, 2 * window.x1))
+                block[top - window.y0 : end - window.y0] = halve_stored(strip)
+            self._write_shard(level, window.y0, window.x0, block)
+
+        for _ in bounded_map(build, self.layout.windows(level), self._workers):
+            pass
+
+    @step("publish")
+    def _put_in_place(self, attributes: Mapping[str, Any], overview: NDArray[Any] | None) -> None:
+        document = group_attributes(
+            self.layout,
+            name=self._name,
+            pixel_size_um=self._pixel_size_um,
+            window=display_window(overview, self.layout.dtype),
+            attributes={**attributes, "layout": self.layout.to_dict()},
+        )
+        old = self._sibling("old")
+        try:
+            write_document(self._partial, root_document(document))
+            self._move_on(DOCUMENT)
+            for path in (*self._root.glob(f"*/{DOCUMENT}"), self._root / DOCUMENT):
+                _sync(path)
+            publishing.ask()
+            replaced = os.path.lexists(self.path)
+            if replaced:
+                self.path.rename(old)
+            try:
+                self._root.rename(self.path)
+            except OSError:
+                if replaced:
+                    old.rename(self.path)
+                raise
+            _sync(self.path.parent)
+        except OSError as error:
+            raise self._failure(error) from error
+        for path in (old, *leftovers(self.path, self._bands)):
+            if os.path.lexists(path):
+                self._remove(path)
+
+
+def _middle(shape: tuple[int, int]) -> Window:
+    """Return the middle of a level, at most `OVERVIEW` px per side."""
+    (y0, height), (x0, width) = ((max(0, n - OVERVIEW) // 2, min(n, OVERVIEW)) for n in shape)
+    return Window(y0, y0 + height, x0, x0 + width)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

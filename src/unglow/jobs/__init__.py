@@ -1,0 +1,1 @@
+"""Running one job safely: context, memory limit, watchdog, retries, and what is left of runs."""

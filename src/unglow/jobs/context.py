@@ -1,0 +1,415 @@
+"""The context that every script runs in: one clear error, measured memory, limits that hold.
+
+This is the only place of the package that looks at the ``snakemake`` object of a script, and it
+does so through the `Script` protocol.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
+
+from unglow.core import digests, publishing
+from unglow.core.allocator import pin_threads, uncollected
+from unglow.core.errors import SupersededError
+from unglow.core.progress import step
+from unglow.jobs import (
+    log as joblog,
+)
+from unglow.jobs import (
+    memory_limit as fence,
+)
+from unglow.jobs import (
+    outcomes as causes,
+)
+from unglow.jobs import (
+    retries as attempts,
+)
+from unglow.jobs import (
+    watchdog,
+)
+from unglow.jobs.attempt_lock import Turn
+from unglow.jobs.parent_process import Launcher
+from unglow.jobs.slurm import client
+from unglow.telemetry.recording import stack_sampler
+from unglow.telemetry.recording.attempt import Attempt
+from unglow.telemetry.recording.process_sampler import bytes_moved
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from unglow.core.demand import AnyDemand
+
+# A job after which the machine has this much less memory, MB, is worth a word.
+_LEFT_BEHIND_MB = 200.0
+# Name of the output that lists the digests of the others.
+DIGESTS = "digests"
+
+log = logging.getLogger(joblog.NAME)
+
+
+class Script(Protocol):
+    """What a Snakemake script gets as its global ``snakemake``."""
+
+    rule: str
+    threads: int
+    log: Any
+    input: Any
+    output: Any
+    params: Any
+    wildcards: Mapping[str, str]
+    resources: Any
+
+
+@dataclass(slots=True)
+class Job:
+    """One attempt at one job, used as a context manager around a single call into the package.
+
+    On entry the process splits in two: the block of the ``with`` statement runs in the new process,
+    and the old one watches it, keeps its record and ends as it ended.
+
+    Attributes
+    ----------
+    rule, wildcards
+        What runs, for messages and records.
+    threads
+        Workers that the job may use.
+    mem_mb
+        Memory that was declared for it, MB.
+    limit_s
+        Time that it may take, s; None for no limit.
+    attempt
+        1 the first time that a run of the workflow tries the job.
+    launcher_mb
+        What a batch system needs beside it to start it, MB; 0 on this machine.
+    in_flight
+        Blocks in flight; None until they are chosen.
+    least_mb
+        The least memory that it can do with, MB; None until it is known.
+    outputs
+        Files that it is to publish.
+    targets
+        Those that have names, by their names; without the list of digests.
+    digests_path
+        Where the digests of the others are to be listed, if they are.
+    """
+
+    rule: str
+    wildcards: dict[str, str]
+    threads: int
+    mem_mb: float
+    limit_s: float | None = None
+    attempt: int = 1
+    launcher_mb: float = 0.0
+    log_path: Path | None = None
+    record_path: Path | None = None
+    outputs: tuple[Path, ...] = ()
+    targets: dict[str, Path] = field(default_factory=dict)
+    digests_path: Path | None = None
+    counters: dict[str, float] = field(default_factory=dict)
+    in_flight: int | None = None
+    least_mb: int | None = None
+    _most_workers: int | None = None
+    _report: int | None = None
+    _telemetry: Attempt = field(init=False)
+    _turn: Turn = field(default_factory=Turn)
+    _launcher: Launcher = field(default_factory=Launcher.here)
+    _before: list[dict[str, Any]] = field(default_factory=list)
+    _loading: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _room: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, script: Script) -> Job:
+        """Describe the job that a script runs as; pins threads, so call it before heavy imports."""
+        threads = max(1, int(script.threads))
+        pin_threads()
+        record = getattr(script.log, "telemetry", None)
+        minutes = getattr(script.resources, "runtime", None)
+        launcher = os.environ.get(client.VARIABLE)
+        if launcher and minutes:  # what it took to get here counts as well, and so does its end
+            minutes = max(1, minutes - client.STARTING_MIN)
+        output = getattr(script, "output", ())
+        named = output.items() if hasattr(output, "items") else ()
+        targets = {name: Path(path) for name, path in named}
+        return cls(
+            rule=script.rule,
+            wildcards=dict(script.wildcards.items()),
+            threads=threads,
+            mem_mb=float(getattr(script.resources, "mem_mb", 2000)) - float(launcher or 0),
+            limit_s=float(minutes) * 60 if minutes else None,
+            attempt=int(getattr(script.resources, "attempt", 1)),
+            launcher_mb=float(launcher or 0),
+            log_path=Path(script.log[0]) if len(script.log) else None,
+            record_path=Path(record) if record else None,
+            outputs=tuple(map(Path, output)),
+            digests_path=targets.pop(DIGESTS, None),
+            targets=targets,
+        )
+
+    def __enter__(self) -> Self:
+        old_log = self._earlier()
+        stream = joblog.begin(self.log_path)
+        log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
+        record = self.record_path
+        self._turn = Turn.take(record and record.with_suffix(""), self.outputs)
+        self._telemetry = self._begin()
+        if self._before and self._before[-1]["attempt"] == self.attempt - 1:
+            try:
+                self._learn(self._before[-1], old_log)
+            except KeyboardInterrupt:
+                self._telemetry.end("interrupted", "interrupted")
+                raise
+        before = watchdog.machine_mb()
+        pid, pipe = watchdog.fork()
+        if pid:
+            self._conclude(self._watch(pid, pipe), before, watchdog.machine_mb())
+        self._report = pipe
+        watchdog.obey(stream)
+        publishing.guard_with(self._turn.check)
+        self._telemetry.in_job()
+        self._loading.enter_context(step("libraries"))
+        self._loading.enter_context(uncollected())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Tell the watchdog how it went; the log keeps the trace of what is not a plain refusal."""
+        fence.open_fence()
+        self._loading.close()
+        if error is None:
+            try:
+                self._list_digests()
+            except Exception as failure:  # noqa: BLE001 (it ends the job, as one of its block does)
+                kind, error, trace = type(failure), failure, failure.__traceback__
+        self._telemetry.leave_job()
+        peak = fence.peak_mb()
+        if error is not None and self._turn.over:  # a later attempt removes what this one writes
+            error = SupersededError()
+        cause = causes.of_error(self, error, peak)
+        if error is not None and cause.outcome not in ("bad_input", causes.SUPERSEDED):
+            log.error("".join(traceback.format_exception(kind, error, trace)))
+        workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
+        report = {**cause.told(), "peak_mb": peak, **bytes_moved(), **workers, **self.counters}
+        if self._report is not None:
+            os.write(self._report, json.dumps(report).encode())
+        if error is not None:
+            sys.exit(1)  # the watchdog has the message
+
+    def _list_digests(self) -> None:
+        """Last of all, list the digests of what was published."""
+        if self.digests_path is not None:
+            with step("digests"):
+                digests.write(self.digests_path, set(self.outputs) - {self.digests_path})
+
+    @property
+    def title(self) -> str:
+        """Rule and wildcards in words, for messages."""
+        stage = self.rule.removesuffix("_band")  # which one is among the wildcards
+        return f"{stage} ({', '.join(self.wildcards.values()) or 'run'})"
+
+    @property
+    def pair_title(self) -> str:
+        """Sample, dye and variant in words, for figures."""
+        names = ("sample", "dye", "registration", "subtraction")
+        return " ".join(self.wildcards[n] for n in names if n in self.wildcards)
+
+    def count(self, **amounts: float) -> None:
+        """Add to the counters of the record, for example ``pixels`` or ``bytes_read``."""
+        for name, amount in amounts.items():
+            self.counters[name] = self.counters.get(name, 0) + amount
+
+    def fence(self) -> None:
+        """Hold the job to its declared memory from here on; call it after the imports.
+
+        Raises
+        ------
+        MemoryError
+            If the imports alone took more than was declared.
+        """
+        self._loading.close()
+        limit = fence.close_fence(self.mem_mb, self.threads)
+        if limit is not None:
+            log.info("fence at %.0f MB of private memory", limit)
+
+    def workers(self, demand: AnyDemand) -> int:
+        """Return how many blocks may be in flight: fewer after an attempt that lacked memory."""
+        workers = demand.in_flight(self.mem_mb, self.threads)
+        self.least_mb = demand.peak_mb(0, 1)
+        if self._most_workers is not None:
+            workers = min(workers, self._most_workers)
+        self.in_flight = workers
+        return workers
+
+    def _earlier(self) -> str:
+        """Take up the records of the attempts before this one; return the log of the last."""
+        if self.record_path is None:
+            return ""
+        notes = attempts.notes_path(self.record_path)
+        if self.attempt == 1:  # what is there is of a run before
+            with contextlib.suppress(OSError):
+                notes.unlink(missing_ok=True)
+        self._before, old_log = attempts.read_notes(notes)
+        return old_log
+
+    def _learn(self, earlier: Mapping[str, Any], old_log: str) -> None:
+        """Do what an earlier attempt lacked; end at once if nothing would change."""
+        if earlier["outcome"] in causes.WORTH_ANOTHER:
+            return
+        self._most_workers = attempts.fewer_in_flight(earlier)
+        if self._most_workers is not None:
+            log.warning(
+                "attempt %d was short of memory with %d blocks in flight; now at most %d",
+                *(self.attempt - 1, earlier["in_flight"], self._most_workers),
+            )
+        elif earlier["outcome"] in causes.LACKED_MEMORY and self.mem_mb > earlier["declared_mb"]:
+            log.warning(
+                "attempt %d was short of memory with %.0f MB; now with %.0f MB",
+                *(self.attempt - 1, earlier["declared_mb"], self.mem_mb),
+            )
+            if self.launcher_mb:  # a batch system has counted it anew
+                return
+            try:
+                self._room.enter_context(attempts.one_at_a_time(self.mem_mb))
+            except (MemoryError, OSError) as error:
+                self._give_up("memory", f"{error}; {earlier['message']}", earlier)
+        elif earlier["outcome"] == "timeout" and (self.limit_s or 0) > (
+            earlier.get("limit_s") or 0
+        ):
+            log.warning("attempt %d took too long; now with a longer limit", self.attempt - 1)
+        else:
+            log.error("another attempt would end like the first, which said:\n%s", old_log.rstrip())
+            self._give_up(earlier["outcome"], str(earlier.get("message", "")), earlier)
+
+    def _give_up(self, outcome: str, message: str, earlier: Mapping[str, Any]) -> NoReturn:
+        """End before anything was read, as an earlier attempt has ended."""
+        same = {key: earlier[key] for key in ("peak_mb", "needed_mb") if key in earlier}
+        self._record(outcome, {"message": message, **same, "repeated": True})
+        cause = causes.Cause(outcome, message, same.get("needed_mb"))
+        told = {"peak_mb": round(fence.peak_mb(), 3), "remedy": causes.remedy(self, cause)}
+        self._telemetry.end(outcome, message, **told, repeated=True)
+        sys.exit(f"{self.title}: {message}")
+
+    def _begin(self) -> Attempt:
+        """Start the file of this attempt."""
+        told = {
+            "rule": self.rule,
+            "wildcards": self.wildcards,
+            "attempt": self.attempt,
+            "declared_mb": self.mem_mb,
+            "threads": self.threads,
+            "limit_s": self.limit_s,
+            "log": None if self.log_path is None else str(self.log_path),
+            "turn": self._turn.number,
+        }
+        profiled = stack_sampler.wanted(self.rule)
+        return Attempt(self.record_path, self._started, told, profiled=profiled)
+
+    def _watch(self, pid: int, pipe: int) -> watchdog.Ending:
+        """In the watchdog: wait for the job to end, and write down what it takes meanwhile."""
+        self._telemetry.forked(pid)
+        return watchdog.watch(
+            pid,
+            pipe,
+            limit_s=self.limit_s,
+            on_stall=partial(self._warn_of_stall, pid),
+            on_sample=self._telemetry.sample,
+            on_end=self._telemetry.ended,
+            abandoned=self._launcher.gone,
+        )
+
+    def _warn_of_stall(self, pid: int, seconds: float) -> None:
+        because = causes.idle_because(watchdog.state_of(pid), pid)
+        self._telemetry.stall(seconds, because)
+        self._warn(f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}")
+
+    def _warn(self, sentence: str) -> None:
+        """Say something in the log and at the terminal."""
+        log.warning("%s", sentence)
+        sys.stderr.write(f"{self.title}: {sentence}\n")
+        sys.stderr.flush()
+
+    def _conclude(
+        self, ending: watchdog.Ending, before: Mapping[str, float], after: Mapping[str, float]
+    ) -> NoReturn:
+        """In the watchdog: write the record and end as the job has ended."""
+        cause = causes.of_ending(self, ending)
+        outcome, message = cause.outcome, cause.message
+        told = ("outcome", "message", "needed_mb")
+        report = {key: value for key, value in ending.report.items() if key not in told}
+        peak = max(ending.peak_mb, report.pop("peak_mb", 0.0))
+        needed = {} if cause.needed_mb is None else {"needed_mb": cause.needed_mb}
+        self._telemetry.end(
+            outcome,
+            message,
+            signal=ending.signal,
+            code=ending.code,
+            peak_mb=round(peak, 3),
+            cpu_s=round(ending.cpu_s, 3),
+            read=max(ending.read, report.get("bytes_read", 0)),
+            written=max(ending.written, report.get("bytes_written", 0)),
+            **needed,
+            remedy=causes.remedy(self, cause),
+        )
+        left = watchdog.left_behind_mb(before, after) - report.get("bytes_written", 0) / 1e6
+        entry: dict[str, Any] = {"peak_mb": round(peak, 1), **needed, **report}
+        entry["cpu_seconds"] = round(ending.cpu_s, 3)
+        for name, mb in (("before", before), ("after", after)):
+            if "MemAvailable" in mb:
+                entry[f"available_{name}_mb"] = round(mb["MemAvailable"])
+        if ending.stalled_s:
+            entry["stalled_seconds"] = round(ending.stalled_s)
+        if left > _LEFT_BEHIND_MB:
+            log.warning("the machine has %.0f MB less memory than before the job", left)
+            entry["left_behind_mb"] = round(left)
+        if outcome != "ok":
+            entry["message"] = message
+            log.error("%s", message)
+        elif beyond := causes.overrun(self, peak):
+            self._warn(beyond)
+        log.info(
+            *("%s after %.2f s, peak %.0f MB of %.0f declared", outcome),
+            *(time.monotonic() - self._started, peak, self.mem_mb),
+        )
+        if outcome == causes.SUPERSEDED:
+            self._launcher.silence()
+        self._record(outcome, entry)
+        sys.exit(0 if outcome == "ok" else f"{self.title}: {message}")
+
+    def _record(self, outcome: str, measured: Mapping[str, Any]) -> None:
+        """Write what this attempt took, and those before it, a JSON line for each.
+
+        A record is of the last attempt to begin: one that a later attempt follows has none.
+        """
+        if self.record_path is None or self._turn.over:
+            return
+        entry = {
+            "rule": self.rule,
+            "wildcards": self.wildcards,
+            "outcome": outcome,
+            "attempt": self.attempt,
+            "seconds": round(time.monotonic() - self._started, 3),
+            "threads": self.threads,
+            "declared_mb": self.mem_mb,
+            "limit_s": self.limit_s,
+            **measured,
+        }
+        try:
+            last_log = causes.last_words(self, 1 << 16)
+            attempts.write_record(self.record_path, [*self._before, entry], last_log)
+        except OSError as error:  # a record is no reason to lose a result, nor to hide its error
+            log.warning("%s could not be written (%s)", self.record_path, error.strerror)

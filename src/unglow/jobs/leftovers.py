@@ -1,0 +1,52 @@
+"""What attempts that were killed have left behind: hidden files and directories of results."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from unglow.jobs.attempt_lock import discard
+
+_ENDINGS = (".partial", ".old")
+_BANDS, _PIECE = ".bands", ".band.npz"
+
+
+def leftovers(results: Path) -> list[Path]:
+    """Return what was never published, or was set aside, sorted; whoever it belongs to.
+
+    Shards of bands that are waiting for the others (docs/bands.md) are none.
+    """
+    found: list[Path] = []
+    for place, directories, files in os.walk(results):
+        hidden = (name for name in [*directories, *files] if name.startswith("."))
+        found += [
+            Path(place) / name
+            for name in hidden
+            if name.endswith(_ENDINGS) or (name.endswith(_BANDS) and not _waits(name, files))
+        ]
+        directories[:] = [
+            name for name in directories if not name.startswith(".") and not name.endswith(".zarr")
+        ]
+    return sorted(found)
+
+
+def _waits(bands: str, files: list[str]) -> bool:
+    """Whether a finished band of the store has left word beside its shards."""
+    store = bands.removesuffix(_BANDS).rpartition(".")[0]
+    return any(name.startswith(f"{store}.") and name.endswith(_PIECE) for name in files)
+
+
+def size_mb(path: Path) -> float:
+    """Return what a file, or everything in a directory, takes, MB; 0 for what is gone."""
+    if not path.is_dir() or path.is_symlink():
+        try:
+            return path.lstat().st_size / 1e6
+        except OSError:
+            return 0.0
+    return sum(size_mb(Path(place) / name) for place, _, names in os.walk(path) for name in names)
+
+
+def remove(path: Path) -> bool:
+    """Remove a leftover; return whether it is gone."""
+    discard(path)
+    return not os.path.lexists(path)

@@ -1,0 +1,94 @@
+"""The Snakemake process that a job was started by, and what happens to the job without it.
+
+Nobody waits for a job whose Snakemake was killed, so its watchdog ends it within a second. The
+process is told to the jobs, which inherit it, by an environment variable: Snakemake sets it when it
+reads the workflow, and so does the Snakemake that a cluster starts inside a job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from dataclasses import dataclass
+from typing import Self
+
+from unglow.telemetry.jsonl import boot_id, started_ticks
+
+VARIABLE = "UNGLOW_LAUNCHER"
+_MAIN, _IN_JOB = "main", "in-job"
+_PATIENCE_S = 10
+
+
+def announce(*, in_job: bool) -> None:
+    """Tell the jobs to come that this process starts them.
+
+    Parameters
+    ----------
+    in_job
+        Whether it is itself part of a job of another Snakemake, on a cluster.
+    """
+    own = os.getpid()
+    words = (own, started_ticks(own), boot_id(), _IN_JOB if in_job else _MAIN)
+    os.environ[VARIABLE] = " ".join(map(str, words))
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """Who started a job.
+
+    Attributes
+    ----------
+    parent
+        Parent of the process that asked first: the shell that Snakemake runs scripts in.
+    pid, started
+        The Snakemake process and when it started, clock ticks since boot; None if it cannot be
+        seen, and is not to be looked for.
+    in_job
+        Whether it is itself part of a job on a cluster.
+    """
+
+    parent: int
+    pid: int | None = None
+    started: int | None = None
+    in_job: bool = False
+
+    @classmethod
+    def here(cls) -> Self:
+        """Return who started this process."""
+        parent = os.getppid()
+        try:
+            pid, started, boot, where = os.environ.get(VARIABLE, "").split(" ")
+            number, ticks = int(pid), int(started)
+        except ValueError:
+            return cls(parent)
+        # In a container with processes of its own, or on another machine, it cannot be seen.
+        if boot != boot_id() or started_ticks(number) != ticks:
+            return cls(parent)
+        return cls(parent, number, ticks, where == _IN_JOB)
+
+    def gone(self) -> bool:
+        """Whether Snakemake, or the shell between it and this process, is there no more."""
+        if os.getppid() != self.parent:
+            return True
+        return self.pid is not None and started_ticks(self.pid) != self.started
+
+    def silence(self) -> None:
+        """End the Snakemake inside a cluster job, which would remove outputs of a failed job.
+
+        They are no longer its outputs to remove: a later attempt has begun. Does nothing to a
+        Snakemake that a user has started.
+        """
+        if self.pid is None or not self.in_job or self.gone():
+            return
+        import shutil  # noqa: PLC0415 (hardly ever needed)
+        import subprocess  # noqa: PLC0415 (so is this)
+
+        job = os.environ.get("SLURM_JOB_ID")
+        if job is not None and shutil.which("scancel"):
+            # the step in which this runs has another Snakemake around it, in the batch script
+            words = ["scancel", "--full", "--signal=KILL", job]
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                subprocess.run(words, timeout=_PATIENCE_S, check=False)  # noqa: S603 (own job)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)

@@ -1,0 +1,203 @@
+"""Whether the last run that a results directory tells of is the caller's own, and was here.
+
+Whoever may write to a directory may write telemetry into it. A record is therefore taken at its
+word only if nobody but the caller can have written it, and only about the directory that was named.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unglow.core.errors import InputError
+from unglow.jobs.resume import locks
+from unglow.jobs.snakemake_command import changed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unglow.jobs.resume.unfinished import Trace
+
+RERUN = "--rerun-incomplete"
+_COMMANDS = (["snakemake"], ["python", "-m", "snakemake"])
+_SNAKEFILE = ("-s", "--snakefile")
+# Where Snakemake looks if it is not told.
+_DEFAULTS = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
+
+
+def check(run: Trace, named: Path, results: Path) -> Path:
+    """See that a run is the caller's, and that it worked in the directory that was named.
+
+    Parameters
+    ----------
+    run
+        The last run that the results tell of.
+    named
+        The directory that the user named: a working directory or a results directory.
+    results
+        Its results directory.
+
+    Returns
+    -------
+    The working directory of the run.
+
+    Raises
+    ------
+    InputError
+        Its record can be somebody else's word, or is about another directory; with what to do.
+    """
+    if not run.own:
+        raise InputError(_not_own(run))
+    options = options_of(run)
+    directory = _recorded(run)
+    recorded = directory / str(run.fields.get("results", results.name))
+    if not same_place(recorded, results):
+        raise InputError(
+            f"{named} was copied or moved: the last run that it tells of worked in {directory} and "
+            f"wrote to {recorded}. To go on here, once nothing else is at work in it, give\n"
+            f"    {_again(run, options, results)}"
+        )
+    if not (same_place(named, directory) or same_place(named, results)):
+        raise InputError(
+            f"the last run that has written to {results} worked in {directory}, not in {named}: "
+            f"`unglow resume {shlex.quote(str(directory))}` goes on there."
+        )
+    _check_workflow(run, options)
+    return directory_of(run)
+
+
+def directory_of(run: Trace) -> Path:
+    """Return the working directory of a run.
+
+    Raises
+    ------
+    InputError
+        It is not there, or not known.
+    """
+    directory = _recorded(run)
+    if not directory.is_dir():
+        raise InputError(
+            f"the last run worked in {directory}, which is not here: start it again by hand where "
+            "its files are now."
+        )
+    return directory.resolve()
+
+
+def options_of(run: Trace) -> list[str]:
+    """Return the options of the snakemake command that a run was started by.
+
+    Raises
+    ------
+    InputError
+        It was not started by the snakemake command.
+    """
+    command = run.fields.get("command")
+    words = [str(word) for word in command] if isinstance(command, list) else []
+    typed = next((start for start in _COMMANDS if words[: len(start)] == start), words)
+    options = words[len(typed) :]
+    if not options:
+        raise InputError(
+            "the last run was not started by the snakemake command, so it is not known how to go "
+            "on: start it again the way it was."
+        )
+    return options if RERUN in options else [*options, RERUN]
+
+
+def started_in(run: Trace) -> Path:
+    """Return the directory in which the command of a run was given."""
+    started_in = run.fields.get("started_in")
+    return Path(started_in) if isinstance(started_in, str) and started_in else _recorded(run)
+
+
+def _recorded(run: Trace) -> Path:
+    """Return the working directory that a run tells of, there or not."""
+    directory = run.fields.get("directory")
+    if isinstance(directory, str) and directory:  # an empty path would be the current directory
+        return Path(directory)
+    raise InputError(
+        f"{run.path} does not say where the last run worked: start it again the way it was."
+    )
+
+
+def _not_own(run: Trace) -> str:
+    """Say why nothing of a record is executed."""
+    owner = run.path.lstat().st_uid
+    if owner != os.geteuid():
+        return (
+            f"{run.path}, which says how the last run was started, belongs to another user "
+            f"(uid {owner}), so nothing of it is executed: let them resume it, or start the run "
+            "again yourself."
+        )
+    return (
+        f"{run.path}, which says how the last run was started, may be written by others, so "
+        "nothing of it is executed: start the run again yourself, or, if you know that nobody has "
+        f"changed it, give `chmod go-w {shlex.quote(str(run.path))}` and try again."
+    )
+
+
+def same_place(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one directory."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _check_workflow(run: Trace, options: Sequence[str]) -> None:
+    """See that a command starts the workflow that the run was of."""
+    recorded = run.fields.get("workflow")
+    found = _snakefile(options, started_in(run))
+    if recorded is None or found is None or same_place(found.parent, Path(str(recorded))):
+        return
+    raise InputError(
+        f"the last run was of the workflow in {recorded}, but its command would start {found}: "
+        "start it again by hand with the workflow that you mean."
+    )
+
+
+def _snakefile(options: Sequence[str], place: Path) -> Path | None:
+    """Return the Snakefile that a command reads; None if a profile or an address says which."""
+    at = _place_of_snakefile(options)
+    if at is None:
+        return next((place / name for name in _DEFAULTS if (place / name).is_file()), None)
+    index, start = at
+    value = options[index].removeprefix(start)
+    return None if "://" in value else place / value
+
+
+def _place_of_snakefile(options: Sequence[str]) -> tuple[int, str] | None:
+    """Return which word names the Snakefile, and what comes before the name in that word."""
+    found = None
+    for index, word in enumerate(options):
+        if word in _SNAKEFILE and index + 1 < len(options):
+            found = index + 1, ""
+        elif word.startswith("--snakefile="):
+            found = index, "--snakefile="
+        elif word.startswith("-s") and len(word) > len("-s"):
+            found = index, "-s"
+    return found
+
+
+def _again(run: Trace, options: Sequence[str], results: Path) -> str:
+    """Return what to give in the place of a command, where results lie elsewhere by now."""
+    place, below = started_in(run), Path(str(run.fields.get("results", results.name)))
+    words = ["snakemake", *options]
+    if (at := _place_of_snakefile(options)) is not None:  # it may have been named from there
+        index, start = at[0] + 1, at[1]
+        value = words[index].removeprefix(start)
+        words[index] = value if "://" in value else f"{start}{(place / value).resolve()}"
+    here = results.resolve()
+    work = here.parents[len(below.parts) - 1] if not below.is_absolute() and below.parts else here
+    if not below.is_absolute() and work / below == here and not _has_directory(options):
+        place = work
+    else:
+        words = changed(words, {"--config": ("results", str(here))})
+        work = place
+    unlock = f"{shlex.join([*words, '--unlock'])} && " if locks.left_behind(work) else ""
+    return f"cd {shlex.quote(str(place))} && {unlock}{shlex.join(words)}"
+
+
+def _has_directory(options: Sequence[str]) -> bool:
+    return any(word.startswith(("-d", "--directory")) for word in options)

@@ -1,0 +1,201 @@
+"""Proof that nothing of an earlier run writes any more; orphans on this machine are ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unglow.core.errors import InputError
+from unglow.telemetry.jsonl import boot_id, host, started_ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from unglow.jobs.resume.unfinished import Process, Trace
+
+PATIENCE_S = 15.0
+"""How long an orphan on this machine may take to end by itself before it is killed, s."""
+_LOOK_S = 0.1
+_PROC = Path("/proc")
+# A job writes ten lines a second, Snakemake one every two: of what does not grow for so long, s,
+# nothing lives, even if a network drive shows it some seconds late.
+_SILENCE_S, _GROWING_LOOK_S = 12.0, 1.0
+
+
+def lives(process: Process) -> bool:
+    """Whether a process of this machine is there, and is the one that is meant."""
+    here = process.host == host() and process.boot == boot_id()
+    known = here and process.started is not None
+    return known and started_ticks(process.pid) == process.started and not _zombie(process.pid)
+
+
+def _zombie(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+        return text.rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+def refuse_if_running(run: Trace) -> None:
+    """See that the Snakemake of a run is gone, if it ran on this machine.
+
+    Raises
+    ------
+    InputError
+        It is not.
+    """
+    for process in run.processes:
+        if lives(process):
+            raise InputError(
+                f"Snakemake (process {process.pid}) has been running here since {run.since}; "
+                "follow it with `unglow monitor`, or end it with Ctrl-C first."
+            )
+
+
+def refuse_if_another(directory: Path) -> None:
+    """See that no other Snakemake works in a directory, on this machine, whatever it does.
+
+    Those inside jobs of a cluster do not count.
+
+    Raises
+    ------
+    InputError
+        One does.
+    """
+    for pid, in_job in _snakemakes(directory):
+        if not in_job:
+            raise InputError(
+                f"Snakemake (process {pid}) is at work in {directory}; wait for it or end it."
+            )
+
+
+def end_launchers(directory: Path) -> None:
+    """End each Snakemake of a cluster job that no queue knows any more.
+
+    It would remove the outputs of its job when that ends. The job itself ends without it.
+    """
+    for pid, in_job in _snakemakes(directory):
+        if in_job:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _snakemakes(directory: Path) -> Iterator[tuple[int, bool]]:
+    """Yield every Snakemake of this machine that works in a directory, and if it is in a job."""
+    for place in _PROC.glob("[0-9]*"):
+        try:
+            words = (place / "cmdline").read_bytes().split(b"\0")
+            there = (place / "cwd").resolve(strict=True)
+        except OSError:  # it has ended, or belongs to somebody else
+            continue
+        named = any(Path(os.fsdecode(w)).name == "snakemake" for w in words[:3])
+        if named and there == directory and int(place.name) != os.getpid():
+            yield int(place.name), _in_job(words)
+
+
+def _in_job(words: Sequence[bytes]) -> bool:
+    """Whether these are the words of a Snakemake that is part of a job: its queue tells of it."""
+    return b"--mode" in words and words[words.index(b"--mode") + 1] in (b"remote", b"subprocess")
+
+
+def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
+    """End the jobs of this machine that nobody waits for, and see that they are gone.
+
+    Raises
+    ------
+    InputError
+        One cannot be ended, or only a file that others may write to says that it is one.
+    """
+    alive = []
+    for trace in attempts:
+        here = [process for process in trace.processes if lives(process)]
+        if here and not trace.own:
+            raise InputError(
+                f"process {here[0].pid} is at work according to {trace.path}, which is not yours, "
+                "or which others may write to, so it is not ended: wait for it, or see to it."
+            )
+        alive += here
+    if not alive:
+        return
+    numbers = ", ".join(str(process.pid) for process in alive)
+    say(f"ending jobs of the killed run: process {numbers}")
+    for number, patience_s in ((signal.SIGTERM, PATIENCE_S), (signal.SIGKILL, PATIENCE_S)):
+        for process in alive:
+            _send(process, number)
+        alive = _wait(alive, patience_s)
+        if not alive:
+            return
+    raise InputError(
+        f"process {alive[0].pid} of the killed run cannot be ended: is a disk or a network drive "
+        "not answering?"
+    )
+
+
+def _send(process: Process, number: int) -> None:
+    if lives(process):
+        try:
+            os.kill(process.pid, number)
+        except ProcessLookupError:
+            return
+        except PermissionError as error:
+            raise InputError(
+                f"process {process.pid} of the killed run belongs to somebody else, who has to "
+                "end it."
+            ) from error
+
+
+def _wait(processes: Sequence[Process], seconds: float) -> list[Process]:
+    end = time.monotonic() + seconds
+    while alive := [process for process in processes if lives(process)]:
+        if time.monotonic() > end:
+            return alive
+        time.sleep(_LOOK_S)
+    return []
+
+
+def refuse_if_growing(
+    traces: Iterable[Trace], lost: Collection[str], say: Callable[[str], None]
+) -> None:
+    """See that what other machines have begun and not ended is silent.
+
+    Parameters
+    ----------
+    traces
+        Of runs and attempts without an end.
+    lost
+        Machines of which the user says that they are gone.
+    say
+        Told what is waited for.
+
+    Raises
+    ------
+    InputError
+        A file grows, or is of a version that would not tell.
+    """
+    elsewhere = [t for t in traces if t.host != host() and t.host not in lost]
+    if not elsewhere:
+        return
+    for trace in elsewhere:
+        if trace.fields.get("kind") == "run" and "beat_s" not in trace.fields:
+            raise InputError(
+                f"the last run was started on {trace.host} by an older version and may still go "
+                f"on there: run `unglow resume` on {trace.host}, or say that nothing of it lives "
+                f"with --lost {trace.host}."
+            )
+    hosts = ", ".join(sorted({trace.host for trace in elsewhere}))
+    say(f"listening for {_SILENCE_S:.0f} s whether anything still runs on {hosts}")
+    before = [trace.size() for trace in elsewhere]
+    end = time.monotonic() + _SILENCE_S
+    while time.monotonic() < end:
+        time.sleep(_GROWING_LOOK_S)
+        for trace, size in zip(elsewhere, before, strict=True):
+            if trace.size() > size:
+                what = "Snakemake" if trace.fields.get("kind") == "run" else "a job"
+                raise InputError(
+                    f"{what} of the last run (process {trace.fields.get('pid')} on {trace.host}, "
+                    f"since {trace.since}) is still at work; end it there first."
+                )

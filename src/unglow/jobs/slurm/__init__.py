@@ -1,0 +1,1 @@
+"""The Slurm scheduler: its commands, and jobs that it has lost."""

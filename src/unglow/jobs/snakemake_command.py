@@ -1,0 +1,122 @@
+"""Commands of Snakemake as users typed them, and the same with other options."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping, Sequence
+
+# Options that remedies change, by all their names; --jobs stands in for --cores where jobs are
+# local.
+_CORES = ("--cores", "-c", "--jobs", "-j")
+_SEVERAL = {
+    "--resources": ("--resources", "--res"),
+    "--config": ("--config", "-C"),
+    "--set-resources": ("--set-resources",),
+}
+# All of these are one resource.
+_MEMORY = re.compile(r"mem(_[a-z]+)?")
+# Ways to call Snakemake that compute nothing, by the names that it gives to its options.
+_LOOKING = (
+    "lint",
+    "list_rules",
+    "list_target_rules",
+    "print_compilation",
+    "containerize",
+    "unlock",
+    "generate_unit_tests",
+    "dag",
+    "rulegraph",
+    "filegraph",
+    "d3dag",
+    "cleanup_metadata",
+    "conda_cleanup_envs",
+    "conda_create_envs_only",
+    "list_conda_envs",
+    "cleanup_shadow",
+    "container_cleanup_images",
+    "list_changes",
+    "list_input_changes",
+    "list_params_changes",
+    "list_untracked",
+    "summary",
+    "detailed_summary",
+    "archive",
+    "delete_all_output",
+    "delete_temp_output",
+    "touch",
+)
+
+
+def only_looks(options: Namespace) -> bool:
+    """Whether a call of Snakemake with these options computes nothing, so nothing is to judge."""
+    reporting = options.reporter is not None and not options.report_after_run
+    return reporting or any(getattr(options, name, None) for name in _LOOKING)
+
+
+def changed(words: Sequence[str], options: Mapping[str, str | tuple[str, str]]) -> list[str]:
+    """Return a command with options set, in place of the values that it has for them.
+
+    Parameters
+    ----------
+    words
+        The command, as the shell split it.
+    options
+        Option to its value (``--cores``) or to a key and its value (``--resources``,
+        ``--config``); other keys of the same option stay.
+    """
+    made = list(words)
+    for option, value in options.items():
+        made = _single(made, value) if isinstance(value, str) else _pair(made, option, *value)
+    return made
+
+
+def _single(words: list[str], value: str) -> list[str]:
+    """Set the number of cores."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+            continue
+        if word in _CORES:
+            skip = True
+        elif not (word.startswith(("--cores=", "--jobs=")) or re.fullmatch(r"-[cj]\w+", word)):
+            kept.append(word)
+    return [*kept, "--cores", value]
+
+
+def _pair(words: list[str], option: str, key: str, value: str) -> list[str]:
+    """Set one key of an option that takes several; Snakemake heeds the last such option only."""
+    names = _SEVERAL[option]
+    words = [part for word in words for part in _split(word, names)]
+    places = [i for i, word in enumerate(words) if word in names]
+    if not places:
+        return [*words, option, f"{key}={value}"]
+    start = places[-1] + 1
+    end = start
+    while end < len(words) and not words[end].startswith("-"):
+        end += 1
+    values = [word for word in words[start:end] if not _same(word.split("=", 1)[0], key)]
+    return [*words[:start], f"{key}={value}", *values, *words[end:]]
+
+
+def _split(word: str, names: tuple[str, ...]) -> list[str]:
+    name, _, rest = word.partition("=")
+    return [name, rest] if name in names and rest else [word]
+
+
+def _same(name: str, key: str) -> bool:
+    return name == key or (_MEMORY.fullmatch(key) is not None and bool(_MEMORY.fullmatch(name)))
+
+
+def snakemake_words(argv: Sequence[str]) -> list[str]:
+    """Return the words to type for a running Snakemake; only its options if it has no command."""
+    name = PurePath(argv[0]).name if argv else ""
+    if name == "__main__.py":
+        return ["python", "-m", "snakemake", *argv[1:]]
+    return ["snakemake", *argv[1:]] if name.startswith("snakemake") else ["snakemake"]

@@ -1,0 +1,325 @@
+"""Watching a job from a process of its own: time limit, stall, true peak, how it ended.
+
+The watchdog forks before anything heavy is imported, so it costs a few MB that are shared anyway.
+It still speaks when the job cannot: stuck in compiled code that holds the interpreter lock, ended
+by a fault in a library, or killed by the kernel for want of memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import json
+import logging
+import os
+import select
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow.core import cgroups
+from unglow.telemetry.recording.process_sampler import INTERVAL_S, Sampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from unglow.telemetry.recording.process_sampler import Sample
+
+STALL_S = 60.0
+"""A job that does nothing for this long, s, is named as stalled."""
+GRACE_S = 5.0
+"""How long a job may take, s, to tidy up when its time is over."""
+PROC = Path("/proc")
+
+# CPU, s, that an idle event loop may use in `STALL_S`.
+_IDLE_CPU_S = 0.1
+# More between two looks, s, is time that the machine has slept.
+_AWAKE_S = 2.0
+_DUMP = signal.SIGUSR1
+_PR_SET_PDEATHSIG = 1
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a process and its children have done so far.
+
+    Attributes
+    ----------
+    cpu_s
+        Time on a processor, s.
+    moved
+        Bytes through read and write calls, cached or not.
+    """
+
+    cpu_s: float = 0.0
+    moved: int = 0
+
+
+@dataclass(slots=True)
+class Stall:
+    """How long a job has done nothing, from samples of its activity."""
+
+    after_s: float = STALL_S
+    quiet_s: float = 0.0
+    longest_s: float = 0.0
+    _mark: Activity = field(default_factory=Activity)
+
+    def sample(self, seconds: float, now: Activity) -> bool:
+        """Take a sample ``seconds`` after the last; return whether a stall is seen just now."""
+        before = self.quiet_s
+        if now.moved != self._mark.moved or abs(now.cpu_s - self._mark.cpu_s) > _IDLE_CPU_S:
+            self._mark, self.quiet_s = now, 0.0
+            return False
+        self.quiet_s += seconds
+        if self.quiet_s >= self.after_s:
+            self.longest_s = max(self.longest_s, self.quiet_s)
+        return before < self.after_s <= self.quiet_s
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a watched process ended.
+
+    Attributes
+    ----------
+    report
+        What it said itself; empty if it could not.
+    signal
+        Number of the signal that ended it, 0 if none did.
+    code
+        Its exit status.
+    peak_mb, cpu_s
+        Largest resident set, MB, and time on processors, s, as the kernel counted them.
+    read, written
+        Bytes through read and write calls, as far as they were seen from outside.
+    stalled_s
+        Longest time that it did nothing, s; 0 if it never stalled.
+    idle_s
+        How long it had done nothing when it was ended, s; 0 if it had not stalled then.
+    timed_out
+        It was ended because its time was over.
+    by_kernel
+        The kernel killed processes for want of memory meanwhile.
+    abandoned
+        It was ended because nobody waits for it any more.
+    """
+
+    report: Mapping[str, Any]
+    signal: int
+    code: int
+    peak_mb: float
+    cpu_s: float
+    read: int
+    written: int
+    stalled_s: float
+    idle_s: float
+    timed_out: bool
+    by_kernel: bool
+    abandoned: bool = False
+
+
+def fork() -> tuple[int, int]:
+    """Split into a watchdog and the job that it watches.
+
+    Returns
+    -------
+    In the watchdog the job's process id and a descriptor to read its report from; in the job 0 and
+    a descriptor to write it to. The job dies with its watchdog.
+    """
+    reading, writing = os.pipe()
+    watchdog = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    os.close(reading)
+    with contextlib.suppress(OSError, AttributeError):  # not Linux
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != watchdog:
+        os._exit(1)
+    return 0, writing
+
+
+def obey(log_file: int | None) -> None:
+    """In the job: send what libraries print to the log, and all stacks as well when asked to.
+
+    Parameters
+    ----------
+    log_file
+        Descriptor of the log, or None to leave things where they go.
+    """
+    if log_file is not None:
+        os.dup2(log_file, 1)
+        os.dup2(log_file, 2)
+    faulthandler.enable(file=2, all_threads=True)
+    faulthandler.register(_DUMP, file=2, all_threads=True)
+
+
+def watch(
+    pid: int,
+    reading: int,
+    *,
+    limit_s: float | None,
+    on_stall: Callable[[float], None],
+    on_sample: Callable[[Sample], None] | None = None,
+    on_end: Callable[[], None] | None = None,
+    interval_s: float = INTERVAL_S,
+    abandoned: Callable[[], bool] = lambda: False,
+) -> Ending:
+    """In the watchdog: wait until the job has ended, and end it if its time is over.
+
+    Time during which watchdog and job were both stopped, or the machine asleep, does not count.
+
+    Parameters
+    ----------
+    pid, reading
+        From `fork`.
+    limit_s
+        Time that the job may take, s; None for no limit.
+    on_stall
+        Called with the time, s, once the job has done nothing for `STALL_S`.
+    on_sample
+        Called with what the job takes each time that it was looked at.
+    on_end
+        Called once it has ended or been killed, before it is waited for.
+    interval_s
+        Time between two looks, s.
+    abandoned
+        Whether nobody waits for the job any more, so that it is to be ended.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the job as well
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
+    kills = _kernel_kills(pid)
+    killed_before = kills()
+    sampler, stall = Sampler(pid, interval_s=interval_s), Stall(STALL_S)
+    spent, timed_out, alone = 0.0, False, False
+    said = bytearray()
+    last = due = time.monotonic()
+    while True:
+        taken = sampler.take()
+        if on_sample is not None:
+            on_sample(taken)
+        now = time.monotonic()
+        step, last = min(now - last, _AWAKE_S), now
+        spent += step
+        if stall.sample(step, Activity(taken.cpu_s, taken.read + taken.written)):
+            on_stall(stall.quiet_s)
+        timed_out = limit_s is not None and spent >= limit_s
+        alone = not timed_out and abandoned()
+        if timed_out or alone:
+            _end(pid, reading, said)
+            break
+        due = max(due + sampler.interval_s, now)
+        if _listen(reading, said, due - now):
+            break
+    if on_end is not None:
+        on_end()
+    _, status, usage = os.wait4(pid, 0)
+    return Ending(
+        report=_parsed(said),
+        signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
+        code=os.waitstatus_to_exitcode(status),
+        peak_mb=max(taken.peak_mb, usage.ru_maxrss * 1024 / 1e6),
+        cpu_s=usage.ru_utime + usage.ru_stime,
+        read=taken.read,
+        written=taken.written,
+        stalled_s=stall.longest_s,
+        idle_s=stall.quiet_s if stall.quiet_s >= stall.after_s else 0.0,
+        timed_out=timed_out,
+        by_kernel=kills() > killed_before,
+        abandoned=alone,
+    )
+
+
+def state_of(pid: int) -> str:
+    """Return the state that tells most about a process that does nothing: T, D, R or S.
+
+    Of all its threads; empty if the system does not tell.
+    """
+    states = set()
+    for path in (PROC / str(pid) / "task").glob("*/stat"):
+        with contextlib.suppress(OSError, IndexError):
+            # the second field, the name in brackets, may hold blanks
+            states.add(path.read_text(errors="replace").rpartition(")")[2].split()[0].upper())
+    return next((s for s in "TDRS" if s in states), "")
+
+
+def _listen(reading: int, said: bytearray, timeout_s: float) -> bool:
+    """Collect what the job says for a while; return True as soon as it has ended."""
+    end = time.monotonic() + timeout_s
+    while True:
+        left = end - time.monotonic()
+        if left <= 0:
+            return False
+        ready, _, _ = select.select([reading], [], [], left)
+        if not ready:
+            return False
+        heard = os.read(reading, 1 << 16)
+        if not heard:
+            return True
+        said += heard
+
+
+def _end(pid: int, reading: int, said: bytearray) -> None:
+    """Have the job write down its stacks, let it tidy up, and kill it if it does not end."""
+    for number, patience_s in ((_DUMP, 0.5), (signal.SIGINT, GRACE_S)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        if _listen(reading, said, patience_s):
+            return
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _parsed(said: bytearray) -> dict[str, Any]:
+    try:
+        report: dict[str, Any] = json.loads(said)
+    except ValueError:  # it ended before it had spoken
+        return {}
+    return report
+
+
+def _kernel_kills(pid: int) -> Callable[[], int]:
+    """Return what counts the processes that the kernel kills for want of memory.
+
+    These are those of the job's own control group, or of the whole machine where there is none.
+    """
+    group = cgroups.kills_file(pid)
+    return _machine_kills if group is None else lambda: cgroups.kills(group) or 0
+
+
+def _machine_kills() -> int:
+    with contextlib.suppress(OSError, ValueError):
+        for row in (PROC / "vmstat").read_text().splitlines():
+            if row.startswith("oom_kill "):
+                return int(row.split()[1])
+    return 0
+
+
+def left_behind_mb(before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    """Return the memory, MB, that the machine lost and that no living process holds.
+
+    Parameters
+    ----------
+    before, after
+        `machine_mb` before and after a job.
+    """
+    if not {"MemAvailable", "AnonPages"} <= before.keys() & after.keys():
+        return 0.0
+    lost = before["MemAvailable"] - after["MemAvailable"]
+    return max(0.0, lost - (after["AnonPages"] - before["AnonPages"]))
+
+
+def machine_mb() -> dict[str, float]:
+    """Return the lines of ``/proc/meminfo``, MB; empty where the system does not tell."""
+    try:
+        rows = (PROC / "meminfo").read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = (row.split(":", 1) for row in rows if row.endswith(" kB"))
+    return {name: int(value.split()[0]) * 1024 / 1e6 for name, value in pairs}

@@ -1,0 +1,245 @@
+"""Moments of small cells of co-registered pixels, a sample of them from all over the section.
+
+Means of cells are nearly free of the noise that bends every fit to single pixels, and variances
+within cells tell how large that noise is. A cell's moments come from its own pixels alone, added up
+in one order: how the image is cut into blocks cannot change a byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.archive import damaged, load_arrays, save_arrays
+from unglow.photometry.sizes import CELL, CELLS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_VERSION = 1
+# Cells worked on at a time: their pixels, 16 of 8 bytes each, stay in the cache.
+_PIECE = 1 << 11
+_ARRAYS = ("count", "post", "pre", "post_var", "pre_var", "cov", "gradient")
+
+
+@dataclass(eq=False, slots=True)
+class BinSamples:
+    """Moments of cells of 4 x 4 px (`sizes.CELL`) on a regular lattice in the post frame.
+
+    The lattice keeps one cell of each ``every`` x ``every``, the least that leaves at most
+    `unglow.photometry.sizes.CELLS` of them.
+    A pixel is usable if both images have data there and neither is at its image's maximum
+    (saturated, or as good as). Values are NaN where a cell has no usable pixel.
+
+    Attributes
+    ----------
+    shape
+        (rows, columns) of the post image, px.
+    every
+        Step of the lattice, in cells.
+    tops
+        Largest value of post and of pre.
+    count
+        (ny, nx) float32: usable pixels, 0 to 16.
+    post, pre
+        (ny, nx) float32: means over the usable pixels, grey levels.
+    post_var, pre_var, cov
+        (ny, nx) float32: population variances and covariance within the cell, grey levels^2.
+    gradient
+        (ny, nx) float32: mean of gx^2 + gy^2 of aligned pre, by central differences inside the
+        cell, (grey levels / px)^2, noise included; NaN where a direction has none.
+    """
+
+    shape: tuple[int, int]
+    every: int
+    tops: tuple[float, float]
+    count: NDArray[np.float32]
+    post: NDArray[np.float32]
+    pre: NDArray[np.float32]
+    post_var: NDArray[np.float32]
+    pre_var: NDArray[np.float32]
+    cov: NDArray[np.float32]
+    gradient: NDArray[np.float32]
+
+    @classmethod
+    def create(cls, shape: tuple[int, int], tops: tuple[float, float]) -> BinSamples:
+        """Return a lattice without pixels.
+
+        Parameters
+        ----------
+        shape
+            (rows, columns) of the post image, px; it alone decides where cells lie.
+        tops
+            Largest value of post and of pre, grey levels.
+        """
+        every = 1
+        while np.prod([_cells(n, every) for n in shape]) > CELLS:
+            every += 1
+        grid = _cells(shape[0], every), _cells(shape[1], every)
+        values = (np.full(grid, np.nan, np.float32) for _ in _ARRAYS[1:])
+        return cls(shape, every, tops, np.zeros(grid, np.float32), *values)
+
+    def add(
+        self, post: NDArray[Any], pre: NDArray[np.float32], origin: tuple[int, int] = (0, 0)
+    ) -> None:
+        """Take the cells of one pair of blocks; blocks may be added from several threads at once.
+
+        Parameters
+        ----------
+        post, pre
+            (rows, cols): post in its stored dtype, aligned pre as float32 with NaN where it has
+            no data.
+        origin
+            [row, col] of the first pixel in the post image.
+
+        Raises
+        ------
+        ValueError
+            If the blocks differ in shape, leave the image, or cut through cells.
+        """
+        if post.ndim != 2 or post.shape != pre.shape:
+            raise ValueError(f"post {post.shape} and pre {pre.shape} are not blocks of one shape")
+        step = CELL * self.every
+        spans = [
+            _span(start, size, whole, self.every)
+            for start, size, whole in zip(origin, post.shape, self.shape, strict=True)
+        ]
+        (top, bottom), (left, right) = spans
+        if right <= left:
+            return
+        col = _first(self.every) + left * step - origin[1]
+        rows = max(1, _PIECE // (right - left))
+        for begin in range(top, bottom, rows):
+            end = min(bottom, begin + rows)
+            row = _first(self.every) + begin * step - origin[0]
+            grid = end - begin, right - left
+            planes = [_planes(block, (row, col), grid, step) for block in (post, pre)]
+            moments = _moments(planes[0], planes[1], self.tops)
+            for name, values in zip(_ARRAYS, moments, strict=True):
+                getattr(self, name)[begin:end, left:right] = values.reshape(grid)
+
+    def of_rows(self, rows: tuple[int, int]) -> dict[str, NDArray[np.float32]]:
+        """Return the moments, by name, of the cells of whole blocks.
+
+        The results share their values with all others; what they are given, these have.
+
+        Parameters
+        ----------
+        rows
+            First row of px, and the one after the last.
+        """
+        begin, end = _span(rows[0], rows[1] - rows[0], self.shape[0], self.every)
+        return {name: getattr(self, name)[begin:end] for name in _ARRAYS}
+
+    @property
+    def centres_xy(self) -> Floats:
+        """Centres of the cells in post, (ny * nx, 2) (x, y) px, in row order."""
+        ny, nx = self.count.shape
+        first = _first(self.every) + (CELL - 1) / 2
+        y, x = np.meshgrid(
+            *(first + CELL * self.every * np.arange(n) for n in (ny, nx)), indexing="ij"
+        )
+        return np.stack([x.ravel(), y.ravel()], axis=1)
+
+    def save(self, path: Path | str) -> None:
+        """Write an ``.npz``, whole or not at all; equal samples give equal bytes."""
+        scalars = np.array([_VERSION, *self.shape, self.every, *self.tops], np.float64)
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        save_arrays(path, {"parameters": scalars, **arrays}, level=1)
+
+    @classmethod
+    def load(cls, path: Path | str) -> BinSamples:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        StoreError
+            If the file is damaged or from another version.
+        """
+        arrays = load_arrays(path)
+        try:
+            version, rows, cols, every, *tops = (float(v) for v in arrays.pop("parameters"))
+            if version != _VERSION:
+                raise damaged(path)
+            return cls((int(rows), int(cols)), int(every), (tops[0], tops[1]), **arrays)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise damaged(path) from error
+
+
+def _first(every: int) -> int:
+    """First row and column of the first cell: the middle one of ``every``."""
+    return CELL * (every // 2)
+
+
+def _cells(side: int, every: int) -> int:
+    """Return how many whole cells of the lattice lie on a side, px."""
+    room = side - _first(every) - CELL
+    return 0 if room < 0 else room // (CELL * every) + 1
+
+
+def _span(start: int, size: int, whole: int, every: int) -> tuple[int, int]:
+    """First and last + 1 of the lattice's cells that lie in a block, along one axis."""
+    stop = start + size
+    if start < 0 or stop > whole or start % CELL or (stop % CELL and stop != whole):
+        raise ValueError(f"a block from {start} to {stop} of {whole} px cuts through cells")
+    step = CELL * every
+    begin, end = (max(0, -((_first(every) - at) // step)) for at in (start, stop))
+    return begin, min(end, _cells(whole, every))
+
+
+def _planes(
+    block: NDArray[Any], corner: tuple[int, int], grid: tuple[int, int], step: int
+) -> Floats:
+    """Return the pixels of cells, (16, cells): the first px of all cells, the second, and so on."""
+    rows, cols = (
+        slice(first, first + (n - 1) * step + 1, step)
+        for first, n in zip(corner, grid, strict=True)
+    )
+    planes = np.empty((CELL, CELL, *grid))
+    for i in range(CELL):
+        for j in range(CELL):
+            planes[i, j] = block[
+                rows.start + i : rows.stop + i : step, cols.start + j : cols.stop + j : step
+            ]
+    return planes.reshape(CELL * CELL, -1)
+
+
+def _moments(post: Floats, pre: Floats, tops: tuple[float, float]) -> tuple[Floats, ...]:
+    """Count, means, variances, covariance and gradient of cells from their pixels, (16, cells)."""
+    usable = (post < tops[0]) & (pre < tops[1])  # False for NaN as well
+    count = _sum(usable.astype(np.float64))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = [_sum(np.where(usable, values, 0.0)) / count for values in (post, pre)]
+        a, b = (
+            np.where(usable, values - mean, 0.0)
+            for values, mean in zip((post, pre), means, strict=True)
+        )
+        second = [_sum(product) / count for product in (a * a, b * b, a * b)]
+    return count, *means, *second, _gradient(pre)
+
+
+def _gradient(pre: Floats) -> Floats:
+    """Mean square of the central differences of pre along both axes, over those that have data."""
+    cells = pre.reshape(CELL, CELL, -1)
+    total = np.zeros(pre.shape[1])
+    for a, b in ((cells[2:], cells[:-2]), (cells[:, 2:], cells[:, :-2])):
+        squares = ((a - b) / 2) ** 2
+        squares = squares.reshape(-1, pre.shape[1])
+        there = ~np.isnan(squares)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            total += _sum(np.where(there, squares, 0.0)) / _sum(there.astype(np.float64))
+    return total
+
+
+def _sum(planes: Floats) -> Floats:
+    """Sum over the first axis, always from first to last (numpy's own order depends on shapes)."""
+    total: Floats = planes[0].copy()
+    for plane in planes[1:]:
+        total += plane
+    return total

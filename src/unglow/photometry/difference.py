@@ -1,0 +1,344 @@
+"""The difference post - (gain * pre + offset): of blocks, and of a pair as an image to read from.
+
+Differences of one pair by several scale methods differ by a few numbers alone. So one is written,
+and the others are computed where somebody looks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from unglow.core.errors import StoreError
+from unglow.core.grey import has_grey_levels, quantise
+from unglow.core.windows import Window
+from unglow.io.zarr import Store, open_store, plan_layout
+from unglow.io.zarr.metadata import DOCUMENT
+from unglow.photometry.gain.scale import Scale
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.io.zarr import StoreLayout
+    from unglow.photometry.blur import Blur
+    from unglow.photometry.gain.scale import MethodResult
+    from unglow.photometry.gain_map import GainMap
+
+# Rows of a gain map at a time, so that it needs no memory to speak of.
+_ROWS = 64
+# What a written difference follows from, by the names of its attributes.
+_TOLD = ("method", "inputs", "gain", "offset", "gain_map", "blur")
+# Levels of directories between a difference and the images of its pair: those of a sweep.
+_SWEPT = 2
+
+
+def difference(
+    post: NDArray[Any], pre: NDArray[np.float32], gain: float, offset: float
+) -> NDArray[np.float32]:
+    """Return post - (gain * pre + offset) as float32; NaN where pre is NaN.
+
+    Parameters
+    ----------
+    post
+        (rows, cols), any real dtype.
+    pre
+        (rows, cols) float32, aligned to post.
+    """
+    scaled = pre * np.float32(gain)
+    scaled += np.float32(offset)
+    np.subtract(post.astype(np.float32, copy=False), scaled, out=scaled)
+    return scaled
+
+
+def evened_difference(
+    post: NDArray[Any],
+    pre: NDArray[np.float32],
+    gain: float,
+    offset: float,
+    gain_map: GainMap,
+    window: Window,
+    step: int = 1,
+) -> NDArray[np.float32]:
+    """Return post - (m * (gain * pre + c1) + c0), where m and c0 are those of a gain map.
+
+    The offset is c0 + c1; ``window`` says where the blocks lie in post, in px of ``step`` level-0
+    px. Else as `difference`.
+    """
+    out = np.empty(window.shape, np.float32)
+    for top in range(0, window.shape[0], _ROWS):
+        rows = slice(top, min(top + _ROWS, window.shape[0]))
+        strip = Window(window.y0 + rows.start, window.y0 + rows.stop, window.x0, window.x1)
+        scaled = pre[rows] * np.float32(gain)
+        scaled += np.float32(offset - gain_map.dark)
+        scaled *= gain_map.over(strip, step)
+        scaled += np.float32(gain_map.dark)
+        np.subtract(post[rows].astype(np.float32, copy=False), scaled, out=out[rows])
+    return out
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Matched:
+    """Post and aligned pre of a pair, read as they go into the difference.
+
+    Attributes
+    ----------
+    post, aligned
+        Raw post image and pre in its frame.
+    blur
+        What makes the sharper of them match the other; None for nothing.
+    """
+
+    post: Store
+    aligned: Store
+    blur: Blur | None = None
+
+    def read(self, window: Window, level: int = 0) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Return both over a window of a level, as arrays that nobody else has.
+
+        A blur is no wider than a px of coarse levels.
+        """
+        return self._read(self.post, "post", window, level), np.asarray(
+            self._read(self.aligned, "pre", window, level), np.float32
+        )
+
+    def _read(self, image: Store, name: str, window: Window, level: int) -> NDArray[Any]:
+        if level or self.blur is None or self.blur.image != name:
+            return image.read(window, level)
+        return self.blur.over(image.read, image.shape, window)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Glow:
+    """What is taken off post: a gain and an offset, evened out or not."""
+
+    gain: float
+    offset: float
+    gain_map: GainMap | None
+
+    @classmethod
+    def of(cls, result: MethodResult) -> Glow | None:
+        """Return what a method has found; None if it found nothing."""
+        if result.gain is None or result.offset is None:
+            return None
+        return cls(result.gain, result.offset, result.gain_map)
+
+    def taken_off(
+        self,
+        blocks: tuple[NDArray[Any], NDArray[np.float32]],
+        window: Window,
+        step: int = 1,
+        *,
+        integer: bool,
+    ) -> NDArray[np.float32]:
+        """Return the difference of post and pre over a window, in px of ``step`` level-0 px.
+
+        ``integer`` says that post has whole grey levels, so that the difference is rounded.
+        """
+        line = self.gain, self.offset
+        if self.gain_map is None:
+            found = difference(*blocks, *line)
+        else:
+            found = evened_difference(*blocks, *line, self.gain_map, window, step)
+        return quantise(found) if integer else found
+
+
+class Difference:
+    """The difference of a pair by one scale method; blocks are computed when they are read.
+
+    Implements `unglow.core.windows.Pixels`, and what array libraries ask of an array: ``shape``,
+    ``dtype``, ``ndim`` and slices. Level 0 is what a written store holds, to the bit. Coarser
+    levels are computed from those of the images, whose means are rounded to whole grey levels (and
+    where data end, are of other px): good to look at, not to measure on. Thread-safe.
+
+    Parameters
+    ----------
+    images
+        Of the pair.
+    method, result
+        Name of the scale method and what it found.
+    place
+        Directory of the results of the pair, or of its variant.
+    """
+
+    dtype = np.dtype(np.float32)
+    ndim = 2
+
+    def __init__(self, images: Matched, method: str, result: MethodResult, place: Path) -> None:
+        self._images = images
+        self._glow = Glow.of(result)
+        self._integer = has_grey_levels(images.post.attributes)
+        self.name = f"difference {method}"
+        self.path = place / "difference" / f"{method}.ome.zarr"
+        """Where it lies if it is written."""
+        self.layout: StoreLayout = plan_layout(images.post.shape, "float32")
+        self.attributes = attributes_of(images, method, result)
+        """Those that a written store has beside those of its pixels."""
+        self.empty = None if self._glow else reason_of(images.aligned, method, result)
+        """Why there is no difference; None if there is one."""
+        told = json.dumps(self.attributes, sort_keys=True)
+        self.digest = f"sha256:{hashlib.sha256(told.encode()).hexdigest()}"
+        """SHA-256 over all that its pixels follow from."""
+
+    @property
+    def pixel_size_um(self) -> tuple[float, float] | None:
+        """(x, y) in micrometres; None if unknown."""
+        return self._images.post.pixel_size_um
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of level 0."""
+        return self.layout.shape
+
+    @property
+    def levels(self) -> int:
+        """Number of pyramid levels, level 0 included."""
+        return min(self.layout.levels, self._images.post.levels, self._images.aligned.levels)
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level."""
+        return self.layout.level_shape(level)
+
+    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+        """Return the pixels of a window that lies inside the level; NaN where there is no data.
+
+        Raises
+        ------
+        StoreError
+            If the method found no gain, or a shard of an image is missing or damaged.
+        ValueError
+            If the window leaves the level.
+        """
+        if self._glow is None:
+            raise StoreError(f"there is no {self.name}: {self.empty}")
+        blocks = self._images.read(window, level)
+        return self._glow.taken_off(blocks, window, 1 << level, integer=self._integer)
+
+    def __getitem__(self, index: tuple[slice, slice]) -> NDArray[np.float32]:
+        """Return a rectangle of level 0, ``[row, column]``; steps have to be positive."""
+        rows, cols = (part.indices(n) for part, n in zip(index, self.shape, strict=True))
+        if min(rows[2], cols[2]) < 1:
+            raise IndexError("a difference is read forwards: steps have to be positive")
+        window = Window(rows[0], max(rows[:2]), cols[0], max(cols[:2]))
+        return self.read(window)[:: rows[2], :: cols[2]]
+
+
+Image: TypeAlias = Store | Difference
+"""A difference, whether it is written or not."""
+
+
+def attributes_of(images: Matched, method: str, result: MethodResult) -> dict[str, Any]:
+    """Return what the pixels of a difference follow from, for the attributes of its store."""
+    gain_map, blur = result.gain_map, images.blur
+    return {
+        "role": "difference",
+        "method": method,
+        "inputs": {"post": images.post.digest, "aligned_pre": images.aligned.digest},
+        "gain": result.gain,
+        "offset": result.offset,
+        **({} if gain_map is None else {"gain_map": {"sha256": gain_map.digest}}),
+        **({} if blur is None else {"blur": {"image": blur.image, "width_px": blur.width_px}}),
+    }
+
+
+def reason_of(aligned: Store, method: str, result: MethodResult) -> str:
+    """Say why there is nothing to subtract."""
+    return aligned.empty or result.reason or f"{method} found no gain."
+
+
+def open_difference(place: Path | str, method: str | None = None) -> Image:
+    """Open the difference of a pair: the store where it is written, or else one to compute from.
+
+    Parameters
+    ----------
+    place
+        Directory of the results of a pair (in a sweep, of the variant): it holds ``scale.json``.
+    method
+        Scale method; the pair's default if None.
+
+    Raises
+    ------
+    StoreError
+        Results that it follows from are missing or damaged, or the method was not estimated.
+    """
+    place = Path(place)
+    try:
+        scale = Scale.load(place / "scale.json", place / "gain_map.npz")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise StoreError(
+            f"{place} has no {Path(error.filename).name}: name the directory of a pair's results, "
+            "or run the workflow to make it."
+        ) from error
+    post, aligned = (
+        open_store(_above(place, f"{name}.ome.zarr")) for name in ("post", "aligned_pre")
+    )
+    made = computed(post, aligned, scale, method or scale.default, place)
+    if not (made.path / DOCUMENT).is_file():
+        return made
+    written = open_store(made.path)
+    # Another run may have changed what it follows from since it was written.
+    known = {key: written.attributes.get(key) for key in _TOLD}
+    return written if known == {key: made.attributes.get(key) for key in _TOLD} else made
+
+
+def open_image(path: Path | str) -> Image:
+    """Open a store; that of a difference which is not written is computed from.
+
+    Raises
+    ------
+    StoreError
+        As for `unglow.io.zarr.open_store` and `open_difference`.
+    """
+    path = Path(path)
+    folder = path.absolute().parent
+    unwritten = folder.name == "difference" and not (path / DOCUMENT).is_file()
+    if unwritten and (folder.parent / "scale.json").is_file():
+        return open_difference(folder.parent, path.name.removesuffix(".ome.zarr"))
+    return open_store(path)
+
+
+def difference_of(
+    post: Store, aligned: Store, scale: Scale, written: Path, method: str | None = None
+) -> Image:
+    """Return the difference by a method of ``scale``, or its default, for jobs of one run.
+
+    ``written`` is the store that is written: it is read if it is that of the method.
+
+    Raises
+    ------
+    StoreError
+        The store is not whole.
+    """
+    chosen = method or scale.default
+    if written.name == f"{chosen}.ome.zarr":
+        return open_store(written)
+    return computed(post, aligned, scale, chosen, written.parents[1])
+
+
+def computed(post: Store, aligned: Store, scale: Scale, method: str, place: Path) -> Difference:
+    """Return the difference of opened images by a method of ``scale``, to be computed.
+
+    ``place`` is the directory of the results.
+
+    Raises
+    ------
+    StoreError
+        The method was not estimated.
+    """
+    if method not in scale.methods:
+        raise StoreError(
+            f"{place} has no difference by '{method}': its scale.json has "
+            f"{', '.join(scale.methods)}; add it to scale.methods and run again."
+        )
+    return Difference(Matched(post, aligned, scale.blur), method, scale.methods[method], place)
+
+
+def _above(place: Path, name: str) -> Path:
+    """Return where a store of the pair lies: beside the results of a variant, or above them."""
+    above = (*place.absolute().parents[:_SWEPT], *place.resolve().parents[:_SWEPT])
+    places = [place, *above]
+    return next((p / name for p in places if (p / name / DOCUMENT).is_file()), place / name)

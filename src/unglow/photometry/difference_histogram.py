@@ -1,0 +1,231 @@
+"""Streamed histogram of a difference image, mergeable in any order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.archive import damaged, load_arrays, of_name, save_arrays
+from unglow.core.kernels import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from unglow.photometry.joint_histogram import JointStatistics
+
+_VERSION = 1
+
+
+@dataclass(eq=False, slots=True)
+class DifferenceHistogram:
+    """Counts of difference values; bin centres are multiples of ``step``.
+
+    Attributes
+    ----------
+    low
+        Centre of the first bin, in grey levels.
+    step
+        Width of a bin, in grey levels.
+    counts
+        (bins + 2,) int64: below the first bin, the bins, above the last.
+    missing
+        (1,) int64: NaN, where there is no difference.
+    """
+
+    low: float
+    step: float
+    counts: NDArray[np.int64]
+    missing: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+
+    @classmethod
+    def create(cls, lo: float, hi: float, step: float) -> DifferenceHistogram:
+        """Return an empty histogram whose bin centres, multiples of ``step``, cover lo to hi.
+
+        Raises
+        ------
+        ValueError
+            If the range is not finite or is upside down, or ``step`` is not positive.
+        """
+        if not (math.isfinite(lo) and math.isfinite(hi) and lo <= hi and step > 0):
+            raise ValueError(f"no histogram from {lo} to {hi} in steps of {step}")
+        first, last = math.floor(lo / step), math.ceil(hi / step)
+        return cls(first * step, step, np.zeros(last - first + 3, np.int64))
+
+    @classmethod
+    def from_joint(
+        cls,
+        stats: JointStatistics,
+        gain: float,
+        offset: float,
+        others: Iterable[tuple[float, float]] = (),
+        bins: int = 1 << 15,
+    ) -> DifferenceHistogram:
+        """Return an empty histogram that holds every post - (gain * pre + offset) of ``stats``.
+
+        So it does for ``others``, further gains with their offsets. The step is a power of two of
+        the grey level, 1/32 of it or more, such that there are at
+        most ``bins`` bins.
+        """
+        pre, post = np.nonzero(stats.joint)
+        if len(pre) == 0:
+            return cls.create(0, 0, stats.grey_level / 32)
+        low, high = math.inf, -math.inf
+        for slope, constant in ((gain, offset), *others):
+            difference = stats.centres[post] - (slope * stats.centres[pre] + constant)
+            # Half a bin on either axis, and as much again for what interpolation overshoots.
+            margin = (1 + abs(slope)) * stats.width
+            low = min(low, float(difference.min() - margin))
+            high = max(high, float(difference.max() + margin))
+        step = stats.grey_level / 32
+        while (high - low) / step > bins - 2:
+            step *= 2
+        return cls.create(low, high, step)
+
+    def fresh(self) -> DifferenceHistogram:
+        """Return an empty histogram with the same bins, for another worker."""
+        return DifferenceHistogram(self.low, self.step, np.zeros_like(self.counts))
+
+    def merge_counts(self, counts: NDArray[np.int64], missing: NDArray[np.int64]) -> None:
+        """Add the counts of another histogram with the same bins."""
+        self.merge(DifferenceHistogram(self.low, self.step, counts, missing))
+
+    def add(self, difference: NDArray[np.float32]) -> None:
+        """Count a block (rows, cols); one instance per thread."""
+        values = np.ascontiguousarray(difference, dtype=np.float32)
+        start, bins = self.low - self.step / 2, len(self.counts)
+        kernel("count_values")(
+            values, values.size, start, self.step, self.counts, bins, self.missing
+        )
+
+    def merge(self, other: DifferenceHistogram) -> None:
+        """Add the counts of ``other``, which must have the same bins."""
+        same = self.low == other.low and self.step == other.step
+        if not same or len(self.counts) != len(other.counts):
+            raise ValueError("histograms with different bins cannot be merged")
+        self.counts += other.counts
+        self.missing += other.missing
+
+    @property
+    def centres(self) -> NDArray[np.float64]:
+        """Centres of the bins, (bins,), in grey levels."""
+        return np.asarray(self.low + self.step * np.arange(len(self.counts) - 2), np.float64)
+
+    @property
+    def total(self) -> int:
+        """Number of values, without NaN."""
+        return int(self.counts.sum())
+
+    def quantile(self, q: float) -> float:
+        """Smallest bin centre that a share ``q`` of the values does not exceed; NaN if empty."""
+        return _weighted_quantile(self._values(), self.counts, q)
+
+    def median(self) -> float:
+        """Return the median in grey levels: exact where values are multiples of the step."""
+        return _weighted_median(self._values(), self.counts)
+
+    def mad(self) -> float:
+        """Return the median absolute deviation from the median, in grey levels (not scaled)."""
+        return self._median_distance(self.median())
+
+    def median_absolute(self) -> float:
+        """Return the median of the absolute values, in grey levels."""
+        return self._median_distance(0.0)
+
+    def _median_distance(self, centre: float) -> float:
+        away = np.abs(self._values() - centre)
+        order = np.argsort(away, kind="stable")
+        return _weighted_median(away[order], self.counts[order])
+
+    def _values(self) -> NDArray[np.float64]:
+        return np.asarray(self.low + self.step * np.arange(-1, len(self.counts) - 1), np.float64)
+
+    def save(
+        self, path: Path | str, others: Mapping[str, DifferenceHistogram] | None = None
+    ) -> None:
+        """Write an ``.npz``, whole or not at all; equal histograms give equal bytes.
+
+        ``others`` go into the same file, by their names.
+        """
+        beside = {name: other.arrays() for name, other in (others or {}).items()}
+        save_arrays(path, self.arrays(), beside)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what `save` writes, by name."""
+        scalars = np.array([_VERSION, self.low, self.step])
+        return {"parameters": scalars, "counts": self.counts, "missing": self.missing}
+
+    @classmethod
+    def load(cls, path: Path | str, name: str | None = None) -> DifferenceHistogram:
+        """Read what `save` wrote; ``name`` is that of one of the others.
+
+        Raises
+        ------
+        StoreError
+            If the file is damaged or from another version.
+        """
+        return cls._of(of_name(load_arrays(path), name), path)
+
+    @classmethod
+    def load_all(cls, path: Path) -> dict[str, DifferenceHistogram]:
+        """Read all histograms of a file ``<method>.histogram.npz``, by method.
+
+        Raises
+        ------
+        StoreError
+            If the file is damaged or from another version.
+        """
+        arrays = load_arrays(path)
+        others = sorted({key.split(".")[0] for key in arrays if "." in key})
+        found = {path.name.split(".")[0]: cls._of(of_name(arrays, None), path)}
+        return found | {name: cls._of(of_name(arrays, name), path) for name in others}
+
+    @classmethod
+    def _of(cls, arrays: dict[str, NDArray[Any]], path: Path | str) -> DifferenceHistogram:
+        try:
+            version, low, step = (float(v) for v in arrays.pop("parameters"))
+            if version != _VERSION:
+                raise damaged(path)
+            return cls(low, step, **arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(path) from error
+
+
+def load_of(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
+    """Return the histogram of a method's difference, wherever it is; None if no file has it.
+
+    Parameters
+    ----------
+    paths
+        Files ``<method>.histogram.npz``, each with its own method's and perhaps those of others.
+    method
+        Whose histogram is wanted.
+    """
+    files = {path.name.split(".")[0]: path for path in paths}
+    if method in files:
+        return DifferenceHistogram.load(files[method])
+    every = (DifferenceHistogram.load_all(path) for path in files.values())
+    return next((found[method] for found in every if method in found), None)
+
+
+def _weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q: float) -> float:
+    cumulative = np.cumsum(counts)
+    if len(cumulative) == 0 or cumulative[-1] == 0:
+        return math.nan
+    rank = min(max(math.ceil(q * cumulative[-1]), 1), int(cumulative[-1]))
+    return float(values[np.searchsorted(cumulative, rank)])
+
+
+def _weighted_median(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
+    cumulative = np.cumsum(counts)
+    total = int(cumulative[-1])
+    if total == 0:
+        return math.nan
+    middle = np.searchsorted(cumulative, [(total + 1) // 2, total // 2 + 1])
+    return float(values[middle].mean())

@@ -1,0 +1,241 @@
+"""Which image of a pair is the sharper one, and how much it has to be blurred to match the other.
+
+If post is more blurred by a Gaussian of variance s (px^2), its texture is gain * exp(-s w^2 / 2)
+times that of pre. Two ratios tell s: the cross-spectrum over the spectrum of pre, and the spectrum
+of post over the cross-spectrum, noise taken off both spectra. Whatever the images do not share
+makes the first s too large and the second too small: it is believed where both agree in sign, and
+used only where blocks that were kept out of the fit have less residual power by it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.rounding import rounded
+from unglow.photometry.blur import WIDEST, Blur
+from unglow.photometry.focus.spectra import COUNTS, RADII, SQUARES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from unglow.photometry.focus.spectra import Spectra
+
+    Floats = NDArray[np.float64]
+
+LEAST_PX = 0.3
+"""Widths below this are left alone: resampling alone makes 0.2 px."""
+LEAST_GAIN = 0.02
+"""Part by which the residual power of held-out blocks has to fall, noise included."""
+LEAST_BLOCKS = 12
+_SIGMAS, _HELD_OUT_SIGMAS = 4.0, 3.0
+_GROUPS, _FOLDS = 10, 4
+_ROUNDS, _STEPS = 4, 30
+# Frequencies are used as far as both images have more texture than noise, but at least so many.
+_FEWEST = 5
+# Texture is extrapolated to where the Gaussian is exp(-2); noise is looked for in the last third.
+_FADED, _NOISY = 2.0, 2 / 3
+# The noise may be so much less and more than what the model says.
+_NOISE_RANGE = 1e-2, 1e3
+# Residuals that are so many times the usual ones are stain, and count less.
+_STAINED = 1.5
+_MOST = WIDEST**2
+
+
+@dataclass(frozen=True, slots=True)
+class Sharpness:
+    """How sharp the images of a pair are, and what is done about it.
+
+    Attributes
+    ----------
+    width_px
+        Standard deviation of the Gaussian between them, px of post: positive if post is the more
+        blurred one, negative if pre (aligned) is.
+    error_px
+        Its standard error.
+    blurred
+        ``pre`` or ``post``, the sharper image, which is blurred before the subtraction; None if
+        that is not worth it.
+    held_out
+        Residual power of blocks that were kept out of the fit, with the blur over without it.
+    blocks
+        Blocks that were measured.
+    """
+
+    width_px: float
+    error_px: float
+    blurred: str | None
+    held_out: float
+    blocks: int
+
+    @property
+    def blur(self) -> Blur | None:
+        """What is applied, and to which image."""
+        return None if self.blurred is None else Blur(self.blurred, abs(self.width_px))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry "sharpness" of ``scale.json``."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any] | None) -> Sharpness | None:
+        """Read what `to_json` gave; None stays None."""
+        return None if values is None else cls(**values)
+
+
+def find(spectra: Spectra, gain: float) -> Sharpness | None:
+    """Compare the sharpness of a pair; None if there are too few blocks to tell.
+
+    Parameters
+    ----------
+    spectra
+        Of blocks all over the section.
+    gain
+        Of the background, to weigh blocks with.
+    """
+    if len(spectra) < LEAST_BLOCKS:
+        return None
+    weights = _weights(spectra, gain)
+    both = _fit(spectra.sums(weights))
+    group = np.arange(len(spectra)) % _GROUPS
+    left = [_fit(spectra.at(group != k).sums(weights[group != k])) for k in range(_GROUPS)]
+    scatter = np.std([[f.low, f.high] for f in left], axis=0) * math.sqrt(_GROUPS - 1)
+    s, error = both.s, float(scatter.max())
+    ratio, sigmas = _held_out(spectra, weights)
+    worth = (
+        both.agreed
+        and LEAST_PX**2 <= abs(s) < _MOST
+        and abs(s) > _SIGMAS * error
+        and ratio <= 1 - LEAST_GAIN
+        and sigmas <= -_HELD_OUT_SIGMAS
+    )
+    sharper = "pre" if s > 0 else "post"
+    return Sharpness(
+        width_px=rounded(math.copysign(math.sqrt(abs(s)), s), 5),
+        error_px=rounded(math.sqrt(abs(s) + error) - math.sqrt(abs(s)), 5),
+        blurred=sharper if worth else None,
+        held_out=rounded(ratio, 5),
+        blocks=len(spectra),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Gain, the two values of s, and the noise of post and pre over that of the model."""
+
+    gain: float
+    low: float
+    high: float
+    noise: tuple[float, float]
+
+    @property
+    def s(self) -> float:
+        return (self.low + self.high) / 2
+
+    @property
+    def agreed(self) -> bool:
+        return self.low * self.high > 0
+
+
+def _weights(spectra: Spectra, gain: float) -> Floats:
+    """Weigh blocks by the noise that is expected of them, and less where there is stain."""
+    expected = (spectra.post_noise + gain**2 * spectra.pre_noise).mean(axis=1)
+    rest = (spectra.post - 2 * gain * spectra.raw + gain**2 * spectra.pre).mean(axis=1) / expected
+    rest /= max(float(np.median(rest)), np.finfo(float).tiny)
+    return np.asarray(1 / (expected * np.maximum(1, rest / _STAINED)))
+
+
+def _fit(sums: Spectra) -> _Fit:
+    """Fit both ratios to sums over blocks, and the noise that is left at high frequencies."""
+    noise = 1.0, 1.0
+    found = _Fit(0.0, 0.0, 0.0, noise)
+    for _ in range(_ROUNDS):
+        of_post, of_pre = noise[0] * sums.post_noise, noise[1] * sums.pre_noise
+        post, pre = sums.post - of_post, sums.pre - of_pre
+        used = np.cumprod((post > of_post) & (pre > of_pre)).astype(bool)
+        used[:_FEWEST] = True
+        gain, high = _ratio(sums.shared, pre, COUNTS / (sums.post * sums.pre), used)
+        _, low = _ratio(post, sums.shared, COUNTS / sums.post**2, used)
+        found = _Fit(gain, low, high, noise)
+        noise = _noise(sums, gain, found.s)
+    return found
+
+
+def _ratio(
+    above: Floats, below: Floats, weights: Floats, used: NDArray[np.bool_]
+) -> tuple[float, float]:
+    """Fit above = gain * exp(-s v) * below, v half the squared frequency, by Gauss and Newton."""
+    y, x, w, v = (a[used] for a in (above, below, weights, SQUARES))
+    few = slice(_FEWEST)
+    gain = float((w * x * y)[few].sum() / max((w * x * x)[few].sum(), np.finfo(float).tiny))
+    s = 0.0
+    for _ in range(_STEPS):
+        shape = np.exp(-s * v) * x
+        slopes = np.stack([shape, -v * gain * shape])
+        normal = (slopes * w) @ slopes.T
+        step = np.linalg.lstsq(normal, (slopes * w) @ (y - gain * shape), rcond=1e-12)[0]
+        gain += float(step[0])
+        s = float(np.clip(s + np.clip(step[1], -0.5, 0.5), -_MOST, _MOST))
+        if abs(step[1]) < 1e-7:
+            break
+    return gain, s
+
+
+def _noise(sums: Spectra, gain: float, s: float) -> tuple[float, float]:
+    """Return what is not shared at high frequencies, over the noise that the model says."""
+    last = RADII[abs(s) * SQUARES <= _FADED].max(initial=RADII[_FEWEST])
+    radii = RADII / last
+    within = (radii <= 1) & (radii >= _NOISY)
+    counts = COUNTS * within
+    transfer = gain * np.exp(-s * SQUARES)
+    of_post = (counts * (sums.post - transfer * sums.shared)).sum()
+    of_pre = (counts * (sums.pre - sums.shared / transfer)).sum()
+    found = of_post / (counts * sums.post_noise).sum(), of_pre / (counts * sums.pre_noise).sum()
+    return float(np.clip(found[0], *_NOISE_RANGE)), float(np.clip(found[1], *_NOISE_RANGE))
+
+
+def _held_out(spectra: Spectra, weights: Floats) -> tuple[float, float]:
+    """Residual power of blocks kept out of the fit, with the blur over without.
+
+    Blurring lowers noise as well, which proves nothing: power is counted above the noise of each
+    choice, and the noise of the images as they are is added to both.
+
+    Returns
+    -------
+    The ratio, and the difference over blocks in standard errors.
+    """
+    fold = np.arange(len(spectra)) % _FOLDS
+    plain, matched, noise = (np.zeros(len(spectra)) for _ in range(3))
+    for k in range(_FOLDS):
+        out = fold == k
+        sums = spectra.at(~out).sums(weights[~out])
+        found = _fit(sums)
+        pre = sums.pre - found.noise[1] * sums.pre_noise
+        gain = float((sums.raw * COUNTS)[: 2 * _FEWEST].sum() / (pre * COUNTS)[: 2 * _FEWEST].sum())
+        tested = spectra.at(out)
+        plain[out] = _excess(tested, gain, 0.0, found.noise)
+        matched[out] = _excess(tested, found.gain, found.s, found.noise)
+        of_post, of_pre = tested.post_noise * found.noise[0], tested.pre_noise * found.noise[1]
+        noise[out] = (of_post + gain**2 * of_pre) @ COUNTS
+    change = weights * (matched - plain)
+    total = float((weights * (plain + noise)).sum())
+    scatter = float(change.std()) * math.sqrt(len(change))
+    return (
+        1 + float(change.sum()) / max(total, np.finfo(float).tiny),
+        float(change.sum()) / max(scatter, np.finfo(float).tiny),
+    )
+
+
+def _excess(spectra: Spectra, gain: float, s: float, noise: tuple[float, float]) -> Floats:
+    """Power of the residual above its noise, (N,), where the sharper image is blurred by s."""
+    blurred = np.exp(-abs(s) * SQUARES)
+    of_post, of_pre = (1.0, gain * blurred) if s > 0 else (blurred, gain)
+    power = of_post**2 * (spectra.post - noise[0] * spectra.post_noise)
+    power += of_pre**2 * (spectra.pre - noise[1] * spectra.pre_noise)
+    power -= 2 * of_post * of_pre * spectra.raw
+    return np.asarray(power @ COUNTS)

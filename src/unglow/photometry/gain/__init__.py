@@ -1,0 +1,1 @@
+"""Gain and offset of the background, by several scale methods."""

@@ -1,0 +1,250 @@
+"""What is to be estimated between pre and post, what each method found, and ``scale.json``.
+
+The difference of a method is post - (gain * pre + offset).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow.core.archive import damaged
+from unglow.core.errors import ConfigError
+from unglow.core.files import write_json
+from unglow.photometry import gain_map
+from unglow.photometry.focus.sharpness import Sharpness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unglow.photometry.blur import Blur
+    from unglow.photometry.gain_map import GainMap
+
+_VERSION = 1
+METHODS = ("linear", "moffat", "percentile", "manual")
+"""Names of the methods that there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleSettings:
+    """What to estimate.
+
+    Attributes
+    ----------
+    methods
+        ``linear``, ``moffat``, ``percentile`` and ``manual``, in the order of the figures.
+    percentile
+        Percentile of log10(post / pre) that the percentile method takes, 0 to 100 exclusive.
+    manual
+        Gain of the manual method; giving one adds that method.
+    default
+        Method that stands for the pair where only one is used; None for the first one.
+    gain_map
+        ``auto`` evens out the light of the linear method where that is worth it; or ``never``.
+    match_blur
+        ``auto`` blurs the sharper image like the other where that is worth it; or ``never``.
+    """
+
+    methods: tuple[str, ...] = ("linear", "moffat", "percentile")
+    percentile: float = 50.0
+    manual: float | None = None
+    default: str | None = None
+    gain_map: str = "auto"
+    match_blur: str = "auto"
+
+    def __post_init__(self) -> None:
+        """Check values; a list of methods, as YAML gives it, becomes a tuple."""
+        object.__setattr__(self, "methods", tuple(self.methods))
+        if not self.names or len(set(self.methods)) != len(self.methods):
+            raise ConfigError("'scale.methods' has to name at least one method, each once.")
+        for name in (*self.methods, *filter(None, [self.default])):
+            if name not in METHODS:
+                raise ConfigError(
+                    f"'{name}' in 'scale' is not a scale method; use {', '.join(METHODS)}."
+                )
+        if self.default is not None and self.default not in self.names:
+            raise ConfigError(
+                f"'scale.default' is '{self.default}' but only {', '.join(self.names)} would be "
+                "estimated; add it to 'scale.methods' or choose another default."
+            )
+        if not 0 < self.percentile < 100:
+            raise ConfigError(
+                f"'scale.percentile' is {self.percentile:g} but has to lie between 0 and 100."
+            )
+        for key in ("gain_map", "match_blur"):
+            if getattr(self, key) not in ("auto", "never"):
+                raise ConfigError(f"'scale.{key}' is '{getattr(self, key)}'; use auto or never.")
+        if self.manual is not None and not 0 < self.manual < math.inf:
+            raise ConfigError(f"'scale.manual' is {self.manual:g} but a gain has to be positive.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Methods that are estimated: `methods`, and ``manual`` where a manual gain is given."""
+        extra = self.manual is not None and "manual" not in self.methods
+        return (*self.methods, "manual") if extra else self.methods
+
+    @property
+    def first(self) -> str:
+        """The default method, if it gives a gain."""
+        return self.default or self.names[0]
+
+    @classmethod
+    def of(cls, section: Mapping[str, Any]) -> ScaleSettings:
+        """Return the settings of a config section; keys of no concern here are refused."""
+        known = {f.name for f in fields(cls)}
+        for key in section:
+            if key not in known:
+                raise ConfigError(f"'scale.{key}' is not known; use {', '.join(sorted(known))}.")
+        return cls(**section)
+
+
+@dataclass(frozen=True, slots=True)
+class MethodResult:
+    """Gain and offset of one method.
+
+    Attributes
+    ----------
+    gain, offset
+        Of post = gain * pre + offset, offset in grey levels; None where the method failed.
+    gain_ci95
+        95 % confidence interval of the gain, None where there is none.
+    details
+        What the method used, ready for JSON.
+    reason
+        Why the method gave no gain; None where it gave one.
+    offset_ci95
+        95 % confidence interval of the offset, grey levels; None where there is none.
+    gain_map
+        Uneven light that goes with gain and offset; None for none. ``scale.json`` tells of it, and
+        a file beside it holds it (`unglow.photometry.gain_map`).
+    """
+
+    gain: float | None
+    offset: float | None
+    gain_ci95: tuple[float, float] | None
+    details: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+    offset_ci95: tuple[float, float] | None = None
+    gain_map: GainMap | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a gain."""
+        return self.reason is None
+
+    @classmethod
+    def failed(cls, reason: str, details: dict[str, Any] | None = None) -> MethodResult:
+        """Return the result of a method that gives no gain."""
+        return cls(None, None, None, details or {}, reason)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of ``scale.json``."""
+        if not self.ok:
+            return {"status": "failed", "reason": self.reason, **self.details}
+        return {
+            "status": "ok",
+            "gain": self.gain,
+            "offset": self.offset,
+            "gain_ci95": _listed(self.gain_ci95),
+            "offset_ci95": _listed(self.offset_ci95),
+            **self.details,
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> MethodResult:
+        """Read an entry of ``scale.json``."""
+        rest = dict(entry)
+        if rest.pop("status") != "ok":
+            return cls.failed(str(rest.pop("reason")), rest)
+        gain, offset = rest.pop("gain"), rest.pop("offset")
+        of_gain, of_offset = (_interval_of(rest.pop(key)) for key in ("gain_ci95", "offset_ci95"))
+        return cls(gain, offset, of_gain, rest, offset_ci95=of_offset)
+
+
+def _listed(interval: tuple[float, float] | None) -> list[float] | None:
+    return None if interval is None else list(interval)
+
+
+def _interval_of(ends: list[float] | None) -> tuple[float, float] | None:
+    return None if ends is None else (ends[0], ends[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Results of all methods; ``default`` names the one that stands for the pair.
+
+    Attributes
+    ----------
+    status
+        ``ok``, or ``failed`` where no method gave a gain or the pair was refused.
+    reasons
+        Sentences on what did not work, and on what makes the gains doubtful.
+    notes
+        Sentences on what was done otherwise than usual, which casts no doubt on the gains.
+    sharpness
+        How sharp the images are, and which one is blurred before all subtractions; None where that
+        is not known or was not to be looked at.
+    """
+
+    default: str
+    methods: dict[str, MethodResult]
+    status: str = "ok"
+    reasons: tuple[str, ...] = ()
+    sharpness: Sharpness | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def blur(self) -> Blur | None:
+        """What is applied to one image before the subtraction; None for nothing."""
+        return None if self.sharpness is None else self.sharpness.blur
+
+    @property
+    def chosen(self) -> MethodResult:
+        """Result of the default method."""
+        return self.methods[self.default]
+
+    @classmethod
+    def failed(cls, reason: str, settings: ScaleSettings | None = None) -> Scale:
+        """Return the scale of a pair that was refused: every method failed for ``reason``."""
+        settings = settings or ScaleSettings()
+        methods = {name: MethodResult.failed(reason) for name in settings.names}
+        return cls(settings.first, methods, "failed", (reason,))
+
+    def save(self, path: Path | str) -> None:
+        """Write ``scale.json``, whole or not at all; equal results give equal bytes."""
+        content = {
+            "version": _VERSION,
+            "status": self.status,
+            "reasons": list(self.reasons),
+            "notes": list(self.notes),
+            "default": self.default,
+            "sharpness": None if self.sharpness is None else self.sharpness.to_json(),
+            "methods": {name: result.to_json() for name, result in self.methods.items()},
+        }
+        write_json(Path(path), content)
+
+    @classmethod
+    def load(cls, path: Path | str, light: Path | None = None) -> Scale:
+        """Read ``scale.json``, and ``gain_map.npz`` beside it where ``light`` names it.
+
+        Raises
+        ------
+        StoreError
+            If the file is damaged or from another version.
+        """
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if content["version"] != _VERSION:
+                raise damaged(path)
+            methods = {k: MethodResult.from_json(v) for k, v in content["methods"].items()}
+            for name, found in methods.items():
+                if light is not None and found.details.get("gain_map"):
+                    methods[name] = replace(found, gain_map=gain_map.load(light))
+            sharpness = Sharpness.from_json(content.get("sharpness"))
+            reasons, notes = tuple(content["reasons"]), tuple(content.get("notes", ()))
+            return cls(content["default"], methods, content["status"], reasons, sharpness, notes)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise damaged(path) from error

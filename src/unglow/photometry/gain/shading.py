@@ -1,0 +1,199 @@
+"""Fit of a gain map: how much brighter the light of post was from place to place.
+
+post = m(x, y) * (gain * pre + c1) + c0, with m a polynomial and the rest as in
+`unglow.photometry.gain.linear`: levels as instruments, weights that stain does not have. Where m
+differs from place to place, the two offsets differ in what it does to them, and are told apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.photometry.gain.linear import REGIONS, LinearFit, halves
+from unglow.photometry.gain.robust import (
+    LEAST,
+    SHIFT,
+    noise_of,
+    rough_of,
+    state_of,
+    unclipped,
+    weights_of,
+)
+from unglow.photometry.gain_map import GainMap, legendre
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.photometry.gain.cells import Cells
+    from unglow.photometry.gain.robust import Limits, State
+
+    Floats = NDArray[np.float64]
+
+DEGREES = (2, 4)
+"""Degrees in x and in y of the polynomials that are tried."""
+WORTH = 0.9
+"""A map is used if it makes residuals of cells that were kept out of its fit smaller than this.
+
+As a part of what they are without a map.
+"""
+BELIEVED = 2.5
+"""Lamps and flat fields differ by less than this, from the dimmest place to the brightest."""
+# The noise is estimated so often, and between this the map so often: in full, and in a trial.
+_FULL, _BRIEF = (4, 6), (2, 4)
+# Held-out cells are those of one of so many sets of tiles; fits to the others take so many cells.
+_FOLDS, _TILES, _TRIAL = 4, 8, 1 << 14
+# The dark level of pre is sought within about this part of its mean brightness around 0.
+_DARK = 0.1
+# Cells beyond this part of the way from the darkest to the brightest show light.
+_LIT = 0.2
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Shaded:
+    """A line with a gain map.
+
+    Attributes
+    ----------
+    line
+        Gain and offset where m is 1: the offset is c0 + c1.
+    map
+        m and c0.
+    held_out
+        Median residual of cells that were kept out of the fit over that without a map.
+    """
+
+    line: LinearFit
+    map: GainMap
+    held_out: float
+
+    @property
+    def believable(self) -> bool:
+        """Whether light can be that uneven; if not, smooth stain or another background is in it."""
+        return self.map.limits[1] <= BELIEVED * self.map.limits[0]
+
+
+def find(cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int]) -> Shaded | None:
+    """Fit a gain map if cells that were kept out of the fit say that it is worth it.
+
+    Parameters
+    ----------
+    cells, limits
+        As for the line.
+    line
+        What was found without a map.
+    shape
+        (rows, columns) of post, px.
+
+    Returns
+    -------
+    The best of `DEGREES`; None where there is nothing to even out.
+    """
+    trial = cells.every(max(1, -(-len(cells) // _TRIAL)))
+    # glass that is clipped at 0 is bent in its own way, which a map must not be judged by
+    plainly = state_of(trial, line.gain, line.offset, line.noise, line.rough)
+    trial = trial.at(unclipped(plainly, line.noise, limits))
+    if len(trial) < _FOLDS * LEAST:
+        return None
+    plain = _held_out(trial, limits, line, shape, 0)
+    found = {d: _held_out(trial, limits, line, shape, d) / plain for d in DEGREES}
+    degree = min(found, key=lambda d: found[d])
+    if not found[degree] < WORTH:
+        return None
+    return Shaded(*_fit(cells, limits, line, shape, degree, _FULL), found[degree])
+
+
+def _held_out(
+    cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int], degree: int
+) -> float:
+    """Median absolute residual of cells in tiles that were kept out, in standard deviations.
+
+    Of all of them, stained or not: a line that is too low would leave less below it. But not of
+    dark ones, which tell nothing of light.
+    """
+    low, high = cells.xy.min(axis=0), cells.xy.max(axis=0)
+    tiles = ((cells.xy - low) / np.maximum(high - low, 1) * _TILES).astype(np.intp)
+    folds = (tiles[:, 0] + 2 * tiles[:, 1]) % _FOLDS
+    found, lit = [], _lit(cells)
+    for fold in range(_FOLDS):
+        out = folds == fold
+        fit, made = _fit(cells.at(~out), limits, line, shape, degree, _BRIEF)
+        tested = cells.at(out)
+        relative = made.at(tested.xy)
+        gain, offset = fit.gain * relative, made.dark + (fit.offset - made.dark) * relative
+        state = state_of(tested, gain, offset, line.noise, 0.0)
+        found.append(np.abs(state.residual / state.deviation)[lit[out]])
+    return float(np.median(np.concatenate(found)))
+
+
+def _fit(
+    cells: Cells,
+    limits: Limits,
+    line: LinearFit,
+    shape: tuple[int, int],
+    degree: int,
+    effort: tuple[int, int],
+) -> tuple[LinearFit, GainMap]:
+    """Fit a map of one degree (of degree 0 it is 1 everywhere) in so many rounds of steps."""
+    terms = [(i, j) for i in range(degree + 1) for j in range(degree + 1)]
+    along_y, along_x = (
+        legendre(cells.xy[:, axis], side, degree + 1)
+        for axis, side in ((1, shape[0]), (0, shape[1]))
+    )
+    basis = np.stack([along_y[i] * along_x[j] for i, j in terms])
+    slopes = np.zeros(len(terms))
+    slopes[0] = line.gain
+    dark, shift = line.offset, 0.0  # c0, and c1 / gain
+    rough, good = line.rough, np.ones(len(cells), bool)
+    for _ in range(effort[0]):
+        gain = np.maximum(slopes @ basis, line.gain / 4)
+        noise = noise_of(cells, good, gain, limits)
+        for _ in range(effort[1]):
+            state = state_of(cells, gain, dark + gain * shift, noise, rough)
+            weights, spread = weights_of(state, noise, limits)
+            slopes, dark, step = _solve(cells, state, weights, spread, basis, shift)
+            shift += step
+            gain = np.maximum(slopes @ basis, line.gain / 4)
+        good = weights > 0
+        found, rough = rough, rough_of(state, good, rough)
+    lit = good & _lit(cells)
+    mean = float(np.mean(gain[lit]))
+    coefficients = np.zeros((degree + 1, degree + 1))
+    for (i, j), slope in zip(terms, slopes, strict=True):
+        coefficients[i, j] = slope / mean
+    span = float(gain[lit].min() / mean), float(gain[lit].max() / mean)
+    made = GainMap(shape, coefficients, span, dark)
+    half = halves(
+        cells, state, weights, spread, found, across_side=2 * REGIONS, terms=len(terms) + 2
+    )
+    fit = LinearFit(mean, dark + mean * shift, half, noise, found, spread, good)
+    return fit, made
+
+
+def _lit(cells: Cells) -> NDArray[np.bool_]:
+    """Say which cells are clearly brighter than the darkest, and so show what light there is."""
+    low, high = np.quantile(cells.pre, (0.01, 0.95))
+    return np.asarray(cells.pre > low + _LIT * (high - low))
+
+
+def _solve(
+    cells: Cells, state: State, weights: Floats, spread: float, basis: Floats, shift: float
+) -> tuple[Floats, float, float]:
+    """Solve for the slopes (K,), c0, and a step of c1 / gain, with the levels as instruments."""
+    post = cells.post - SHIFT * spread * state.deviation
+    columns, instruments = (
+        np.vstack([np.ones(len(cells)), basis * (level + shift), state.gain])
+        for level in (cells.pre, state.level)
+    )
+    instruments *= weights
+    normal = instruments @ columns.T
+    right = instruments @ post
+    # Without shading the two offsets are one; a weak pull towards 0 then decides.
+    level = float(np.sum(weights * cells.pre) / np.sum(weights))
+    pull = 1 / max((_DARK * level) ** 2, 1e-12)
+    normal[-1, -1] += pull
+    right[-1] -= pull * shift
+    found: Floats = np.linalg.solve(normal, right).astype(np.float64)
+    return found[1:-1], float(found[0]), float(found[-1])

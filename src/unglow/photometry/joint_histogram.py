@@ -1,0 +1,298 @@
+"""Streamed statistics of co-registered pixels, mergeable in any order.
+
+Everything kept is an integer count, a minimum or a maximum: the order of blocks and the number of
+workers cannot change a byte of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.archive import damaged, load_arrays, save_arrays
+from unglow.photometry.counting import count_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+COUNTERS = ("pixels", "overlap", "post_only", "no_post", "ratio", "post_at_maximum")
+JOINT_BINS = 512
+RATIO_LIMIT = 5.0
+RATIO_STEP = 0.0005
+GROUPS = 16
+TILE = 128
+# Of a float32: 8 bits of exponent and 11 of mantissa make a cell of at most 0.00022 dex, so that
+# no cell holds more than one edge and the bin follows from one look-up and one comparison.
+_SHIFT = 12
+_VERSION = 1
+
+
+def ratio_edges() -> NDArray[np.float64]:
+    """Return the edges of the fine histogram of log10(post / pre), (20001,), in dex."""
+    half = round(RATIO_LIMIT / RATIO_STEP)
+    return np.asarray(np.arange(-half, half + 1) * RATIO_STEP, np.float64)
+
+
+@dataclass(eq=False, slots=True)
+class JointStatistics:
+    """Counts of post and aligned pre grey levels at the same pixels.
+
+    Attributes
+    ----------
+    first, width
+        Lower edge of the first grey-level bin and width of a bin, the same on both axes. Values
+        beyond the ends (an interpolated pre may overshoot) are counted in the end bins.
+    grey_level
+        Step between stored grey levels: 1 for integers.
+    top
+        Largest post value of the image.
+    joint
+        (bins, bins) int64, [pre bin, post bin]: pixels where both have data.
+    post_only
+        (bins,) int64: pixels of post where pre has no data.
+    ratios
+        (16, 20002) int64: log10(post / pre) where post is positive and pre is at least one grey
+        level; underflow, the bins between `ratio_edges`, overflow; one row per spatial group.
+        Groups are interleaved tiles of 128 px: what differs between groups is what the gain would
+        differ by in another part of the section, and serves for its confidence interval.
+    counters
+        (6,) int64, see `COUNTERS`.
+    extremes
+        (2,) float64: smallest and largest ratio post / pre; inf and 0 before the first.
+    """
+
+    first: float
+    width: float
+    grey_level: float
+    top: float
+    joint: NDArray[np.int64]
+    post_only: NDArray[np.int64]
+    ratios: NDArray[np.int64]
+    counters: NDArray[np.int64]
+    extremes: NDArray[np.float64]
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        post_range: tuple[float, float],
+        pre_range: tuple[float, float],
+        grey_level: float,
+        integer: bool,
+    ) -> JointStatistics:
+        """Return empty statistics for images with these smallest and largest values.
+
+        Parameters
+        ----------
+        post_range, pre_range
+            Exact minimum and maximum of the stored images, in grey levels.
+        grey_level
+            Step between grey levels; 1 for integer images.
+        integer
+            Whether the stored images hold integers; then no bin is narrower than one grey level,
+            and integers lie in bin centres where bins are one grey level wide.
+
+        Raises
+        ------
+        ValueError
+            If a range is not finite or is upside down, or `grey_level` is not positive.
+        """
+        _check_ranges(post_range, pre_range, grey_level)
+        low, high = min(post_range[0], pre_range[0]), max(post_range[1], pre_range[1])
+        first, width, bins = _grid(low, high, grey_level, integer=integer)
+        return cls(
+            first=first,
+            width=width,
+            grey_level=grey_level,
+            top=post_range[1],
+            joint=np.zeros((bins, bins), np.int64),
+            post_only=np.zeros(bins, np.int64),
+            ratios=np.zeros((GROUPS, round(2 * RATIO_LIMIT / RATIO_STEP) + 2), np.int64),
+            counters=np.zeros(len(COUNTERS), np.int64),
+            extremes=np.array([np.inf, 0.0]),
+        )
+
+    @classmethod
+    def empty(cls) -> JointStatistics:
+        """Return statistics without pixels: the marked output for a pair that was refused."""
+        return cls.create(post_range=(0, 0), pre_range=(0, 0), grey_level=1, integer=True)
+
+    def fresh(self) -> JointStatistics:
+        """Return empty statistics with the same bins, for another worker."""
+        joint, post_only, ratios, counters = (np.zeros_like(c) for c in self._counts())
+        bins = (self.first, self.width, self.grey_level, self.top)
+        nothing = np.array([np.inf, 0.0])
+        return JointStatistics(*bins, joint, post_only, ratios, counters, nothing)
+
+    @property
+    def counts(self) -> dict[str, NDArray[Any]]:
+        """What was counted, by name, without the bins: for `merge_counts`."""
+        names = ("joint", "post_only", "ratios", "counters", "extremes")
+        return {name: getattr(self, name) for name in names}
+
+    def merge_counts(self, counts: Mapping[str, NDArray[Any]]) -> None:
+        """Add the `counts` of other statistics with the same bins."""
+        bins = (self.first, self.width, self.grey_level, self.top)
+        self.merge(JointStatistics(*bins, *(counts[name] for name in self.counts)))
+
+    def add(
+        self, post: NDArray[Any], pre: NDArray[np.float32], origin: tuple[int, int] = (0, 0)
+    ) -> None:
+        """Count one pair of blocks; releases the interpreter lock, one instance per thread.
+
+        Parameters
+        ----------
+        post, pre
+            (rows, cols): post in its stored dtype, aligned pre as float32 with NaN where it has
+            no data.
+        origin
+            [row, col] of the first pixel in the post image. It decides which spatial group pixels
+            belong to: with it, the split into blocks does not matter.
+        """
+        if post.ndim != 2 or post.shape != pre.shape:
+            raise ValueError(f"post {post.shape} and pre {pre.shape} are not blocks of one shape")
+        if min(origin) < 0:
+            raise ValueError(f"origin {origin} lies outside the image")
+        count_pairs(
+            _native(post),
+            np.ascontiguousarray(pre, np.float32),
+            np.array([*origin, TILE, GROUPS], np.int64),
+            np.array([self.first, 1 / self.width, self.grey_level, self.top]),
+            *_ratio_table(),
+            self.joint,
+            self.post_only,
+            self.ratios,
+            self.counters,
+            self.extremes,
+        )
+
+    def merge(self, other: JointStatistics) -> None:
+        """Add the counts of ``other``, which must have the same bins."""
+        mine = (self.first, self.width, self.grey_level, self.top, self.joint.shape)
+        if mine != (other.first, other.width, other.grey_level, other.top, other.joint.shape):
+            raise ValueError("statistics with different bins cannot be merged")
+        for count, more in zip(self._counts(), other._counts(), strict=True):
+            np.add(count, more, out=count)
+        self.extremes[0] = min(self.extremes[0], other.extremes[0])
+        self.extremes[1] = max(self.extremes[1], other.extremes[1])
+
+    def _counts(self) -> tuple[NDArray[np.int64], ...]:
+        return self.joint, self.post_only, self.ratios, self.counters
+
+    @property
+    def edges(self) -> NDArray[np.float64]:
+        """Edges of the grey-level bins, (bins + 1,)."""
+        return np.asarray(self.first + self.width * np.arange(len(self.post_only) + 1), np.float64)
+
+    @property
+    def centres(self) -> NDArray[np.float64]:
+        """Centres of the grey-level bins, (bins,)."""
+        return (self.edges[1:] + self.edges[:-1]) / 2
+
+    @property
+    def lowest(self) -> float:
+        """A value that no pixel of either image is below, and 0 where an image reaches it."""
+        return self.first + min(self.width, self.grey_level) / 2
+
+    @property
+    def ratio_counts(self) -> NDArray[np.int64]:
+        """Fine histogram of log10(post / pre) over all groups, (20002,)."""
+        return np.asarray(self.ratios.sum(axis=0))
+
+    @property
+    def ratio_range(self) -> tuple[float, float]:
+        """Exact smallest and largest log10(post / pre); (inf, -inf) without any."""
+        low, high = self.extremes
+        return float(np.log10(low)), float(np.log10(high)) if high > 0 else -math.inf
+
+    @property
+    def n(self) -> dict[str, int]:
+        """Pixels by kind: all, both with data, post alone, no post, in ratios, post at its top."""
+        return {name: int(count) for name, count in zip(COUNTERS, self.counters, strict=True)}
+
+    def save(self, path: Path | str) -> None:
+        """Write an ``.npz``, whole or not at all; equal statistics give equal bytes."""
+        scalars = np.array([_VERSION, self.first, self.width, self.grey_level, self.top])
+        save_arrays(
+            path,
+            {
+                "parameters": scalars,
+                "joint": self.joint,
+                "post_only": self.post_only,
+                "ratios": self.ratios,
+                "counters": self.counters,
+                "extremes": self.extremes,
+            },
+        )
+
+    @classmethod
+    def load(cls, path: Path | str) -> JointStatistics:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        StoreError
+            If the file is damaged or from another version.
+        """
+        arrays = load_arrays(path)
+        try:
+            version, first, width, grey_level, top = (float(v) for v in arrays.pop("parameters"))
+            if version != _VERSION:
+                raise damaged(path)
+            return cls(first, width, grey_level, top, **arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(path) from error
+
+
+def _check_ranges(
+    post_range: tuple[float, float], pre_range: tuple[float, float], grey_level: float
+) -> None:
+    for name, (low, high) in (("post", post_range), ("pre", pre_range)):
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise ValueError(f"the range of {name}, {low} to {high}, is not one")
+    if not (math.isfinite(grey_level) and grey_level > 0):
+        raise ValueError(f"a grey level of {grey_level} is not positive")
+
+
+def _grid(low: float, high: float, grey_level: float, *, integer: bool) -> tuple[float, float, int]:
+    """Return first edge, width and number of the narrowest bins that fit: 512 at most."""
+    levels = (high - low) / grey_level
+    doublings = 0 if integer or levels == 0 else math.floor(math.log2(levels / JOINT_BINS))
+    while True:
+        width = grey_level * 2.0**doublings
+        first = math.floor(low / width) * width - min(width, grey_level) / 2
+        bins = math.floor((high - first) / width) + 1
+        if bins <= JOINT_BINS:
+            return first, width, bins
+        doublings += 1
+
+
+_TABLE: list[tuple[NDArray[np.int32], NDArray[np.float32]]] = []
+
+
+def _ratio_table() -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return the look-up from the leading bits of a float32 ratio to its bin, and the edges.
+
+    Entries are lowest cell, shift, then per cell the number of edges at or below its start.
+    """
+    if not _TABLE:
+        edges = (10.0 ** ratio_edges()).astype(np.float32)
+        bits = edges.view(np.int32) >> _SHIFT
+        starts = (np.arange(bits[0], bits[-1] + 1, dtype=np.int32) << _SHIFT).view(np.float32)
+        below = np.searchsorted(edges, starts, side="right").astype(np.int32)
+        header = np.array([bits[0], _SHIFT], np.int32)
+        _TABLE.append((np.concatenate([header, below]), edges))
+    return _TABLE[0]
+
+
+def _native(block: NDArray[Any]) -> NDArray[Any]:
+    """Return the block as one of the few dtypes that the loop is compiled for."""
+    kind = block.dtype.newbyteorder("=")
+    known = (np.uint8, np.uint16, np.int16, np.float32, np.float64)
+    return np.ascontiguousarray(block, kind if kind in known else np.float64)

@@ -1,0 +1,1 @@
+"""The noise of both images, and what resampling makes of it."""

@@ -1,0 +1,125 @@
+"""The sample blocks that a registration rests on: their table, and its file ``blocks.csv``."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.errors import InputError
+from unglow.core.files import write_text
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+BLOCK_DTYPE = np.dtype(
+    [
+        ("x", "f8"),
+        ("y", "f8"),
+        ("pre_x", "f8"),
+        ("pre_y", "f8"),
+        ("dx_before", "f8"),
+        ("dy_before", "f8"),
+        ("dx", "f8"),
+        ("dy", "f8"),
+        ("quality", "f8"),
+        ("used", "?"),
+        ("held_out", "?"),
+    ]
+)
+"""One sample block: centre in post, measured position in pre, pre measured minus mapped by the
+coarse and by the final map (px), height of the correlation peak over the next one, whether it
+agrees with the map or with its neighbours, and whether it was kept out of the fit."""
+
+
+def block_table(
+    post: Floats,
+    pre: Floats,
+    before: Floats,
+    after: Floats,
+    quality: Floats,
+    *,
+    used: Mask,
+    held_out: Mask,
+) -> NDArray[np.void]:
+    """Return N blocks as `BLOCK_DTYPE`.
+
+    Parameters
+    ----------
+    post, pre
+        (N, 2) centres and measured positions (x, y), level-0 px.
+    before, after
+        (N, 2) what the coarse and the final map leave, px.
+    quality
+        (N,) height of the correlation peak over the next one.
+    used, held_out
+        (N,) whether a block agrees, and whether it was kept out of the fit.
+    """
+    blocks = np.zeros(len(quality), BLOCK_DTYPE)
+    for names, values in (
+        (("x", "y"), post),
+        (("pre_x", "pre_y"), pre),
+        (("dx_before", "dy_before"), before),
+        (("dx", "dy"), after),
+    ):
+        for axis, name in enumerate(names):
+            blocks[name] = values[:, axis]
+    blocks["quality"] = quality
+    blocks["used"] = used
+    blocks["held_out"] = held_out
+    return blocks
+
+
+def write_blocks(path: str | os.PathLike[str], blocks: NDArray[np.void]) -> None:
+    """Write the sample blocks (`BLOCK_DTYPE`) as CSV: four decimals, flags as 0 or 1."""
+    names = BLOCK_DTYPE.names or ()
+    rows = [",".join(names)]
+    rows += [",".join(_cells(row, names)) for row in blocks]
+    write_text(Path(path), "\n".join(rows) + "\n")
+
+
+def read_blocks(path: str | os.PathLike[str]) -> NDArray[np.void]:
+    """Read what `write_blocks` wrote; (N,) `BLOCK_DTYPE`.
+
+    Raises
+    ------
+    InputError
+        The file is absent or has other columns.
+    """
+    path = Path(path)
+    try:
+        return _parse_blocks(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: run the registration first.") from None
+    except ValueError as error:
+        raise InputError(
+            f"{path} is not a table of registration blocks ({error}): delete it and run the "
+            "registration again."
+        ) from error
+
+
+def _parse_blocks(text: str) -> NDArray[np.void]:
+    header, *rows = csv.reader(text.splitlines())
+    if tuple(header) != BLOCK_DTYPE.names:
+        raise ValueError("its columns are " + ", ".join(header))
+    flags = {name for name in header if BLOCK_DTYPE[name] == np.bool_}
+    values = [
+        tuple(v == "1" if n in flags else float(v) for n, v in zip(header, row, strict=True))
+        for row in rows
+    ]
+    return np.array(values, dtype=BLOCK_DTYPE)
+
+
+def _cells(row: np.void, names: Iterable[str]) -> Iterable[str]:
+    for name in names:
+        value = row[name]
+        # adding 0.0 after rounding turns -0.0 into 0.0, which would read as another number
+        yield str(int(value)) if value.dtype == np.bool_ else f"{round(float(value), 4) + 0.0:.4f}"

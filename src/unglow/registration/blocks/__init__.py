@@ -1,0 +1,1 @@
+"""Phase correlation of blocks, and where to put them."""

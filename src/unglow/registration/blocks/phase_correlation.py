@@ -1,0 +1,340 @@
+"""Sub-pixel shifts of blocks by phase correlation, at any pyramid level.
+
+Each block of pre is first resampled by the current map, so that what is left is a small shift.
+Square roots even out shot noise and keep bright new signal from dominating; phase normalisation
+takes gain and shading away; the peak is found on a locally upsampled correlation
+(Guizar-Sicairos et al. 2008, doi:10.1364/OL.33.000156) with a parabola on top. There, waves weigh
+by the square root of their product's magnitude, which halves the noise of a block: pure phases
+would weigh those that are all noise like those that are all signal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.kernels import kernel
+from unglow.core.progress import progress
+from unglow.core.windows import Window, bounded_map
+from unglow.registration.fft import backward, forward
+from unglow.transform import apply_matrix
+from unglow.transform.resample import warp_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from unglow.transform.displacement import Displacement
+
+MIN_QUALITY = 1.4
+"""Peaks lower than this over the next one are chance."""
+_FLOOR = 30.0
+UPSAMPLING = 8
+CLIP = 3.0
+_ROUNDS = 2
+_LEAST_SPREAD = 1e-6
+_PEAK_RADIUS = 5
+_MAX_EMPTY = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """One image at one resolution, to be read window by window.
+
+    Attributes
+    ----------
+    read
+        Returns the pixels of a window inside the plane.
+    shape
+        (rows, columns).
+    floor
+        Grey level just below the background; square roots are taken above it.
+    """
+
+    read: Callable[[Window], NDArray[Any]]
+    shape: tuple[int, int]
+    floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Measured positions of N blocks: ``post``, ``pre`` (N, 2) float64 (x, y), ``quality`` (N,)."""
+
+    post: NDArray[np.float64]
+    pre: NDArray[np.float64]
+    quality: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.quality)
+
+    @property
+    def trust(self) -> NDArray[np.float64]:
+        """(N,) see `trust_of`."""
+        return trust_of(self.quality)
+
+    def keep(self, mask: NDArray[np.bool_]) -> Matches:
+        """Return the matches where ``mask`` (N,) is true."""
+        return Matches(self.post[mask], self.pre[mask], self.quality[mask])
+
+
+def trust_of(quality: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Inverse variances of blocks, up to a factor: the error of one goes as 1 / (quality - 1).
+
+    0 for blocks whose peak may be chance.
+    """
+    above = np.clip(quality - 1, 1e-3, None)
+    return np.where(quality >= MIN_QUALITY, 1 / (above**-2 + _FLOOR**-2), 0.0)
+
+
+class _Fourier:
+    """Window, pass band and upsampling matrices for blocks of one size."""
+
+    def __init__(self, size: int) -> None:
+        taper = np.hanning(size + 2)[1:-1].astype(np.float32)
+        self.taper = taper[:, None] * taper[None]
+        self.fy, self.fx = np.fft.fftfreq(size), np.fft.rfftfreq(size)
+        radius = np.hypot(self.fy[:, None], self.fx[None])
+        low, high = 4 / size, 0.35  # cycles per px: shading below, noise and sampling above
+        band = (1 - np.exp(-((radius / low) ** 4))) * np.exp(-((radius / high) ** 4))
+        self.band = band.astype(np.float32)
+        self.steps = np.arange(-UPSAMPLING, UPSAMPLING + 1) / UPSAMPLING
+        twice = np.full(size // 2 + 1, 2.0)
+        twice[[0, -1]] = 1.0
+        self.up_y = np.exp(2j * np.pi * np.outer(self.steps, self.fy)).astype(np.complex64)
+        up_x = np.exp(2j * np.pi * np.outer(self.fx, self.steps)) * twice[:, None]
+        self.up_x = up_x.astype(np.complex64)
+
+
+@lru_cache(maxsize=8)
+def _fourier(size: int) -> _Fourier:
+    return _Fourier(size)
+
+
+def block_shift(
+    post: NDArray[np.float32], pre: NDArray[np.float32], sign: int = 1
+) -> tuple[float, float, float]:
+    """Measure how far the content of ``post`` lies from that of ``pre``.
+
+    Parameters
+    ----------
+    post, pre
+        (n, n) float32, n even, finite.
+    sign
+        1, or -1 if one is the negative of the other.
+
+    Returns
+    -------
+    dx, dy, quality: post(x, y) matches pre(x - dx, y - dy), in px; quality is the height of the
+    correlation peak over the highest one elsewhere, about 1 for unrelated blocks.
+    """
+    size = post.shape[0]
+    f = _fourier(size)
+    cross, other = (forward((block - block.mean()) * f.taper, post.shape) for block in (post, pre))
+    cross *= np.conj(other, out=other)
+    magnitude = np.abs(cross)
+    magnitude += 1e-3 * magnitude.mean() + 1e-20
+    cross *= (sign * f.band) / magnitude
+    correlation = backward(cross.copy(), post.shape)
+    row, col = divmod(int(correlation.argmax()), size)
+    quality = _peak_ratio(correlation, row, col)
+    dy, dx = (k - size if k > size // 2 else k for k in (row, col))
+    cross *= np.sqrt(magnitude)  # strong waves are known better than weak ones
+    up_y = f.up_y * np.exp(2j * np.pi * dy * f.fy).astype(np.complex64)
+    up_x = f.up_x * np.exp(2j * np.pi * dx * f.fx).astype(np.complex64)[:, None]
+    fine = _upsampled(up_y, cross, up_x)
+    i, j = divmod(int(fine.argmax()), fine.shape[1])
+    return (
+        float(dx + f.steps[j] + _vertex(fine[i], j) / UPSAMPLING),
+        float(dy + f.steps[i] + _vertex(fine[:, j], i) / UPSAMPLING),
+        quality,
+    )
+
+
+def _upsampled(
+    up_y: NDArray[np.complex64], cross: NDArray[np.complex64], up_x: NDArray[np.complex64]
+) -> NDArray[np.float32]:
+    """Real part of ``up_y @ cross @ up_x``, summed in a fixed order.
+
+    A BLAS product would depend, in its last bits, on the number of BLAS threads.
+    """
+    (rows, size), (half, cols) = up_y.shape, up_x.shape
+    sums, out = np.zeros((rows, half), np.complex64), np.zeros((rows, cols), np.float32)
+    up_y, cross, up_x = (np.ascontiguousarray(m, np.complex64) for m in (up_y, cross, up_x))
+    kernel("narrow_product")(up_y, cross, up_x, sums, out, rows, size, half, cols)
+    return out
+
+
+def _peak_ratio(correlation: NDArray[np.float32], row: int, col: int) -> float:
+    """Height of the peak over the highest value further than `_PEAK_RADIUS` away (periodic)."""
+    size = correlation.shape[0]
+    around = np.arange(-_PEAK_RADIUS, _PEAK_RADIUS + 1)
+    index = np.ix_((row + around) % size, (col + around) % size)
+    peak = float(correlation[row, col])
+    kept = correlation[index]
+    correlation[index] = -1
+    other = float(correlation.max())
+    correlation[index] = kept
+    return min(peak / max(other, 1e-9), 1e3)
+
+
+def _vertex(values: NDArray[np.float32], i: int) -> float:
+    """Position of a parabola's top next to sample ``i``, in samples."""
+    if not 0 < i < len(values) - 1:
+        return 0.0
+    before, here, after = (float(v) for v in values[i - 1 : i + 2])
+    bend = before - 2 * here + after
+    return 0.5 * (before - after) / bend if bend < 0 else 0.0
+
+
+def compress(block: NDArray[Any], floor: float) -> NDArray[np.float32] | None:
+    """Take the square root above ``floor``; None if too much is missing or nothing varies."""
+    values = np.array(block, dtype=np.float32, order="C")
+    spread = np.empty(1)
+    # new bright signal is in one image only: bound what it can do
+    kernel("compress")(
+        values, values.size, floor, CLIP, _ROUNDS, int(_MAX_EMPTY * values.size), spread
+    )
+    return values if spread[0] > _LEAST_SPREAD else None
+
+
+def match_blocks(
+    post: Plane,
+    pre: Plane,
+    matrix: NDArray[np.float64],
+    corners: NDArray[np.int64],
+    size: int,
+    *,
+    sign: int = 1,
+    workers: int = 1,
+) -> Matches:
+    """Measure where blocks of post lie in pre, near where ``matrix`` puts them.
+
+    Parameters
+    ----------
+    post, pre
+        The images, at the same pyramid level.
+    matrix
+        (3, 3) current map in the pixels of that level; found shifts reach size / 4 with confidence.
+    corners
+        (N, 2) int (x, y) of the first pixel of each block; blocks must lie inside post.
+    size
+        Side of a block, px.
+    sign
+        -1 if the contrast is reversed.
+    workers
+        Threads; the result does not depend on it.
+
+    Returns
+    -------
+    At most N matches (blocks without content or outside pre are left out), at block centres, in
+    pixels of that level.
+    """
+    shifts = block_shifts(post, pre, matrix, corners, size, sign=sign, workers=workers)
+    found = np.isfinite(shifts[:, 2])
+    centres = np.asarray(corners[found] + (size - 1) / 2, dtype=np.float64)
+    moved = apply_matrix(matrix, centres - shifts[found, :2])
+    return Matches(centres, moved, shifts[found, 2])
+
+
+def block_shifts(
+    post: Plane,
+    pre: Plane,
+    matrix: NDArray[np.float64],
+    corners: NDArray[np.int64],
+    size: int,
+    field: Displacement | None = None,
+    *,
+    sign: int = 1,
+    workers: int = 1,
+) -> NDArray[np.float64]:
+    """Measure how far the content of each block of post lies from that of mapped pre.
+
+    Parameters are those of `match_blocks`, and a field, if there is one, in px of the same level.
+
+    Returns
+    -------
+    (N, 3) float64: dx, dy, quality of `block_shift`; NaN for blocks without content or outside pre.
+    """
+    steps, back = _to_whole_px(matrix, field, np.asarray(corners + size // 2, dtype=np.float64))
+
+    def measure(k: int) -> tuple[float, float, float] | None:
+        blocks = mapped_blocks(post, pre, _translated(matrix, steps[k]), field, size, corners[k])
+        return None if blocks is None else block_shift(*blocks, sign)
+
+    found = np.full((len(corners), 3), np.nan)
+    for i, shift in enumerate(bounded_map(measure, range(len(corners)), workers)):
+        if shift is not None:
+            found[i] = shift
+        progress(i + 1, len(corners), "block")
+    found[:, :2] -= back
+    return found
+
+
+def _to_whole_px(
+    matrix: NDArray[np.float64], field: Displacement | None, pixels: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Find steps in pre that put pixels (N, 2) on whole px, and the same in post, (N, 2) each.
+
+    An interpolated image is shifted a little, by an amount that depends on the fraction of a px.
+    With fractions evenly around zero that cancels; with the same one everywhere, as where pre is
+    neither turned nor scaled, blocks would be off by up to 0.04 px together.
+    """
+    around = 0.5 * np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]])
+    points = (pixels[:, None] + around).reshape(-1, 2)
+    at = apply_matrix(matrix, points)
+    if field is not None:
+        at += field.smooth.at(points)
+    at = at.reshape(-1, 5, 2)
+    steps = np.rint(at[:, 0]) - at[:, 0]
+    slopes = np.stack([at[:, 1] - at[:, 2], at[:, 3] - at[:, 4]], axis=2)
+    known = np.isfinite(at).all(axis=(1, 2))
+    steps[~known], slopes[~known] = 0.0, np.eye(2)
+    back = np.asarray(np.linalg.solve(slopes, steps[..., None])[..., 0], dtype=np.float64)
+    return steps, back
+
+
+def _translated(matrix: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the matrix followed by a translation (x, y), px."""
+    return np.array([[1, 0, step[0]], [0, 1, step[1]], [0, 0, 1]]) @ matrix
+
+
+def mapped_blocks(
+    post: Plane,
+    pre: Plane,
+    matrix: NDArray[np.float64],
+    field: Displacement | None,
+    size: int,
+    corner: NDArray[np.int64],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    """Return a block of post and what the map brings there from pre, both compressed, or None."""
+    x0, y0 = (int(v) for v in corner)
+    window = Window(y0, y0 + size, x0, x0 + size)
+    a = compress(post.read(window), post.floor)
+    if a is None:
+        return None
+    b = compress(warp_matrix(pre.read, pre.shape, matrix, window, field), pre.floor)
+    return None if b is None else (a, b)
+
+
+def detail_correlation(post: NDArray[np.float32], pre: NDArray[np.float32], sign: int = 1) -> float:
+    """Correlation (-1..1) of two blocks as they lie, in the pass band of `block_shift`."""
+    f = _fourier(post.shape[0])
+    a, b = (forward((v - v.mean()) * f.taper, post.shape) * f.band for v in (post, pre))
+    # of a half spectrum, columns between the first and the last stand for two
+    twice = np.full(a.shape[1], 2.0)
+    twice[[0, -1]] = 1.0
+    both, own, other = (
+        float((np.sum((p * np.conj(q)).real, axis=0, dtype=np.float64) * twice).sum())
+        for p, q in ((a, b), (a, a), (b, b))
+    )
+    return sign * both / max(float(np.sqrt(own * other)), 1e-30)
+
+
+def band_passed(block: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a compressed block in the pass band of `block_shift`, untapered."""
+    f = _fourier(block.shape[0])
+    return backward(forward(block - block.mean(), block.shape) * f.band, block.shape)

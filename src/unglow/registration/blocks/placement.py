@@ -1,0 +1,291 @@
+"""Where to measure at full resolution: textured blocks, spread evenly over the section."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+
+from unglow.transform import apply_matrix
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.registration.images import Thumbnail
+
+SMALLEST_PX = 64
+"""Side of the smallest blocks, level-0 px."""
+_MIN_SECTION = 0.3
+"""Least share of a block's area that must belong to the section in both images."""
+_MOST_CANDIDATES = 1 << 18
+_BAND_PX = 1 << 17
+_STRIP_PX = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Where blocks may lie: both images, small, with their frames and the map between them.
+
+    Attributes
+    ----------
+    post, pre
+        Thumbnails, which say where there is texture.
+    post_shape, pre_shape
+        (rows, columns) of level 0.
+    matrix
+        (3, 3) current map from post to pre, level-0 px.
+    """
+
+    post: Thumbnail
+    pre: Thumbnail
+    post_shape: tuple[int, int]
+    pre_shape: tuple[int, int]
+    matrix: NDArray[np.float64]
+
+
+def block_size(shape: tuple[int, int], section_share: float, wanted: int) -> int:
+    """Side of the sample blocks, px: ``wanted``, halved (down to 64) while it is too large.
+
+    Four must fit into the shorter side of the image, and three into that of a square as large as
+    the section, which covers ``section_share`` (0..1) of the image.
+    """
+    side = min(min(shape) / 4, float(np.sqrt(section_share * shape[0] * shape[1])) / 3)
+    size = wanted
+    while size > SMALLEST_PX and size > side:
+        size //= 2
+    return size
+
+
+def sample_corners(
+    frames: Frames,
+    size: int,
+    count: int,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Choose blocks: one per cell of a square grid, where the texture is best.
+
+    Parameters
+    ----------
+    frames
+        Where blocks may lie.
+    size
+        Side of a block, level-0 px.
+    count
+        At most so many blocks.
+
+    Returns
+    -------
+    (N, 2) int corners (x, y) in level-0 px, and an (N,) bool that marks every fifth cell, spatially
+    interleaved, to be held out of fits.
+    """
+    merit = _merit(frames, size)
+    scale = 2**frames.post.level
+    stride = max(1, size // (8 * scale))
+    candidates = np.count_nonzero(merit) / stride**2
+    stride *= max(1, math.ceil(math.sqrt(candidates / max(_MOST_CANDIDATES, 8 * count))))
+    rows, cols = (stride * v for v in np.nonzero(merit[::stride, ::stride] > 0))
+    # of the thumbnail pixels, those around which a whole block fits into post
+    x0, y0 = (np.rint(scale * v + (scale - size) / 2) for v in (cols, rows))
+    height, width = frames.post_shape
+    whole = (x0 >= 0) & (y0 >= 0) & (x0 + size <= width) & (y0 + size <= height)
+    rows, cols, x0, y0 = rows[whole], cols[whole], x0[whole], y0[whole]
+    if not len(rows):
+        return np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=bool)
+    area = len(rows) * float(stride * scale) ** 2
+    # tapered blocks that overlap by half are nearly independent
+    side = max(float(np.sqrt(area / count)), size / 2)
+    while True:
+        picked, cells = _best_per_cell(merit[rows, cols], x0, y0, side)
+        if len(picked) <= count:
+            break
+        side *= 1.03
+    corners = np.column_stack([x0[picked], y0[picked]]).astype(np.int64)
+    return corners, fifths(cells) == 0
+
+
+def fifths(places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Class 0..4 of places (N, 2) (column, row) on a grid, spatially interleaved.
+
+    Blocks of class 0 are held out of all fits.
+    """
+    classes: NDArray[np.int64] = (places[:, 0] + 2 * places[:, 1]) % 5
+    return classes
+
+
+def dense_corners(
+    frames: Frames,
+    size: int,
+    step: int,
+    unit: int = 1,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Put blocks on a square grid wherever both images show the section, flush with the frame.
+
+    Parameters are those of `sample_corners`, and:
+
+    step
+        Distance of the blocks, level-0 px.
+    unit
+        Corners are multiples of it.
+
+    Returns
+    -------
+    (N, 2) int corners (x, y) in level-0 px, and their (N, 2) places (column, row) on the grid.
+    Blocks follow each other in strips of about a thousand px, so that neighbours are read together.
+    """
+    merit = _merit(frames, size)
+    xs, ys = (_starts(n, size, step, unit) for n in frames.post_shape[::-1])
+    return _worth(merit, 2**frames.post.level, xs, ys, size)
+
+
+def rim_corners(
+    frames: Frames,
+    size: int,
+    step: int,
+    taken: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Put blocks of half the side where whole ones do not fit: along rims of frames and section.
+
+    A field is known as far as there are centres of blocks. Parameters are those of `dense_corners`,
+    and:
+
+    taken
+        (N, 2) places of the whole blocks.
+
+    Returns
+    -------
+    Corners and places as from `dense_corners`; the grid goes on by one place on each side.
+    """
+    half = size // 2
+    merit = _merit(frames, half)
+    starts: list[NDArray[np.int64]] = []
+    for length in frames.post_shape[::-1]:
+        inner = _starts(length, size, step, 1) + size // 4
+        starts.append(np.concatenate([[0], inner, [length - half]]).astype(np.int64))
+    corners, place = _worth(merit, 2**frames.post.level, starts[0], starts[1], half)
+    place -= 1
+    width = len(starts[0]) + 1  # so that each place has a number of its own
+    free = ~np.isin(place @ [1, width], taken @ [1, width])
+    return corners[free], place[free]
+
+
+def _worth(
+    merit: NDArray[np.float32],
+    scale: int,
+    xs: NDArray[np.int64],
+    ys: NDArray[np.int64],
+    size: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Corners and places on a grid of starts, for blocks in whose middle there is merit."""
+    at_x, at_y = (
+        np.clip((v + size // 2) // scale, 0, n - 1)
+        for v, n in ((xs, merit.shape[1]), (ys, merit.shape[0]))
+    )
+    rows, cols = np.nonzero(merit[np.ix_(at_y, at_x)] > 0)
+    order = np.lexsort((cols, rows, xs[cols] // _STRIP_PX))
+    rows, cols = rows[order], cols[order]
+    return np.column_stack([xs[cols], ys[rows]]), np.column_stack([cols, rows])
+
+
+def centroids(post: Thumbnail, corners: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    """Where the section is inside blocks: what a measured shift belongs to.
+
+    A block at the edge of the section sees only a part of it, off its centre.
+
+    Parameters
+    ----------
+    post
+        Thumbnail, which says where the section is.
+    corners
+        (N, 2) int (x, y) of the first pixels, level-0 px.
+    size
+        Side of the blocks, level-0 px.
+
+    Returns
+    -------
+    (N, 2) float64 (x, y), level-0 px: centres of the section weighted by the squared taper of
+    `unglow.registration.blocks.phase_correlation`.
+    """
+    scale = 2**post.level
+    side = max(2, round(size / scale))
+    taper = np.sin(np.pi * (np.arange(side) + 0.5) / side) ** 4
+    rows, cols = post.section.shape
+    first = np.clip(np.rint(corners / scale).astype(np.int64), 0, [cols - side, rows - side])
+    texture = np.abs(post.detail)
+    ramp = np.arange(side) - (side - 1) / 2
+    sums = []
+    for across, down in ((taper, taper), (taper * ramp, taper), (taper, taper * ramp)):
+        filtered = cv2.sepFilter2D(
+            texture, cv2.CV_32F, across, down, anchor=(0, 0), borderType=cv2.BORDER_CONSTANT
+        )
+        sums.append(np.asarray(filtered, np.float64)[first[:, 1], first[:, 0]])
+    area = np.maximum(sums[0], 1e-3 * taper.sum() ** 2)
+    off = np.column_stack([sums[1] / area, sums[2] / area]) * scale
+    return np.asarray(corners + (size - 1) / 2 + off, dtype=np.float64)
+
+
+def _starts(length: int, size: int, step: int, unit: int) -> NDArray[np.int64]:
+    """First pixels of blocks along an axis, the last one flush with its end."""
+    last = (length - size) // unit * unit
+    starts = np.arange(0, last + 1, step, dtype=np.int64)
+    return starts if last < 0 or last - starts[-1] < step // 4 else np.append(starts, last)
+
+
+def _best_per_cell(
+    merit: NDArray[np.float32], x0: NDArray[np.float64], y0: NDArray[np.float64], side: float
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Index of the best candidate of each cell, in row order, and the cells (x, y)."""
+    cell_x, cell_y = (np.floor(v / side).astype(np.int64) for v in (x0, y0))
+    # prefer the middle of a cell a little, which keeps neighbours apart
+    off = np.maximum(np.abs(x0 / side - cell_x - 0.5), np.abs(y0 / side - cell_y - 0.5))
+    order = np.lexsort((-merit * (1 - off), cell_x, cell_y))
+    cells = np.column_stack([cell_x, cell_y])[order]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (np.diff(cells, axis=0) != 0).any(axis=1)
+    return order[first], cells[first]
+
+
+def _merit(frames: Frames, size: int) -> NDArray[np.float32]:
+    """Texture around each thumbnail pixel of post; 0 where a block would see too little."""
+    post, pre = frames.post, frames.pre
+    box = max(1, size // 2**post.level) | 1
+    merit, share = (_box(v, box) for v in (np.abs(post.detail), post.section))
+    merit += np.float32(1e-3)
+    share_pre = _box(pre.section, box)
+    rows, cols = merit.shape
+    step = max(1, _BAND_PX // max(1, cols))
+    for y0 in range(0, rows, step):  # positions take 20 times the memory of the thumbnail
+        band = slice(y0, min(y0 + step, rows))
+        seen = _seen_share(share_pre, frames, size / 2, band, cols)
+        merit[band] *= (seen > _MIN_SECTION) & (share[band] > _MIN_SECTION)
+    return merit
+
+
+def _seen_share(
+    share_pre: NDArray[np.float32], frames: Frames, reach: float, band: slice, cols: int
+) -> NDArray[np.float32]:
+    """Section share in pre at thumbnail pixels of post; 0 where a block would leave pre."""
+    scale = 2**frames.post.level
+    y, x = np.mgrid[band, 0:cols].astype(np.float64)
+    centres = np.column_stack([x.ravel(), y.ravel()]) * float(scale) + (scale - 1) / 2
+    mapped = apply_matrix(frames.matrix, centres)
+    height, width = frames.pre_shape
+    with np.errstate(invalid="ignore"):
+        inside = (
+            (mapped[:, 0] >= reach)
+            & (mapped[:, 1] >= reach)
+            & (mapped[:, 0] <= width - 1 - reach)
+            & (mapped[:, 1] <= height - 1 - reach)
+        )
+    last = np.array(share_pre.shape[::-1]) - 1
+    at = np.nan_to_num(mapped / scale).clip(0, last).astype(np.int64)
+    seen = np.where(inside, share_pre[at[:, 1], at[:, 0]], np.float32(0))
+    return seen.reshape(x.shape)
+
+
+def _box(values: NDArray[np.generic], size: int) -> NDArray[np.float32]:
+    return np.asarray(
+        cv2.blur(values.astype(np.float32), (size, size), borderType=cv2.BORDER_REFLECT),
+        dtype=np.float32,
+    )

@@ -1,0 +1,1 @@
+"""The coarse search: position, rotation and scale on small images."""

@@ -1,0 +1,276 @@
+"""Guesses of the map between two thumbnails, by features, by spectra and by trying rotations.
+
+All are in thumbnail pixels (x, y), post to pre, and none of them is trusted: `coarse` judges them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+
+from unglow.core.windows import Window, grid, halve
+from unglow.registration.fft import backward, fast_length, forward
+from unglow.registration.images import blur
+from unglow.registration.sizes import FEATURE_PX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from unglow.registration.images import Thumbnail
+
+    Matrix = NDArray[np.float64]
+    Image = NDArray[np.float32]
+
+_FEATURES = 2500
+_TILE, _TILE_MARGIN = 512, 32
+_RATIO = 0.85
+_MIN_MATCHES = 6
+_SPECTRUM_PX = 512
+_SPECTRUM_PEAKS = 3
+_ANGLES, _RADII = 256, 256
+_ROTATION_PX = 192
+_ROTATION_STEP_DEG = 5.0
+_ROTATION_STEP_SCALE = 1.08
+_ROTATION_PEAKS = 3
+
+
+def feature_guess(
+    post: Thumbnail, pre: Thumbnail, sign: int = 1, *, whole: bool = False
+) -> Matrix | None:
+    """Affine map from SIFT matches, by MAGSAC; None if fewer than six agree.
+
+    Parameters
+    ----------
+    post, pre
+        Thumbnails; they are halved until neither has more than `FEATURE_PX` px.
+    sign
+        -1 looks for reversed contrast.
+    whole
+        Do not halve them: more features, of finer structures.
+    """
+    half = 0 if whole else halvings(post, pre)
+    points_post, words_post = _features(*_feature_image(post, half))
+    grey, mask = _feature_image(pre, half)
+    points_pre, words_pre = _features(grey if sign > 0 else 255 - grey, mask)
+    if min(len(points_post), len(points_pre)) < _MIN_MATCHES:
+        return None
+    pairs = cv2.BFMatcher(cv2.NORM_L2).knnMatch(words_post, words_pre, k=2)
+    good = [p[0] for p in pairs if len(p) == 2 and p[0].distance < _RATIO * p[1].distance]
+    if len(good) < _MIN_MATCHES:
+        return None
+    cv2.setRNGSeed(0)
+    affine, inside = cv2.estimateAffine2D(
+        points_post[[m.queryIdx for m in good]],
+        points_pre[[m.trainIdx for m in good]],
+        method=cv2.USAC_MAGSAC,
+        ransacReprojThreshold=2.0,
+        maxIters=10000,
+        confidence=0.999,
+    )
+    if affine is None or int(inside.sum()) < _MIN_MATCHES or not np.isfinite(affine).all():
+        return None
+    return _enlarge(np.vstack([affine, [0.0, 0.0, 1.0]]), half)
+
+
+def halvings(post: Thumbnail, pre: Thumbnail) -> int:
+    """How often both thumbnails are halved before features are searched on them."""
+    pixels = max(post.image.size, pre.image.size)
+    return max(0, int(np.ceil(np.log2(pixels / FEATURE_PX) / 2)))
+
+
+def _feature_image(thumb: Thumbnail, half: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Grey version of a thumbnail, halved, and where it shows the section."""
+    section = thumb.section if not half else _shrink(thumb.section, half) > 0.5
+    return _grey(_shrink(thumb.image, half), thumb.floor), section
+
+
+def _grey(image: Image, low: float) -> NDArray[np.uint8]:
+    """Logarithmic, locally equalised 8-bit version, in which dim and bright parts have features."""
+    values = image - np.float32(low)
+    np.maximum(values, np.float32(0), out=values)
+    values /= np.float32(max(float(image.mean()) - low, 1e-9))
+    np.log1p(values, out=values)
+    dark, bright = np.quantile(values, (0.01, 0.997))
+    values -= np.float32(dark)
+    values *= np.float32(255 / max(bright - dark, 1e-9))
+    scaled = np.clip(values, 0, 255).astype(np.uint8)
+    return np.asarray(cv2.createCLAHE(2.0, (8, 8)).apply(scaled), dtype=np.uint8)
+
+
+def _features(
+    grey: NDArray[np.uint8], section: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """Positions (N, 2) and square-rooted descriptors (N, 128) of the strongest features.
+
+    A large image is searched in overlapping tiles: SIFT takes 220 bytes per px of what it sees.
+    """
+    sift: Any = cv2.SIFT.create(_FEATURES, contrastThreshold=0.01)  # OpenCV has no type for it
+    points, words = [np.zeros((0, 3))], [np.zeros((0, 128), np.float32)]
+    for core, tile in _tiles(grey.shape):
+        mask = section[tile.slices].astype(np.uint8) * 255
+        keys, found = sift.detectAndCompute(np.ascontiguousarray(grey[tile.slices]), mask)
+        if not keys:
+            continue
+        at = np.array([(k.pt[0] + tile.x0, k.pt[1] + tile.y0, k.response) for k in keys])
+        x, y = np.rint(at[:, 0]), np.rint(at[:, 1])
+        own = (x >= core.x0) & (x < core.x1) & (y >= core.y0) & (y < core.y1)
+        points.append(at[own])
+        words.append(found[own])
+    table, descriptors = np.concatenate(points), np.concatenate(words)
+    best = np.sort(np.argsort(-table[:, 2], kind="stable")[:_FEATURES])
+    table, descriptors = table[best], descriptors[best]
+    rooted = np.sqrt(descriptors / (descriptors.sum(axis=1, keepdims=True) + 1e-7))
+    return table[:, :2], rooted.astype(np.float32)
+
+
+def _tiles(shape: tuple[int, ...]) -> Iterator[tuple[Window, Window]]:
+    """Windows that tile an image, each with the larger one to search; one for a small image."""
+    rows, cols = shape
+    if rows * cols <= FEATURE_PX:
+        yield Window.of((rows, cols)), Window.of((rows, cols))
+        return
+    inner = _TILE - 2 * _TILE_MARGIN
+    for core in grid((rows, cols), (inner, inner)):
+        yield core, core.grow(_TILE_MARGIN).clip((rows, cols))
+
+
+def spectrum_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[Matrix]:
+    """Similarities from the Fourier-Mellin transform, each also turned by 180 degrees."""
+    half = max(0, int(np.ceil(np.log2(max(*post.image.shape, *pre.image.shape) / _SPECTRUM_PX))))
+    a, b = (_shrink(t.detail, half) for t in (post, pre))
+    size = max(*a.shape, *b.shape)
+    polar_a, polar_b = (_log_polar(image, size) for image in (a, b))
+    log_step = np.log(size / 2) / _RADII
+    product = _cross_spectrum(polar_a, polar_b, polar_a.shape)
+    product /= np.abs(product) + 1e-3 * np.abs(product).mean() + 1e-20
+    values = _soften(backward(product, polar_a.shape))
+    columns = np.arange(_RADII)
+    shifts = np.where(columns > _RADII // 2, columns - _RADII, columns)
+    values[:, np.abs(shifts) * log_step > np.log(max_scale * 1.1)] = -np.inf
+    guesses = []
+    for _ in range(_SPECTRUM_PEAKS):
+        row, col = divmod(int(values.argmax()), _RADII)
+        scale = float(np.exp(shifts[col] * log_step))
+        angle = -180.0 * row / _ANGLES
+        found = [_shifted(a, b, angle + turn, scale) for turn in (0.0, 180.0)]
+        guesses += [(strength, matrix) for strength, matrix in found]
+        rows = np.arange(row - 4, row + 5) % _ANGLES
+        values[np.ix_(rows, np.arange(col - 4, col + 5) % _RADII)] = -np.inf
+    guesses.sort(key=lambda g: -g[0])
+    return [_enlarge(matrix, half) for _, matrix in guesses[:_SPECTRUM_PEAKS]]
+
+
+def _log_polar(image: Image, size: int) -> Image:
+    """Log-polar magnitude spectrum over half a turn, (angles, radii), tapered along the radius."""
+    rows, cols = image.shape
+    taper = np.hanning(rows + 2)[1:-1, None] * np.hanning(cols + 2)[1:-1]
+    padded = np.zeros((size, size), np.float32)
+    padded[:rows, :cols] = image * taper
+    magnitude = np.abs(np.fft.fft2(padded, norm="forward")) * np.float32(size * size)
+    spectrum = np.fft.fftshift(np.log1p(magnitude).astype(np.float32))
+    centre = (float(size // 2), float(size // 2))
+    turns = cv2.warpPolar(
+        spectrum,
+        (_RADII, 2 * _ANGLES),
+        centre,
+        size / 2,
+        cv2.WARP_POLAR_LOG | cv2.INTER_LINEAR,
+    )
+    polar = np.asarray(turns[:_ANGLES], dtype=np.float32)
+    polar = polar - polar.mean(axis=0, keepdims=True)  # what the band-pass alone makes
+    radius = np.exp(np.arange(_RADII) * np.log(size / 2) / _RADII)
+    return np.asarray(polar * (np.hanning(_RADII) * (radius > 8)), dtype=np.float32)
+
+
+def rotation_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[Matrix]:
+    """Best similarities among all rotations and scales, by plain correlation of small versions."""
+    longest = max(*post.image.shape, *pre.image.shape)
+    half = max(0, int(np.ceil(np.log2(longest / _ROTATION_PX))))
+    a, b = (_broad_detail(t, half) for t in (post, pre))
+    count = int(np.ceil(np.log(max_scale) / np.log(_ROTATION_STEP_SCALE)))
+    scales = [max_scale ** (k / count) for k in range(-count, count + 1)]
+    found = [
+        _shifted(a, b, angle, scale, whiten=False)
+        for scale in scales
+        for angle in np.arange(0.0, 360.0, _ROTATION_STEP_DEG)
+    ]
+    found.sort(key=lambda g: -g[0])
+    return [_enlarge(matrix, half) for _, matrix in found[:_ROTATION_PEAKS]]
+
+
+def _broad_detail(thumb: Thumbnail, half: int) -> Image:
+    """Shrunken image of even local contrast, with structures wide enough for coarse steps."""
+    small = _shrink(np.sqrt(np.clip(thumb.image - thumb.floor, 0, None)), half)
+    band = blur(small, 1.5) - blur(small, 8.0)
+    energy = np.sqrt(blur(band * band, 12.0))
+    even = np.clip(band / (energy + np.float32(0.05 * float(energy.max()) + 1e-12)), -3, 3)
+    section = _shrink(thumb.section, half) > 0.3
+    return np.where(section, even, np.float32(0))
+
+
+def _shifted(
+    a: Image, b: Image, angle_deg: float, scale: float, *, whiten: bool = True
+) -> tuple[float, Matrix]:
+    """Find the shift for a given rotation and scale; (strength, post-to-pre matrix).
+
+    The rotation turns the post x axis from x towards y; strength is the height of the peak (of
+    either sign) in standard deviations.
+    """
+    turned = _about_centres(a.shape, b.shape, angle_deg, scale)
+    warped = cv2.warpAffine(
+        b, turned[:2], a.shape[::-1], flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    )
+    rows, cols = (fast_length(2 * n) for n in a.shape)
+    product = _cross_spectrum(a, np.asarray(warped, dtype=np.float32), (rows, cols))
+    if whiten:
+        magnitude = np.abs(product)
+        product /= magnitude + 1e-2 * magnitude.mean() + 1e-20
+    values = _soften(backward(product, (rows, cols)))
+    peak = int(np.abs(values).argmax())
+    row, col = divmod(peak, cols)
+    dy, dx = (k - n if k > n // 2 else k for k, n in ((row, rows), (col, cols)))
+    # post(x) matches warped(x - d), so the shift comes off before the rotation
+    back = np.array([[1.0, 0, -dx], [0, 1, -dy], [0, 0, 1]])
+    strength = float(abs(values.flat[peak])) / (float(values.std()) + 1e-12)
+    return strength, turned @ back
+
+
+def _cross_spectrum(a: Image, b: Image, shape: tuple[int, int]) -> NDArray[np.complex64]:
+    product, other = forward(a, shape), forward(b, shape)
+    product *= np.conj(other, out=other)
+    return product
+
+
+def _about_centres(
+    post_shape: tuple[int, ...], pre_shape: tuple[int, ...], angle_deg: float, scale: float
+) -> Matrix:
+    """Similarity that takes the centre of post to the centre of pre."""
+    angle = np.deg2rad(angle_deg)
+    cos, sin = scale * np.cos(angle), scale * np.sin(angle)
+    (y, x), (v, u) = (((n - 1) / 2 for n in shape) for shape in (post_shape, pre_shape))
+    return np.array(
+        [[cos, -sin, u - cos * x + sin * y], [sin, cos, v - sin * x - cos * y], [0, 0, 1]]
+    )
+
+
+def _soften(values: Image) -> Image:
+    """Blur a periodic correlation a little, so that a peak between samples is not missed."""
+    padded = np.pad(values.astype(np.float32), 4, mode="wrap")
+    return np.asarray(cv2.GaussianBlur(padded, (0, 0), 1.0)[4:-4, 4:-4], dtype=np.float32)
+
+
+def _shrink(image: Image | NDArray[np.bool_], times: int) -> Image:
+    for _ in range(times):
+        image = halve(image)
+    return np.asarray(image, dtype=np.float32)
+
+
+def _enlarge(matrix: Matrix, times: int) -> Matrix:
+    """Convert a matrix between shrunken images into thumbnail pixels."""
+    factor, offset = 2.0**times, (2.0**times - 1) / 2
+    up = np.array([[factor, 0, offset], [0, factor, offset], [0, 0, 1]])
+    return up @ matrix @ np.linalg.inv(up)

@@ -1,0 +1,1 @@
+"""The displacement field: whether one is needed, its fit and its error."""

@@ -1,0 +1,242 @@
+"""How well a displacement field is known, around each of its control points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+
+from unglow.registration.blocks.placement import fifths
+from unglow.registration.bspline import fit_field
+from unglow.registration.field.fit import bending_bias, minus
+from unglow.registration.quality import shared_squares
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.registration.blocks.dense import Dense
+    from unglow.registration.field.fit import Deformation
+    from unglow.registration.field.inverse_consistency import Closure
+    from unglow.transform.displacement import Displacement
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+_TORN_BLOCKS = 4
+_TORN_SHARE = 0.01
+_CLEAR = 2.0
+_LIKE = 3
+_LEAST_POINTS = 30
+_BISECTIONS = 60
+_FARTHEST = 1e6
+_STIFF = 1.1
+_MOST_SHARED = 2.5
+_SAMPLES = 128
+_PART = 1 << 13
+
+
+def error_map(found: Deformation) -> NDArray[np.float32]:
+    """Estimate the error of the map around each control point, block noise removed.
+
+    Parts are added in squares. *Noise*: the delete-a-group jackknife (Efron & Tibshirani 1993,
+    chapter 11) over four interleaved classes of blocks, raised by what it cannot see, see
+    `unseen`. *Smoothing*: what a second fit, to the field itself, takes off it. *Misfit*: what
+    neighbouring residuals share, shrunk by the part of it that is noise, as
+    `unglow.registration.quality.map_error` does. *Bending inside blocks*: how the field has changed
+    since the blocks were measured, see `unglow.registration.field.fit.bending_bias`.
+    *Continuation*: at a distance r from the nearest block the section's typical second derivative
+    leaves a line by half of it times r squared; there the field soon goes on in one.
+
+    Returns
+    -------
+    (ny, nx) float32, root mean square of the error's length, px.
+    """
+    squares = _noise(found) + _misfit(found) + _continued(found)
+    points = found.field.knots
+    for bias in (bending_bias(found.change, points, found.blocks.size), _smoothed(found, points)):
+        squares += (bias**2).sum(axis=1).reshape(squares.shape)
+    return np.sqrt(squares).astype(np.float32)
+
+
+def raised(found: Displacement, closure: Closure) -> NDArray[np.float32]:
+    """Return the error map, raised where going to post and back misses by more than it says.
+
+    The way back has an error like the way there, so that both together miss by sqrt(2) times as
+    much. Only medians are compared: the way back rests on patches, at whose rims it is worse.
+    """
+    said = at_points(found, found.error_px, closure.post)
+    known = np.isfinite(said) & np.isfinite(closure.miss)
+    if np.count_nonzero(known) < _LEAST_POINTS:
+        return found.error_px
+    usual = max(length_quantile(said[known], 0.5), 1e-6)
+    factor = max(1.0, float(np.median(closure.miss[known])) / (np.sqrt(2) * usual))
+    return np.asarray(found.error_px * np.float32(factor), dtype=np.float32)
+
+
+def length_quantile(errors: Floats, share: float) -> float:
+    """Quantile of the lengths of errors with root mean squares (N,), each as often as the others.
+
+    A length of two independent components with the root mean square s is above q with probability
+    exp(-q^2 / s^2) (Rayleigh's distribution). NaN if there are none.
+    """
+    if not len(errors):
+        return float("nan")
+    errors = np.clip(errors, 1e-12, _FARTHEST)
+    rates = errors**-2
+    low, high = 0.0, 3.0 * float(errors.max())
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        above = float(np.exp(-rates * middle**2).mean())
+        low, high = (middle, high) if above > 1 - share else (low, middle)
+    return (low + high) / 2
+
+
+def at_points(field: Displacement, values: NDArray[np.float32], points: Floats) -> Floats:
+    """Values (ny, nx) of the control points next to points (N, 2), (N,) float64."""
+    cells = _cell_of(field, points)
+    return np.asarray(values[cells[:, 1], cells[:, 0]], dtype=np.float64)
+
+
+def distances(found: Deformation) -> Floats:
+    """Distance of each control point to the nearest block that agrees, (ny, nx), px."""
+    field = found.field
+    _, ny, nx = field.coefficients.shape
+    empty = np.ones((ny, nx), np.uint8)
+    cells = _cell_of(field, found.blocks.post[found.agreeing])
+    empty[cells[:, 1], cells[:, 0]] = 0
+    steps = cv2.distanceTransform(empty, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    # its last bits vary from call to call; squares of distances on a grid are whole numbers
+    squares = np.rint(np.asarray(steps, dtype=np.float64) ** 2)
+    return np.asarray(np.sqrt(squares) * field.spacing_px, dtype=np.float64)
+
+
+def torn(found: Deformation, limit_px: float) -> tuple[int, Floats]:
+    """Count the blocks whose surroundings the field misses by more than ``limit_px``.
+
+    Only blocks with a clear peak count, and only if most of the clear blocks around them, and they
+    themselves, are off: single wrong matches are not.
+
+    Returns
+    -------
+    Their number (0 for fewer than a few), and the (x, y) of the first of them.
+    """
+    blocks = found.blocks
+    clear = blocks.quality >= _CLEAR
+    lengths = np.where(clear, np.hypot(*found.off.T), np.nan)
+    around = blocks.neighbours(lengths[:, None])[..., 0]
+    off = (around > limit_px).sum(axis=0) >= _LIKE
+    most = 2 * (around > limit_px).sum(axis=0) > np.isfinite(around).sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        bad = clear & (lengths > limit_px) & off & most
+    count = int(np.count_nonzero(bad))
+    if count < max(_TORN_BLOCKS, _TORN_SHARE * np.count_nonzero(clear)):
+        return 0, np.zeros(2)
+    return count, blocks.post[np.flatnonzero(bad)[0]]
+
+
+def _cell_of(field: Displacement, points: Floats) -> NDArray[np.int64]:
+    """Column and row of the control point next to each point, (N, 2)."""
+    last = np.array(field.coefficients.shape[:0:-1]) - 1
+    return np.clip(np.rint(points / field.spacing_px).astype(np.int64) + 1, 0, last)
+
+
+def _noise(found: Deformation) -> Floats:
+    """Variance of the field at its control points, both components together."""
+    field, blocks = found.field.smooth, found.blocks
+    off = found.smooth_off
+    group = fifths(blocks.place)
+    points = field.knots
+    moved = []
+    for left_out in range(1, 5):  # those of class 0 are held out anyway
+        weights = np.where(group == left_out, 0.0, found.weights)
+        other = fit_field(blocks.post, off, weights, field, found.stiffness)
+        moved.append(minus(other, field).at(points))
+    spread = np.array(moved)
+    spread -= spread.mean(axis=0)
+    count = len(moved)
+    variance = (count - 1) / count * (spread**2).sum(axis=(0, 2))
+    use = found.weights > 0
+    more = unseen(blocks, use)[use]
+    variance = variance.reshape(field.coefficients.shape[1:])
+    variance *= _spread(field, blocks, use, more, float(np.median(more)))
+    # a handful of groups say little about one place: average over the nearest ones
+    return np.asarray(cv2.blur(variance, (3, 3), borderType=cv2.BORDER_REPLICATE))
+
+
+def unseen(blocks: Dense, use: Mask) -> Floats:
+    """How many times larger than the jackknife says the variance is that noise of blocks makes.
+
+    Blocks that overlap share noise: by the correlation of their squared tapers, which at the edge
+    of the section lie closer together than the blocks. If a mean of blocks has t times the
+    variance that independent ones would have, and the four groups none of that in them, the
+    jackknife finds (4 - t) / 3 of the latter. It is also a little too low for stiff fits, since
+    what is left out makes them stiffer.
+
+    Returns
+    -------
+    (N,) at least 1.
+    """
+    at = np.arange(_SAMPLES) / _SAMPLES
+    taper = np.sin(np.pi * (at + 0.5 / _SAMPLES)) ** 4
+    shared = np.array([(taper[k:] * taper[: _SAMPLES - k]).sum() for k in range(_SAMPLES)])
+    places, total = np.where(use[:, None], blocks.post, np.nan), np.ones(len(blocks))
+    for begin in range(0, len(blocks), _PART):  # in parts, so that memory stays put
+        part = slice(begin, begin + _PART)
+        apart = np.abs(blocks.neighbours(places, part) - blocks.post[part]) / blocks.size
+        both = np.interp(np.nan_to_num(apart, nan=1.0), at, shared / shared[0], right=0.0)
+        total[part] += both.prod(axis=2).sum(axis=0)
+    return np.asarray(_STIFF * 3 * total / (4 - np.minimum(total, _MOST_SHARED)))
+
+
+def _smoothed(found: Deformation, points: Floats) -> Floats:
+    """Return what smoothing takes off the field at points (N, 2), px."""
+    field, blocks = found.field.smooth, found.blocks
+    again = fit_field(blocks.post, field.at(blocks.post), found.weights, field, found.stiffness)
+    return minus(again, field).at(points)
+
+
+def _misfit(found: Deformation) -> Floats:
+    """Squared residuals that neighbours share, averaged around each control point."""
+    blocks, field = found.blocks, found.field
+    shape = field.coefficients.shape[1:]
+    use = found.agreeing & (blocks.trust > 0)
+    if not use.any():
+        return np.zeros(shape)
+    off = np.where(use[:, None], found.off, np.nan)
+    trust = np.where(use, blocks.trust, 0.0)
+    around = np.moveaxis(blocks.neighbours(off), 0, 1)
+    others = np.nan_to_num(blocks.neighbours(trust[:, None])[..., 0]).T
+    squares = shared_squares(found.off, trust, around, others)
+    return _spread(field, blocks, use, squares[use], float(np.median(squares[use])))
+
+
+def _spread(
+    field: Displacement, blocks: Dense, use: Mask, values: Floats, otherwise: float
+) -> Floats:
+    """Mean of the values of blocks around each control point; ``otherwise`` where there is none."""
+    shape = field.coefficients.shape[1:]
+    cells = _cell_of(field, blocks.post[use])
+    index = cells[:, 1] * shape[1] + cells[:, 0]
+    size = shape[0] * shape[1]
+    sums, counts = np.bincount(index, values, size), np.bincount(index, minlength=size)
+    mean = np.full(size, otherwise)
+    np.divide(sums, counts, out=mean, where=counts > 0)
+    return mean.reshape(shape)
+
+
+def _continued(found: Deformation) -> Floats:
+    """Squared error of going on in a line beyond the blocks."""
+    field = found.field
+    away = distances(found)
+    c = field.coefficients
+    bends = [
+        c[:, 1:-1, :-2] - 2 * c[:, 1:-1, 1:-1] + c[:, 1:-1, 2:],
+        c[:, :-2, 1:-1] - 2 * c[:, 1:-1, 1:-1] + c[:, 2:, 1:-1],
+    ]
+    near = (away <= field.spacing_px)[1:-1, 1:-1]
+    if not near.any():
+        return np.full(away.shape, np.inf)
+    squares = sum((b**2).sum(axis=0)[near] for b in bends) / 2
+    typical = float(np.sqrt(np.mean(squares))) / field.spacing_px**2
+    return (typical / 2 * away**2) ** 2

@@ -1,0 +1,1 @@
+"""Offsets between the strips of a line scanner."""

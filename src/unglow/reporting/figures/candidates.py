@@ -1,0 +1,275 @@
+"""Figure of candidates: where they are on the difference, and how dense."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from unglow.core.rounding import estimate, number, percent, plus_minus
+from unglow.io.search_counts import GRID
+from unglow.reporting.figures.canvas import DPI
+from unglow.reporting.figures.colour_maps import Colours, bar
+from unglow.reporting.figures.difference import (
+    colour_bar,
+    compressed,
+    knee_of,
+    note_below,
+    symmetric_limit,
+)
+from unglow.reporting.figures.style import (
+    INK,
+    PAPER,
+    SOFT,
+    diverging,
+    framed,
+    image,
+    label,
+    nice,
+    panel,
+    scale_bar,
+    sheet,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from unglow.io.candidates_csv import Candidates
+    from unglow.io.search_counts import Tally
+    from unglow.photometry.difference_histogram import DifferenceHistogram
+
+# Classes of the false-discovery rate: up to where, colour, size. They differ in lightness, so that
+# everyone tells them apart, and stand out from black, orange and blue.
+CLASSES = ((0.001, "#ffffff", 1.0), (0.01, "#ffe14d", 0.85), (np.inf, "#e58fc0", 0.7))
+MOST_CIRCLES = 5000
+"""More would hide each other; the density is of all candidates."""
+_LEFT, _HEIGHT = 9.75, 2.6
+_WIDE, _TALLEST = 3.8, 3.3
+# Cells of the density are so large that they hold this many candidates on average. They are made of
+# so many squares of the search along each side.
+_PER_CELL = 4.0
+_JOINED = (2, 3, 4, 6, 8, 12)
+_LEAST_SEARCHED = 0.2
+
+
+@styled
+def draw_candidates(
+    diff_thumb: NDArray[np.float32],
+    candidates: Candidates,
+    report: Mapping[str, Any],
+    tally: Tally,
+    histogram: DifferenceHistogram | None = None,
+    *,
+    step: float = 1.0,
+    grey_level: float = 1.0,
+    pixel_size_um: float | None = None,
+    title: str = "Candidates",
+) -> Figure:
+    """Draw candidates as circles on the difference, their density, and what is known of them.
+
+    Parameters
+    ----------
+    diff_thumb
+        (rows, cols) overview of the difference in grey levels; NaN where there is none.
+    candidates
+        Those of the list; the ones that do not count are left out.
+    report
+        Content of detection.json.
+    tally
+        Where was searched.
+    histogram
+        Of the whole difference at full resolution.
+    step
+        Level-0 px per overview px.
+    grey_level
+        Smallest step of the raw images.
+    pixel_size_um
+        Of level 0; None where it is not known.
+    """
+    counted = candidates.counted
+    points, fdr = candidates.xy[counted], candidates.fdr[counted]
+    best = np.argsort(-candidates.snr[counted], kind="stable")[:MOST_CIRCLES]
+    what = "false candidate" if report["is_control"] else "candidate"
+    figure = sheet(14.0, 8.95, f"{title}: {_plural(len(points), what)}")
+    knee = knee_of(diff_thumb, histogram, grey_level)
+    values = compressed(diff_thumb, knee)
+    limit = symmetric_limit(values, histogram, knee)
+    axes = panel(figure, 0.85, 1.1, 7.4, 6.9)
+    axes.set_anchor("NW")
+    drawn = diverging(values, limit)
+    image(axes, drawn, step)
+    _circles(figure, axes, points[best], fdr[best])
+    scale_bar(axes, pixel_size_um)
+    colour_bar(figure, axes, knee, limit)
+    label(figure, 0.32, 0.55, _summary(report), color=SOFT)
+    text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
+    if len(best) < len(points):
+        text += f" Circles: the {len(best):,} most significant."
+    note_below(figure, axes, text)
+    shape = (diff_thumb.shape[0] * step, diff_thumb.shape[1] * step)
+    end = _density(figure, points, tally, shape, pixel_size_um)
+    _facts(figure, end + 0.75, report)
+    return figure
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}" if count else f"no {what}s"
+
+
+def _summary(report: Mapping[str, Any]) -> str:
+    wanted = report["settings"]["fdr"]
+    if report["threshold_snr"] is None:
+        return f"No threshold has a false-discovery rate of {percent(wanted)} or less."
+    text = f"signal to noise of {number(report['threshold_snr'])} or more"
+    if report["is_control"]:
+        return f"{text}   ·   an unstained control, so that all of them are false"
+    return f"{text}   ·   estimated share of false ones {percent(report['fdr'])}"
+
+
+def _circles(
+    figure: Figure, axes: Axes, points: NDArray[np.float64], fdr: NDArray[np.float64]
+) -> None:
+    """Draw each candidate in the colour of its class, the best on top, and tell the classes."""
+    largest = float(np.clip(9 * (200 / max(len(points), 1)) ** 0.3, 2.0, 9.0))
+    thin = 0.6 + 0.5 * largest / 9
+    known = np.nan_to_num(fdr, nan=np.inf)
+    handles: list[Line2D] = []
+    below = -np.inf
+    for bound, colour, share in CLASSES:
+        inside = (known > below) & (known <= bound)
+        style: dict[str, Any] = {"marker": "o", "linestyle": "", "mfc": "none", "mec": colour}
+        rings = Line2D(*points[inside].T, **style, ms=share * largest, mew=thin)
+        rings.set_zorder(3 - 0.1 * len(handles))
+        axes.add_artist(rings)  # which leaves the limits of the axes alone
+        name = f"at most {percent(bound)}" if np.isfinite(bound) else f"above {percent(below)}"
+        text = f"{name}: {np.count_nonzero(inside):,}"
+        handles.append(Line2D([], [], **style, ms=9 * share, mew=1.1, label=text))
+        below = bound
+    width, height = figure.get_size_inches()
+    legend = figure.legend(
+        handles=handles,
+        title="False-discovery rate",
+        loc="upper left",
+        bbox_to_anchor=((_LEFT - 0.02) / width, 1 - 1.02 / height),
+        borderaxespad=0,
+        frameon=True,
+        facecolor=INK,
+        edgecolor="none",
+        framealpha=1,
+        labelcolor=PAPER,
+        borderpad=0.7,
+    )
+    legend.get_title().set_color(PAPER)
+
+
+def _density(
+    figure: Figure,
+    points: NDArray[np.float64],
+    tally: Tally,
+    shape: tuple[float, float],
+    pixel_size_um: float | None,
+) -> float:
+    """Draw candidates per area in square cells; return where the map ends, inches from the top."""
+    cells, side = density(points, tally)
+    unit = "Mpx" if pixel_size_um is None else "mm²"
+    area = side**2 / 1e6 * (1 if pixel_size_um is None else pixel_size_um**2)
+    values = cells / area
+    top = float(np.nanmax(values, initial=0.0)) or 1.0
+    colours = Colours("viridis", 0.0, top)
+    scale = DPI * min(_WIDE / shape[1], _TALLEST / shape[0])
+    rows, cols = ((np.arange(max(1, round(n * scale))) / (scale * side)).astype(int) for n in shape)
+    framed(figure, round(_LEFT * DPI), round(_HEIGHT * DPI), colours.of(values[np.ix_(rows, cols)]))
+    label(figure, _LEFT, _HEIGHT - 0.07, f"Candidates per {unit} that was searched", va="bottom")
+    end = _HEIGHT + len(rows) / DPI
+    half = nice(top / 2)
+    shown = [(v, number(v)) for v in (0.0, half, 2 * half, 4 * half) if v <= top]
+    bar(figure, (_LEFT, end + 0.12, _WIDE), colours, shown)
+    return end
+
+
+def density(points: NDArray[np.float64], tally: Tally) -> tuple[NDArray[np.float64], int]:
+    """Count points in square cells, as if each of them had been searched whole.
+
+    Parameters
+    ----------
+    points
+        (N, 2) positions (x, y), level-0 px.
+    tally
+        Where was searched.
+
+    Returns
+    -------
+    (rows, cols) float64 counts per whole cell, NaN where a fifth of the cell or less was searched;
+    and the side of a cell, level-0 px.
+    """
+    squares = tally.searched > 0
+    wanted = np.sqrt(len(points) / _PER_CELL * max(squares.shape) ** 2 / max(squares.sum(), 1))
+    joined = max((n for n in _JOINED if GRID / n >= wanted), default=_JOINED[0])
+    side = joined * tally.side_px
+    rows, cols = (-(-n // joined) for n in squares.shape)
+    padded = np.zeros((rows * joined, cols * joined), np.int64)
+    padded[: squares.shape[0], : squares.shape[1]] = tally.searched
+    share = padded.reshape(rows, joined, cols, joined).sum(axis=(1, 3)) / side**2
+    # the edges of the first cell are half a px before the first centre
+    place = np.floor((points[:, ::-1] + 0.5) / side).astype(np.intp)
+    place = np.clip(place, 0, np.array([rows, cols]) - 1)
+    counts = np.bincount(np.ravel_multi_index(tuple(place.T), (rows, cols)), minlength=rows * cols)
+    out = np.full((rows, cols), np.nan)
+    enough = share > _LEAST_SEARCHED
+    out[enough] = counts.reshape(rows, cols)[enough] / share[enough]
+    return out, side
+
+
+def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
+    """Write what detection.json says, from ``top`` inches on."""
+    settings, masked = report["settings"], report["masked_px"]
+    threshold, fdr = report["threshold_snr"], report["fdr"]
+    lines = [
+        ("threshold", "none" if threshold is None else f"S/N {number(threshold)}"),
+        ("wanted", f"{percent(settings['fdr'])} false, S/N {number(settings['min_snr'])} or more"),
+        ("density", _density_text(report)),
+        ("searched", _area_text(report)),
+        ("no data", f"{masked['no_data']:,} px"),
+        ("saturated", f"{masked['saturated']:,} px"),
+        ("map too far off", f"{masked['misregistered']:,} px"),
+        ("not counted", f"{report['not_counted']:,} in the list"),
+    ]
+    if fdr is not None:
+        false = f"{percent(fdr)}, about {number(round(fdr * report['candidates']))}"
+        lines.insert(1, ("estimated false", false))
+    if report["fdr_control"] is not None:
+        lines.insert(2, ("by controls", by_controls(report)))
+    for name, key in (("50 % found from", "peak_50"), ("90 % found from", "peak_90")):
+        limit = (report["completeness"] or {}).get(key)
+        lines += [(name, _limit_text(limit))] if limit else []
+    for n, (name, text) in enumerate(lines):
+        label(figure, _LEFT, top + 0.2 * n, name, size=9, color=SOFT)
+        label(figure, _LEFT + 1.25, top + 0.2 * n, text, size=9)
+
+
+def by_controls(report: Mapping[str, Any]) -> str:
+    """Return the false-discovery rate by controls with its interval."""
+    share, interval = report["fdr_control"], report["fdr_control_ci95"]
+    return estimate(100 * share, [100 * end for end in interval], "%")
+
+
+def _density_text(report: Mapping[str, Any]) -> str:
+    if report["density_per_mm2"] is None:
+        return "not known without a pixel size"
+    return f"{estimate(report['density_per_mm2'], report['density_ci95_per_mm2'])} per mm²"
+
+
+def _limit_text(limit: Mapping[str, float]) -> str:
+    return f"peak {plus_minus(limit['value'], limit['error'])} grey levels"
+
+
+def _area_text(report: Mapping[str, Any]) -> str:
+    area = report["area_mm2"]
+    px = f"{number(report['searched_px'] / 1e6)} Mpx"
+    return px if area is None else f"{number(area)} mm², {px}"

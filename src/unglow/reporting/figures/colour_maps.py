@@ -1,0 +1,197 @@
+"""Values on a grid as colours: maps with stripes where no block tells, and colour bars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+
+from unglow.reporting.figures.canvas import DPI, Picture, Pixels
+from unglow.reporting.figures.style import (
+    FAINT,
+    INK,
+    PAPER,
+    SOFT,
+    extent,
+    framed,
+    label,
+    panel,
+    rgb_bytes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike, NDArray
+
+    from unglow.reporting.figures.map_grids import Grid
+
+    Place = tuple[float, float, float, float]
+
+STRIPE = "#bcc3cb"
+_STRIPE = 3
+_BAR = 0.16
+_MARK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """Which colour a value has.
+
+    Attributes
+    ----------
+    name
+        A matplotlib colormap that is perceptually uniform and can be told apart by the
+        colour-blind.
+    low, high
+        Values of its ends; what lies beyond has the colour of the end.
+    log
+        Whether colours follow the logarithm.
+    """
+
+    name: str
+    low: float
+    high: float
+    log: bool = False
+
+    def unit(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Return where values lie between the ends, 0 to 1; NaN stays."""
+        given = np.asarray(values, dtype=np.float64)
+        low, high = self.low, self.high
+        if self.log:
+            given = np.log(np.maximum(given, low))
+            low, high = np.log(low), np.log(high)
+        return np.asarray(np.clip((given - low) / (high - low), 0, 1))
+
+    def of(self, values: ArrayLike) -> NDArray[np.uint8]:
+        """Return RGB of values of any shape, (..., 3); light grey where there is none."""
+        unit = self.unit(values)
+        out = np.array(mpl.colormaps[self.name](unit, bytes=True), np.uint8)[..., :3]
+        out[np.isnan(unit)] = rgb_bytes(FAINT)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Where values over post mean something.
+
+    Attributes
+    ----------
+    frame
+        (rows, columns) of post at level 0.
+    near
+        Where a block that agrees with the map is near
+        (`unglow.reporting.figures.map_grids.covered`).
+    data
+        (rows, cols) of an overview: where aligned pre has data.
+    """
+
+    frame: tuple[int, int]
+    near: Grid
+    data: NDArray[np.bool_]
+
+
+def painted(
+    values: NDArray[Any], colours: Colours, near: NDArray[np.bool_], data: NDArray[np.bool_]
+) -> NDArray[np.uint8]:
+    """Return RGB of values (rows, cols): striped where not ``near``, grey without ``data``."""
+    out = colours.of(values)
+    row, col = np.arange(out.shape[0])[:, None], np.arange(out.shape[1])
+    dark = (row + col) // _STRIPE % 2 == 0
+    out[~near & dark], out[~near & ~dark] = rgb_bytes(STRIPE), rgb_bytes(PAPER)
+    out[~data] = rgb_bytes(FAINT)
+    return out
+
+
+def map_panel(figure: Figure, place: Place, values: Grid, colours: Colours, known: Known) -> Axes:
+    """Show values over post in axes of level-0 px; ``place`` as for `style.panel`."""
+    axes = panel(figure, *place)
+    axes.set_anchor("N")
+    shown = _over_frame(paper_px(axes, known.frame), values, colours, known)
+    left, right, bottom, top = extent(known.frame, 1)
+    axes.add_artist(Picture(shown, (left, right, bottom, top), nearest=True))
+    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+    return axes
+
+
+def map_tile(figure: Figure, place: Place, values: Grid, colours: Colours, known: Known) -> None:
+    """Show values over post without axes, which take ten times as long."""
+    left, top, width, height = place
+    scale = DPI * min(height / known.frame[0], width / known.frame[1])
+    shown = _over_frame(scale, values, colours, known)
+    framed(figure, round(left * DPI), round(top * DPI), shown)
+
+
+def _over_frame(scale: float, values: Grid, colours: Colours, known: Known) -> NDArray[np.uint8]:
+    """Return RGB of values over the frame, ``scale`` px of paper for each px of level 0."""
+    rows, cols = (max(1, round(n * scale)) for n in known.frame)
+    near = known.near.sampled(known.frame, rows, cols)
+    high, wide = known.data.shape
+    data = known.data[np.ix_(np.arange(rows) * high // rows, np.arange(cols) * wide // cols)]
+    return painted(values.sampled(known.frame, rows, cols), colours, near, data)
+
+
+def paper_px(axes: Axes, frame: tuple[int, int]) -> float:
+    """Return how many px of paper a level-0 px takes where axes show a frame (rows, columns)."""
+    box = axes.get_window_extent()
+    return float(min(box.height / frame[0], box.width / frame[1]))
+
+
+def bar(
+    figure: Figure,
+    place: tuple[float, float, float],
+    colours: Colours,
+    ticks: Sequence[tuple[float, str]],
+    below: Sequence[str] = (),
+) -> None:
+    """Draw a colour bar at (left, top, width) inches, with its values, and a line below them."""
+    left, top, width = place
+    rows, cols = round(_BAR * DPI), round(width * DPI)
+    shades = mpl.colormaps[colours.name](np.linspace(0, 1, cols), bytes=True)[:, :3]
+    strip = np.array(np.broadcast_to(shades, (rows, cols, 3)), np.uint8)
+    strip[[0, -1]] = strip[:, [0, -1]] = rgb_bytes(SOFT)
+    for n, (value, text) in enumerate(ticks):
+        unit = float(colours.unit(value))
+        strip[rows // 2 :, round(unit * (cols - 1))] = rgb_bytes(INK)
+        at = left + width * unit
+        label(figure, at, top + _BAR + 0.04, text, size=9, color=SOFT, ha="center")
+        if below:
+            label(figure, at, top + _BAR + 0.25, below[n], size=9, weight="bold", ha="center")
+    figure.add_artist(Pixels(strip, round(left * DPI), round((top + _BAR) * DPI) - rows))
+
+
+def upright_bar(
+    figure: Figure,
+    place: Place,
+    shades: NDArray[np.uint8],
+    ticks: Sequence[tuple[float, str]],
+    name: str = "",
+) -> None:
+    """Draw an upright colour bar at (left, top, width, height) inches.
+
+    Parameters
+    ----------
+    shades
+        (n, 3) RGB from the lowest value to the highest.
+    ticks
+        Where along the bar, 0 to 1, and what is written beside it; a short mark for nothing.
+    name
+        What the values are, written beside them.
+    """
+    left, top, width, height = place
+    rows, cols = round(height * DPI), round(width * DPI)
+    strip = np.full((rows, cols + _MARK, 3), 255, np.uint8)
+    strip[:, :cols] = shades[np.arange(rows)[::-1] * len(shades) // rows, None]
+    strip[[0, -1], :cols] = strip[:, [0, cols - 1]] = rgb_bytes(SOFT)
+    for unit, text in ticks:
+        mark = _MARK if text else _MARK // 2
+        strip[round((1 - unit) * (rows - 1)), cols : cols + mark] = rgb_bytes(SOFT)
+        at = left + (cols + _MARK + 4) / DPI, top + height * (1 - unit)
+        label(figure, *at, text, size=9, color=SOFT, va="center_baseline")
+    figure.add_artist(Pixels(strip, round(left * DPI), round(top * DPI)))
+    if name:
+        label(figure, left + width + 0.4, top + height / 2, name, rotation=90, va="center")

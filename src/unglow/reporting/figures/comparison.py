@@ -1,0 +1,171 @@
+"""One sheet for all parameter variants of a pair, and the figure that stands for a refused one."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.rounding import estimate, number, uncertainty
+from unglow.reporting.figures.canvas import DPI, Pixels, resized
+from unglow.reporting.figures.difference import compressed, knee_of, symmetric_limit
+from unglow.reporting.figures.style import (
+    FAINT,
+    INK,
+    SOFT,
+    STATUS,
+    diverging,
+    framed,
+    label,
+    rgb_bytes,
+    sheet,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+_NAME = "name"
+_COLUMNS = (
+    ("", 0.3),
+    (_NAME, 0.6),
+    ("status", 6.3),
+    ("gain (95 % interval)", 7.5),
+    ("residual (px)\nmedian / p95", 10.0),
+    ("difference (grey levels)\nmedian / MAD", 11.8),
+)
+_WIDTH, _EDGE, _GAP = 14.0, 0.3, 0.2
+_LINE, _PAD = 0.21, 0.17
+_NAME_CHARACTERS = 58
+# Pictures side by side; one or two of them are not drawn wider than two of them would be.
+_BESIDE = 3
+_TALLEST = 5.0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ComparisonRow:
+    """One variant.
+
+    Attributes
+    ----------
+    name
+        Parameters that make the variant, and the scale method.
+    status
+        ``ok``, ``suspect``, ``failed`` or ``incomplete``.
+    gain, gain_ci95
+        None where there is none.
+    residual_median, residual_p95
+        Of held-out blocks, px; NaN where there are none.
+    median, mad
+        Of the difference, grey levels; NaN where there is none.
+    thumb
+        (rows, cols) overview of the difference, or None.
+    """
+
+    name: str
+    status: str
+    gain: float | None
+    gain_ci95: tuple[float, float] | None
+    residual_median: float
+    residual_p95: float
+    median: float
+    mad: float
+    thumb: NDArray[np.float32] | None
+
+
+@styled
+def draw_comparison(
+    rows: Sequence[ComparisonRow], *, title: str = "Variants", of: str = "variant"
+) -> Figure:
+    """Draw a table with one row per variant, and below it the differences in the same colours.
+
+    ``of`` says what the rows are.
+    """
+    names = [textwrap.wrap(row.name, _NAME_CHARACTERS) or [""] for row in rows]
+    heights = [_LINE * len(name) + _PAD for name in names]
+    drawn = [(n + 1, row.thumb) for n, row in enumerate(rows) if row.thumb is not None]
+    beside = 2 if len(drawn) <= 2 else _BESIDE
+    side = (_WIDTH - 2 * _EDGE - (beside - 1) * _GAP) / beside
+    tall = max([min(side * t.shape[0] / t.shape[1], _TALLEST) for _, t in drawn], default=0.0)
+    lines = -(-len(drawn) // beside)
+    top = 1.3
+    below = top + max(sum(heights), _LINE) + 0.75
+    figure = sheet(_WIDTH, below + lines * (tall + 0.35) + 0.1, title)
+    for name, left in _COLUMNS:
+        told = of if name == _NAME else name
+        label(figure, left, top - 0.12, told, va="bottom", weight="bold", size=9.5, color=SOFT)
+    for n, (row, wrapped, height) in enumerate(zip(rows, names, heights, strict=True)):
+        _draw_row(figure, row, n + 1, wrapped, top + sum(heights[:n]), height)
+    if not rows:
+        label(figure, 0.6, top + 0.1, f"No {of} has a result.", color=SOFT)
+    knee = max([knee_of(thumb, None, 1.0) for _, thumb in drawn], default=1.0)
+    shown = [(n, compressed(thumb, knee)) for n, thumb in drawn]
+    limit = max([symmetric_limit(values) for _, values in shown], default=1.0)
+    if shown:
+        level = number(float(knee * np.sinh(limit)))
+        told = f"post − (gain × pre + offset), all in the same colours, up to ±{level} grey levels"
+        label(figure, _EDGE, below - 0.5, told, weight="bold", size=9.5, color=SOFT)
+    for k, (n, values) in enumerate(shown):
+        line, column = divmod(k, beside)
+        place = _EDGE + column * (side + _GAP), below + line * (tall + 0.35), side, tall
+        _draw_difference(figure, place, n, rows[n - 1].name, diverging(values, limit))
+    return figure
+
+
+def _draw_row(
+    figure: Figure, row: ComparisonRow, n: int, name: Sequence[str], top: float, height: float
+) -> None:
+    line = np.full((1, round((_WIDTH - 2 * _EDGE) * DPI), 3), rgb_bytes(FAINT))
+    figure.add_artist(Pixels(line, round(_EDGE * DPI), round(top * DPI)))
+    cells = (
+        str(n),
+        "\n".join(name),
+        row.status,
+        estimate(row.gain, row.gain_ci95),
+        f"{uncertainty(row.residual_median)} / {uncertainty(row.residual_p95)}",
+        "no difference" if row.thumb is None else f"{number(row.median)} / {uncertainty(row.mad)}",
+    )
+    for (column, left), text in zip(_COLUMNS, cells, strict=True):
+        label(
+            figure,
+            left,
+            top + height / 2,
+            text,
+            va="center",
+            weight="bold" if column in {"", _NAME, "status"} else "normal",
+            color=STATUS[row.status] if column == "status" else INK,
+            linespacing=1.35,
+        )
+
+
+def _draw_difference(
+    figure: Figure,
+    place: tuple[float, float, float, float],
+    n: int,
+    name: str,
+    pixels: NDArray[np.uint8],
+) -> None:
+    left, top, side, tall = place
+    room = int(side / 0.085)
+    label(figure, left, top - 0.06, str(n), va="bottom", weight="bold", size=9.5)
+    short = textwrap.shorten(name, room, placeholder=" …")
+    label(figure, left + 0.25, top - 0.06, short, va="bottom", size=9.5)
+    rows, cols, _ = pixels.shape
+    scale = DPI * min(side / cols, tall / rows)
+    shown = resized(pixels, (round(rows * scale), round(cols * scale)))
+    framed(figure, round(left * DPI), round(top * DPI), shown)
+
+
+@styled
+def draw_refusal(title: str, reason: str, status: str | None = "failed") -> Figure:
+    """Draw the figure of a pair that has none: its name and the reason in one sentence."""
+    lines = textwrap.wrap(" ".join(reason.split()), 86) or ["No reason was given."]
+    figure = sheet(10.0, 1.75 + 0.27 * len(lines), title, status=status)
+    label(figure, 0.32, 0.85, "There is nothing to draw for this pair, because:", color=SOFT)
+    label(figure, 0.32, 1.2, "\n".join(lines), size=12, linespacing=1.35)
+    return figure

@@ -1,0 +1,165 @@
+"""The figure of a registration: overlays of the section before and after, and details."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.patches import Patch
+
+from unglow.core.rounding import DASH, measured, uncertainty
+from unglow.reporting.figures.canvas import DPI
+from unglow.reporting.figures.style import (
+    SOFT,
+    STATUS,
+    Crop,
+    checker,
+    frame,
+    image,
+    label,
+    overlay,
+    panel,
+    scale_bar,
+    sheet,
+    stretch,
+    styled,
+    tile,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from unglow.transform import Transform
+
+GREEN, MAGENTA = "#00c800", "#e000e0"
+CROPS = 3
+DETAIL_PX = 108
+"""Side of the squares at full resolution; each of their px takes 2 x 2 of the paper."""
+_PANEL = 5.0
+_DETAIL = 2 * DETAIL_PX / DPI
+_REASON_LINES = 7
+
+
+@styled
+def draw_registration(
+    post_thumb: NDArray[Any],
+    pre_before_thumb: NDArray[Any],
+    pre_after_thumb: NDArray[Any],
+    transform: Transform,
+    *,
+    step: float = 1.0,
+    pixel_size_um: float | None = None,
+    crops: Sequence[Crop] = (),
+    worst: tuple[float, float, float] | None = None,
+    title: str = "Registration",
+) -> Figure:
+    """Draw post (green) over pre (magenta) before and after, the numbers, and details.
+
+    Parameters
+    ----------
+    post_thumb, pre_before_thumb, pre_after_thumb
+        (rows, cols) overviews on one grid: post, pre as it came, aligned pre (NaN: no data).
+    transform
+        What the registration found.
+    step
+        Level-0 px per overview px.
+    pixel_size_um
+        Of level 0, for the scale bar; None where it is not known.
+    crops
+        Full-resolution squares of post and aligned pre; the first three are shown, as an overlay
+        and as a checkerboard of both.
+    worst
+        Where the longest residual is, (x, y) in level-0 px of post, and its length in px.
+    """
+    rows, cols = post_thumb.shape
+    tall = min(_PANEL * rows / cols, 6.5)
+    below = 0.95 + max(tall + 0.55, 5.45 if transform.reasons else 4.4)
+    figure = sheet(14.0, below + (_DETAIL + 0.9 if crops else 0.1), title, status=transform.status)
+    reference = stretch(post_thumb)
+    pairs = (
+        ("Before: pre as it came", stretch(pre_before_thumb)),
+        ("After: pre aligned", stretch(pre_after_thumb)),
+    )
+    panels = []
+    for n, (name, pre) in enumerate(pairs):
+        axes = panel(figure, 0.85 + 5.25 * n, 0.95, _PANEL, tall)
+        axes.set_anchor("N")
+        image(axes, overlay(reference, pre), step, y_label=n == 0)
+        axes.set_title(name)
+        panels.append(axes)
+    scale_bar(panels[1], pixel_size_um)
+    _facts(figure, transform, worst)
+    for n, crop in enumerate(crops[:CROPS]):
+        frame(panels[1], crop, n + 1, crop.post.shape[1])
+        _detail(figure, crop, n, below + 0.65)
+    return figure
+
+
+def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, float] | None) -> None:
+    """Write the numbers that matter into the right column."""
+    left = 11.45
+    figure.legend(
+        handles=[
+            Patch(color=GREEN, label="post"),
+            Patch(color=MAGENTA, label="pre"),
+            Patch(facecolor="#d0d0d0", label="both alike"),
+        ],
+        loc="upper left",
+        bbox_to_anchor=(
+            (left - 0.1) / figure.get_figwidth(),
+            1 - 0.85 / figure.get_figheight(),
+        ),
+        borderpad=0,
+        handlelength=1.1,
+    )
+    shift, turn = transform.shift_px, transform.turn_error
+    rows = [
+        ("residual, median", uncertainty(transform.residual_px.median, "px")),
+        ("residual, p95", uncertainty(transform.residual_px.p95, "px")),
+        *_longest(worst),
+        ("map error, median", uncertainty(transform.error_px.median, "px")),
+        ("map error, p95", uncertainty(transform.error_px.p95, "px")),
+        ("blocks within 2 px", f"{transform.inliers} of {transform.blocks}"),
+        ("model", transform.model_name or DASH),
+        ("rotation", measured(transform.rotation_deg, np.degrees(turn), "°").replace(" °", "°")),
+        ("scale", measured(transform.scale, turn)),
+        ("shift x", measured(shift[0], transform.error_px.median, "px")),
+        ("shift y", measured(shift[1], transform.error_px.median, "px")),
+    ]
+    for n, (name, value) in enumerate(rows):
+        top = 1.95 + 0.27 * n
+        strong = "bold" if n < 2 else "normal"
+        label(figure, left, top, name, color=SOFT)
+        label(figure, 13.7, top, value, ha="right", weight=strong)
+    if transform.reasons:
+        lines = [line for reason in transform.reasons for line in textwrap.wrap(reason, 32)]
+        if len(lines) > _REASON_LINES:
+            lines = [*lines[: _REASON_LINES - 1], f"{lines[_REASON_LINES - 1]} …"]
+        text = "\n".join(lines)
+        label(figure, left, 5.35, text, color=STATUS[transform.status], size=9, linespacing=1.3)
+
+
+def _longest(worst: tuple[float, float, float] | None) -> list[tuple[str, str]]:
+    if worst is None:
+        return []
+    x, y, length = worst
+    return [("residual, longest", uncertainty(length, "px")), ("at x, y", f"{x:.0f}, {y:.0f} px")]
+
+
+def _detail(figure: Figure, crop: Crop, n: int, top: float) -> None:
+    """Show one crop as overlay and as checkerboard, side by side."""
+    left = 0.3 + 4.55 * n
+    post, pre = stretch(crop.post), stretch(crop.pre)
+    name = f"{n + 1}   at ({crop.x:.0f}, {crop.y:.0f}){crop.note and ', '}{crop.note}"
+    label(figure, left, top - 0.43, name, weight="bold", size=9.5)
+    size = crop.post.shape[1]
+    shown = (
+        (f"overlay, {size} × {size} px", overlay(post, pre)),
+        ("squares of post and pre in turn", checker(post, pre)),
+    )
+    for k, (what, pixels) in enumerate(shown):
+        tile(figure, left + k * (_DETAIL + 0.04), top, _DETAIL, pixels, what)

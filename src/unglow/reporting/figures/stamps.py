@@ -1,0 +1,149 @@
+"""Gallery of candidates: small squares of post, scaled background and difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.rounding import number
+from unglow.reporting.figures.style import (
+    SOFT,
+    diverging,
+    grey,
+    label,
+    rgb_bytes,
+    sheet,
+    styled,
+    tile,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+COLUMNS, ROWS = 3, 8
+SIDE_PX = 39
+"""Side of a stamp, level-0 px; odd, so that the candidate is in the middle."""
+_SIDE, _GAP = 0.78, 0.03
+_PITCH_X, _PITCH_Y = 2.62, 1.04
+_TOP, _HALF = 1.42, 8.2
+_MARK, _MARK_PX = "#ff4fbf", 4
+# Colours reach to this quantile of the px of a difference, and to that of most differences.
+_BRIGHTEST, _MOST = 0.999, 0.75
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Stamp:
+    """A square around a candidate at full resolution.
+
+    Attributes
+    ----------
+    x, y
+        Position, level-0 px of post.
+    snr
+        Its signal-to-noise ratio.
+    post, background
+        (n, n) float32: post, and what was subtracted from it, pre times gain plus offset; NaN where
+        there is no data.
+    """
+
+    x: float
+    y: float
+    snr: float
+    post: NDArray[np.float32]
+    background: NDArray[np.float32]
+
+    @property
+    def difference(self) -> NDArray[np.float32]:
+        """What is left."""
+        return self.post - self.background
+
+
+@styled
+def draw_gallery(
+    best: Sequence[Stamp],
+    borderline: Sequence[Stamp],
+    *,
+    total: int,
+    title: str = "Gallery of candidates",
+) -> Figure:
+    """Draw up to 24 of the best candidates and 24 of the least significant ones.
+
+    Parameters
+    ----------
+    best, borderline
+        Stamps in the order of their signal-to-noise ratio: falling, and rising.
+    total
+        Number of all candidates.
+    """
+    rows = -(-max(len(best), len(borderline)) // COLUMNS)
+    figure = sheet(16.3 if borderline else 9.2, _TOP + _PITCH_Y * rows + 0.2, title)
+    text = "post  |  pre × gain + offset, in the same grey scale  |  difference; ticks point at it"
+    label(figure, 0.32, 0.55, text, color=SOFT)
+    more = total > len(best)
+    heading = f"The {len(best)} most significant of {total:,}" if more else f"All {total:,}"
+    _half(figure, 0.32, best, heading)
+    if borderline:
+        heading = f"The {len(borderline)} least significant: nearest to the threshold"
+        _half(figure, _HALF, borderline, heading)
+    return figure
+
+
+def _half(figure: Figure, left: float, stamps: Sequence[Stamp], heading: str) -> None:
+    """Show stamps row by row, differences in colours that are the same for all of them."""
+    limit = colour_limit([s.difference for s in stamps])
+    label(figure, left, 0.87, heading, weight="bold", size=10.5)
+    text = f"differences: colours up to ±{number(limit)} grey levels"
+    label(figure, left + 7.72, 0.885, text, size=9, color=SOFT, ha="right")
+    for n, stamp in enumerate(stamps):
+        row, column = divmod(n, COLUMNS)
+        at = left + _PITCH_X * column, _TOP + _PITCH_Y * row
+        _strip(figure, at, stamp, limit)
+
+
+def colour_limit(differences: Sequence[NDArray[np.float32]]) -> float:
+    """Return the limit of the colours on both sides of zero, grey levels, of all stamps.
+
+    The brightest px of most of them; one grain that has not cancelled must not rule.
+    """
+    tops = [float(np.nanquantile(np.abs(d), _BRIGHTEST)) for d in differences if _some(d)]
+    top = float(np.quantile(tops, _MOST)) if tops else 0.0
+    return top or 1.0
+
+
+def common_stretch(
+    post: NDArray[np.float32], background: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Map two squares to 0..1, linearly and alike: from the lowest to the highest value of both."""
+    both = np.concatenate([post.ravel(), background.ravel()])
+    if not _some(both):
+        return np.full_like(post, np.nan), np.full_like(background, np.nan)
+    low, high = np.nanmin(both), np.nanmax(both)
+    span = max(high - low, np.float32(1e-6))
+    return (post - low) / span, (background - low) / span
+
+
+def _some(values: NDArray[np.float32]) -> bool:
+    return bool(np.isfinite(values).any())
+
+
+def _strip(figure: Figure, at: tuple[float, float], stamp: Stamp, limit: float) -> None:
+    left, top = at
+    name = f"S/N {stamp.snr:.1f}   ({stamp.x:.0f}, {stamp.y:.0f})"
+    label(figure, left, top - 0.2, name, size=8.5)
+    post, background = common_stretch(stamp.post, stamp.background)
+    colours = diverging(stamp.difference, limit)
+    for k, pixels in enumerate((grey(post), grey(background), colours)):
+        tile(figure, left + k * (_SIDE + _GAP), top, _SIDE, marked(pixels))
+
+
+def marked(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return RGB (n, n, 3) with ticks from the left and the upper edge towards the middle."""
+    out = pixels.copy()
+    middle = len(out) // 2
+    out[middle, :_MARK_PX] = out[:_MARK_PX, middle] = rgb_bytes(_MARK)
+    return out

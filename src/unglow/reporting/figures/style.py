@@ -1,0 +1,339 @@
+"""What all figures share: paper, type, colours, image panels, and saving with equal bytes.
+
+Figures are built without pyplot (no global state, no display) and are fed with small arrays only.
+"""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import matplotlib.style
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle, StepPatch
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from unglow.core.files import replacing
+from unglow.core.progress import step
+from unglow.reporting.figures.canvas import DPI, Canvas, Picture, Pixels, png
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from numpy.typing import NDArray
+
+_P = ParamSpec("_P")
+
+INK, SOFT, FAINT, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
+DISAGREES = "#ff5555"
+"""Colour of blocks that do not agree with the map."""
+STATUS = {"ok": "#1a7f37", "suspect": "#9a6700", "failed": "#cf222e", "incomplete": SOFT}
+# Okabe and Ito's colours, which the colour-blind tell apart; the scale methods keep the colours
+# that users of exo2micro know.
+BLUE, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
+METHOD = {"moffat": "#1fa03c", "percentile": "#ff8c00", "manual": "#e83e8c", "linear": "#0072B2"}
+DIVERGING = LinearSegmentedColormap.from_list(
+    "unglow",
+    ["#c8f2ff", "#38b6ff", "#0d4a86", "#000000", "#8a3304", "#ff8a1f", "#fff0b3"],
+).with_extremes(bad="#c9ccd1")
+# So many px tell the quantiles of an overview.
+_ENOUGH = 1 << 17
+_RC = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.grid": False,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "text.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 9.5,
+    # Hinting would double the time for a text, and a name may have two dollar signs in it.
+    "text.hinting": "none",
+    "text.parse_math": False,
+}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Crop:
+    """A square at full resolution.
+
+    Attributes
+    ----------
+    x, y
+        Centre in level-0 px of post.
+    post, pre, difference
+        (n, n) post, aligned pre, and their difference (None where it is not shown); NaN where
+        there is no data.
+    note
+        What is special about the place.
+    """
+
+    x: float
+    y: float
+    post: NDArray[Any]
+    pre: NDArray[np.float32]
+    difference: NDArray[np.float32] | None = None
+    note: str = ""
+
+
+def styled(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
+    """Draw with the style of these figures, whatever the user's own matplotlib settings are."""
+
+    @functools.wraps(draw)
+    def inner(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
+        with matplotlib.style.context(["default", _RC]):
+            return draw(*args, **kwargs)
+
+    return inner
+
+
+def sheet(width: float, height: float, title: str, *, status: str | None = None) -> Figure:
+    """Return a figure of ``width`` x ``height`` inches (100 px each) with a title line."""
+    figure = Figure(figsize=(width, height), dpi=DPI, facecolor=PAPER)
+    Canvas(figure)
+    y = 1 - 0.30 / height
+    # Bold type takes about 0.68 of its size per character; the badge needs an inch.
+    room = 72 * (width - 0.6 - (0.0 if status is None else 1.0))
+    size = min(14.0, max(9.0, room / (0.68 * max(len(title), 1))))
+    fitting = textwrap.shorten(title, int(room / (0.68 * size)), placeholder=" …")
+    figure.text(0.30 / width, y, fitting, size=size, weight="bold", va="center")
+    if status is not None:
+        badge = {"boxstyle": "round,pad=0.35", "facecolor": STATUS[status], "edgecolor": "none"}
+        x = 1 - 0.35 / width
+        figure.text(x, y, status, color=PAPER, weight="bold", va="center", ha="right", bbox=badge)
+    return figure
+
+
+def panel(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
+    """Return axes placed in inches from the top left corner of the figure."""
+    full_width, full_height = figure.get_size_inches()
+    return figure.add_axes(
+        (
+            left / full_width,
+            1 - (top + height) / full_height,
+            width / full_width,
+            height / full_height,
+        )
+    )
+
+
+def label(figure: Figure, left: float, top: float, text: str, **kwargs: Any) -> None:
+    """Write text at inches from the top left corner of the figure."""
+    full_width, full_height = figure.get_size_inches()
+    kwargs.setdefault("va", "top")
+    figure.text(left / full_width, 1 - top / full_height, text, **kwargs)
+
+
+def graph(axes: Axes, x: str, y: str) -> None:
+    """Dress axes as a graph with named axes."""
+    axes.set(xlabel=x, ylabel=y)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
+    axes.grid(visible=True, color=FAINT, linewidth=0.6)
+
+
+def extent(shape: Sequence[int], step: float) -> tuple[float, float, float, float]:
+    """Return the edges of an overview in level-0 px: left, right, bottom, top."""
+    rows, cols = shape[:2]
+    return -0.5, cols * step - 0.5, rows * step - 0.5, -0.5
+
+
+def image(axes: Axes, pixels: NDArray[np.uint8], step: float, *, y_label: bool = True) -> None:
+    """Show an overview (rows, cols, 3 or without colours) with axes in level-0 px."""
+    colours = pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, axis=-1)
+    left, right, bottom, top = extent(pixels.shape, step)
+    axes.add_artist(Picture(colours, (left, right, bottom, top)))
+    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+    map_axes(axes, y_label=y_label)
+
+
+def map_axes(axes: Axes, *, y_label: bool = True) -> None:
+    """Dress axes whose data are level-0 px of post."""
+    axes.set_facecolor(FAINT)
+    axes.apply_aspect()
+    box = axes.get_window_extent()
+    axes.locator_params(axis="x", nbins=int(np.clip(box.width / 45, 1, 5)))
+    axes.locator_params(axis="y", nbins=int(np.clip(box.height / 45, 1, 5)))
+    axes.set_xlabel("x (px)")
+    if y_label:
+        axes.set_ylabel("y (px)")
+    else:
+        axes.set_yticklabels([])
+
+
+def powers_of_ten(axis: Axis) -> None:
+    """Label a logarithmic axis 10⁰, 10¹, 10² as plain text: formulas take a parser and 0.1 s."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
+    # All of 2 to 9 would be four times as many ticks, each of which takes a millisecond.
+    axis.set_minor_locator(LogLocator(subs=(2, 5), numticks=1000))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def power_of_ten(value: float) -> str:
+    """Return a power of ten as text, such as 10⁴."""
+    digits = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+    return "10" + f"{np.log10(value):.0f}".translate(digits)
+
+
+def steps(axes: Axes, counts: NDArray[Any], edges: NDArray[np.float64], **style: Any) -> None:
+    """Draw a histogram; the limits of the axes are left to the caller.
+
+    To find them matplotlib would look at each side of each bin in Python.
+    """
+    line = {"linewidth": 0.0} if style.setdefault("fill", False) else {}
+    axes.add_artist(StepPatch(counts, edges, **(line | style)))
+
+
+def tile(
+    figure: Figure, left: float, top: float, side: float, pixels: NDArray[np.uint8], title: str = ""
+) -> None:
+    """Show a small RGB image, px by px in a frame, at inches from the top left corner.
+
+    Axes would take ten times as long, and these have nothing to measure.
+    """
+    size = round(side * DPI)
+    rows, cols = (np.arange(size) * n // size for n in pixels.shape[:2])
+    bottom = round((top + side) * DPI)
+    framed(figure, round(left * DPI), bottom - size, pixels[np.ix_(rows, cols)])
+    if title:
+        label(figure, left, top - 0.04, title, va="bottom", size=9, color=SOFT)
+
+
+def framed(figure: Figure, left: int, top: int, pixels: NDArray[np.uint8]) -> None:
+    """Put RGB px of the paper in a frame on it; the place is px from the top left corner."""
+    rows, cols, _ = pixels.shape
+    shown = np.empty((rows + 2, cols + 2, 3), np.uint8)
+    shown[:] = rgb_bytes(SOFT)
+    shown[1:-1, 1:-1] = pixels
+    figure.add_artist(Pixels(shown, left - 1, top - 1))
+
+
+def grey(unit: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return grey RGB of values from 0 to 1; light where there is none."""
+    shades = np.rint(255 * np.nan_to_num(unit)).astype(np.uint8)
+    out = np.repeat(shades[..., None], 3, axis=-1)
+    out[np.isnan(unit)] = rgb_bytes(FAINT)
+    return out
+
+
+def rgb_bytes(colour: str) -> NDArray[np.uint8]:
+    """Return a colour as three bytes, RGB."""
+    return np.asarray(np.rint(255 * np.array(to_rgb(colour))), np.uint8)
+
+
+def diverging(values: NDArray[np.float32], limit: float) -> NDArray[np.uint8]:
+    """Return RGB of values from -limit to limit."""
+    return np.asarray(DIVERGING((values + limit) / (2 * limit), bytes=True)[..., :3], np.uint8)
+
+
+def stretch(pixels: NDArray[Any], reference: NDArray[Any] | None = None) -> NDArray[np.float32]:
+    """Map grey values to 0..1 between the 1 % and 99.7 % quantiles of ``reference``, square root.
+
+    NaN stays NaN.
+    """
+    values = np.asarray(pixels, np.float32)
+    known = np.asarray(values if reference is None else reference, np.float32)
+    known = known[np.isfinite(known)]
+    if known.size == 0:
+        return np.zeros_like(values)
+    some = known[:: max(1, known.size // _ENOUGH)]
+    low, high = (np.float32(v) for v in np.quantile(some, (0.01, 0.997)))
+    unit = values - low
+    unit /= max(high - low, np.float32(1e-6))
+    with np.errstate(invalid="ignore"):
+        np.clip(unit, 0, 1, out=unit)
+    return np.asarray(np.sqrt(unit, out=unit))
+
+
+def dimmed(pixels: NDArray[Any], dark: float, span: float) -> NDArray[np.uint8]:
+    """Return an overview (rows, cols) as dull grey levels, ``dark`` to ``dark + span`` (0..1)."""
+    unit = dark + span * np.nan_to_num(stretch(pixels))
+    return np.asarray(np.rint(255 * unit), np.uint8)
+
+
+def overlay(post: NDArray[np.float32], pre: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return an RGB overlay of stretched images: post green, pre magenta, equal ones grey."""
+    out = np.empty((*post.shape, 3), np.uint8)
+    for channel, unit in enumerate((pre, post, pre)):
+        out[..., channel] = np.rint(255 * np.nan_to_num(unit))
+    return out
+
+
+def checker(post: NDArray[np.float32], pre: NDArray[np.float32], squares: int = 6) -> NDArray[Any]:
+    """Return grey RGB of stretched images, post and pre in turn, ``squares`` along each side."""
+    row, col = (np.arange(n) * squares // n for n in post.shape)
+    return grey(np.where((row[:, None] + col) % 2 == 0, post, pre))
+
+
+def nice(value: float) -> float:
+    """Return the largest of 1, 2, 5 times a power of ten that is not above ``value``."""
+    power = 10.0 ** np.floor(np.log10(value))
+    return float(max(n for n in (1, 2, 5) if n * power <= value * (1 + 1e-9)) * power)
+
+
+def scale_bar(axes: Axes, pixel_size_um: float | None) -> None:
+    """Draw a bar of a round length in um near the lower left corner, if the pixel size is known."""
+    if pixel_size_um is None or not pixel_size_um > 0:
+        return
+    left, right = axes.get_xlim()
+    bottom, top = axes.get_ylim()
+    width, height = right - left, bottom - top
+    micrometres = nice(0.25 * width * pixel_size_um)
+    bar = micrometres / pixel_size_um
+    x, y = left + 0.04 * width, bottom - 0.05 * height
+    axes.add_patch(
+        Rectangle((x, y), bar, 0.012 * height, facecolor=PAPER, edgecolor=INK, linewidth=0.8)
+    )
+    text = f"{micrometres / 1000:g} mm" if micrometres >= 1000 else f"{micrometres:g} µm"
+    outline = [withStroke(linewidth=2.5, foreground=INK)]
+    axes.text(
+        x + bar / 2,
+        y - 0.01 * height,
+        text,
+        color=PAPER,
+        ha="center",
+        va="bottom",
+        weight="bold",
+        path_effects=outline,
+    )
+
+
+def frame(axes: Axes, crop: Crop, number: int, size: int) -> None:
+    """Mark on an overview where a crop comes from; small crops get a square that can be seen."""
+    left, right = axes.get_xlim()
+    side = max(size, 0.02 * (right - left))
+    corner = (crop.x - side / 2, crop.y - side / 2)
+    axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor="#ffe14d", linewidth=1.4))
+    outline = [withStroke(linewidth=2.5, foreground=INK)]
+    axes.annotate(
+        str(number),
+        (crop.x + side / 2, crop.y - side / 2),
+        xytext=(3, 1),
+        textcoords="offset points",
+        color="#ffe14d",
+        weight="bold",
+        path_effects=outline,
+    )
+
+
+@step("draw and save")
+def save_png(figure: Figure, path: Path | str) -> None:
+    """Write a PNG, whole or not at all."""
+    with matplotlib.style.context(["default", _RC]):
+        drawn = png(figure)
+    with replacing(Path(path)) as temporary:
+        temporary.write_bytes(drawn)

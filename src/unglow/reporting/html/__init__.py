@@ -1,0 +1,1 @@
+"""Pages: the report of a results directory, and the live page of a run."""

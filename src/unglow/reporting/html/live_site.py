@@ -1,0 +1,166 @@
+"""What the browser's view of results directories consists of: pages, news, pictures, logs."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from unglow.reporting.html.live_changes import Changes
+from unglow.reporting.html.live_logs import log_of
+from unglow.reporting.html.page import page, told_pictures
+from unglow.reporting.html.page_model import build
+from unglow.reporting.html.pair_rows import rows_of
+from unglow.reporting.terminal.run_view import Watched, view_of
+from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.records import RUNNING
+from unglow.telemetry.reading.work import WAITING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from unglow.reporting.html.page_model import Model
+    from unglow.reporting.html.thumbnails import Picture
+    from unglow.telemetry.reading.history import History
+
+# However many pages ask: at most one look in so many s, and at most this share of the time.
+_LOOK_S, _LOOKING = 0.5, 0.2
+# How old the state of a directory may be that is only named, s.
+_GLANCE_S = 5.0
+
+
+class Source:
+    """A results directory as pages show it; any thread may ask.
+
+    Parameters
+    ----------
+    results
+        The directory.
+    name
+        What it is called on pages.
+    """
+
+    def __init__(self, results: Path, name: str) -> None:
+        self.results, self.name = results, name
+        self._watched = Watched(results)
+        self._changes = Changes()
+        self._history: History | None = None
+        self._model: Model = {}
+        self._looked = self._next = -math.inf
+        self._lock = threading.Lock()
+        self._pictures: tuple[str, Sequence[Sequence[Picture]]] = ("", ())
+        self._drawing = threading.Lock()
+
+    def model(self) -> tuple[int, Model]:
+        """Return the model as it is, and the number of its state."""
+        with self._lock:
+            self._look()
+            return self._changes.version, self._model
+
+    def news(self, version: int) -> dict[str, Any]:
+        """Return what has changed after a state; see `Changes.since`."""
+        with self._lock:
+            self._look()
+            return self._changes.since(version)
+
+    def outcome(self) -> str:
+        """Return how the last run ended, or ``running``; empty if there was none."""
+        with self._lock:
+            if time.monotonic() - self._looked > _GLANCE_S:
+                self._look()
+            last = None if self._history is None else self._history.last
+            return "" if last is None else last.outcome
+
+    def log(self, attempt: str) -> dict[str, str]:
+        """Return the log of an attempt; see `unglow.reporting.html.live_logs.Log`."""
+        with self._lock:
+            self._look()
+            history = self._history
+        return {} if history is None else asdict(log_of(history, self.results, attempt))
+
+    def pictures(self) -> Sequence[Sequence[Picture]]:
+        """Return the pictures of the pairs; they are drawn anew only when a pair has changed."""
+        from unglow.reporting.html.thumbnails import pictures_of  # noqa: PLC0415 (imports OpenCV)
+
+        _, model = self.model()
+        state = json.dumps([row | {"status": _drawn(row["status"])} for row in model["pairs"]])
+        with self._drawing:
+            if self._pictures[0] != state:
+                self._pictures = state, pictures_of(self.results, model["pairs"])
+            return self._pictures[1]
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        if began < self._next:
+            return
+        machine = Machine()
+        history = self._history = self._watched.history(machine)
+        model = build(self.results, history, rows_of(self.results, history), live=True)
+        self._model = model | {"now": self._now(history, machine)}
+        self._changes.take(self._model)
+        self._looked = time.monotonic()
+        took = self._looked - began
+        self._next = began + max(_LOOK_S, took / _LOOKING)
+
+    def _now(self, history: History, machine: Machine) -> list[dict[str, Any]]:
+        """Return what the runs that go on take at this moment."""
+        views = [
+            view_of(self.results, history, h, machine) for h in history.runs if h.outcome == RUNNING
+        ]
+        return [
+            {
+                "run": view.id,
+                "budget_mb": view.budget_mb,
+                "machine_mb": view.machine_mb,
+                "available_mb": None if view.available_mb is None else round(view.available_mb, -1),
+                "used_mb": view.used_mb,
+                "declared_mb": view.declared_mb,
+                "jobs": [asdict(job) for job in view.jobs],
+            }
+            for view in views
+        ]
+
+
+def _drawn(status: str) -> str:
+    """Return what pictures depend on: not on whether a pair that is not done runs just now."""
+    return WAITING if status == RUNNING else status
+
+
+class Site:
+    """All that can be asked for, below the address with the token.
+
+    Parameters
+    ----------
+    places
+        The results directories; the first is shown first.
+    """
+
+    def __init__(self, places: Sequence[Path]) -> None:
+        self.sources = [Source(place, str(place)) for place in places]
+
+    def page(self, n: int) -> str:
+        """Return the page of the n-th directory; pictures come later."""
+        source = self.sources[n]
+        version, model = source.model()
+        known = {"version": version, "places": self.places(n)}
+        return page(model | known, (), title=f"unglow monitor: {source.name}")
+
+    def news(self, n: int, version: int) -> dict[str, Any]:
+        """Return what has changed in the n-th directory after a state."""
+        return {**self.sources[n].news(version), "places": self.places(n)}
+
+    def pictures(self, n: int) -> list[list[dict[str, str]]]:
+        """Return the pictures of the n-th directory, as a page keeps them; no file is served."""
+        told = told_pictures(self.sources[n].pictures())
+        return [[picture | {"file": ""} for picture in group] for group in told]
+
+    def places(self, shown: int) -> list[dict[str, Any]]:
+        """Return names and states of all directories."""
+        return [
+            {"name": s.name, "outcome": s.outcome(), "shown": n == shown}
+            for n, s in enumerate(self.sources)
+        ]

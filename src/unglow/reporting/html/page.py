@@ -1,0 +1,153 @@
+"""One HTML file that needs nothing else: markup, style, scripts, model and pictures.
+
+Its content security policy forbids every request, and every script but its own. Names and messages
+are data in it, never markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import math
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from unglow.reporting.html.thumbnails import Picture
+
+CHARTS, LICENCE = "uplot/uPlot.iife.min.js", "uplot/LICENSE"
+SCRIPTS = (
+    *("dom.js", "words.js", "colours.js"),
+    *("stream.js", "charts.js", "attempt.js", "rules.js", "flames.js", "resources.js"),
+    *("head.js", "pairs.js", "viewer.js", "compare.js", "page.js"),
+)
+STYLES = ("uplot/uPlot.min.css", "page.css")
+LIVE_SCRIPTS, LIVE_STYLES = ("live.js",), ("live.css",)
+# A shorter model is easier to look into than to make smaller.
+_PLAIN = 1 << 14
+_LEVEL = 6
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of a file that belongs to the page."""
+    place = resources.files("unglow.reporting.html").joinpath("assets")
+    return place.joinpath(*name.split("/")).read_text(encoding="utf-8")
+
+
+@cache
+def script(*, live: bool = False) -> str:
+    """Return all scripts as one; the page's own share a scope that nothing else sees."""
+    own = "\n".join(asset(name) for name in (*(LIVE_SCRIPTS if live else ()), *SCRIPTS))
+    licence = f"/* uPlot\n{asset(LICENCE)}*/"
+    return f'{licence}\n{asset(CHARTS)}\n(() => {{\n"use strict";\n{own}}})();\n'
+
+
+@cache
+def style(*, live: bool = False) -> str:
+    """Return all styles as one."""
+    return "\n".join(asset(name) for name in (*STYLES, *(LIVE_STYLES if live else ())))
+
+
+def policy(*, live: bool = False) -> str:
+    """Return the content security policy.
+
+    Parameters
+    ----------
+    live
+        Whether the page may ask the server that it came from for updates.
+    """
+    code, look = (_digest(text) for text in (script(live=live), style(live=live)))
+    connect = "'self'" if live else "'none'"
+    return (
+        f"default-src 'none'; img-src data:; connect-src {connect}; script-src '{code}'; "
+        f"style-src '{look}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def page(
+    model: Mapping[str, Any],
+    pictures: Sequence[Sequence[Picture]] = (),
+    *,
+    title: str = "unglow report",
+) -> str:
+    """Return a page that shows a model.
+
+    Parameters
+    ----------
+    model
+        Of `unglow.reporting.html.page_model` or `unglow.reporting.html.run_comparison`; a live one
+        makes the page ask for more.
+    pictures
+        Those of each of the model's pairs.
+    title
+        Of the browser's window.
+    """
+    live = bool(model.get("live"))
+    parts = {
+        "title": html.escape(title),
+        "policy": html.escape(policy(live=live)),
+        "style": style(live=live),
+        "model": embedded(model, "model"),
+        "pictures": _pictures(pictures),
+        "script": script(live=live),
+    }
+    text = asset("page.html")
+    head, *rest = text.split("{{")
+    pieces = [head]
+    for piece in rest:
+        name, _, after = piece.partition("}}")
+        pieces += [parts[name], after]
+    return "".join(pieces)
+
+
+def as_json(content: object) -> str:
+    """Return JSON in which numbers that it does not have are null, UTF-8 whatever names hold."""
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return as_json(_finite(content))
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {str(key): _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    infinite = isinstance(content, float) and not math.isfinite(content)
+    return None if infinite else content
+
+
+def embedded(content: object, key: str) -> str:
+    """Return JSON as an element that is no script: as it is, or gzipped in base64 if it is long."""
+    text = as_json(content)
+    if len(text) <= _PLAIN:
+        safe = text.replace("<", "\\u003c")
+        return f'<script type="application/json" id="{key}">{safe}</script>'
+    packed = base64.b64encode(gzip.compress(text.encode(), _LEVEL, mtime=0)).decode("ascii")
+    return f'<script type="application/gzip" id="{key}">{packed}</script>'
+
+
+def told_pictures(pictures: Sequence[Sequence[Picture]]) -> list[list[dict[str, str]]]:
+    """Return pictures as plain values, as a page reads them."""
+    return [
+        [{"name": p.name, "small": p.small, "large": p.large, "file": p.file} for p in group]
+        for group in pictures
+    ]
+
+
+def _pictures(pictures: Sequence[Sequence[Picture]]) -> str:
+    """Return the pictures as one element of JSON, which is read only when it is needed."""
+    text = json.dumps(told_pictures(pictures), separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="pictures">{text}</script>'

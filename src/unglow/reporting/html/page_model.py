@@ -1,0 +1,206 @@
+"""What a page shows, as one JSON model (docs/report.md); the page draws it and computes little."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.version import __version__
+from unglow.reporting.html import curves
+from unglow.reporting.html.flame_graph import flames
+from unglow.reporting.html.pair_rows import name_of
+from unglow.telemetry.reading.history import declared_of_all, memory_of_all
+from unglow.telemetry.reading.incidents import incidents
+from unglow.telemetry.reading.outcomes import machine_mb
+from unglow.telemetry.reading.rule_totals import by_rule, overhead, time_left
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from unglow.telemetry.reading.history import History, Placed, RunHistory
+    from unglow.telemetry.reading.incidents import Incident
+    from unglow.telemetry.reading.records import Attempt
+
+SCHEMA = 1
+Model = dict[str, Any]
+# Bins of a curve over a whole run, and of one over a run that is not the one to be shown.
+_BINS, _FEW_BINS = 600, 150
+_ENVIRONMENT = (
+    *("unglow", "snakemake", "python", "platform", "packages", "executor", "resources"),
+    *("host", "user", "pid", "cores", "machine_mb", "cgroup_mb"),
+    *("directory", "workflow", "results", "config_files"),
+)
+
+
+def build(
+    results: Path,
+    history: History,
+    pairs: Sequence[Mapping[str, Any]] = (),
+    *,
+    live: bool = False,
+) -> Model:
+    """Return the model of a results directory.
+
+    Parameters
+    ----------
+    results
+        The results directory.
+    history
+        Its runs and attempts.
+    pairs
+        Rows of the summary.
+    live
+        Whether more is to come.
+    """
+    shown = [(n, a) for n, h in enumerate(history.runs) for a in h.attempts]
+    bins = curves.bins_for(len(shown))
+    tries = Counter((n, a.attempt.job) for n, a in shown)
+    model = {
+        "schema": SCHEMA,
+        "unglow": __version__,
+        "made": time.time(),
+        "live": live,
+        "results": str(results.absolute()),
+        "runs": [_run(history, h) for h in history.runs],
+        "attempts": [_attempt(n, a, tries[n, a.attempt.job], bins) for n, a in shown],
+        "incidents": [_incident(i) for i in incidents(history, results, pairs)],
+        "pairs": [{k: v for k, v in row.items() if k != "working"} for row in pairs],
+        "working": {name_of(row): row["working"] for row in pairs if row.get("working")},
+    }
+    last = [(place, a) for place, (n, a) in enumerate(shown) if n == len(history.runs) - 1]
+    profiled = None if live else flames(results, last)
+    return model | {"flames": profiled} if profiled else model
+
+
+def _run(history: History, h: RunHistory) -> Model:
+    run = h.run
+    command = run.fields.get("command")
+    return {
+        "id": run.id,
+        "recorded": bool(run.fields),
+        "outcome": h.outcome,
+        "wall": run.wall,
+        "seconds": round(h.seconds, 3),
+        "left_s": time_left(h, [e for e in history.runs if e is not h]),
+        "command": shlex.join(map(str, command)) if isinstance(command, list) else "",
+        "cores": run.cores or None,
+        "budget_mb": run.budget_mb,
+        "machine_mb": machine_mb(run.fields) or _largest_machine(h),
+        "rows": list(h.rows),
+        "done": run.done,
+        "of": run.of,
+        "totals": dict(run.totals),
+        "shifts": dict(h.shifts),
+        "lines": _lines(h, _BINS if h is history.last else _FEW_BINS),
+        "rules": [_with_rates(asdict(row), row.mb_per_s, row.cores) for row in by_rule(h.attempts)],
+        "steps": _steps(h),
+        "overhead": asdict(told) if (told := overhead(h)) else None,
+        "messages": [{"t": m.t, "level": m.level, "text": m.text} for m in run.messages],
+        "environment": {k: run.fields[k] for k in _ENVIRONMENT if run.fields.get(k) is not None},
+        "config": run.fields.get("config"),
+    }
+
+
+def _with_rates(row: Model, mb_per_s: float | None, cores: float | None) -> Model:
+    return row | {"mb_per_s": mb_per_s, "cores": cores}
+
+
+def _largest_machine(h: RunHistory) -> float | None:
+    known = (machine_mb(a.attempt.fields) for a in h.attempts)
+    return max((mb for mb in known if mb), default=None)
+
+
+def _lines(h: RunHistory, bins: int) -> Model | None:
+    """Return the curves of a whole run, in equal bins; None if nothing was sampled."""
+    t, mb = memory_of_all(h.attempts)
+    if not len(t) or h.seconds <= 0:
+        return None
+    edges = np.linspace(0.0, h.seconds, bins + 1)
+    low, high = curves.of_steps(t, mb, edges)
+    declared = curves.of_steps(*declared_of_all(h.attempts), edges)[1]
+    available = _available(h.attempts, edges)
+    cpu, moved = curves.rates(h.attempts, edges)
+    peak = int(np.argmax(mb))
+    return {
+        "lo": curves.rounded(low, 1),
+        "hi": curves.rounded(high, 1),
+        "declared": curves.rounded(declared, 1),
+        "available": curves.rounded(available, 0),
+        "cpu": curves.rounded(cpu, 2),
+        "io": curves.rounded(moved, 2),
+        "peak": {"t": float(t[peak]), "mb": round(float(mb[peak]), 1)},
+    }
+
+
+def _available(placed: Iterable[Placed], edges: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the least memory that the machine had left in each bin."""
+    sampled = [a for a in placed if len(a.attempt.samples)]
+    t = np.concatenate([a.start + a.attempt.samples.t for a in sampled])
+    mb = np.concatenate([a.attempt.samples.available for a in sampled])
+    return curves.low_high(t, mb, edges)[0]
+
+
+def _attempt(run: int, a: Placed, tries: int, bins: int) -> Model:
+    attempt, end, job = a.attempt, a.attempt.end, a.job
+    return {
+        "id": attempt.id,
+        "run": run,
+        "stage": attempt.stage,
+        "rule": attempt.rule,
+        "title": attempt.title,
+        "wildcards": dict(attempt.wildcards),
+        "number": attempt.number,
+        "tries": tries,
+        "host": attempt.host,
+        "start": round(a.start, 3),
+        "end": round(a.end, 3),
+        "launched": a.launched,
+        "closed": a.closed,
+        "outcome": a.outcome,
+        "slot": a.slot,
+        "threads": attempt.threads,
+        "declared_mb": attempt.declared_mb,
+        "peak_mb": attempt.peak_mb,
+        "cpu_s": attempt.cpu_s,
+        "read": attempt.read,
+        "written": attempt.written,
+        "message": end.message if end is not None else "",
+        "reason": job.reason if job is not None else "",
+        "log": attempt.log,
+        "done": attempt.done,
+        "of": attempt.of,
+        "unit": attempt.unit,
+        "stalls": [[s.t, s.seconds] for s in attempt.stalls],
+        "steps": [[name, begin, stop, depth] for name, begin, stop, depth in steps_of(attempt)],
+        "curve": curves.of_attempt(attempt, bins),
+    }
+
+
+def steps_of(attempt: Attempt) -> list[tuple[str, float, float, int]]:
+    """Return name, begin, end (s) and depth of the steps; one that did not end lasts to the end."""
+    return [
+        (s.name, s.begin, s.end if s.end is not None else max(s.begin, attempt.seconds), s.depth)
+        for s in attempt.steps
+    ]
+
+
+def _steps(h: RunHistory) -> list[Model]:
+    """Return the time of each step, s, over all attempts of a rule."""
+    sums: dict[tuple[str, str, int], list[float]] = {}
+    for a in h.attempts:
+        for name, begin, end, depth in steps_of(a.attempt):
+            sums.setdefault((a.attempt.rule, name, depth), []).append(end - begin)
+    return [
+        {"rule": rule, "name": name, "depth": depth, "count": len(took), "seconds": sum(took)}
+        for (rule, name, depth), took in sums.items()
+    ]
+
+
+def _incident(i: Incident) -> Model:
+    return asdict(i) | {"numbers": dict(i.numbers or {})}

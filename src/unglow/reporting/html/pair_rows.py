@@ -1,0 +1,133 @@
+"""The pairs of a results directory: rows as in summary.tsv, and the pictures that there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unglow.reporting.summary import Entry, read_summary, rows, texts
+from unglow.telemetry.reading.history import UNRECORDED
+from unglow.telemetry.reading.records import RUNNING
+from unglow.telemetry.reading.work import STOPPED, WAITING, last_attempts, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from unglow.telemetry.reading.history import History
+
+_NAMES = ("sample", "dye", "registration", "subtraction")
+_CONCLUDED = ("ok", "failed")
+# A run that ended like this, or goes on, may have left a pair undone without any fault.
+_NO_FAULT = ("ok", "interrupted", RUNNING)
+# Directories of a results directory that hold no pairs.
+_RECORDS = ("telemetry", "benchmarks", "logs")
+
+
+def rows_of(results: Path, history: History) -> list[dict[str, Any]]:
+    """Return a row for each pair and variant: those of summary.tsv, or what the files tell.
+
+    The table is made as a run ends. While the last one goes on, or if it was killed, rows are made
+    of the files that are there. A pair that is not done and that no fault has stopped is
+    ``waiting`` or ``running``; what then runs, and how far it is, is its ``working``.
+    """
+    try:
+        told = [dict(row) for row in read_summary(results / "summary.tsv")]
+    except OSError:
+        told = []
+    recorded = [h for h in history.runs if h.run.id != UNRECORDED]
+    if told and (not recorded or recorded[-1].outcome in _CONCLUDED):
+        return _with_states(told, history)
+    made = [_plain(row) for row in rows(_entries(results, history), (), results)]
+    before = {_names(row): row for row in told}
+    for row in made:
+        row["control"] = before.get(_names(row), {}).get("control")
+    known = {_names(row) for row in made}
+    rows_made = [*(row for row in told if _names(row) not in known), *made]
+    return _with_states(rows_made, history)
+
+
+def name_of(row: Mapping[str, Any]) -> str:
+    """Return sample, dye and variant of a row, as the page does."""
+    return " ".join(filter(None, _names(row)))
+
+
+def _with_states(told: list[dict[str, Any]], history: History) -> list[dict[str, Any]]:
+    """Tell pairs that are not done yet from those that a fault has stopped."""
+    last = history.last
+    if last is None or last.run.id == UNRECORDED:
+        return told
+    attempts = last_attempts(history)
+
+    def settled(row: dict[str, Any]) -> dict[str, Any]:
+        if row.get("status") != STOPPED:
+            return row
+        own = attempts.get((str(row.get("sample")), str(row.get("dye"))), [])
+        status, note = state_of(own, last, row)
+        if status == RUNNING:
+            return row | {"status": RUNNING, "reasons": "", "working": note}
+        if status == STOPPED:
+            return row | {"reasons": note} if last.outcome == RUNNING else row
+        return row | {"status": WAITING, "reasons": ""} if last.outcome in _NO_FAULT else row
+
+    return [settled(row) for row in told]
+
+
+def _names(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(row.get(name) or "") for name in _NAMES)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as summary.tsv has it, without what names files."""
+    return dict(texts({k: v for k, v in row.items() if not isinstance(v, dict)}))
+
+
+def _entries(results: Path, history: History) -> Iterator[Entry]:
+    """Find pairs and variants by the files that are there; a pair without any has none yet."""
+    known = {path.parent for path in results.glob("*/*/plan.json")}
+    last = history.last
+    told = last.run.fields.get("pairs") if last is not None else None
+    for names in told if isinstance(told, list) else ():
+        if isinstance(names, list) and len(names) == 2:
+            known.add(results.joinpath(*map(str, names)))
+    for pair in sorted(known):
+        if pair.relative_to(results).parts[0] not in _RECORDS:
+            yield from _variants(results, pair)
+
+
+def _variants(results: Path, pair: Path) -> Iterator[Entry]:
+    sample, dye = pair.relative_to(results).parts
+    ends = [*pair.glob("**/scale.json")] or [*pair.glob("**/transform.json")] or [pair / ""]
+    for end in sorted(ends):
+        place = end.parent if end != pair else pair
+        registered = next((p for p in (place, place.parent) if _is_registered(p)), place)
+        levels = place.relative_to(pair).parts
+        swept = registered != pair  # whether the outer level is one of registrations
+        yield Entry(
+            sample=sample,
+            dye=dye,
+            registration=levels[0] if levels and swept else "",
+            subtraction=levels[-1] if len(levels) == 2 or (levels and not swept) else "",
+            plan=_below(pair / "plan.json", results),
+            transform=_below(registered / "transform.json", results),
+            scale=_below(place / "scale.json", results),
+            detection=_below(place / "detection.json", results),
+            histograms={
+                path.name.removesuffix(".histogram.npz"): _below(path, results)
+                for path in sorted(place.glob("difference/*.histogram.npz"))
+            },
+            logs=f"logs/{sample}/{dye}",
+        )
+
+
+def _is_registered(place: Path) -> bool:
+    return (place / "transform.json").is_file()
+
+
+def _below(path: Path, results: Path) -> str:
+    return path.relative_to(results).as_posix()
+
+
+def place_of(results: Path, row: dict[str, Any], *, registered: bool = False) -> Path:
+    """Return the directory of a row's results; that of its registration if asked for."""
+    names = _NAMES[:3] if registered else _NAMES
+    return results.joinpath(*(str(row[name]) for name in names if row.get(name)))

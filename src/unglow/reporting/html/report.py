@@ -1,0 +1,64 @@
+"""The report of a results directory: one HTML file that opens anywhere, and is always there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unglow.core.files import write_text
+from unglow.reporting.html.page import page
+from unglow.reporting.html.page_model import build
+from unglow.reporting.html.pair_rows import rows_of
+from unglow.telemetry.reading.follower import Follower
+from unglow.telemetry.reading.history import History
+from unglow.telemetry.reading.outcomes import Machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unglow.reporting.html.page_model import Model
+
+NAME = "report.html"
+
+
+def read_model(results: Path, *, live: bool = False, ending: str | None = None) -> Model:
+    """Return the model of a results directory as it is now, without pictures.
+
+    Parameters
+    ----------
+    results
+        The results directory.
+    live
+        Whether more is to come.
+    ending
+        How the run of this process ends, if it is one.
+    """
+    following = Follower(results)
+    following.poll()
+    history = History.of(following, Machine(ending=ending))
+    return build(results, history, rows_of(results, history), live=live)
+
+
+def write_report(results: Path, target: Path | None = None, *, ending: str | None = None) -> Path:
+    """Write the report of a results directory and return where it is.
+
+    Parameters
+    ----------
+    results
+        The results directory of one or more runs, whether or not they ended.
+    target
+        The file to write; ``report.html`` in the results directory if None.
+    ending
+        How the run of this process ends, if it is one.
+
+    Raises
+    ------
+    UnglowError
+        The file cannot be written.
+    """
+    from unglow.reporting.html.thumbnails import pictures_of  # noqa: PLC0415 (imports OpenCV)
+
+    model = read_model(results, ending=ending)
+    place = target or results / NAME
+    title = f"unglow report: {results.absolute().parent.name}"
+    write_text(place, page(model, pictures_of(results, model["pairs"]), title=title))
+    return place

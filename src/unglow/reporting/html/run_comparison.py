@@ -1,0 +1,238 @@
+"""Runs side by side: the same numbers of each, and curves that all begin at 0."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core import rounding
+from unglow.core.errors import InputError
+from unglow.core.version import __version__
+from unglow.reporting.html import curves
+from unglow.reporting.html.page_model import SCHEMA, Model
+from unglow.telemetry.reading.follower import RUNS, Follower
+from unglow.telemetry.reading.history import UNRECORDED, History, declared_of_all, memory_of_all
+from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
+from unglow.telemetry.reading.rule_totals import RuleTally, by_rule, overhead
+from unglow.telemetry.recording.computing import sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from unglow.telemetry.reading.history import RunHistory
+
+_BINS = 500
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Named:
+    """A run with the name that it has in a comparison."""
+
+    name: str
+    history: RunHistory
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A number of each run; ``unit`` is ``s``, ``MB``, ``bytes``, ``share`` or empty."""
+
+    name: str
+    unit: str
+    values: list[Any]
+
+    @property
+    def change(self) -> str | None:
+        """What the second of two numbers is against the first, in words; else None."""
+        if len(self.values) != 2 or not self.unit or None in self.values:
+            return None
+        return rounding.change(self.values[0], self.values[1], self.unit)
+
+
+def runs_of(place: Path) -> list[Named]:
+    """Return the runs that a path names, the oldest first.
+
+    Parameters
+    ----------
+    place
+        A results directory, the working directory above it, or the file of one run in
+        ``telemetry/runs``.
+
+    Raises
+    ------
+    InputError
+        There is no telemetry of a run.
+    """
+    wanted = None
+    results = place
+    if place.is_file() and place.parent.name == RUNS:
+        wanted, results = place.name.removesuffix(".jsonl"), place.parents[2]
+    elif not (place / "telemetry").is_dir() and (place / "results" / "telemetry").is_dir():
+        results = place / "results"
+    following = Follower(results)
+    following.poll()
+    found = [h for h in History.of(following).runs if h.attempts and wanted in (None, h.run.id)]
+    if not found:
+        raise InputError(
+            f"{place} holds no telemetry of a run; give results directories, or files of "
+            f"{Path('results', 'telemetry', RUNS)}."
+        )
+    name = results.absolute().parent.name if results.name == "results" else results.name
+    return [Named(f"{name} {h.run.id[:15]}".strip(), h) for h in found]
+
+
+def chosen(places: Sequence[Path]) -> list[Named]:
+    """Return the runs to compare: the last of each directory, or all of a single one.
+
+    Raises
+    ------
+    InputError
+        One of the places holds no telemetry, or there is only one run.
+    """
+    found = [runs_of(place) for place in places]
+    named = found[0] if len(found) == 1 else [runs[-1] for runs in found]
+    if len(named) < 2:
+        raise InputError(
+            f"{places[0]} holds one run only, so there is nothing to compare it with; give another "
+            "results directory as well."
+        )
+    short = [name.name.rsplit(" ", 1)[0] for name in named]
+    if len(set(short)) == len(short):  # the time is only needed to tell runs of one place apart
+        return [Named(name, n.history) for name, n in zip(short, named, strict=True)]
+    return named
+
+
+def rows(named: Sequence[Named]) -> list[Row]:
+    """Return the numbers to compare."""
+    runs = [n.history for n in named]
+    return [Row(name, unit, [of(run) for run in runs]) for name, unit, of in _NUMBERS]
+
+
+def _part(run: RunHistory, key: str, part: str) -> Any:
+    """Return a part of what a run has recorded; None where it has not."""
+    told = run.run.fields.get(key)
+    return told.get(part) if isinstance(told, dict) else None
+
+
+def computed_by(named: Sequence[Named]) -> list[str]:
+    """Return a sentence for each run that was computed by other things than the first."""
+    first, *others = (n.history.run.fields for n in named)
+    found = (sentence(first, other) for other in others)
+    return [
+        f"{n.name}: {told}" for n, told in zip(named[1:], found, strict=True) if told is not None
+    ]
+
+
+def _words(key: str) -> Callable[[RunHistory], Any]:
+    return lambda run: run.run.fields.get(key)
+
+
+def _total(of: Callable[[RuleTally], float]) -> Callable[[RunHistory], float]:
+    return lambda run: sum(of(row) for row in by_rule(run.attempts))
+
+
+def _peak_mb(run: RunHistory) -> float | None:
+    mb = memory_of_all(run.attempts)[1]
+    return float(mb.max()) if len(mb) else None
+
+
+def _declared_mb(run: RunHistory) -> float | None:
+    mb = declared_of_all(run.attempts)[1]
+    return float(mb.max()) if len(mb) else None
+
+
+def _took(key: str) -> Callable[[RunHistory], float | None]:
+    def of(run: RunHistory) -> float | None:
+        told = overhead(run)
+        return None if told is None else getattr(told, key)
+
+    return of
+
+
+def _busy(run: RunHistory) -> float | None:
+    cpu = sum(row.cpu_s for row in by_rule(run.attempts))
+    return cpu / (run.seconds * run.run.cores) if run.seconds and run.run.cores else None
+
+
+_NUMBERS: tuple[tuple[str, str, Callable[[RunHistory], Any]], ...] = (
+    ("outcome", "", lambda run: run.outcome or "not recorded"),
+    ("unglow", "", _words("unglow")),
+    ("machine", "", lambda run: run.run.host),
+    ("processor", "", lambda run: _part(run, "processor", "name")),
+    ("linear algebra for", "", lambda run: _part(run, "blas", "kernels")),
+    ("cores", "", lambda run: run.run.cores or None),
+    ("memory for all jobs", "MB", lambda run: run.run.budget_mb),
+    ("time", "s", lambda run: run.seconds),
+    ("attempts", "", lambda run: len(run.attempts)),
+    (
+        "not ended well",
+        "",
+        lambda run: sum(a.outcome not in (ENDED_WELL, RUNNING) for a in run.attempts),
+    ),
+    ("peak memory of all jobs", "MB", _peak_mb),
+    ("most declared at a time", "MB", _declared_mb),
+    ("processor time", "s", _total(lambda row: row.cpu_s)),
+    ("processors at work", "share", _busy),
+    ("time of all jobs", "s", _total(lambda row: row.seconds)),
+    ("read", "bytes", _total(lambda row: row.read)),
+    ("written", "bytes", _total(lambda row: row.written)),
+    ("before the first job", "s", _took("before")),
+    ("to start a job, mean", "s", _took("launching")),
+    ("no job ran, in between", "s", _took("idle")),
+)
+
+
+def rules(named: Sequence[Named]) -> list[Model]:
+    """Return time, peak and declared memory of each rule in each run."""
+    tallies = [{row.rule: row for row in by_rule(n.history.attempts)} for n in named]
+    names = dict.fromkeys(rule for tally in tallies for rule in tally)
+
+    def of(rule: str, what: Callable[[RuleTally], float | None]) -> list[float | None]:
+        return [what(tally[rule]) if rule in tally else None for tally in tallies]
+
+    return [
+        {
+            "rule": rule,
+            "seconds": of(rule, lambda row: row.seconds),
+            "peak_mb": of(rule, lambda row: row.peak_mb),
+            "declared_mb": of(rule, lambda row: row.declared_mb),
+        }
+        for rule in names
+    ]
+
+
+def build(named: Sequence[Named]) -> Model:
+    """Return the model of a page that compares runs."""
+    told = rows(named)
+    return {
+        "schema": SCHEMA,
+        "kind": "compare",
+        "unglow": __version__,
+        "made": time.time(),
+        "runs": [_curves(n) for n in named],
+        "rows": [
+            {"name": row.name, "unit": row.unit, "values": row.values, "change": row.change}
+            for row in told
+        ],
+        "rules": rules(named),
+    }
+
+
+def _curves(named: Named) -> Model:
+    h = named.history
+    t, mb = memory_of_all(h.attempts)
+    edges = np.linspace(0.0, max(h.seconds, 1e-3), _BINS + 1)
+    ends = np.sort([a.end for a in h.attempts if a.outcome == ENDED_WELL])
+    at = int(np.argmax(mb)) if len(mb) else None
+    return {
+        "name": named.name,
+        "recorded": h.run.id != UNRECORDED,
+        "seconds": h.seconds,
+        "hi": curves.rounded(curves.of_steps(t, mb, edges)[1], 1) if at is not None else None,
+        "cpu": curves.rounded(curves.rates(h.attempts, edges)[0], 2),
+        "done": [int(n) for n in np.searchsorted(ends, edges[1:], side="right")],
+        "peak": None if at is None else {"t": float(t[at]), "mb": round(float(mb[at]), 1)},
+    }

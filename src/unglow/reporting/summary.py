@@ -1,0 +1,384 @@
+"""Summary of a run: one row for each pair and variant, from the small files of its results.
+
+It needs no output of a failed pair: what is missing is named, with the log that tells why.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from unglow import transform as transforms
+from unglow.core.archive import damaged
+from unglow.core.errors import UnglowError
+from unglow.core.files import write_text
+from unglow.core.printable import cell, harmless
+from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
+from unglow.photometry.difference_histogram import load_of
+from unglow.photometry.gain.scale import Scale
+from unglow.telemetry.reading.rejections import first_reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from unglow.photometry.difference_histogram import DifferenceHistogram
+    from unglow.transform import Transform
+
+COLUMNS = (
+    "sample",
+    "dye",
+    "registration",
+    "subtraction",
+    "status",
+    "reasons",
+    "notes",
+    "channels",
+    "model",
+    "rotation_deg",
+    "scale",
+    "shift_x_px",
+    "shift_y_px",
+    "residual_median_px",
+    "residual_p95_px",
+    "error_median_px",
+    "error_p95_px",
+    "inliers",
+    "blocks",
+    "overlap",
+    "method",
+    "gain",
+    "gain_low95",
+    "gain_high95",
+    "offset",
+    "difference_median",
+    "difference_mad",
+    "other_gains",
+    "candidates",
+    "candidates_fdr",
+    "density_per_mm2",
+    "density_low95",
+    "density_high95",
+    "control",
+    "fdr_control",
+    "fdr_control_low95",
+    "fdr_control_high95",
+)
+_DENSITY = ("density_per_mm2", "density_low95", "density_high95")
+_FDR_CONTROL = ("fdr_control", "fdr_control_low95", "fdr_control_high95")
+_SHARES = ("overlap", "candidates_fdr")
+_ERRORS = (
+    *("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px"),
+    "difference_mad",
+)
+"""Columns of numbers that are errors themselves."""
+_OPTIONAL = (
+    *("registration", "subtraction", "notes"),
+    *("control", "fdr_control", "fdr_control_low95", "fdr_control_high95"),
+)
+"""Columns that are left out where no pair has them."""
+STATUSES = ("ok", "suspect", "failed", "incomplete")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row to be: a pair and variant, with the files that tell about it.
+
+    Attributes
+    ----------
+    plan, transform, scale, detection
+        Paths relative to the results directory.
+    histograms
+        The same for what the difference of each scale method left; one file may serve several.
+    logs
+        Directory of the pair's logs, for the sentence about a job that did not finish.
+    control
+        Whether the pair is an unstained control.
+    """
+
+    sample: str
+    dye: str
+    registration: str
+    subtraction: str
+    plan: str
+    transform: str
+    scale: str
+    detection: str
+    histograms: dict[str, str]
+    logs: str
+    control: bool = False
+
+
+def entries_from(records: Iterable[Mapping[str, Any]]) -> list[Entry]:
+    """Rebuild entries from plain mappings, as ``params`` of a rule holds them."""
+    return [Entry(**record) for record in records]
+
+
+def rows(
+    entries: Iterable[Entry], problems: Iterable[Mapping[str, Any]], results: Path
+) -> list[dict[str, Any]]:
+    """Return the rows of the summary, pairs that were left out first.
+
+    Parameters
+    ----------
+    entries
+        Pairs and variants that were run.
+    problems
+        Pairs (or files) that were not, each with ``sample``, ``dye`` and ``message``.
+    results
+        The results directory.
+    """
+    told = [
+        {
+            "sample": p["sample"] or "",
+            "dye": p["dye"] or "",
+            "status": "failed",
+            "reasons": p["message"],
+        }
+        for p in problems
+    ]
+    return [*told, *(_row(entry, results) for entry in entries)]
+
+
+def comparison(entries: Iterable[Entry], results: Path) -> list[dict[str, Any]]:
+    """Return a row like those of the summary for each variant and each scale method."""
+    return [_row(entry, results, method) for entry in entries for method in entry.histograms]
+
+
+def table(summary: Iterable[Mapping[str, Any]]) -> str:
+    """Return the summary as tab-separated text, without columns that no pair needs."""
+    filled = list(summary)
+    columns = [c for c in COLUMNS if c not in _OPTIONAL or any(row.get(c) for row in filled)]
+    stream = io.StringIO()
+    writer = csv.DictWriter(
+        stream, columns, delimiter="\t", extrasaction="ignore", lineterminator="\n", restval=""
+    )
+    writer.writeheader()
+    for row in filled:
+        told = texts(row)
+        writer.writerow({k: cell(told.get(k, "")) for k in columns})
+    return stream.getvalue()
+
+
+def texts(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return a row as it is written: numbers in as many digits as their errors leave."""
+    return {column: _text(column, value) for column, value in row.items()}
+
+
+def write_summary(
+    entries: Iterable[Entry], problems: Iterable[Mapping[str, Any]], results: Path, target: Path
+) -> list[dict[str, Any]]:
+    """Write summary.tsv if it would change (an unchanged file keeps its time), return the rows."""
+    summary = rows(entries, problems, results)
+    text = table(summary)
+    if not target.is_file() or target.read_bytes() != text.encode(errors="backslashreplace"):
+        write_text(target, text)
+    return summary
+
+
+def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
+    """Return counts by status and a line for each pair that is not ok."""
+    told = list(summary)
+    counts = [(s, sum(row["status"] == s for row in told)) for s in STATUSES]
+    lines = [", ".join(f"{n} {s}" for s, n in counts if n) or "no pairs"]
+    for row in told:
+        if row["status"] != "ok":
+            name = " ".join(
+                str(row[k]) for k in ("sample", "dye", "registration", "subtraction") if row.get(k)
+            )
+            parts = [part for part in (row["status"], name, row["reasons"]) if part]
+            lines.append(harmless(" ".join(": ".join(parts).split())))
+    return "\n".join(lines) + "\n"
+
+
+def read_summary(path: Path) -> list[dict[str, str]]:
+    """Read summary.tsv back, every value as text."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream, delimiter="\t"))
+
+
+def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, Any]:
+    row: dict[str, Any] = {k: v for k, v in asdict(entry).items() if isinstance(v, str)}
+    for name in ("plan", "transform", "scale", "detection", "logs"):
+        row.pop(name)
+    if entry.control:
+        row["control"] = "true"
+    paths = (
+        *(entry.plan, entry.transform, entry.scale),
+        *dict.fromkeys(entry.histograms.values()),
+        entry.detection,
+    )
+    missing = [path for path in paths if not (results / path).is_file()]
+    said = (results / path for path in (entry.plan, entry.transform, entry.scale))
+    refused = first_reasons(said) if missing else None
+    if refused is not None:  # what is missing would say no more
+        row |= {"status": "failed", "reasons": refused}
+        return row
+    if missing:
+        row |= {
+            "status": "incomplete",
+            "reasons": f"{missing[0]} has not been made; {entry.logs} holds the logs of its jobs.",
+        }
+        return row
+    try:
+        row |= _finished(entry, results, method)
+    except (UnglowError, OSError) as error:
+        row |= {"status": "failed", "reasons": f"a result file cannot be read: {error}"}
+    return row
+
+
+def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
+    """Return the columns of a variant that has all its files, for a method or the default one."""
+    plan = _read_plan(results / entry.plan)
+    found = transforms.load(results / entry.transform)
+    scale = Scale.load(results / entry.scale)
+    if scale.default not in scale.methods:
+        raise damaged(results / entry.scale)
+    shown = method or scale.default
+    histogram = load_of((results / path for path in entry.histograms.values()), shown)
+    detection = _read_detection(results / entry.detection)
+    status, reasons = status_of(plan, found, scale, _doubts(detection))
+    return {
+        "status": status,
+        "reasons": reasons,
+        "notes": " ".join(scale.notes),
+        "channels": "+".join(plan["choice"].get("names", ())),
+        **_registration_columns(found),
+        **_scale_columns(scale, histogram, shown),
+        **_detection_columns(results / entry.detection, detection, shown),
+    }
+
+
+def _read_plan(path: Path) -> dict[str, Any]:
+    """Read plan.json as it is; the module that writes it would import this one in turn."""
+    try:
+        plan: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return {key: plan[key] for key in ("status", "reason", "choice")}
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path) from error
+
+
+def _read_detection(path: Path) -> dict[str, Any]:
+    """Read detection.json; ``reason`` is None if candidates were looked for."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        refused = found["status"] == "failed"
+        used = [control["reason"] is None for control in found.get("controls") or ()]
+        return {**found, "reason": str(found["reason"]) if refused else None, "used": used}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise damaged(path) from error
+
+
+def _doubts(detection: Mapping[str, Any]) -> list[str]:
+    """Return what makes the search doubtful."""
+    if detection["reason"] is not None:
+        return [f"Candidates were not looked for: {detection['reason']}"]
+    if detection["used"] and not any(detection["used"]):
+        told = "No unstained control of this dye could be searched, so what share of the candidates"
+        return [f"{told} is false rests on the negated difference alone."]
+    return []
+
+
+def status_of(
+    plan: Mapping[str, Any], found: Transform, scale: Scale, doubts: Sequence[str] = ()
+) -> tuple[str, str]:
+    """Return the status of a pair and its reasons: the first stage that failed speaks.
+
+    ``doubts`` are what makes the search for candidates doubtful.
+    """
+    if plan["status"] == "failed":
+        return "failed", str(plan["reason"])
+    if found.status == "failed":
+        return "failed", " ".join(found.reasons)
+    if scale.status == "failed":
+        return "failed", " ".join(scale.reasons)
+    reasons = " ".join([*found.reasons, *scale.reasons, *doubts])
+    doubtful = found.status == "suspect" or scale.reasons or doubts
+    return ("suspect", reasons) if doubtful else ("ok", "")
+
+
+def _registration_columns(found: Transform) -> dict[str, Any]:
+    return {
+        "model": found.model_name,
+        "rotation_deg": Measured(found.rotation_deg, math.degrees(found.turn_error)),
+        "scale": Measured(found.scale, found.turn_error),
+        "shift_x_px": Measured(found.shift_px[0], found.error_px.median),
+        "shift_y_px": Measured(found.shift_px[1], found.error_px.median),
+        "residual_median_px": found.residual_px.median,
+        "residual_p95_px": found.residual_px.p95,
+        "error_median_px": found.error_px.median,
+        "error_p95_px": found.error_px.p95,
+        "inliers": found.inliers,
+        "blocks": found.blocks,
+        "overlap": found.overlap,
+    }
+
+
+def _scale_columns(
+    scale: Scale, histogram: DifferenceHistogram | None, method: str
+) -> dict[str, Any]:
+    chosen = scale.methods.get(method)
+    if chosen is None or chosen.gain is None:
+        return {"method": method}
+    others = {
+        m: (*ends(r.gain, r.gain_ci95), "failed")[0]
+        for m, r in scale.methods.items()
+        if m != method
+    }
+    return {
+        "method": method,
+        **_interval(("gain", "gain_low95", "gain_high95"), chosen.gain, chosen.gain_ci95),
+        "offset": Measured.of(chosen.offset, _half(chosen.offset_ci95)),
+        "difference_median": histogram.median() if histogram else None,
+        "difference_mad": histogram.mad() if histogram else None,
+        "other_gains": ", ".join(f"{m} {gain}" for m, gain in others.items()),
+    }
+
+
+def _detection_columns(path: Path, found: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """Return what was found on the difference of a method; nothing for all but the default one."""
+    try:
+        if found["method"] != method or found["status"] != "ok":
+            return {}
+        density, control = found["density_per_mm2"], found.get("fdr_control")
+        return {
+            "candidates": found["candidates"],
+            "candidates_fdr": found["fdr"],
+            **_interval(_DENSITY, density, found["density_ci95_per_mm2"]),
+            **_interval(_FDR_CONTROL, control, found.get("fdr_control_ci95")),
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path) from error
+
+
+def _interval(
+    columns: Sequence[str], value: float | None, interval: Sequence[float] | None
+) -> dict[str, float | None]:
+    """Return a value and the ends of its 95 % interval, half of which is the error of all three."""
+    numbers = (value, *(interval or (None, None)))
+    error = _half(interval)
+    return {c: Measured.of(v, error) for c, v in zip(columns, numbers, strict=True)}
+
+
+def _half(interval: Sequence[float] | None) -> float | None:
+    return None if interval is None else abs(interval[1] - interval[0]) / 2
+
+
+def _text(column: str, value: Any) -> str:
+    """Numbers in as many digits as their error leaves, nothing for None and NaN."""
+    if value is None or value != value:  # noqa: PLR0124 - NaN is the value that differs from itself
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    if column in _SHARES:
+        return share(value)
+    if isinstance(value, Measured):
+        if value.error > 0:
+            return plain(value, decimals(value.error))
+        return ends(value, None)[0]
+    told = uncertainty(value) if column in _ERRORS else number(value)
+    return told.replace(",", "")

@@ -1,0 +1,266 @@
+"""Runs drawn for a terminal of any width: bars by rule, running jobs, memory, what went wrong.
+
+Names and messages are put in as text that no markup acts in. Nothing is told by colour alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from unglow.core.printable import clean
+from unglow.core.rounding import duration, memory
+from unglow.reporting.terminal.formatting import OUTCOMES, clock, count, megabytes, stopwatch
+from unglow.telemetry.reading.history import UNRECORDED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
+    from unglow.reporting.terminal.run_view import JobRow, RuleRow, RunView
+    from unglow.telemetry.reading.incidents import Incident
+
+STYLES = {"ok": "green", "running": "cyan", "": "default"}
+BAD = "bold red"
+_WIDEST_BAR = 40
+# Below these widths of the terminal, columns, these are left out.
+_WITH_BAR, _WITH_HOST, _WITH_STEP, _WITH_PEAK, _WITH_CPU, _WITH_DECLARED = 96, 90, 72, 58, 46, 36
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar of whole columns: thick (``=`` where there is only ASCII) as far as it is done."""
+
+    share: float
+    width: int
+    style: str = "green"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it as one line."""
+        full = int(self.width * min(1.0, max(0.0, self.share)))
+        thick, thin = "=-" if options.ascii_only else "━─"
+        yield Text.assemble((thick * full, self.style), (thin * (self.width - full), "dim"))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """Say how wide it is."""
+        return Measurement(self.width, self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much of a run is drawn.
+
+    Attributes
+    ----------
+    rules
+        Which rules: ``all``, only those that are ``begun`` and not done, or ``none``.
+    jobs, incidents
+        At most so many of them.
+    """
+
+    rules: str = "all"
+    jobs: int = 1000
+    incidents: int = 5
+
+
+#: From much to little, for terminals that are not high enough.
+DETAILS = (
+    Detail(),
+    Detail("all", 12, 2),
+    Detail("begun", 12, 2),
+    Detail("begun", 6, 1),
+    Detail("none", 4, 1),
+    Detail("begun", 4, 0),
+    Detail("none", 2, 0),
+    Detail("none", 0, 0),
+)
+
+
+def drawn(runs: Sequence[RunView], width: int, detail: Detail = DETAILS[0]) -> Group:
+    """Return what is drawn of runs in a terminal of a width, columns."""
+    parts: list[RenderableType] = []
+    for n, run in enumerate(runs):
+        parts += [Text("")] if n else []
+        parts += _run(run, width, detail)
+    return Group(*parts)
+
+
+def fitting(console: Console, runs: Sequence[RunView]) -> Group:
+    """Return as much as a terminal has room for."""
+    width, height = console.size
+    for detail in DETAILS:
+        shown = drawn(runs, width, detail)
+        if len(console.render_lines(shown, pad=False)) <= height:
+            break
+    return shown
+
+
+def _run(run: RunView, width: int, detail: Detail) -> list[RenderableType]:
+    parts: list[RenderableType] = [_head(run)]
+    if run.of:
+        parts.append(_beside(Bar(run.done / run.of, _bar_width(width), _style(run)),
+                             f"{run.done} of {count(run.of, 'job')}"))  # fmt: skip
+    if not run.over:
+        parts.append(_memory(run))
+    rules = [row for row in run.rules if _is_shown(row, detail.rules)]
+    if rules:
+        parts += [Text(""), _rules(rules, width)]
+    if run.jobs and detail.jobs:
+        parts += [Text(""), _jobs(run, width, detail.jobs)]
+    if run.incidents and detail.incidents:
+        parts += [Text(""), *_incidents(run.incidents, detail.incidents)]
+    return parts
+
+
+def _bar_width(width: int) -> int:
+    return max(8, min(_WIDEST_BAR, width - 34))
+
+
+def _style(run: RunView) -> str:
+    return STYLES.get(run.outcome, BAD)
+
+
+def _beside(bar: Bar, words: str) -> Table:
+    line = Table.grid(padding=(0, 1))
+    line.add_row(bar, Text(words))
+    return line
+
+
+def _head(run: RunView) -> Text:
+    text = Text(clean(str(run.results)), style="bold")
+    if run.id == UNRECORDED:
+        return text.append(" holds jobs of which no run is recorded", style="default")
+    text.append(f" {OUTCOMES.get(run.outcome, clean(run.outcome))}", style=_style(run))
+    spent = duration(run.seconds)
+    if run.over:
+        told = f" after {spent}, at {clock(run.wall + run.seconds)}"
+    else:
+        left = "" if run.left_s is None else f", about {duration(run.left_s)} left"
+        told = f" for {spent}{left}"
+    return text.append(told, style="not bold default")
+
+
+def _memory(run: RunView) -> Text:
+    limit = "" if run.budget_mb is None else f" of {memory(run.budget_mb)} allowed"
+    told = f"jobs take {memory(run.used_mb)} (PSS){limit} ({memory(run.declared_mb)} declared)"
+    if run.available_mb is not None:
+        told += f"; machine: {memory(run.available_mb)} of {memory(run.machine_mb)} free"
+    return Text(told)
+
+
+def _is_shown(row: RuleRow, which: str) -> bool:
+    begun = bool(row.running or row.failed or 0 < row.done < row.of)
+    return which == "all" or (which == "begun" and begun)
+
+
+def _rules(rows: Sequence[RuleRow], width: int) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column()
+    if width >= _WITH_CPU:
+        table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        style = BAD if row.failed else STYLES["running"] if row.running else STYLES["ok"]
+        now = [(row.running, "running"), (row.failed, "failed")]
+        bar = Bar(row.done / max(1, row.of), _bar_width(width) // 2, style)
+        table.add_row(
+            _name(row.rule),
+            *([bar] if width >= _WITH_CPU else []),
+            Text(f"{row.done} of {row.of}"),
+            Text(", ".join(f"{n} {word}" for n, word in now if n), style=style),
+        )
+    return table
+
+
+def _name(text: str) -> Text:
+    """Return a name that gives way where there is no room."""
+    return Text(clean(text), no_wrap=True, overflow="ellipsis")
+
+
+def _jobs(run: RunView, width: int, most: int) -> RenderableType:
+    several = len({job.host for job in run.jobs if job.host}) > 1
+    wanted = {
+        "at": width >= _WITH_STEP,
+        "host": several and width >= _WITH_HOST,
+        "time": True,
+        "memory": width >= _WITH_BAR,
+        "MB now": True,
+        "peak": width >= _WITH_PEAK,
+        "declared": width >= _WITH_DECLARED,
+        "CPU": width >= _WITH_CPU,
+    }
+    shown = [name for name, fits in wanted.items() if fits]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column()
+    for name in shown:
+        right = name in ("time", "MB now", "peak", "declared", "CPU")
+        table.add_column(no_wrap=True, justify="right" if right else "left")
+    table.add_row(*(Text(name, style="dim") for name in ("running", *shown)))
+    for job in run.jobs[:most]:
+        cells = _cells(job)
+        table.add_row(_name(job_title(job)), *(cells[name] for name in shown))
+    more = len(run.jobs) - most
+    return Group(table, Text(f"and {more} more", style="dim")) if more > 0 else table
+
+
+def job_lines(jobs: Sequence[JobRow]) -> Table:
+    """Return a line for each of some running jobs, without a heading."""
+    lines = Table.grid(padding=(0, 2, 0, 0))
+    lines.add_column()
+    for side in ("left", "right", "right"):
+        lines.add_column(no_wrap=True, justify=side)
+    for job in jobs:
+        cells = _cells(job)
+        of = f"{megabytes(job.now_mb) or '-'} of {memory(job.declared_mb)}"
+        lines.add_row(_name(job_title(job)), cells["at"], cells["time"], Text(of))
+    return lines
+
+
+def job_title(job: JobRow) -> str:
+    """Return the title of a job, with the number of the attempt if it is not the first."""
+    return job.title + (f" (attempt {job.number})" if job.number > 1 else "")
+
+
+def _cells(job: JobRow) -> dict[str, RenderableType]:
+    at = job.step + ("" if job.share is None else f" {100 * job.share:.0f} %")
+    declared = job.declared_mb or 0.0
+    near = declared and (job.peak_mb or 0.0) > 0.95 * declared
+    return {
+        "at": Text(clean(at)),
+        "host": Text(clean(job.host)),
+        "time": Text("" if job.seconds is None else stopwatch(job.seconds)),
+        "memory": Bar((job.now_mb or 0.0) / declared if declared else 0.0, 12, "cyan"),
+        "MB now": Text(megabytes(job.now_mb)),
+        "peak": Text(megabytes(job.peak_mb), style="bold yellow" if near else "default"),
+        "declared": Text(megabytes(job.declared_mb)),
+        "CPU": Text("" if job.cores is None else f"{100 * job.cores:.0f} %"),
+    }
+
+
+def _incidents(found: Sequence[Incident], most: int) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    for incident in found[:most]:
+        line = Text("" if incident.wall is None else f"{clock(incident.wall)} ")
+        line.append(f"{clean(incident.title)}: ", style="bold")
+        style = STYLES["ok"] if incident.mended else BAD
+        line.append(clean(incident.cause.replace("_", " ")), style=style)
+        if incident.mended:
+            line.append(" (a later attempt ended well)")
+        parts.append(line)
+        if incident.message not in ("", incident.cause):
+            parts.append(Text(f"  {clean(incident.message)}"))
+        if incident.remedy:
+            parts.append(Text(f"  {clean(incident.remedy)}", style="bold"))
+        elif incident.helps:
+            parts.append(Text(f"  What helps: {clean(incident.helps)}"))
+    more = len(found) - most
+    if more > 0:
+        parts.append(Text(f"and {count(more, 'earlier incident')}", style="dim"))
+    return parts

@@ -1,0 +1,1 @@
+"""What the files of attempts and runs tell, joined and summed."""

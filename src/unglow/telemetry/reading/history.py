@@ -1,0 +1,300 @@
+"""All runs and attempts of a results directory, joined: which belongs to which, when and where.
+
+Attempts do not name their run. It is the one during which they began, and that has such a job.
+Times within a run are s since it began, by the monotonic clock where run and attempt share one. Of
+an attempt on another machine, wall times are compared; as it cannot begin before Snakemake has
+started its job, nor end after Snakemake was told so, the clocks of that machine are put right if
+they contradict that.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.telemetry.reading.outcomes import Machine, boots, outcome_of_attempt, outcome_of_run
+from unglow.telemetry.reading.records import RUNNING, Attempt, Job, JobKey, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from unglow.telemetry.reading.follower import Follower
+
+UNRECORDED = ""
+"""Id of what stands in for runs that left no file."""
+_SLACK_S = 5.0
+# Starting a job takes Snakemake longer than this, s.
+_SOON_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """An attempt in its run.
+
+    Attributes
+    ----------
+    attempt, job
+        The attempt, and what Snakemake told of its job (None if nothing).
+    start, end
+        s since the run began.
+    outcome
+        How it ended, or ``running``.
+    slot
+        First of the rows (cores) that it is drawn on; it takes as many as it has threads.
+    launched
+        When Snakemake had started the job, s since the run began; None if it is not known.
+    closed
+        When Snakemake took note of its end; None if it is not known, or was another attempt.
+    """
+
+    attempt: Attempt
+    job: Job | None
+    start: float
+    end: float
+    outcome: str
+    slot: int = 0
+    launched: float | None = None
+    closed: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunHistory:
+    """A run with its attempts.
+
+    Attributes
+    ----------
+    run, outcome
+        The run, and how it ended (or ``running``, ``killed``).
+    attempts
+        By start.
+    seconds
+        How long it took, or takes by now.
+    shifts
+        Corrections of the clocks of other machines, s, by host: what was added to their times.
+    """
+
+    run: Run
+    outcome: str
+    attempts: tuple[Placed, ...]
+    seconds: float
+    shifts: Mapping[str, float]
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Names of the rows that attempts are drawn on: cores, by host where there are several."""
+        last: dict[str, tuple[int, int]] = {}
+        for a in self.attempts:
+            first, end = last.get(a.attempt.host, (a.slot, 0))
+            rows = a.slot + a.attempt.threads
+            last[a.attempt.host] = min(first, a.slot), max(end, rows)
+        names = [(f"{host} " if len(last) > 1 else "", *span) for host, span in last.items()]
+        spans = sorted(names, key=lambda name: name[1])
+        return tuple(f"{name}{n + 1}" for name, first, end in spans for n in range(end - first))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """All runs of a results directory, the oldest first."""
+
+    runs: tuple[RunHistory, ...]
+
+    @classmethod
+    def of(cls, read: Follower, machine: Machine | None = None) -> History:
+        """Join what was read, as it looks from a machine (this one, now, if None)."""
+        return join(read.runs, read.attempts, machine or Machine())
+
+    @property
+    def last(self) -> RunHistory | None:
+        """The run that began last; None if there is none."""
+        return self.runs[-1] if self.runs else None
+
+
+def join(runs: Sequence[Run], attempts: Iterable[Attempt], machine: Machine) -> History:
+    """Put each attempt into the run that it belongs to; runs the oldest first."""
+    outcomes = {run.id: outcome_of_run(run, machine) for run in runs}
+    spans = {
+        run.id: run.wall + run.seen if outcomes[run.id] != RUNNING else math.inf for run in runs
+    }
+    jobs = {run.id: {job.key: job for job in run.jobs} for run in runs}
+    begins = [run.wall for run in runs]
+    belong: dict[str, list[Attempt]] = {run.id: [] for run in runs}
+    for attempt in attempts:
+        first = bisect.bisect_right(begins, attempt.wall + _SLACK_S)
+        fits = [r for r in runs[:first] if attempt.wall <= spans[r.id] + _SLACK_S]
+        known = [r for r in fits if attempt.job in jobs[r.id]]
+        found = [UNRECORDED, *(r.id for r in known or fits)][-1]
+        belong.setdefault(found, []).append(attempt)
+    made = [_history(r, outcomes[r.id], belong[r.id], jobs[r.id], machine) for r in runs]
+    if UNRECORDED in belong:
+        made.append(_without_run(belong[UNRECORDED], machine))
+    return History(tuple(sorted(made, key=lambda h: h.run.wall)))
+
+
+def _history(
+    run: Run,
+    outcome: str,
+    attempts: Sequence[Attempt],
+    jobs: Mapping[JobKey, Job],
+    machine: Machine,
+) -> RunHistory:
+    found = []
+    for attempt in attempts:
+        job = jobs.get(attempt.job)
+        start = _start(attempt, run)
+        fate = outcome_of_attempt(attempt, (run, outcome), job, machine)
+        found.append(Placed(attempt, job, start, start + attempt.seconds, fate))
+    shifts = _shifts(found, run)
+    placed = [_told(_shifted(a, shifts.get(a.attempt.host, 0.0))) for a in found]
+    going = outcome == RUNNING or machine.asks(run)
+    now = machine.now - run.wall if going and run.outcome is None else 0.0
+    seconds = max([run.seen, now, *(a.end for a in placed)])
+    return RunHistory(run, outcome, _with_slots(placed), seconds, shifts)
+
+
+def _without_run(attempts: Sequence[Attempt], machine: Machine) -> RunHistory:
+    """Return a history of attempts whose run left no file."""
+    begin = min(attempt.wall for attempt in attempts)
+    run = Run(UNRECORDED, "", begin, math.nan, {}, {}, (), (), 0, 0, 0.0, UNRECORDED)
+    placed = []
+    for attempt in attempts:
+        start = attempt.wall - begin
+        fate = outcome_of_attempt(attempt, None, None, machine)
+        placed.append(Placed(attempt, None, start, start + attempt.seconds, fate))
+    outcome = RUNNING if any(a.outcome == RUNNING for a in placed) else UNRECORDED
+    return RunHistory(run, outcome, _with_slots(placed), max(a.end for a in placed), {})
+
+
+def _start(attempt: Attempt, run: Run) -> float:
+    same = boots(attempt.fields) == boots(run.fields)
+    by_clock = attempt.clock - run.clock
+    return by_clock if same and math.isfinite(by_clock) else attempt.wall - run.wall
+
+
+def _shifts(placed: Iterable[Placed], run: Run) -> dict[str, float]:
+    """Return what has to be added to the times of other machines, s, where it is not 0.
+
+    An attempt lies between the start of its job and the end that Snakemake saw. The shift is the
+    smallest that puts all attempts of a host there, or the mean of the bounds if none does.
+    """
+    bounds: dict[str, tuple[float, float]] = {}
+    for a in placed:
+        if a.job is None or boots(a.attempt.fields) == boots(run.fields):
+            continue
+        started, ended = a.job.when("started"), a.job.when("finished", "failed")
+        low, high = bounds.get(a.attempt.host, (-math.inf, math.inf))
+        if started:
+            low = max(low, min(started) - a.start)
+        if ended and a.attempt.end is not None:
+            high = min(high, max(ended) - a.end)
+        bounds[a.attempt.host] = low, high
+    shifts = {}
+    for host, (low, high) in bounds.items():
+        shift = (low + high) / 2 if low > high else min(max(0.0, low), high)
+        if shift and math.isfinite(shift):
+            shifts[host] = shift
+    return shifts
+
+
+def _shifted(a: Placed, shift: float) -> Placed:
+    return replace(a, start=a.start + shift, end=a.end + shift)
+
+
+def _told(a: Placed) -> Placed:
+    """Add when Snakemake started the job of an attempt, and when it took note of its end."""
+    if a.job is None:
+        return a
+    launched = [t for t in a.job.when("started") if t <= a.start + _SOON_S]
+    last = launched[-1] if launched else None
+    following = [t for t in a.job.when("started") if last is not None and t > last]
+    until = min(following, default=math.inf)
+    closed = [t for t in a.job.when("finished", "failed") if a.end - _SOON_S <= t <= until]
+    first = min(closed, default=None)
+    return replace(a, launched=last, closed=first)
+
+
+def _with_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
+    """Give each attempt the lowest rows, one for each thread, that are free while it runs.
+
+    Each host has rows of its own, below those of the hosts that came before it.
+    """
+    free: dict[str, list[float]] = {}  # until when each row of a host is taken
+    found = []
+    for a in sorted(placed, key=lambda a: (a.start, a.attempt.id)):
+        taken = free.setdefault(a.attempt.host, [])
+        rows = a.attempt.threads
+        slot = next(
+            (s for s in range(len(taken)) if all(t <= a.start for t in taken[s : s + rows])),
+            len(taken),
+        )
+        taken += [-math.inf] * (slot + rows - len(taken))
+        taken[slot : slot + rows] = [max(a.end, a.start)] * rows
+        found.append(replace(a, slot=slot))
+    counts = [len(taken) for taken in free.values()]
+    above = dict(zip(free, itertools.accumulate(counts, initial=0), strict=False))
+    return tuple(replace(a, slot=a.slot + above[a.attempt.host]) for a in found)
+
+
+def memory_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the memory of all jobs together, at each time that one of them was measured.
+
+    It is the sum of their proportional sets (PSS), in which pages that several processes share
+    count once, and never less than what a single process had.
+
+    Returns
+    -------
+    Times, s since the run began, and MB from each of them on, (n,) each; nothing if no attempt has
+    samples.
+    """
+    parts = [_memory_of(a) for a in placed]
+    if all(len(t) == 1 for t, _, _ in parts):
+        return np.empty(0), np.empty(0)
+    t, mb, order = _summed([t for t, _, _ in parts], [step for _, step, _ in parts])
+    return t, np.fmax(mb, np.concatenate([least for _, _, least in parts])[order])
+
+
+def _memory_of(
+    a: Placed,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return when an attempt was measured and ended, by how much its memory grew, and its least.
+
+    The last is what a single process had, NaN where that is not known; the peak that was told at
+    the end is there as well, with the last sample.
+    """
+    samples = a.attempt.samples
+    shared_once, least = samples.shared_once, np.append(samples.largest, np.nan)
+    last = np.maximum.accumulate(np.where(np.isnan(shared_once), -1, np.arange(len(samples))))
+    held = np.where(last >= 0, shared_once[last], 0.0) if len(samples) else shared_once
+    peak = a.attempt.peak_mb
+    if peak is not None and not np.any(least >= peak):
+        least[max(0, len(samples) - 1)] = peak
+    return (
+        np.append(a.start + samples.t, a.end),
+        np.diff(np.append(held, 0.0), prepend=0.0),
+        least,
+    )
+
+
+def declared_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the memory that all jobs together had declared: times, s, and MB from each on."""
+    declared = [(a.start, a.end, a.attempt.declared_mb) for a in placed if a.attempt.declared_mb]
+    times = [np.array([start, end]) for start, end, _ in declared]
+    return _summed(times, [np.array([mb, -mb]) for _, _, mb in declared])[:2]
+
+
+def _summed(
+    times: Sequence[NDArray[np.float64]], steps: Sequence[NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
+    """Return times in order, the sum of all steps up to each, and where each of them came from."""
+    if not times:
+        return np.empty(0), np.empty(0), np.empty(0, np.intp)
+    t, step = np.concatenate(times), np.concatenate(steps)
+    # at equal times, what ends goes first: its memory is free when the next one takes some
+    order = np.lexsort((step, t))
+    return t[order], np.maximum(np.cumsum(step[order]), 0.0), order

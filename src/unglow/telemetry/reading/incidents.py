@@ -1,0 +1,267 @@
+"""What went wrong in a results directory, newest first; later runs forget nothing of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from unglow.telemetry.reading.logs import log_files
+from unglow.telemetry.reading.outcomes import KILLED, LOST
+from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
+from unglow.telemetry.reading.rejections import what_helps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from unglow.telemetry.reading.history import History, Placed, RunHistory
+    from unglow.telemetry.reading.records import Job, Loss, Stall
+
+TAIL_LINES, TAIL_BYTES = 40, 8192
+STALL, NOT_STARTED, RUN_KILLED = "stall", "not_started", "run_killed"
+# A log that was written later than this after an attempt's end, s, is of another attempt.
+_SAME_LOG_S = 30.0
+# This job only repeats which pairs failed.
+_VERDICT = ("verdict", "bad_input")
+_REPEATED = "Not tried, since the attempt before has shown how it would end:"
+_IDLE = "No processor time was used and no bytes moved for {:.0f} s."
+_SENTENCES = {
+    KILLED: "Its process is gone and has left no word: it was killed (by SIGKILL, or together with "
+    "Snakemake); run again.",
+    LOST: "Its machine was started anew or does not answer; run again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something that did not go well.
+
+    Attributes
+    ----------
+    kind
+        ``attempt``, ``stall``, ``job`` (Snakemake says it failed, and there is no attempt),
+        ``run`` or ``pair``.
+    cause
+        One word: an outcome, ``stall``, ``not_started``, ``run_killed``, or a pair's status.
+    wall
+        When, Unix time, s; None for a pair of which that is not known.
+    title
+        What it happened to.
+    message, remedy
+        A sentence, and a command to copy; empty if there is none.
+    helps
+        What helps where no command does, in a sentence; empty if nothing is known.
+    run, attempt
+        Ids; None where there is none.
+    mended
+        Whether a later attempt at the same job (or a later run) ended well.
+    numbers
+        What is known of it: ``peak_mb``, ``declared_mb``, ``needed_mb``, ``seconds``, ``signal``,
+        ``number`` (of the attempt).
+    log, tail
+        Its log and the last lines of it; the tail is None where it was begun anew or is gone.
+    """
+
+    kind: str
+    cause: str
+    wall: float | None
+    title: str
+    message: str = ""
+    remedy: str = ""
+    helps: str = ""
+    run: str | None = None
+    attempt: str | None = None
+    mended: bool = False
+    numbers: Mapping[str, float] | None = None
+    log: str = ""
+    tail: str | None = None
+
+
+def incidents(
+    history: History, results: Path, pairs: Iterable[Mapping[str, Any]] = ()
+) -> list[Incident]:
+    """Return everything that went wrong: pairs that failed first, then the newest first.
+
+    Parameters
+    ----------
+    history
+        Of the results directory.
+    results
+        The results directory.
+    pairs
+        Rows of the summary.
+    """
+    begun = {a.attempt.job: a for _, a in _all(history)}  # the last attempt at each job
+    mended = {
+        a.attempt.job: a.start + h.run.wall for h, a in _all(history) if a.outcome == ENDED_WELL
+    }
+    well = max((h.run.wall for h in history.runs if h.outcome == ENDED_WELL), default=0.0)
+    going = history.last is not None and history.last.outcome == RUNNING
+    told_of = ("failed",) if going else ("failed", "incomplete")
+    failed = list(
+        _of_pairs((row for row in pairs if row.get("status") in told_of), history, results)
+    )
+    found = []
+    for h, a in _all(history):
+        told = failed and (a.attempt.stage, a.outcome) == _VERDICT
+        if a.outcome not in (ENDED_WELL, RUNNING) and not told:
+            incident = _of_attempt(h, a, mended.get(a.attempt.job, 0.0))
+            if begun[a.attempt.job] is a:  # else its log was begun anew
+                incident = replace(incident, tail=_tail(h, a, results))
+            found.append(incident)
+        found += [_of_stall(h, a, stall) for stall in a.attempt.stalls]
+    for h in history.runs:
+        found += list(_of_jobs(h))
+        if h.outcome == KILLED:
+            found.append(_of_run(h, mended=well > h.run.wall))
+    found.sort(key=lambda i: i.wall or 0.0, reverse=True)
+    return [*failed, *found]
+
+
+def _all(history: History) -> Iterator[tuple[RunHistory, Placed]]:
+    return ((h, a) for h in history.runs for a in h.attempts)
+
+
+def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
+    attempt, end = a.attempt, a.attempt.end
+    known = {
+        "peak_mb": attempt.peak_mb,
+        "declared_mb": attempt.declared_mb,
+        "needed_mb": end.needed_mb if end is not None else None,
+        "seconds": attempt.seconds,
+        "signal": float(end.signal) if end is not None and end.signal else None,
+        "number": float(attempt.number),
+    }
+    return Incident(
+        kind="attempt",
+        cause=a.outcome,
+        wall=attempt.wall + attempt.seconds,
+        title=attempt.title,
+        message=_message(a),
+        remedy=end.remedy if end is not None else "",
+        run=h.run.id,
+        attempt=attempt.id,
+        mended=mended > h.run.wall + a.start,
+        numbers={key: value for key, value in known.items() if value is not None},
+        log=attempt.log,
+    )
+
+
+def _message(a: Placed) -> str:
+    end = a.attempt.end
+    if end is None:
+        told = a.job.losses.get(a.attempt.number) if a.job is not None else None
+        return told.message if told is not None else _SENTENCES.get(a.outcome, "")
+    return f"{_REPEATED} {end.message}" if end.more.get("repeated") else end.message
+
+
+def _tail(h: RunHistory, a: Placed, results: Path) -> str | None:
+    attempt = a.attempt
+    files = log_files(attempt.log, h, results)
+    return _log_tail(files, attempt.wall + attempt.seconds)
+
+
+def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
+    return Incident(
+        kind="stall",
+        cause=STALL,
+        wall=a.attempt.wall + stall.t,
+        title=a.attempt.title,
+        message=" ".join((_IDLE.format(stall.seconds), stall.message)).strip(),
+        run=h.run.id,
+        attempt=a.attempt.id,
+        mended=a.outcome == ENDED_WELL,
+        numbers={"seconds": stall.seconds, "number": float(a.attempt.number)},
+        log=a.attempt.log,
+    )
+
+
+def _of_jobs(h: RunHistory) -> Iterator[Incident]:
+    """Jobs that Snakemake says failed without that an attempt began: no environment, no node."""
+    for job in h.run.jobs:
+        begun = {a.attempt.number for a in h.attempts if a.job is job}
+        never = [loss for number, loss in job.losses.items() if number not in begun]
+        yield from (_of_loss(h, job, loss) for loss in never)
+        told = {loss.t for loss in job.losses.values()}
+        for t in (t for t in job.when("failed") if t not in told):
+            started = max((s for s in job.when("started") if s <= t), default=0.0)
+            tried = any(a.job is job and started - 1 <= a.end and a.start <= t for a in h.attempts)
+            if not tried:
+                yield Incident(
+                    kind="job",
+                    cause=NOT_STARTED,
+                    wall=h.run.wall + t,
+                    title=job.title,
+                    message=_said(h, t) or "Snakemake could not start it; see its log.",
+                    run=h.run.id,
+                    mended=any(later > t for later in job.when("finished")),
+                    log=job.log[0] if job.log else "",
+                )
+
+
+def _of_loss(h: RunHistory, job: Job, loss: Loss) -> Incident:
+    """Return the incident of an attempt that its batch system has ended before it began."""
+    return Incident(
+        kind="job",
+        cause=loss.outcome,
+        wall=h.run.wall + loss.t,
+        title=job.title,
+        message=loss.message,
+        run=h.run.id,
+        mended=any(later > loss.t for later in job.when("finished")),
+        log=job.log[0] if job.log else "",
+    )
+
+
+def _said(h: RunHistory, t: float) -> str:
+    """Return the error that Snakemake told nearest to a time, within 2 s."""
+    near = [(abs(m.t - t), m.text) for m in h.run.messages if m.level == "error"]
+    apart, text = min(near, default=(3.0, ""))
+    return text if apart <= 2.0 else ""
+
+
+def _of_run(h: RunHistory, *, mended: bool) -> Incident:
+    return Incident(
+        kind="run",
+        cause=RUN_KILLED,
+        wall=h.run.wall + h.run.seen,
+        title="Snakemake",
+        message="Snakemake was killed and could not tidy up; this goes on where it stopped.",
+        remedy="unglow resume",
+        run=h.run.id,
+        mended=mended,
+        numbers={"seconds": h.run.seen},
+    )
+
+
+def _of_pairs(
+    pairs: Iterable[Mapping[str, Any]], history: History, results: Path
+) -> Iterator[Incident]:
+    config = history.last.run.fields.get("config") if history.last is not None else None
+    for row in pairs:
+        names = ("sample", "dye", "registration", "subtraction")
+        yield Incident(
+            kind="pair",
+            cause=str(row["status"]),
+            wall=row.get("wall"),
+            title=" ".join(str(row[name]) for name in names if row.get(name)),
+            message=str(row.get("reasons") or ""),
+            helps=what_helps(results, row, config) if row["status"] == "failed" else "",
+        )
+
+
+def _log_tail(files: Iterable[Path], ended: float) -> str | None:
+    """Return the last lines of a log; None if it is gone or was written after an attempt's end."""
+    for path in (path for path in files if path.is_file()):
+        try:
+            with path.open("rb") as stream:
+                size = stream.seek(0, 2)
+                if abs(path.stat().st_mtime - ended) > _SAME_LOG_S:
+                    return None
+                stream.seek(max(0, size - TAIL_BYTES))
+                text = stream.read(TAIL_BYTES).decode("utf-8", "replace")
+        except OSError:
+            continue
+        return "\n".join(text.splitlines()[-TAIL_LINES:])
+    return None

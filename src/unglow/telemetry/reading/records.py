@@ -1,0 +1,360 @@
+"""What telemetry files hold, as typed records.
+
+A file of an attempt or of a run is made of JSON lines that were appended one by one
+(docs/telemetry.md). Readers take what they know: unknown keys and kinds, and lines that are torn,
+are passed over. Units: s, MB (1e6 bytes), bytes; ``wall`` is Unix time, ``clock`` the monotonic
+clock of the host, ``t`` s since the attempt or the run began.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from unglow.telemetry.reading.parsing import moment, number, unix_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from unglow.telemetry.reading.samples import Samples
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_MOST_THREADS = 1024
+ENDED_WELL = "ok"
+RUNNING = "running"
+JobKey = tuple[str, frozenset[tuple[str, str]]]
+"""Rule and wildcards of a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of an attempt that has a name.
+
+    Attributes
+    ----------
+    begin, end
+        s since the attempt began; the end is None while, or if, it did not end.
+    depth
+        How many steps it is inside of.
+    """
+
+    name: str
+    begin: float
+    end: float | None = None
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """At ``t``, nothing had been done for so many ``seconds``; ``message`` says why, if known."""
+
+    t: float
+    seconds: float
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How an attempt ended, in its own (or its watchdog's) words.
+
+    Attributes
+    ----------
+    t, wall
+        When; of records without a start, ``t`` is the duration.
+    outcome
+        One word (docs/telemetry.md).
+    message, remedy
+        A sentence, and a command to copy; empty if there is none.
+    peak_mb, cpu_s, read, written, needed_mb
+        None where it is not known.
+    more
+        Keys that are not known here, such as ``pixels``.
+    """
+
+    t: float
+    wall: float
+    outcome: str
+    message: str = ""
+    remedy: str = ""
+    signal: int = 0
+    code: int = 0
+    peak_mb: float | None = None
+    cpu_s: float | None = None
+    read: float | None = None
+    written: float | None = None
+    needed_mb: float | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> End:
+        """Return what a line says."""
+        known = {name: number(line.get(name)) for name in _MEASURED}
+        return cls(
+            t=moment(line.get("t")),
+            wall=unix_time(line.get("wall")),
+            outcome=str(line.get("outcome") or "error"),
+            message=str(line.get("message") or ""),
+            remedy=str(line.get("remedy") or ""),
+            signal=int(number(line.get("signal")) or 0),
+            code=int(number(line.get("code")) or 0),
+            **known,
+            more={k: v for k, v in line.items() if k not in cls.__dataclass_fields__},
+        )
+
+
+_MEASURED = ("peak_mb", "cpu_s", "read", "written", "needed_mb")
+
+
+def once_per_attempt(
+    of: Callable[Concatenate[Attempt, P], R],
+) -> Callable[Concatenate[Attempt, P], R]:
+    """Remember what a function says of an attempt, for as long as the attempt is there.
+
+    An attempt that goes on is a new object whenever more of it has been read.
+    """
+    known: WeakKeyDictionary[Attempt, dict[object, R]] = WeakKeyDictionary()
+
+    @functools.wraps(of)
+    def remembered(attempt: Attempt, /, *rest: P.args, **more: P.kwargs) -> R:
+        kept = known.setdefault(attempt, {})
+        key = (rest, tuple(more.items()))
+        if key not in kept:
+            kept[key] = of(attempt, *rest, **more)
+        return kept[key]
+
+    return remembered
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Attempt:
+    """One attempt at one job.
+
+    Attributes
+    ----------
+    id
+        Unique in a results directory: its file, without suffix, below ``telemetry``.
+    stage
+        Name of the job's log: the rule, and what tells its jobs for one pair apart.
+    number
+        1 the first time that a run of the workflow tries the job.
+    wall, clock
+        When it began; ``clock`` is NaN for one that an older version recorded.
+    declared_mb, limit_s
+        Memory and time that it might take; None if there was no limit.
+    fields
+        Everything that its first line says.
+    done, of, unit
+        Progress, if it told any, and what is counted: ``shard``; empty where that was not told.
+    end
+        None while, or if, it has not said how it ended.
+    """
+
+    id: str
+    stage: str
+    rule: str
+    wildcards: Mapping[str, str]
+    number: int
+    host: str
+    wall: float
+    clock: float
+    declared_mb: float | None
+    threads: int
+    limit_s: float | None
+    log: str
+    fields: Mapping[str, Any]
+    samples: Samples
+    steps: tuple[Step, ...] = ()
+    stalls: tuple[Stall, ...] = ()
+    done: float | None = None
+    of: float | None = None
+    unit: str = ""
+    end: End | None = None
+
+    @property
+    def job(self) -> JobKey:
+        """What tells its job from others of a run."""
+        return self.rule, frozenset(self.wildcards.items())
+
+    @property
+    def title(self) -> str:
+        """Stage and what it worked on, in words."""
+        told = ("role", "method", "form", "band")
+        names = (v for k, v in self.wildcards.items() if k not in told)
+        return " ".join((self.stage, *names))
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, or until when there is word of it, s."""
+        if self.end is not None:
+            return self.end.t
+        told = [*(s.t for s in self.stalls), *(s.end or s.begin for s in self.steps)]
+        return float(max([0.0, *self.samples.t[-1:], *told]))
+
+    @property
+    def peak_mb(self) -> float | None:
+        """Largest resident set of any single process, MB, as the kernel kept it (``VmHWM``).
+
+        What is declared for a job is compared with this, and never with a sum over processes.
+        """
+        return _peak_mb(self)
+
+    @property
+    def cpu_s(self) -> float | None:
+        """Time on processors, s."""
+        return self._last("cpu_s", self.samples.cpu)
+
+    @property
+    def read(self) -> float | None:
+        """Bytes read."""
+        return self._last("read", self.samples.read)
+
+    @property
+    def written(self) -> float | None:
+        """Bytes written."""
+        return self._last("written", self.samples.written)
+
+    def _last(self, name: str, column: NDArray[np.float64]) -> float | None:
+        told: float | None = getattr(self.end, name) if self.end is not None else None
+        known = column[~np.isnan(column)]
+        return told if told is not None or not len(known) else float(known[-1])
+
+
+@once_per_attempt
+def _peak_mb(attempt: Attempt) -> float | None:
+    seen = attempt.samples.largest
+    largest = [] if np.isnan(seen).all() else [float(np.nanmax(seen))]
+    told = attempt.end.peak_mb if attempt.end is not None else None
+    return max([*largest, *([] if told is None else [told])], default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What the batch system said of an attempt that was lost: when, in a word, in a sentence."""
+
+    t: float
+    outcome: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as Snakemake tells of it.
+
+    Attributes
+    ----------
+    events
+        (t, state), the first of them ``queued``.
+    losses
+        How attempts ended that could not say so themselves, by their number.
+    """
+
+    jobid: int
+    rule: str
+    wildcards: Mapping[str, str]
+    reason: str
+    threads: int
+    resources: Mapping[str, Any]
+    local: bool
+    input: tuple[str, ...]
+    output: tuple[str, ...]
+    log: tuple[str, ...]
+    events: tuple[tuple[float, str], ...]
+    losses: Mapping[int, Loss] = field(default_factory=dict)
+
+    @property
+    def key(self) -> JobKey:
+        """What tells it from others of a run."""
+        return self.rule, frozenset(self.wildcards.items())
+
+    @property
+    def title(self) -> str:
+        """Rule and what it works on, in words."""
+        return " ".join((self.rule.removesuffix("_band"), *self.wildcards.values()))
+
+    @property
+    def state(self) -> str:
+        """The last that was heard of it."""
+        return self.events[-1][1]
+
+    def when(self, *states: str) -> list[float]:
+        """Return the times, s since the run began, at which it came into one of these states."""
+        return [t for t, state in self.events if state in states]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A warning or an error of Snakemake."""
+
+    t: float
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One run of Snakemake.
+
+    Attributes
+    ----------
+    id
+        Unique in a results directory: the name of its file.
+    fields
+        Everything that its first line says: ``command``, ``config``, ``packages`` and so on.
+    totals
+        Jobs of each rule that it set out to do.
+    done, of
+        Jobs that have ended, and jobs in all, as Snakemake counts them.
+    seen
+        Time of the last line, s since the run began.
+    outcome
+        None while, or if, it has not said how it ended.
+    """
+
+    id: str
+    host: str
+    wall: float
+    clock: float
+    fields: Mapping[str, Any]
+    totals: Mapping[str, int]
+    jobs: tuple[Job, ...]
+    messages: tuple[Message, ...]
+    done: int
+    of: int
+    seen: float
+    outcome: str | None = None
+
+    @property
+    def cores(self) -> int:
+        """Cores for all jobs together; 0 if it is not known."""
+        return int(number(self.fields.get("cores")) or 0)
+
+    @property
+    def budget_mb(self) -> float | None:
+        """Memory for all jobs together, MB; None if there is no limit."""
+        limits = self.fields.get("resources")
+        return number(limits.get("mem_mb")) if isinstance(limits, dict) else None
+
+
+def threads(value: object) -> int:
+    """Return a number of threads that there may be; 1 if it is none."""
+    if isinstance(value, int | float) and value > _MOST_THREADS:
+        return _MOST_THREADS
+    return int(max(number(value) or 1, 1))
+
+
+def texts(values: object) -> dict[str, str]:
+    """Return a mapping of texts, empty if there is none."""
+    return {str(k): str(v) for k, v in values.items()} if isinstance(values, dict) else {}
+
+
+def words(values: object) -> tuple[str, ...]:
+    """Return a tuple of texts, empty if there is none."""
+    listed: Iterable[object] = values if isinstance(values, list | tuple) else ()
+    return tuple(str(v) for v in listed)

@@ -1,0 +1,257 @@
+"""Sums over the attempts of a run: what each rule took, where time went, how much is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.telemetry.reading.records import ENDED_WELL, RUNNING, once_per_attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from unglow.telemetry.reading.history import Placed, RunHistory
+    from unglow.telemetry.reading.records import Attempt
+
+_MOVED = 1 << 16
+"""Fewer bytes between two samples than this are a line in a log, not work on files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where the time of an attempt went, s; together they are its duration.
+
+    Attributes
+    ----------
+    computing
+        At least one processor was at work for it (an interval counts as long as the CPU time used
+        in it).
+    moving
+        No processor was, while bytes were read or written or the disk was waited for.
+    waiting
+        Neither: it waited for a processor (though bytes were moved, if it could have run), for a
+        lock, or for the network.
+    """
+
+    computing: float = 0.0
+    moving: float = 0.0
+    waiting: float = 0.0
+
+    def __add__(self, other: Split) -> Split:
+        return Split(
+            self.computing + other.computing,
+            self.moving + other.moving,
+            self.waiting + other.waiting,
+        )
+
+
+@once_per_attempt
+def split(attempt: Attempt) -> Split:
+    """Return where the time of an attempt went, from its samples and what was told at its end."""
+    samples = attempt.samples
+    ends = (attempt.seconds, attempt.cpu_s, (attempt.read or 0.0) + (attempt.written or 0.0))
+    t = np.append(samples.t, max([ends[0], *samples.t[-1:]]))
+    cpu = np.append(samples.cpu, np.nan if ends[1] is None else ends[1])
+    moved = np.append(samples.read + samples.written, ends[2])
+    took = np.diff(t, prepend=0.0)
+    computing = np.minimum(_steps(cpu), took)
+    state = np.append(samples.state, "")
+    with_files = (_steps(moved) >= _MOVED) & (state != "R") if len(samples) else state == "D"
+    busy = with_files | (state == "D")
+    rest = took - computing
+    return Split(float(computing.sum()), float(rest[busy].sum()), float(rest[~busy].sum()))
+
+
+def _steps(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what a sum grew by between samples; it does not fall where a process is gone."""
+    filled = np.fmax.accumulate(np.nan_to_num(sums))
+    return np.diff(filled, prepend=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTally:
+    """What the attempts at the jobs of one rule took.
+
+    Attributes
+    ----------
+    rule
+        Its name.
+    attempts, ended_well, running
+        How many there were, how many of them ended ``ok``, and how many have not ended.
+    declared_mb, peak_mb
+        Of the attempt that came nearest to (or furthest beyond) what it had declared.
+    largest_mb
+        The largest peak of all; None if none is known, like the two above.
+    longest_s, seconds
+        Duration of the longest, and of all together.
+    cpu_s, read, written
+        s and bytes, all together.
+    split
+        Where these seconds went.
+    pixels
+        All together, where jobs counted them; else 0.
+    """
+
+    rule: str
+    attempts: int
+    ended_well: int
+    running: int
+    declared_mb: float | None
+    peak_mb: float | None
+    largest_mb: float | None
+    longest_s: float
+    seconds: float
+    cpu_s: float
+    read: float
+    written: float
+    split: Split
+    pixels: float
+
+    @property
+    def mb_per_s(self) -> float | None:
+        """Bytes through read and write calls, MB, in each second of a job."""
+        return (self.read + self.written) / 1e6 / self.seconds if self.seconds > 0 else None
+
+    @property
+    def cores(self) -> float | None:
+        """Processors that a job kept busy on average."""
+        return self.cpu_s / self.seconds if self.seconds > 0 else None
+
+
+def by_rule(placed: Iterable[Placed]) -> list[RuleTally]:
+    """Return a row for each rule, in the order in which they first began."""
+    groups: dict[str, list[Placed]] = {}
+    for a in placed:
+        groups.setdefault(a.attempt.rule, []).append(a)
+    return [_tally(rule, group) for rule, group in groups.items()]
+
+
+def _tally(rule: str, group: Sequence[Placed]) -> RuleTally:
+    attempts = [a.attempt for a in group]
+    known = [
+        (peak / a.declared_mb, a.declared_mb, peak)
+        for a in attempts
+        if (peak := a.peak_mb) is not None and a.declared_mb
+    ]
+    _, declared, peak = max(known, default=(None, None, None))
+    ends = [a.end for a in attempts if a.end is not None]
+    return RuleTally(
+        rule=rule,
+        attempts=len(group),
+        ended_well=sum(a.outcome == ENDED_WELL for a in group),
+        running=sum(a.outcome == RUNNING for a in group),
+        declared_mb=declared,
+        peak_mb=peak,
+        largest_mb=max((p for a in attempts if (p := a.peak_mb) is not None), default=None),
+        longest_s=max(a.seconds for a in attempts),
+        seconds=sum(a.seconds for a in attempts),
+        cpu_s=sum(a.cpu_s or 0.0 for a in attempts),
+        read=sum(a.read or 0.0 for a in attempts),
+        written=sum(a.written or 0.0 for a in attempts),
+        split=sum((split(a) for a in attempts), Split()),
+        pixels=sum(float(end.more.get("pixels") or 0.0) for end in ends),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What Snakemake itself took of a run, s.
+
+    Attributes
+    ----------
+    before, after
+        From the run's begin to the first attempt, and from the end of the last to the run's.
+    launching, closing
+        From Snakemake's start of a job to the begin of its attempt (a new Python that imports
+        Snakemake), and from its end until Snakemake took note: means over the jobs of which it is
+        known, None if there are none.
+    idle
+        While no attempt ran, between the first and the last.
+    """
+
+    before: float
+    after: float
+    launching: float | None
+    closing: float | None
+    idle: float
+
+
+def overhead(history: RunHistory) -> Overhead | None:
+    """Return what Snakemake took of a run; None if it left no file or did nothing."""
+    placed = history.attempts
+    if not placed or not history.run.fields:
+        return None
+    over = history.outcome != RUNNING
+    last = max(a.end for a in placed)
+    idle, until = 0.0, placed[0].start
+    for a in placed:
+        idle += max(0.0, a.start - until)
+        until = max(until, a.end)
+    return Overhead(
+        before=max(0.0, placed[0].start),
+        after=max(0.0, history.seconds - last) if over else 0.0,
+        launching=_mean([a.start - a.launched for a in placed if a.launched is not None]),
+        closing=_mean([a.closed - a.end for a in placed if a.closed is not None]),
+        idle=idle,
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def time_left(history: RunHistory, earlier: Iterable[RunHistory] = ()) -> float | None:
+    """Estimate how long a run will still take, s; None if that cannot be known.
+
+    For each rule the mean time of a job (in this run, or else in earlier ones, or else of any job)
+    times the jobs that are still to do, without what running ones have had; shared among as many
+    jobs at a time as ran so far.
+
+    Parameters
+    ----------
+    history
+        The run.
+    earlier
+        Other runs of the same directory.
+    """
+    if history.outcome != RUNNING or not history.run.totals:
+        return None
+    means = _means(a for h in earlier for a in h.attempts) | _means(history.attempts)
+    if not means:
+        return None
+    overall = sum(means.values()) / len(means)
+    done: dict[str, int] = {}
+    running = 0.0
+    for job in history.run.jobs:
+        done[job.rule] = done.get(job.rule, 0) + (job.state == "finished")
+    for a in history.attempts:
+        if a.outcome == RUNNING:
+            running += min(a.attempt.seconds, means.get(a.attempt.rule, overall))
+    work = -running
+    for rule, total in history.run.totals.items():
+        work += max(0, total - done.get(rule, 0)) * means.get(rule, overall)
+    return max(0.0, work) / _at_a_time(history)
+
+
+def _means(placed: Iterable[Placed]) -> dict[str, float]:
+    """Return the mean time of a job of each rule, s, with what Snakemake takes to start it."""
+    times: dict[str, list[float]] = {}
+    for a in placed:
+        if a.outcome == ENDED_WELL:
+            begin = a.start if a.launched is None else a.launched
+            times.setdefault(a.attempt.rule, []).append(a.end - begin)
+    return {rule: sum(group) / len(group) for rule, group in times.items()}
+
+
+def _at_a_time(history: RunHistory) -> float:
+    """Return how many jobs ran at a time so far, at least one."""
+    spans = [(a.start if a.launched is None else a.launched, a.end) for a in history.attempts]
+    begun = min(begin for begin, _ in spans) if spans else 0.0
+    ended = max((end for _, end in spans), default=0.0)
+    if ended <= begun:
+        return 1.0
+    return max(1.0, sum(end - begin for begin, end in spans) / (ended - begun))

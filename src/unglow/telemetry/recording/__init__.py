@@ -1,0 +1,1 @@
+"""Writing what happens in a job or a run."""

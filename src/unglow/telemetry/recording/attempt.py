@@ -1,0 +1,134 @@
+"""The file of one attempt at a job: who, where and how much at its head, samples, and the end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from unglow.core import cgroups
+from unglow.core.progress import record_steps
+from unglow.core.version import __version__
+from unglow.telemetry.jsonl import SCHEMA, LineFile, file_name, identity, started_ticks
+from unglow.telemetry.recording import py_spy
+from unglow.telemetry.recording.process_sampler import COLUMNS
+from unglow.telemetry.recording.stack_sampler import SUFFIX, StackSampler
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from unglow.telemetry.recording.process_sampler import Sample
+
+log = logging.getLogger("unglow")
+
+
+class Attempt:
+    """An attempt that has just begun, in the process that will watch it.
+
+    Parameters
+    ----------
+    record
+        Where the records of the job's attempts are kept; the file gets into a directory beside it
+        that has the same name without suffix. None for a job that keeps no records.
+    clock
+        The monotonic time at which it began, s.
+    told
+        What else the first line says about the job.
+    profiled
+        Whether to write the stacks of its threads as well: from outside if that is possible.
+    """
+
+    def __init__(
+        self,
+        record: Path | None,
+        clock: float,
+        told: Mapping[str, Any],
+        *,
+        profiled: bool = False,
+    ) -> None:
+        self._clock, self._profiled = clock, profiled and record is not None
+        wall = time.time() - (time.monotonic() - clock)
+        path = None if record is None else record.with_suffix("") / file_name(wall, os.getpid())
+        self._file = LineFile(path, log.warning)
+        self._stacks: StackSampler | None = None
+        self._outside: py_spy.Outside | None = None
+        self._spy, self._blind = py_spy.program() if self._profiled else ("", "")
+        if path is None:
+            return
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        limits = [limit for limit, _ in cgroups.bounds() if limit < physical]
+        self._file.write(
+            {
+                "kind": "attempt",
+                "schema": SCHEMA,
+                **told,
+                **identity(),
+                "wall": round(wall, 3),
+                "clock": round(clock, 3),
+                "unglow": __version__,
+                "python": "{}.{}.{}".format(*sys.version_info),
+                "machine_mb": round(physical / 1e6),
+                "cgroup_mb": round(min(limits) / 1e6) if limits else None,
+                "cores": _cores(),
+                "columns": list(COLUMNS),
+            }
+        )
+
+    @property
+    def t(self) -> float:
+        """Time since it began, s."""
+        return time.monotonic() - self._clock
+
+    def in_job(self) -> None:
+        """In the job's own process: have its steps written, and leave complaints to the other."""
+        self._file.hush()
+        record_steps(self._file, self._clock)
+        if self._profiled and self._blind:
+            self._stacks = StackSampler(self._file.beside(SUFFIX), self._clock, self._blind)
+            self._stacks.start()
+        elif self._profiled:
+            py_spy.permit(os.getppid())
+
+    def leave_job(self) -> None:
+        """In the job's own process: its work is done."""
+        if self._stacks is not None:
+            self._stacks.stop()
+
+    def forked(self, pid: int) -> None:
+        """Tell the process that the job itself runs in."""
+        told = {"pid": pid, "started": started_ticks(pid)}
+        self._file.write({"kind": "process", "t": round(self.t, 4), **told})
+        if self._profiled and not self._blind:
+            stacks = self._file.beside(SUFFIX)
+            self._outside = py_spy.Outside(stacks, self._clock, self._spy, pid, log.warning)
+
+    def sample(self, taken: Sample) -> None:
+        """Add a sample."""
+        self._file.write(taken.row(self.t))
+        if self._outside is not None:
+            self._outside.look()
+
+    def ended(self) -> None:
+        """Before the process of the job is waited for: nobody looks into it any more."""
+        if self._outside is not None:
+            self._outside.finish()
+
+    def stall(self, seconds: float, because: str = "") -> None:
+        """Tell that the job has done nothing for a time, s, and why, as far as that is known."""
+        told = {"kind": "stall", "t": round(self.t, 3), "seconds": round(seconds, 1)}
+        self._file.write({**told, "message": because})
+
+    def end(self, outcome: str, message: str = "", **measured: Any) -> None:
+        """Tell how it ended, and write no more."""
+        times = {"t": round(self.t, 4), "wall": round(time.time(), 3)}
+        ended = {"kind": "end", **times, "outcome": outcome, "message": message, **measured}
+        self._file.write(ended)
+        self._file.close()
+
+
+def _cores() -> int:
+    """Return how many processors the attempt may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

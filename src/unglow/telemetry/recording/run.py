@@ -1,0 +1,208 @@
+"""The file of one run of Snakemake: its head, every job and its states, messages, and the end.
+
+`RunRecorder` is a handler of Snakemake's logger; the Snakefile adds it in the process that runs
+the workflow. Snakemake itself is not imported here: of its records only names and plain values are
+used.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Protocol
+
+from unglow.telemetry.jsonl import SCHEMA, LineFile, file_name, identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+
+BEAT_S = 2.0
+"""Time between two signs of life, s."""
+# Messages before the first job is known, of which the last are kept.
+_EARLY = 200
+# What Snakemake says when it is asked to end.
+_INTERRUPTED = (
+    "Terminating processes on user request",
+    "Will exit after finishing currently running jobs",
+    "Cancelling snakemake on user request",
+)
+# Resources that are no demands of the job, or the same in other units.
+_NO_DEMANDS = ("_cores", "_nodes", "tmpdir", "mem", "mem_mib", "disk", "disk_mib")
+
+log = logging.getLogger("unglow")
+
+
+class LostJobs(Protocol):
+    """What follows jobs on other machines: `unglow.jobs.slurm.lost_jobs.Losses`."""
+
+    def submitted(self, told: Mapping[str, Any]) -> None:
+        """Remember a job that is handed over."""
+
+    def group_failed(self, told: Mapping[str, Any]) -> None:
+        """Remember what is known of a failed group of jobs."""
+
+    def failed(self, told: Mapping[str, Any]) -> tuple[bool, Any]:
+        """Say whether a failed job was tried at all, and how it was lost, if it was."""
+
+
+class RunRecorder(logging.Handler):
+    """Writes down a run; the file begins once it is known that there are jobs to do.
+
+    Parameters
+    ----------
+    place
+        The directory for the file.
+    head
+        Returns what else the first line says about the run.
+    elsewhere
+        Returns what follows jobs on other machines, if they run there; asked when the run begins.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        head: Callable[[], Mapping[str, Any]],
+        elsewhere: Callable[[], LostJobs | None] = lambda: None,
+    ) -> None:
+        super().__init__(logging.INFO)
+        self._place, self._head, self._elsewhere = place, head, elsewhere
+        self._losses: LostJobs | None = None
+        self._clock, self._wall = time.monotonic(), time.time()
+        self._file: LineFile | None = None
+        self._early: deque[dict[str, Any]] = deque(maxlen=_EARLY)
+        self._outcome: str | None = None
+        self._left = 0
+        self._ended = self._broken = False
+        self._over = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record of Snakemake's logger; whatever goes wrong does not reach the run."""
+        try:
+            self._take(record)
+        except Exception as error:  # noqa: BLE001 (telemetry is no reason to end a run)
+            if not self._broken:
+                self._broken = True
+                log.warning("telemetry of this run is not complete (%s)", error)
+
+    def conclude(self, outcome: str) -> None:
+        """Tell how the run ends: ``ok`` or ``failed``; an interruption has been seen before."""
+        self._outcome = self._outcome or outcome
+
+    @property
+    def outcome(self) -> str | None:
+        """How the run ends, which its file says last of all; None before that is known."""
+        return self._outcome
+
+    def close(self) -> None:
+        """Write the end; Snakemake closes its handlers in any way out, and Python does."""
+        if self._file is not None and not self._ended:
+            self._ended = True
+            self._over.set()
+            # without handlers of the workflow: what is left to do tells
+            outcome = self._outcome or ("failed" if self._left else "ok")
+            self._write("end", wall=round(time.time(), 3), outcome=outcome)
+            self._file.close()
+        super().close()
+
+    def _take(self, record: logging.LogRecord) -> None:
+        event = str(getattr(record, "event", None) or "")
+        if event == "run_info":
+            self._begin(vars(record)["stats"])
+        elif event == "job_info":
+            self._job(vars(record))
+        elif event == "job_finished":
+            self._state(vars(record)["job_id"], "finished")
+        elif event == "job_error":
+            self._failed(vars(record))
+        elif event == "progress":
+            done, total = vars(record)["done"], vars(record)["total"]
+            self._left = total - done
+            self._write("progress", done=done, of=total)
+        elif event != "group_error":
+            self._message(record)
+        elif self._losses is not None:
+            self._losses.group_failed(vars(record))
+
+    def _begin(self, stats: Mapping[str, int]) -> None:
+        """Start the file; a run with nothing to do never gets here."""
+        if self._file is not None:
+            return
+        name = file_name(self._wall, os.getpid())
+        self._file = LineFile(self._place / name, log.warning)
+        times = {"wall": round(self._wall, 3), "clock": round(self._clock, 3)}
+        head = {"kind": "run", "schema": SCHEMA, **identity(), **times, "beat_s": BEAT_S}
+        self._file.write({**head, **self._head()})
+        for early in self._early:
+            self._file.write(early)
+        jobs = {rule: count for rule, count in stats.items() if rule != "total"}
+        self._left = sum(jobs.values())
+        self._losses = self._elsewhere()
+        self._write("total", jobs=jobs)
+        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+
+    def _beat(self) -> None:
+        """Give signs of life, by which other machines know that this run goes on."""
+        while not self._over.wait(BEAT_S):
+            self._write("beat")
+
+    def _job(self, told: Mapping[str, Any]) -> None:
+        self._write(
+            "job",
+            jobid=told["jobid"],
+            rule=told["rule_name"],
+            wildcards=dict(told["wildcards"] or {}),
+            reason=told["reason"],
+            threads=told["threads"],
+            resources=_demands(told["resources"].items()),
+            local=bool(told["local"]),
+            **{key: [str(path) for path in told[key] or ()] for key in ("input", "output", "log")},
+            state="queued",
+        )
+        # elsewhere it may still wait in a queue: its attempt tells when it has begun
+        if told["local"]:
+            self._state(told["jobid"], "started")
+        elif self._losses is not None:
+            self._losses.submitted(told)
+
+    def _failed(self, told: Mapping[str, Any]) -> None:
+        """Tell that a job has failed; of one on another machine, why, if it could not itself."""
+        if self._losses is None:
+            self._state(told["jobid"], "failed")
+            return
+        tried, loss = self._losses.failed(told)
+        if loss is not None:
+            self._state(told["jobid"], "failed", **asdict(loss))
+        elif tried:
+            self._state(told["jobid"], "failed")
+
+    def _state(self, jobid: int, state: str, **told: Any) -> None:
+        self._write("state", jobid=jobid, state=state, **told)
+
+    def _message(self, record: logging.LogRecord) -> None:
+        text = str(record.getMessage()) if record.msg else ""
+        if any(words in text for words in _INTERRUPTED):
+            self._outcome = "interrupted"
+        if record.levelno >= logging.WARNING and text.strip():
+            self._write("message", level=record.levelname.lower(), text=text.strip())
+
+    def _write(self, kind: str, **told: Any) -> None:
+        line = {"kind": kind, "t": round(time.monotonic() - self._clock, 3), **told}
+        if self._file is None:
+            self._early.append(line)
+        else:
+            self._file.write(line)
+
+
+def _demands(resources: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the resources that a job asks for, as plain values."""
+    return {
+        name: value if isinstance(value, (int, float, str)) else str(value)
+        for name, value in resources
+        if name not in _NO_DEMANDS
+    }

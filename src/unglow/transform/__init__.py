@@ -1,0 +1,18 @@
+"""Maps between the images of a pair, and the files that hold them."""
+
+from __future__ import annotations
+
+from unglow.transform.matrix import apply_matrix, at_level, jacobians, to_level0
+from unglow.transform.transform import FIELD_FILE, LandmarkMisfit, Quantiles, Transform, load
+
+__all__ = [
+    "FIELD_FILE",
+    "LandmarkMisfit",
+    "Quantiles",
+    "Transform",
+    "apply_matrix",
+    "at_level",
+    "jacobians",
+    "load",
+    "to_level0",
+]

@@ -1,0 +1,275 @@
+"""A smooth displacement field: a tensor-product cubic B-spline on a regular grid of knots.
+
+Control point (row i, column k) sits at post (x, y) = ((k - 1) * spacing, (i - 1) * spacing), so the
+grid begins one knot before the frame and ends one after it. A point feels the 4 x 4 control points
+around it, with weights that are not negative and add up to 1: what the field is somewhere lies
+between the extremes of these 16 (the hull property), whatever happens between knots. Beyond the
+grid the value of its edge goes on, so the field never grows outside of what was fitted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.archive import load_arrays, save_arrays
+from unglow.core.errors import InputError, StoreError
+from unglow.transform.scanner_strips import Strips
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from unglow.core.windows import Window
+
+    Floats = NDArray[np.float64]
+    _Basis = Callable[[Floats], Floats]
+
+SUPPORT = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Displacement:
+    """A field d(x, y) in px of pre, added to where the matrix puts a point of post.
+
+    Attributes
+    ----------
+    spacing_px
+        Distance of the knots, whole px of post.
+    coefficients
+        (2, ny, nx) float64: x and y component of the control points, px.
+    error_px
+        (ny, nx) float32: estimated error of the map around each control point, px; NaN where
+        nothing was measured nearby.
+    strips
+        Steps between the strips of a scanner, added to the smooth field; None for none.
+    """
+
+    spacing_px: int
+    coefficients: Floats
+    error_px: NDArray[np.float32] = field(
+        default_factory=lambda: np.zeros((0, 0), dtype=np.float32)
+    )
+    strips: Strips | None = None
+
+    def __post_init__(self) -> None:
+        coefficients = np.array(self.coefficients, dtype=np.float64, order="C")
+        if coefficients.ndim != 3 or len(coefficients) != 2 or min(coefficients.shape) < 2:
+            raise ValueError(f"a field needs (2, ny, nx) coefficients, not {coefficients.shape}")
+        if min(coefficients.shape[1:]) < SUPPORT or self.spacing_px < 1:
+            raise ValueError("a field needs 4 x 4 control points and a spacing of 1 px or more")
+        if not np.isfinite(coefficients).all():
+            raise ValueError("a field needs finite coefficients")
+        coefficients.setflags(write=False)
+        object.__setattr__(self, "coefficients", coefficients)
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, int], spacing_px: int) -> Displacement:
+        """Return the field that displaces nothing, over a frame of (rows, columns)."""
+        return cls(spacing_px, np.zeros((2, *grid_shape(shape, spacing_px))))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of grid and coefficients, which ties the file of a field to its transform."""
+        sha = hashlib.sha256(
+            np.array([self.spacing_px, *self.coefficients.shape], dtype="<i8").tobytes()
+        )
+        sha.update(self.coefficients.astype("<f8").tobytes())
+        for values in () if self.strips is None else self.strips.arrays().values():
+            sha.update(values.astype("<f8").tobytes())
+        return sha.hexdigest()
+
+    @property
+    def knots(self) -> Floats:
+        """Positions (x, y) of all control points in row order, (ny * nx, 2), px of post."""
+        _, ny, nx = self.coefficients.shape
+        row, col = np.indices((ny, nx))
+        points = (np.column_stack([col.ravel(), row.ravel()]) - 1.0) * self.spacing_px
+        return np.asarray(points, dtype=np.float64)
+
+    @property
+    def smooth(self) -> Displacement:
+        """The field without strips."""
+        return replace(self, strips=None)
+
+    def at(self, points_xy: ArrayLike) -> Floats:
+        """Displacements of points of post, (N, 2) (x, y) to (N, 2) px; NaN gives NaN."""
+        points = np.asarray(points_xy, dtype=np.float64)
+        smooth = self._weighted(points, weights, weights)
+        return smooth if self.strips is None else smooth + self.strips.at(points, smooth)
+
+    def jacobian(self, points_xy: ArrayLike) -> Floats:
+        """Return derivatives, (N, 2) to (N, 2, 2): [:, i, j] is component i along axis j.
+
+        Between seams, that is: at a seam there is none.
+        """
+        points = np.asarray(points_xy, dtype=np.float64)
+        along_x = self._weighted(points, slopes, weights)
+        along_y = self._weighted(points, weights, slopes)
+        return np.stack([along_x, along_y], axis=2) / self.spacing_px
+
+    def dense(self, window: Window) -> Floats:
+        """Smooth part for all pixels of a window, (2, rows, cols), by two matrix products."""
+        rows = _operator(window.y0, window.y1, self.spacing_px, self.coefficients.shape[1])
+        cols = _operator(window.x0, window.x1, self.spacing_px, self.coefficients.shape[2])
+        (first_row, down), (first_col, across) = rows, cols
+        part = self.coefficients[
+            :, first_row : first_row + down.shape[1], first_col : first_col + across.shape[1]
+        ]
+        return np.asarray(down @ part @ across.T, dtype=np.float64)
+
+    def bounds(self, window: Window) -> tuple[Floats, Floats]:
+        """Least and greatest displacement (x, y) that a pixel of the window can have, (2,) each."""
+        reach = []
+        for begin, end, count in (
+            (window.y0, window.y1, self.coefficients.shape[1]),
+            (window.x0, window.x1, self.coefficients.shape[2]),
+        ):
+            last = self.spacing_px * (count - 3)
+            first, final = (
+                min(min(max(position, 0), last) // self.spacing_px, count - SUPPORT)
+                for position in (begin, max(begin, end - 1))
+            )
+            reach.append(slice(first, final + SUPPORT))
+        part = self.coefficients[:, reach[0], reach[1]]
+        low, high = part.min(axis=(1, 2)), part.max(axis=(1, 2))
+        if self.strips is None:
+            return low, high
+        offsets = self.strips.offsets
+        return low + offsets.min(axis=0), high + offsets.max(axis=0)
+
+    def finer(self, shape: tuple[int, int]) -> Displacement:
+        """Return the same field over a frame of ``shape`` with knots half as far apart.
+
+        Exact inside the frame (knot insertion); ``spacing_px`` has to be even.
+        """
+        if self.spacing_px % 2:
+            raise ValueError(f"a spacing of {self.spacing_px} px cannot be halved")
+        spacing = self.spacing_px // 2
+        values = self.coefficients
+        for axis, count in zip((1, 2), grid_shape(shape, spacing), strict=True):
+            values = _inserted(values, axis, count)
+        return Displacement(spacing, values, strips=self.strips)
+
+    def _weighted(self, points: Floats, of_x: _Basis, of_y: _Basis) -> Floats:
+        if points.ndim != 2 or points.shape[1] != 2:
+            raise ValueError(f"points must be (N, 2), not {points.shape}")
+        _, ny, nx = self.coefficients.shape
+        col, s = _cells(points[:, 0], self.spacing_px, nx)
+        row, t = _cells(points[:, 1], self.spacing_px, ny)
+        wx, wy = of_x(s), of_y(t)
+        out = np.zeros((2, len(points)))
+        for i in range(SUPPORT):
+            line = np.zeros_like(out)
+            for k in range(SUPPORT):
+                line += wx[k] * self.coefficients[:, row + i, col + k]
+            out += wy[i] * line
+        return out.T
+
+
+def save(path: str | os.PathLike[str], found: Displacement | None) -> None:
+    """Write a field as ``.npz``; None is written too, without control points.
+
+    Equal fields give equal bytes.
+    """
+    empty = np.zeros((0, 0))
+    save_arrays(
+        Path(path),
+        {
+            "spacing_px": np.array(0 if found is None else found.spacing_px),
+            "coefficients": empty[None] if found is None else found.coefficients,
+            "error_px": (empty if found is None else found.error_px).astype(np.float32),
+            **(found.strips.arrays() if found is not None and found.strips is not None else {}),
+        },
+    )
+
+
+def load(path: str | os.PathLike[str]) -> Displacement | None:
+    """Read what `save` wrote.
+
+    Raises
+    ------
+    InputError
+        The file is absent or damaged.
+    """
+    try:
+        arrays = load_arrays(Path(path))
+        if not arrays["coefficients"].size:
+            return None
+        return Displacement(
+            int(arrays["spacing_px"]),
+            arrays["coefficients"],
+            arrays["error_px"],
+            Strips.from_arrays(arrays),
+        )
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: run the registration again.") from None
+    except (StoreError, KeyError, ValueError, TypeError) as error:
+        raise InputError(
+            f"{path} is not a whole displacement field ({error}): delete it and run the "
+            "registration again."
+        ) from error
+
+
+def grid_shape(shape: tuple[int, int], spacing_px: int) -> tuple[int, int]:
+    """Control points (ny, nx) that cover a frame of (rows, columns)."""
+    ny, nx = (max(1, -(-(n - 1) // spacing_px)) + 3 for n in shape)
+    return ny, nx
+
+
+def weights(t: Floats) -> Floats:
+    """Cubic B-spline weights of the four control points around fractions (N,), (4, N)."""
+    rest = 1 - t
+    return np.stack(
+        [
+            rest**3 / 6,
+            (3 * t**3 - 6 * t**2 + 4) / 6,
+            (3 * rest**3 - 6 * rest**2 + 4) / 6,
+            t**3 / 6,
+        ]
+    )
+
+
+def slopes(t: Floats) -> Floats:
+    """Return the derivatives of `weights` by t, (4, N)."""
+    rest = 1 - t
+    return np.stack([-(rest**2) / 2, 1.5 * t**2 - 2 * t, 2 * rest - 1.5 * rest**2, t**2 / 2])
+
+
+def _cells(positions: Floats, spacing: int, count: int) -> tuple[NDArray[np.int64], Floats]:
+    """First of the four control points of each position, and the fraction beyond its knot."""
+    inside = np.clip(np.asarray(positions, dtype=np.float64), 0, spacing * (count - 3))
+    first = np.minimum(np.nan_to_num(inside) // spacing, count - SUPPORT).astype(np.int64)
+    return first, (inside - first * spacing) / spacing
+
+
+def _operator(begin: int, end: int, spacing: int, count: int) -> tuple[int, Floats]:
+    """Matrix from control points to the pixels begin..end of one axis; its first control point."""
+    first, t = _cells(np.arange(begin, end, dtype=np.float64), spacing, count)
+    start = int(first[0]) if len(first) else 0
+    last = int(first[-1]) + SUPPORT if len(first) else SUPPORT
+    matrix = np.zeros((end - begin, last - start))
+    at = np.arange(end - begin)
+    for k, weight in enumerate(weights(t)):
+        matrix[at, first - start + k] = weight
+    return start, matrix
+
+
+def _inserted(values: Floats, axis: int, count: int) -> Floats:
+    """Halve the spacing along an axis: new control points at and between the old ones."""
+    old = np.moveaxis(values, axis, 0)
+    # past the old grid, as far as a finer one may reach, control points go on in a line
+    more = max(0, (count + 1) // 2 + 2 - len(old))
+    steps = np.arange(1, more + 1).reshape(-1, *[1] * (old.ndim - 1))
+    old = np.concatenate([old, old[-1] + steps * (old[-1] - old[-2])])
+    between = (old[:-1] + old[1:]) / 2
+    at = (old[:-2] + 6 * old[1:-1] + old[2:]) / 8
+    out = np.empty((2 * len(at) + 1, *old.shape[1:]))
+    out[0::2], out[1::2] = between[: len(at) + 1], at
+    return np.ascontiguousarray(np.moveaxis(out[:count], 0, axis))

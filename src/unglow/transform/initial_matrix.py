@@ -1,0 +1,125 @@
+"""A first map that a person gives: a 3 x 3 matrix in a file, from post to pre."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.errors import InputError
+from unglow.core.files import open_regular
+from unglow.transform.matrix import apply_matrix
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from unglow.transform.landmarks import Frame
+
+_PLACES = 5
+
+
+def read_initial(path: Path, post: Frame, pre: Frame) -> NDArray[np.float64]:
+    """Read a matrix from post (x, y, 1) to pre (x, y, 1), level-0 px, pixel centres at integers.
+
+    Parameters
+    ----------
+    path
+        A ``transform.json`` of unglow (of which a displacement field is left aside), a JSON list of
+        three rows, or text: three lines of three numbers with commas, semicolons or spaces.
+    post, pre
+        The images.
+
+    Returns
+    -------
+    (3, 3) float64 with element [2, 2] = 1.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or its matrix sends no part of post into pre.
+    """
+    try:
+        with os.fdopen(open_regular(path), encoding="utf-8-sig") as stream:
+            text = stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"{path} cannot be read ({why}): {_wanted()}") from error
+    content = _json(text)
+    if isinstance(content, dict):
+        content = _of_transform(path, content, post, pre)
+    elif content is None:
+        content = _of_text(text)
+    matrix = _numbers(path, content)
+    _check(path, matrix, post, pre)
+    return matrix
+
+
+def _wanted() -> str:
+    return (
+        "an initial transform is a 3 x 3 matrix from post (x, y, 1) to pre in px, as a JSON list "
+        "of rows, as text with three numbers in each of three lines, or in a transform.json."
+    )
+
+
+def _json(text: str) -> Any:
+    """Return what JSON text holds; None if it is no JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _of_transform(path: Path, content: dict[str, Any], post: Frame, pre: Frame) -> Any:
+    """Return the matrix of a transform.json that was made for images of the same shapes."""
+    if content.get("status") == "failed":
+        raise InputError(
+            f"{path} is that of a registration that failed, so it holds no map: name another file."
+        )
+    for role, frame in (("post", post), ("pre", pre)):
+        shape = content.get(f"{role}_shape", list(frame.shape))
+        if list(frame.shape) != shape:
+            raise InputError(
+                f"{path} belongs to a {role}-stain image of another size than the one of this pair "
+                f"({frame.shape[1]} x {frame.shape[0]} px): name the one that belongs to it."
+            )
+    return content.get("matrix")
+
+
+def _of_text(text: str) -> list[list[str]]:
+    """Return the cells of text, without comments."""
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return [re.split(r"[,;\s]+", line.strip(",;")) for line in lines if line]
+
+
+def _numbers(path: Path, content: Any) -> NDArray[np.float64]:
+    try:
+        matrix = np.array(content, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path} holds something else than numbers: {_wanted()}") from error
+    if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
+        raise InputError(f"{path} does not hold 3 x 3 finite numbers: {_wanted()}")
+    if matrix[2, 2] == 0 or abs(np.linalg.det(matrix / matrix[2, 2])) < 1e-6:
+        raise InputError(
+            f"{path} holds a matrix that maps post onto a line or a point: correct it."
+        )
+    return np.asarray(matrix / matrix[2, 2], dtype=np.float64)
+
+
+def _check(path: Path, matrix: NDArray[np.float64], post: Frame, pre: Frame) -> None:
+    """Raise for a matrix that sends no place of post into pre."""
+    rows, cols = post.shape
+    x, y = np.meshgrid(np.linspace(0, cols - 1, _PLACES), np.linspace(0, rows - 1, _PLACES))
+    mapped = apply_matrix(matrix, np.column_stack([x.ravel(), y.ravel()]))
+    with np.errstate(invalid="ignore"):
+        inside = ((mapped >= 0) & (mapped <= np.array(pre.shape)[::-1] - 1)).all(axis=1)
+    if not inside.any():
+        raise InputError(
+            f"{path} puts the post-stain image wholly outside of the pre-stain image: its matrix "
+            "has to take post (x, y, 1) to pre in px of the full images; is it the other way "
+            "round, or of smaller versions?"
+        )

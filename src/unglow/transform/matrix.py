@@ -1,0 +1,53 @@
+"""3 x 3 matrices as maps of points (x, y), at level 0 and at coarser levels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+def apply_matrix(matrix: NDArray[np.float64], points_xy: ArrayLike) -> NDArray[np.float64]:
+    """Apply a 3 x 3 matrix to (N, 2) points (x, y); NaN where a point goes beyond the horizon."""
+    points = np.asarray(points_xy, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"points must be (N, 2), not {points.shape}")
+    x, y = points[:, 0], points[:, 1]
+    u, v, w = (row[0] * x + row[1] * y + row[2] for row in matrix)
+    with np.errstate(invalid="ignore"):
+        w = np.where(w > 0, w, np.nan)
+    return np.stack([u / w, v / w], axis=1)
+
+
+def jacobians(matrix: NDArray[np.float64], points_xy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the derivatives of a matrix's map at points (N, 2) (x, y): differences over one px.
+
+    They are exact for an affine map; for a homography with the last row (g, h, 1) they are off by
+    up to about (g^2 + h^2) / 4 of themselves.
+
+    Returns
+    -------
+    (N, 2, 2): [:, i, j] is the change of component i along axis j; NaN beyond the horizon.
+    """
+    halves = np.eye(2) / 2
+    sides = [
+        apply_matrix(matrix, points_xy + half) - apply_matrix(matrix, points_xy - half)
+        for half in halves
+    ]
+    return np.stack(sides, axis=2)
+
+
+def at_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
+    """Convert a level-0 matrix into the pixels of pyramid ``level`` (of both images)."""
+    up = to_level0(level)
+    return np.linalg.inv(up) @ matrix @ up
+
+
+def to_level0(level: int) -> NDArray[np.float64]:
+    """Return the 3 x 3 matrix from pixels of a pyramid level to level-0 pixels."""
+    factor = float(2**level)
+    offset = (factor - 1) / 2
+    return np.array([[factor, 0, offset], [0, factor, offset], [0, 0, 1]])

@@ -1,0 +1,248 @@
+"""Resampling pre onto the post grid, window by window, with results that no tiling can change.
+
+Catmull-Rom interpolation (Keys 1981, doi:10.1109/TASSP.1981.1163711, a = -0.5) over 4 x 4 px.
+Source coordinates are computed from global float64 positions and split into an integer and a
+fraction before the window's origin is taken off, and no fast-math is used, so a pixel's value has
+the same bits in whatever window it is computed. OpenCV's interpolators are not used: they round
+positions to 1/32 px in places and refuse sides above 32767 px.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.kernels import kernel
+from unglow.core.windows import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from unglow.transform.displacement import Displacement
+    from unglow.transform.transform import Transform
+
+SUPPORT = 2
+"""Pixels that the interpolation needs beyond the floor of a position (one before, two after)."""
+
+_SPARE_PX = 1 << 16
+
+
+def warp_window(
+    read_pre: Callable[[Window], NDArray[Any]],
+    pre_shape: tuple[int, int],
+    transform: Transform,
+    window: Window,
+) -> NDArray[np.float32]:
+    """Resample pre at the positions of a window of post.
+
+    Parameters
+    ----------
+    read_pre
+        Returns the pixels of a window inside pre, any real dtype; called with just the window that
+        the interpolation needs (more than once if the map blows the window up beyond 2 times).
+    pre_shape
+        (rows, columns) of pre.
+    transform
+        Map from post to pre.
+    window
+        Part of the post grid; it may leave the image.
+
+    Returns
+    -------
+    ``window.shape`` float32; NaN outside pre, and where any of the 4 x 4 source pixels is NaN.
+    A position belongs to pre up to half a pixel beyond its outermost pixel centres; the rim repeats
+    the edge pixels.
+    """
+    return warp_matrix(read_pre, pre_shape, transform.matrix, window, transform.displacement)
+
+
+def warp_matrix(
+    read_pre: Callable[[Window], NDArray[Any]],
+    pre_shape: tuple[int, int],
+    matrix: NDArray[np.float64],
+    window: Window,
+    field: Displacement | None = None,
+) -> NDArray[np.float32]:
+    """Like `warp_window`, for a bare 3 x 3 matrix from post to pre, and a field if there is one."""
+    out = np.full(window.shape, np.nan, dtype=np.float32)
+    if np.isfinite(matrix).all():
+        limit = window.size * 5 // 4 + _SPARE_PX
+        _warp_into(out, read_pre, pre_shape, matrix / matrix[2, 2], field, window, limit)
+    return out
+
+
+def _warp_into(
+    out: NDArray[np.float32],
+    read_pre: Callable[[Window], NDArray[Any]],
+    pre_shape: tuple[int, int],
+    matrix: NDArray[np.float64],
+    field: Displacement | None,
+    window: Window,
+    limit: int,
+) -> None:
+    """Fill ``out``, in halves while the source window holds more than ``limit`` px.
+
+    Memory stays bounded for any matrix, however absurd.
+    """
+    source = _source_window(matrix, field, window, pre_shape, 0)
+    if window.size == 0 or source.size == 0:
+        return
+    if source.size > limit and window.size > 1:
+        rows, cols = window.shape
+        half = max(rows, cols) // 2
+        if rows >= cols:
+            parts = (
+                Window(window.y0, window.y0 + half, window.x0, window.x1),
+                Window(window.y0 + half, window.y1, window.x0, window.x1),
+            )
+        else:
+            parts = (
+                Window(window.y0, window.y1, window.x0, window.x0 + half),
+                Window(window.y0, window.y1, window.x0 + half, window.x1),
+            )
+        for part in parts:
+            y, x = part.y0 - window.y0, part.x0 - window.x0
+            target = out[y : y + part.shape[0], x : x + part.shape[1]]
+            _warp_into(target, read_pre, pre_shape, matrix, field, part, limit)
+        return
+    pixels = np.ascontiguousarray(read_pre(source), dtype=np.float32)
+    corner = source.y0, source.x0
+    catmull_rom(pixels, *corner, *pre_shape, matrix, window.y0, window.x0, out, field)
+
+
+def source_window(
+    transform: Transform, window: Window, pre_shape: tuple[int, int], halo: int = 0
+) -> Window:
+    """Return the part of pre that resampling a window of post needs.
+
+    Parameters
+    ----------
+    transform
+        Map from post to pre.
+    window
+        Part of the post grid.
+    pre_shape
+        (rows, columns) of pre.
+    halo
+        More px on every side, beyond the support of the interpolation.
+
+    Returns
+    -------
+    A window inside pre; of size 0 if the window sees nothing of pre. Where the map has its horizon
+    inside the window, the whole of pre.
+    """
+    if not np.isfinite(transform.matrix).all():
+        return Window(0, 0, 0, 0)
+    matrix = transform.matrix / transform.matrix[2, 2]
+    return _source_window(matrix, transform.displacement, window, pre_shape, halo)
+
+
+def _source_window(
+    matrix: NDArray[np.float64],
+    field: Displacement | None,
+    window: Window,
+    pre_shape: tuple[int, int],
+    halo: int,
+) -> Window:
+    if window.size == 0:
+        return Window(0, 0, 0, 0)
+    xs, ys = (window.x0, window.x1 - 1), (window.y0, window.y1 - 1)
+    corners = np.array([(x, y, 1.0) for y in ys for x in xs]).T
+    u, v, w = matrix @ corners
+    if (w <= 0).all():
+        return Window(0, 0, 0, 0)
+    if (w <= 1e-9).any():
+        return Window.of(pre_shape)
+    reach = SUPPORT + halo
+    low, high = (np.zeros(2), np.zeros(2)) if field is None else field.bounds(window)
+    # clipped to just beyond the image first, so that absurd positions fit an int
+    y_range = np.clip([np.min(v / w) + low[1], np.max(v / w) + high[1]], -1e4, pre_shape[0] + 1e4)
+    x_range = np.clip([np.min(u / w) + low[0], np.max(u / w) + high[0]], -1e4, pre_shape[1] + 1e4)
+    y0, y1 = int(np.floor(y_range[0])) - reach, int(np.floor(y_range[1])) + reach + 2
+    x0, x1 = int(np.floor(x_range[0])) - reach, int(np.floor(x_range[1])) + reach + 2
+    return Window(y0, y1, x0, x1).clip(pre_shape)
+
+
+def catmull_rom(
+    source: NDArray[np.float32],
+    source_y0: int,
+    source_x0: int,
+    pre_rows: int,
+    pre_cols: int,
+    matrix: NDArray[np.float64],
+    window_y0: int,
+    window_x0: int,
+    out: NDArray[np.float32],
+    field: Displacement | None = None,
+) -> None:
+    """Fill ``out`` with Catmull-Rom samples of ``source`` (compiled, releases the GIL).
+
+    Parameters
+    ----------
+    source
+        (rows, cols) float32: the pixels of pre from (source_y0, source_x0) on; it
+        must hold every px within 1 before and 2 after the positions asked for, as far as pre goes.
+    source_y0, source_x0
+        Where ``source`` begins in pre.
+    pre_rows, pre_cols
+        Shape of the whole of pre: the edge pixels that repeat are its, not the window's.
+    matrix
+        (3, 3) float64 with matrix[2, 2] = 1.
+    window_y0, window_x0
+        Where ``out`` begins in post.
+    out
+        (rows, cols) float32, overwritten; NaN outside pre. It may be a part of wider rows.
+    field
+        Displacements that are added to the matrix's positions, strips included.
+    """
+    if not (source.flags.c_contiguous and out.strides[1] == out.itemsize):
+        raise ValueError("the pixels of a row have to be neighbours in memory")
+    for array, kind in ((source, np.float32), (out, np.float32), (matrix, np.float64)):
+        if array.dtype != kind:
+            raise ValueError(f"resampling takes {np.dtype(kind)}, not {array.dtype}")
+    matrix = np.ascontiguousarray(matrix)
+    positions = np.empty((2, out.shape[1]))
+    kernel("catmull_rom")(
+        source,
+        *source.shape,
+        source_y0,
+        source_x0,
+        pre_rows,
+        pre_cols,
+        *map_arguments(matrix, field),
+        window_y0,
+        window_x0,
+        out,
+        *out.shape,
+        out.strides[0] // out.itemsize,
+        positions,
+    )
+
+
+def map_arguments(matrix: NDArray[np.float64], field: Displacement | None) -> tuple[Any, ...]:
+    """Return what kernels take of a map: matrix, field and strips.
+
+    Parameters
+    ----------
+    matrix
+        (3, 3) float64 without gaps, with matrix[2, 2] = 1.
+    field
+        Displacements that are added to the matrix's positions, strips included.
+    """
+    knots = matrix[None] if field is None else np.ascontiguousarray(field.coefficients)
+    strips = None if field is None else field.strips
+    seams, offsets = (matrix, matrix) if strips is None else (strips.seams, strips.offsets)
+    return (
+        matrix,
+        knots,
+        *knots.shape[1:],
+        0 if field is None else field.spacing_px,
+        seams,
+        offsets,
+        0 if strips is None else len(strips.seams),
+        0 if strips is None else strips.axis,
+        0 if strips is None else int(strips.image == "pre"),
+    )

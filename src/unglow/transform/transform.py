@@ -1,0 +1,328 @@
+"""The map from post-stain to pre-stain coordinates, with its evidence, and its file.
+
+Coordinates are (x, y) in level-0 pixels with pixel centres at integers. A pair that could not be
+registered has a transform too: status ``failed``, its reasons, and a matrix of NaN, so that it maps
+every point to NaN and nothing downstream can mistake it for an identity.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from unglow.core.errors import InputError
+from unglow.core.files import write_json
+from unglow.transform.matrix import apply_matrix
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from unglow.transform.displacement import Displacement
+
+VERSION = 1
+FIELD_FILE = "displacement.npz"
+"""The file beside ``transform.json`` that holds the field."""
+_INVERSE_STEPS = 60
+_INVERSE_PX = 1e-6
+Status = Literal["ok", "suspect", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Median and 95th percentile of a length in px; NaN where nothing was measured."""
+
+    median: float = math.nan
+    p95: float = math.nan
+
+    @classmethod
+    def of(cls, lengths: ArrayLike) -> Quantiles:
+        """Return the quantiles of ``lengths`` (any shape, px); NaN if there are none."""
+        values = np.asarray(lengths, dtype=np.float64).ravel()
+        if values.size == 0:
+            return cls()
+        return cls(*(float(q) for q in np.quantile(values, (0.5, 0.95))))
+
+
+@dataclass(frozen=True, slots=True)
+class LandmarkMisfit:
+    """How far the map misses landmarks: their number, median and greatest distance, px."""
+
+    count: int
+    median_px: float
+    max_px: float
+
+
+def _nan_matrix() -> NDArray[np.float64]:
+    return np.full((3, 3), np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """Where each point of the post-stain image lies in pre, and how well that is known.
+
+    Attributes
+    ----------
+    status, reasons
+        ``ok``, ``suspect`` or ``failed``, and one sentence per reason.
+    post_shape, pre_shape
+        (rows, columns) of level 0.
+    matrix
+        (3, 3) float64, post (x, y, 1) to pre (x, y, 1) up to scale, level-0 px; NaN when failed.
+    model
+        ``translation``, ``similarity``, ``affine`` or ``homography``; empty when failed.
+    displacement
+        A smooth field that is added to the matrix's result (`unglow.transform.displacement`); None
+        for no field.
+    residual_px
+        Lengths of the residuals of blocks that were kept out of the fit, block noise included.
+    error_px
+        Estimated error of the map over the section, block noise removed
+        (`unglow.registration.quality.map_error` says how).
+    forward_backward_px
+        How far going to post and back by a map of its own misses
+        (`unglow.registration.field.inverse_consistency`).
+    inliers, blocks
+        Blocks that agree with the final map, and blocks measured.
+    overlap
+        Share (0..1) of the section in post that lies inside pre.
+    scale, rotation_deg, shift_px
+        Of the map at the section's centre: square root of the area ratio pre/post, the turn of the
+        post x axis (degrees, from x towards y), and pre minus post position (x, y) in px.
+    coarse_method, significance, margin
+        What found the start; its score in standard deviations of the same images at wrong shifts;
+        the score over that of the best clearly different candidate.
+    landmarks
+        How far the map misses the landmarks that were given; None without them.
+    source
+        The dye whose map this is; empty for a map of its own.
+    """
+
+    status: Status
+    post_shape: tuple[int, int]
+    pre_shape: tuple[int, int]
+    reasons: tuple[str, ...] = ()
+    matrix: NDArray[np.float64] = None  # type: ignore[assignment]  # set in __post_init__
+    model: str = ""
+    displacement: Displacement | None = None
+    residual_px: Quantiles = Quantiles()
+    error_px: Quantiles = Quantiles()
+    forward_backward_px: Quantiles = Quantiles()
+    inliers: int = 0
+    blocks: int = 0
+    overlap: float = math.nan
+    scale: float = math.nan
+    rotation_deg: float = math.nan
+    shift_px: tuple[float, float] = (math.nan, math.nan)
+    coarse_method: str = ""
+    significance: float = math.nan
+    margin: float = math.nan
+    landmarks: LandmarkMisfit | None = None
+    source: str = ""
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        given: NDArray[np.float64] | None = self.matrix
+        matrix = _nan_matrix() if given is None else np.array(given, dtype=np.float64)
+        if matrix.shape != (3, 3):
+            raise ValueError(f"a transform needs a 3 x 3 matrix, not {matrix.shape}")
+        matrix.setflags(write=False)
+        object.__setattr__(self, "matrix", matrix)
+
+    @property
+    def turn_error(self) -> float:
+        """What the median error of the map is as a turn (rad) about the centre, or as a factor."""
+        return self.error_px.median / (0.5 * math.hypot(*self.post_shape))
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no map."""
+        return self.status == "failed"
+
+    @property
+    def model_name(self) -> str:
+        """The model as people read it: ``affine + field``."""
+        return self.model + (" + field" if self.displacement is not None else "")
+
+    def map(self, points_xy: ArrayLike) -> NDArray[np.float64]:
+        """Map post to pre coordinates.
+
+        Parameters
+        ----------
+        points_xy
+            (N, 2) post coordinates (x, y), level-0 px.
+
+        Returns
+        -------
+        (N, 2) float64 pre coordinates, level-0 px; NaN for a failed transform.
+        """
+        mapped = apply_matrix(self.matrix, points_xy)
+        return mapped if self.displacement is None else mapped + self.displacement.at(points_xy)
+
+    def inverse_map(self, points_xy: ArrayLike) -> NDArray[np.float64]:
+        """Map pre to post coordinates, (N, 2) to (N, 2) float64; NaN for a failed transform.
+
+        With a field this is a fixed point, to within 1e-6 px; NaN where there is none.
+        """
+        points = np.asarray(points_xy, dtype=np.float64)
+        if not np.isfinite(self.matrix).all():
+            return np.full_like(points, np.nan)
+        inverse = np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
+        found = apply_matrix(inverse, points)
+        if self.displacement is None:
+            return found
+        for _ in range(_INVERSE_STEPS):
+            last, found = found, apply_matrix(inverse, points - self.displacement.at(found))
+            if not np.abs(found - last).max(initial=0.0) > _INVERSE_PX / 10:
+                break
+        off = np.hypot(*(self.map(found) - points).T)
+        return np.where((off <= _INVERSE_PX)[:, None], found, np.nan)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of ``transform.json``, in its order; NaN becomes None.
+
+        ``from`` and ``landmarks`` are there only where there are any.
+        """
+        failed = not np.isfinite(self.matrix).all()
+        return {
+            "version": self.version,
+            "status": self.status,
+            "reasons": list(self.reasons),
+            "matrix": None if failed else [[float(v) for v in row] for row in self.matrix],
+            "model": self.model,
+            "displacement": _field_dict(self.displacement),
+            "residual_px": _quantiles_dict(self.residual_px),
+            "error_px": _quantiles_dict(self.error_px),
+            "forward_backward_px": _quantiles_dict(self.forward_backward_px),
+            "inliers": int(self.inliers),
+            "blocks": int(self.blocks),
+            "overlap": _number(self.overlap),
+            "scale": _number(self.scale),
+            "rotation_deg": _number(self.rotation_deg),
+            "shift_px": [_number(v) for v in self.shift_px],
+            "coarse": {
+                "method": self.coarse_method,
+                "significance": _number(self.significance),
+                "margin": _number(self.margin),
+            },
+            **({"from": self.source} if self.source else {}),
+            **({} if self.landmarks is None else {"landmarks": asdict(self.landmarks)}),
+            "post_shape": [int(n) for n in self.post_shape],
+            "pre_shape": [int(n) for n in self.pre_shape],
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write ``transform.json``, and before it the field beside it, if there is one.
+
+        Each file appears under its name only when it is whole.
+        """
+        if self.displacement is not None:
+            from unglow.transform import displacement  # noqa: PLC0415 (most transforms need none)
+
+            displacement.save(Path(path).with_name(FIELD_FILE), self.displacement)
+        write_json(Path(path), self.as_dict())
+
+
+def load(path: str | os.PathLike[str]) -> Transform:
+    """Read a ``transform.json``.
+
+    Raises
+    ------
+    InputError
+        The file is absent, damaged, or of another version.
+    """
+    path = Path(path)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return _from_dict(data, _field(path, data["displacement"]))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: run the registration first.") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not a whole transform ({error}): delete it and run the registration again."
+        ) from error
+
+
+def _field(path: Path, known: dict[str, Any] | None) -> Displacement | None:
+    """Read the field beside a ``transform.json``, and see that it is the one that belongs there."""
+    if known is None:
+        return None
+    from unglow.transform import displacement  # noqa: PLC0415 (most transforms need none)
+
+    found = displacement.load(path.with_name(known["path"]))
+    if found is None or found.digest != known["sha256"]:
+        raise ValueError(f"the field in {known['path']} is another one")
+    return found
+
+
+def _field_dict(found: Displacement | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "path": FIELD_FILE,
+        "spacing_px": found.spacing_px,
+        "grid": [int(n) for n in found.coefficients.shape[1:]],
+        "max_px": float(np.hypot(*found.coefficients).max()),
+        "strips": None if found.strips is None else found.strips.as_dict(),
+        "sha256": found.digest,
+    }
+
+
+def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Transform:
+    if data["version"] != VERSION:
+        raise ValueError(f"it has version {data['version']}, not {VERSION}")
+    if data["status"] not in ("ok", "suspect", "failed"):
+        raise ValueError(f"unknown status {data['status']!r}")
+    if (data["matrix"] is None) != (data["status"] == "failed"):
+        raise ValueError("status and matrix contradict each other")
+    shift_x, shift_y = data["shift_px"]
+    return Transform(
+        status=cast("Status", data["status"]),
+        reasons=tuple(data["reasons"]),
+        matrix=data["matrix"],
+        model=data["model"],
+        displacement=displacement,
+        inliers=data["inliers"],
+        blocks=data["blocks"],
+        overlap=_float(data["overlap"]),
+        scale=_float(data["scale"]),
+        rotation_deg=_float(data["rotation_deg"]),
+        shift_px=(_float(shift_x), _float(shift_y)),
+        coarse_method=data["coarse"]["method"],
+        significance=_float(data["coarse"]["significance"]),
+        margin=_float(data["coarse"]["margin"]),
+        landmarks=LandmarkMisfit(**data["landmarks"]) if "landmarks" in data else None,
+        source=data.get("from", ""),
+        post_shape=_shape(data["post_shape"]),
+        pre_shape=_shape(data["pre_shape"]),
+        residual_px=_quantiles(data["residual_px"]),
+        error_px=_quantiles(data["error_px"]),
+        forward_backward_px=_quantiles(data["forward_backward_px"]),
+    )
+
+
+def _quantiles_dict(quantiles: Quantiles) -> dict[str, float | None]:
+    return {"median": _number(quantiles.median), "p95": _number(quantiles.p95)}
+
+
+def _quantiles(data: dict[str, float | None]) -> Quantiles:
+    return Quantiles(_float(data["median"]), _float(data["p95"]))
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _float(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _shape(value: list[int]) -> tuple[int, int]:
+    rows, cols = value
+    return int(rows), int(cols)

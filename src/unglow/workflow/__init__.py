@@ -1,0 +1,1 @@
+"""What the rules need: configuration, samples, memory of jobs, preflight, stages."""

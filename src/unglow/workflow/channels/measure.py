@@ -1,0 +1,169 @@
+"""How much signal each channel of an image shows, from a sample of its blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.workflow.channels.setting import usable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from unglow.io.tiff import ChannelInfo
+
+# A clear rise is this many standard deviations of the noise above the background level.
+_CLEAR = 4.0
+# The background is bright if the signal below it is less than this part of the one above it.
+_BRIGHT = 0.5
+# Less clear rise than this, times the noise, per pixel is noise (normal noise alone: 0.0001).
+_FAINT = 0.005
+# Least noise of whole grey levels: below half a level rounding hides it, yet values alternate.
+_ROUNDING = 0.5
+# Standard deviation of a normal distribution that has lost its outer 5 %, of the whole one's.
+_TRIMMED = 0.8706
+# Channels that differ by less than this share of their signal are one image three times.
+_EQUAL = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSample:
+    """What was measured in the sampled blocks of one image, per channel that is not alpha.
+
+    ``signal`` is the mean of what rises above background and noise, ``spread`` the distance of the
+    0.1 and 99.9 percentiles, both in grey levels; ``equal`` says that the channels are copies.
+    """
+
+    names: tuple[str, ...]
+    numbers: tuple[int, ...]
+    signal: tuple[float, ...]
+    spread: tuple[float, ...]
+    equal: bool
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of each channel in the summed signal; all zero if there is none."""
+        total = sum(self.signal)
+        return {n: round(s / total, 4) if total > 0 else 0.0
+                for n, s in zip(self.names, self.signal, strict=True)}  # fmt: skip
+
+
+def measure(blocks: Iterable[NDArray[Any]], channels: Sequence[ChannelInfo]) -> ChannelSample:
+    """Measure the signal in each channel of an image.
+
+    Parameters
+    ----------
+    blocks
+        Each (channels, rows, cols), any real dtype; values that are not finite are left out.
+    channels
+        Names, and which are alpha.
+    """
+    numbers = usable(channels)
+    values: list[list[NDArray[Any]]] = [[] for _ in numbers]
+    sums: list[list[NDArray[Any]]] = [[] for _ in numbers]
+    steps: list[list[NDArray[Any]]] = [[] for _ in numbers]
+    whole = True
+    for block in blocks:
+        whole = whole and block.dtype.kind in "iu"
+        for i, number in enumerate(numbers):
+            with np.errstate(over="ignore", invalid="ignore"):  # not finite, so left out below
+                left = block[number, ::2, 0:-1:2].astype(np.float32).ravel()
+                right = block[number, ::2, 1::2].astype(np.float32).ravel()
+                sums[i].append(left + right)
+                steps[i].append(left - right)
+            values[i].append(left)
+    least = _ROUNDING if whole else 0.0
+    noise = [max(least, _noise(_joined(a), _joined(b))) for a, b in zip(sums, steps, strict=True)]
+    pixels = [_joined(v) for v in values]
+    pixels = [p[np.isfinite(p)] for p in pixels] if not whole else pixels
+    signal = _signals(pixels, noise)
+    spread = [_spread(p) for p in pixels]
+    return ChannelSample(
+        tuple(_unique_names(channels, numbers)),
+        tuple(numbers),
+        signal,
+        tuple(spread),
+        _copies(pixels, signal),
+    )
+
+
+def _unique_names(channels: Sequence[ChannelInfo], numbers: Sequence[int]) -> list[str]:
+    """Return channel names; one that is there twice gets its number."""
+    names = [channels[n].name for n in numbers]
+    return [f"{name} ({n})" if names.count(name) > 1 else name
+            for n, name in zip(numbers, names, strict=True)]  # fmt: skip
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[np.float32]:
+    """Return the parts as one and empty their list: an image may have many channels."""
+    whole = np.concatenate(parts) if parts else np.empty(0, np.float32)
+    parts.clear()
+    return whole
+
+
+def _noise(sums: NDArray[np.float32], steps: NDArray[np.float32]) -> float:
+    """Estimate the standard deviation of the noise in the darker half of neighbouring pixels.
+
+    Of two normal values, sum and difference are independent, so choosing by the sum leaves the
+    spread of the differences as it is. It is their root mean square without the largest 5 %, which
+    are edges; a median would be 0 or 1 where the noise is less than a grey level.
+    """
+    finite = np.isfinite(steps)
+    sums, steps = sums[finite], steps[finite]
+    if not steps.size:
+        return 0.0
+    squares = np.square(steps[sums <= np.median(sums)], dtype=np.float64)
+    squares = squares[squares <= np.percentile(squares, 95.0)]
+    return float(np.sqrt(squares.mean() / 2.0) / _TRIMMED)
+
+
+def _signal(values: NDArray[np.float32], noise: float) -> float:
+    """Return the mean of what rises above the background; 0 if nothing rises clearly.
+
+    The level is the 1st percentile, raised by as much as noise alone lowers it (2.33 standard
+    deviations): one percent of the pixels has to be background, not half of them. From the mean
+    rise goes what noise alone gives (0.4 standard deviations).
+    """
+    if not values.size:
+        return 0.0
+    level = float(np.percentile(values, 1.0)) + 2.33 * noise
+    rise = np.maximum(values.astype(np.float64) - level, 0.0)
+    clear = float(rise[rise > _CLEAR * noise].sum() / rise.size)
+    if clear <= _FAINT * noise:
+        return 0.0
+    return max(clear, float(rise.mean()) - 0.4 * noise)
+
+
+def _signals(pixels: Sequence[NDArray[np.float32]], noise: Sequence[float]) -> tuple[float, ...]:
+    """Return each channel's signal, above a dark background or below a bright one.
+
+    The background is what most of the image shows, so on the right side the signal is the smaller
+    one, though not nothing. The shares hardly depend on it (they follow the range of each channel),
+    but of a small object there is nothing on the wrong side. In doubt the background is dark.
+    """
+    above, below = (
+        tuple(_signal(sign * p, n) for p, n in zip(pixels, noise, strict=True)) for sign in (1, -1)
+    )
+    if sum(above) > 0 and not 0 < sum(below) < _BRIGHT * sum(above):
+        return above
+    return below
+
+
+def _spread(values: NDArray[np.float32]) -> float:
+    if not values.size:
+        return 0.0
+    low, high = np.percentile(values, [0.1, 99.9])
+    return float(high - low)
+
+
+def _copies(pixels: Sequence[NDArray[np.float32]], signal: Sequence[float]) -> bool:
+    """Return whether all channels hold the same image (grey saved as RGB)."""
+    first, *others = pixels
+    if not others or signal[0] <= 0 or any(p.size != first.size for p in others):
+        return False
+    differ = max(float(np.mean(np.abs(p - first), dtype=np.float64)) for p in others)
+    return differ <= _EQUAL * signal[0]

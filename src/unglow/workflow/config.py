@@ -1,0 +1,252 @@
+"""Configuration: defaults from the schema, values checked up front, typos answered with a key.
+
+The schema (config/schemas/config.schema.yaml) is the one place where keys, types, ranges, defaults
+and their descriptions stand; this module only applies it.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from unglow.core.errors import ConfigError
+from unglow.workflow.schema import Settings, schema
+from unglow.workflow.variants import with_overrides
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from jsonschema.exceptions import ValidationError
+
+CONFIG = Path("config") / "config.yaml"
+"""Where the workflow looks for it, in the directory in which it runs."""
+SOURCE = "register.from"
+"""The one key of these sections that says which pairs depend on which, and cannot be swept."""
+
+
+def load(config: Mapping[str, Any]) -> Settings:
+    """Fill in defaults, turn strings from the command line into their types, and check everything.
+
+    Parameters
+    ----------
+    config
+        What the user set: nested mappings as from YAML. Values may be strings, as
+        ``--config 'scale={percentile: 40}'`` gives them.
+
+    Returns
+    -------
+    A new nested dict in which every key of the schema is present.
+
+    Raises
+    ------
+    ConfigError
+        One sentence with the key, what is wrong with it and what would be right.
+    """
+    rules = schema("config")
+    settings: Settings = _complete(copy.deepcopy(dict(config)), rules)
+    _refuse_unknown(settings, rules, "")
+    error = best_match(Draft202012Validator(rules).iter_errors(settings))
+    if error is not None:
+        raise ConfigError(_sentence(error))
+    _check_methods(settings)
+    _check_sweep(settings, rules)
+    _refuse_endless(settings, "")
+    return settings
+
+
+def read_config(path: Path) -> Settings:
+    """Return the configuration of a file, defaults included; only defaults if there is none.
+
+    Raises
+    ------
+    ConfigError
+        It is no file or not YAML, or a key or value in it is wrong.
+    """
+    if path.is_dir():
+        raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
+    try:
+        stored = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        place = getattr(error, "problem_mark", None)
+        line = f", line {place.line + 1}" if place else ""
+        raise ConfigError(f"{path}{line}: this is not YAML; correct it there.") from error
+    if not isinstance(stored, dict | None):
+        raise ConfigError(f"{path} has to hold keys and values, such as `raw: raw`.")
+    return load(stored or {})
+
+
+def _complete(value: Any, rule: Mapping[str, Any]) -> Any:
+    """Coerce ``value`` to the types that ``rule`` allows and add the defaults of its properties."""
+    types = rule.get("type", [])
+    types = [types] if isinstance(types, str) else list(types)
+    if isinstance(value, str) and "string" not in types:
+        value = _parse(value, types)
+    elif isinstance(value, str) and len(types) > 1:
+        parsed = _parse(value, types)
+        value = value if isinstance(parsed, str) else parsed
+    elif isinstance(value, int) and not isinstance(value, bool) and _is_name(types):
+        value = str(value)  # channel: 1, from: 488
+    if value is None and types == ["object"]:
+        value = {}  # a section whose keys are all commented out
+    if isinstance(value, dict) and "object" in types:
+        named: Mapping[str, Any] = rule.get("properties", {})
+        for key, inner in named.items():
+            value[key] = _complete(value.get(key, copy.deepcopy(inner["default"])), inner)
+    if isinstance(value, list) and "items" in rule:
+        value = [_complete(item, rule["items"]) for item in value]
+    return value
+
+
+def _is_name(types: list[str]) -> bool:
+    return "string" in types and not {"integer", "number"} & set(types)
+
+
+def _parse(text: str, types: list[str]) -> Any:
+    """Read a command-line string as YAML; keep it as it is where no allowed type comes out."""
+    try:
+        parsed = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    fits: dict[str, Any] = {
+        "integer": isinstance(parsed, int) and not isinstance(parsed, bool),
+        "number": isinstance(parsed, int | float) and not isinstance(parsed, bool),
+        "boolean": isinstance(parsed, bool),
+        "null": parsed is None,
+        "array": isinstance(parsed, list),
+        "object": isinstance(parsed, dict),
+    }
+    return parsed if any(fits.get(name, False) for name in types) else text
+
+
+def _refuse_endless(value: Any, where: str) -> None:
+    """Raise for a number that is infinite or no number, which no limit of the schema stops."""
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = ((where, item) for item in value)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"config key '{where}' is {value} but has to be a finite number.")
+    for key, item in inner:
+        name = where if isinstance(value, list) else f"{where}.{key}".removeprefix(".")
+        _refuse_endless(item, name)
+
+
+def _refuse_unknown(value: Any, rule: Mapping[str, Any], where: str) -> None:
+    """Raise for a key that the schema does not know, with the nearest one that it does."""
+    named = rule.get("properties", {})
+    if not isinstance(value, dict) or rule.get("additionalProperties") is not False:
+        return
+    if rule.get("patternProperties"):
+        return
+    for key, inner in value.items():
+        if key in named:
+            _refuse_unknown(inner, named[key], f"{where}{key}.")
+            continue
+        raise ConfigError(f"config key '{where}{key}' is not known; {_suggest(str(key), named)}")
+
+
+def _suggest(key: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return "the keys here are " + ", ".join(sorted(known)) + "."
+
+
+def _sentence(error: ValidationError) -> str:
+    """Turn a schema error into one sentence about the key."""
+    name = ".".join(str(part) for part in error.absolute_path) or "the configuration"
+    rule = error.schema if isinstance(error.schema, dict) else {}
+    wanted: Any = error.validator_value
+    told: dict[str, Callable[[], str]] = {
+        "type": lambda: f"has to be {_types(wanted)}",
+        "enum": lambda: "has to be one of " + ", ".join(str(v) for v in wanted),
+        "minimum": lambda: f"has to be at least {error.validator_value}",
+        "maximum": lambda: f"has to be at most {error.validator_value}",
+        "exclusiveMinimum": lambda: f"has to be above {error.validator_value}",
+        "exclusiveMaximum": lambda: f"has to be below {error.validator_value}",
+        "minItems": lambda: "needs at least one value",
+        "uniqueItems": lambda: "holds a value twice",
+        "minLength": lambda: "must not be empty",
+        "pattern": lambda: f"has to be {_alternatives(rule, wanted)}",
+    }
+    what = told[str(error.validator)]() if error.validator in told else error.message
+    about = str(rule.get("description", "")).strip().split(". ")[0].rstrip(".")
+    return f"config key '{name}' is {error.instance!r} but {what}" + (
+        f" ({about})." if about else "."
+    )
+
+
+def _alternatives(rule: Mapping[str, Any], pattern: str) -> str:
+    """Say which words a pattern such as ``^(max|mean)$`` allows beside a number or a list."""
+    *words, last = pattern.strip("^()$").split("|")
+    what = "a list" if "array" in rule["type"] else "a number"
+    return what + "".join(f", {word}" for word in words) + f" or {last}"
+
+
+def _types(types: str | list[str]) -> str:
+    words = {
+        "integer": "a whole number",
+        "number": "a number",
+        "string": "text",
+        "boolean": "true or false",
+        "null": "null",
+        "array": "a list",
+        "object": "a mapping of keys to values",
+    }
+    return " or ".join(words[t] for t in ([types] if isinstance(types, str) else types))
+
+
+def _check_methods(settings: Settings) -> None:
+    scale = settings["scale"]
+    if scale["default"] not in [*scale["methods"], "manual", None]:
+        raise ConfigError(
+            f"config key 'scale.default' is '{scale['default']}' but 'scale.methods' holds only "
+            f"{', '.join(scale['methods'])}; add it there or choose one of those."
+        )
+    named = [] if scale["write"] in (None, "all") else scale["write"]
+    unknown = set(named) - {*scale["methods"], "manual"}
+    if unknown:
+        raise ConfigError(
+            f"config key 'scale.write' names {', '.join(sorted(unknown))} but 'scale.methods' "
+            f"holds only {', '.join(scale['methods'])}; add it there or leave it out here."
+        )
+
+
+def _check_sweep(settings: Settings, rules: Mapping[str, Any]) -> None:
+    """Check each swept value as if it stood in the configuration itself."""
+    for name, values in settings["sweep"].items():
+        section, _, key = str(name).partition(".")
+        if name == SOURCE:
+            raise ConfigError(
+                f"config key 'sweep.{SOURCE}' cannot be swept, since pairs depend on each other by "
+                "it; compare two runs with other results directories instead."
+            )
+        known = rules["properties"].get(section, {}).get("properties", {})
+        swept = {f"{s}.{k}" for s in ("register", "scale") for k in _keys(rules, s)} - {SOURCE}
+        if section not in ("register", "scale") or key not in known:
+            raise ConfigError(
+                f"config key 'sweep.{name}' is not a parameter of registration or subtraction; "
+                f"{_suggest(str(name), dict.fromkeys(swept))}"
+            )
+        read = [_complete(value, known[key]) for value in values]
+        if any(value in read[:place] for place, value in enumerate(read)):
+            raise ConfigError(f"config key 'sweep.{name}' holds a value twice: {read}.")
+        settings["sweep"][name] = read
+        for value in settings["sweep"][name]:
+            error = best_match(Draft202012Validator(known[key]).iter_errors(value))
+            if error is not None:
+                error.path.append(f"sweep.{name}")
+                raise ConfigError(_sentence(error))
+            _check_methods(with_overrides(settings, {name: value}))
+
+
+def _keys(rules: Mapping[str, Any], section: str) -> list[str]:
+    return list(rules["properties"][section]["properties"])

@@ -1,0 +1,169 @@
+"""TIFF headers of a whole batch, each read once and kept on disk by path, size and mtime."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow.core.errors import InputError, UnglowError
+from unglow.core.files import write_text
+from unglow.core.printable import printable
+from unglow.io.tiff import TiffHeader, read_header
+from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
+from unglow.workflow.channels.setting import list_names, stored_dtype
+from unglow.workflow.samples import ROLES
+from unglow.workflow.samples.naming import place_to_fill_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unglow.workflow.samples import Pair
+    from unglow.workflow.schema import Settings
+
+CACHE = Path(".snakemake") / "unglow" / "headers.json"
+# Raised when what a header record holds changes, so that old caches are left aside.
+_FORMAT = 1
+
+
+class HeaderCache:
+    """Headers by file and plane choice; `save` keeps what was read for the next parse.
+
+    A cache that cannot be read or written is no error: headers are then read again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._new = False
+        self._entries: dict[str, dict[str, Any]] = {}
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            if stored["format"] == _FORMAT:
+                self._entries = dict(stored["headers"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return
+
+    def read(self, path: Path, **choice: Any) -> TiffHeader:
+        """Return the header of a file, from the cache if the file has not changed since.
+
+        Raises
+        ------
+        InputError
+            The file cannot be used; the sentence is the reader's (failures are not cached).
+        """
+        try:
+            state = path.stat()
+        except OSError:
+            return read_header(path, **choice)  # its sentence says what is wrong
+        key = json.dumps([str(path), choice], sort_keys=True)
+        stamp = [state.st_size, state.st_mtime_ns, state.st_ino]
+        known = self._entries.get(key)
+        # none, damaged, or written by another version of unglow: the file is read
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            if known is not None and known["stamp"] == stamp:
+                return TiffHeader.from_dict(known["header"])
+        header = read_header(path, **choice)
+        self._entries[key] = {"stamp": stamp, "header": header.to_dict()}
+        self._new = True
+        return header
+
+    def save(self) -> None:
+        """Write the cache in one step, if anything was added to it."""
+        if not self._new:
+            return
+        try:
+            write_text(self._path, json.dumps({"format": _FORMAT, "headers": self._entries}))
+        except UnglowError:  # a read-only directory: headers are read again next time
+            return
+        self._new = False
+
+
+def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[TiffHeader, TiffHeader]:
+    """Return the headers of post and pre of a pair.
+
+    Raises
+    ------
+    InputError
+        One of the files cannot be used, or the two do not go together.
+    """
+    for path in pair.files:
+        _check_name(path)
+    series = pair.series if pair.series is not None else settings["series"]
+    plane = settings["plane"]
+    post, pre = (
+        cache.read(path, series=series, z=plane["z"], t=plane["t"])
+        for path in (pair.post, pair.pre)
+    )
+    channel = channel_of(pair, settings)
+    for path, header in ((pair.post, post), (pair.pre, pre)):
+        _check_storable(path, header, channel)
+    kinds = {post.dtype[0], pre.dtype[0]}
+    if kinds >= {"f"} and len(kinds) > 1:
+        raise InputError(
+            f"{pair.post} holds {post.dtype} and {pair.pre} holds {pre.dtype}: one has whole grey "
+            "levels and the other has not, so no common gain exists; export both in one type."
+        )
+    if post.dtype != pre.dtype and "f" not in kinds:
+        raise InputError(
+            f"{pair.post} holds {post.dtype} and {pair.pre} holds {pre.dtype}: the two are on "
+            "different grey scales; export both with the same bit depth."
+        )
+    return post, pre
+
+
+def channel_of(pair: Pair, settings: Settings) -> str:
+    """Return the channel setting of a pair: its own, or the run's."""
+    return pair.channel if pair.channel is not None else str(settings["channel"])
+
+
+def stored_type(header: TiffHeader, channel: str) -> str:
+    """Return the dtype of the store of an image, from its header and the channel setting alone."""
+    count = sum(not info.alpha for info in header.channels)
+    return stored_dtype(header.dtype, count, channel, [info.name for info in header.channels])
+
+
+def _check_name(path: Path) -> None:
+    """Raise for a name that would end the whole run in Snakemake: not UTF-8, or with a pattern."""
+    shown = printable(str(path))
+    if any("\ud800" <= c <= "\udfff" for c in str(path)):
+        raise InputError(
+            f"the name of '{shown}' is not UTF-8 text, as names from old archives may be: rename "
+            "the file."
+        )
+    place = place_to_fill_in(str(path))
+    if place is not None:
+        raise InputError(
+            f"'{shown}' holds {place}, which Snakemake would replace by something else: rename it, "
+            "or give a link to it that is called otherwise."
+        )
+
+
+def _check_storable(path: Path, header: TiffHeader, channel: str) -> None:
+    """Raise for grey values of 64 bits, and for sums of channels that would need as many."""
+    if stored_type(header, channel) in DTYPES:
+        return
+    if stored_dtype(header.dtype, 1) in DTYPES:
+        count = sum(not info.alpha for info in header.channels)
+        raise InputError(
+            f"{path} has {count} channels of {header.dtype}, whose sum would need 64 bits: set "
+            f"`channel` to one of {list_names(header.channels)}, or export it with 16 bits."
+        )
+    raise InputError(f"{path} holds {header.dtype}: export it as grey or RGB of 8, 16 or 32 bits.")
+
+
+def layouts(post: TiffHeader, pre: TiffHeader, channel: str) -> dict[str, StoreLayout]:
+    """Return the store layouts of a pair, from the images and the channel setting alone."""
+    made = {}
+    for role, header in zip(ROLES, (post, pre), strict=True):
+        by_rows = header.preferred == "rows"
+        made[role] = plan_layout(header.shape, stored_type(header, channel), by_rows=by_rows)
+    made["derived"] = plan_layout(post.shape, "float32")
+    return made
+
+
+def shapes_of(
+    headers: Mapping[tuple[str, str], tuple[TiffHeader, TiffHeader]],
+) -> dict[tuple[str, str], tuple[tuple[int, int], ...]]:
+    """Return the shapes of post and pre of each pair."""
+    return {key: tuple(header.shape for header in both) for key, both in headers.items()}

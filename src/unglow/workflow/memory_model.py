@@ -1,0 +1,293 @@
+"""The memory model: the peak of every job, from image headers, the budget and the thread count.
+
+What the terms of a `Demand` are for each rule, all in MB (1e6 bytes). The budget and the threads
+choose only how many blocks are in flight; they never change what is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.demand import Demand, PairDemand
+from unglow.core.windows import coarse_level
+from unglow.detection.sizes import (
+    CANDIDATES,
+    DETECT_AROUND,
+    DETECT_PANEL,
+    DETECT_TILE,
+    SECTION_PX,
+    SNR_TILE,
+)
+from unglow.export.targets import EXPORT_BAND
+from unglow.io.zarr.layout import CHUNK
+from unglow.io.zarr.pyramid import STRIP
+from unglow.jobs.base_memory import BASE, SLACK
+from unglow.photometry.sizes import CELL, CELLS
+from unglow.registration.sizes import FEATURE_PX, FIELD_POINTS
+
+if TYPE_CHECKING:
+    from unglow.io.tiff import TiffHeader
+    from unglow.io.zarr import StoreLayout
+
+MB = 1e6
+
+# The same of a job that joins bands, whatever the stage.
+_JOINING = 58.0
+# The warp reads at most this many px of pre for each px of a shard, and some more.
+WARP_SOURCE = 1.25
+WARP_SPARE_PX = 1 << 16
+# Writing a shard holds it twice more at worst: as chunks that do not compress, and joined.
+_ENCODED = 2.1
+# Halving a block for its pyramid: float32 copies of its four quarters, their sum and the result.
+_HALVING = 4 * 1.5
+# Ingest writes a shard from a view: copies of its chunks, as they compress (no better than noise)
+# and joined, per byte of a stored px, and the pyramid below it, bytes per px.
+_STORED = 2.3
+_CHUNKS = 2.6
+# A survey of an image holds some blocks at a time, and a quarter of about a million px of every
+# channel, three times, MB.
+_SURVEY = 28.0
+_SAMPLED = 4.0
+# Reading a whole shard held its compressed chunks beside the result when zarr-python did it. Chunks
+# are read one by one now, so that this is more than is needed.
+_READING = 1.7
+# Of the coarse images, bytes per px: both with what is derived from them, also mirrored; what
+# judging a map takes; and the octaves of features, which are searched on so many px at a time.
+_COARSE, _JUDGING, _SCALE_SPACE = 36.0, 26.0, 225.0
+# Matching blocks takes this much, MB, whatever the images: chunks that are kept, and fits.
+_MATCHING = 50.0
+# Fitting a displacement field takes so many bytes for each of its knots: 7 x 7 products with other
+# knots, some vectors, and what is known of a block.
+_PER_POINT = 900.0
+# The search for candidates holds so many bytes for each px of a tile, and for each source of the
+# list. Of what was read above a tile it keeps some rows, as float32. Finding the section takes so
+# many bytes for each px of a coarse image, and leaves most of them to the process.
+_SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 750.0
+_KEPT, _OUTLINING = 12.0, 43.0
+
+# Joint statistics of one block in flight, MB.
+_STATISTICS = 4.7
+# Bytes per cell, with copies of some while they are written; and what a few of them are computed
+# with in each block in flight, MB.
+_PER_CELL, _CELLS_AT_WORK = 40.0, 2.5
+
+
+def plan(headers: tuple[TiffHeader, TiffHeader]) -> Demand:
+    """Demand of making a plan: one survey block at a time, and what is sampled of every channel."""
+    channels = max(sum(not info.alpha for info in header.channels) for header in headers)
+    if channels == 1:  # there is nothing to choose
+        return Demand(BASE["ingest"], 0.0, fixed=SLACK)
+    reading = max(_decode_mb(h) + h.others_bytes / MB for h in headers)
+    return Demand(BASE["ingest"], 0.0, fixed=reading + _SURVEY + channels * _SAMPLED + SLACK)
+
+
+def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
+    """Demand of ingesting an image: a row of shards for strip files, single shards for tiled ones.
+
+    The plan of the pair, which is made first, comes on top.
+    """
+    # Importing the reader of TIFF files takes memory that other stages do not have.
+    from unglow.io.tiff.row_bands import part_rows, reads_in_order  # noqa: PLC0415
+
+    read_px = np.dtype(header.dtype).itemsize * len(header.channels)
+    stored_px = np.dtype(layout.dtype).itemsize
+    shard_px, shards = _shards(layout)
+    writing = shard_px * (_CHUNKS + _STORED * stored_px) / MB
+    decode = _decode_mb(header)
+    if header.preferred == "windows":
+        reading = shard_px * (read_px + stored_px) / MB + decode
+        each = max(reading, writing + shard_px * stored_px / MB)
+        return Demand(BASE["ingest"], each, fixed=SLACK, most=shards)
+    rows = min(layout.shards[0], layout.shape[0])
+    band = rows * layout.shape[1] * stored_px / MB
+    part_px = part_rows(header, rows) * layout.shape[1]
+    reading = part_px * (read_px + stored_px) / MB + decode
+    others = header.others_bytes / MB
+    fixed = band + header.kept_bytes / MB + others + SLACK
+    if not reads_in_order(header, rows):
+        return Demand(BASE["ingest"], max(writing, reading), fixed=fixed)
+    # One thread decodes, then all write. The only strip, if whole, is decoded before the band is.
+    before = BASE["ingest"] + SLACK + others + reading
+    least = before + (band if header.streams or header.layout != "single strip" else 0.0)
+    return Demand(BASE["ingest"], writing, fixed=fixed, least=least)
+
+
+def ingest_both(
+    headers: tuple[TiffHeader, TiffHeader],
+    layouts: tuple[StoreLayout, StoreLayout],
+    split: tuple[bool, bool] = (False, False),
+) -> PairDemand:
+    """Demand of an ingest job: the plan of the pair, then both images as they need it.
+
+    Of an image that is ``split``, bands are joined.
+    """
+    post, pre = (
+        join_ingest(layout) if bands else ingest(header, layout)
+        for header, layout, bands in zip(headers, layouts, split, strict=True)
+    )
+    pre = replace(pre, fixed=max(0.0, pre.fixed - SLACK))  # once is enough
+    return PairDemand((post, pre), plan(headers).peak_mb(0, 1))
+
+
+def register(
+    shapes: tuple[tuple[int, int], ...], coarse_px: int, block_px: int, *, field: bool = True
+) -> Demand:
+    """Demand of registration: two coarse images, and features or later blocks beside them.
+
+    ``field`` says whether a displacement field may be fitted to dense blocks.
+    """
+    level = coarse_level(shapes, coarse_px)
+    pixels = max((rows >> level) * (cols >> level) for rows, cols in shapes)
+    searching = max(_SCALE_SPACE * min(pixels, FEATURE_PX), _JUDGING * pixels) / MB
+    step = max(64, block_px // 2) // 2  # of the dense blocks, and of the knots
+    points = min(max(rows * cols for rows, cols in shapes) / step**2, FIELD_POINTS)
+    matching = _MATCHING + (points * _PER_POINT / MB if field else 0.0)
+    coarse = _COARSE * pixels / MB + max(searching, matching)
+    each = 20 * 8 * block_px * block_px / MB
+    return Demand(BASE["register"], each, fixed=coarse + SLACK)
+
+
+def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
+    """Demand of the warp: per shard the pre window under it, post, and the result."""
+    shard_px, shards = _shards(layout)
+    window_px = min(WARP_SOURCE * shard_px + WARP_SPARE_PX, pre.shape[0] * pre.shape[1])
+    warping = window_px * (np.dtype(pre.dtype).itemsize * _READING + 4) + shard_px * 4
+    each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS + _CELLS_AT_WORK
+    cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
+    fixed = SLACK + _STATISTICS + cells * _PER_CELL / MB
+    return Demand(BASE["align"], each, fixed=fixed, most=shards)
+
+
+def difference(layout: StoreLayout) -> Demand:
+    """Demand of the subtraction: post, aligned pre and the difference of one shard."""
+    shard_px, shards = _shards(layout)
+    each = shard_px * (np.dtype("float32").itemsize * 2 + _writing(4))
+    return Demand(BASE["difference"], each / MB, fixed=SLACK, most=shards)
+
+
+def detect(layout: StoreLayout) -> Demand:
+    """Demand of the search for candidates: the section, tiles with their surroundings, the list."""
+    around = 2 * DETECT_AROUND
+    rows, cols = (min(n, DETECT_TILE) + around for n in layout.shape)
+    tiles = math.prod(math.ceil(n / DETECT_TILE) for n in layout.shape)
+    kept = _KEPT * around * (min(DETECT_PANEL, layout.shape[1]) + around)
+    coarse = _OUTLINING * min(SECTION_PX, layout.shape[0] * layout.shape[1])
+    fixed = SLACK + (_most_listed(layout) * _PER_CANDIDATE + kept + coarse) / MB
+    each = rows * cols * _SEARCHING / MB
+    # three images as float32, and one of them as it comes
+    ahead = rows * cols * (_KEPT + _READING * np.dtype("float32").itemsize) / MB
+    return Demand(BASE["detect"], each, fixed=fixed, most=tiles, ahead=ahead)
+
+
+def snr(layout: StoreLayout) -> Demand:
+    """Demand of the image of the signal-to-noise ratio: one shard, with a tile or written."""
+    shard_px, shards = _shards(layout)
+    itemsize = np.dtype("float32").itemsize
+    rows, cols = (min(n, SNR_TILE + 2 * DETECT_AROUND) for n in layout.shape)
+    tiling = shard_px * itemsize + rows * cols * _SEARCHING
+    each = max(tiling, shard_px * _writing(itemsize)) / MB
+    return Demand(BASE["snr"], each, fixed=SLACK, most=shards)
+
+
+def export(layout: StoreLayout, *, computed: bool = False) -> Demand:
+    """Demand of an export as TIFF or FITS: of FITS, a band, what it is read from, and a copy.
+
+    With ``computed``, of a difference that is not written: both images of it as well.
+    """
+    band = min(EXPORT_BAND, layout.shape[0] * layout.shape[1] * layout.itemsize)
+    copies = 5 if computed else 3
+    return Demand(BASE["export"], 0.0, fixed=copies * band / MB + SLACK)
+
+
+def of_band(demand: Demand, layout: StoreLayout, bands: int) -> Demand:
+    """Demand of a job that does one of some bands of a stage: it may have fewer blocks."""
+    if demand.most is None:
+        return demand
+    rows = math.ceil(layout.shape[0] / layout.shards[0])
+    across = math.ceil(layout.shape[1] / layout.shards[1])
+    return replace(demand, most=min(demand.most, math.ceil(rows / bands) * across))
+
+
+def join_ingest(layout: StoreLayout) -> Demand:
+    """Demand of the job that joins the bands of a raw image."""
+    return _join(layout, 0.0)
+
+
+def join_align(layout: StoreLayout) -> Demand:
+    """Demand of the job that joins the bands of the warp: statistics of all, and of one band."""
+    cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
+    return _join(layout, 2 * _STATISTICS + cells * _PER_CELL / MB)
+
+
+def join_difference(layout: StoreLayout) -> Demand:
+    """Demand of the job that joins the bands of a difference."""
+    return _join(layout, 0.0)
+
+
+def join_detect(layout: StoreLayout) -> Demand:
+    """Demand of the job that joins the bands of a search: lists, the section, and what is tried."""
+    side = CHUNK + 2 * DETECT_AROUND
+    coarse = _OUTLINING * min(SECTION_PX, layout.shape[0] * layout.shape[1])
+    fixed = SLACK + (2 * _most_listed(layout) * _PER_CANDIDATE + coarse) / MB
+    each = side * side * _SEARCHING / MB
+    return Demand(BASE["detect"], each, fixed=fixed)
+
+
+def _join(layout: StoreLayout, counted_mb: float) -> Demand:
+    """Demand of a job that builds the coarse levels of a store of which the fine ones are there."""
+    level = layout.fine_levels + 1
+    if level >= layout.levels:
+        return Demand(_JOINING, 0.0, fixed=counted_mb + SLACK)
+    rows, cols = (
+        min(*n) for n in zip(layout.level_shape(level), layout.level_shards(level), strict=True)
+    )
+    strip = 4 * min(STRIP, rows) * cols * (layout.itemsize * _READING + _HALVING / 4)
+    each = (rows * cols * layout.itemsize * _ENCODED + strip) / MB
+    shards = sum(1 for _ in layout.windows(level))
+    return Demand(_JOINING, each, fixed=counted_mb + SLACK, most=shards)
+
+
+def store_disk_mb(layout: StoreLayout, dtype: str | None = None, bands: int = 1) -> int:
+    """Return an upper bound, MB, for a store with its pyramid: incompressible pixels.
+
+    With ``bands``, of the largest of so many parts of it.
+    """
+    rows = layout.shape[0]
+    if bands > 1:
+        height = layout.shards[0]
+        rows = min(rows, math.ceil(math.ceil(rows / height) / bands) * height)
+    pixels = rows * layout.shape[1] * 4 / 3
+    return math.ceil(pixels * np.dtype(dtype or layout.dtype).itemsize / MB * 1.02 + 1)
+
+
+def candidates_disk_mb(layout: StoreLayout) -> int:
+    """Return an upper bound, MB, for the list of candidates as CSV and GeoJSON."""
+    return math.ceil(_most_listed(layout) * _LINES / MB + 1)
+
+
+def runtime_min(pixels: float, seconds_per_megapixel: float) -> int:
+    """Return a generous time, whole minutes, for a job: 20 times what a 2-core machine needs."""
+    return math.ceil(2 + 20 * pixels / 1e6 * seconds_per_megapixel / 60)
+
+
+def _most_listed(layout: StoreLayout) -> float:
+    return min(CANDIDATES, layout.shape[0] * layout.shape[1] / _PX_PER_SOURCE)
+
+
+def _shards(layout: StoreLayout) -> tuple[int, int]:
+    """Return the pixels of the largest shard, and how many shards there are."""
+    rows, cols = (min(a, b) for a, b in zip(layout.shards, layout.shape, strict=True))
+    return rows * cols, math.ceil(layout.shape[0] / rows) * math.ceil(layout.shape[1] / cols)
+
+
+def _writing(itemsize: int) -> float:
+    """Return the bytes per px that writing a shard holds, the block itself included."""
+    return itemsize + max(_HALVING, itemsize * _ENCODED)
+
+
+def _decode_mb(header: TiffHeader) -> float:
+    return header.decode_bytes / MB

@@ -1,0 +1,68 @@
+"""Whether raw images are still those that results were made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow.core.digests import FOLDER, SUFFIX, Published
+from unglow.core.errors import StoreError
+from unglow.jobs.resume.identity import same_place
+from unglow.jobs.resume.unfinished import last_run
+from unglow.workflow.batch import Batch
+from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.samples import ROLES
+from unglow.workflow.stages.plan import Plan, fingerprint
+from unglow.workflow.verify import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unglow.workflow.samples import Pair
+
+
+def pairs_of(results: Path) -> dict[tuple[str, str], Pair]:
+    """Return the pairs that a results directory is of, as its last run found them; by their key.
+
+    Raises
+    ------
+    UnglowError
+        There is nothing to find them by, or nothing is left of them.
+    """
+    run = last_run(results)
+    fields = {} if run is None else run.fields
+    work = Path(str(fields.get("directory", "")))
+    settings: dict[str, Any] = fields.get("config") or {}
+    if not settings or not same_place(work / str(fields.get("results", "")), results):
+        work = results.absolute().parent  # copied or moved, or never run here
+        settings = read_config(work / CONFIG)
+    return Batch.load(settings, work).pairs
+
+
+def check_images(plan_file: Path, pair: Pair) -> Iterator[Problem]:
+    """Yield each raw image of a pair that is not the one that its plan was made from.
+
+    What is not there, or cannot be read, is no other image.
+    """
+    raw = dict(zip(ROLES, (pair.post, pair.pre), strict=True))
+    try:
+        plan = Plan.load(plan_file, raw)
+    except (StoreError, OSError):
+        return
+    published = Published.of((plan_file.parent / FOLDER).glob(f"*{SUFFIX}"))
+    for role, path in raw.items():
+        if _is_other(plan, role, path):
+            yield Problem(
+                f"{path} is not the image that {plan_file.parent} was made from; delete "
+                f"{plan_file} and rerun the workflow to make all of it again",
+                published.with_others(plan_file),
+            )
+
+
+def _is_other(plan: Plan, role: str, path: Path) -> bool:
+    header = plan.headers[role]
+    try:
+        same = path.stat().st_size == header.file_bytes
+        return not same or fingerprint(header) != plan.fingerprints[role]
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""Whether a run fits the memory and the disk, before it begins."""

@@ -1,0 +1,22 @@
+"""Which files belong together: pairs of a pre-stain and a post-stain image per sample and dye."""
+
+from __future__ import annotations
+
+from unglow.workflow.samples.discovery import discover
+from unglow.workflow.samples.naming import SAFE_NAME, unsafe
+from unglow.workflow.samples.pair import ROLES, Discovery, Pair, Problem
+from unglow.workflow.samples.shared_maps import map_sources
+from unglow.workflow.samples.sheet import read_sheet, sheet_text
+
+__all__ = [
+    "ROLES",
+    "SAFE_NAME",
+    "Discovery",
+    "Pair",
+    "Problem",
+    "discover",
+    "map_sources",
+    "read_sheet",
+    "sheet_text",
+    "unsafe",
+]

@@ -1,0 +1,381 @@
+"""Find the pairs in a raw directory: ``raw/<sample>/<anything with pre or post>_<dye>.tif``."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unglow.workflow.samples.landmark_files import LandmarkFiles
+from unglow.workflow.samples.naming import (
+    MARKERS,
+    RESERVED,
+    composed,
+    is_tiff,
+    safe_version,
+    take_apart,
+    unsafe,
+    without_marker,
+)
+from unglow.workflow.samples.pair import Discovery, Pair, Problem
+from unglow.workflow.samples.raw_directory import (
+    about_scans,
+    check_raw,
+    dangling_sentence,
+    layout_note,
+    listing,
+    listing_if_any,
+    loose_files,
+    no_tiffs,
+    scans,
+    some,
+    unreadable,
+)
+
+if TYPE_CHECKING:
+    from unglow.workflow.samples.naming import FileName
+
+
+@dataclass(slots=True)
+class _Folder:
+    """What a scan of one sample's folder gathers."""
+
+    sample: str
+    path: Path
+    files: list[tuple[Path, FileName]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    tiffs: int = 0
+    scans: list[Path] = field(default_factory=list)
+    landmarks: LandmarkFiles = field(default_factory=lambda: LandmarkFiles((), ()))
+
+    def problem(self, kind: str, message: str, *paths: Path, dye: str | None = None) -> None:
+        self.problems.append(Problem(message, kind, self.sample, dye, tuple(paths)))
+
+
+def discover(raw: Path) -> Discovery:
+    """Find all pairs below ``raw``, and say in one sentence each what keeps a file from being used.
+
+    Parameters
+    ----------
+    raw
+        Directory with one folder per sample. Hidden files and files that are not TIFF are ignored;
+        symbolic links are followed.
+
+    Returns
+    -------
+    Pairs sorted by sample and dye, problems by sample. A directory that cannot be used at all is a
+    single problem; nothing is raised.
+    """
+    unusable = check_raw(raw)
+    if unusable is not None:
+        return Discovery(problems=(unusable,), layout="no usable raw directory")
+    try:
+        entries = listing(raw)
+    except OSError as error:
+        return Discovery(problems=(unreadable(raw, error),), layout="no usable raw directory")
+    folders = [entry for entry in entries if entry.is_dir()]
+    loose = [entry for entry in entries if is_tiff(entry.name) and not entry.is_dir()]
+    pairs: list[Pair] = []
+    problems = [loose_files(raw, loose)] if loose else []
+    broken = [e for e in entries if e.is_symlink() and not e.exists() and not e.suffix]
+    problems += [
+        Problem(dangling_sentence(entry, "folder"), "dangling-link", paths=(entry,))
+        for entry in broken
+    ]
+    empty = []
+    for entry in folders:
+        folder = _scan(entry)
+        pairs += _match(folder)
+        problems += folder.problems
+        if not folder.tiffs and not folder.problems:
+            empty.append(entry)
+    pairs, doubled = _one_spelling(pairs)
+    problems += doubled
+    if not pairs and not problems:
+        problems = [no_tiffs(raw, entries, folders)]
+    return Discovery(
+        pairs=tuple(sorted(pairs, key=lambda p: p.key)),
+        problems=tuple(problems),
+        layout=layout_note(raw, len(folders) - len(empty), empty),
+    )
+
+
+def _scan(path: Path) -> _Folder:
+    """Take apart the names of all TIFFs in one sample's folder."""
+    folder = _Folder(composed(path.name), path)
+    try:
+        entries = listing(path)
+    except OSError as error:
+        folder.problems.append(unreadable(path, error))
+        return folder
+    tiffs = [entry for entry in entries if is_tiff(entry.name) and not entry.is_dir()]
+    folder.tiffs = len(tiffs)
+    folder.scans = scans(entries)
+    folder.landmarks = LandmarkFiles(entries, tiffs)
+    _lonely(folder)
+    _nested(folder, [entry for entry in entries if entry.is_dir()])
+    if not tiffs:
+        if folder.scans:
+            _only_scans(folder)
+        return folder
+    why = unsafe(folder.sample)
+    if why or folder.sample in RESERVED:
+        why = why or "is the name of something that unglow itself writes into the results"
+        folder.problem(
+            "unsafe-name",
+            f"Sample folder {path}: '{folder.sample}' {why}; rename the folder, for example to "
+            f"'{_other_name(folder.sample)}', or name the sample in config/samples.tsv.",
+            path,
+        )
+        return folder
+    for file in tiffs:
+        parts = take_apart(file.name, path.name)
+        if _check_name(folder, file, parts):
+            folder.files.append((file, parts))
+    return folder
+
+
+def _other_name(sample: str) -> str:
+    version = safe_version(sample)
+    return f"sample-{version}" if version in RESERVED else version
+
+
+def _nested(folder: _Folder, inside: list[Path]) -> None:
+    """Name TIFFs one or two folders too deep."""
+    deep = [f for d in inside for f in listing_if_any(d)]
+    deep += [f for d in deep if d.is_dir() for f in listing_if_any(d)]
+    deep = [f for f in deep if is_tiff(f.name) and not f.is_dir()]
+    if not deep:
+        return
+    folder.problem(
+        "nested",
+        f"{some(deep)} in {deep[0].parent} {'lies' if len(deep) == 1 else 'lie'} too deep: move "
+        f"{'it' if len(deep) == 1 else 'them'} up into {folder.path}, or make every folder with "
+        "images a sample of its own.",
+        *deep,
+    )
+
+
+def _only_scans(folder: _Folder) -> None:
+    """Name a sample whose images are all called as scanners call them."""
+    folder.problem(
+        "no-tiffs",
+        f"{folder.path} holds {some(folder.scans)} but nothing that ends in .tif or .tiff: "
+        f"{about_scans(folder.scans)}.",
+        *folder.scans,
+    )
+
+
+def _lonely(folder: _Folder) -> None:
+    """Name landmarks that no image is called like."""
+    for file in folder.landmarks.lonely:
+        folder.problem(
+            "lonely-landmarks",
+            f"{file}: no image beside it has this name; call it like the image that it was clicked "
+            "in, with .landmarks.csv in the place of .tif, or move it away.",
+            file,
+        )
+
+
+def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:
+    """Return whether a file's name says all that is needed; if not, say what it lacks."""
+    if parts.dye is None:
+        kind, wrong, names = "no-underscore", "has no underscore before the dye", _no_dye(parts)
+    elif not parts.dye.strip():
+        kind, wrong = "empty-dye", "has nothing after its last underscore, where the dye belongs"
+        names = [f"{parts.body}_DAPI{parts.suffix}"]
+    elif len(parts.markers) == 2:
+        kind, wrong = "both-markers", "says both pre and post"
+        names = _either(without_marker(parts.body), parts)
+    elif not parts.markers and parts.dye.lower() in MARKERS:
+        kind, wrong = "marker-last", f"has {parts.dye} in the place of the dye"
+        before, _, dye = parts.body.rpartition("_")
+        names = ["_".join(p for p in (before, parts.dye, dye) if p) + parts.suffix]
+    elif not parts.markers:
+        kind, wrong = "no-marker", "says neither pre nor post"
+        names = _either(parts.body, parts)
+    else:
+        why = unsafe(parts.dye)
+        if why is None:
+            return True
+        kind, wrong = "unsafe-name", f"names the dye '{parts.dye}', which {why}"
+        names = [f"{parts.body}_{safe_version(parts.dye)}{parts.suffix}"]
+    suggested = " or ".join(f"'{name}'" for name in names)
+    folder.problem(kind, f"{file}: the file name {wrong}; rename it, for example to {suggested}.",
+                   file, dye=parts.dye or None)  # fmt: skip
+    return False
+
+
+def _no_dye(parts: FileName) -> list[str]:
+    """Suggest names for a file without an underscore: what is left of the marker is the dye."""
+    dye = safe_version(without_marker(parts.body).strip("_").replace("_", "-") or "DAPI")
+    markers = parts.markers if len(parts.markers) == 1 else MARKERS
+    return [f"{marker}_{dye}{parts.suffix}" for marker in markers]
+
+
+def _either(body: str, parts: FileName) -> list[str]:
+    """Suggest both names where only the user can know which is true."""
+    start = f"{body}_" if body else ""
+    return [f"{start}{marker}_{parts.dye}{parts.suffix}" for marker in MARKERS]
+
+
+Slots = dict[str, dict[str, list[tuple[Path, "FileName"]]]]
+
+
+def _match(folder: _Folder) -> list[Pair]:
+    """Make pairs of a folder's files; what does not come out as one pre and one post is named."""
+    slots: Slots = {}
+    for file, parts in folder.files:
+        dye = parts.dye or ""
+        slots.setdefault(dye, {m: [] for m in MARKERS})[parts.markers[0]].append((file, parts))
+    told = _respelled(folder, slots)
+    pairs = []
+    for dye, slot in sorted(slots.items()):
+        if dye in told:
+            continue
+        double = [m for m in MARKERS if len(slot[m]) > 1]
+        for marker in double:
+            _two(folder, dye, marker, [file for file, _ in slot[marker]])
+        dangling = [file for m in MARKERS for file, _ in slot[m] if not file.exists()]
+        for file in dangling:
+            folder.problem("dangling-link", dangling_sentence(file), file, dye=dye)
+        missing = [m for m in MARKERS if not slot[m]]
+        if missing and not double:
+            _missing(folder, dye, missing[0], slot)
+        if not (double or missing or dangling):
+            (pre, pre_name), (post, post_name) = slot["pre"][0], slot["post"][0]
+            rule = f"pre: {pre_name.rule}; post: {post_name.rule}"
+            try:
+                landmarks = folder.landmarks.of(post, pre)
+            except ValueError as error:
+                folder.problem("two-landmarks", str(error), post, pre, dye=dye)
+                continue
+            pairs.append(Pair(folder.sample, dye, pre, post, rule=rule, landmarks=landmarks))
+    return pairs
+
+
+def _respelled(folder: _Folder, slots: Slots) -> set[str]:
+    """Name partners whose dyes differ only in spelling; return the dyes that are dealt with."""
+    told: set[str] = set()
+    lonely = {
+        marker: {
+            dye: slot[marker][0]
+            for dye, slot in sorted(slots.items())
+            if len(slot[marker]) == 1 and not slot[MARKERS[1 - i]]
+        }
+        for i, marker in enumerate(MARKERS)
+    }
+    for dye, (post, post_parts) in lonely["post"].items():
+        for other, (pre, pre_parts) in lonely["pre"].items():
+            if other in told or not _same_dye(dye, post_parts, other, pre_parts):
+                continue
+            told |= {dye, other}
+            # The longer spelling wins (an underscore cut the other short), at a tie that of post.
+            if len(other) > len(dye):
+                wrong, parts, right = post, post_parts, other
+            else:
+                wrong, parts, right = pre, pre_parts, dye
+            cut = len(dye) != len(other) and "_" in parts.body
+            start = _before_dye(parts, right) if cut else parts.body
+            folder.problem(
+                "dye-case" if dye.casefold() == other.casefold() else "dye-spelling",
+                f"{folder.path}: {pre.name} (dye {other}) and {post.name} (dye {dye}) spell their "
+                f"dyes differently, so neither has a partner; if they belong together, rename "
+                f"{wrong.name} to '{start}_{right}{parts.suffix}'"
+                + (" (a dye must not hold an underscore)." if cut else "."),
+                pre,
+                post,
+                dye=right,
+            )
+            break
+    return told
+
+
+def _same_dye(dye: str, parts: FileName, other: str, its: FileName) -> bool:
+    """Return whether two dyes may be one, spelled otherwise or cut by an underscore."""
+    if dye.casefold() == other.casefold():
+        return True
+    if re.findall(r"\d+", dye) != re.findall(r"\d+", other):
+        return False  # Alexa488 and Alexa405 are not a slip of the pen
+    a, b = _letters(dye), _letters(other)
+    if a == b or difflib.SequenceMatcher(None, a, b).ratio() > 0.8:
+        return True
+    return _letters(parts.body + dye).endswith(b) or _letters(its.body + other).endswith(a)
+
+
+def _before_dye(parts: FileName, dye: str) -> str:
+    """Return what is left of a name before a dye that an underscore had cut in two."""
+    words = parts.body.split("_")
+    while len(words) > 1 and _letters(dye).find(_letters(words[-1])) >= 0:
+        words.pop()
+    return "_".join(words)
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text).casefold()
+
+
+def _two(folder: _Folder, dye: str, marker: str, files: list[Path]) -> None:
+    folder.problem(
+        f"two-{marker}",
+        f"Sample {folder.sample}, dye {dye} has {len(files)} {marker}-stain images in "
+        f"{folder.path} ({', '.join(f.name for f in files)}); keep one, move the others away, or "
+        "give them another dye name after the last underscore.",
+        *files,
+        dye=dye,
+    )
+
+
+def _missing(
+    folder: _Folder, dye: str, missing: str, slot: dict[str, list[tuple[Path, FileName]]]
+) -> None:
+    have = MARKERS[1 - MARKERS.index(missing)]
+    file, parts = slot[have][0]
+    beside = ""
+    if folder.scans:
+        verb = "lies" if len(folder.scans) == 1 else "lie"
+        beside = f"{some(folder.scans)} {verb} there, and {about_scans(folder.scans)}. If not, "
+    folder.problem(
+        "missing-partner",
+        f"Sample {folder.sample}, dye {dye} has a {have}-stain image ({file.name}) but no "
+        f"{missing}-stain image in {folder.path}; {beside}add it as "
+        f"'{_partner_name(parts, have, missing)}', or move {file.name} away.",
+        file,
+        dye=dye,
+    )
+
+
+def _partner_name(parts: FileName, have: str, missing: str) -> str:
+    """Return the name that the partner of a file would have."""
+
+    def swap(match: re.Match[str]) -> str:
+        word = match.group()
+        if word.isupper():
+            return missing.upper()
+        return missing.capitalize() if word[0].isupper() else missing
+
+    body, count = re.subn(have, swap, parts.body, flags=re.IGNORECASE)
+    if count != 1:  # which one is the marker is not worth guessing for an example
+        body = missing
+    return f"{body}_{parts.dye}{parts.suffix}"
+
+
+def _one_spelling(pairs: list[Pair]) -> tuple[list[Pair], list[Problem]]:
+    """Leave out pairs whose results would share a folder: names equal but for composed accents."""
+    seen: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        seen.setdefault(pair.key, []).append(pair)
+    problems = [
+        Problem(
+            f"{same[0].pre.parent} and {same[1].pre.parent} are two folders of the same name in "
+            "different Unicode spelling; rename one of them.",
+            "same-name",
+            *key,
+            tuple(p.pre.parent for p in same),
+        )
+        for key, same in seen.items()
+        if len(same) > 1
+    ]
+    return [same[0] for same in seen.values() if len(same) == 1], problems

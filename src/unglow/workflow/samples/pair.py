@@ -1,0 +1,82 @@
+"""What a look at the inputs finds: pairs that can be processed, and problems with a remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unglow.core.printable import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROLES = ("post", "pre")
+"""What the images of a pair are called where both are meant, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One sample in one dye, imaged before (``pre``) and after (``post``) staining.
+
+    ``rule`` says why these two files were taken for a pair. ``channel``, ``series``,
+    ``manual_scale`` and ``register_from`` are what the sample sheet sets for this pair alone; None
+    where it does not. ``landmarks`` are the files that help to register it: one of both images, or
+    that of post and that of pre; ``initial_transform`` is one that holds a first map. ``control``
+    says that nothing was stained in between, so that all that is found in the pair is false.
+    """
+
+    sample: str
+    dye: str
+    pre: Path
+    post: Path
+    channel: str | None = None
+    series: int | None = None
+    manual_scale: float | None = None
+    rule: str = ""
+    landmarks: tuple[Path, ...] = ()
+    initial_transform: Path | None = None
+    register_from: str | None = None
+    control: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(sample, dye): what tells pairs apart."""
+        return self.sample, self.dye
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that the jobs of the pair read."""
+        initial = () if self.initial_transform is None else (self.initial_transform,)
+        return (self.post, self.pre, *self.landmarks, *initial)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An input that cannot be used: one sentence on what is wrong and what to do about it.
+
+    ``sample`` and ``dye`` are None where the problem is not that of one pair. ``kind`` is a short
+    slug for sorting and for tests, such as ``missing-partner``.
+    """
+
+    message: str
+    kind: str
+    sample: str | None = None
+    dye: str | None = None
+    paths: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Make what is told printable, on one line, whatever the names of files hold."""
+        for name in ("message", "sample", "dye"):
+            text = getattr(self, name)
+            object.__setattr__(
+                self, name, None if text is None else printable(text.replace("\n", " "))
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Pairs, sorted by sample and dye; problems, in the order of the samples; how it was found."""
+
+    pairs: tuple[Pair, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    layout: str = ""

@@ -1,0 +1,129 @@
+"""The raw directory as such: whether it is there and laid out as one folder per sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unglow.workflow.samples.naming import take_apart
+from unglow.workflow.samples.pair import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+EXPECTED = "<sample>/<anything with pre or post>_<dye>.tif"
+# Whole-slide files that are TIFF inside: they can be read, but only a sheet makes pairs of them.
+_SCANS = (".svs", ".ndpi", ".btf", ".tf2", ".tf8", ".scn")
+_SHOWN = 3
+
+
+def scans(entries: Iterable[Path]) -> list[Path]:
+    """Return the files that are TIFF inside but called otherwise, as scanners call them."""
+    return [e for e in entries if e.suffix.lower() in _SCANS and not e.is_dir()]
+
+
+def about_scans(files: Iterable[Path]) -> str:
+    """Say how such files can be used, as the end of a sentence."""
+    endings = " or ".join(sorted({f.suffix.lower() for f in files}))
+    return (
+        f"files ending in {endings} can be named in config/samples.tsv, which `unglow init` writes "
+        "for the others, or get names or links that end in .tif"
+    )
+
+
+def listing(directory: Path) -> list[Path]:
+    """Return the entries of a directory, sorted by name, without hidden ones."""
+    return sorted(entry for entry in directory.iterdir() if not entry.name.startswith("."))
+
+
+def check_raw(raw: Path) -> Problem | None:
+    """Say what is wrong with the raw directory as such, or None."""
+    if raw.is_symlink() and not raw.exists():
+        return Problem(
+            f"The raw directory {raw} is a link to {raw.readlink()}, which does not exist; mend "
+            "the link, or set another directory with --config raw=DIRECTORY.",
+            "dangling-link",
+            paths=(raw,),
+        )
+    if not raw.exists():
+        return Problem(
+            f"There is no raw directory {raw} (looked for {raw.absolute()}): put the images there "
+            f"as {EXPECTED}, say where they are with --config raw=DIRECTORY, or make a pair to try "
+            "with `unglow phantom`.",
+            "no-raw",
+            paths=(raw,),
+        )
+    if not raw.is_dir():
+        return Problem(
+            f"{raw} is a file, not a directory: name the directory that holds one folder per "
+            f"sample ({EXPECTED}), with --config raw=DIRECTORY.",
+            "raw-not-a-directory",
+            paths=(raw,),
+        )
+    return None
+
+
+def unreadable(path: Path, error: OSError) -> Problem:
+    """Say that a directory cannot be listed."""
+    return Problem(
+        f"{path} cannot be listed ({error.strerror}); give yourself the right to read it.",
+        "unreadable",
+        paths=(path,),
+    )
+
+
+def loose_files(raw: Path, files: list[Path]) -> Problem:
+    """Say that TIFFs lie beside the sample folders instead of in them."""
+    one = len(files) == 1
+    named = [take_apart(file.name, "") for file in files]
+    is_sample = all(n.markers and n.dye for n in named)
+    hint = f", or give the directory above it if {raw} is itself a sample" if is_sample else ""
+    return Problem(
+        f"{some(files)} {'lies' if one else 'lie'} directly in {raw} and "
+        f"{'is' if one else 'are'} not used: move {'it' if one else 'them'} into a folder per "
+        f"sample, {raw}/{EXPECTED}{hint}.",
+        "loose-files",
+        paths=tuple(files),
+    )
+
+
+def no_tiffs(raw: Path, entries: list[Path], folders: list[Path]) -> Problem:
+    """Say that there is nothing to work on."""
+    if not entries:
+        found, kind = f"The raw directory {raw} is empty", "empty-raw"
+    elif not folders:
+        found, kind = f"The raw directory {raw} holds no folders and no TIFF files", "no-tiffs"
+    else:
+        found, kind = f"The folders in {raw} ({some(folders)}) hold no TIFF files", "no-tiffs"
+    nearby = entries + [f for folder in folders for f in listing_if_any(folder)]
+    advice = f"; {about_scans(scans(nearby))}" if scans(nearby) else ""
+    return Problem(f"{found}: expected are images as {raw}/{EXPECTED}{advice}.", kind, paths=(raw,))
+
+
+def listing_if_any(directory: Path) -> list[Path]:
+    """Return the entries of a directory, none if it cannot be read."""
+    try:
+        return listing(directory)
+    except OSError:
+        return []
+
+
+def dangling_sentence(file: Path, what: str = "image") -> str:
+    """Say that a file is a link that leads nowhere; ``what`` it should have led to."""
+    return (
+        f"{file} is a link to {file.readlink()}, which does not exist; mend the link or put the "
+        f"{what} in its place."
+    )
+
+
+def some(paths: Iterable[Path]) -> str:
+    """Return the first names of a list, and how many more there are."""
+    names = [path.name for path in paths]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def layout_note(raw: Path, used: int, empty: list[Path]) -> str:
+    """Say in a phrase how the directory was read."""
+    ignored = f"; without TIFF files, so left out: {some(empty)}" if empty else ""
+    return f"{raw}: {used} sample folder{'' if used == 1 else 's'} ({EXPECTED}){ignored}"

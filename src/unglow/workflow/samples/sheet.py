@@ -1,0 +1,364 @@
+"""The sample sheet: pairs named one per row, for images that lie or are called otherwise."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow.core.errors import InputError
+from unglow.workflow.samples.hint_files import (
+    INITIAL,
+    LANDMARKS,
+    file_problem,
+    helping_files,
+    helping_problem,
+)
+from unglow.workflow.samples.naming import RESERVED, composed, unsafe
+from unglow.workflow.samples.pair import Discovery, Pair, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_NUMBERS = {"series": int, "manual_scale": float}
+_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_COMMON = {"sample_name": "sample", "id": "sample", "stain": "dye", "marker": "dye",
+           "before": "pre", "pre_stain": "pre", "after": "post", "post_stain": "post",
+           "scale": "manual_scale", "gain": "manual_scale",
+           "blank": "control", "unstained": "control"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One data row: where it stands, and its cells by column name (empty cells left out)."""
+
+    line: int
+    cells: dict[str, str]
+
+
+def read_sheet(path: Path, *, base: Path) -> Discovery:
+    """Read a sample sheet (config/schemas/samples.schema.yaml says which columns it may have).
+
+    Parameters
+    ----------
+    path
+        Tab-separated file, or comma-separated (semicolons work too) if it ends in .csv; UTF-8, or
+        UTF-16 as Excel's Unicode text. Blank lines and lines that start with # are skipped.
+    base
+        Working directory: what relative image paths start from, as everywhere in unglow (the
+        sheet's own directory is not tried).
+
+    Returns
+    -------
+    The rows that can be used as pairs. A row with a bad cell, a missing image or the sample and dye
+    of another row is a problem of that pair; the others go on.
+
+    Raises
+    ------
+    InputError
+        The sheet as a whole cannot be used: it is absent, not text, or its header is wrong.
+    """
+    rows = _rows(path)
+    rules = _schema()
+    pairs: list[Pair] = []
+    problems: list[Problem] = []
+    first: dict[tuple[str, str], int] = {}
+    repeated: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        key = composed(row.cells.get("sample", "")), composed(row.cells.get("dye", ""))
+        if all(key) and key in first:
+            repeated.setdefault(key, [first[key]]).append(row.line)
+            continue
+        first[key] = row.line
+        found = _pair(path, row, rules, base)
+        (pairs if isinstance(found, Pair) else problems).append(found)  # type: ignore[arg-type]
+    for key, lines in repeated.items():
+        problems = [p for p in problems if (p.sample, p.dye) != key]
+        problems.append(_repeated(path, key, lines))
+    if not first:
+        problems.append(
+            Problem(
+                f"{path} has a header but no rows; add one row per sample and dye, or write it "
+                "anew with `unglow init RAW`.",
+                "empty-sheet",
+                paths=(path,),
+            )
+        )
+    kept = [pair for pair in pairs if pair.key not in repeated]
+    return Discovery(
+        pairs=tuple(sorted(kept, key=lambda p: p.key)),
+        problems=tuple(problems),
+        layout=f"{path}: sample sheet with {len(rows)} row{'' if len(rows) == 1 else 's'}",
+    )
+
+
+def sheet_text(pairs: Iterable[Pair], base: Path) -> str:
+    """Return a tab-separated sample sheet that `read_sheet` reads back as the same pairs.
+
+    Paths below ``base`` are written relative to it.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter="\t", lineterminator="\n")
+    pairs = list(pairs)
+    cells = [_optional(pair, base) for pair in pairs]
+    optional = [c for c in _schema()["properties"] if any(c in own for own in cells)]
+    writer.writerow(["sample", "dye", "pre", "post", *optional])
+    for pair, own in zip(pairs, cells, strict=True):
+        images = [_relative(image, base) for image in (pair.pre, pair.post)]
+        writer.writerow([pair.sample, pair.dye, *images, *(own.get(c, "") for c in optional)])
+    return out.getvalue()
+
+
+def _optional(pair: Pair, base: Path) -> dict[str, str]:
+    """Return the cells of a pair's optional columns, those without a value left out."""
+    values = {c: getattr(pair, c) for c in ("channel", "series", "manual_scale", "register_from")}
+    columns = LANDMARKS[:1] if len(pair.landmarks) == 1 else LANDMARKS[1:]
+    files = dict(zip(columns, pair.landmarks, strict=False))
+    if pair.initial_transform is not None:
+        files[INITIAL] = pair.initial_transform
+    values |= {column: _relative(file, base) for column, file in files.items()}
+    values["control"] = "true" if pair.control else None
+    return {column: str(value) for column, value in values.items() if value is not None}
+
+
+def _relative(image: Path, base: Path) -> str:
+    absolute = Path(os.path.abspath(image))  # noqa: PTH100 - resolve() would follow links
+    top = Path(os.path.abspath(base))  # noqa: PTH100
+    return str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
+
+
+def _rows(path: Path) -> list[_Row]:
+    """Return the data rows of a sheet; every error names line and column."""
+    lines = list(_lines(_text(path)))
+    if not lines:
+        raise InputError(
+            f"{path} is empty; its first line has to name the columns: sample, dye, pre, post."
+        )
+    separator = _separator(path, lines[0][1])
+    header_line, header_text = lines[0]
+    columns = _columns(path, header_line, _split(path, header_line, header_text, separator))
+    rows = []
+    for line, text in lines[1:]:
+        cells = [cell.strip() for cell in _split(path, line, text, separator)]
+        if not any(cells):
+            continue
+        for place, cell in enumerate(cells[len(columns) :], len(columns) + 1):
+            if cell:
+                raise InputError(
+                    f"{path}, line {line}, column {place}: '{cell}' stands beyond the last named "
+                    f"column ({columns[-1]}); is there a separator too many?"
+                )
+        named = zip(columns, cells, strict=False)
+        rows.append(_Row(line, {column: cell for column, cell in named if cell and column}))
+    return rows
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"the sample sheet {path} cannot be read ({error.strerror}); write it with "
+            "`unglow init RAW`, or leave it out to use the files in raw/."
+        ) from error
+    coding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        return data.decode(coding)
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InputError(
+            f"{path}, line {line}: this is not UTF-8 text; save the sheet as UTF-8 "
+            "(in Excel: 'CSV UTF-8')."
+        ) from error
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield numbered lines that are neither blank nor comments."""
+    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
+        if line.strip() and not line.lstrip().lstrip('"').startswith("#"):
+            yield number, line
+
+
+def _separator(path: Path, header: str) -> str:
+    """Return what separates cells, from the file's ending; a header that disagrees is an error."""
+    if path.suffix.lower() == ".csv":
+        return ";" if header.count(";") > header.count(",") else ","
+    if "\t" not in header and any(c in header for c in ",;"):
+        raise InputError(
+            f"{path}, line 1 is separated by commas, not tabs; save the sheet with tabs, or name "
+            f"it {path.with_suffix('.csv').name}."
+        )
+    return "\t"
+
+
+def _split(path: Path, line: int, text: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([text], delimiter=separator, strict=True))
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {line}: the quotation marks do not match; close or remove them."
+        ) from error
+
+
+def _columns(path: Path, line: int, header: list[str]) -> list[str]:
+    """Check the header; return the column names, '' for unnamed ones in between."""
+    known: Mapping[str, Any] = _schema()["properties"]
+    names = [name.strip().lower() for name in header]
+    while names and not names[-1]:
+        names.pop()
+    for place, name in enumerate(names, 1):
+        if name in names[: place - 1] and name:
+            raise InputError(
+                f"{path}, line {line}, column {place}: '{name}' is there twice; remove one."
+            )
+        if name not in known:
+            raise InputError(
+                f"{path}, line {line}, column {place}: "
+                f"{_unknown(header[place - 1].strip(), list(known), names)}"
+            )
+    missing = [name for name in ("sample", "dye", "pre", "post") if name not in names]
+    if missing:
+        raise InputError(
+            f"{path}, line {line}: the header lacks {' and '.join(missing)}; it has to name "
+            f"sample, dye, pre and post, and may name {', '.join(list(known)[4:])}."
+        )
+    return names
+
+
+def _unknown(name: str, known: list[str], present: list[str]) -> str:
+    """Say which column was probably meant."""
+    if not name:
+        return "the column has no name; name or remove it."
+    free = [k for k in known if k not in present]
+    plain = name.lower().replace(" ", "_").replace("-", "_")
+    near = difflib.get_close_matches(plain, free, n=1, cutoff=0.6)
+    meant = near[0] if near else _COMMON.get(plain)
+    if meant in free:
+        return f"there is no column '{name}'; did you mean '{meant}'?"
+    return f"there is no column '{name}'; remove it (the columns are {', '.join(known)})."
+
+
+def _repeated(path: Path, key: tuple[str, str], lines: list[int]) -> Problem:
+    places = ", ".join(map(str, lines[:-1])) + f" and {lines[-1]}"
+    return Problem(
+        f"{path}, lines {places}: sample {key[0]}, dye {key[1]} is there {len(lines)} times; keep "
+        "one row, or give the others another dye name.",
+        "duplicate",
+        *key,
+        (path,),
+    )
+
+
+def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair | Problem:
+    """Turn a row into a pair, or into the first problem that it has."""
+    values = {column: _value(column, cell) for column, cell in row.cells.items()}
+    sample, dye = (_usable_name(values.get(name)) for name in ("sample", "dye"))
+    wrong = _cell_problem(values, row.cells, rules)
+    if wrong is not None:
+        where = f"{path}, line {row.line}, column '{wrong[0]}'"
+        return Problem(f"{where}: {wrong[1]}.", "sheet-cell", sample, dye, (path,))
+    images = {role: base / Path(row.cells[role]).expanduser() for role in ("pre", "post")}
+    for role, image in images.items():
+        amiss = file_problem(image, path, row.cells[role])
+        if amiss is not None:
+            where = f"{path}, line {row.line}, column '{role}'"
+            return Problem(f"{where}: {amiss}.", "missing-file", sample, dye, (image,))
+    if images["pre"] == images["post"]:
+        return Problem(
+            f"{path}, line {row.line}: pre and post name the same file, {row.cells['pre']}; name "
+            "the image before and the one after staining.",
+            "same-file",
+            sample,
+            dye,
+            (images["pre"],),
+        )
+    helps = helping_files(row.cells, base)
+    amiss = helping_problem(row.cells, helps, path)
+    if amiss is not None:
+        told = f"{path}, line {row.line}{amiss}."
+        return Problem(told, "missing-file", sample, dye, tuple(helps.values()))
+    series, scale = values.get("series"), values.get("manual_scale")
+    return Pair(
+        sample or "",
+        dye or "",
+        **images,
+        channel=row.cells.get("channel"),
+        series=None if series is None else int(series),
+        manual_scale=None if scale is None else float(scale),
+        rule=f"line {row.line} of {path.name}",
+        landmarks=tuple(helps[column] for column in LANDMARKS if column in helps),
+        initial_transform=helps.get(INITIAL),
+        register_from=row.cells.get("register_from"),
+        control=values.get("control") is True,
+    )
+
+
+def _usable_name(value: str | float | None) -> str | None:
+    """Return a sample or dye name if it may stand in the summary."""
+    return value if isinstance(value, str) and unsafe(value) is None else None
+
+
+def _value(column: str, cell: str) -> str | int | float:
+    """Convert a cell to the type of its column; what cannot be stays text, which is refused."""
+    if column in ("sample", "dye"):
+        return composed(cell)
+    if column == "control":
+        return _TRUTHS.get(cell.lower(), cell)
+    try:
+        number: float = _NUMBERS[column](cell)
+    except (KeyError, ValueError):
+        return cell
+    return number if math.isfinite(number) else cell
+
+
+def _cell_problem(
+    values: Mapping[str, Any], cells: Mapping[str, str], rules: Mapping[str, Any]
+) -> tuple[str, str] | None:
+    """Check a row against the schema; return the column at fault and what is wrong with it."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - 0.1 s that most jobs can save
+
+    errors = list(Draft202012Validator(rules).iter_errors(values))
+    if not errors:
+        told = ((c, unsafe(values[c])) for c in ("sample", "dye"))
+        return next(((c, f"'{cells[c]}' {why}") for c, why in told if why), None)
+    for column, rule in rules["properties"].items():
+        if column in rules["required"] and column not in values:
+            return column, f"the cell is empty; {_about(rule)}"
+        for error in errors:
+            if list(error.absolute_path) == [column]:
+                return column, f"{_wrong(column, cells[column])}; {_about(rule)}"
+    return "?", errors[0].message
+
+
+def _wrong(column: str, cell: str) -> str:
+    if column in ("sample", "dye"):
+        why = unsafe(composed(cell))
+        if why is None and cell in RESERVED:
+            why = "is the name of something that unglow itself writes into the results"
+        return f"'{cell}' {why}"
+    if column == "series":
+        return f"'{cell}' is not a whole number from 0; give one or leave the cell empty"
+    if column == "manual_scale":
+        comma = " (write decimals with a point)" if "," in cell else ""
+        return f"'{cell}' is not a number above 0{comma}; give one or leave the cell empty"
+    if column == "control":
+        return f"'{cell}' is neither true nor false; write one of them or leave the cell empty"
+    return f"'{cell}' cannot be used"
+
+
+def _about(rule: Mapping[str, Any]) -> str:
+    """Return the first sentence of a column's description, as the end of a sentence."""
+    text = " ".join(str(rule["description"]).split()).split("; ")[0].rstrip(".")
+    return text[0].lower() + text[1:] if not text[:2].isupper() else text
+
+
+def _schema() -> Mapping[str, Any]:
+    """Return the schema of the sheet."""
+    from unglow.workflow.schema import schema  # noqa: PLC0415 - yaml, which jobs can do without
+
+    return schema("samples")

@@ -1,0 +1,1 @@
+"""What each rule does, from files to files."""

@@ -1,0 +1,67 @@
+"""Seeing that a raw file stays the same while it is read: a result must not be of two files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unglow.core.errors import ChangedError
+from unglow.workflow.stages.plan import fingerprint
+
+if TYPE_CHECKING:
+    from unglow.io.tiff import TiffHeader
+
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A raw file that is about to be read.
+
+    Attributes
+    ----------
+    header
+        Of the file, as the plan has it.
+    fingerprint
+        Of the file, as the plan has it.
+    """
+
+    header: TiffHeader
+    fingerprint: str
+    _stamp: _Stamp | None
+
+    @classmethod
+    def of(cls, header: TiffHeader, known: str) -> Source:
+        """Look at a file before it is read."""
+        return cls(header, known, _stamp_of(Path(header.path)))
+
+    def check(self) -> None:
+        """See that the file is still the one that was looked at, and that the plan was made of.
+
+        Raises
+        ------
+        ChangedError
+            It is not.
+        """
+        path = Path(self.header.path)
+        same = self._stamp is not None and _stamp_of(path) == self._stamp
+        try:
+            same = same and fingerprint(self.header) == self.fingerprint
+        except OSError:
+            same = False
+        if not same:
+            raise ChangedError(
+                f"{path} was changed, replaced or cut while it was worked on, so nothing was "
+                "published; once the file is complete, run again (and delete plan.json of the pair "
+                "if this comes again)."
+            )
+
+
+def _stamp_of(path: Path) -> _Stamp | None:
+    """Return what changes with a file: size, time and inode; None if it cannot be seen."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino

@@ -1,0 +1,174 @@
+"""Registration of two stores, one of which may be marked empty because its image was refused."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.windows import Window
+from unglow.registration.block_table import BLOCK_DTYPE
+from unglow.registration.quality import magnified
+from unglow.registration.register import Given, RegisterSettings, Registration, register
+from unglow.registration.shared_map import Source, reuse
+from unglow.registration.user_hints import checked
+from unglow.transform import Transform, load
+from unglow.transform.initial_matrix import read_initial
+from unglow.transform.landmarks import read_landmarks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from unglow.io.zarr import Store
+
+KEPT_MB = 12.0
+"""Decoded chunks that are kept of each store, MB."""
+
+
+def given_for(post: Store, pre: Store, files: Mapping[str, Any]) -> Given | None:
+    """Read what a person says about the map of a pair; None if nothing.
+
+    Parameters
+    ----------
+    post, pre
+        The images.
+    files
+        ``landmarks``: list of one or two files; ``initial``: list of one file; or neither.
+
+    Raises
+    ------
+    InputError
+        A file cannot be used.
+    """
+    landmarks, initial = ([Path(p) for p in files.get(k, ())] for k in ("landmarks", "initial"))
+    if not landmarks and not initial:
+        return None
+    return Given(
+        read_landmarks(landmarks, post, pre) if landmarks else None,
+        read_initial(initial[0], post, pre) if initial else None,
+    )
+
+
+def source_for(dye: str | None, files: Mapping[str, Any]) -> Source | None:
+    """Read the map that a pair takes over; None if it registers itself.
+
+    Parameters
+    ----------
+    dye
+        Whose map it is.
+    files
+        ``source``: ``transform.json`` first.
+
+    Raises
+    ------
+    InputError
+        The map cannot be read.
+    """
+    return None if dye is None else Source(dye, load(files["source"][0]))
+
+
+def register_stores(
+    post: Store,
+    pre: Store,
+    settings: RegisterSettings,
+    *,
+    workers: int,
+    given: Given | None = None,
+    source: Source | None = None,
+) -> Registration:
+    """Register two stores, or take over the map of ``source``.
+
+    The reason of an empty store becomes the reason of the refusal.
+    """
+    reasons = tuple(dict.fromkeys(s.empty for s in (post, pre) if s.empty is not None))
+    if reasons:
+        refused = Transform("failed", post.shape, pre.shape, reasons)
+        return Registration(refused, np.zeros(0, BLOCK_DTYPE))
+    images = KeptChunks(post), KeptChunks(pre)
+    if source is None:
+        found = register(*images, settings, workers=workers, given=given)
+    else:
+        found = reuse(*images, source, settings, workers=workers)
+        if given is not None and not found.transform.failed:
+            found = replace(found, transform=checked(found.transform, given, settings))
+    told = magnified(post.pixel_size_um, pre.pixel_size_um, settings)
+    if told is None or not found.transform.failed:
+        return found
+    return replace(
+        found, transform=replace(found.transform, reasons=(*found.transform.reasons, told))
+    )
+
+
+class KeptChunks:
+    """A store as `unglow.core.windows.Pixels` that keeps the chunks that it decoded last.
+
+    Sample blocks are smaller than chunks and overlap several of them: without this each chunk would
+    be decoded about five times. Thread-safe.
+
+    Parameters
+    ----------
+    store
+        The store.
+    kept_mb
+        Chunks to keep, MB.
+    """
+
+    def __init__(self, store: Store, kept_mb: float = KEPT_MB) -> None:
+        self._store = store
+        self._room = int(kept_mb * 1e6)
+        self._chunks: OrderedDict[tuple[int, int, int], NDArray[Any]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of level 0."""
+        return self._store.shape
+
+    @property
+    def levels(self) -> int:
+        """Number of pyramid levels."""
+        return self._store.levels
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level."""
+        return self._store.level_shape(level)
+
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+        """Pixels of a window that lies inside the level; large ones are read directly."""
+        height, width = self._store.layout.level_chunks(level)
+        if window.size > 4 * height * width:
+            return self._store.read(window, level)
+        out = np.empty(window.shape, self._store.dtype)
+        for row in range(window.y0 // height, -(-window.y1 // height)):
+            for col in range(window.x0 // width, -(-window.x1 // width)):
+                place = Window(row * height, (row + 1) * height, col * width, (col + 1) * width)
+                y0, x0 = max(place.y0, window.y0), max(place.x0, window.x0)
+                part = Window(y0, min(place.y1, window.y1), x0, min(place.x1, window.x1))
+                chunk = self._chunk(level, row, col, place.clip(self.level_shape(level)))
+                out[part.shift(-window.y0, -window.x0).slices] = chunk[
+                    part.shift(-place.y0, -place.x0).slices
+                ]
+        return out
+
+    def _chunk(self, level: int, row: int, col: int, window: Window) -> NDArray[Any]:
+        key = level, row, col
+        with self._lock:
+            found = self._chunks.get(key)
+            if found is not None:
+                self._chunks.move_to_end(key)
+                return found
+        chunk = self._store.read(window, level)  # two threads may read the same one: no harm
+        with self._lock:
+            if key not in self._chunks:
+                self._chunks[key] = chunk
+                self._bytes += chunk.nbytes
+            while self._bytes > self._room and len(self._chunks) > 1:
+                self._bytes -= self._chunks.popitem(last=False)[1].nbytes
+        return chunk

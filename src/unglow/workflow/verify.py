@@ -1,0 +1,259 @@
+"""Whether results are whole: every byte that was published, and that what belongs together does.
+
+One file or store is read at a time, in pieces, so memory does not grow with the images.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from unglow.core import digests
+from unglow.core.digests import Published
+from unglow.core.errors import StoreError
+from unglow.io.zarr import open_store
+from unglow.io.zarr.metadata import DOCUMENT
+from unglow.io.zarr.reader import verify
+from unglow.photometry import gain_map
+from unglow.transform import displacement
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
+
+STORE = ".ome.zarr"
+_RUN_DIRECTORIES = ("telemetry", "benchmarks")
+# What must be objects in the JSON of stages.
+_OBJECTS = {"plan.json": "images", "scale.json": "methods"}
+_PNG = b"\x89PNG\r\n\x1a\n"
+_PNG_END = b"IEND\xaeB`\x82"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is not as it was published.
+
+    Attributes
+    ----------
+    message
+        One sentence.
+    remove
+        The files without which Snakemake makes it again, and what hangs on it.
+    """
+
+    message: str
+    remove: tuple[Path, ...]
+
+
+def pair_directories(results: Path) -> list[Path]:
+    """Return ``<results>/<sample>/<dye>`` of every pair, sorted."""
+    samples = (p for p in results.iterdir() if p.is_dir() and p.name not in _RUN_DIRECTORIES)
+    return sorted(dye for sample in samples for dye in sample.iterdir() if dye.is_dir())
+
+
+def contents(pair: Path) -> tuple[list[Path], list[Path]]:
+    """Return the stores and the files of a pair, of all its variants, sorted; no hidden ones."""
+    stores: list[Path] = []
+    files: list[Path] = []
+    for path in sorted(pair.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if not path.is_dir():
+            files.append(path)
+        elif path.name.endswith(STORE):
+            stores.append(path)
+        else:
+            more, others = contents(path)
+            stores, files = [*stores, *more], [*files, *others]
+    return stores, files
+
+
+def check_pair(pair: Path) -> Iterator[Problem]:
+    """Yield what is wrong with the results of a pair, of all its variants.
+
+    What a list of digests has is compared with it; of other files, their format may tell. With what
+    is wrong goes all that the same job makes.
+    """
+    stores, files = contents(pair)
+    published = Published.of(files)
+    roots = {store / DOCUMENT for store in stores}
+    roots |= {path for path in published.digests if path.name == DOCUMENT}
+    wrong = []
+    for path in sorted({*files, *published.digests} - roots):
+        if problem := check_file(path, published):
+            wrong.append(path)
+            yield replace(problem, remove=published.with_others(path))
+    for root in sorted(roots):
+        found = [*check_store(root.parent, pair, wrong)]
+        if not found and root in published.digests and (problem := check_file(root, published)):
+            found = [problem]
+        for problem in found:
+            yield replace(problem, remove=published.with_others(root))
+
+
+def without_digest(pair: Path) -> list[Path]:
+    """Return the files of a pair that no digest is known of: older versions kept none."""
+    _, files = contents(pair)
+    known = Published.of(files).digests
+    return [path for path in files if path not in known and not digests.is_list(path)]
+
+
+def check_store(store: Path, pair: Path, wrong: Collection[Path] = ()) -> Iterator[Problem]:
+    """Yield what is wrong with a store: damage, and inputs that are other ones by now.
+
+    Files that are wrong themselves (``wrong``) prove nothing about it.
+    """
+    root = store / DOCUMENT
+    if not root.is_file():  # Snakemake knows that it is not there
+        return
+    try:
+        damage = verify(store)
+        attributes = open_store(store).attributes if not damage else {}
+    except StoreError as error:
+        yield Problem(str(error), (root,))
+        return
+    for sentence in damage:
+        yield Problem(sentence, (root,))
+    for name in stale(store, pair, attributes, wrong):
+        yield Problem(
+            f"{store} was made from another {name} than the one that is there now; delete {root} "
+            "and rerun the workflow to make it again",
+            (root,),
+        )
+
+
+def stale(
+    store: Path, pair: Path, attributes: Mapping[str, Any], wrong: Collection[Path] = ()
+) -> Iterator[str]:
+    """Yield the names of the inputs that a store names in its attributes and that differ now.
+
+    An input that is missing, wrong, or cannot be read, is told of where it should be, not here.
+    """
+
+    def read(name: str) -> dict[str, Any]:
+        path = above(store, pair, name)
+        return {} if path in wrong else _json(path)
+
+    for name, digest in attributes.get("inputs", {}).items():
+        found = read(f"{name}{STORE}/{DOCUMENT}")
+        if found and _at(found, "attributes", "unglow", "digest") != digest:
+            yield f"{name}{STORE}"
+    role = attributes.get("role")
+    plan = read("plan.json")
+    planned = _at(plan, "images", role, "fingerprint")
+    if "fingerprint" in attributes and plan and planned != attributes["fingerprint"]:
+        yield "plan.json"
+    transform = read("transform.json")
+    if "matrix" in attributes and transform:
+        matrix = None if transform.get("status") == "failed" else transform.get("matrix")
+        if matrix != attributes["matrix"]:
+            yield "transform.json"
+    scale = read("scale.json")
+    if role == "difference" and scale:
+        method = attributes["method"]
+        names = ("gain", "offset")
+        if any(_at(scale, "methods", method, name) != attributes[name] for name in names):
+            yield "scale.json"
+    yield from _stale_arrays(store, pair, attributes, wrong)
+
+
+def _stale_arrays(
+    store: Path, pair: Path, attributes: Mapping[str, Any], wrong: Collection[Path]
+) -> Iterator[str]:
+    """Yield the archives of arrays whose digest is not the one in a store's attributes."""
+    for name, load in (("displacement", displacement.load), ("gain_map", gain_map.load)):
+        path = above(store, pair, f"{name}.npz")
+        told = attributes.get(name)
+        if path is None or path in wrong or not isinstance(told, dict) or "sha256" not in told:
+            continue
+        try:
+            found = load(path)
+        except (StoreError, OSError, ValueError, KeyError, zipfile.BadZipFile):
+            continue  # `check_file` tells
+        if found is None or found.digest != told["sha256"]:
+            yield path.name
+
+
+def above(store: Path, pair: Path, name: str) -> Path | None:
+    """Return the nearest file of that name in the directories from a store up to its pair's."""
+    for place in store.parents:
+        if (place / name).is_file():
+            return place / name
+        if place == pair:
+            return None
+    return None
+
+
+def _json(path: Path | None) -> dict[str, Any]:
+    if path is not None:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        if isinstance(content, dict):
+            return content
+    return {}
+
+
+def _at(content: Any, *keys: Any) -> Any:
+    """Return what lies at the end of keys; None if something on the way is no object."""
+    for key in keys:
+        content = content.get(key) if isinstance(content, dict) else None
+    return content
+
+
+def check_file(path: Path, published: Published | None = None) -> Problem | None:
+    """Return what is wrong with a file of results; None if nothing.
+
+    Without a digest, that is what its format can tell: JSON has to be JSON, archives of arrays have
+    checksums, and pictures a beginning and an end.
+    """
+    published = published or Published()
+    digest = published.digests.get(path)
+    again = "delete it and rerun the workflow to make it again"
+    try:
+        if path in published.jobs:
+            fault = None if published.jobs[path].whole else "is not a whole list of digests"
+            again = "`unglow verify --repair` removes what its job makes, and the next run makes it"
+        elif digest is not None:
+            fault = None if digests.of_file(path) == digest else "is not as it was published"
+        else:
+            fault = _fault(path)
+    except FileNotFoundError:
+        fault, again = "is missing", "rerun the workflow to make it again"
+    except OSError as error:
+        fault = f"cannot be read ({error.strerror or error})"
+    return None if fault is None else Problem(f"{path} {fault}; {again}", (path,))
+
+
+def _fault(path: Path) -> str | None:
+    if path.suffix in (".json", ".geojson"):
+        return _json_fault(path)
+    if path.suffix == ".npz":
+        try:
+            with zipfile.ZipFile(path) as archive:
+                broken = archive.testzip()
+        except zipfile.BadZipFile:
+            return "is not a whole archive"
+        if broken is not None:
+            return f"is damaged ({broken})"
+    elif path.suffix == ".png":
+        content = path.read_bytes()
+        if not (content.startswith(_PNG) and content.endswith(_PNG_END)):
+            return "is not a whole picture"
+    elif path.stat().st_size == 0:
+        return "is empty"
+    return None
+
+
+def _json_fault(path: Path) -> str | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return "is not whole JSON"
+    inside = _OBJECTS.get(path.name)
+    objects = (content, content.get(inside, {})) if isinstance(content, dict) else (content,)
+    whole = all(isinstance(one, dict) for one in objects)
+    return None if whole else "is not what unglow writes"

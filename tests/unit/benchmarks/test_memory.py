@@ -1,0 +1,103 @@
+"""The verdicts of benchmarks/memory_model.py, and the pairs that benchmarks make."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+
+pytestmark = pytest.mark.slow
+
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def model():
+    sys.path.insert(0, str(BENCHMARKS))
+    import memory_model
+
+    yield memory_model
+    sys.path.remove(str(BENCHMARKS))
+
+
+def job(model, declared, peak, **more):
+    values = {"rule": "align", "what": "", "outcome": "ok", **more}
+    case = model.Case(1024, 1024, "tiles", "uint8")
+    setting = model.Setting(400, 2)
+    return model.JobMemory(case, setting, declared_mb=declared, peak_mb=peak, **values)
+
+
+@pytest.mark.parametrize(
+    ("declared", "peak", "more", "wrong"),
+    [
+        (300, 300, {}, ""),
+        (390, 300, {}, ""),
+        (299, 300, {}, "took more than predicted"),
+        (392, 300, {}, "took much less than predicted"),
+        (300, 199, {}, ""),
+        (50, 51, {}, "took more than predicted"),
+        (390, 300, {"outcome": "memory"}, "ended as memory"),
+        (390, 300, {"kills": 1}, "killed in its control group"),
+    ],
+)
+def test_what_is_wrong_with_a_prediction(model, declared, peak, more, wrong):
+    assert job(model, declared, peak, **more).wrong == wrong
+
+
+def test_the_table_names_the_worst_jobs(model):
+    jobs = [job(model, d, 300, what=w) for d, w in ((330, "pre"), (290, "post"), (600, "both"))]
+    lines = [line.split() for line in model.rules_table(jobs).splitlines()]
+    assert lines[1] == ["align", "3", "0.97!", "1.10", "2.00+", "2", "300-300"]
+    assert lines[4][:6] == ["align", "tightest", "290", "/", "300", "="]
+    assert "post 1024-tiles-uint8, 400 MB, 2 threads" in " ".join(lines[4])
+    assert "both 1024-tiles-uint8" in " ".join(lines[5])
+    assert model.wrong_text(jobs).startswith("2 of 3 jobs are not as predicted:")
+    assert model.wrong_text(jobs[:1]) == "all 1 jobs are as predicted"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("8192", (8192, 8192)), ("30000x25000", (30000, 25000))]
+)
+def test_sizes(model, text, size):
+    assert model.size_of(text) == size
+    with pytest.raises(ValueError, match="30000 x"):
+        model.size_of("30000 x 25000")
+
+
+@pytest.mark.parametrize(
+    ("layout", "dtype", "strips"),
+    [
+        ("tiles", "uint16", None),
+        ("deflate-strip", "uint8", 1),
+        ("zstd-strip", "uint8", 1),
+        ("zstd-strip", "uint16", 1),
+    ],
+)
+def test_pairs_of_all_layouts_show_the_same_section(model, tmp_path, layout, dtype, strips):
+    raw = model.phantom(model.Case(300, 260, layout, dtype), tmp_path, 2)
+    plain = model.phantom(model.Case(300, 260, "strips", dtype), tmp_path, 1)
+    assert model.phantom(model.Case(300, 260, layout, dtype), tmp_path, 2) == raw
+    for name, shape in (("post", (300, 260)), ("pre", (306, 268))):
+        path = f"phantom/phantom_{name}_SYTO9.tif"
+        with tifffile.TiffFile(raw / path) as tif:
+            page = tif.pages.first
+            assert page.is_tiled == (strips is None)
+            assert strips is None or len(page.dataoffsets) == strips
+            pixels = page.asarray()
+        assert pixels.shape[:2] == shape
+        assert pixels.dtype == dtype
+        np.testing.assert_array_equal(pixels, tifffile.imread(plain / path))
+    model.forget_canvases(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {raw.name, plain.name}
+
+
+def test_a_turned_window_of_pre_does_not_depend_on_the_window(model):
+    import phantoms
+
+    section = phantoms.Section((900, 800), (918, 824))
+    whole = section.pre(phantoms.Window(0, 918, 0, 824)).astype(int)
+    part = section.pre(phantoms.Window(300, 500, 200, 600)).astype(int)
+    assert np.abs(whole[300:500, 200:600] - part).max() <= 2  # positions of 1/32 px

@@ -1,0 +1,242 @@
+"""The command line: init and survey on real small TIFFs, and how errors end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tifffile
+import yaml
+
+from unglow import __version__
+from unglow.cli import COMMANDS, main
+from unglow.cli.export import image_names
+from unglow.cli.init import config_text
+from unglow.core.errors import InputError
+from unglow.workflow import config as configuration
+from unglow.workflow.samples import read_sheet
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working directory with one good pair in raw/S1."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "raw" / "S1"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    image = np.zeros((300, 200, 3), np.uint8)
+    image[50:250, 30:170, 1] = rng.integers(40, 200, (200, 140))
+    image[0, :20, 1] = 255
+    resolution = (20000, 20000)  # px per cm: 0.5 micrometres
+    for role in ("pre", "post"):
+        tifffile.imwrite(
+            folder / f"{role}_DAPI.tif", image, photometric="rgb", compression="zlib",
+            tile=(64, 64), resolution=resolution, resolutionunit="CENTIMETER", description=role,
+        )  # fmt: skip
+    return tmp_path
+
+
+def test_survey(here, capsys):
+    assert main(["survey"]) == 0
+    out = capsys.readouterr().out
+    assert "raw: 1 sample folder" in out
+    for shown in ("300 x 200", "uint8", "tiles 64 x 64", "deflate", "0.5", "G *", "0.033 %"):
+        assert shown in out
+    assert "S1 DAPI: G carries 100 % of the signal." in out
+    assert out.endswith("1 pair can be processed; no problems.\n")
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_what_a_left_out_folder_is_called_moves_and_paints_nothing(here, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("L" * 250, "e\x1b[2J\x1b[31mred"):
+        shutil.copytree(here / "raw" / "S1", here / "raw" / name)
+    assert main(["status"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("left out" in line for line in lines) == 2
+    assert any("waiting" in line for line in lines)
+    assert main(["survey"]) == 1
+    assert main(["preflight", "--cores", "1"]) in (0, 1)
+    assert "\x1b" not in "".join(lines) + capsys.readouterr().out
+
+
+def test_survey_as_json(here, capsys):
+    assert main(["survey", "raw", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    post, pre = report["files"]
+    assert (post["role"], pre["role"]) == ("post", "pre")
+    assert post["shape"] == [300, 200]
+    assert post["file_bytes"] == (here / "raw/S1/post_DAPI.tif").stat().st_size
+    assert post["pixel_size_um"] == pytest.approx([0.5, 0.5])
+    assert post["stored_dtype"] == "uint16"
+    green = post["channels"][1]
+    image = tifffile.imread(here / "raw/S1/post_DAPI.tif")
+    assert (green["min"], green["max"]) == (0.0, 255.0)
+    assert green["mean"] == pytest.approx(image[..., 1].mean())
+    assert green["saturated"] == pytest.approx(20 / 60000)
+    assert [c["chosen"] for c in post["channels"]] == [False, True, False]
+    (pair,) = report["pairs"]
+    assert pair["chosen"]["indices"] == {"post": [1], "pre": [1]}
+    assert report["problems"] == []
+
+
+def test_survey_of_bad_files_goes_on_and_ends_with_1(here, capsys):
+    folder = here / "raw" / "S2"
+    folder.mkdir()
+    good = (here / "raw/S1/pre_DAPI.tif").read_bytes()
+    for name, data in {
+        "pre_A.tif": good, "post_A.tif": b"",
+        "pre_B.tif": good, "post_B.tif": good[: len(good) // 2],
+        "pre_C.tif": good, "post_C.tif": b"not a TIFF at all",
+        "pre_D.tif": good,
+    }.items():  # fmt: skip
+        (folder / name).write_bytes(data)
+    tifffile.imwrite(folder / "pre_E.tif", np.zeros((90, 80), np.uint16))
+    (folder / "post_E.tif").write_bytes(good)
+    assert main(["survey"]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "S1 DAPI: G carries" in out
+    assert "Problems (5)" in out
+    for name in ("post_A.tif", "post_B.tif", "post_C.tif", "post_D.tif", "pre_E.tif"):
+        assert name in out
+    assert "1 pair can be processed; 5 problems." in out
+
+
+def test_survey_without_raw_says_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["survey"]) == 1
+    assert "`unglow phantom`" in capsys.readouterr().out
+
+
+def test_survey_looks_where_the_workflow_would(here, capsys):
+    (here / "raw").rename(here / "images")
+    (here / "config").mkdir()
+    (here / "config" / "config.yaml").write_text("raw: images\nchannel: R\n")
+    assert main(["survey"]) == 0
+    assert "R is set by `channel`." in capsys.readouterr().out
+    assert main(["survey", "--channel", "B"]) == 0
+    assert "B is set by `channel`." in capsys.readouterr().out
+    sheet = here / "config" / "samples.tsv"
+    sheet.write_text(
+        "sample\tdye\tpre\tpost\tchannel\n"
+        "T\tX\timages/S1/pre_DAPI.tif\timages/S1/post_DAPI.tif\tG\n"
+    )
+    assert main(["survey"]) == 0
+    assert "T X: G is set by `channel`." in capsys.readouterr().out
+    (here / "config" / "config.yaml").write_text("raw: [\n")
+    assert main(["survey"]) == 2
+    assert "config/config.yaml, line 2: this is not YAML" in capsys.readouterr().err
+
+
+def test_init_writes_config_and_sheet_that_work(here, capsys):
+    (here / "raw" / "S1" / "scan_Cy3.tif").write_bytes(b"")
+    assert main(["init", "raw"]) == 1
+    out = capsys.readouterr().out
+    assert "Written: config/config.yaml, config/samples.tsv" in out
+    assert "Problems (1)" in out
+    written = (here / "config" / "config.yaml").read_text()
+    assert configuration.load(yaml.safe_load(written)) == configuration.load({})
+    sheet = here / "config" / "samples.tsv"
+    assert "# left out: raw/S1/scan_Cy3.tif" in sheet.read_text()
+    (pair,) = read_sheet(sheet, base=here).pairs
+    assert pair.pre == here / "raw" / "S1" / "pre_DAPI.tif"
+
+
+def test_init_overwrites_only_when_told(here, capsys):
+    (here / "config").mkdir()
+    (here / "config" / "samples.tsv").write_text("mine")
+    assert main(["init", "raw"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("unglow init: config/samples.tsv is there already; use --force")
+    assert not (here / "config" / "config.yaml").exists()
+    assert (here / "config" / "samples.tsv").read_text() == "mine"
+    assert main(["init", "raw", "--force"]) == 0
+    assert "S1\tDAPI" in (here / "config" / "samples.tsv").read_text()
+
+
+def test_init_for_another_working_directory(here, tmp_path_factory):
+    work = tmp_path_factory.mktemp("work")
+    assert main(["init", "raw", "--directory", str(work)]) == 0
+    settings = yaml.safe_load((work / "config" / "config.yaml").read_text())
+    assert settings["raw"] == str(here / "raw")
+    assert len(read_sheet(work / "config" / "samples.tsv", base=work).pairs) == 1
+
+
+def test_init_without_pairs_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raw").mkdir()
+    assert main(["init", "raw"]) == 1
+    assert "Nothing written" in capsys.readouterr().out
+    assert not (tmp_path / "config").exists()
+
+
+def test_the_written_configuration_explains_every_key():
+    text = config_text("my images")
+    assert yaml.safe_load(text)["raw"] == "my images"
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        if line.strip() and not line.strip().startswith("#"):
+            assert lines[i - 1].strip().startswith("#"), line
+    assert max(map(len, lines)) <= 100
+
+
+def test_version_help_and_mistakes(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"unglow {__version__}\n"
+    assert main([]) == 2
+    shown = capsys.readouterr().out
+    for command in COMMANDS:
+        assert command in shown
+    for bad in (["nope"], ["survey", "--nope"], ["survey", "raw", "--sheet", "x"], ["init"]):
+        with pytest.raises(SystemExit) as end:
+            main(bad)
+        assert end.value.code == 2
+    capsys.readouterr()
+    assert main(["survey", "--sheet", "nope.tsv"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("unglow survey: the sample sheet nope.tsv cannot be read")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+    assert f"usage: unglow {command}" in capsys.readouterr().out
+
+
+def test_help_needs_no_heavy_imports():
+    code = (
+        "import sys; from unglow.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'tifffile', 'jsonschema', 'cv2', 'yaml') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("[]")
+
+
+def test_survey_leaves_out_what_it_does_not_need(here):
+    code = (
+        "import sys; from unglow.cli import main; main(['survey'])\n"
+        "print([m for m in ('cv2', 'matplotlib', 'scipy', 'zarr') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("[]")
+
+
+def test_export_names_images_by_what_tells_them_apart(tmp_path):
+    stores = [tmp_path / "S 1" / dye / "post.ome.zarr" for dye in ("A", "B")]
+    assert image_names(stores) == {"A_post": stores[0], "B_post": stores[1]}
+    assert image_names(stores[:1]) == {"post": stores[0]}
+    other = tmp_path / "S2" / "A" / "post.ome.zarr"
+    assert list(image_names([stores[0], other])) == ["S-1_A_post", "S2_A_post"]
+    with pytest.raises(InputError, match=r"post\.ome\.zarr is given twice"):
+        image_names([stores[0], stores[0]])

@@ -1,0 +1,119 @@
+"""Windows, grids, halving, and the bounded pool."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from unglow.core.windows import ArrayPixels, KeptBlocks, Window, bounded_map, grid, halve
+
+
+def test_a_grid_covers_every_pixel_once():
+    seen = np.zeros((13, 29), int)
+    for window in grid(seen.shape, (5, 8)):
+        seen[window.slices] += 1
+    assert (seen == 1).all()
+
+
+def test_windows_grow_and_are_clipped():
+    window = Window(0, 4, 10, 14).grow(3)
+    assert window == Window(-3, 7, 7, 17)
+    assert window.clip((5, 12)) == Window(0, 5, 7, 12)
+    assert Window(20, 30, 0, 5).clip((10, 10)).size == 0
+
+
+def test_halving_averages_and_drops_the_odd_edge():
+    block = np.arange(15, dtype=np.uint8).reshape(3, 5)
+    assert halve(block).tolist() == [[3.0, 5.0]]
+
+
+def test_halving_ignores_missing_pixels_and_does_not_spread_them():
+    block = np.array([[1, np.nan, np.nan, np.nan], [3, 5, np.nan, np.nan]], np.float32)
+    result = halve(block)
+    assert result[0, 0] == 3.0
+    assert np.isnan(result[0, 1])
+
+
+def test_levels_of_an_array_follow_the_pixel_convention():
+    ramp = np.add.outer(np.arange(37.0), 2 * np.arange(53.0)).astype(np.float32)
+    pixels = ArrayPixels(ramp, levels=4)
+    rows, cols = pixels.level_shape(3)
+    at = 2**3 * np.arange(max(rows, cols)) + (2**3 - 1) / 2
+    expected = np.add.outer(at[:rows], 2 * at[:cols])
+    np.testing.assert_allclose(pixels.read(Window(0, rows, 0, cols), 3), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_results_come_in_order_and_no_more_than_asked_are_in_flight(workers):
+    running, most, lock = 0, 0, threading.Lock()
+
+    def work(item):
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.001 * (5 - item % 5))
+        with lock:
+            running -= 1
+        return item * item
+
+    assert list(bounded_map(work, iter(range(20)), workers)) == [i * i for i in range(20)]
+    assert most <= workers
+
+
+def test_items_are_taken_only_when_there_is_room():
+    taken = []
+
+    def items():
+        for i in range(10):
+            taken.append(i)
+            yield i
+
+    results = bounded_map(lambda i: i, items(), 2)
+    next(results)
+    assert len(taken) <= 3
+
+
+def test_the_first_error_ends_the_map():
+    def work(item):
+        if item == 3:
+            raise ValueError("three")
+        return item
+
+    with pytest.raises(ValueError, match="three"):
+        list(bounded_map(work, range(10), 2))
+
+
+def test_windows_of_a_kept_block_are_those_of_the_image_and_read_once_in_a_row():
+    class Counted(ArrayPixels):
+        reads = 0
+
+        def read(self, window, level=0):
+            self.reads += 1
+            return super().read(window, level)
+
+    image = np.arange(130 * 210).reshape(130, 210)
+    counted = Counted(image)
+    kept = KeptBlocks(counted.read, counted.shape, 64)
+    windows = [Window(0, 32, 0, 32), Window(32, 64, 32, 64), Window(5, 9, 60, 64)]
+    windows += [Window(128, 130, 192, 210), Window(129, 130, 200, 203), Window(0, 1, 0, 1)]
+    for window in windows:
+        np.testing.assert_array_equal(kept.read(window), image[window.slices])
+    assert counted.reads == 3
+    kept = KeptBlocks(counted.read, counted.shape, 64, most=4)
+    for window, reads in (
+        (Window(60, 70, 60, 70), 4),
+        (Window(10, 128, 30, 100), 4),
+        (Window(0, 5, 130, 140), 5),  # the block at the top left goes, as the one seen longest ago
+        (Window(64, 65, 0, 128), 5),
+        (Window(0, 1, 0, 1), 6),
+    ):
+        found = kept.read(window)
+        np.testing.assert_array_equal(found, image[window.slices])
+        found[:] = -1  # a copy
+        assert counted.reads - 3 == reads
+    with pytest.raises(ValueError, match="holds no px"):
+        kept.read(Window(0, 0, 0, 9))

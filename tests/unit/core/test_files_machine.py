@@ -1,0 +1,222 @@
+"""Whole-or-nothing files, and what the machine offers."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from unglow.core import cgroups
+from unglow.core.errors import UnglowError
+from unglow.core.files import open_regular, remedy, replacing, write_json, write_text
+from unglow.core.machine import memory_total_mb, processors
+
+
+def test_a_file_appears_only_when_it_is_whole(tmp_path):
+    target = tmp_path / "deep" / "x.json"
+    write_json(target, {"b": 1, "a": [0.1, None]})
+    assert json.loads(target.read_text()) == {"b": 1, "a": [0.1, None]}
+
+    with pytest.raises(ZeroDivisionError), replacing(target) as temporary:
+        temporary.write_bytes(bytes(1 // 0))
+    assert json.loads(target.read_text())["b"] == 1
+    assert [p.name for p in target.parent.iterdir()] == ["x.json"]
+
+
+def test_a_file_that_is_read_is_opened_at_once_and_for_this_process_alone(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    path.chmod(0o400)
+    descriptor = open_regular(path)
+    try:
+        assert os.read(descriptor, 9) == b"12345"
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        assert (flags & os.O_ACCMODE, flags & os.O_NONBLOCK) == (os.O_RDONLY, os.O_NONBLOCK)
+        assert not os.get_inheritable(descriptor)
+    finally:
+        os.close(descriptor)
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / "none")
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for_and_closed_again(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    before = psutil.Process().num_fds()
+    for odd in (path, "/dev/null", tmp_path):
+        with pytest.raises(OSError, match=r"\] it is not a regular file: ") as error:
+            open_regular(odd)
+        assert (error.value.errno, error.value.filename) == (errno.EINVAL, str(odd))
+    assert psutil.Process().num_fds() == before
+
+
+def test_what_is_written_is_hidden_beside_its_place_until_it_is_whole(tmp_path):
+    path = tmp_path / "x.json"
+    with replacing(path) as temporary, replacing(path) as other:
+        for one in (temporary, other):
+            assert one.parent == tmp_path
+            assert one.name.startswith(".x.json.")
+            assert one.name.endswith(".partial")
+        assert temporary != other
+        temporary.write_text("first")
+        other.write_text("second")
+    assert path.read_text() == "first"
+
+
+def test_a_directory_that_is_there_stays_and_those_above_are_made(tmp_path):
+    for name in ("a/b/c.txt", "a/b/d.txt"):
+        write_text(tmp_path / name, "é\udcff")
+    assert (tmp_path / "a/b/c.txt").read_bytes() == "é\\udcff".encode()
+
+
+def test_json_has_its_own_order_and_letters(tmp_path):
+    write_json(tmp_path / "x.json", {"b": "é", "a": [0.1]})
+    assert (tmp_path / "x.json").read_bytes() == '{\n "b": "é",\n "a": [\n  0.1\n ]\n}\n'.encode()
+
+
+def test_an_error_of_the_system_is_one_sentence(tmp_path):
+    path = tmp_path / "x.txt"
+    for error, told in ((OSError(errno.ENOSPC, "No space left"), "No space left"),
+                        (OSError("odd"), "odd")):  # fmt: skip
+        with pytest.raises(UnglowError) as told_error, replacing(path):
+            raise error
+        assert str(told_error.value) == (
+            f"{path} could not be written ({told}): see that its file system has free space and "
+            "may be written, then run again."
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", ["EISDIR", "ENOTDIR", "EEXIST", "ENOTEMPTY"])
+def test_what_stands_in_the_way_is_the_place_itself_or_the_nearest_above(tmp_path, number):
+    error = OSError(getattr(errno, number), "")
+    (tmp_path / "file").touch()
+    told = "something else is in its place: move {} away"
+    assert remedy(error, tmp_path / "x") == told.format(tmp_path / "x")
+    assert remedy(error, tmp_path / "file" / "a" / "x") == told.format(tmp_path / "file")
+    (tmp_path / "link").symlink_to("nowhere")
+    assert remedy(error, tmp_path / "link" / "x") == told.format(tmp_path / "link")
+    assert remedy(error, Path("odd")) == told.format("odd")
+
+
+def test_a_directory_that_is_gone_and_a_disk_that_is_full_have_their_remedies(tmp_path):
+    gone = remedy(OSError(errno.ENOENT, ""), tmp_path)
+    assert gone == "its directory was moved or removed meanwhile: see that nothing does that"
+    full = remedy(OSError(errno.EROFS, ""), tmp_path)
+    assert full == "see that its file system has free space and may be written"
+
+
+def test_nan_is_refused_and_nothing_is_left(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "x.json", {"a": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_on_disk_with_all_of_it_before_it_gets_its_name(tmp_path, monkeypatch):
+    on_disk, events = {}, []
+    sync, rename = os.fsync, Path.replace
+
+    def noting_sync(descriptor):
+        sync(descriptor)
+        about = os.fstat(descriptor)
+        on_disk[about.st_ino] = about.st_size
+
+    def noting_rename(path, target):
+        about = path.stat()
+        events.append((Path(target).name, on_disk.get(about.st_ino) == about.st_size == 5))
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", noting_sync)
+    monkeypatch.setattr(Path, "replace", noting_rename)
+    write_text(tmp_path / "x.txt", "12345")
+    assert events == [("x.txt", True)]
+
+
+def test_what_is_in_the_way_is_named_and_not_the_disk(tmp_path):
+    (tmp_path / "transform.json").mkdir()
+    with pytest.raises(
+        UnglowError, match=r"is in its place: move \S+/transform.json away, then run"
+    ):
+        write_text(tmp_path / "transform.json", "x")
+    (tmp_path / "pair").touch()
+    for path in (tmp_path / "pair" / "x.csv", tmp_path / "pair" / "figures" / "x.png"):
+        with pytest.raises(UnglowError, match=r"is in its place: move \S+/pair away, then run"):
+            write_text(path, "x")
+    with pytest.raises(UnglowError, match=r"its directory was moved or removed meanwhile"):
+        vanish(tmp_path / "results" / "x.csv")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["pair", "transform.json"]
+
+
+def vanish(path):
+    with replacing(path) as temporary:
+        temporary.unlink()
+        path.parent.rmdir()
+
+
+def test_text_files_have_the_permissions_of_any_new_file(tmp_path):
+    write_text(tmp_path / "a", "x")
+    (tmp_path / "b").write_text("x")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "a", "x")
+        assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+        assert os.umask(0o027) == 0o027  # nothing has changed it
+    finally:
+        os.umask(before)
+
+
+def test_memory_is_that_of_the_machine_or_of_its_container(tmp_path):
+    machine = memory_total_mb(tmp_path)
+    assert machine > 100
+    (tmp_path / "memory.max").write_text("512000000\n")
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("512000000\n")
+    assert memory_total_mb(tmp_path) == pytest.approx(512.0)
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert memory_total_mb(tmp_path) == machine
+
+
+def test_there_is_a_processor():
+    assert processors() >= 1
+
+
+@pytest.mark.parametrize(
+    ("membership", "group", "events", "text"),
+    [
+        ("0::/user.slice/job", "user.slice/job", "memory.events", "oom 3\noom_kill 2\n"),
+        (
+            "4:memory:/slurm/job\n0::/",
+            "memory/slurm/job",
+            "memory.oom_control",
+            "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+        ),
+    ],
+)
+def test_kills_are_counted_by_the_group_of_the_process_itself(
+    tmp_path, monkeypatch, membership, group, events, text
+):
+    proc = tmp_path / "membership"
+    proc.write_text(f"{membership}\n")
+    real = type(tmp_path).read_text
+    monkeypatch.setattr(
+        type(tmp_path),
+        "read_text",
+        lambda self, *a, **k: real(proc if str(self) == "/proc/77/cgroup" else self, *a, **k),
+    )
+    assert cgroups.kills_file(77, tmp_path) is None  # so the machine has to be asked
+    (tmp_path / group).mkdir(parents=True)
+    counter = tmp_path / group / events
+    counter.write_text(text)
+    assert cgroups.kills_file(77, tmp_path) == counter
+    assert cgroups.kills(counter) == 2
+    (tmp_path / group).joinpath(events).unlink()
+    (tmp_path / group).parent.joinpath(events).write_text("oom_kill 9\n")
+    assert cgroups.kills_file(77, tmp_path) is None  # others are counted there as well
+    assert cgroups.kills(counter) is None

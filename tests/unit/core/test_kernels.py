@@ -1,0 +1,283 @@
+"""The library of compiled loops: which build is loaded, what is refused, and builds with checks."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from plain_loops import forget_library
+
+from unglow.core import kernels
+from unglow.core.errors import InstallationError
+from unglow.core.kernels import building
+from unglow.photometry.counting import count_pairs
+from unglow.transform.resample import catmull_rom
+
+LEVELS = list(building.levels(platform.machine()))
+
+
+@pytest.fixture
+def anew():
+    """The library is looked for again, before and after."""
+    forget_library()
+    yield
+    forget_library()
+
+
+def test_every_loop_of_the_header_can_be_called_and_nothing_else_is_exported():
+    header = (building.SOURCES / "kernels.h").read_text()
+    declared = set(re.findall(r"^(?:void|const char \*) ?(\w+)\(", header, re.MULTILINE))
+    assert declared - {"unglow_sources"} == set(kernels.prototypes())
+    assert len(declared) == 26
+    for name in kernels.prototypes():
+        kernels.kernel(name)
+    library = ctypes.CDLL(str(kernels.library_path()))
+    for inner in ("place_row", "spline", "root", "lattice_hash"):
+        assert not hasattr(library, inner)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="there is one build for other machines")
+def test_the_build_is_chosen_by_what_the_processor_can(tmp_path, monkeypatch):
+    told = tmp_path / "cpuinfo"
+    monkeypatch.setattr(kernels, "_CPUINFO", told)
+    monkeypatch.delenv(kernels.CHOICE, raising=False)
+    flags = "fpu sse2 avx avx2 abm bmi1 bmi2 f16c fma movbe xsave avx512f"
+    told.write_text(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: x\n")
+    assert kernels.library_path().name == "loops-x86-64-v3.so"
+    for missing in ("avx2", "fma", "xsave"):
+        told.write_text(f"flags\t\t: {flags.replace(missing + ' ', '')}\n")
+        assert kernels.level() == "x86-64"
+    told.write_text(f"processor\t: 0\nmodel name\t: flags: {flags}\n")
+    assert kernels.level() == "x86-64"
+    told.unlink()
+    assert kernels.library_path().name == "loops-x86-64.so"
+
+
+@pytest.mark.usefixtures("anew")
+@pytest.mark.parametrize(
+    "kind", ["absent", "empty", 10, 700, 30_000, -1, "another library", "a directory"]
+)
+def test_a_library_that_cannot_be_loaded_is_told_in_a_sentence(tmp_path, monkeypatch, kind):
+    whole = kernels.library_path()
+    path = tmp_path / "loops.so"
+    if kind == "a directory":
+        path.mkdir()
+    elif kind == "another library":
+        import _ctypes
+
+        shutil.copy(_ctypes.__file__, path)
+    elif kind != "absent":
+        path.write_bytes(whole.read_bytes()[: 0 if kind == "empty" else kind])
+    monkeypatch.setenv(kernels.CHOICE, str(path))
+    with pytest.raises(InstallationError, match=r"loops\.so, the compiled loops .*; unset UNGLOW"):
+        kernels.kernel("filtered")
+
+
+@pytest.mark.usefixtures("anew")
+def test_a_library_of_other_sources_is_refused_with_what_to_do(monkeypatch):
+    monkeypatch.delenv(kernels.CHOICE, raising=False)
+    monkeypatch.setattr(building, "digest", lambda: "0" * 64)
+    with pytest.raises(InstallationError, match=r"other sources .*; install unglow again: python"):
+        kernels.kernel("filtered")
+
+
+def test_the_digest_follows_every_source(tmp_path, monkeypatch):
+    for path in [*building.SOURCES.glob("*.c"), *building.SOURCES.glob("*.h")]:
+        shutil.copy(path, tmp_path)
+    monkeypatch.setattr(building, "SOURCES", tmp_path)
+    found = {building.digest.__wrapped__()}
+    for path in sorted(tmp_path.iterdir()):
+        path.write_text(path.read_text() + " ")
+        found.add(building.digest.__wrapped__())
+    assert len(found) == 1 + len(list(tmp_path.iterdir()))
+
+
+ARRAY = np.ones((4, 6), np.float32)
+READ_ONLY = ARRAY.copy()
+READ_ONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("place", "array", "message"),
+    [
+        (0, ARRAY.astype(float), "image has to be float32, not float64"),
+        (0, ARRAY.astype(">f4"), "image has to be float32, not >f4"),
+        (0, ARRAY[:, ::2], "the numbers of image have to be neighbours in memory"),
+        (0, 4096, "image has to be an array, not int"),
+        (0, None, "image has to be an array, not NoneType"),
+        (5, ARRAY[::2], "the numbers of out have to be neighbours in memory"),
+        (5, READ_ONLY, "out cannot be written"),
+        (1, 6.5, "argument 2"),
+    ],
+)
+def test_arrays_that_a_loop_cannot_take_are_refused(place, array, message):
+    given = [ARRAY, 6, ARRAY[0, :1], 1, np.empty(6, np.float32), np.empty_like(ARRAY), 2, 6]
+    kernels.kernel("filtered")(*given)
+    given[place] = array
+    with pytest.raises(ctypes.ArgumentError, match=message):
+        kernels.kernel("filtered")(*given)
+
+
+def test_rows_may_lie_apart_where_a_stride_is_given():
+    out = np.empty((2, 6), np.float32)
+    given = [1, np.ones(1, np.float32), 1, np.empty(6, np.float32), out, 2, 6]
+    wide = np.arange(40, dtype=np.float32).reshape(4, 10)
+    given[0] = 20
+    kernels.kernel("filtered")(wide[::2, 3:9], *given)
+    np.testing.assert_array_equal(out, wide[::2, 3:9])
+    given[0] = -10
+    kernels.kernel("filtered")(wide[3:1:-1, 3:9], *given)
+    np.testing.assert_array_equal(out, wide[3:1:-1, 3:9])
+
+
+def test_callers_refuse_arrays_with_gaps():
+    source, out = np.zeros((8, 8), np.float32), np.zeros((4, 4), np.float32)
+    with pytest.raises(ValueError, match="neighbours in memory"):
+        catmull_rom(source[:, ::2], 0, 0, 8, 4, np.eye(3), 0, 0, out)
+    with pytest.raises(ValueError, match="takes float32, not float64"):
+        catmull_rom(source.astype(float), 0, 0, 8, 8, np.eye(3), 0, 0, out)
+    wide = np.zeros((4, 9), np.float32)
+    catmull_rom(source + 1, 0, 0, 8, 8, np.eye(3), 0, 0, wide[:, 2:6])
+    assert (wide[:, 2:6] == 1).all()
+    assert (wide[:, [0, 1, 6, 7, 8]] == 0).all()
+    with pytest.raises(ValueError, match="without gaps"):
+        count_pairs(*(source[:, ::2] for _ in range(11)))
+
+
+def test_loops_release_the_interpreter_lock():
+    flag = ctypes.pythonapi  # the one kind of library whose functions keep it
+    assert isinstance(flag, ctypes.PyDLL)
+    assert not isinstance(kernels._library(), ctypes.PyDLL)
+
+
+def test_loops_need_no_place_to_write_and_no_other_process():
+    """As with a full quota, a read-only installation and no home directory."""
+    code = (
+        "import resource, numpy as np\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "from unglow.transform.resample import catmull_rom\n"
+        "before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n"
+        "out = np.zeros((4, 4), np.float32)\n"
+        "catmull_rom(np.ones((8, 8), np.float32), 0, 0, 8, 8, np.eye(3), 0, 0, out)\n"
+        "print(out.sum(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - before)\n"
+    )
+    nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "TMPDIR"), "/nonexistent")
+    kept = {k: v for k, v in os.environ.items() if k in {"PATH", "PYTHONPATH", kernels.CHOICE}}
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        env={**kept, **nowhere},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["16.0", "0"]
+
+
+def test_registration_needs_neither_scipy_nor_zarr():
+    code = (
+        "import sys, numpy as np\n"
+        "import unglow.workflow.stages.align, unglow.workflow.stages.register\n"
+        "from unglow.core.windows import ArrayPixels\n"
+        "image = np.random.default_rng(1).poisson(90, (256, 256))\n"
+        "unglow.registration.register.register(ArrayPixels(image), ArrayPixels(image))\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "cv2" in done.stdout.split()
+    assert not {"scipy", "zarr"} & set(done.stdout.split())
+
+
+# ------------------------------------------------------------------------------------ the compiler
+
+
+@pytest.fixture(scope="session")
+def compiler():
+    command = building.local_compiler()
+    if command is None:
+        pytest.skip("this machine has no C compiler that works")
+    return command
+
+
+def test_a_compiler_that_cannot_compile_counts_as_none(tmp_path, monkeypatch):
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\necho no headers >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    assert building.local_compiler() is None
+    monkeypatch.setenv("CC", "no-such-compiler -x")
+    assert building.local_compiler() is None
+    with pytest.raises(RuntimeError, match=r"(?s)cc .*-ffp-contract=off.*no headers"):
+        building.compile_library([str(broken)], tmp_path / "loops.so")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["cc"]
+
+
+def test_building_warns_of_nothing(compiler, tmp_path):
+    strict = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror", "-O1")
+    building.compile_library(compiler, tmp_path / "loops.so", *strict)
+
+
+CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
+
+
+@pytest.fixture(scope="session")
+def checked(compiler, tmp_path_factory):
+    """Environment in which the loops are a build that ends the process at the first fault."""
+    path = tmp_path_factory.mktemp("checked") / "loops.so"
+    asked = [*compiler, "-print-file-name=libasan.so"]
+    runtime = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    if not Path(runtime).is_absolute():
+        pytest.skip("this compiler has no address sanitizer")
+    building.compile_library(compiler, path, *CHECKS)
+    return {
+        **os.environ,
+        kernels.CHOICE: str(path),
+        "LD_PRELOAD": runtime,
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "PYTHONMALLOC": "malloc",
+    }
+
+
+@pytest.mark.slow
+def test_loops_stay_within_their_arrays_and_within_the_language(checked, project):
+    words = ["-m", "pytest", "-q", "-x", "-k", "chosen", "-p", "no:cacheprovider"]
+    words += ["-p", "no:xdist", "tests/unit/core/test_kernels_loops.py"]
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=project,
+        env=checked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("(a, 60, t, 1, l, o, 50, 60)", "AddressSanitizer: heap-buffer-overflow"),
+        ("(a, 2**62, t, 1, l, o, 5, 60)", "runtime error: signed integer overflow"),
+    ],
+)
+def test_the_checks_would_find_a_fault(checked, call, said):
+    code = (
+        "import numpy as np; from unglow.core.kernels import kernel\n"
+        "a, t, l, o = (np.ones(s, 'f4') for s in ((40, 60), 1, 60, (50, 60)))\n"
+        f"kernel('filtered'){call}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=checked, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert said in done.stderr

@@ -1,0 +1,437 @@
+"""Each compiled loop against plain numpy: bit for bit, in every build, on what could hurt it."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+import plain_loops as plain
+import pytest
+from scipy import ndimage
+
+from unglow.core import kernels
+from unglow.core.kernels import building
+
+f4 = np.float32
+RNG = np.random.default_rng(11)
+HOSTILE = [np.nan, np.inf, -np.inf, -0.0, 1e300, -1e300, 5e-324]
+BUILDS = list(building.levels(platform.machine()))
+
+
+def has(build):
+    return BUILDS.index(build) <= BUILDS.index(kernels.level())
+
+
+@pytest.fixture(params=["chosen", *BUILDS])
+def loop(request, monkeypatch):
+    """Gives the loops of one build: the one that is used here, and every one that can run."""
+    if request.param != "chosen":
+        if not has(request.param):
+            pytest.skip(f"this processor is not of the level {request.param}")
+        path = building.SOURCES / building.file_name(request.param)
+        monkeypatch.setenv(kernels.CHOICE, str(path))
+    plain.forget_library()
+    yield kernels.kernel
+    plain.forget_library()
+
+
+def same(found, expected):
+    """NaN in the same places, and all other numbers the same bits (0 and -0 are one)."""
+    np.testing.assert_array_equal(found, expected)
+
+
+def spoiled(array, share=0.02):
+    """Put numbers into an array that nobody expects."""
+    with np.errstate(over="ignore"):
+        bad = np.array(HOSTILE).astype(array.dtype)
+    out = array.copy()
+    hit = RNG.random(array.shape) < share
+    out[hit] = RNG.choice(bad, np.count_nonzero(hit))
+    return out
+
+
+MATRIX = np.array([[1.01, -0.05, 7.3], [0.04, 0.98, -3.1], [0.0, 0.0, 1.0]])
+TILTED = MATRIX + np.array([[0, 0, 0], [0, 0, 0], [2e-3, -4e-2, 0]])
+KNOTS = np.random.default_rng(5).uniform(-3, 3, (2, 6, 5))
+SEAMS = {"seams": (9.5, 20.0), "offsets": ((0, 0), (0.7, -0.4), (0.1, 0.3))}
+MAPS = {
+    "matrix": plain.Map(MATRIX),
+    "perspective": plain.Map(TILTED),
+    "field": plain.Map(MATRIX, KNOTS, 10),
+    "strips of pre": plain.Map(MATRIX, KNOTS, 10, **SEAMS, axis=1, of_pre=1),
+    "strips of post": plain.Map(MATRIX, **SEAMS),
+    "rows of post": plain.Map(TILTED, **SEAMS, axis=1),
+    "nowhere": plain.Map(np.array([[np.nan, 0, 0], [0, np.inf, 0], [0, 0, 1.0]])),
+    "far away": plain.Map(np.array([[1, 0, 1e300], [0, 1, -1e18], [0, 0, 1.0]])),
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
+@pytest.mark.parametrize("name", MAPS)
+def test_resampling(loop, name):
+    known, corner, shape, pre_shape = MAPS[name], (-7, -9), (36, 45), (33, 40)
+    source = spoiled(RNG.normal(100, 30, pre_shape).astype(f4), 0.005)
+    wide = np.full((shape[0], shape[1] + 8), -1, f4)
+    out, room = wide[:, 3:-5], np.empty((2, shape[1]))
+    told = *pre_shape, 0, 0, *pre_shape, *known.arguments(), *corner
+    loop("catmull_rom")(source, *told, out, *shape, wide.shape[1], room)
+    same(out, plain.catmull_rom(source, (0, 0), pre_shape, known, corner, shape))
+    assert (wide[:, :3] == -1).all()
+    assert (wide[:, -5:] == -1).all()
+    if name == "nowhere":
+        assert np.isnan(out).all()
+
+
+def test_resampling_from_a_part_of_pre_and_of_images_of_a_few_px(loop):
+    known, room = plain.Map(np.array([[1, 0, 0.25], [0, 1, -0.4], [0, 0, 1.0]])), np.empty((2, 9))
+    for pre_shape in ((1, 1), (1, 7), (2, 2), (3, 9)):
+        pre, out = RNG.normal(size=pre_shape).astype(f4), np.empty((5, 9), f4)
+        told = *pre_shape, 0, 0, *pre_shape, *known.arguments(), -1, -1
+        loop("catmull_rom")(pre, *told, out, 5, 9, 9, room)
+        same(out, plain.catmull_rom(pre, (0, 0), pre_shape, known, (-1, -1), (5, 9)))
+    pre = RNG.normal(size=(40, 50)).astype(f4)
+    part, out = np.ascontiguousarray(pre[8:24, 10:30]), np.empty((9, 8), f4)
+    told = *part.shape, 8, 10, *pre.shape, *known.arguments(), 11, 14
+    loop("catmull_rom")(part, *told, out, *out.shape, 8, room)
+    same(out, plain.catmull_rom(pre, (0, 0), pre.shape, known, (11, 14), out.shape))
+    loop("catmull_rom")(part, *told, out[:0], 0, 8, 8, room)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
+@pytest.mark.parametrize("name", MAPS)
+def test_phases(loop, name):
+    known, corner, shape, block = MAPS[name], (-20, -5), (44, 39), 16
+    tables = RNG.random((4, 4, 8, 8)).astype(f4)
+    out, room = np.empty(shape, f4), np.empty((2, shape[1]))
+    told = *corner, tables, *tables.shape[:3], block
+    loop("phase_factor")(*known.arguments(), *told, out, *shape, room)
+    same(out, plain.phase_factor(known, corner, tables, block, shape))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (16, 16), (64, 64)])
+@pytest.mark.parametrize("kind", ["counts", "missing", "hostile", "flat", "nothing"])
+def test_compressed_blocks(loop, shape, kind):
+    values = RNG.poisson(60, shape).astype(f4)
+    values[RNG.random(shape) < 0.02] *= 40
+    if kind == "missing":
+        values[RNG.random(shape) < 0.2] = np.nan
+    elif kind == "hostile":
+        values = spoiled(values)
+    elif kind != "counts":
+        values[:] = 15.3 if kind == "flat" else np.nan
+    told = 12.5, 3.0, 2, int(0.25 * values.size)
+    expected, deviation = plain.compress(values, *told)
+    out, found = values.copy(), np.empty(1)
+    loop("compress")(out, out.size, *told, found)
+    same(found, deviation)
+    if expected is not None:
+        same(out, expected)
+    if kind in ("flat", "nothing"):
+        assert found[0] == 0
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
+@pytest.mark.parametrize("sizes", [(3, 8, 5, 3), (7, 64, 33, 7), (1, 1, 1, 1), (0, 4, 3, 2)])
+@pytest.mark.parametrize("share", [0, 0.01])
+def test_narrow_products(loop, sizes, share):
+    rows, size, half, cols = sizes
+    a, b, c = (
+        spoiled(RNG.normal(size=(*s, 2)).astype(f4), share).view("c8")[..., 0]
+        for s in ((rows, size), (size, half), (half, cols))
+    )
+    a, b, c = (np.ascontiguousarray(m) for m in (a, b, c))
+    sums, out = np.zeros((rows, half), "c8"), np.zeros((rows, cols), f4)
+    loop("narrow_product")(a, b, c, sums, out, *sizes)
+    same(out, plain.narrow_product(a, b, c))
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 8), (9, 6)])
+def test_spline_fits(loop, shape):
+    spacing, numbers = 10, np.array([3.0, 0.5, 1e-3, 1e-13])
+    ends = np.array([spacing * (shape[1] - 3), spacing * (shape[0] - 3)], float)
+    points = RNG.uniform(-0.1, 1.1, (80, 2)) * ends  # beyond the knots as well
+    points[:4] = [(0, 0), ends, (-1e300, np.inf), (np.nan, 3)]
+    targets, weights = RNG.normal(size=(80, 2)), RNG.uniform(0, 2, 80)
+    weights[::7] = 0
+    points[7] = np.nan  # of weight 0
+    normal, padded = np.zeros((7, 7, *shape)), (shape[0] + 6, shape[1] + 6)
+    right, work, solution = (np.zeros((n, *padded)) for n in (2, 3, 2))
+    told = points, targets, weights, 80, spacing, numbers, 5000
+    loop("fit_spline")(*told, normal, right, work, solution, *shape)
+    expected = plain.fit_spline(points, targets, weights, spacing, numbers, shape)
+    np.testing.assert_allclose(solution[:, 3:-3, 3:-3], expected, atol=1e-7 * abs(expected).max())
+    margin = np.ones(padded, bool)
+    margin[3:-3, 3:-3] = False
+    assert not solution[:, margin].any()
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 9, 11])
+@pytest.mark.parametrize("shape", [(70, 90), (1, 1), (0, 5), (5, 0)])
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
+def test_filters(loop, count, shape):
+    taps = RNG.normal(size=count).astype(f4)
+    rows, cols = (n + count - 1 for n in shape)
+    wide = spoiled(RNG.normal(100, 20, (rows, cols + 7)).astype(f4), 0.002)
+    image = wide[:, 2 : 2 + cols]
+    line, out = np.empty(cols, f4), np.empty(shape, f4)
+    loop("filtered")(image, cols + 7, taps, count, line, out, *shape)
+    same(out, plain.filtered(image, taps))
+
+
+def apart(array, left=3, right=2):
+    """The same numbers, in rows that lie apart."""
+    wide = np.full((len(array), array.shape[1] + left + right), 7).astype(array.dtype)
+    wide[:, left : left + array.shape[1]] = array
+    return wide[:, left : left + array.shape[1]], wide.shape[1]
+
+
+@pytest.mark.parametrize("shape", [(40, 53), (1, 1), (0, 5), (5, 0)])
+@pytest.mark.parametrize("share", [0, 0.03])
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
+def test_judging_px(loop, shape, share):
+    post, pre = (spoiled(RNG.integers(0, 256, shape).astype(f4), share) for _ in range(2))
+    left, background = (spoiled(RNG.normal(0, 9, shape).astype(f4), share) for _ in range(2))
+    error = spoiled(RNG.uniform(0, 4, shape).astype(f4), share)
+    limits, reasons = np.array([250, 240, 3], f4), np.full(shape, 9, "u1")
+    expected = plain.judge(post, pre, left, background, error, limits)
+    rest, stride = apart(left)
+    told = (*apart(post, 1), *apart(pre), rest, stride, background, error, limits)
+    loop("judge")(*told, reasons, *shape)
+    same(reasons, expected[0])
+    same(rest, expected[1])
+    assert (rest.base[:, :3] == 7).all()
+    assert (rest.base[:, -2:] == 7).all()
+    image, out = apart(post), np.empty(shape, f4)
+    loop("usable_px")(*image, *apart(reasons), out, *shape)
+    same(out, np.where(reasons > 0, f4(0), post))
+    if shape == (40, 53):
+        assert set(np.unique(reasons)) == ({0, 1, 2, 3} if share else {0, 2, 3})
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 70])
+@pytest.mark.parametrize("shape", [(60, 300), (1, 1), (2, 64), (3, 65), (0, 5), (5, 0)])
+@pytest.mark.parametrize("share", [0, 2e-4, 0.3, 1])
+@pytest.mark.parametrize("least", [-np.inf, 0.5])
+def test_shares_of_usable_px(loop, count, shape, share, least):
+    taps = RNG.normal(size=count).astype(f4)
+    wide = [n + count - 1 for n in shape]
+    reasons = np.where(RNG.random(wide) < share, RNG.integers(1, 4, wide), 0).astype("u1")
+    room = np.empty(63 + count, f4), np.empty(-(-wide[1] // 64), np.int64)
+    out = np.empty(shape, f4)
+    loop("usable_share")(*apart(reasons), taps, count, least, *room, out, *shape)
+    same(out, plain.usable_share(reasons, taps, least))
+
+
+@pytest.mark.parametrize("shape", [(40, 53), (1, 1), (3, 0), (0, 3)])
+@pytest.mark.parametrize("share", [0, 0.01])
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow", "ignore:divide")
+def test_significance(loop, shape, share):
+    def image(low, high):
+        return spoiled(RNG.uniform(low, high, shape).astype(f4), share)
+
+    signal, post, pre = image(-9, 9), image(0, 250), image(0, 250)
+    weight, squares = image(0.5, 1), image(-0.1, 1)
+    gain, factor, shifted = image(0.5, 2), image(0.4, 1), image(0, 30)
+    numbers = np.array([-9, 0.2, 1.5, 0.1, 1 / 12, 1.3, 0.05], f4)
+    ratio, part = np.empty((2, *shape), f4)
+    told = squares, gain, factor, shifted, numbers
+    loop("significance")(signal, post, *apart(pre), *apart(weight, 1), *told, ratio, part, *shape)
+    expected = plain.significance(signal, post, pre, weight, *told)
+    for found, known in zip((ratio, part), expected, strict=True):
+        same(found, known)
+    assert share or np.isfinite(ratio).all()
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (1, 6), (6, 1), (1, 1)])
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
+def test_interpolation(loop, shape):
+    values = spoiled(RNG.normal(size=shape).astype(f4), 0.1)
+    at_row, at_col = (np.sort(RNG.integers(0, n, m)) for n, m in zip(shape, (21, 33), strict=True))
+    down, across = RNG.random(21).astype(f4), RNG.random(33).astype(f4)
+    line, out = np.empty(shape[1], f4), np.empty((21, 33), f4)
+    loop("interpolate")(values, *shape, at_row, down, 21, at_col, across, 33, line, out)
+    same(out, plain.interpolate(values, at_row, down, at_col, across))
+
+
+@pytest.mark.parametrize("shape", [(40, 53), (1, 1), (3, 0)])
+@pytest.mark.parametrize("share", [0, 0.01])
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
+def test_shifts(loop, shape, share):
+    image = spoiled(RNG.normal(size=(shape[0] + 6, shape[1] + 6)).astype(f4), share)
+    error = spoiled(RNG.uniform(0, 3.2, shape).astype(f4), share)
+    out = np.empty(shape, f4)
+    loop("squared_shift")(image, error, out, *shape)
+    same(out, plain.squared_shift(image, error))
+
+
+@pytest.mark.parametrize("shape", [(83, 97), (1, 30), (30, 1), (0, 4), (4, 0)])
+@pytest.mark.parametrize("level", [-9.0, 0.2, 1.0, 9.0, np.nan])
+def test_components(loop, shape, level):
+    image = spoiled(RNG.normal(size=shape).astype(f4))
+    count = np.zeros(1, np.int64)
+    loop("count_runs")(image, *shape, level, count)
+    runs, labels = np.empty((count[0], 3), np.int32), np.empty(count[0], np.int32)
+    loop("connect_runs")(image, *shape, level, runs, labels, count[0].item())
+    expected, _ = ndimage.label(image > level, structure=np.ones((3, 3)))
+    found = np.zeros(shape, int)
+    for (row, first, stop), label in zip(runs, labels, strict=True):
+        assert first < stop
+        found[row, first:stop] = label + 1
+    same(found, expected)
+    moves, out = np.full((count[0], 2), (2, 5), np.int32), np.zeros((shape[0] + 3, shape[1] + 6))
+    out = out.astype(f4)
+    loop("copy_runs")(image, shape[1], runs, moves, len(runs), out, out.shape[1])
+    same(out[2 : 2 + shape[0], 5 : 5 + shape[1]], np.where(image > level, image, 0))
+    assert np.count_nonzero(out) <= np.count_nonzero(image > level)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "i2", "f4", "f8"])
+@pytest.mark.parametrize("shape", [(20, 700), (1, 1), (0, 3), (3, 0)])
+@pytest.mark.filterwarnings("ignore:divide", "ignore:invalid value", "ignore:overflow")
+def test_counts(loop, dtype, shape):
+    from unglow.photometry.joint_histogram import _ratio_table
+
+    cells, edges = _ratio_table()
+    post = RNG.integers(0, 256, shape).astype(dtype)
+    if dtype[0] == "f":
+        post = spoiled(post)
+    pre = spoiled(RNG.integers(0, 200, shape).astype(f4))
+    corner, bins, groups = np.array([250, 120, 128, 16]), 64, 16
+    binning = np.array([-0.5, 0.25, 1.0, 255.0])
+    sums = [np.zeros(s, np.int64) for s in ((bins, bins), bins, (groups, len(edges) + 1), 6)]
+    joint, alone, ratios, counters = sums
+    extremes = np.array([np.inf, 0.0])
+    told = post, kernels.pixel_type(post.dtype), pre, *shape, corner, binning, cells, edges
+    into = joint, bins, alone, ratios, groups, counters, extremes
+    loop("count_pairs")(*told, len(edges), *into)
+    expected = plain.count_pairs(post, pre, corner, binning, edges, bins, groups)
+    for found, known in zip((joint, alone, ratios, counters, extremes), expected, strict=True):
+        same(found, known)
+    assert joint.sum() == counters[1]
+    assert ratios.sum() == counters[4]
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "bins"), [(-3.0, 0.03125, 200), (-0.7, 0.1, 2), (5, 1, 9)]
+)
+@pytest.mark.parametrize("count", [0, 1, 5000])
+def test_values(loop, start, step, bins, count):
+    values = spoiled(np.rint(RNG.normal(1, 2, count) * 32).astype(f4) / 32)
+    counts, missing = RNG.integers(0, 9, bins), np.array([3])
+    expected = plain.count_values(values, start, step, bins)
+    told = counts.copy()
+    loop("count_values")(values, count, start, step, told, bins, missing)
+    same(told - counts, expected[0])
+    assert missing[0] - 3 == expected[1]
+    assert expected[0].sum() + expected[1] == count
+
+
+NORMAL = RNG.normal(0.3, 2, (45, 70)).astype(f4)
+VALUES = {
+    "real": NORMAL,
+    "rounded": np.rint(NORMAL * 32) / f4(32),
+    "whole": np.rint(NORMAL * 100),
+    "few": np.rint(NORMAL / 4) * f4(2),
+    "far apart": np.exp(NORMAL * 9) * np.sign(NORMAL),
+    "tiny": NORMAL * f4(1e-44),
+    "equal": np.full_like(NORMAL, -7.3),
+    "zeros": np.where(NORMAL > 0, f4(0), f4(-0.0)),
+    "infinite": np.where(NORMAL > 0.3, f4(np.inf), f4(-np.inf)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("missing", [0, 0.02, 0.5, 0.9, 1])
+@pytest.mark.parametrize("name", VALUES)
+def test_medians(loop, name, missing):
+    values = spoiled(VALUES[name]) if missing == 0.02 else VALUES[name].copy()
+    values[RNG.random(values.shape) < missing] = np.nan
+    values[:8, 7:10] = np.nan  # some squares are known to a half
+    values[20:40, :3] = np.nan
+    for side, shape in ((6, (45, 70)), (16, (45, 64)), (64, (45, 70)), (1, (3, 40)), (4, (0, 9))):
+        part = np.ascontiguousarray(values[: shape[0], : shape[1]])
+        out = np.empty([-(-n // side) + 1 for n in shape], f4)
+        out.fill(-1)
+        known = plain.square_medians(part, side)
+        loop("square_medians")(part, *shape, side, np.empty((side, side), np.int32), out)
+        same(out.ravel()[: known.size], known.ravel())
+        assert (out.ravel()[known.size :] == -1).all()
+
+
+KEY = 0x9A3779B97F4A7C15
+POINTS = RNG.uniform(-300, 300, (2, 400))
+
+
+@pytest.mark.parametrize("spacing", [3.6, 700.0])
+def test_noise(loop, spacing):
+    gradients, out = RNG.normal(size=(2, 64)), RNG.normal(size=400)
+    before = out.copy()
+    x, y = (np.ascontiguousarray(v) for v in POINTS)
+    loop("add_noise")(x, y, 400, spacing, KEY, 0.7, gradients, out)
+    same(out, before + plain.add_noise(x, y, spacing, KEY, 0.7, gradients))
+
+
+@pytest.mark.parametrize("spacing", [36.0, 190.0])
+def test_domains(loop, spacing):
+    out = np.empty((4, 400))
+    x, y = (np.ascontiguousarray(v) for v in POINTS)
+    loop("domains")(x, y, 400, spacing, 5.0, KEY, out)
+    same(out, plain.domains(x, y, spacing, 5.0, KEY))
+
+
+def test_the_phantom_survives_points_that_are_nowhere(loop):
+    x = np.array([*HOSTILE, 1.0])
+    out, four = np.zeros(8), np.zeros((4, 8))
+    loop("add_noise")(x, x, 8, 9.0, KEY, 1.0, RNG.normal(size=(2, 64)), out)
+    loop("domains")(x, x, 8, 9.0, 1.0, KEY, four)
+    assert np.isnan(out[0])
+    assert np.isfinite(out[-1])
+    assert np.isfinite(four[:, -1]).all()
+
+
+def test_the_material_of_the_section(loop):
+    x, y = (np.ascontiguousarray(v) for v in POINTS)
+    out = np.empty(400)
+    loop("oval")(x, y, 400, 10.0, -20.0, 250.0, 190.0, out)
+    same(out, plain.oval(x, y, (10.0, -20.0), (250.0, 190.0)))
+    minerals, crystals = RNG.random((2, 4, 400))
+    noises = RNG.normal(size=(4, 400))
+    minerals, crystals = np.ascontiguousarray(minerals), np.ascontiguousarray(crystals)
+    loop("mix_textures")(minerals, crystals, *noises, 400, out)
+    same(out, plain.mix_textures(minerals, crystals, *noises))
+
+
+def test_spots(loop):
+    y, x = np.mgrid[0.0:30, 0.0:40]
+    wide = RNG.normal(size=(30, 50))
+    before, out = wide.copy(), wide[:, 4:44]
+    told = 17.3, 11.9, 80.0, 1.4, 2.5, 0.6, 6.0
+    loop("add_spot")(x, 40, y, 40, *told, out, 50, 30, 40)
+    before[:, 4:44] += plain.spot(x, y, (17.3, 11.9), 80.0, (1.4, 2.5), 0.6, 6.0)
+    np.testing.assert_allclose(wide, before, rtol=0, atol=1e-12)
+    assert (wide[:, :4] == before[:, :4]).all()
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [("u1", 1.0), ("u2", 64.0)])
+@pytest.mark.parametrize(("electrons", "read_noise"), [(8.0, 0.5), (0.0, 0.5), (8.0, 0.0), (0, 0)])
+def test_exposures(loop, dtype, scale, electrons, read_noise):
+    light = RNG.gamma(0.7, 40, (20, 30))
+    light[0, :7] = HOSTILE
+    light[0, :2] = 0, np.nan
+    light[0, 2] = 1e6
+    out, highest = np.empty(light.shape, dtype), float(np.iinfo(dtype).max)
+    told = *light.shape, 5, -3, KEY, electrons, read_noise, 0.5, scale, highest
+    loop("expose")(light, *told, out, kernels.pixel_type(out.dtype))
+    expected = plain.expose(light, (5, -3), KEY, electrons, read_noise, 0.5, scale, highest)
+    same(out, expected)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2"])
+def test_dark_channels(loop, dtype):
+    table = RNG.integers(0, 250, 65536).astype(dtype)
+    out = np.full((9, 11, 3), 7, dtype)
+    loop("fill_dark")(table, 9, 11, 40, 50, KEY, out, kernels.pixel_type(out.dtype))
+    for (i, k), _ in np.ndenumerate(out[..., 0]):
+        h = plain.lattice_hash(50 + k, 40 + i, KEY)
+        assert list(out[i, k]) == [table[h & 0xFFFF], 7, table[(h >> 16) & 0xFFFF]]

@@ -1,0 +1,48 @@
+"""Giving back the pages of libraries: only what the file still has, and results stay the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from unglow.core import process
+
+needs_smaps = pytest.mark.skipif(
+    not process._SMAPS.exists(), reason="the system does not tell what is resident"
+)
+
+
+@needs_smaps
+def test_pages_of_a_library_are_given_back_and_results_stay_the_same():
+    code = (
+        "import ctypes, cv2, numpy as np\n"
+        "from unglow.core import process\n"
+        "resident = lambda: sum(m.kilobytes['Rss'] for m in process.mappings('cv2')) / 1e3\n"
+        "image = np.arange(40000, dtype=np.float32).reshape(200, 200) ** 1.5\n"
+        "blurred = lambda: cv2.GaussianBlur(image, (0, 0), 2.5).tobytes()\n"
+        "first = blurred()\n"
+        "for m in process.mappings('cv2'):  # as if all of it had been used\n"
+        "    for at in range(m.start, m.end if m.clean else m.start, 4096):\n"
+        "        ctypes.string_at(at, 1)\n"
+        "print(resident(), process.give_back('cv2'), resident(), first == blurred())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, freed, after, same = done.stdout.split()
+    assert float(before) > 40
+    assert float(freed) > 0.7 * float(before)
+    assert float(after) < 0.3 * float(before)
+    assert same == "True"
+
+
+@needs_smaps
+def test_only_clean_pages_of_libraries_count_as_clean():
+    ours = process.mappings("libc.so") or process.mappings("ld-")
+    assert ours
+    assert all(not m.clean for m in ours if "w" in m.rights)
+    assert any(m.clean for m in ours)
+    assert not process.mappings("no-such-library")
+    relocated = process.Mapping(0, 4096, "r--p", "x.so", {"Anonymous": 4, "Private_Dirty": 4})
+    assert not relocated.clean
+    assert not process.Mapping(0, 4096, "r--p", "x.so", {}).clean  # where nothing is told

@@ -1,0 +1,422 @@
+"""The search as a whole, on images whose noise and spots are known; files; refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.ndimage import gaussian_filter
+
+from unglow.core.errors import ConfigError
+from unglow.core.windows import ArrayPixels, Window
+from unglow.detection.background import Background
+from unglow.detection.candidate_table import NAMES, words, write_csv, write_geojson
+from unglow.detection.map_error import MapError
+from unglow.detection.search import nothing_yet, search
+from unglow.detection.section_mask import Section, section_mask
+from unglow.detection.settings import DetectSettings
+from unglow.detection.snr import Scene, significance
+from unglow.io.zarr.bands import all_bands
+from unglow.photometry.gain_map import GainMap
+from unglow.photometry.noise.model import NoiseModel
+from unglow.transform import Quantiles, Transform
+from unglow.transform.displacement import Displacement
+from unglow.workflow.stages.detect import properties
+
+SHAPE = (300, 340)
+SIGMA = 3.0
+TRANSFORM = Transform(
+    "ok", SHAPE, SHAPE, matrix=np.array([[1, 0, 0.0], [0, 1, 0.0], [0, 0, 1]], float)
+)
+EVERYWHERE = Section.from_mask(np.ones(SHAPE, np.bool_), 0)
+
+
+def spot(x, y, peak, sigma=1.5):
+    row, col = np.indices(SHAPE)
+    return peak * np.exp(-((col - x) ** 2 + (row - y) ** 2) / (2 * sigma**2))
+
+
+def images(seed=0, spots=(), level=100.0, sigma=SIGMA):
+    """Post and pre of an even section; whole px of pre fall on those of post."""
+    rng = np.random.default_rng(seed)
+    post, pre = (rng.normal(level, sigma, SHAPE).astype(np.float32) for _ in range(2))
+    for one in spots:
+        post += spot(*one).astype(np.float32)
+    return post, pre
+
+
+def scene(post, pre, gain=1.0, error=None, settings=None, tops=(math.inf, math.inf), left=None):
+    left = post - np.float32(gain) * pre if left is None else left
+    noise = NoiseModel(SIGMA**2, 0.0, SIGMA**2, 0.0)
+    images_ = (ArrayPixels(i.astype(np.float32)) for i in (post, pre, left))
+    error = error or MapError.constant(0.0)
+    return Scene(*images_, gain, noise, TRANSFORM, error, tops, settings or DetectSettings())
+
+
+WHOLE = Window.of(SHAPE)
+SPOTS = [(60.3, 50.2, 40.0), (200.0, 150.0, 25.0), (300.6, 250.4, 60.0)]
+
+
+# ---------------------------------------------------------------------------- signal to noise
+
+
+@pytest.mark.parametrize("gain", [0.5, 1.0, 2.0])
+def test_the_ratio_of_noise_alone_has_the_spread_of_one(gain):
+    seen = significance(scene(*images(sigma=SIGMA), gain=gain, left=None), WHOLE)
+    inner = seen.snr[10:-10, 10:-10] - np.mean(seen.snr[10:-10, 10:-10])
+    assert np.std(inner) == pytest.approx(1.0, abs=0.03)
+
+
+def test_the_gain_of_a_place_is_that_of_its_light():
+    # m = 1 + 0.3 t along x: of pre's noise, more counts on the right than on the left
+    light = GainMap(SHAPE, np.array([[1.0, 0.3], [0.0, 0.0]]), (0.7, 1.3), 0.0)
+    post, pre = images()
+    even = post - light.over(WHOLE) * pre
+    seen = significance(replace(scene(post, pre, left=even - even.mean()), light=light), WHOLE)
+    plain = significance(scene(post, pre, left=even - even.mean()), WHOLE)
+    for column in (20, 300):
+        m = 1 + 0.3 * (2 * column / (SHAPE[1] - 1) - 1)
+        ratio = plain.snr[20:-20, column] / seen.snr[20:-20, column]
+        assert ratio == pytest.approx(math.sqrt((1 + m**2) / 2), rel=1e-4)
+    assert light.line(0.7, 2.0, 5.0) == (1.4, 3.5)
+
+
+def test_the_ratio_of_a_spot_is_what_the_filter_makes_of_it():
+    settings = DetectSettings()
+    flat = np.full(SHAPE, 100, np.float32)
+    seen = significance(scene(flat + spot(60, 50, 40).astype("f4"), flat), WHOLE)
+    taps = settings.taps
+    weights = np.outer(taps, taps)
+    reach = settings.reach
+    stamp = spot(60, 50, 40)[50 - reach : 51 + reach, 60 - reach : 61 + reach]
+    expected = (weights * stamp).sum() / (SIGMA * math.sqrt(2 * (weights**2).sum()))
+    assert seen.snr[50, 60] == pytest.approx(expected, rel=1e-5)
+
+
+def test_px_that_are_missing_are_left_out_of_the_filter_and_half_of_it_has_to_be_there():
+    post, pre = images()
+    pre[:, :100] = np.nan
+    seen = significance(scene(post, pre), WHOLE)
+    assert np.isnan(seen.snr[:, :99]).all()
+    assert np.isfinite(seen.snr[20:-20, 105:-1]).all()
+    assert (seen.reasons[:, :100] == 1).all()
+    assert (seen.reasons[:, 100:] == 0).all()
+    edge = np.nanstd(seen.snr[:, 100:103])
+    assert edge == pytest.approx(1.0, abs=0.15)
+
+
+def test_saturated_pre_is_left_out_and_saturated_post_only_where_it_is_no_signal():
+    post, pre = images()
+    pre[100:110, 100:110] = 255
+    post[100:110, 100:110] = 255  # a grain
+    post[200:206, 200:206] = 255  # a microbe
+    seen = significance(scene(post, pre, tops=(255, 255)), WHOLE)
+    assert (seen.reasons[100:110, 100:110] == 2).all()
+    assert np.isnan(seen.snr[105, 105])
+    assert (seen.reasons[200:206, 200:206] == 0).all()
+    assert seen.snr[203, 203] > 50
+
+
+def test_an_error_of_the_map_takes_significance_from_edges_and_none_from_even_places():
+    edge = (np.where(np.arange(SHAPE[1]) < 170, 50, 150) * np.ones((SHAPE[0], 1))).astype("f4")
+    post, pre = edge, np.roll(edge, 1, axis=1)
+    ignored = significance(scene(post, pre), WHOLE).snr
+    counted = significance(scene(post, pre, error=MapError.constant(1.0)), WHOLE)
+    assert np.nanmax(np.abs(ignored[:, 160:180])) > 20
+    assert np.nanmax(np.abs(counted.snr[:, 160:180])) <= math.sqrt(2) + 0.1
+    np.testing.assert_array_equal(counted.snr[:, 20:150], ignored[:, 20:150])
+    assert counted.noise_share[150, 170] < 0.5
+    assert counted.noise_share[150, 100] == 1
+
+
+def test_where_the_error_is_too_large_or_not_known_nothing_is_looked_for():
+    values = np.full((8, 9), 0.1, np.float32)
+    values[:, 6:] = 9.0
+    values[4:, :] = np.nan
+    error = MapError(values, 64.0, -64.0)
+    seen = significance(scene(*images(), error=error), WHOLE)
+    over = error.over(WHOLE)
+    np.testing.assert_array_equal(seen.reasons == 3, ~(over <= 3.0))
+    assert (seen.reasons[:190, :250] == 0).all()
+    assert (seen.reasons[260:, :] == 3).all()
+
+
+def test_the_error_of_a_field_is_read_between_its_control_points():
+    values = np.arange(20, dtype=np.float32).reshape(4, 5)
+    field = Displacement(100, np.zeros((2, 4, 5)), values)
+    error = MapError.of(replace(TRANSFORM, displacement=field))
+    window = Window(0, 101, 0, 101)
+    over = error.over(window)
+    assert over[0, 0] == values[1, 1]
+    assert over[100, 100] == values[2, 2]
+    assert over[50, 100] == (values[1, 2] + values[2, 2]) / 2
+    x, y = np.array([100, 3]), np.array([50, 77])
+    np.testing.assert_array_equal(error.at(x, y), over[y, x])
+    part = Window(30, 60, 40, 90)
+    np.testing.assert_array_equal(error.over(part), over[part.slices])
+    plain = replace(TRANSFORM, error_px=Quantiles(0.02, 0.05))
+    assert (MapError.of(plain).over(window) == np.float32(0.05)).all()
+    assert not MapError.of(replace(TRANSFORM, error_px=Quantiles())).known
+
+
+# -------------------------------------------------------------------------------- the background
+
+
+def test_what_is_left_of_the_background_is_told_by_medians_whatever_is_stained():
+    col = np.indices((512, 640))[1]
+    slope = (0.5 + col / 640).astype(np.float32)
+    image = slope.copy()
+    image[200:216, 200:216] += 300  # stain
+    image[:, :100] = np.nan
+    level = Background.of(ArrayPixels(image, levels=5))
+    assert level.values.shape == (4, 5)
+    found = level.over(Window.of(image.shape))
+    assert np.abs(found - slope)[:, 192:576].max() < 0.02
+    assert np.isfinite(found).all()
+    part = Window(77, 300, 150, 411)
+    np.testing.assert_array_equal(level.over(part), found[part.slices])
+
+
+def test_an_image_smaller_than_a_block_has_one_level_and_one_without_data_has_none():
+    small = Background.of(ArrayPixels(np.full((50, 60), 2.5, np.float32)))
+    assert (small.over(Window(0, 50, 0, 60)) == 2.5).all()
+    strip = Background.of(ArrayPixels(np.full((50, 600), 2.5, np.float32)))
+    assert (strip.over(Window(0, 50, 0, 600)) == 2.5).all()
+    assert (strip.at(np.array([0, 599]), np.array([0, 49])) == 2.5).all()
+    nothing = Background.of(ArrayPixels(np.full((50, 60), np.nan, np.float32)))
+    assert (nothing.over(Window(0, 50, 0, 60)) == 0).all()
+
+
+def test_a_level_that_is_left_makes_nothing_significant():
+    post, pre = images(9)
+    plain = search(scene(post, pre), EVERYWHERE, workers=1)
+    made = scene(post + np.float32(2.0), pre)
+    level = replace(made, background=Background.of(made.difference))
+    assert len(search(made, EVERYWHERE, workers=1).found) > 5 * len(plain.found)
+    mended = search(level, EVERYWHERE, workers=1)
+    assert len(mended.found) == pytest.approx(len(plain.found), abs=10)
+
+
+# ------------------------------------------------------------------------------------ the search
+
+
+def test_spots_are_found_measured_and_told_from_noise():
+    found = search(scene(*images(1, SPOTS)), EVERYWHERE, workers=1)
+    listed, fdr = found.listed()
+    assert len(listed) == len(SPOTS)
+    for row, (x, y, peak) in zip(listed, SPOTS, strict=True):
+        assert math.hypot(row["x"] - x, row["y"] - y) < 0.4
+        assert row["peak"] == pytest.approx(peak, abs=4 * SIGMA)
+        whole = 2 * math.pi * 1.5**2 * peak
+        assert row["flux"] == pytest.approx(whole, abs=4 * float(row["flux_err"]) + 0.02 * whole)
+        assert row["flags"] == 0
+        assert row["pre"] == pytest.approx(100, abs=SIGMA)
+        assert row["post"] > 100 + peak / 4
+        assert math.isnan(row["edge_px"])
+    assert (fdr <= 0.05).all()
+    assert 4 < found.threshold < 10
+
+
+def test_spots_on_a_glow_count_by_what_they_stand_out_from_it():
+    post, pre = images(1, SPOTS)
+    post[:, :250] += 9.0  # about 10 standard deviations of the filtered difference
+    found = search(scene(post, pre), EVERYWHERE, workers=1)
+    listed, _ = found.listed()
+    assert [words(f) for f in listed["flags"]] == ["extended", "extended", ""]
+    assert found.report(None)["candidates"] == 3
+    assert (listed["snr"] - listed["above"])[:2] == pytest.approx(14.0)
+    assert listed["above"][2] == listed["snr"][2]
+
+
+def test_the_error_of_a_flux_is_its_spread_over_noise():
+    spots = [(x, y, 40.0) for x in range(20, 330, 25) for y in range(20, 290, 25)]
+    listed, _ = search(scene(*images(3, spots)), EVERYWHERE, workers=1).listed()
+    listed = listed[listed["snr"] > 10]
+    assert len(listed) == len(spots)
+    ratio = np.std(listed["flux"]) / np.mean(listed["flux_err"])
+    assert ratio == pytest.approx(1.0, abs=0.2)
+    off = listed["x"] - np.rint((listed["x"] - 20) / 25) * 25 - 20
+    assert np.std(off / listed["x_err"]) == pytest.approx(1.0, abs=0.35)
+
+
+@pytest.mark.parametrize(("tile", "workers"), [(64, 1), (97, 2), (150, 3)])
+def test_neither_tiles_nor_workers_change_a_byte(tmp_path, tile, workers):
+    spots = [(x, y, p) for x, y, p in np.random.default_rng(5).uniform(
+        (0, 0, 5), (340, 300, 60), (80, 3))]  # fmt: skip
+    post, pre = images(4, spots)
+    pre[:, 335:] = np.nan
+    post[40:44, 40:44] = 400
+    values = np.random.default_rng(6).uniform(0.01, 1.5, (9, 9)).astype(np.float32)
+    made = scene(post, pre, tops=(400.0, 1e9), error=MapError(values, 60.0, -60.0))
+    texts = []
+    for side, count in ((4096, 1), (tile, workers)):
+        found = search(made, EVERYWHERE, workers=count, tile=side)
+        listed, fdr = found.listed()
+        write_csv(tmp_path / "c.csv", listed, fdr)
+        found.tally.save(tmp_path / "search.npz")
+        made_of = [(tmp_path / name).read_bytes() for name in ("c.csv", "search.npz")]
+        texts.append((*made_of, found.report((0.5, 0.5))))
+    assert texts[0][0].count(b"\n") > 40
+    assert texts[0] == texts[1]
+
+
+def test_too_many_sources_leave_the_most_significant_ones_whatever_the_tiles():
+    spots = [(x, y, 10.0 + x / 10) for x in range(20, 330, 25) for y in range(20, 290, 25)]
+    made = scene(*images(3, spots))
+    everything = search(made, EVERYWHERE, workers=1)
+    few = [search(made, EVERYWHERE, workers=1, tile=t, most=30) for t in (60, 4096)]
+    assert few[0].found.tobytes() == few[1].found.tobytes()
+    assert len(few[0].found) == 30
+    assert few[0].lost == len(everything.found) - 30
+    assert few[0].threshold > everything.threshold
+    least = np.sort(everything.found["snr"])[-30]
+    assert few[0].found["snr"].min() == least
+
+
+@pytest.mark.parametrize("most", [30, 1000])
+@pytest.mark.parametrize("count", [2, 5])
+def test_bands_that_are_joined_in_any_order_find_what_one_search_finds(count, most):
+    spots = [(x, y, 10.0 + x / 10) for x in range(20, 330, 25) for y in range(20, 290, 25)]
+    made = scene(*images(3, spots))
+    whole = search(made, EVERYWHERE, workers=1, tile=60, most=most)
+    joined = nothing_yet(made.settings, SHAPE, None, most)
+    for band in reversed(all_bands(count)):
+        part = search(made, EVERYWHERE, workers=1, tile=60, most=most, band=band)
+        joined.merge_counts(part.counts)
+    joined.finish()
+    assert joined.found.tobytes() == whole.found.tobytes()
+    assert joined.lost == whole.lost
+    assert joined.report((0.5, 0.5)) == whole.report((0.5, 0.5))
+    assert joined.tally.searched.tobytes() == whole.tally.searched.tobytes()
+
+
+def test_candidates_off_the_section_are_listed_and_not_counted():
+    mask = np.ones((150, 170), np.bool_)
+    mask[:, :60] = False  # the first 120 px of the image
+    section = Section.from_mask(mask, 1)
+    found = search(scene(*images(1, SPOTS)), section, workers=1)
+    listed, _ = found.listed()
+    report = found.report((0.5, 0.5))
+    assert [words(f) for f in listed["flags"]] == ["outside", "", ""]
+    assert (report["candidates"], report["not_counted"]) == (2, 1)
+    assert report["searched_px"] == 298 * 219  # but the outermost px, which have no slope
+    assert list(np.round(listed["edge_px"])) == [-60, 80, 181]
+    tally = found.tally
+    assert (tally.side_px, tally.searched.shape) == (8, (38, 43))
+    assert tally.searched_px == report["searched_px"]
+    assert (tally.searched[1:37, 15:42] == 64).all()
+    assert (tally.searched[:, :15] == 0).all()
+    assert (tally.searched[0, 15:42] == 7 * 8).all()
+    assert (tally.searched[37, 15:42] == 3 * 8).all()
+    assert tally.bright.sum() == found.sides.above[0][0]
+
+
+# ----------------------------------------------------------------------------------- the section
+
+
+def test_a_textured_section_on_glass_is_found_to_a_pixel_or_two():
+    rng = np.random.default_rng(7)
+    row, col = np.indices((400, 420))
+    inside = np.hypot(row - 200, col - 210) < 150
+    texture = 60 + 20 * np.kron(rng.normal(size=(100, 105)), np.ones((4, 4)))
+    image = np.where(inside, np.maximum(texture, 5), 0) + rng.normal(2, 0.3, inside.shape)
+    image[row < 30] = np.nan
+    mask = section_mask(image.astype(np.float32))
+    wrong = mask != (inside & (row >= 30))
+    assert np.count_nonzero(wrong) < 3 * 2 * math.pi * 150
+    assert mask[200, 210]
+
+
+def test_glass_whose_noise_is_smooth_like_a_texture_is_told_by_its_darkness():
+    rng = np.random.default_rng(7)
+    row, col = np.indices((400, 420))
+    inside = row > 120 + 0.2 * col
+    noise = gaussian_filter(rng.normal(size=inside.shape), 1.5) * 1.5 * np.sqrt(4 * np.pi)
+    image = np.where(inside, 300 + 50 * noise, np.maximum(7 + 5 * noise, 0))
+    mask = section_mask(image.astype(np.float32))
+    assert np.count_nonzero(mask != inside) < 3 * 420
+
+
+def test_tissue_as_dim_as_glass_between_bright_cells_is_section():
+    rng = np.random.default_rng(9)
+    row, col = np.indices((400, 420))
+    inside = np.hypot(row - 200, col - 210) < 150
+    cells = np.zeros(inside.shape)
+    places = rng.uniform(0, 400, (500, 2)).astype(int)
+    cells[tuple(places[inside[tuple(places.T)]].T)] = 1.0
+    image = 250 + 9000 * gaussian_filter(cells, 2.0) + rng.normal(0, 2, inside.shape)
+    mask = section_mask(image.astype(np.float32))
+    assert np.count_nonzero(mask != inside) < 0.1 * inside.sum()
+
+
+def test_an_image_without_glass_is_all_section():
+    rng = np.random.default_rng(8)
+    image = 60 + 20 * np.kron(rng.normal(size=(100, 105)), np.ones((4, 4)))
+    assert section_mask(image.astype(np.float32)).all()
+    assert section_mask(np.full((50, 50), 3, np.float32)).all()
+    assert section_mask(np.full((50, 50), np.nan, np.float32)).all()
+
+
+# --------------------------------------------------------------------------------------- files
+
+
+@pytest.fixture
+def found():
+    return search(scene(*images(1, SPOTS)), EVERYWHERE, workers=1)
+
+
+def test_the_table_has_the_columns_that_are_promised(found, tmp_path):
+    listed, fdr = found.listed()
+    write_csv(tmp_path / "candidates.csv", listed, fdr)
+    with (tmp_path / "candidates.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    wanted = "id,x,y,x_err,y_err,peak,flux,flux_err,snr,area_px,a,b,theta,flags"
+    assert ",".join(NAMES[:14]) == wanted
+    assert list(rows[0]) == list(NAMES)
+    assert [row["id"] for row in rows] == ["1", "2", "3"]
+    assert float(rows[0]["x"]) == listed["x"][0]
+    assert float(rows[0]["snr"]) == pytest.approx(listed["snr"][0], abs=0.005)
+    assert rows[0]["edge_px"] == ""
+
+
+def test_geojson_is_a_collection_of_detections_half_a_pixel_on(found, tmp_path):
+    listed, fdr = found.listed()
+    said = properties(found.report(None))
+    write_geojson(tmp_path / "c.geojson", listed, said, fdr)
+    read = json.loads((tmp_path / "c.geojson").read_text())
+    assert read["type"] == "FeatureCollection"
+    assert read["properties"]["candidates"] == 3
+    assert read["properties"]["fdr"] <= 0.05
+    first = read["features"][0]
+    assert first["geometry"] == {
+        "type": "Point",
+        "coordinates": [round(listed["x"][0] + 0.5, 3), round(listed["y"][0] + 0.5, 3)],
+    }
+    assert first["properties"]["objectType"] == "detection"
+    assert first["properties"]["measurements"]["Signal to noise"] == round(
+        float(listed["snr"][0]), 2
+    )
+    write_geojson(tmp_path / "none.geojson", listed[:0], {"reason": "No match."}, fdr[:0])
+    assert json.loads((tmp_path / "none.geojson").read_text())["features"] == []
+
+
+def test_flags_are_words():
+    assert words(0) == ""
+    assert words(1 | 16 | 64) == "deblended+saturated+outside"
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"fwhm_px": 0.5}, "'detect.fwhm_px' is 0.5 but has to lie between 1 and 15."),
+        ({"fwmh": 3}, "'detect.fwmh' is not known; use fwhm_px, fdr, min_snr, max_error_px, thr"),
+        ({"threshold_from": "both"}, "'detect.threshold_from' is 'both'; use strictest, neg"),
+    ],
+)
+def test_settings_are_checked(section, said):
+    with pytest.raises(ConfigError, match=said.replace("(", r"\(")):
+        DetectSettings.of(section)

@@ -1,0 +1,428 @@
+"""What the exports of a transform hold, read by readers of its own: the map of `Transform.map`."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from made_maps import (
+    AFFINE,
+    FRAMES,
+    HOMOGRAPHY,
+    POST_UM,
+    PRE,
+    PRE_UM,
+    off,
+    points,
+    saved,
+    torn,
+    wavy,
+)
+
+from unglow.cli import main
+from unglow.export.map_sampling import ERROR_PX, Grid, error_px, precision, widest_step
+from unglow.transform import Transform
+from unglow.transform.scanner_strips import Strips
+
+
+def bspline(control, origin, knots, at):
+    """A cubic B-spline as ITK defines it: sum over all control points, (N, 2)."""
+
+    def kernel(u):
+        u = np.abs(u)
+        inner = (4 - 6 * u**2 + 3 * u**3) / 6
+        return np.where(u < 1, inner, np.where(u < 2, (2 - u) ** 3 / 6, 0))
+
+    # ITK and elastix move only points whose 16 control points all exist
+    index = (at - origin) / knots
+    size = np.array(control.shape[:0:-1])
+    assert ((index >= 1) & (index < size - 2)).all()
+    wx = kernel(index[:, :1] - np.arange(size[0]))
+    wy = kernel(index[:, 1:] - np.arange(size[1]))
+    return np.einsum("nk,cki,ni->nc", wy, control, wx)
+
+
+def bilinear(samples, index):
+    """Interpolate (rows, cols, 2) samples at index (N, 2) (x, y), which lies inside."""
+    first = np.minimum(np.floor(index), np.array(samples.shape[1::-1]) - 2).astype(int)
+    (x, y), (s, t) = first.T, (index - first).T[:, :, None]
+    upper = samples[y, x] * (1 - s) + samples[y, x + 1] * s
+    lower = samples[y + 1, x] * (1 - s) + samples[y + 1, x + 1] * s
+    return upper * (1 - t) + lower * t
+
+
+def parameters(path):
+    """Read an elastix parameter file: name to list of words."""
+    lines = re.findall(r"^\((\S+) (.*)\)$", path.read_text(), flags=re.MULTILINE)
+    return {name: [word.strip('"') for word in words.split()] for name, words in lines}
+
+
+def values(words):
+    return np.array([float(word) for word in words])
+
+
+def metaimage(path):
+    """Read spacing and (rows, cols, 2) vectors of a MetaImage."""
+    head, _, data = path.read_bytes().partition(b"ElementDataFile = LOCAL\n")
+    keys = dict(line.split(" = ") for line in head.decode().splitlines())
+    assert keys["ElementNumberOfChannels"] == "2"
+    assert keys["BinaryDataByteOrderMSB"] == keys["CompressedData"] == "False"
+    assert keys["TransformMatrix"] == "1 0 0 1"
+    assert keys["Offset"] == "0 0"
+    dtype = {"MET_FLOAT": "<f4", "MET_DOUBLE": "<f8"}[keys["ElementType"]]
+    cols, rows = (int(n) for n in keys["DimSize"].split())
+    vectors = np.frombuffer(data, dtype).reshape(rows, cols, 2)
+    return values(keys["ElementSpacing"].split()), vectors
+
+
+@pytest.mark.parametrize("um", [True, False])
+@pytest.mark.parametrize("shape", FRAMES)
+def test_elastix_files_are_exact(tmp_path, shape, um):
+    path, found = saved(tmp_path, shape, um=um)
+    post, pre = (POST_UM, PRE_UM) if um else ((1, 1), (1, 1))
+    assert main(["export", "--elastix", str(tmp_path / "out"), str(path)]) == 0
+    first, second = (parameters(tmp_path / "out" / f"TransformParameters.{k}.txt") for k in (0, 1))
+    assert first["InitialTransformParametersFileName"] == ["NoInitialTransform"]
+    assert second["InitialTransformParametersFileName"] == ["TransformParameters.0.txt"]
+    assert second["HowToCombineTransforms"] == ["Add"]
+    for each in (first, second):
+        assert [int(n) for n in each["Size"]] == [shape[1], shape[0]]
+        np.testing.assert_array_equal(values(each["Spacing"]), post)
+        assert len(each["TransformParameters"]) == int(each["NumberOfParameters"][0])
+    at = points(shape)
+    linear = values(first["TransformParameters"])
+    moved = at * post @ linear[:4].reshape(2, 2).T + linear[4:]
+    nx, ny = (int(n) for n in second["GridSize"])
+    control = values(second["TransformParameters"]).reshape(2, ny, nx)
+    origin, knots = (values(second[key]) for key in ("GridOrigin", "GridSpacing"))
+    assert off(moved + bspline(control, origin, knots, at * post), found, at, pre) < 1e-11
+
+
+@pytest.mark.parametrize("shape", FRAMES)
+def test_itk_transform_is_exact(tmp_path, shape):
+    path, found = saved(tmp_path, shape)
+    assert main(["export", "--itk", str(tmp_path / "out.tfm"), str(path)]) == 0
+    text = (tmp_path / "out.tfm").read_text()
+    assert text.startswith("#Insight Transform File V1.0\n#Transform 0\n")
+    names = re.findall(r"^Transform: (\w+)_double_2_2$", text, flags=re.MULTILINE)
+    # the last of a composite transform is the first that moves a point
+    assert names == ["CompositeTransform", "AffineTransform", "BSplineTransform"]
+    linear, control = (
+        values(p.split()) for p in re.findall(r"^Parameters: (.*)$", text, re.MULTILINE)
+    )
+    centre, grid = (
+        values(p.split()) for p in re.findall(r"^FixedParameters: (.*)$", text, re.MULTILINE)
+    )
+    np.testing.assert_array_equal(centre, [0, 0])
+    np.testing.assert_array_equal(grid[6:], [1, 0, 0, 1])
+    at = points(shape)
+    control = control.reshape(2, int(grid[1]), int(grid[0]))
+    bent = at * POST_UM + bspline(control, grid[2:4], grid[4:6], at * POST_UM)
+    assert off(bent @ linear[:4].reshape(2, 2).T + linear[4:], found, at, PRE_UM) < 1e-11
+
+
+@pytest.mark.parametrize("matrix", [AFFINE, HOMOGRAPHY])
+@pytest.mark.parametrize("step", [None, 1, 7, 32])
+@pytest.mark.parametrize("shape", FRAMES)
+def test_itk_field_is_as_precise_as_it_says(tmp_path, shape, step, matrix, capsys):
+    path, found = saved(tmp_path, shape, matrix)
+    target = tmp_path / "out.mha"
+    more = [] if step is None else ["--spacing", str(step)]
+    assert main(["export", "--itk", str(target), *more, str(path)]) == 0
+    step = step or widest_step(found)
+    bound = error_px(found, step)
+    assert f"at most {bound:.2g} px" in capsys.readouterr().out
+    spacing, vectors = metaimage(target)
+    np.testing.assert_allclose(spacing, np.array(POST_UM) * step, rtol=1e-15)
+    assert vectors.dtype == np.float32
+    assert ((np.array(vectors.shape[1::-1]) - 1) * step >= np.array(shape[::-1]) - 1).all()
+    at = points(shape, 5000)
+    worst = off(at * POST_UM + bilinear(vectors, at / step), found, at, PRE_UM)
+    assert worst <= bound + 2e-5  # float32
+    if step == 7:  # far from the rounding of float32, and from the distance of the knots
+        assert worst > 0.4 * bound
+
+
+def test_the_step_is_the_widest_that_is_precise_enough():
+    found = Transform("ok", FRAMES[0], PRE, matrix=AFFINE, displacement=wavy(FRAMES[0]))
+    step = widest_step(found)
+    assert 1 < step < 32
+    assert error_px(found, step) <= ERROR_PX < error_px(found, step + 1)
+    rough = Transform("ok", FRAMES[0], PRE, matrix=AFFINE, displacement=wavy(FRAMES[0], 32, 9))
+    assert widest_step(rough) == 1
+    straight = Transform("ok", FRAMES[0], PRE, matrix=AFFINE)
+    assert (widest_step(straight), error_px(straight, 256)) == (256, 0)
+    horizon = np.array([[1, 0, 0], [0, 1, 0], [-0.005, 0, 1.0]])
+    assert error_px(Transform("ok", FRAMES[0], PRE, matrix=horizon), 1) == np.inf
+
+
+def test_long_displacements_are_float64(tmp_path):
+    turned = np.array([[-1, 0, 9000.0], [0, -1, 7000], [0, 0, 1]])
+    path, found = saved(tmp_path, matrix=turned)
+    assert precision(found, matrix=True) is np.float64
+    assert precision(found, matrix=False) is np.float32
+    assert main(["export", "--itk", str(tmp_path / "out.mha"), str(path)]) == 0
+    assert metaimage(tmp_path / "out.mha")[1].dtype == np.float64
+
+
+def test_windows_of_a_grid_fit_together():
+    found = Transform("ok", FRAMES[1], PRE, matrix=HOMOGRAPHY, displacement=wavy(FRAMES[1]))
+    grid = Grid(7, FRAMES[1])
+    whole = grid.mapped(found, window_of(grid.shape))
+    for window in ((0, 30, 0, 37), (29, 30, 35, 37), (3, 9, 36, 37)):
+        part = window_of(*window)
+        np.testing.assert_array_equal(
+            grid.points(part), grid.points(window_of(grid.shape))[(slice(None), *part.slices)]
+        )
+        np.testing.assert_allclose(
+            grid.mapped(found, part), whole[(slice(None), *part.slices)], atol=1e-11
+        )
+
+
+def window_of(*extent):
+    from unglow.core.windows import Window
+
+    return Window.of(*extent) if len(extent) == 1 else Window(*extent)
+
+
+def scene(path):
+    """The one transformation of a scene, and its steps."""
+    group = zarr.open_group(path, mode="r")
+    ome = group.attrs["ome"]
+    assert ome["version"] == "0.6"
+    (found,) = ome["scene"]["coordinateTransformations"]
+    assert (found["input"], found["output"]) == ({"name": "post"}, {"name": "pre"})
+    assert [s["name"] for s in ome["scene"]["coordinateSystems"]] == ["post", "pre"]
+    return group, found, found.get("transformations", [found])
+
+
+def apply_scene(group, steps, at_yx):
+    """Apply the steps of a scene to points (y, x)."""
+    for step in steps:
+        if step["type"] == "affine":
+            matrix = np.array(step["affine"])
+            at_yx = at_yx @ matrix[:, :2].T + matrix[:, 2]
+            continue
+        assert (step["type"], step["interpolation"]) == ("displacements", "linear")
+        image = group[step["path"]]
+        assert image.attrs["ome"]["version"] == "0.6"
+        (multiscale,) = image.attrs["ome"]["multiscales"]
+        axes = multiscale["coordinateSystems"][0]["axes"]
+        assert [a["name"] for a in axes] == ["c", "y", "x"]
+        assert (axes[0]["type"], axes[0]["discrete"]) == ("displacement", True)
+        (dataset,) = multiscale["datasets"]
+        (placed,) = dataset["coordinateTransformations"]
+        samples = image[dataset["path"]][:].transpose(1, 2, 0)
+        index = at_yx / placed["scale"][1:]
+        at_yx = at_yx + bilinear(samples, index[:, ::-1])
+    return at_yx
+
+
+@pytest.mark.parametrize("um", [True, False])
+@pytest.mark.parametrize("matrix", [AFFINE, HOMOGRAPHY])
+def test_scene_is_as_precise_as_it_says(tmp_path, matrix, um):
+    path, found = saved(tmp_path, FRAMES[1], matrix, um=um)
+    post, pre = (POST_UM, PRE_UM) if um else ((1, 1), (1, 1))
+    assert main(["export", "--ngff", str(tmp_path / "out.zarr"), str(path)]) == 0
+    group, whole, steps = scene(tmp_path / "out.zarr")
+    kinds = ["displacements", "affine"] if matrix is AFFINE else ["displacements"]
+    assert [s["type"] for s in steps] == kinds
+    assert whole["type"] == ("sequence" if matrix is AFFINE else "displacements")
+    axes = group.attrs["ome"]["scene"]["coordinateSystems"][0]["axes"]
+    assert [a.get("unit") for a in axes] == (["micrometer"] * 2 if um else [None] * 2)
+    at = points(FRAMES[1], 5000)
+    got = apply_scene(group, steps, (at * post)[:, ::-1])[:, ::-1]
+    assert off(got, found, at, pre) <= error_px(found, widest_step(found)) + 2e-5
+
+
+def test_scene_of_an_affine_map_is_exact(tmp_path):
+    path, found = saved(tmp_path, field=False)
+    assert main(["export", "--ngff", str(tmp_path / "out.zarr"), str(path)]) == 0
+    group, _, steps = scene(tmp_path / "out.zarr")
+    assert [s["type"] for s in steps] == ["affine"]
+    assert not list(group.members())
+    at = points(FRAMES[0])
+    assert (
+        off(apply_scene(group, steps, (at * POST_UM)[:, ::-1])[:, ::-1], found, at, PRE_UM) < 1e-11
+    )
+
+
+def test_affine_maps_need_one_transform_only(tmp_path):
+    path, _ = saved(tmp_path, field=False)
+    assert main(["export", "--elastix", str(tmp_path / "out"), str(path)]) == 0
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["TransformParameters.0.txt"]
+    assert main(["export", "--itk", str(tmp_path / "out.tfm"), str(path)]) == 0
+    assert (tmp_path / "out.tfm").read_text().count("Transform: ") == 1
+
+
+def test_units(tmp_path, capsys):
+    path, _ = saved(tmp_path)
+    assert main(["export", "--itk", str(tmp_path / "px.mha"), "--unit", "px", str(path)]) == 0
+    assert "in px" in capsys.readouterr().out
+    spacing, _ = metaimage(tmp_path / "px.mha")
+    assert spacing[0] == spacing[1] == int(spacing[0])
+    # a sweep has its transforms one level below the stores
+    (tmp_path / "variant").mkdir()
+    for name in ("transform.json", "displacement.npz"):
+        (tmp_path / name).rename(tmp_path / "variant" / name)
+    below = tmp_path / "variant" / "transform.json"
+    assert main(["export", "--elastix", str(tmp_path / "um"), str(below)]) == 0
+    assert "in um" in capsys.readouterr().out
+
+
+# ----------------------------------------------------------------------------------------- strips
+
+KINDS = [(image, along) for image in ("post", "pre") for along in ("rows", "columns")]
+
+
+def clear_of_seams(found, at, reach):
+    """Whether points are ``reach`` px of post or more from where the strips change."""
+    strips = found.displacement.strips
+    across = strips.across(at, found.displacement.smooth.at(at))
+    slope = np.abs(strips.frame[strips.axis, :2]).sum()
+    return strips.gap(across) > 1.05 * slope * reach
+
+
+@pytest.mark.parametrize("matrix", [AFFINE, HOMOGRAPHY])
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_pixels_have_the_map_of_their_strip(tmp_path, image, along, matrix, capsys):
+    shape = FRAMES[0]
+    path, found = saved(tmp_path, shape, matrix, torn(shape, image, along, matrix))
+    assert widest_step(found) == 1
+    assert main(["export", "--itk", str(tmp_path / "out.mha"), str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "samples 1 px apart" in told
+    assert f"on two sides of a seam of {along} of {image} it blurs the jump (up to 3.1 px)" in told
+    _, vectors = metaimage(tmp_path / "out.mha")
+    at = np.argwhere(np.ones(shape))[:, ::-1].astype(float)
+    assert vectors.shape == (*shape, 2)
+    assert off(at * POST_UM + vectors.reshape(-1, 2), found, at, PRE_UM) < 2e-4  # float32
+    jumps = np.hypot(*np.diff(vectors / PRE_UM, axis=0 if along == "rows" else 1).T).max()
+    assert jumps > 2.5
+    # and between them, where no seam is
+    at = points(shape, 5000)
+    far = clear_of_seams(found, at, 1)
+    assert 0.9 < far.mean() < 1
+    got = at * POST_UM + bilinear(vectors, at)
+    assert off(got[far], found, at[far], PRE_UM) <= error_px(found, 1) + 2e-4
+    assert off(got, found, at, PRE_UM) > 0.5
+
+
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_scene_has_the_strips(tmp_path, image, along, capsys):
+    shape = FRAMES[1]
+    path, found = saved(tmp_path, shape, field=torn(shape, image, along))
+    for name, more, step in (("one", [], 1), ("five", ["--spacing", "5"], 5)):
+        assert main(["export", "--ngff", str(tmp_path / name), *more, str(path)]) == 0
+        assert "it blurs the jump" in capsys.readouterr().out
+        group, _, steps = scene(tmp_path / name)
+        at = np.argwhere(np.ones(shape))[:, ::-1].astype(float)
+        far = clear_of_seams(found, at, step if step > 1 else 0)
+        assert far.mean() > 0.8
+        got = apply_scene(group, steps, (at * POST_UM)[far][:, ::-1])[:, ::-1]
+        assert off(got, found, at[far], PRE_UM) <= error_px(found, step) + 2e-4
+
+
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_windows_of_a_grid_with_strips_fit_together(image, along):
+    field = torn(FRAMES[1], image, along)
+    found = Transform("ok", FRAMES[1], PRE, matrix=AFFINE, displacement=field)
+    grid = Grid(1, FRAMES[1])
+    whole = grid.mapped(found, window_of(grid.shape))
+    for window in ((0, 90, 0, 251), (50, 70, 60, 200)):
+        part = window_of(*window)
+        mapped = grid.mapped(found, part)
+        np.testing.assert_allclose(mapped, whole[(slice(None), *part.slices)], atol=1e-11)
+
+
+def test_splines_cannot_jump(tmp_path, capsys):
+    path, _ = saved(tmp_path / "torn", field=torn(FRAMES[0], "pre", "rows"), um=False)
+    for option, name, tool in (
+        ("--itk", "out.tfm", "an ITK transform file"),
+        ("--elastix", "out", "elastix"),
+    ):
+        error = failure(capsys, option, tmp_path / name, path)
+        assert f"jumps between strips (rows of pre), which {tool} cannot express" in error
+        assert error.endswith("with --itk OUT.mha --spacing 1.\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["torn"]
+
+
+def test_offsets_count_for_the_precision():
+    far = np.array([[0.0, 0], [5000, 0]])
+    strips = Strips("post", "rows", np.eye(3), np.array([90.0]), far)
+    field = replace(wavy(FRAMES[0]), strips=strips)
+    found = Transform("ok", FRAMES[0], PRE, matrix=AFFINE, displacement=field)
+    assert precision(found, matrix=False) is np.float64
+
+
+def failure(capsys, *arguments):
+    """Run an export that has to fail; return its one sentence."""
+    assert main(["export", *map(str, arguments)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
+
+
+def test_what_cannot_be_exported_is_one_sentence(tmp_path, capsys):
+    path, _ = saved(tmp_path / "good", um=False)
+    out = tmp_path / "out"
+    assert "not known beside" in failure(capsys, "--elastix", out, "--unit", "um", path)
+    assert "is a directory" in failure(capsys, "--elastix", out, path.parent)
+    assert "does not exist" in failure(capsys, "--ngff", out, tmp_path / "absent.json")
+    (tmp_path / "list.json").write_text("[1]")
+    assert "is not a whole transform" in failure(capsys, "--ngff", out, tmp_path / "list.json")
+    assert "one transform.json" in failure(capsys, "--ngff", out, path, path)
+    assert "has to end in .mha" in failure(capsys, "--itk", tmp_path / "out.nii", path)
+    bent, _ = saved(tmp_path / "bent", matrix=HOMOGRAPHY, um=False)
+    assert "elastix cannot express" in failure(capsys, "--elastix", out, bent)
+    assert "cannot express" in failure(capsys, "--itk", tmp_path / "out.tfm", bent)
+    failed = Transform("failed", (9, 9), (9, 9), reasons=("No block agrees.",))
+    failed.save(tmp_path / "failed.json")
+    error = failure(capsys, "--itk", tmp_path / "out.mha", tmp_path / "failed.json")
+    assert error.endswith("has no map to export: No block agrees.\n")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "bent",
+        "failed.json",
+        "good",
+        "list.json",
+    ]
+
+
+def test_options_that_do_not_fit(tmp_path, capsys):
+    path, _ = saved(tmp_path)
+    assert "leave it out" in failure(capsys, "--elastix", "x", "--spacing", 4, path)
+    assert "leave it out" in failure(capsys, "--itk", "x.tfm", "--spacing", 4, path)
+    assert "1 or more" in failure(capsys, "--itk", "x.mha", "--spacing", 0, path)
+    assert "leave them out" in failure(capsys, "--spatialdata", "x", "--unit", "px", path)
+
+
+@pytest.mark.parametrize("kind", ["--elastix out", "--itk out.mha", "--itk out.tfm", "--ngff out"])
+def test_nothing_is_overwritten_and_nothing_is_left_half(tmp_path, kind, capsys, monkeypatch):
+    path, _ = saved(tmp_path / "pair", um=False)
+    option, name = kind.split()
+    target = tmp_path / name
+    target.write_text("mine")
+    assert "exists already" in failure(capsys, option, target, path)
+    assert target.read_text() == "mine"
+    target.unlink()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("unglow.core.files.os.fsync", full)
+    monkeypatch.setattr(Path, "rename", full)
+    assert "No space left on device" in failure(capsys, option, target, path)
+    assert [p.name for p in tmp_path.iterdir()] == ["pair"]
+
+
+def test_a_suspect_map_says_so(tmp_path, capsys):
+    path, _ = saved(tmp_path)
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps(data | {"status": "suspect", "reasons": ["Few blocks agree."]}))
+    assert main(["export", "--itk", str(tmp_path / "out.tfm"), str(path)]) == 0
+    assert "is suspect: Few blocks agree." in capsys.readouterr().err

@@ -1,0 +1,191 @@
+"""Other people's readers open the stores unchanged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from unglow.core.windows import Window
+from unglow.io.zarr import StoreLayout, StoreWriter, open_store
+from unglow.io.zarr.layout import DTYPES
+
+SHAPE = (531, 777)
+LAYOUT = StoreLayout(SHAPE, "float32", (128, 128), (256, 256), levels=3)
+WHY = "a reader that users have; install unglow[test] to check that it opens the stores"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "post.ome.zarr"
+    image = np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
+    image[:100, :100] = np.nan
+    with StoreWriter(
+        path,
+        LAYOUT,
+        name="post",
+        pixel_size_um=(0.325, 0.65),
+        attributes={},
+        fill_value=float("nan"),
+    ) as writer:
+        for window in writer.windows():
+            writer.write(window, image[window.slices])
+        writer.publish()
+    return open_store(path)
+
+
+def levels(store):
+    return [store.read(Window.of(store.level_shape(k)), k) for k in range(store.levels)]
+
+
+SCALES = [[0.65 * 2**k, 0.325 * 2**k] for k in range(3)]
+TRANSLATIONS = [[0.65 * (2**k - 1) / 2, 0.325 * (2**k - 1) / 2] for k in range(3)]
+
+
+def test_zarr(store):
+    zarr = pytest.importorskip("zarr", reason=WHY)
+    group = zarr.open_group(store.path, mode="r")
+    for level, pixels in enumerate(levels(store)):
+        array = group[str(level)]
+        np.testing.assert_array_equal(array[:], pixels)
+        assert array.metadata.dimension_names == ("y", "x")
+        assert np.isnan(array.fill_value)
+        assert array.shards == LAYOUT.level_shards(level)
+        assert array.chunks == LAYOUT.level_chunks(level)
+
+
+def test_codecs(store):
+    """What is on disk is chosen here, not by the defaults of a version of zarr."""
+    document = json.loads((store.path / "1" / "zarr.json").read_text())
+    little = {"name": "bytes", "configuration": {"endian": "little"}}
+    (sharding,) = document["codecs"]
+    assert sharding["name"] == "sharding_indexed"
+    assert sharding["configuration"] == {
+        "chunk_shape": [128, 128],
+        "codecs": [
+            little,
+            {
+                "name": "blosc",
+                "configuration": {
+                    "typesize": 4,
+                    "cname": "zstd",
+                    "clevel": 1,
+                    "shuffle": "bitshuffle",
+                    "blocksize": 524288,
+                },
+            },
+            {"name": "crc32c"},
+        ],
+        "index_codecs": [little, {"name": "crc32c"}],
+        "index_location": "end",
+    }
+
+
+def test_chunks_outside_the_image_take_no_space(store):
+    """The shard at the corner has 19 x 9 px of the image: one chunk of four."""
+    index = np.frombuffer((store.path / "0/c/2/3").read_bytes()[-68:-4], dtype="<u8")
+    assert (index.reshape(2, 2, 2)[..., 0] == 2**64 - 1).tolist() == [[False, True], [True, True]]
+
+
+@pytest.mark.slow
+def test_ome_zarr(store):
+    pytest.importorskip("ome_zarr", reason=WHY)
+    from ome_zarr.io import parse_url
+    from ome_zarr.reader import Reader
+
+    (node,) = Reader(parse_url(store.path))()
+    for ours, theirs in zip(levels(store), node.data, strict=True):
+        np.testing.assert_array_equal(theirs.compute(), ours)
+    transformations = node.metadata["coordinateTransformations"]
+    assert [t[0]["scale"] for t in transformations] == SCALES
+    assert [t[1]["translation"] for t in transformations] == TRANSLATIONS
+    assert [axis["unit"] for axis in node.metadata["axes"]] == ["micrometer", "micrometer"]
+
+
+@pytest.mark.slow
+def test_napari_ome_zarr(store):
+    plugin = pytest.importorskip("napari_ome_zarr", reason=WHY)
+    read = plugin.napari_get_reader(str(store.path))
+    ((data, attributes, kind),) = read(str(store.path))
+    assert kind == "image"
+    for ours, theirs in zip(levels(store), data, strict=True):
+        np.testing.assert_array_equal(np.asarray(theirs), ours)
+    assert list(attributes["scale"]) == pytest.approx(SCALES[0])
+    low, high = attributes["contrast_limits"]
+    assert -4 < low < high < 4
+    # Napari places level 0 by scale (and translation 0), the other levels by their shape.
+    if "affine" in attributes:  # since napari-ome-zarr 0.9
+        translation = np.asarray(attributes["affine"].affine_matrix)[:2, 2]
+    else:
+        translation = np.asarray(attributes.get("translate", (0, 0)))
+    np.testing.assert_allclose(translation, TRANSLATIONS[0], atol=1e-12)
+
+
+def test_rules_of_ome_zarr(store):
+    models = pytest.importorskip("ome_zarr_models.v05", reason=WHY)
+    import zarr
+
+    image = models.Image.from_zarr(zarr.open_group(store.path, mode="r"))
+    (multiscale,) = image.ome_attributes.multiscales
+    assert [d.path for d in multiscale.datasets] == ["0", "1", "2"]
+
+
+def test_the_store_pulls_in_no_other_library():
+    code = (
+        "import sys, unglow.io.zarr\n"
+        "heavy = 'zarr numcodecs dask cv2 scipy matplotlib tifffile spatialdata'.split()\n"
+        "print(sorted(set(heavy) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill"), [*((name, 0) for name in DTYPES), ("float32", np.nan), ("float64", -np.inf)]
+)
+@pytest.mark.parametrize("chunks", [(64, 64), (64, 256)])
+def test_files_are_those_that_zarr_writes(tmp_path, dtype, fill, chunks):
+    import zarr
+    from zarr.codecs import BloscCodec, Crc32cCodec
+
+    layout = StoreLayout((600, 500), dtype, chunks, (256, 256), levels=2)
+    image = np.random.default_rng(1).integers(0, 100, layout.shape).astype(dtype)
+    with StoreWriter(
+        tmp_path / "a", layout, name="a", pixel_size_um=None, attributes={}, fill_value=fill
+    ) as writer:
+        for window in writer.windows():
+            writer.write(window, image[window.slices])
+        writer.publish()
+    blosc = BloscCodec(
+        cname="zstd",
+        clevel=1,
+        shuffle="bitshuffle",
+        blocksize=2**19,
+        typesize=image.itemsize,
+    )
+    store = open_store(tmp_path / "a")
+    group = zarr.create_group(tmp_path / "b")
+    group.update_attributes(zarr.open_group(tmp_path / "a", mode="r").attrs.asdict())
+    for level in range(2):
+        array = group.create_array(
+            str(level),
+            shape=layout.level_shape(level),
+            dtype=dtype,
+            chunks=layout.level_chunks(level),
+            shards=layout.level_shards(level),
+            compressors=(blosc, Crc32cCodec()),
+            fill_value=fill,
+            dimension_names=("y", "x"),
+            config={"write_empty_chunks": True},
+        )
+        array[:] = store.read(Window.of(layout.level_shape(level)), level)
+    files = {p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*") if p.is_file()}
+    assert len(files) == 3 + 6 + 6
+    assert files == {
+        p.relative_to(tmp_path / "b") for p in (tmp_path / "b").rglob("*") if p.is_file()
+    }
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name

@@ -1,0 +1,253 @@
+"""Large compressed strips are decoded row by row, once, in memory that does not grow with them."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import imagecodecs
+import numpy as np
+import pytest
+import tifffile
+
+from unglow.core.errors import InputError
+from unglow.core.windows import Window
+from unglow.io.tiff import open_reader, read_header
+from unglow.io.tiff.lzw import LzwStream
+from unglow.io.tiff.stream_decoders import STREAM_BYTES, RowStream
+
+SHAPE = (2100, 4100)
+
+
+@pytest.fixture(scope="module")
+def image():
+    """8.6 MB of uint8: smooth, noisy and constant parts."""
+    rng = np.random.default_rng(2)
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    data = (60 + 50 * np.sin(x / 200) * np.cos(y / 150)).astype(np.uint8)
+    data[400:900] += rng.integers(0, 40, (500, SHAPE[1]), dtype=np.uint8)
+    data[1500:1900] = 7
+    return data
+
+
+@pytest.mark.parametrize(
+    ("dtype", "codec", "predictor", "byteorder"),
+    [
+        ("uint8", "zlib", None, "<"),
+        ("uint8", "lzw", None, "<"),
+        ("uint8", "lzw", True, "<"),
+        ("uint8", "packbits", None, "<"),
+        ("uint16", "lzw", True, ">"),
+        ("uint16", "lzma", None, ">"),
+        ("float32", "zlib", 3, "<"),
+        ("float32", "zlib", 3, ">"),
+    ],
+)
+def test_bands_from_top_to_bottom_and_back(tmp_path, image, dtype, codec, predictor, byteorder):
+    data = image[0 if dtype == "uint8" else 1000 :].astype(dtype) * 3
+    rows, cols = data.shape
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(
+        path, data, compression=codec, predictor=predictor, byteorder=byteorder, rowsperstrip=rows
+    )
+    header = read_header(path)
+    assert header.streams
+    assert header.layout == "single strip"
+    with open_reader(header) as reader:
+        for y in range(0, rows, 512):
+            window = Window(y, min(y + 512, rows), 0, cols)
+            np.testing.assert_array_equal(reader.read(window)[0], data[window.slices])
+        np.testing.assert_array_equal(
+            reader.read(Window(300, 450, 90, 700))[0], data[300:450, 90:700]
+        )
+
+
+def test_each_row_is_decoded_once(tmp_path, image, monkeypatch):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, image, compression="zlib", rowsperstrip=SHAPE[0])
+    read = RowStream.read
+    rows = []
+
+    def counting(stream, n):
+        rows.append(n)
+        return read(stream, n)
+
+    monkeypatch.setattr(RowStream, "read", counting)
+    with open_reader(read_header(path)) as reader:
+        for y in range(0, SHAPE[0], 300):
+            reader.read(Window(y, y + 300, 0, SHAPE[1]))
+    assert sum(rows) == SHAPE[0]
+
+
+@pytest.mark.parametrize("planar", ["contig", "separate"])
+def test_colour_strips(tmp_path, image, planar):
+    rgb = np.stack([image[:1000], image[1000:2000], image[500:1500]])
+    path = tmp_path / "a.tif"
+    data = np.moveaxis(rgb, 0, -1) if planar == "contig" else rgb
+    size = {"contig": 1, "separate": 3}[planar]
+    data = np.concatenate([data] * size, axis=-2)
+    tifffile.imwrite(
+        path, data, photometric="rgb", planarconfig=planar, compression="lzw", rowsperstrip=10**5
+    )
+    want = np.moveaxis(data, -1, 0) if planar == "contig" else data
+    header = read_header(path)
+    assert header.streams
+    with open_reader(header) as reader:
+        for y in range(0, header.shape[0], 700):
+            y1 = min(y + 700, header.shape[0])
+            got = reader.read(Window(y, y1, 0, header.shape[1]), [2, 0])
+            np.testing.assert_array_equal(got, want[[2, 0], y:y1])
+
+
+@pytest.mark.parametrize(
+    ("codec", "kind"),
+    [
+        ("zlib", "image"),
+        ("lzw", "image"),
+        ("lzw", "constant"),
+        ("packbits", "constant"),
+        (None, "image"),
+    ],
+)
+def test_memory_is_the_band_and_what_the_header_says(tmp_path, image, codec, kind):
+    path = tmp_path / "a.tif"
+    data = np.concatenate([image] * 4)
+    if kind == "constant":
+        data[:] = 7
+    tifffile.imwrite(path, data, compression=codec, rowsperstrip=len(data))
+    header = read_header(path)
+    band = Window(0, 256, 0, SHAPE[1])
+    with open_reader(header) as reader:
+        reader.read(Window(0, 1, 0, 1))
+        tracemalloc.start()
+        try:
+            for y in range(0, len(data) - 256, 256):
+                reader.read(band.shift(y, 0))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak <= band.size + header.decode_bytes < data.nbytes
+    assert header.decode_bytes < 35_000_000
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [
+        ("uint8", {"compression": "zstd", "rowsperstrip": 1900}),
+        ("uint16", {"compression": "zstd", "rowsperstrip": 950, "byteorder": ">"}),
+        ("uint16", {"compression": "zstd", "rowsperstrip": 950, "predictor": 2}),
+        ("float32", {"compression": "zstd", "rowsperstrip": 470, "predictor": 3}),
+        ("uint8", {"compression": "jpeg", "rowsperstrip": SHAPE[0]}),
+        ("uint8", {"compression": "lzw", "rowsperstrip": 900}),
+        ("uint8", {"compression": "zlib", "tile": (1024, 1024)}),
+        ("uint16", {"compression": "zlib", "tile": (1024, 1024), "photometric": "miniswhite"}),
+        ("uint16", {"tile": (1024, 1024)}),
+    ],
+)
+def test_memory_of_whole_segments_is_what_the_header_says(tmp_path, image, dtype, options):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, image.astype(dtype), **options)
+    header = read_header(path)
+    rows, cols = (256, SHAPE[1]) if header.layout != "tiles" else (1024, 1024)
+    with open_reader(header) as reader:
+        tracemalloc.start()
+        try:
+            for y in range(0, 2 * rows, rows):
+                reader.read(Window(y, y + rows, 0, cols))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    result = rows * cols * header.sample_bytes
+    small = 200_000  # Python objects and rounding
+    assert 0.7 * header.decode_bytes <= peak - result <= header.decode_bytes + small
+
+
+def test_small_strips_are_decoded_whole(tmp_path, image):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, image, compression="zlib", rowsperstrip=500)
+    header = read_header(path)
+    assert not header.streams
+    assert header.unit[0] * header.unit[1] < STREAM_BYTES
+
+
+@pytest.mark.parametrize("codec", ["zlib", "lzw"])
+def test_damage_far_down_is_noticed(tmp_path, image, codec):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, image, compression=codec, rowsperstrip=SHAPE[0])
+    with tifffile.TiffFile(path) as tif:
+        page = tif.pages.first
+        at = page.dataoffsets[0] + page.databytecounts[0] * 3 // 4
+        end = page.dataoffsets[0] + page.databytecounts[0]
+    data = bytearray(path.read_bytes())
+    data[at:end] = bytes(end - at)
+    path.write_bytes(data)
+    windows = [Window(y, y + 100, 0, SHAPE[1]) for y in range(0, SHAPE[0], 100)]
+    with open_reader(read_header(path)) as reader:
+        reader.read(windows[0])
+        with pytest.raises(InputError, match=r"strip 0 \(rows 0 to 2099\) cannot be decoded"):
+            [reader.read(window) for window in windows]
+
+
+def test_a_wrong_checksum_at_the_end_is_noticed(tmp_path, image):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, image, compression="zlib", rowsperstrip=SHAPE[0])
+    with tifffile.TiffFile(path) as tif:
+        end = tif.pages.first.dataoffsets[0] + tif.pages.first.databytecounts[0]
+    data = bytearray(path.read_bytes())
+    data[end - 1] ^= 1
+    path.write_bytes(data)
+    with open_reader(read_header(path)) as reader:
+        reader.read(Window(0, 900, 0, 10))
+        with pytest.raises(InputError, match="incorrect data check"):
+            reader.read(Window(900, 2100, 0, 10))
+
+
+def test_a_strip_that_lacks_its_last_bytes_is_noticed(tmp_path, image):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, image, compression="zlib", rowsperstrip=SHAPE[0])
+    with tifffile.TiffFile(path, mode="r+b") as tif:
+        tag = tif.pages.first.tags["StripByteCounts"]
+        tag.overwrite(tag.value[0] - 2)
+    with (
+        open_reader(read_header(path)) as reader,
+        pytest.raises(InputError, match="the compressed stream ends early"),
+    ):
+        reader.read(Window.of(SHAPE))
+
+
+# ---- LZW, cut at its Clear codes ----------------------------------------------------------------
+
+
+def pieces(encoded, chunk):
+    stream = LzwStream()
+    out = b""
+    for i in range(0, len(encoded), chunk):
+        last = i + chunk >= len(encoded)
+        out += stream.feed(encoded[i : i + chunk], 5000, last=last)
+        while not stream.hungry:
+            out += stream.feed(b"", 5000, last=last)
+    return out
+
+
+@pytest.mark.parametrize("chunk", [1, 17, 1000, 10**6])
+@pytest.mark.parametrize("kind", ["noise", "constant", "text", "tiny", "one"])
+def test_lzw_in_pieces(kind, chunk):
+    rng = np.random.default_rng(4)
+    data = {
+        "noise": rng.integers(0, 256, 30_000, dtype=np.uint8).tobytes(),
+        "constant": bytes(1_000_000),
+        "text": b"the quick brown fox jumps over the lazy dog " * 2000,
+        "tiny": b"abc",
+        "one": b"a",
+    }[kind]
+    encoded = imagecodecs.lzw_encode(data)
+    if chunk < 1000:
+        encoded, data = imagecodecs.lzw_encode(data[:9000]), data[:9000]
+    assert pieces(encoded, chunk) == data
+
+
+def test_lzw_without_an_end_code():
+    data = np.random.default_rng(4).integers(0, 256, 9_000, dtype=np.uint8).tobytes()
+    encoded = imagecodecs.lzw_encode(data)[:-2]
+    out = pieces(encoded, 1000)
+    assert data.startswith(out)
+    assert len(data) - len(out) == 1  # the two bytes held the end code and one byte

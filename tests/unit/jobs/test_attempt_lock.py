@@ -1,0 +1,460 @@
+"""Turns: whoever began last publishes, whatever the order of events; earlier attempts do not."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from unglow.core import publishing
+from unglow.core.errors import SupersededError, UnglowError
+from unglow.core.files import write_text
+from unglow.core.windows import Window
+from unglow.io.zarr import StoreWriter, open_store, plan_layout
+from unglow.jobs import attempt_lock
+from unglow.jobs.attempt_lock import Turn, discard, revoke, store_or_file, temporaries
+from unglow.jobs.parent_process import VARIABLE, Launcher, announce
+
+
+@pytest.fixture(autouse=True)
+def unguarded():
+    yield
+    publishing.guard_with(None)
+
+
+def store_writer(path):
+    layout = plan_layout((40, 50), "uint8")
+    return StoreWriter(
+        path, layout, name="x", pixel_size_um=None, attributes={}, fill_value=0, workers=1
+    )
+
+
+def fill(writer, value):
+    for window in writer.windows():
+        writer.write(window, np.full(window.shape, value, np.uint8))
+
+
+def value_of(path):
+    return int(open_store(path).read(Window(0, 1, 0, 1))[0, 0])
+
+
+def test_numbers_rise_and_only_the_last_may_publish(tmp_path):
+    first = Turn.take(tmp_path / "job", ())
+    first.check()
+    second = Turn.take(tmp_path / "job", ())
+    assert (first.number, second.number) == (1, 2)
+    second.check()
+    assert first.over
+    with pytest.raises(SupersededError, match="another attempt at this job has begun"):
+        first.check()
+    assert [p.name for p in (tmp_path / "job").iterdir()] == ["turn-2"]
+
+
+def test_a_number_that_another_attempt_has_just_taken_is_left_to_it(tmp_path, monkeypatch):
+    place = tmp_path / "job"
+    place.mkdir()
+    seen = iter([[], [1]])  # it was taken after the first look
+    known = attempt_lock._numbers
+    (place / "turn-1").touch()
+    monkeypatch.setattr(attempt_lock, "_numbers", lambda place: next(seen, None) or known(place))
+    assert Turn.take(place, ()).number == 2
+    assert [p.name for p in place.iterdir()] == ["turn-2"]
+
+
+def test_a_number_that_was_free_only_because_a_later_one_was_taken_is_given_back(
+    tmp_path, monkeypatch
+):
+    place = tmp_path / "job"
+    place.mkdir()
+    (place / "turn-5").touch()
+    seen = iter([[1]])  # before the attempts of the others came and went
+    known = attempt_lock._numbers
+    monkeypatch.setattr(attempt_lock, "_numbers", lambda place: next(seen, None) or known(place))
+    assert Turn.take(place, ()).number == 6
+    assert [p.name for p in place.iterdir()] == ["turn-6"]
+
+
+def test_numbers_are_files_and_other_files_are_none(tmp_path):
+    place = tmp_path / "a" / "job"
+    assert Turn.take(place, ()) == Turn(place, 1)
+    for name in ("turn-9", "turn-x", "turn-", "turn-2.old", "old-turn-30", "20.jsonl"):
+        (place / name).touch()
+    turn = Turn.take(place, ())
+    assert turn.number == 10
+    left = {"turn-10", "turn-x", "turn-", "turn-2.old", "old-turn-30", "20.jsonl"}
+    assert {path.name for path in place.iterdir()} == left
+    assert (place / "turn-10").stat().st_size == 0
+    assert not turn.over
+    assert Turn(place, 9).over
+    assert Turn(place).over
+    assert not Turn(None, 3).over
+    assert not Turn(tmp_path / "none", 1).over  # somebody has removed it
+    assert not Turn(tmp_path / "none").over
+
+
+def test_a_number_that_another_attempt_takes_first_is_left_to_it(tmp_path, monkeypatch):
+    real, first = os.open, []
+
+    def slow(path, *more, **words):
+        if not first:
+            first.append(path)
+            path.touch()
+        return real(path, *more, **words)
+
+    monkeypatch.setattr(os, "open", slow)
+    assert Turn.take(tmp_path, ()).number == 2
+    assert first == [tmp_path / "turn-1"]
+    assert [path.name for path in tmp_path.iterdir()] == ["turn-2"]
+
+
+def test_a_number_below_one_that_came_meanwhile_is_given_back(tmp_path, monkeypatch):
+    real, late = os.open, []
+
+    def slow(path, *more, **words):
+        descriptor = real(path, *more, **words)
+        if not late:
+            late.append(path)
+            (tmp_path / "turn-5").touch()
+        return descriptor
+
+    monkeypatch.setattr(os, "open", slow)
+    assert Turn.take(tmp_path, ()).number == 6
+    assert [path.name for path in tmp_path.iterdir()] == ["turn-6"]
+
+
+def test_the_file_of_a_number_must_not_be_there_and_is_closed(tmp_path, monkeypatch):
+    opened = []
+    real = os.open
+
+    def noting(path, flags, mode=0o777, **words):
+        opened.append((flags, mode))
+        return real(path, flags, mode, **words)
+
+    before = psutil.Process().num_fds()
+    monkeypatch.setattr(os, "open", noting)
+    Turn.take(tmp_path, ())
+    assert opened == [(os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)]
+    assert psutil.Process().num_fds() == before
+
+
+def test_numbers_that_others_have_removed_meanwhile_are_not_missed(tmp_path, monkeypatch):
+    (tmp_path / "turn-2").touch()
+    real, asked = attempt_lock._numbers, []
+
+    def removing(place):
+        found = real(place)
+        asked.append(place)
+        for number in found:
+            (place / f"turn-{number}").unlink()
+        # at the second time a later attempt has come, and has removed what was there
+        return [7] if len(asked) == 2 else found
+
+    monkeypatch.setattr(attempt_lock, "_numbers", removing)
+    assert Turn.take(tmp_path, ()).number == 1
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_earlier_numbers_that_vanish_while_one_is_taken_are_not_missed(tmp_path, monkeypatch, left):
+    (tmp_path / "turn-2").touch()
+    real, asked = attempt_lock._numbers, []
+
+    def vanishing(place):
+        found = real(place)
+        if len(asked) == left:
+            for path in place.iterdir():
+                path.unlink()
+        asked.append(found)
+        return found if len(asked) == 1 else real(place)
+
+    monkeypatch.setattr(attempt_lock, "_numbers", vanishing)
+    assert Turn.take(tmp_path, ()).number == 3
+    assert [len(found) for found in asked] == [1, 1 + left]
+
+
+def test_who_may_publish_is_asked_each_time_until_nobody_is(tmp_path):
+    asked = []
+    publishing.guard_with(lambda: asked.append(1))
+    publishing.ask()
+    publishing.ask()
+    publishing.guard_with(None)
+    publishing.ask()
+    assert asked == [1, 1]
+
+
+def test_many_at_once_get_a_number_each_and_one_is_last(tmp_path):
+    turns = []
+    starts = threading.Barrier(8)
+
+    def take():
+        starts.wait()
+        turns.append(Turn.take(tmp_path, ()))
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({turn.number for turn in turns}) == 8
+    assert sum(not turn.over for turn in turns) == 1
+
+
+def test_a_file_finished_late_is_not_published(tmp_path):
+    target = tmp_path / "transform.json"
+    late = Turn.take(tmp_path / "job", [target])
+    write_text(target, "of the later attempt")
+    Turn.take(tmp_path / "job", [target])
+    publishing.guard_with(late.check)
+    with pytest.raises(SupersededError):
+        write_text(target, "of the earlier one")
+    assert target.read_text() == "of the later attempt"
+    assert not list(temporaries(target))
+
+
+def test_a_store_finished_late_is_not_published(tmp_path):
+    path = tmp_path / "post.ome.zarr"
+    late = Turn.take(tmp_path / "job", [path / "zarr.json"])
+    with store_writer(path) as writer:
+        fill(writer, 1)
+        Turn.take(tmp_path / "job", [path / "zarr.json"])
+        with store_writer(path) as newer:
+            fill(newer, 2)
+            newer.publish()
+        publishing.guard_with(late.check)
+        with pytest.raises(UnglowError):
+            writer.publish()
+    assert value_of(path) == 2
+    assert not list(temporaries(path))
+
+
+def test_an_earlier_attempt_that_has_asked_already_still_publishes_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "post.ome.zarr"
+    late = Turn.take(tmp_path / "job", [path / "zarr.json"])
+    looked = []
+
+    def ask():
+        if not looked:  # it may publish, and then the later attempt begins, works and publishes
+            looked.append(True)
+            Turn.take(tmp_path / "job", [path / "zarr.json"])
+            monkeypatch.setattr(publishing, "_guard", None)
+            with store_writer(path) as newer:
+                fill(newer, 2)
+                newer.publish()
+            publishing.guard_with(ask)
+        else:
+            late.check()
+
+    publishing.guard_with(ask)
+    with store_writer(path) as writer:
+        fill(writer, 1)
+        with pytest.raises(UnglowError):
+            writer.publish()
+    assert value_of(path) == 2
+    assert not list(temporaries(path))
+
+
+def test_what_an_attempt_left_behind_is_removed_by_the_next(tmp_path):
+    target, path = tmp_path / "a [1].csv", tmp_path / "post.ome.zarr"
+    other = tmp_path / ".other.csv.123.partial"
+    for left in (f".{target.name}.x1.partial", ".post.ome.zarr.ab.old", other.name):
+        (tmp_path / left).write_text("")
+    (tmp_path / ".post.ome.zarr.cd.partial" / "0").mkdir(parents=True)
+    Turn.take(tmp_path / "job", [target, path / "zarr.json"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([other.name, "job"])
+
+
+def test_a_store_is_left_behind_as_a_whole_and_a_file_by_itself(tmp_path):
+    assert store_or_file(tmp_path / "x.zarr" / "zarr.json") == tmp_path / "x.zarr"
+    assert store_or_file(tmp_path / "x.zarr" / "0") == tmp_path / "x.zarr" / "0"
+
+
+def test_only_hidden_siblings_of_the_name_are_under_way(tmp_path):
+    names = [".a.csv.1.partial", ".a.csv.2.old", ".a.csv.3", "a.csv.4.partial", ".b.csv.5.old",
+             ".a.csv", ".a.csv2.6.old"]  # fmt: skip
+    for name in names:
+        (tmp_path / name).touch()
+    found = set(temporaries(tmp_path / "a.csv"))
+    assert found == {tmp_path / ".a.csv.1.partial", tmp_path / ".a.csv.2.old"}
+    assert list(temporaries(tmp_path / "none" / "a.csv")) == []
+
+
+def test_what_is_removed_is_told(tmp_path, caplog):
+    (tmp_path / ".a.csv.1.partial").touch()
+    with caplog.at_level("INFO", "unglow.jobs.attempt_lock"):
+        revoke([tmp_path / "a.csv", tmp_path / "a.csv"])
+    told = f"removed {tmp_path / '.a.csv.1.partial'}, which an earlier attempt had left"
+    assert caplog.messages == [told]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_gets_another_name_before_it_is_removed(tmp_path, monkeypatch):
+    store = tmp_path / ".x.zarr.1.partial"
+    store.mkdir()
+    (store / "0").touch()
+    removed = []
+    monkeypatch.setattr(
+        attempt_lock.shutil,
+        "rmtree",
+        lambda path, ignore_errors: removed.append((path, ignore_errors)),
+    )
+    discard(store)
+    aside = tmp_path / ".x.zarr.1.partial.old"
+    assert removed == [(aside, True)]
+    assert [path.name for path in tmp_path.rglob("*")] == [aside.name, "0"]
+
+
+def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "x").touch()
+    (tmp_path / "link").symlink_to("kept")
+    discard(tmp_path / "link")
+    discard(tmp_path / "absent")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["kept", "x"]
+
+
+def test_where_no_number_can_be_taken_everything_goes_on(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    (tmp_path / ".a.csv.1.partial").touch()
+    turn = Turn.take(tmp_path / "file" / "job", [tmp_path / "a.csv"])
+    assert turn == Turn()
+    told = r"earlier attempts, if any still run, are not held back \(.*Not a directory"
+    assert re.match(told, caplog.messages[0])
+    assert (tmp_path / ".a.csv.1.partial").exists()
+    turn.check()
+    assert Turn.take(None, ()) == Turn()
+
+
+JOB = """
+import sys, time
+from pathlib import Path
+from types import SimpleNamespace
+from unglow.jobs.context import Job
+class Log(list): pass
+log = Log([f"logs/{sys.argv[1]}.log"]); log.telemetry = "telemetry/align.jsonl"
+snakemake = SimpleNamespace(
+    rule="align", threads=1, wildcards={"sample": "A"}, log=log, output=["out.txt"],
+    resources=SimpleNamespace(mem_mb=200, runtime=5, attempt=1))
+with Job.of(snakemake) as job:
+    from unglow.core.files import write_text
+    Path(f"{sys.argv[1]}.works").touch()
+    while not Path(f"{sys.argv[1]}.go").exists():
+        time.sleep(0.02)
+    write_text(Path("out.txt"), sys.argv[1])
+"""
+
+
+def start(tmp_path, name, *, shell=False, **environment):
+    words = [sys.executable, "-c", JOB, name]
+    if shell:  # as Snakemake does: a shell in between, that waits for the script
+        words = ["bash", "-c", 'set -e; "$@"; exit $?', "bash", *words]
+    return subprocess.Popen(
+        words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+    )
+
+
+def wait_for(condition, seconds=300):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def ends_of(tmp_path):
+    import json
+
+    lines = [
+        json.loads(line)
+        for path in (tmp_path / "telemetry" / "align").glob("*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    return [one for one in lines if isinstance(one, dict) and one["kind"] == "end"]
+
+
+def test_a_job_that_a_later_attempt_follows_ends_superseded(tmp_path):
+    late = start(tmp_path, "late")
+    wait_for((tmp_path / "late.works").exists)
+    newer = start(tmp_path, "newer")
+    wait_for((tmp_path / "newer.works").exists)
+    (tmp_path / "newer.go").touch()
+    assert newer.wait(300) == 0
+    record = (tmp_path / "telemetry/align.jsonl").read_text()
+    (tmp_path / "late.go").touch()
+    _, said = late.communicate(timeout=20)
+    assert late.returncode == 1
+    assert said.startswith("align (A): another attempt at this job has begun meanwhile")
+    assert (tmp_path / "out.txt").read_text() == "newer"
+    assert (tmp_path / "telemetry/align.jsonl").read_text() == record
+    assert sorted(end["outcome"] for end in ends_of(tmp_path)) == ["ok", "superseded"]
+    assert not list(temporaries(tmp_path / "out.txt"))
+
+
+def test_a_job_ends_when_its_shell_was_killed(tmp_path):
+    shell = start(tmp_path, "x", shell=True)
+    wait_for((tmp_path / "x.works").exists)
+    shell.kill()
+    shell.wait(10)
+    wait_for(lambda: ends_of(tmp_path))
+    (end,) = ends_of(tmp_path)
+    assert end["outcome"] == "killed"
+    assert "Snakemake that had started it is gone" in end["message"]
+    (tmp_path / "x.go").touch()
+    time.sleep(0.2)
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_a_job_ends_when_its_snakemake_was_killed(tmp_path, monkeypatch):
+    code = "import time; from unglow.jobs.parent_process import announce; announce(in_job=False);"
+    code += f"import os; print(os.environ['{VARIABLE}'], flush=True); time.sleep(60)"
+    snakemake = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    job = start(tmp_path, "x", **{VARIABLE: snakemake.stdout.readline().strip()})
+    wait_for((tmp_path / "x.works").exists)
+    snakemake.kill()
+    snakemake.wait(10)
+    assert job.wait(300) == 1
+    assert "unglow resume" in job.stderr.read()
+    assert [end["outcome"] for end in ends_of(tmp_path)] == ["killed"]
+
+
+def test_a_launcher_that_cannot_be_seen_is_not_missed(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "1 2 another-boot main")
+    assert Launcher.here() == Launcher(os.getppid())
+    monkeypatch.setenv(VARIABLE, "nonsense")
+    assert not Launcher.here().gone()
+
+
+def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monkeypatch):
+    told = tmp_path / "told"
+    scancel = tmp_path / "scancel"
+    scancel.write_text(f'#!/bin/sh\necho "$@" >> {told}\n')
+    scancel.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        from unglow.telemetry.jsonl import started_ticks
+
+        ticks = started_ticks(process.pid)
+        Launcher(os.getppid(), process.pid, ticks, in_job=False).silence()
+        assert not told.exists()
+        assert process.poll() is None
+        Launcher(os.getppid(), process.pid, ticks, in_job=True).silence()
+        assert told.read_text() == "--full --signal=KILL 17\n"
+        assert process.wait(10) == -signal.SIGKILL
+    finally:
+        process.kill()
+
+
+def test_a_process_announces_itself(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    announce(in_job=True)
+    found = Launcher.here()
+    assert (found.pid, found.in_job) == (os.getpid(), True)
+    assert not found.gone()

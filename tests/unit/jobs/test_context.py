@@ -1,0 +1,429 @@
+"""The context of a script: threads, log, telemetry, and one sentence instead of a traceback.
+
+What a job does to its process (environment, handlers, exit status) is tested in processes of
+their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import math
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from unglow.jobs.context import Job
+from unglow.jobs.memory_limit import peak_mb
+
+HEAD = """
+import sys
+from types import SimpleNamespace
+from unglow.jobs.context import Job
+
+
+class Log(list):
+    telemetry = "telemetry/a/b/rule.jsonl"
+
+
+snakemake = SimpleNamespace(
+    rule="align", threads=2, log=Log(["logs/a/b/rule.log"]), input=[], output=[], params=[],
+    wildcards={"sample": "S1", "dye": "SYTO9"}, resources=SimpleNamespace(mem_mb=512),
+)
+"""
+
+
+def run(work, body, *, before="", env=None):
+    """Run a script as Snakemake would, with ``body`` inside the job."""
+    script = HEAD + textwrap.dedent(before)
+    script += "with Job.of(snakemake) as job:\n" + textwrap.indent(textwrap.dedent(body), "    ")
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
+    )
+
+
+def logged(work):
+    return (work / "logs/a/b/rule.log").read_text(encoding="utf-8")
+
+
+def records(work):
+    lines = (work / "telemetry/a/b/rule.jsonl").read_text().splitlines()
+    return [json.loads(line, parse_constant=pytest.fail) for line in lines]
+
+
+# --------------------------------------------------------------------------------------- endings
+
+
+def test_a_job_that_ends_well_says_so_in_log_and_record_and_nowhere_else(tmp_path):
+    done = run(tmp_path, "job.count(pixels=3)\njob.count(pixels=4, blocks=1)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    text = logged(tmp_path)
+    assert "INFO align (S1, SYTO9): 2 threads, 512 MB declared" in text
+    assert "INFO ok after" in text
+    (record,) = records(tmp_path)
+    assert record["rule"] == "align"
+    assert record["wildcards"] == {"sample": "S1", "dye": "SYTO9"}
+    assert record["outcome"] == "ok"
+    assert record["threads"] == 2
+    assert record["declared_mb"] == 512
+    assert record["pixels"] == 7
+    assert record["blocks"] == 1
+    assert 5 < record["peak_mb"] < 200
+    assert 0 <= record["seconds"] < 60
+    assert record["cpu_seconds"] > 0
+    assert record["bytes_read"] > 0
+    assert record["bytes_written"] >= 0
+
+
+def test_a_job_that_took_more_than_declared_and_could_not_be_refused_it_says_so(tmp_path):
+    """Pages of mapped files are resident, and no limit holds for them."""
+    with (tmp_path / "large").open("wb") as stream:
+        stream.truncate(300_000_000)
+    body = """
+        import mmap
+        with open("large", "rb") as stream:
+            pages = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+        job.fence()
+        sum(pages[::4096])
+        """
+    done = run(tmp_path, body, before="snakemake.resources.mem_mb = 120\n")
+    assert done.returncode == 0, done.stderr
+    (record,) = records(tmp_path)
+    peak = record["peak_mb"]
+    assert 300 < peak < 400
+    told = re.fullmatch(
+        r"align \(S1, SYTO9\): took (\d+) MB, more than the 120 MB that were declared for it; what "
+        r"it made is whole\. Where memory is tight, declare it: --set-resources "
+        r"align:mem_mb=(\d+) \(now 120\)\.\n",
+        done.stderr,
+    )
+    assert told, done.stderr
+    assert float(told[1]) == pytest.approx(peak, abs=0.6)
+    assert peak <= float(told[2]) < peak + 10
+    assert f"WARNING took {told[1]} MB" in logged(tmp_path)
+
+
+def test_a_users_error_is_one_sentence_on_stderr_and_in_the_log_without_a_traceback(tmp_path):
+    done = run(
+        tmp_path,
+        """
+        from unglow.core.errors import InputError
+        raise InputError("x.tif is cut short: copy it again.")
+        """,
+    )
+    assert done.returncode == 1
+    assert done.stderr == "align (S1, SYTO9): x.tif is cut short: copy it again.\n"
+    assert done.stdout == ""
+    text = logged(tmp_path)
+    assert "ERROR x.tif is cut short: copy it again." in text
+    assert "Traceback" not in text
+    assert records(tmp_path)[0]["outcome"] == "bad_input"
+
+
+@pytest.mark.parametrize("kind", ["UnglowError", "ConfigError", "StoreError"])
+def test_every_error_for_users_ends_this_way(tmp_path, kind):
+    done = run(tmp_path, f"import unglow.core.errors\nraise unglow.core.errors.{kind}('Mend it.')")
+    assert (done.returncode, done.stderr) == (1, "align (S1, SYTO9): Mend it.\n")
+
+
+def test_any_other_exception_is_one_sentence_and_its_traceback_is_in_the_log(tmp_path):
+    done = run(tmp_path, "def deep():\n    return 1 // 0\ndeep()")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "align (S1, SYTO9): ended by an error that is not the data's fault (ZeroDivisionError: "
+        "integer division or modulo by zero); please report it with logs/a/b/rule.log.\n"
+    )
+    text = logged(tmp_path)
+    assert "Traceback (most recent call last)" in text
+    assert "in deep" in text
+    assert "ZeroDivisionError: integer division or modulo by zero" in text
+    assert records(tmp_path)[0]["outcome"] == "error"
+
+
+def test_memory_that_is_refused_is_told_as_such(tmp_path):
+    done = run(tmp_path, "bytearray(1 << 60)")
+    assert done.returncode == 1
+    assert "needs more memory than the 512 MB that were declared for it" in done.stderr
+    assert "--set-resources align:mem_mb=800 (now 512)" in done.stderr
+    assert "MemoryError" in logged(tmp_path)
+    assert records(tmp_path)[0]["outcome"] == "memory"
+
+
+def test_an_interrupt_is_not_swallowed(tmp_path):
+    done = run(tmp_path, "raise KeyboardInterrupt")
+    assert done.returncode != 0
+    assert records(tmp_path)[0]["outcome"] == "interrupted"
+
+
+def test_an_error_in_bytes_that_are_no_utf8_reaches_the_log(tmp_path):
+    done = run(
+        tmp_path,
+        r"""
+        from unglow.core.errors import InputError
+        raise InputError("Gr\u00f6\u00dfe caf\udce9.tif is empty.")
+        """,
+        env={"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PATH": ""},
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "ERROR Größe caf\\udce9.tif is empty." in logged(tmp_path)
+
+
+# -------------------------------------------------------------------------------- log and telemetry
+
+
+def test_another_run_starts_a_new_log_and_record(tmp_path):
+    run(tmp_path, "1 // 0")
+    run(tmp_path, "pass")
+    assert "ZeroDivisionError" not in logged(tmp_path)
+    assert [r["outcome"] for r in records(tmp_path)] == ["ok"]
+
+
+def test_the_log_holds_what_the_package_says(tmp_path):
+    body = """
+        import logging
+        logging.getLogger("unglow.workflow.stages.ingest").warning("strip %d is odd", 7)
+        logging.getLogger("unglow.workflow.stages.ingest").debug("not this")
+    """
+    done = run(tmp_path, body)
+    assert "WARNING strip 7 is odd" in logged(tmp_path)
+    assert "not this" not in logged(tmp_path)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("way", ["logs", "telemetry"])
+def test_a_record_or_log_that_cannot_be_written_costs_no_result_and_hides_no_error(tmp_path, way):
+    (tmp_path / way).write_text("a file in the way")
+    assert run(tmp_path, "open('result', 'w').write('x')").returncode == 0
+    assert (tmp_path / "result").read_text() == "x"
+    done = run(tmp_path, "from unglow.core.errors import InputError\nraise InputError('Mend it.')")
+    assert done.returncode == 1
+    assert "align (S1, SYTO9): Mend it." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_under_the_log_hides_no_error(tmp_path):
+    (tmp_path / "logs/a/b").mkdir(parents=True)
+    (tmp_path / "logs/a/b/rule.log").symlink_to("/dev/full")
+    done = run(tmp_path, "from unglow.core.errors import InputError\nraise InputError('Mend it.')")
+    assert (done.returncode, done.stderr) == (1, "align (S1, SYTO9): Mend it.\n")
+
+
+def test_the_peak_is_at_least_what_was_held_and_not_what_the_parent_held(tmp_path):
+    held = bytearray(b"\1") * 300_000_000  # of this process, which forks the job
+    done = run(tmp_path, "held = bytearray(b'\\1') * 200_000_000\ndel held")
+    assert done.returncode == 0
+    assert len(held) == 300_000_000
+    assert 200 <= records(tmp_path)[0]["peak_mb"] < 290
+
+
+def test_the_peak_of_a_child_counts(tmp_path):
+    body = """
+        import subprocess
+        subprocess.run([sys.executable, "-c", "b'\\1' * 150_000_000"], check=True)
+    """
+    assert run(tmp_path, body).returncode == 0
+    assert 150 <= records(tmp_path)[0]["peak_mb"] < 200
+
+
+def test_bytes_that_were_read_and_written_are_counted(tmp_path):
+    body = "open('x', 'wb').write(bytes(3_000_000))\nopen('x', 'rb').read()"
+    run(tmp_path, body)
+    record = records(tmp_path)[0]
+    assert 3_000_000 <= record["bytes_written"] < 4_000_000
+    assert record["bytes_read"] >= 3_000_000
+
+
+def test_peak_mb_only_grows():
+    before = peak_mb()
+    held = bytearray(b"\1") * 50_000_000
+    after = peak_mb()
+    del held
+    assert not math.isnan(before)
+    assert before <= after <= peak_mb()
+
+
+# ------------------------------------------------------------------------------------------ threads
+
+
+def test_libraries_get_one_thread_each_whatever_the_environment_says(tmp_path):
+    body = """
+        import numpy, os
+        print(os.environ["OMP_NUM_THREADS"],
+              os.environ["OPENBLAS_NUM_THREADS"], os.environ["OPENCV_FOR_THREADS_NUM"],
+              file=open("said", "w"))
+    """
+    env = {"OMP_NUM_THREADS": "7", "OPENCV_FOR_THREADS_NUM": "2", "PATH": ""}
+    done = run(tmp_path, body, env=env)
+    assert (tmp_path / "said").read_text().split() == ["1", "1", "1"], done.stderr
+
+
+def test_blas_starts_no_threads(tmp_path):
+    body = """
+        import numpy as np, os
+        a = np.ones((600, 600)); a @ a
+        print(len(os.listdir("/proc/self/task")), file=open("said", "w"))
+    """
+    run(tmp_path, body, env={"OPENBLAS_NUM_THREADS": "4", "PATH": ""})
+    assert (tmp_path / "said").read_text() == "1\n"
+
+
+def test_the_job_module_loads_no_numeric_library_before_threads_are_pinned(tmp_path):
+    names = "('numpy', 'cv2', 'zarr', 'scipy')"
+    run(tmp_path, f"open('said', 'w').write(str([m for m in {names} if m in sys.modules]))")
+    assert (tmp_path / "said").read_text() == "[]"
+
+
+def test_no_job_imports_what_takes_long_and_is_not_needed():
+    scripts = Path(__file__).parents[3] / "scripts"
+    imports = {
+        ast.unparse(node)
+        for path in scripts.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert len(imports) > 30
+    code = "\n".join([*sorted(imports), "import sys", "print(*sys.modules)"])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "unglow.workflow.stages.detect" in done.stdout.split()
+    assert not {"scipy", "zarr", "yaml", "jsonschema"} & set(done.stdout.split())
+
+
+# ------------------------------------------------------------------------------------- description
+
+
+class Log(list):
+    """A log as Snakemake hands it over: files by place, and one of them by name."""
+
+    telemetry = None
+
+
+def script(**changes):
+    made = {
+        "rule": "scale",
+        "threads": 3,
+        "log": Log(["a.log"]),
+        "input": [],
+        "output": [],
+        "params": [],
+        "wildcards": {},
+        "resources": SimpleNamespace(mem_mb=99),
+    }
+    return SimpleNamespace(**(made | changes))
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """Keep what `Job.of` pins from leaking into other tests."""
+    from unglow.core import allocator
+
+    for name in allocator._THREAD_VARIABLES:
+        monkeypatch.setenv(name, "1")
+
+
+def test_a_job_is_described_by_its_script():
+    job = Job.of(script(wildcards={"sample": "S", "dye": "D", "method": "moffat"}))
+    assert job.title == "scale (S, D, moffat)"
+    assert job.pair_title == "S D"
+    assert (job.threads, job.mem_mb) == (3, 99)
+    assert str(job.log_path) == "a.log"
+    assert job.record_path is None
+
+
+def test_a_job_over_the_whole_run_is_called_so():
+    job = Job.of(script(rule="summary", log=[]))
+    assert job.title == "summary (run)"
+    assert job.pair_title == ""
+    assert job.log_path is None
+
+
+def test_variants_are_in_the_title_of_figures():
+    names = {"subtraction": "p-40", "registration": "m", "sample": "S", "dye": "D"}
+    assert Job.of(script(wildcards=names)).pair_title == "S D m p-40"
+
+
+@pytest.mark.parametrize(("threads", "used"), [(0, 1), (1, 1), (8, 8)])
+def test_there_is_one_worker_at_least(threads, used):
+    assert Job.of(script(threads=threads)).threads == used
+
+
+def test_without_a_declaration_the_default_budget_holds():
+    assert Job.of(script(resources=SimpleNamespace())).mem_mb == 2000
+
+
+@pytest.mark.parametrize("read", ["Path('r/S/D/x').read_text()", "np.load('r/S/D/x')"])
+def test_results_that_have_vanished_are_no_fault_to_report(tmp_path, read):
+    body = f"from pathlib import Path\nimport numpy as np\n{read}"
+    done = run(tmp_path, body)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "align (S1, SYTO9): r/S/D/x is gone: see that nothing moves or removes raw images or "
+        "results while a run is at work, then run again.\n"
+    )
+    assert "Traceback" in logged(tmp_path)
+
+
+def test_a_part_of_the_installation_that_is_missing_is(tmp_path):
+    done = run(tmp_path, "open(sys.prefix + '/lib/x')")
+    assert "please report it with logs/a/b/rule.log" in done.stderr
+
+
+# --------------------------------------------------------------------------------------- digests
+
+PUBLISHING = """
+from pathlib import Path
+
+
+class Output(list):
+    def items(self):
+        return {"table": self[0], "digests": self[-1]}.items()
+
+
+snakemake.output = Output(["r/S/D/t.csv", "r/S/D/x.ome.zarr/zarr.json", "r/S/D/digests/t.sha256"])
+"""
+WRITING = """
+from unglow.core.files import write_text
+
+assert list(job.targets) == ["table"]
+for path in snakemake.output[:-1]:
+    write_text(Path(path), "abc")
+"""
+
+
+def test_a_job_lists_the_digests_of_what_it_has_published(tmp_path):
+    done = run(tmp_path, WRITING, before=PUBLISHING)
+    assert (done.returncode, done.stderr) == (0, "")
+    abc = hashlib.sha256(b"abc").hexdigest()
+    told = (tmp_path / "r/S/D/digests/t.sha256").read_text()
+    assert told == f"# SHA-256 of 2 files\n{abc}  t.csv\n{abc}  x.ome.zarr/zarr.json\n"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "raise ValueError",
+        "import os; os.kill(os.getpid(), 9)",
+        # a later attempt has begun
+        "Path('telemetry/a/b/rule/turn-9').touch()",
+        # what was published is gone, or the list cannot be written
+        "Path(snakemake.output[0]).unlink()",
+        "Path('r/S/D/digests').touch()",
+    ],
+)
+def test_a_job_that_did_not_publish_all_lists_no_digests_and_fails(tmp_path, end):
+    done = run(tmp_path, WRITING + end, before=PUBLISHING)
+    assert done.returncode == 1
+    assert done.stderr.startswith("align (S1, SYTO9): ")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "r/S/D/digests/t.sha256").exists()

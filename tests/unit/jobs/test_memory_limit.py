@@ -1,0 +1,299 @@
+"""The fence: what it lets through, what it stops, and the ways in which libraries say it."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import math
+import resource
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from unglow.core.allocator import STACK_MB, uncollected
+from unglow.core.errors import InputError, StoreError
+from unglow.jobs import memory_limit
+from unglow.jobs.memory_limit import (
+    allowance_mb,
+    asked_mb,
+    is_memory_failure,
+    process_mb,
+    tells_of_memory,
+)
+
+
+def fenced(body, declared=150, imports="numpy as np"):
+    code = f"""
+import {imports}
+from unglow.core import allocator
+from unglow.jobs import memory_limit
+allocator.pin_threads()
+limit = memory_limit.close_fence({declared}, 2)
+assert limit is not None
+{body}
+"""
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_declared_memory_may_be_used_to_the_last_block():
+    done = fenced(
+        "room = 150e6 - 1e6 * memory_limit.process_mb()['VmRSS']\n"
+        "kept = [np.ones(1_000_000, 'u1') for _ in range(int(room / 1e6))]\n"
+        "print(memory_limit.process_mb()['VmRSS'])"
+    )
+    assert done.returncode == 0, done.stderr
+    assert 140 < float(done.stdout) < 160
+
+
+def test_more_than_declared_and_allowed_is_an_error_at_once():
+    done = fenced("np.ones(220_000_000, 'u1')")
+    assert "MemoryError: Unable to allocate 210. MiB" in done.stderr
+
+
+def test_threads_find_room_for_their_stacks():
+    done = fenced(
+        "from concurrent.futures import ThreadPoolExecutor as P\nimport threading\n"
+        "b = threading.Barrier(5)\n"
+        "with P(5) as p: print(len(list(p.map(lambda _: b.wait(), range(5)))))",
+        declared=40,
+    )
+    assert done.stdout == "5\n", done.stderr
+    assert 5 * 2.1 <= allowance_mb(2) < 40
+
+
+def test_a_file_that_is_mapped_for_reading_does_not_count(tmp_path):
+    path = tmp_path / "big"
+    with path.open("wb") as stream:
+        stream.truncate(400_000_000)
+    done = fenced(f"print(np.memmap({str(path)!r}, 'u1', 'r')[::4096].sum())")
+    assert done.stdout == "0\n", done.stderr
+
+
+def test_imports_that_take_it_all_are_an_error():
+    done = fenced("", declared=10)
+    assert "MemoryError: the libraries alone take" in done.stderr
+
+
+def test_the_fence_can_be_lifted():
+    assert fenced("memory_limit.open_fence(); np.ones(300_000_000, 'u1')").returncode == 0
+
+
+def chained(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("can't start new thread"),
+        RuntimeError("std::bad_alloc"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        OSError(errno.ENOMEM, "kein Speicher"),
+        RuntimeError("(-4:Insufficient memory) Failed to allocate 4194304000 bytes in function"),
+        RuntimeError("Error allocating memory!"),
+        ValueError("zlib_decode returned Z_MEM_ERROR"),
+        chained(InputError("a file is damaged"), MemoryError()),
+        chained(StoreError("a shard is damaged"), chained(RuntimeError("x"), MemoryError())),
+        ExceptionGroup("several", [ValueError("no"), MemoryError()]),
+        ExceptionGroup("several", [MemoryError(), ValueError("no")]),
+    ],
+)
+def test_every_way_to_lack_memory_is_known(error):
+    assert is_memory_failure(error)
+
+
+@pytest.mark.parametrize(
+    "error", [None, ValueError("wrong"), OSError(errno.ENOSPC, "No space left"), InputError("cut")]
+)
+def test_other_errors_are_not_about_memory(error):
+    assert not is_memory_failure(error)
+
+
+def test_opencv_says_what_it_asked_for():
+    done = fenced(
+        "try: cv2.resize(np.zeros((10, 10), 'u1'), (40000, 20000))\n"
+        "except Exception as e: print(memory_limit.is_memory_failure(e), memory_limit.asked_mb(e))",
+        imports="cv2, numpy as np",
+    )
+    assert done.stdout == "True 800.0\n", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "mb"),
+    [
+        ("Unable to allocate 210. MiB for an array with shape (220000000,)", 220.2),
+        ("Failed to allocate 4194304000 bytes", 4194.304),
+        ("Unable to allocate 1.50 GiB for an array", 1610.6),
+    ],
+)
+def test_what_was_asked_for_is_read_from_the_message(text, mb):
+    assert asked_mb(MemoryError(text)) == pytest.approx(mb, rel=1e-3)
+    assert asked_mb(MemoryError()) is None
+
+
+def test_the_status_of_a_process_is_in_mb():
+    now = process_mb()
+    assert 5 < now["VmRSS"] <= now["VmHWM"] < 5000
+
+
+# ------------------------------------------------------------------------ with a system by hand
+
+
+def test_only_the_memory_lines_of_a_status_are_read(tmp_path):
+    status = tmp_path / "status"
+    status.write_text("Name:\tVm: x\nVmRSS:\t    1000 kB\nThreads:\t3\nVmHWM:\t  250000 kB\n")
+    assert process_mb(status) == {"VmRSS": 1.024, "VmHWM": 256.0}
+    assert process_mb(tmp_path / "none") == {}
+
+
+class Limited:
+    """A process whose soft and hard limit and use of memory are given."""
+
+    def __init__(self, monkeypatch, hard=resource.RLIM_INFINITY, **status):
+        self.limits = (resource.RLIM_INFINITY, hard)
+        self.asked = []
+        monkeypatch.setattr(memory_limit, "process_mb", lambda: status)
+        monkeypatch.setattr(resource, "getrlimit", lambda what: self.limits if self.of(what) else 0)
+        monkeypatch.setattr(resource, "setrlimit", self.set)
+
+    def of(self, what):
+        self.asked.append(what)
+        return what == resource.RLIMIT_DATA
+
+    def set(self, what, limits):
+        assert self.of(what)
+        self.limits = limits
+
+
+def test_the_limit_is_what_was_declared_and_what_is_reserved_without_being_used(monkeypatch):
+    process = Limited(monkeypatch, VmData=400.0, VmRSS=150.0)
+    # stacks of 2.1 MB for two workers and three more threads, and 20 MB to spare
+    assert allowance_mb(2) == pytest.approx(5 * STACK_MB + 20)
+    assert memory_limit.close_fence(500.0, 2) == pytest.approx(500 + 250 + allowance_mb(2))
+    assert process.limits == (round((750 + allowance_mb(2)) * 1e6), resource.RLIM_INFINITY)
+    memory_limit.open_fence()
+    assert process.limits == (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+def test_a_hard_limit_below_what_is_wanted_is_the_limit(monkeypatch):
+    process = Limited(monkeypatch, hard=600_000_000, VmData=400.0, VmRSS=150.0)
+    memory_limit.close_fence(500.0, 2)
+    assert process.limits == (600_000_000, 600_000_000)
+    memory_limit.close_fence(200.0, 2)
+    assert process.limits == (round((450 + allowance_mb(2)) * 1e6), 600_000_000)
+    memory_limit.open_fence()
+    assert process.limits == (600_000_000, 600_000_000)
+
+
+@pytest.mark.parametrize("status", [{}, {"VmData": 400.0}, {"VmRSS": 150.0}])
+def test_where_the_system_does_not_tell_there_is_no_limit(monkeypatch, status):
+    process = Limited(monkeypatch, **status)
+    assert memory_limit.close_fence(500.0, 2) is None
+    assert process.asked == []
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EPERM, "no"), ValueError("no")])
+def test_where_limits_cannot_be_set_there_is_none(monkeypatch, error):
+    process = Limited(monkeypatch, VmData=400.0, VmRSS=150.0)
+
+    def refuse(what, limits):
+        raise error
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    assert memory_limit.close_fence(500.0, 2) is None
+    memory_limit.open_fence()
+    monkeypatch.setattr(resource, "setrlimit", process.set)
+    monkeypatch.setitem(sys.modules, "resource", None)  # not a Unix
+    assert memory_limit.close_fence(500.0, 2) is None
+    assert process.limits == (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+@pytest.mark.parametrize("declared", [100.0, 150.4])
+def test_a_process_that_has_taken_all_of_it_is_told_how_much(monkeypatch, declared):
+    process = Limited(monkeypatch, VmData=400.0, VmRSS=150.4)
+    with pytest.raises(MemoryError, match=r"^the libraries alone take 150 MB$"):
+        memory_limit.close_fence(declared, 2)
+    assert process.asked == []
+
+
+def test_numpy_reserves_its_buffer_before_the_limit_holds(monkeypatch):
+    process = Limited(monkeypatch, VmData=400.0, VmRSS=150.0)
+    done = []
+
+    def note(array):
+        assert process.asked == []
+        done.append(array.shape)
+
+    numpy = SimpleNamespace(linalg=SimpleNamespace(inv=note), eye=np.eye)
+    monkeypatch.setitem(sys.modules, "numpy", numpy)
+    memory_limit.close_fence(500.0, 2)
+    assert done == [(2, 2)]
+    monkeypatch.delitem(sys.modules, "numpy")
+    process.asked.clear()
+    memory_limit.close_fence(500.0, 2)
+    assert len(done) == 1
+
+
+def test_the_peak_is_that_of_the_process_or_of_a_child(monkeypatch):
+    def usage(who):
+        assert who == resource.RUSAGE_CHILDREN
+        return SimpleNamespace(ru_maxrss=250_000)
+
+    monkeypatch.setattr(resource, "getrusage", usage)
+    monkeypatch.setattr(memory_limit, "process_mb", lambda: {"VmHWM": 300.0, "VmRSS": 400.0})
+    assert memory_limit.children_mb() == 256.0
+    assert memory_limit.peak_mb() == 300.0
+    monkeypatch.setattr(memory_limit, "process_mb", lambda: {"VmHWM": 200.0})
+    assert memory_limit.peak_mb() == 256.0
+    monkeypatch.setattr(memory_limit, "process_mb", dict)
+    assert math.isnan(memory_limit.peak_mb())
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert memory_limit.children_mb() == 0.0
+
+
+def test_the_words_of_a_library_are_taken_in_any_case():
+    assert tells_of_memory("OpenCV: INSUFFICIENT Memory")
+    assert not tells_of_memory("memory is fine")
+
+
+def test_the_first_error_for_want_of_memory_tells_how_much_was_asked_for():
+    last = MemoryError("Unable to allocate 3.00 MiB for an array")
+    middle = chained(RuntimeError("Failed to allocate 5000000 bytes"), last)
+    assert asked_mb(chained(ValueError("allocate 9 bytes"), middle)) == 5.0
+    handled = ValueError("while another one was handled")
+    handled.__context__ = last
+    assert asked_mb(handled) == pytest.approx(3 * 1.048576)
+    assert asked_mb(ExceptionGroup("two", [ValueError("no"), last])) == asked_mb(last)
+    assert asked_mb(ValueError("allocate 9 bytes")) is None
+    assert asked_mb(None) is None
+
+
+def test_errors_that_led_to_each_other_are_looked_at_once():
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+    assert not is_memory_failure(one)
+    one.__context__ = MemoryError()
+    assert is_memory_failure(other)
+
+
+@pytest.mark.parametrize(
+    ("unit", "mb"), [("bytes", 4e-6), ("KiB", 4.096e-3), ("TiB", 4398046.511104)]
+)
+def test_units_of_what_was_asked_for(unit, mb):
+    assert asked_mb(MemoryError(f"Unable to ALLOCATE 4 {unit}")) == pytest.approx(mb, rel=1e-12)
+
+
+def test_what_is_imported_without_collection_is_left_out_of_later_ones():
+    with uncollected():
+        assert not gc.isenabled()
+        kept = [[] for _ in range(1000)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > len(kept)
+    gc.unfreeze()

@@ -1,0 +1,918 @@
+"""`unglow resume`: what it takes for proof that nothing writes any more, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from unglow.cli import main
+from unglow.core.errors import InputError
+from unglow.jobs.resume import (
+    locks,
+)
+from unglow.jobs.resume import (
+    resume as command,
+)
+from unglow.jobs.resume import (
+    running_writers as writers,
+)
+from unglow.jobs.resume import (
+    schedulers as queues,
+)
+from unglow.jobs.resume.resume import make_sure, refuse_if_at_work, words_of
+from unglow.jobs.resume.unfinished import Process, Trace, last_run, open_attempts, trace_of
+from unglow.telemetry.jsonl import boot_id, host, started_ticks
+
+
+class Written:
+    """A working directory with telemetry of a run and of attempts."""
+
+    def __init__(self, work):
+        self.work, self.results = work, work / "results"
+        self.said = []
+
+    def file(self, path, *lines):
+        target = self.results / "telemetry" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return target
+
+    def run(self, *more, stamp="20261122T060000.000Z", pid=2**22, where=None, **told):
+        head = {"kind": "run", "host": where or host(), "pid": pid, "started": 1, "wall": 1000.0,
+                "boot": boot_id(), "command": ["snakemake", "-s", "S", "--cores", "2"],
+                "directory": str(self.work), "results": "results", "beat_s": 2.0}  # fmt: skip
+        return self.file(f"runs/{stamp}-{where or 'here'}-1.jsonl", head | told, *more)
+
+    def attempt(
+        self, *more, pid=2**22, started=1, where=None, stamp="20261122T060001.000Z", **told
+    ):
+        head = {"kind": "attempt", "host": where or host(), "pid": pid, "started": started,
+                "boot": boot_id(), "wall": 1001.0, "turn": 1}  # fmt: skip
+        return self.file(f"S/D/align/{stamp}-{where or 'here'}-2.jsonl", head | told, *more)
+
+    def make_sure(self, lost=()):
+        return make_sure(last_run(self.results), self.results, lost, self.said.append)
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    monkeypatch.setattr(writers, "_SILENCE_S", 2.0)
+    monkeypatch.setattr(writers, "_GROWING_LOOK_S", 0.1)
+    monkeypatch.setattr(writers, "PATIENCE_S", 1.0)
+    return Written(tmp_path)
+
+
+@pytest.fixture
+def sleeper():
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_without_a_run_there_is_nothing_to_go_on_with(tmp_path, capsys):
+    (tmp_path / "results").mkdir()
+    assert main(["resume", str(tmp_path)]) == 2
+    told = "start one with `snakemake -s PATH/unglow/Snakefile --cores all`.\n"
+    assert capsys.readouterr().err.endswith(f"results has no record of a run: {told}")
+
+
+def test_the_command_is_that_of_the_last_run_with_more_words(written):
+    written.run(stamp="20261122T050000.000Z", wall=1.0, command=["snakemake", "old"])
+    written.run()
+    words = words_of(last_run(written.results), ["--cores", "1"])
+    again = ["-s", "S", "--cores", "2", "--rerun-incomplete", "--cores", "1"]
+    assert words == [sys.executable, "-Pm", "snakemake", *again]
+    written.run(command=["python", "-m", "snakemake", "--cores", "3", "--rerun-incomplete"])
+    assert words_of(last_run(written.results), [])[3:] == ["--cores", "3", "--rerun-incomplete"]
+    written.run(command=["snakemake"])
+    with pytest.raises(InputError, match="not started by the snakemake command"):
+        words_of(last_run(written.results), [])
+
+
+def test_a_dead_run_leaves_locks_that_are_removed_and_newer_ones_stay(written):
+    written.run()
+    place = written.work / ".snakemake" / "locks"
+    place.mkdir(parents=True)
+    (place / "0.output.lock").write_text("x")
+    stale = written.make_sure()
+    (place / "1.output.lock").write_text("of another Snakemake")
+    locks.remove(stale)
+    assert [p.name for p in place.iterdir()] == ["1.output.lock"]
+
+
+def test_a_snakemake_that_lives_is_named(written, sleeper):
+    written.run(pid=sleeper.pid, started=started_ticks(sleeper.pid))
+    told = (
+        rf"^Snakemake \(process {sleeper.pid}\) has been running here since .*; follow it with "
+        r"`unglow monitor`, or end it with Ctrl-C first\.$"
+    )
+    with pytest.raises(InputError, match=told):
+        written.make_sure()
+
+
+def test_a_process_is_told_from_others_by_machine_boot_number_and_start(sleeper):
+    own = Process(host(), boot_id(), sleeper.pid, started_ticks(sleeper.pid))
+    assert writers.lives(own)
+    for other in (
+        replace(own, host="node9"),
+        replace(own, boot="11111111-2222-3333-4444-555555555555"),
+        replace(own, boot=""),
+        replace(own, pid=os.getpid()),
+        replace(own, started=own.started + 1),
+        replace(own, started=None),
+    ):
+        assert not writers.lives(other)
+    sleeper.kill()
+    end = time.monotonic() + 30
+    while Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < end
+    assert not writers.lives(own)  # a zombie writes nothing
+
+
+def test_after_a_restart_of_the_machine_a_process_of_the_same_number_is_left_alone(
+    written, sleeper
+):
+    same = {"pid": sleeper.pid, "started": started_ticks(sleeper.pid), "boot": "before"}
+    written.run(**same)
+    written.attempt(**same)
+    assert written.make_sure() == []
+    assert sleeper.poll() is None
+
+
+def test_a_number_that_another_process_has_now_is_no_snakemake(written, sleeper):
+    written.run(pid=sleeper.pid, started=started_ticks(sleeper.pid) - 1)
+    written.attempt(pid=sleeper.pid, started=started_ticks(sleeper.pid) + 1)
+    assert written.make_sure() == []
+    assert sleeper.poll() is None
+
+
+@pytest.mark.parametrize("words", [[], ["--mode", "remote"]])
+def test_a_snakemake_without_a_record_is_seen_by_where_it_works(written, words):
+    written.run()
+    work = written.work
+    (work / "snakemake").write_text("import time; time.sleep(60)")
+    process = subprocess.Popen([sys.executable, "snakemake", *words], cwd=work)
+    try:
+        while b"snakemake" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            time.sleep(0.02)  # until it has become python
+        if words:  # part of a job of a cluster that no queue knows any more
+            written.make_sure()
+            assert process.wait(5) == -9
+        else:
+            with pytest.raises(InputError, match=rf"\(process {process.pid}\) is at work in"):
+                written.make_sure()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_orphans_on_this_machine_are_ended(written, stubborn):
+    code = "import signal, time; print(1, flush=True); time.sleep(60)"
+    if stubborn:
+        code = code.replace("print", "signal.signal(15, signal.SIG_IGN); print", 1)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    written.run()
+    ticks = started_ticks(process.pid)
+    written.attempt({"kind": "process", "t": 0, "pid": process.pid, "started": ticks})
+    threading.Thread(target=process.wait, daemon=True).start()
+    written.make_sure()
+    assert written.said == [f"ending jobs of the killed run: process {process.pid}"]
+    assert process.wait(5) == (-9 if stubborn else -15)
+
+
+def test_a_trace_is_its_first_line_its_processes_and_whether_it_ended(written):
+    path = written.run(
+        {"kind": "process", "pid": 5, "started": 50}, {"kind": "process", "pid": "6"},
+        {"kind": "process", "pid": 7}, {"kind": "other", "pid": 8}, pid=4, started=40, wall=86400.5,
+    )  # fmt: skip
+    trace = trace_of(path)
+    here = host(), boot_id()
+    assert trace.processes == (
+        Process(*here, 4, 40),
+        Process(*here, 5, 50),
+        Process(*here, 7, None),
+    )
+    assert (trace.path, trace.ended, trace.own, trace.host) == (path, False, True, host())
+    assert trace.fields == json.loads(path.read_text().splitlines()[0])
+    assert trace.size() == path.stat().st_size
+    assert trace.since == time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(86400.5))
+    path.write_text(path.read_text() + '{"kind": "end"}\n')
+    assert trace_of(path).ended
+    path.unlink()
+    assert trace.size() == 0
+    assert trace_of(path) is None
+
+
+def test_what_a_first_line_does_not_say_is_not_known(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"pid": 3}\n')
+    trace = trace_of(path)
+    assert (trace.host, trace.since, trace.ended) == ("", "?", False)
+    assert trace.processes == (Process("None", "None", 3, None),)
+    for text in ("", "[1]\n", "{broken\n", '"x"\n'):
+        path.write_text(text)
+        assert trace_of(path) is None
+    path.write_text('{"pid": true, "wall": "x"}\n')
+    assert trace_of(path).since == "?"
+
+
+def test_lines_that_are_no_objects_are_passed_over(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('\n[1]\n{"half\n{"kind": "run", "pid": 1}\n\n{"kind": "process", "pid": 2}')
+    trace = trace_of(path)
+    assert [process.pid for process in trace.processes] == [1, 2]
+    assert trace.fields == {"kind": "run", "pid": 1}
+    path.write_text('{"a": ' * 9000 + '\n{"pid": 1}\n')  # deeper than can be read
+    assert trace_of(path).fields == {"pid": 1}
+
+
+def test_of_a_long_file_the_first_and_the_last_lines_are_read(tmp_path):
+    path = tmp_path / "x.jsonl"
+    first, filler = '{"kind": "run", "pid": 1}\n', '{"kind": "beat"}\n'
+    process, end = '{"kind": "process", "pid": 2}\n', '{"kind": "end"}\n'
+    room = (1 << 16) - len(first) - len(process)
+    whole = filler * (room // len(filler))
+    whole += " " * (room - len(whole) - 1) + "\n"
+    path.write_text(first + whole + process + filler * 2000)
+    assert [found.pid for found in trace_of(path).processes] == [1, 2]
+    path.write_text(first + "  " + whole + process + filler * 2000)  # its last brace is not read
+    assert [found.pid for found in trace_of(path).processes] == [1]
+    fits = (1 << 14) - len(end)
+    last = " " * (fits - 1) + "\n"
+    path.write_text(first + filler * 9000 + end + last)
+    assert trace_of(path).ended
+    path.write_text(first + filler * 9000 + end + " " + last)
+    assert not trace_of(path).ended
+
+
+def test_a_first_line_that_is_longer_than_what_is_read_is_read_whole(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps({"kind": "run", "pid": 1, "config": "x" * 100_000}) + "\n")
+    trace = trace_of(path)
+    assert len(trace.fields["config"]) == 100_000
+    assert trace.processes[0].pid == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "own"), [(0o644, True), (0o600, True), (0o664, False), (0o646, False), (0o622, False)]
+)
+def test_a_file_that_others_may_write_is_nobodys_own(tmp_path, mode, own):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"pid": 3}\n')
+    path.chmod(mode)
+    assert trace_of(path).own is own
+
+
+def test_the_last_run_is_the_one_that_began_last(written):
+    assert last_run(written.results) is None
+    first = written.run(stamp="a", wall=0.5)
+    written.run(stamp="b", wall=None)  # of an unknown time
+    assert last_run(written.results).path == first
+    written.run(stamp="b", wall=2.0)
+    later = written.run(stamp="a", wall=3.0)
+    assert last_run(written.results).path == later
+    same = written.run(stamp="c", wall=3.0)
+    assert last_run(written.results).path == same
+    written.run(stamp="d", wall=None)
+    written.file("runs/e.txt", {"kind": "run", "wall": 9.0})
+    written.file("runs/f.jsonl")
+    assert last_run(written.results).path == same
+
+
+def test_attempts_are_open_unless_a_higher_number_was_taken(written):
+    path = written.attempt(turn=3)
+
+    def found():
+        return [trace.path for trace in open_attempts(written.results)]
+
+    for name, still in (("turn-2", True), ("turn-3", True), ("turn-x", True), ("turn-4", False)):
+        (path.parent / name).touch()
+        assert found() == ([path] if still else [])
+    unnumbered = written.attempt(turn=None)  # it does not know of others
+    assert found() == [unnumbered]
+    ended = written.attempt({"kind": "end"}, stamp="20261122T060000.000Z")
+    other = written.attempt(stamp="20261122T060005.000Z", turn=4)
+    assert set(found()) == {unnumbered, other}
+    assert ended.exists()
+
+
+def test_an_attempt_that_has_ended_or_was_followed_is_no_orphan(written, sleeper):
+    own = {"pid": sleeper.pid, "started": started_ticks(sleeper.pid)}
+    written.attempt({"kind": "end", "outcome": "ok"}, **own)
+    assert open_attempts(written.results) == []
+    path = written.attempt(**own)
+    assert [trace.path for trace in open_attempts(written.results)] == [path]
+    (path.parent / "turn-2").touch()
+    assert open_attempts(written.results) == []
+
+
+@pytest.mark.parametrize("who", ["run", "attempt"])
+def test_what_grows_on_another_machine_is_named(written, who):
+    written.run() if who == "attempt" else None
+    path = getattr(written, who)(where="node9")
+    over = threading.Event()
+
+    def grow():
+        while not over.wait(0.05):
+            with path.open("a") as stream:
+                stream.write('{"kind": "beat"}\n')
+
+    thread = threading.Thread(target=grow)
+    thread.start()
+    try:
+        with pytest.raises(InputError, match=r"of the last run \(process \d+ on node9"):
+            written.make_sure()
+    finally:
+        over.set()
+        thread.join()
+    assert "node9" in written.said[0]
+    assert written.make_sure() == []  # and now it is silent
+    assert written.make_sure(lost=["node9"]) == []
+
+
+def test_a_run_elsewhere_that_gives_no_signs_of_life_is_left_to_the_user(written):
+    path = written.run(where="node9")
+    path.write_text(path.read_text().replace("beat_s", "older"))
+    with pytest.raises(InputError, match="--lost node9"):
+        written.make_sure()
+    assert written.make_sure(lost=["node9"]) == []
+
+
+def test_an_old_run_that_was_started_elsewhere_is_told_with_what_to_do(written):
+    path = written.run(where="node9")
+    path.write_text(path.read_text().replace("beat_s", "older"))
+    with pytest.raises(InputError) as error:
+        written.make_sure()
+    assert str(error.value) == (
+        "the last run was started on node9 by an older version and may still go on there: run "
+        "`unglow resume` on node9, or say that nothing of it lives with --lost node9."
+    )
+
+
+def quiet(written):
+    """What `unglow` asks before it removes something of a results directory."""
+    refuse_if_at_work(written.results, (), written.said.append)
+
+
+def test_results_that_nothing_works_on_are_free(written):
+    quiet(written)
+    written.run({"kind": "end"}, where="node9")
+    written.attempt()
+    quiet(written)
+    written.run(directory="/nowhere")
+    quiet(written)
+    assert written.said == []
+
+
+@pytest.mark.parametrize("who", ["run", "attempt"])
+def test_results_that_somebody_works_on_are_not_free(written, sleeper, who):
+    getattr(written, who)(pid=sleeper.pid, started=started_ticks(sleeper.pid))
+    told = {"run": rf"^Snakemake \(process {sleeper.pid}\) has been running here since",
+            "attempt": rf"^a job \(process {sleeper.pid}\) is at work in {written.results}; "
+                       r"wait for it first\.$"}  # fmt: skip
+    with pytest.raises(InputError, match=told[who]):
+        quiet(written)
+    assert sleeper.poll() is None
+
+
+def test_a_snakemake_in_the_directory_of_the_last_run_keeps_its_results(written, monkeypatch):
+    written.run()
+    monkeypatch.setattr(writers, "_snakemakes", lambda place: iter([(7, True), (8, False)]))
+    with pytest.raises(InputError) as error:
+        quiet(written)
+    told = f"Snakemake (process 8) is at work in {written.work}; wait for it or end it."
+    assert str(error.value) == told
+
+
+def test_results_are_listened_to_where_other_machines_have_not_ended(written, monkeypatch):
+    monkeypatch.setattr(writers, "_SILENCE_S", 0.0)
+    written.run(where="node9")
+    written.attempt(where="node8")
+    quiet(written)
+    assert written.said == ["listening for 0 s whether anything still runs on node8, node9"]
+    refuse_if_at_work(written.results, ["node9"], written.said.append)
+    assert written.said[1:] == ["listening for 0 s whether anything still runs on node8"]
+    refuse_if_at_work(written.results, ["node9", "node8"], written.said.append)
+    assert len(written.said) == 2
+
+
+def test_what_is_done_is_done_in_this_order(written, monkeypatch):
+    written.run({"kind": "end"}, executor="local")
+    (written.work / ".snakemake" / "locks").mkdir(parents=True)
+    (written.work / ".snakemake" / "locks" / "1.lock").touch()
+    attempt = written.attempt()
+    done = []
+    for module, name in (
+        (writers, "refuse_if_running"), (writers, "refuse_if_another"), (queues, "cancel_all"),
+        (writers, "end_launchers"), (writers, "end_orphans"), (writers, "refuse_if_growing"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, lambda *a, name=name, **k: done.append((name, a, k)))
+    run, say = last_run(written.results), written.said.append
+    stale = command.make_sure(run, written.results, ["node9"], say)
+    assert stale == [written.work / ".snakemake" / "locks" / "1.lock"]
+    assert [name for name, _, _ in done] == [
+        "refuse_if_running", "refuse_if_another", "cancel_all", "end_launchers", "end_orphans",
+        "refuse_if_growing",
+    ]  # fmt: skip
+    attempts = [trace_of(attempt)]
+    assert [(a, k) for _, a, k in done] == [
+        ((run,), {}),
+        ((written.work,), {}),
+        ((written.work, say), {"local": True}),
+        ((written.work,), {}),
+        ((attempts, say), {}),
+        ((attempts, ["node9"], say), {}),
+    ]
+    done.clear()
+    going = replace(run, ended=False, fields=run.fields | {"executor": "slurm"})
+    command.make_sure(going, written.results, (), say)
+    assert done[2][2] == {"local": False}
+    assert done[5][1] == ([going, *attempts], (), say)
+
+
+def test_a_snakemake_of_a_cluster_job_is_told_by_its_words():
+    assert writers._in_job([b"snakemake", b"--mode", b"remote", b""])
+    assert writers._in_job([b"snakemake", b"--mode", b"subprocess", b""])
+    assert not writers._in_job([b"snakemake", b"--mode", b"default", b""])
+    assert not writers._in_job([b"snakemake", b"remote", b""])
+
+
+@pytest.mark.parametrize("error", [ProcessLookupError, PermissionError])
+def test_a_launcher_that_has_ended_or_is_of_somebody_else_is_left(written, monkeypatch, error):
+    killed = []
+
+    def kill(pid, number):
+        killed.append((pid, number))
+        raise error
+
+    monkeypatch.setattr(
+        writers, "_snakemakes", lambda place: iter([(7, True), (8, False), (9, True)])
+    )
+    monkeypatch.setattr(os, "kill", kill)
+    writers.end_launchers(written.work)
+    assert killed == [(7, signal.SIGKILL), (9, signal.SIGKILL)]
+
+
+def test_the_state_of_a_process_is_behind_its_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(writers, "_PROC", tmp_path)
+    for pid, text in ((1, b"1 (a) Z) S 0"), (2, b"2 (a \xff) b) Z 0"), (3, b"3 (Z) R 0")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_bytes(text)
+    assert [writers._zombie(pid) for pid in (1, 2, 3)] == [False, True, False]
+    assert writers._zombie(4)  # it has ended meanwhile: it writes nothing
+
+
+def test_processes_that_cannot_be_looked_at_are_passed_over(tmp_path, monkeypatch):
+    work, proc = tmp_path / "work", tmp_path / "proc"
+    work.mkdir()
+    for pid, words, there in (
+        (11, "python\0-m\0snakemake\0", work), (12, "/a/bin/snakemake\0", tmp_path),
+        (13, "a\0b\0/x/snakemake\0--mode\0remote\0", work), (14, "a\0b\0c\0snakemake\0", work),
+        (15, "snakemake\0", None), (os.getpid(), "snakemake\0", work), (17, None, work),
+    ):  # fmt: skip
+        (proc / str(pid)).mkdir(parents=True)
+        if words is not None:
+            (proc / str(pid) / "cmdline").write_text(words)
+        if there is not None:
+            (proc / str(pid) / "cwd").symlink_to(there)
+    (proc / "self").symlink_to("11")
+    monkeypatch.setattr(writers, "_PROC", proc)
+    assert sorted(writers._snakemakes(work)) == [(11, False), (13, True)]
+
+
+def trace_on(path, *processes, own=True):
+    return Trace(path, {"kind": "attempt"}, processes, own=own)
+
+
+class Living:
+    """Processes that end when they get a signal, or do not."""
+
+    def __init__(self, monkeypatch, stays=()):
+        self.pids, self.sent, self.stays = {7, 8}, [], stays
+        monkeypatch.setattr(writers, "lives", lambda process: process.pid in self.pids)
+        monkeypatch.setattr(os, "kill", self.kill)
+        monkeypatch.setattr(writers, "PATIENCE_S", 0.01)
+        monkeypatch.setattr(writers, "_LOOK_S", 0.001)
+
+    def kill(self, pid, number):
+        self.sent.append((pid, number))
+        if number not in self.stays:
+            self.pids.discard(pid)
+
+
+ORPHANS = [Process("a", "b", pid, 1) for pid in (7, 8, 9)]
+
+
+def test_orphans_are_asked_to_end_and_then_killed(tmp_path, monkeypatch):
+    living, said = Living(monkeypatch, stays=(signal.SIGTERM,)), []
+    both = trace_on(tmp_path, *ORPHANS[:1]), trace_on(tmp_path, *ORPHANS[1:])
+    writers.end_orphans(both, said.append)
+    term, kill = signal.SIGTERM, signal.SIGKILL
+    assert living.sent == [(7, term), (8, term), (7, kill), (8, kill)]
+    assert said == ["ending jobs of the killed run: process 7, 8"]
+    writers.end_orphans([trace_on(tmp_path, *ORPHANS)], said.append)
+    assert len(said) == 1
+
+
+def sleeping(monkeypatch, seconds):
+    """Have each sleep take so long by the clock, and return what was asked for."""
+    clock, slept = [100.0], []
+
+    def sleep(asked):
+        slept.append(asked)
+        clock[0] += seconds
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", sleep)
+    return slept
+
+
+def test_an_orphan_has_its_time_to_end_by_itself(monkeypatch):
+    slept = sleeping(monkeypatch, 5.0)
+    monkeypatch.setattr(writers, "lives", lambda process: process.pid == 8 or len(slept) < 2)
+    assert writers._wait(ORPHANS[:1], 15.0) == []
+    assert slept == [0.1] * 2
+    assert writers._wait(ORPHANS[:2], 15.0) == ORPHANS[1:2]
+    assert slept == [0.1] * 6  # after 20 s; at 15 s it may still go
+
+
+def test_an_orphan_that_cannot_be_ended_is_named(tmp_path, monkeypatch):
+    Living(monkeypatch, stays=(signal.SIGTERM, signal.SIGKILL))
+    with pytest.raises(InputError) as error:
+        writers.end_orphans([trace_on(tmp_path, *ORPHANS)], lambda text: None)
+    assert str(error.value) == (
+        "process 7 of the killed run cannot be ended: is a disk or a network drive not answering?"
+    )
+
+
+def test_an_orphan_of_a_shared_record_or_of_somebody_else_is_not_ended(tmp_path, monkeypatch):
+    living = Living(monkeypatch)
+    with pytest.raises(InputError) as error:
+        writers.end_orphans([trace_on(tmp_path, *ORPHANS[1:], own=False)], pytest.fail)
+    assert str(error.value) == (
+        f"process 8 is at work according to {tmp_path}, which is not yours, or which others may "
+        "write to, so it is not ended: wait for it, or see to it."
+    )
+    writers.end_orphans([trace_on(tmp_path, ORPHANS[2], own=False)], pytest.fail)
+    assert living.sent == []
+
+    def refuse(pid, number):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)
+    with pytest.raises(InputError) as error:
+        writers._send(ORPHANS[0], signal.SIGTERM)
+    told = "process 7 of the killed run belongs to somebody else, who has to end it."
+    assert str(error.value) == told
+    writers._send(ORPHANS[2], signal.SIGTERM)
+
+    def vanish(pid, number):
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", vanish)
+    writers._send(ORPHANS[0], signal.SIGTERM)
+
+
+@pytest.mark.parametrize(("kind", "what"), [("run", "Snakemake"), ("attempt", "a job")])
+def test_what_grows_is_told_with_who_writes_it(written, monkeypatch, kind, what):
+    monkeypatch.setattr(time, "localtime", time.gmtime)
+    monkeypatch.setattr(writers, "_GROWING_LOOK_S", 0.0)
+    path = getattr(written, kind)(where="node9", pid=77, wall=86400.0)
+    trace = trace_of(path)
+    said = []
+
+    def grow(text):
+        said.append(text)
+        longer = path.read_text() + "x"
+        monkeypatch.setattr(time, "sleep", lambda seconds: path.write_text(longer))
+
+    with pytest.raises(InputError) as error:
+        writers.refuse_if_growing([trace_of(written.attempt(where="node8")), trace], (), grow)
+    assert str(error.value) == (
+        f"{what} of the last run (process 77 on node9, since 1970-01-02 00:00:00) is still at "
+        "work; end it there first."
+    )
+    assert said == ["listening for 2 s whether anything still runs on node8, node9"]
+
+
+def test_the_lock_of_resume_is_for_all_and_goes_over_to_snakemake(tmp_path):
+    before = os.umask(0)
+    try:
+        descriptor = locks.hold(tmp_path)
+    finally:
+        os.umask(before)
+    try:
+        path = tmp_path / ".snakemake" / "unglow" / "resume.lock"
+        assert path.stat().st_mode & 0o777 == 0o666
+        assert os.get_inheritable(descriptor)
+        assert os.path.samestat(os.fstat(descriptor), path.stat())
+    finally:
+        os.close(descriptor)
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        locks.hold(tmp_path)
+
+
+def test_a_lock_that_is_gone_is_not_missed(tmp_path):
+    place = tmp_path / ".snakemake" / "locks"
+    place.mkdir(parents=True)
+    for name in ("2.input.lock", "1.output.lock", "other"):
+        (place / name).touch()
+    found = locks.left_behind(tmp_path)
+    assert found == [place / "1.output.lock", place / "2.input.lock"]
+    found[0].unlink()
+    locks.remove(found)
+    assert [path.name for path in place.iterdir()] == ["other"]
+
+
+def test_two_at_once_is_one_sentence(tmp_path):
+    descriptor = locks.hold(tmp_path)
+    with pytest.raises(InputError, match="another `unglow resume`"):
+        locks.hold(tmp_path)
+    os.close(descriptor)
+    os.close(locks.hold(tmp_path))
+
+
+# ------------------------------------------------------------------------ queues
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch):
+    """Schedulers made of a directory: a file for each job, whose content is its state."""
+    place, queue = tmp_path / "bin", tmp_path / "queue"
+    place.mkdir()
+    queue.mkdir()
+    monkeypatch.setenv("PATH", str(place))
+    monkeypatch.setattr(queues, "_LOOK_S", 0.05)
+    monkeypatch.setattr(queues, "PATIENCE_S", 30.0)
+
+    def make(name, body):
+        (place / name).write_text(
+            f"#!/bin/bash\nPATH=/usr/bin:/bin\ncd {queue}\nfor last; do :; done\n{body}\n"
+        )
+        (place / name).chmod(0o755)
+
+    return make, queue
+
+
+def slurm_log(work):
+    place = work / ".snakemake" / "log"
+    place.mkdir(parents=True)
+    (place / "2026-11-22T060000.000000.snakemake.log").write_text("host: x\nSLURM run ID: abc-1\n")
+
+
+def note_submitted(written, text):
+    """Note what was given to a queue; return the file."""
+    noted = written.work / queues.SUBMITTED
+    noted.parent.mkdir(parents=True)
+    noted.write_text(text)
+    return noted
+
+
+def test_slurm_jobs_of_the_run_are_cancelled_and_waited_for(written, commands):
+    make, queue = commands
+    written.run()
+    slurm_log(written.work)
+    (queue / "17").touch()
+    (queue / "18").touch()
+    make("squeue", '[ "$last" = abc-1 ] && ls')
+    make("scancel", '(sleep 0.3; rm -f "$@") > /dev/null 2>&1 &')
+    written.make_sure()
+    assert written.said == ["cancelling 2 Slurm jobs of the killed run: 17, 18"]
+    assert not list(queue.iterdir())
+
+
+def test_the_jobs_of_all_runs_are_asked_for_by_their_names(written, commands):
+    make, queue = commands
+    slurm_log(written.work)
+    for number, text in ((3, "SLURM run ID: d-2\nSLURM run ID:  abc-1 \n"), (2, "x\n")):
+        (written.work / ".snakemake/log" / f"{number}.snakemake.log").write_text(text)
+    (written.work / ".snakemake/log" / "4.log").write_text("SLURM run ID: z\n")
+    (written.work / ".snakemake/log" / "5.snakemake.log").write_bytes(b"\xff\nSLURM run ID: e\n")
+    assert queues.run_ids(written.work) == ["abc-1", "d-2", "e"]
+    make("squeue", f'echo "$@" >> {queue}/../asked')
+    queues.cancel_all(written.work, written.said.append)
+    assert (queue / ".." / "asked").read_text() == "-h -o %i --name abc-1,d-2,e\n"
+    make("squeue", "echo odd; echo worse >&2; exit 1")
+    with pytest.raises(InputError) as error:
+        queues.cancel_all(written.work, written.said.append)
+    assert str(error.value) == (
+        "Slurm does not tell whether jobs of the killed run are left (odd\nworse); try again when "
+        "it answers."
+    )
+    assert written.said == []
+
+
+def test_logs_of_somebody_else_name_no_jobs(written, monkeypatch):
+    slurm_log(written.work)
+    other = written.work / ".snakemake" / "log" / "1.snakemake.log"
+    other.write_text("SLURM run ID: theirs\n")
+    real = Path.lstat
+
+    def owned(path):
+        about = real(path)
+        return SimpleNamespace(st_uid=about.st_uid + 1) if path == other else about
+
+    monkeypatch.setattr(Path, "lstat", owned)
+    assert queues.run_ids(written.work) == ["abc-1"]
+
+
+def test_a_local_run_asks_slurm_where_there_is_one(written, commands):
+    make, queue = commands
+    slurm_log(written.work)
+    queues.cancel_all(written.work, written.said.append, local=True)
+    with pytest.raises(InputError, match="command squeue is not here"):
+        queues.cancel_all(written.work, written.said.append)
+    (queue / "17").touch()
+    make("squeue", "ls")
+    make("scancel", 'rm "$@"')
+    queues.cancel_all(written.work, written.said.append, local=True)
+    assert written.said == ["cancelling 1 Slurm jobs of the killed run: 17"]
+
+
+def test_the_list_of_submitted_jobs_is_read_line_by_line(written, monkeypatch):
+    assert queues.submitted(written.work) == []
+    lines = f"sge\t1\tx\t{written.work}\n\nsge\t\tx\t{written.work}\npbs\t2\tx\t/elsewhere\n"
+    lines += f"what\t3\tx\t/elsewhere\nlsf\t4\tx\t{written.work}/.\tmore\nslurm\t5\n"
+    noted = note_submitted(written, lines)
+    assert queues.submitted(written.work) == [("sge", "1"), ("lsf", "4")]
+    noted.write_text(f"what\t3\tx\t{written.work}\n")
+    with pytest.raises(InputError) as error:
+        queues.submitted(written.work)
+    assert str(error.value) == (
+        ".snakemake/unglow/submitted.tsv names the scheduler 'what', which is not one of slurm, "
+        "sge, pbs, lsf: cancel its jobs by hand and delete the file."
+    )
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(InputError) as error:
+        queues.submitted(written.work)
+    assert str(error.value) == (
+        f"{noted} belongs to another user, so no job is cancelled because it is named there: see "
+        "that its jobs are gone, and delete the file."
+    )
+
+
+def test_only_what_is_still_there_is_cancelled_and_then_the_list_is_deleted(written, monkeypatch):
+    noted = note_submitted(
+        written, "".join(f"{s}\t{n}\tx\t{written.work}\n" for n, s in enumerate(queues.SCHEDULERS))
+    )
+    answers = {"0": (0, " RUNNING "), "1": (0, "\n"), "2": (0, "job_state = C"), "3": (0, "RUN")}
+    called = []
+
+    def call(words):
+        called.append(words)
+        *command, job = words
+        if command[0] in ("scancel", "bkill"):
+            answers[job] = (0, "") if job == "0" else (255, f"Job <{job}> is not found")
+        return answers[job]
+
+    monkeypatch.setattr(queues, "_call", call)
+    queues.cancel_all(written.work, written.said.append)
+    asked = [("squeue", "-h", "-o", "%T", "-j", "0"), ("qstat", "-j", "1"), ("qstat", "-f", "2"),
+             ("bjobs", "-noheader", "-o", "stat", "3")]  # fmt: skip
+    gone = [asked[0], asked[3]]
+    assert called == [*asked, ("scancel", "0"), ("bkill", "3"), *gone]
+    assert written.said == ["cancelling job 0 (slurm)", "cancelling job 3 (lsf)"]
+    assert not noted.exists()
+    queues.cancel_all(written.work, pytest.fail)
+
+
+def test_a_scheduler_that_has_not_said_it_is_quoted(written, monkeypatch):
+    monkeypatch.setattr(queues, "_call", lambda words: (1, "a\n  b " + "c" * 300))
+    with pytest.raises(InputError) as error:
+        queues._queued("sge", "17")
+    assert str(error.value) == (
+        f"qstat does not tell whether job 17 of the killed run is left (a b {'c' * 196}): try "
+        "again when it answers, or, if you know that the job is gone, delete "
+        ".snakemake/unglow/submitted.tsv first."
+    )
+
+
+def test_a_job_that_is_still_there_is_waited_for_and_then_named(monkeypatch):
+    slept = sleeping(monkeypatch, 100.0)
+    with pytest.raises(InputError) as error:
+        queues._wait(lambda: iter(["17", "18"]))
+    assert str(error.value) == (
+        "job 17 was cancelled but is still there after 300 s: see to it, then try again."
+    )
+    assert slept == [1.0] * 4  # after 400 s; at 300 s it may still go
+    slept.clear()
+    queues._wait(lambda: [] if len(slept) == 2 else ["17"])
+    assert len(slept) == 2
+
+
+def test_the_answer_of_a_command_is_what_it_prints_and_its_complaint_if_it_fails(
+    commands, monkeypatch
+):
+    make, _ = commands
+    make("squeue", 'echo out; echo err >&2; exit "$last"')
+    assert queues._call(("squeue", "0")) == (0, "out\n")
+    assert queues._call(("squeue", "3")) == (3, "out\nerr\n")
+    with pytest.raises(InputError) as error:
+        queues._call(("qstat", "17"))
+    assert str(error.value) == (
+        "jobs of the killed run were submitted to a queue, and its command qstat is not here: run "
+        "`unglow resume` on a machine that has it."
+    )
+    make("qstat", "exec sleep 60")
+    monkeypatch.setattr(queues, "_ANSWER_S", 0.1)
+    with pytest.raises(InputError, match=r"^qstat has not answered for 0 s; try again later\.$"):
+        queues._call(("qstat", "17"))
+
+
+def test_slurm_that_does_not_answer_is_no_proof(written, commands):
+    make, _ = commands
+    written.run()
+    slurm_log(written.work)
+    make("squeue", 'echo "Unable to contact slurm controller" >&2; exit 1')
+    with pytest.raises(InputError, match="Unable to contact slurm controller"):
+        written.make_sure()
+
+
+def test_a_job_that_stays_is_named(written, commands, monkeypatch):
+    make, queue = commands
+    monkeypatch.setattr(queues, "PATIENCE_S", 0.5)
+    written.run()
+    slurm_log(written.work)
+    (queue / "17").touch()
+    make("squeue", "ls")
+    make("scancel", "")
+    with pytest.raises(InputError, match="job 17 was cancelled but is still there"):
+        written.make_sure()
+
+
+def test_slurm_of_an_earlier_run_is_not_missed_by_a_local_one(written, commands):
+    written.run(executor="local")
+    slurm_log(written.work)
+    assert written.make_sure() == []
+    written.run(executor="slurm")
+    with pytest.raises(InputError, match="command squeue is not here"):
+        written.make_sure()
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "ask", "cancel", "state"),
+    [
+        ("sge", "qstat", "qdel", "job_number: 17"),
+        ("pbs", "qstat", "qdel", "    job_state = R"),
+        ("lsf", "bjobs", "bkill", "RUN"),
+        ("slurm", "squeue", "scancel", "RUNNING"),
+    ],
+)
+def test_what_other_schedulers_were_given_is_cancelled(written, commands, scheduler, ask, cancel,
+                                                       state):  # fmt: skip
+    make, queue = commands
+    written.run()
+    noted = written.work / queues.SUBMITTED
+    noted.parent.mkdir(parents=True)
+    rows = [(scheduler, "17", written.work), (scheduler, "18", written.work)]
+    noted.write_text("".join(f"{s}\t{job}\tunglow-align\t{place}\n" for s, job, place in rows)
+                     + f"{scheduler}\t19\tunglow-align\t/elsewhere\n")  # fmt: skip
+    (queue / "17").write_text(state)
+    (queue / "19").write_text(state)
+    unknown = queues.SCHEDULERS[scheduler].unknown[0]
+    make(ask, f'cat "$last" 2>/dev/null || {{ echo "{unknown} $last" >&2; exit 1; }}')
+    make(cancel, 'rm "$last"')
+    written.make_sure()
+    assert written.said == [f"cancelling job 17 ({scheduler})"]
+    assert [p.name for p in queue.iterdir()] == ["19"]
+
+
+def test_a_job_that_pbs_remembers_as_finished_is_over(written, commands):
+    make, _ = commands
+    written.run()
+    note_submitted(written, f"pbs\t17\tx\t{written.work}\n")
+    make("qstat", 'echo "    job_state = F"')
+    written.make_sure()
+    assert written.said == []
+
+
+def test_a_scheduler_that_does_not_answer_is_no_proof(written, commands):
+    make, _ = commands
+    written.run()
+    noted = note_submitted(written, f"sge\t17\tx\t{written.work}\n")
+    make("qstat", 'echo "error: unable to contact qmaster" >&2; exit 1')
+    with pytest.raises(InputError, match=r"whether job 17 .* left \(error: unable to contact"):
+        written.make_sure()
+    assert noted.exists()
+
+
+def test_without_the_command_of_the_scheduler_another_machine_is_asked_for(written, commands):
+    written.run()
+    note_submitted(written, f"lsf\t17\tx\t{written.work}\n")
+    with pytest.raises(InputError, match="command bjobs is not here"):
+        written.make_sure()

@@ -1,0 +1,226 @@
+"""A job as a whole, in real processes: outcome, sentence, record, and a second attempt."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from unglow.core.machine import memory_available_mb, memory_total_mb
+from unglow.jobs.retries import next_mb, notes_path, one_at_a_time, write_notes
+
+SCRIPT = """
+from types import SimpleNamespace
+from unglow.jobs.context import Job
+class Log(list): pass
+log = Log(["logs/align.log"]); log.telemetry = "telemetry/align.jsonl"
+snakemake = SimpleNamespace(
+    rule="align", threads=2, wildcards={{"sample": "A", "dye": "D"}}, log=log,
+    resources=SimpleNamespace(mem_mb={mem_mb}, runtime={minutes}, attempt={attempt}))
+from unglow.core.demand import Demand
+with Job.of(snakemake) as job:
+    import numpy as np
+    job.fence()
+{body}
+"""
+LACKS = "    job.workers(Demand(40, 30)); np.ones(900_000_000, 'u1')"
+FINE = "    job.workers(Demand(40, 30)); job.count(pixels=7)"
+
+
+@pytest.fixture
+def job(tmp_path):
+    def run(body, attempt=1, mem_mb=150, minutes=5):
+        code = SCRIPT.format(body=body, attempt=attempt, mem_mb=mem_mb, minutes=minutes)
+        for name in ("logs/align.log", "telemetry/align.jsonl"):  # as Snakemake does
+            (tmp_path / name).unlink(missing_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        lines = (tmp_path / "telemetry/align.jsonl").read_text().splitlines()
+        records = [json.loads(line) for line in lines]
+        return done, records, (tmp_path / "logs/align.log").read_text()
+
+    return run
+
+
+def test_a_good_job_is_silent_and_recorded(job):
+    done, (record,), log = job(FINE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert record["outcome"] == "ok"
+    assert record["pixels"] == 7
+    assert (record["attempt"], record["in_flight"]) == (1, 2)
+    assert 10 < record["peak_mb"] < 150
+    assert record["available_before_mb"] > 0 < record["available_after_mb"]
+    assert "ok after" in log
+
+
+def test_too_little_memory_is_one_sentence_with_a_remedy(job):
+    done, (record,), log = job(LACKS)
+    assert done.returncode == 1
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("align (A, D): needs more memory than the 150 MB that were declared")
+    assert "900 MB more asked for, 2 blocks in flight" in sentence
+    assert sentence.endswith("--set-resources align:mem_mb=950 (now 150).")
+    assert record["outcome"] == "memory"
+    assert record["message"] in sentence
+    assert "Traceback" in log
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "told"),
+    [
+        (
+            "    import unglow.core.errors as e; raise e.InputError('a is cut.')",
+            "bad_input",
+            "a is cut.",
+        ),
+        ("    1 / 0", "error", "ZeroDivisionError: division by zero"),
+        ("    import os; os.abort()", "error", "a fault in a library (SIGABRT)"),
+        ("    import os; os.kill(os.getpid(), 9)", "killed", "from outside by SIGKILL"),
+        (
+            "    import os; os.write(2, b'std::bad_alloc'); os.abort()",
+            "memory",
+            "needs more memory",
+        ),
+    ],
+)
+def test_every_end_is_one_sentence_and_one_word(job, body, outcome, told):
+    done, (record,), _ = job(body)
+    assert done.returncode == 1
+    (sentence,) = done.stderr.splitlines()
+    assert told in sentence
+    assert record["outcome"] == outcome
+
+
+def test_a_job_over_its_time_leaves_its_stacks_in_the_log(job):
+    done, (record,), log = job("    import time; time.sleep(50)", minutes=0.01)
+    assert done.returncode == 1
+    assert "longer than its limit of 0.01 min" in done.stderr
+    assert "--config timeout_per_job=1." in done.stderr
+    assert record["outcome"] == "timeout"
+    assert re.search(r'File "<string>", line \d+ in <module>', log)
+
+
+def test_after_a_lack_of_memory_half_as_much_is_in_flight(job):
+    job(LACKS)
+    done, (first, second), log = job(FINE, attempt=2)
+    assert done.returncode == 0, done.stderr
+    assert (first["in_flight"], second["in_flight"]) == (2, 1)
+    assert (first["outcome"], second["outcome"]) == ("memory", "ok")
+    assert first["declared_mb"] == second["declared_mb"]
+    assert "now at most 1" in log
+
+
+def test_a_lack_of_memory_with_one_block_in_flight_is_final(job):
+    first, _, _ = job(LACKS, mem_mb=71)
+    again, (_, record), _ = job(FINE, mem_mb=71, attempt=2)
+    assert again.returncode == 1
+    assert again.stderr == first.stderr
+    assert record["repeated"]
+
+
+@pytest.mark.parametrize("body", ["    raise ValueError('no')", "    import os; os.abort()"])
+def test_a_second_attempt_at_anything_else_repeats_the_first(job, body):
+    first, _, old_log = job(body)
+    again, (_, record), log = job("    open('touched', 'w')", attempt=2)
+    assert again.returncode == 1
+    assert again.stderr == first.stderr
+    assert record["seconds"] < 0.5
+    assert old_log.rstrip() in log
+    third, records, _ = job("    open('touched', 'w')", attempt=3)
+    assert third.stderr == first.stderr
+    assert [r["attempt"] for r in records] == [1, 2, 3]
+
+
+def test_a_job_that_was_killed_may_try_again(job):
+    job("    import os; os.kill(os.getpid(), 9)")
+    assert job(FINE, attempt=2)[0].returncode == 0
+
+
+def test_another_run_starts_anew(job):
+    job("    raise ValueError('no')")
+    assert job(FINE)[0].returncode == 0
+    assert len(job(FINE, attempt=2)[1]) == 1
+
+
+def test_with_one_block_in_flight_the_next_attempt_gets_more_memory_if_it_declares_more(job):
+    _, (record,), _ = job(LACKS, mem_mb=71)
+    assert record["needed_mb"] == 950
+    _, (_, record), log = job(FINE, mem_mb=950, attempt=2)
+    assert (record["outcome"], record["declared_mb"]) == ("ok", 950)
+    assert "attempt 1 was short of memory with 71 MB; now with 950 MB" in log
+
+
+@pytest.mark.slow
+def test_attempts_with_more_memory_run_one_after_the_other(tmp_path):
+    body = """
+    import pathlib, time
+    place = pathlib.Path("running")
+    place.touch(exist_ok=False)
+    time.sleep(1)
+    place.unlink()
+"""
+    runs = []
+    for name in ("a", "b"):
+        record = tmp_path / "telemetry" / f"{name}.jsonl"
+        record.parent.mkdir(exist_ok=True)
+        failed = {"attempt": 1, "outcome": "memory", "declared_mb": 71, "message": "m"}
+        write_notes(notes_path(record), [failed], "")
+        code = SCRIPT.format(body=body, attempt=2, mem_mb=100, minutes=5)
+        code = code.replace("align.", f"{name}.")
+        runs.append(subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path))
+    assert [run.wait(600) for run in runs] == [0, 0]  # the second to start found no other running
+    logs = [(tmp_path / f"logs/{name}.log").read_text() for name in ("a", "b")]
+    assert sum("waiting until 100 MB are free" in text for text in logs) == 1
+
+
+def test_an_attempt_that_the_machine_has_no_memory_for_gives_up(tmp_path):
+    with (
+        pytest.raises(MemoryError, match=r"would need \d+ MB, and only \d+ MB became free"),
+        one_at_a_time(
+            (memory_available_mb() + memory_total_mb()) / 2, patience_s=0, lock=tmp_path / "lock"
+        ),
+    ):
+        pass
+
+
+def test_an_attempt_that_needs_more_than_the_machine_has_does_not_wait(tmp_path):
+    begun = time.monotonic()
+    with (
+        pytest.raises(MemoryError, match="would need 10000000000 MB, which is more than there is"),
+        one_at_a_time(1e10, lock=tmp_path / "lock"),
+    ):
+        pass
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("earlier", "declares"),
+    [
+        ({"outcome": "memory", "needed_mb": 500}, 500),
+        ({"outcome": "memory", "needed_mb": 500, "in_flight": 1}, 500),
+        ({"outcome": "memory", "needed_mb": 500, "in_flight": 2}, 300),
+        ({"outcome": "memory"}, 300),
+        ({"outcome": "timeout", "needed_mb": 500}, 300),
+    ],
+)
+def test_only_what_lacked_memory_with_one_block_declares_more(tmp_path, earlier, declares):
+    record = tmp_path / "align.jsonl"
+    assert next_mb(record, 300) == 300
+    write_notes(notes_path(record), [earlier], "")
+    assert next_mb(record, 300) == declares
+
+
+def test_notes_that_cannot_be_read_count_as_none(tmp_path):
+    record = tmp_path / "align.jsonl"
+    notes_path(record).write_text('{"records": [')
+    assert next_mb(record, 300) == 300

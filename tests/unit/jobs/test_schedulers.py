@@ -1,0 +1,316 @@
+"""What profiles/cluster-generic asks of each scheduler, and how it reads the answers.
+
+All are written by hand, as these schedulers are known to answer; the real Grid Engine is in
+tests/cluster.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROFILE = Path(__file__).resolve().parents[3] / "profiles" / "cluster-generic"
+
+
+@pytest.fixture
+def schedulers(monkeypatch):
+    monkeypatch.syspath_prepend(str(PROFILE))
+    for name in ("UNGLOW_SCHEDULER", "UNGLOW_SGE_MEMORY", "UNGLOW_SGE_PE", "UNGLOW_LSF_UNIT",
+                 "SGE_ROOT"):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
+    return importlib.import_module("schedulers")
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """A PATH with nothing on it but what is put there; each tool notes how it was called."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def add(name, text="", code=0):
+        lines = ["#!/bin/sh", f'echo "$0 $*" >> {tmp_path}/calls', f"cat <<'END'\n{text}\nEND"]
+        lines = [line.replace("cat", "/bin/cat") for line in lines]
+        (folder / name).write_text("\n".join([*lines, f"exit {code}", ""]))
+        (folder / name).chmod(0o755)
+
+    return add
+
+
+@pytest.fixture
+def job(schedulers):
+    return schedulers.Request("unglow-align-Rock7-DAPI", 2, 300.5, 95, "/w/job.sh", "/w/logs")
+
+
+def script(path, properties):
+    path.write_text(f"#!/bin/sh\n# properties = {json.dumps(properties)}\ntrue\n")
+    return str(path)
+
+
+def test_the_request_is_read_from_the_job_script(schedulers, tmp_path):
+    properties = {"type": "single", "rule": "align", "wildcards": {"sample": "R 7", "dye": "a/b"}}
+    properties |= {"threads": 2, "resources": {"mem_mb": 417, "runtime": 3, "tmpdir": "<TBD>"}}
+    found = schedulers.request_of(script(tmp_path / "job.sh", properties), Path("/w"))
+    assert found.name == "unglow-align-R_7-a_b"
+    assert (found.threads, found.mem_mb, found.minutes) == (2, 417.0, 3)
+    assert found.logs == "/w/.snakemake/unglow/cluster"
+
+
+def test_a_group_of_jobs_is_named_by_its_group(schedulers, tmp_path):
+    properties = {"type": "group", "groupid": "R7.DAPI", "threads": 1, "resources": {}}
+    found = schedulers.request_of(script(tmp_path / "job.sh", properties), Path("/w"))
+    assert (found.name, found.mem_mb, found.minutes) == ("unglow-R7.DAPI", 2000.0, 60)
+
+
+def words(schedulers, name, job):
+    return shlex.join(schedulers.SCHEDULERS[name]().submission(job))
+
+
+def test_slurm_is_asked_in_kib_and_minutes(schedulers, job):
+    # 300.5e6 / 1024 = 293457.03
+    assert words(schedulers, "slurm", job) == (
+        "sbatch --parsable --no-requeue --job-name=unglow-align-Rock7-DAPI --cpus-per-task=2 "
+        "--mem=293458K --time=95 --nodes=1 --ntasks=1 "
+        "--output=/w/logs/unglow-align-Rock7-DAPI.%j.log /w/job.sh"
+    )
+
+
+def test_grid_engine_is_asked_per_slot_and_for_address_space(schedulers, job, monkeypatch):
+    common = (
+        "qsub -terse -cwd -V -r n -S /bin/sh -N unglow-align-Rock7-DAPI -j y "
+        "-o '/w/logs/unglow-align-Rock7-DAPI.$JOB_ID.log' "
+    )
+    # half of 300.5 MB and of 1500 MB of address space
+    asked = "-pe smp 2 -l h_rt=1:35:00,h_vmem=879151K /w/job.sh"
+    assert words(schedulers, "sge", job) == common + asked
+    monkeypatch.setenv("UNGLOW_SGE_MEMORY", "mem_free,h_rss")
+    monkeypatch.setenv("UNGLOW_SGE_PE", "threads")
+    asked = "-pe threads 2 -l h_rt=1:35:00,mem_free=146729K,h_rss=146729K /w/job.sh"
+    assert words(schedulers, "sge", job) == common + asked
+
+
+def test_pbs_and_torque_have_words_of_their_own(schedulers, job):
+    common = "qsub -V -r n -N unglow-align-Rock7-DAPI -j oe -o /w/logs/ "
+    assert words(schedulers, "pbs", job) == (
+        common + "-l select=1:ncpus=2:mem=293458kb -l walltime=1:35:00 /w/job.sh"
+    )
+    assert words(schedulers, "torque", job) == (
+        common + "-l nodes=1:ppn=2,mem=293458kb,walltime=1:35:00 /w/job.sh"
+    )
+    assert schedulers.Torque.name == "pbs"  # whose commands wait for its jobs and cancel them
+
+
+@pytest.mark.parametrize(("unit", "memory"), [("", 287), ("KB", 293458), ("GB", 1)])
+def test_lsf_is_asked_in_the_unit_of_the_site(schedulers, job, monkeypatch, unit, memory):
+    if unit:
+        monkeypatch.setenv("UNGLOW_LSF_UNIT", unit)
+    assert words(schedulers, "lsf", job) == (
+        f"bsub -rn -J unglow-align-Rock7-DAPI -n 2 -W 95 -M {memory} "
+        f"-R 'span[hosts=1] rusage[mem={memory}]' -o /w/logs/unglow-align-Rock7-DAPI.%J.log "
+        "/w/job.sh"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "number"),
+    [
+        ("slurm", "17;cluster\n", "17"),
+        ("sge", "17\n", "17"),
+        ("pbs", "17.pbs01.example.org\n", "17.pbs01.example.org"),
+        ("lsf", "Job <17> is submitted to default queue <normal>.\n", "17"),
+        ("lsf", "Request aborted by esub.\n", ""),
+    ],
+)
+def test_the_id_of_a_job(schedulers, name, text, number):
+    assert schedulers.SCHEDULERS[name]().job_id(text) == number
+
+
+QSTAT = """\
+job-ID  prior   name       user         state submit/start at     queue                 slots
+----------------------------------------------------------------------------------------------
+     17 0.55500 unglow-ali root         {state}     11/22/2026 10:11:58 {queue}          2
+"""
+QUEUE = """\
+queuename                      qtype resv/used/tot. load_avg arch          states
+---------------------------------------------------------------------------------
+main.q@vm                      BIP   0/2/2          5.93     lx-amd64      {state}
+"""
+ACCOUNT = """\
+==============================================================
+qname        main.q
+jobname      unglow-align-Rock7-DAPI
+failed       {failed}
+exit_status  {code}
+maxvmem      283.777MB
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "queue", "word"),
+    [("r", "", "running"), ("qw", "", "running"), ("Eqw", "", "failed"), ("r", "au", "failed"),
+     ("hqw", "u", "running"), ("dr", "", "running")],
+)  # fmt: skip
+def test_states_of_grid_engine(schedulers, tools, state, queue, word):
+    where = "" if "q" in state else "main.q@vm"
+    row = QSTAT.format(state=state, queue=where)
+    # one tool answers to both questions
+    tools("qstat", row + (QUEUE.format(state=queue) if where else ""))
+    assert schedulers.GridEngine().state("17") == word
+
+
+@pytest.mark.parametrize(
+    ("failed", "code", "word"),
+    [("0", "0", "success"), ("0", "1", "failed"), ("0", "137                  (Killed)", "failed"),
+     ("100 : assumedly after job", "137", "failed"), ("19  : before writing exit_status", "0",
+                                                      "failed")],
+)  # fmt: skip
+def test_ends_of_grid_engine(schedulers, tools, failed, code, word):
+    tools("qstat", "")
+    tools("qacct", ACCOUNT.format(failed=failed, code=code))
+    assert schedulers.GridEngine().state("17") == word
+
+
+def test_a_job_without_a_record_yet_is_running(schedulers, tools):
+    tools("qstat", "")
+    tools("qacct", "error: job id 17 not found", 1)
+    assert schedulers.GridEngine().state("17") == "running"
+
+
+@pytest.mark.parametrize("name", ["slurm", "sge", "pbs", "torque", "lsf"])
+def test_a_scheduler_that_does_not_answer_leaves_jobs_running(schedulers, tools, name):
+    assert schedulers.SCHEDULERS[name]().state("17") == "running"
+    for tool in ("squeue", "sacct", "qstat", "qacct", "bjobs", "bhist"):
+        tools(tool, "cannot connect to server", 1)
+    assert schedulers.SCHEDULERS[name]().state("17") == "running"
+
+
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [("COMPLETED", "success"), ("RUNNING", "running"), ("COMPLETING", "running"),
+     ("OUT_OF_MEMORY", "failed"), ("TIMEOUT", "failed"), ("NODE_FAIL", "failed"),
+     ("CANCELLED by 0", "failed"), ("PENDING", "running")],
+)  # fmt: skip
+def test_states_of_slurm(schedulers, tools, state, word):
+    tools("squeue", "")
+    tools("sacct", state)
+    assert schedulers.Slurm().state("17") == word
+    tools("squeue", state.split()[0])
+    assert schedulers.Slurm().state("17") == word
+
+
+PBS = """\
+Job Id: 17.pbs01
+    Job_Name = unglow-align-Rock7-DAPI
+    job_state = {state}
+    {name} = {code}
+    resources_used.mem = 81532kb
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "word"),
+    [("Q", "", "running"), ("R", "", "running"), ("E", "0", "running"), ("F", "0", "success"),
+     ("F", "271", "failed"), ("F", "-29", "failed")],
+)  # fmt: skip
+def test_states_of_pbs(schedulers, tools, state, code, word):
+    tools("qstat", PBS.format(state=state, name="Exit_status", code=code))
+    assert schedulers.PBS().state("17.pbs01") == word
+    state = state.replace("F", "C")
+    tools("qstat", PBS.format(state=state, name="exit_status", code=code))
+    assert schedulers.Torque().state("17.pbs01") == word
+
+
+def test_a_job_that_pbs_has_forgotten_has_failed(schedulers, tools):
+    tools("qstat", "qstat: Unknown Job Id 17.pbs01", 153)
+    assert schedulers.PBS().state("17.pbs01") == "failed"
+    assert schedulers.Torque().state("17.pbs01") == "failed"
+
+
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [("PEND", "running"), ("RUN", "running"), ("PSUSP", "running"), ("UNKWN", "running"),
+     ("DONE", "success"), ("EXIT", "failed")],
+)  # fmt: skip
+def test_states_of_lsf(schedulers, tools, state, word):
+    tools("bjobs", state)
+    assert schedulers.LSF().state("17") == word
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("Done successfully. The CPU time used is 4.2 seconds;", "success"),
+     ("Exited with exit code 1.", "failed"), ("Starting (Pid 26213);", "running")],
+)  # fmt: skip
+def test_ends_of_lsf_that_only_its_history_knows(schedulers, tools, text, word):
+    tools("bjobs", "Job <17> is not found", 255)
+    tools("bhist", f"Job <17>, Job Name <unglow-align-Rock7-DAPI>\nSun Nov 22: {text}")
+    assert schedulers.LSF().state("17") == word
+
+
+@pytest.mark.parametrize(
+    ("here", "version", "found"),
+    [(("sbatch", "qsub"), "", "Slurm"), (("bsub", "qsub"), "", "LSF"),
+     (("qsub", "qstat"), "pbs_version = 23.06.06", "PBS"),
+     (("qsub", "qstat"), "Version: 6.1.2", "Torque")],
+)  # fmt: skip
+def test_the_scheduler_is_the_one_that_is_here(
+    schedulers, tools, monkeypatch, here, version, found
+):
+    for name in here:
+        tools(name, version)
+    assert type(schedulers.chosen()).__name__ == found
+    monkeypatch.setenv("SGE_ROOT", "/opt/sge")
+    assert schedulers.chosen().name == ("sge" if "qsub" in here else found.lower())
+    monkeypatch.setenv("UNGLOW_SCHEDULER", "LSF")
+    assert schedulers.chosen().name == "lsf"
+
+
+def test_no_scheduler_is_a_sentence(schedulers, tools, monkeypatch):
+    with pytest.raises(SystemExit, match="no scheduler's commands are on PATH: set UNGLOW_SCHEDU"):
+        schedulers.chosen()
+    monkeypatch.setenv("UNGLOW_SCHEDULER", "condor")
+    with pytest.raises(SystemExit, match="is 'condor': set UNGLOW_SCHEDULER to one of slurm, sge"):
+        schedulers.chosen()
+
+
+def run(name, *arguments, directory):
+    command = [sys.executable, str(PROFILE / f"{name}.py"), *arguments]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+
+
+def test_what_is_submitted_is_noted(schedulers, tools, tmp_path):
+    tools("bsub", "Job <17> is submitted to queue <normal>.")
+    job = script(tmp_path / "job.sh", {"rule": "summary", "threads": 1, "resources": {}})
+    done = run("submit", job, directory=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "17\n")
+    noted = (tmp_path / ".snakemake" / "unglow" / "submitted.tsv").read_text()
+    assert noted == f"lsf\t17\tunglow-summary\t{tmp_path}\n"
+    assert (tmp_path / ".snakemake" / "unglow" / "cluster").is_dir()
+
+
+def test_a_refused_job_is_an_error_with_the_words_of_the_scheduler(schedulers, tools, tmp_path):
+    tools("bsub", "queue <normal> is closed. Job not submitted.", 255)
+    job = script(tmp_path / "job.sh", {"rule": "summary", "threads": 1, "resources": {}})
+    done = run("submit", job, directory=tmp_path)
+    assert done.returncode == 1
+    assert "lsf did not take unglow-summary: queue <normal> is closed." in done.stderr
+    assert not (tmp_path / ".snakemake" / "unglow" / "submitted.tsv").exists()
+
+
+def test_status_and_cancel(schedulers, tools, tmp_path):
+    tools("bjobs", "DONE")
+    tools("bsub")
+    tools("bkill")
+    assert run("status", "17", directory=tmp_path).stdout == "success\n"
+    assert run("cancel", "17", "18", directory=tmp_path).returncode == 0
+    end = time.monotonic() + 10  # nobody waits for it
+    while "bkill 17 18\n" not in (tmp_path / "calls").read_text():
+        assert time.monotonic() < end
+        time.sleep(0.02)

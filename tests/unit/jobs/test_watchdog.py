@@ -1,0 +1,128 @@
+"""The watchdog: what it sees of a process, when it calls it stalled, how it ends it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from unglow.jobs.watchdog import Activity, Stall, left_behind_mb, machine_mb
+
+WATCHED = """
+import json, os, sys, time
+from unglow.jobs import watchdog
+pid, pipe = watchdog.fork()
+if pid:
+    ending = watchdog.watch(pid, pipe, limit_s={limit}, on_stall=print, interval_s=0.05)
+    print(json.dumps([dict(ending.report), ending.signal, ending.code, ending.timed_out]))
+    print(round(ending.peak_mb), ending.cpu_s < 5, round(ending.stalled_s, 1))
+    sys.exit()
+watchdog.obey(None)
+{body}
+"""
+
+
+def watched(body, limit=None):
+    started = time.monotonic()
+    code = WATCHED.format(body=body, limit=limit)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.splitlines(), done.stderr, time.monotonic() - started
+
+
+def test_the_report_of_a_job_reaches_its_watchdog():
+    (line, _), _, _ = watched('os.write(pipe, b\'{"outcome": "ok"}\'); sys.exit(3)')
+    assert line == '[{"outcome": "ok"}, 0, 3, false]'
+
+
+@pytest.mark.parametrize(
+    ("body", "signal", "code"),
+    [("os.abort()", 6, -6), ("os.kill(os.getpid(), 9)", 9, -9), ("os._exit(7)", 0, 7)],
+)
+def test_a_job_that_cannot_speak_is_known_by_how_it_ended(body, signal, code):
+    (line, _), _, _ = watched(body)
+    assert line == f"[{{}}, {signal}, {code}, false]"
+
+
+def test_the_peak_is_that_of_the_job_even_if_it_is_killed():
+    (_, line), _, _ = watched("x = b'1' * 150_000_000; os.kill(os.getpid(), 9)")
+    assert 150 < int(line.split()[0]) < 200
+
+
+@pytest.mark.parametrize(
+    "wedge",
+    [
+        "time.sleep(60)",
+        "import re; re.match('(a+)+$', 'a' * 60 + 'b')",  # keeps the interpreter lock for years
+        pytest.param(
+            "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_wedged_job_is_ended_with_its_stacks(wedge, monkeypatch):
+    patience = "watchdog.GRACE_S = 0.3\n"
+    lines, errors, seconds = watched(f"{patience}{wedge}", limit=0.3)
+    assert lines[-2].endswith("true]")
+    assert 'File "<string>", line' in errors
+    assert seconds < 15
+
+
+def test_a_job_dies_with_its_watchdog(tmp_path):
+    body = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    code = WATCHED.format(body=body, limit=None)
+    process = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 20
+    while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    job = int((tmp_path / "pid").read_text())
+    while time.monotonic() < deadline:
+        try:
+            os.kill(job, 0)
+        except ProcessLookupError:
+            return
+        # a zombie that nobody has collected is dead too
+        if Path(f"/proc/{job}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("the job outlived its watchdog")
+
+
+def test_a_stall_is_told_once_and_measured():
+    stall = Stall(after_s=60)
+    told = [stall.sample(1.0, Activity(2.0, 500)) for _ in range(100)]
+    assert told.index(True) == 60  # the first sample is a change
+    assert told.count(True) == 1
+    assert stall.longest_s == 99
+    assert not stall.sample(1.0, Activity(2.0, 501))
+    assert stall.quiet_s == 0
+
+
+@pytest.mark.parametrize(
+    ("cpu_per_s", "bytes_per_s", "stalls"),
+    [(0, 0, True), (0.001, 0, True), (0.01, 0, False), (0, 1, False)],
+)
+def test_little_work_is_no_stall_but_an_idle_event_loop_is(cpu_per_s, bytes_per_s, stalls):
+    stall = Stall(after_s=60)
+    told = [stall.sample(1.0, Activity(t * cpu_per_s, t * bytes_per_s)) for t in range(1, 90)]
+    assert any(told) is stalls
+
+
+def test_memory_that_other_processes_hold_is_not_left_behind():
+    before = {"MemAvailable": 8000.0, "AnonPages": 1000.0}
+    after = {"MemAvailable": 7000.0, "AnonPages": 1900.0}
+    assert left_behind_mb(before, after) == 100
+    assert left_behind_mb(after, before) == 0
+    assert left_behind_mb({}, after) == 0
+
+
+def test_the_machine_tells_what_is_available():
+    assert 0 < machine_mb()["MemAvailable"] <= machine_mb()["MemTotal"]

@@ -1,0 +1,130 @@
+"""The section of a phantom: a pure function of place, rich at every scale, black outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unglow.core.windows import Window, grid
+from unglow.phantom.render import Renderer
+from unglow.phantom.scene import COVERAGE, Scene
+from unglow.phantom.spec import PhantomSpec
+from unglow.phantom.texture import add_noise, derive_key, domains
+
+
+def _mesh(rows, cols, step=1.0):
+    y, x = np.mgrid[0:rows, 0:cols] * step
+    return x.ravel().astype(float), y.ravel().astype(float)
+
+
+@pytest.mark.parametrize("spacing", [3.6, 33.0])
+def test_noise_has_unit_variance_and_no_mean(spacing):
+    x, y = _mesh(400, 400, spacing / 4)
+    out = np.zeros(x.size)
+    add_noise(x, y, spacing, derive_key(1, 2), 1.0, out)
+    assert abs(out.mean()) < 0.03
+    assert 0.97 < out.std() < 1.03
+
+
+def test_noise_is_a_function_of_place_alone():
+    x, y = _mesh(60, 60)
+    x, y = x * 1.37 - 40.0, y * 0.91 - 20.0
+    out = np.zeros(x.size)
+    add_noise(x, y, 7.2, derive_key(3), 1.0, out)
+    order = np.random.default_rng(0).permutation(x.size)
+    mixed = np.zeros(x.size)
+    add_noise(x[order], y[order], 7.2, derive_key(3), 1.0, mixed)
+    np.testing.assert_array_equal(mixed, out[order])
+
+
+def test_noise_is_continuous_across_lattice_cells():
+    x = np.linspace(-50.0, 50.0, 200_001)
+    out = np.zeros(x.size)
+    add_noise(x, np.full(x.size, 12.3), 4.0, derive_key(3), 1.0, out)
+    # A step of 0.0005 px cannot change noise of 4 px by more than its steepest slope allows.
+    assert np.abs(np.diff(out)).max() < 0.0005 * 3.0
+
+
+def test_domains_are_constant_inside_and_continuous():
+    x = np.linspace(0.0, 3000.0, 300_001)
+    out = np.empty((4, x.size))
+    domains(x, np.full(x.size, 777.7), 100.0, 5.0, derive_key(4), out)
+    assert out.min() >= 0.0
+    assert out.max() <= 1.0
+    assert (np.diff(out[0]) == 0.0).mean() > 0.8
+    assert np.abs(np.diff(out[0])).max() < 0.01
+    assert len(np.unique(out[0][out[3] == 0.0])) > 20
+
+
+def test_different_seeds_differ():
+    a, b = (Scene(PhantomSpec(shape=(200, 200), seed=s)) for s in (0, 1))
+    x, y = _mesh(200, 200)
+    assert np.abs(a.background(x, y) - b.background(x, y)).mean() > 5.0
+
+
+@pytest.mark.parametrize("shape", [(500, 500), (600, 300), (20000, 17000)])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_section_covers_its_part_and_is_black_outside(shape, seed):
+    scene = Scene(PhantomSpec(shape=shape, seed=seed))
+    rows, cols = np.linspace(0, shape[0] - 1, 150), np.linspace(0, shape[1] - 1, 150)
+    x, y = np.meshgrid(cols, rows)
+    brightness = scene.background(x, y)
+    assert abs((brightness > 0).mean() - COVERAGE) < 0.05
+    assert (brightness[0] == 0).mean() > 0.5
+    inside = brightness[brightness > 1]
+    assert 20 < np.percentile(inside, 25) < np.percentile(inside, 75) < 120
+
+
+def test_texture_is_rich_at_every_scale():
+    """Differences between neighbouring averages, from 2 to 256 px, all carry structure."""
+    scene = Scene(PhantomSpec(shape=(3000, 3000)))
+    x, y = np.meshgrid(np.arange(1000.0, 2024.0), np.arange(1000.0, 2024.0))
+    level = scene.background(x, y)
+    for _ in range(8):
+        level = level.reshape(len(level) // 2, 2, -1, 2).mean(axis=(1, 3))
+        assert np.abs(np.diff(level, axis=0)).mean() > 0.5
+
+
+def test_texture_is_sampled_well_enough_to_be_resampled():
+    """Less than 1 % of the texture's power lies in the upper half of the frequencies."""
+    scene = Scene(PhantomSpec(shape=(3000, 3000)))
+    x, y = np.meshgrid(np.arange(1000.0, 1512.0), np.arange(1000.0, 1512.0))
+    level = scene.background(x, y)
+    window = np.outer(np.hanning(512), np.hanning(512))
+    power = np.abs(np.fft.fft2((level - level.mean()) * window)) ** 2
+    f = np.abs(np.fft.fftfreq(512))
+    assert power[np.maximum.outer(f, f) > 0.25].sum() < 0.01 * power.sum()
+
+
+@pytest.mark.parametrize("image", ["pre", "post"])
+@pytest.mark.parametrize("block", [(64, 64), (7, 300), (300, 11)])
+def test_pixels_do_not_depend_on_the_blocks(image, block):
+    spec = PhantomSpec(
+        shape=(300, 280), deform_px=3.0, shading=0.2, grains_per_mpx=2000, bleed=0.1, seed=4
+    )
+    renderer = Renderer(spec)
+    whole = renderer.pixels(image, Window.of(renderer.shape(image)))
+    for window in grid(renderer.shape(image), block):
+        np.testing.assert_array_equal(renderer.pixels(image, window), whole[window.slices])
+
+
+@pytest.mark.parametrize("deform", [0.0, 12.0])
+def test_pre_is_the_scene_at_the_mapped_place(deform):
+    """Truth maps each post point to the pre pixel that shows it: no interpolation, no error."""
+    spec = PhantomSpec(shape=(400, 400), deform_px=deform, grains_per_mpx=1000, shift_px=(9, 5))
+    renderer = Renderer(spec)
+    window = Window(150, 250, 120, 260)
+    pre = renderer.background("pre", window)
+    cols, rows = np.meshgrid(np.arange(120.0, 260.0), np.arange(150.0, 250.0))
+    pixels = np.column_stack([cols.ravel(), rows.ravel()])
+    places = renderer.map.to_post(pixels)
+    assert np.abs(renderer.map.to_pre(places) - pixels).max() < 1e-6
+    scene = renderer.scene.background(places[:, 0], places[:, 1])
+    for n in range(len(renderer.grains)):
+        g = renderer.grains
+        dx, dy = places[:, 0] - g.x[n], places[:, 1] - g.y[n]
+        c, s = np.cos(g.theta[n]), np.sin(g.theta[n])
+        along, across = (c * dx + s * dy) / g.sigma_long[n], (c * dy - s * dx) / g.sigma[n]
+        scene += g.peak[n] * np.exp(-(along**2 + across**2) / 2)
+    assert pre.max() > 100
+    np.testing.assert_allclose(pre.ravel(), scene, atol=1e-3)

@@ -1,0 +1,195 @@
+"""The linear method: known gains and offsets, stain, glass, noise, and honest refusals."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.gain.cells import Cells
+from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
+from unglow.photometry.joint_histogram import JointStatistics
+from unglow.transform import Transform
+from unglow.transform.displacement import Displacement
+
+pytestmark = pytest.mark.slow
+
+SHAPE = (640, 800)
+LINEAR = ScaleSettings(("linear",))
+
+
+def identity(shape=SHAPE, **more):
+    return Transform("ok", shape, shape, matrix=np.eye(3), **more)
+
+
+@cache
+def ranks(shape, seed, fine):
+    """Smooth texture, from 0 to 1."""
+    rng = np.random.default_rng(seed)
+    texture = ndimage.gaussian_filter(rng.normal(size=shape), fine)
+    texture += 2 * ndimage.gaussian_filter(rng.normal(size=shape), 10 * fine) * 10
+    return texture.ravel().argsort().argsort().reshape(shape) / texture.size
+
+
+def scene(shape=SHAPE, seed=0, low=20.0, high=120.0, fine=3.0):
+    """Light of a section: smooth texture between two levels."""
+    return low + (high - low) * ranks(shape, seed, fine)
+
+
+def recorded(light, offset, rng, electrons=8.0, read=0.5, top=255):
+    level = rng.poisson(light * electrons) / electrons + rng.normal(offset, read, light.shape)
+    return np.clip(np.rint(level), 0, top)
+
+
+def evidence(post, pre, transform=None):
+    ranges = [(float(np.nanmin(v)), float(np.nanmax(v))) for v in (post, pre)]
+    statistics = JointStatistics.create(
+        post_range=ranges[0], pre_range=ranges[1], grey_level=1, integer=True
+    )
+    bins = BinSamples.create(post.shape, (ranges[0][1], ranges[1][1]))
+    for gathered in (statistics, bins):
+        gathered.add(post.astype(np.float32), pre.astype(np.float32))
+    return Evidence(statistics, bins, transform or identity(post.shape))
+
+
+def pair(gain, offsets=(3.0, 8.0), seed=0, stain=0.0, glass=0.0, **camera):
+    """Evidence of a pair; offsets of (pre, post), shares of stained section and of glass."""
+    rng = np.random.default_rng([seed, 1])
+    light = scene(seed=seed)
+    light[:, : round(glass * SHAPE[1])] = 0
+    added = np.zeros(SHAPE)
+    if stain:
+        field = ndimage.gaussian_filter(rng.normal(size=SHAPE), 12)
+        added[field > np.quantile(field, 1 - stain)] = 1
+        added *= rng.exponential(40, SHAPE)
+    pre = recorded(light, offsets[0], rng, **camera)
+    post = recorded(gain * light + added, offsets[1], rng, **camera)
+    return evidence(post, pre)
+
+
+def linear_of(given):
+    return estimate(given, LINEAR).methods["linear"]
+
+
+def inside(value, interval):
+    return interval[0] <= value <= interval[1]
+
+
+@pytest.mark.parametrize("gain", [0.8, 1.0, 1.3, 2.0])
+@pytest.mark.parametrize("offsets", [(0.0, 0.0), (1.0, 2.0), (3.0, 8.0), (20.0, 5.0)])
+def test_gain_and_offset_are_found_within_half_a_percent_and_half_a_level(gain, offsets):
+    result = linear_of(pair(gain, offsets))
+    offset = offsets[1] - gain * offsets[0]
+    assert result.gain == pytest.approx(gain, rel=0.003)
+    assert result.offset == pytest.approx(offset, abs=0.3)
+    assert inside(gain, result.gain_ci95)
+    assert inside(offset, result.offset_ci95)
+    assert np.diff(result.gain_ci95)[0] / 2 < 0.005 * gain
+    assert 0.9 < result.details["spread"] < 1.15
+
+
+@pytest.mark.parametrize("stain", [0.1, 0.33])
+def test_stain_on_a_third_of_the_section_changes_little(stain):
+    for seed in range(3):
+        result = linear_of(pair(1.3, seed=seed, stain=stain))
+        assert result.gain == pytest.approx(1.3, rel=0.005)
+        assert result.offset == pytest.approx(8 - 1.3 * 3, abs=0.5)
+        assert result.details["cells_used"] < (1 - stain / 2) * result.details["cells"]
+
+
+@pytest.mark.parametrize("offsets", [(0.0, 0.0), (0.3, 0.3), (3.0, 8.0)])
+@pytest.mark.parametrize("gain", [0.8, 3.0])
+def test_glass_neither_rules_the_line_nor_bends_it_where_it_is_clipped(gain, offsets):
+    result = linear_of(pair(gain, offsets, glass=0.7))
+    assert result.gain == pytest.approx(gain, rel=0.004)
+    assert result.offset == pytest.approx(offsets[1] - gain * offsets[0], abs=0.3)
+
+
+def test_noise_in_pre_does_not_pull_the_gain_down():
+    rng = np.random.default_rng(33)
+    light = scene(seed=3, low=60, high=90)
+    pre, post = (np.rint(f * light + rng.normal(50, 8, SHAPE)) for f in (1, 1.5))
+    bins = evidence(post, pre)
+    x, y = bins.bins.pre.ravel().astype(float), bins.bins.post.ravel().astype(float)
+    plain = np.cov(x, y)[0, 1] / x.var()
+    assert plain < 1.5 * 0.97
+    assert linear_of(bins).gain == pytest.approx(1.5, rel=0.006)
+
+
+def test_equal_images_have_gain_one_and_no_offset():
+    pre = recorded(scene(), 3.0, np.random.default_rng(0))
+    result = linear_of(evidence(pre, pre))
+    assert result.gain == pytest.approx(1, abs=1e-6)
+    assert result.offset == pytest.approx(0, abs=1e-4)
+
+
+def test_cells_where_the_map_is_off_are_left_out():
+    good = pair(1.3)
+    field = Displacement(160, np.zeros((2, 7, 8)), np.full((7, 8), 0.1, np.float32))
+    field.error_px[:, :5] = 1.5
+    placed = Evidence(good.stats, good.bins, identity(displacement=field))
+    cells = Cells.of(placed.bins, placed.transform)
+    assert 0.2 < len(cells) / (SHAPE[0] * SHAPE[1] / 16) < 0.7
+    assert cells.xy[:, 0].min() > 160 * 3
+    assert linear_of(placed).details["cells"] == len(cells)
+
+
+REFUSED = {
+    "too little texture": lambda light, rng: (light * 0 + 50, light * 0 + 70),
+    "only 99 cells": lambda light, rng: (
+        np.where(np.indices(SHAPE).max(axis=0) < 40, light, np.nan),
+        1.3 * light,
+    ),
+    "post does not grow with pre": lambda light, rng: (light, 200 - light),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_tells_no_gain_is_refused_with_a_sentence(reason):
+    rng = np.random.default_rng(1)
+    pre, post = REFUSED[reason](scene(), rng)
+    noisy = (
+        np.where(np.isnan(v), np.nan, np.rint(v + rng.normal(0, 2, SHAPE))) for v in (post, pre)
+    )
+    result = linear_of(evidence(*noisy))
+    assert result.gain is None
+    assert reason in result.reason
+    assert result.reason.endswith(".")
+
+
+def test_another_method_stands_in_for_a_refusal():
+    rng = np.random.default_rng(1)
+    flat = evidence(rng.poisson(70, SHAPE), rng.poisson(50, SHAPE))
+    scale = estimate(flat, ScaleSettings())
+    assert scale.default == "moffat"
+    assert "linear gave no gain, moffat is the default instead." in scale.reasons
+
+
+def test_offsets_are_no_doubt_about_the_linear_method():
+    given = pair(1.3, (10.0, 60.0))
+    assert estimate(given, ScaleSettings()).reasons == ()
+    ratio = estimate(given, ScaleSettings(("moffat",)))
+    assert any("use the linear method" in reason for reason in ratio.reasons)
+
+
+def test_without_cells_there_is_no_linear_gain():
+    given = pair(1.3)
+    result = linear_of(Evidence(given.stats))
+    assert result.reason == "no cells of pixels and no map of this pair are given."
+    result = linear_of(Evidence(JointStatistics.empty(), given.bins, given.transform))
+    assert result.reason == "pre and post have no pixel in common."
+
+
+def test_intervals_of_gain_and_offset_are_in_scale_json(tmp_path):
+    scale = estimate(pair(1.3), ScaleSettings())
+    scale.save(tmp_path / "scale.json")
+    read = Scale.load(tmp_path / "scale.json")
+    assert read.default == "linear"
+    assert read.chosen.gain_ci95 == scale.chosen.gain_ci95
+    assert read.chosen.offset_ci95 == scale.chosen.offset_ci95
+    assert read.methods["moffat"].offset_ci95 is None
+    assert MethodResult.from_json(scale.chosen.to_json()) == scale.chosen

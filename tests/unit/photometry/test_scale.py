@@ -1,0 +1,252 @@
+"""Gains that are known, methods that must fail with a sentence, and scale.json."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from unglow.core.errors import ConfigError, StoreError
+from unglow.core.grey import quantise
+from unglow.core.windows import ArrayPixels, Window
+from unglow.phantom import PhantomSpec
+from unglow.phantom.pair import truth_of
+from unglow.phantom.render import Renderer
+from unglow.photometry.gain import moffat
+from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
+from unglow.photometry.joint_histogram import JointStatistics, ratio_edges
+from unglow.transform.resample import warp_matrix
+
+RATIOS = ScaleSettings(("moffat", "percentile"))
+
+
+def section(gain, *, offset=0.0, stain=0.0, shape=(600, 700), seed=0):
+    """Statistics of a smooth section with shot noise; a share of the pixels is stained."""
+    random = np.random.default_rng(seed)
+    y, x = np.indices(shape)
+    light = 60 * (1.3 + np.sin(x / 37) * np.cos(y / 53)) + 5
+    added = random.exponential(40, shape) * (random.random(shape) < stain)
+    post = np.clip(random.poisson((gain * light + added) * 8) / 8 + offset, 0, 65535)
+    pre = random.poisson(light * 8) / 8
+    statistics = JointStatistics.create(
+        post_range=(0, 2000), pre_range=(0, 500), grey_level=1, integer=True
+    )
+    statistics.add(np.rint(post).astype(np.uint16), np.float32(np.round(pre * 32) / 32))
+    return statistics
+
+
+@pytest.mark.parametrize("gain", [0.8, 1.3, 2.0, 3.0])
+@pytest.mark.parametrize("stain", [0.0, 0.1])
+def test_known_gains_are_found(gain, stain):
+    scale = estimate(Evidence(section(gain, stain=stain)), RATIOS)
+    assert scale.status == "ok"
+    assert scale.chosen.gain == pytest.approx(gain, rel=0.02)
+    assert scale.chosen.details["converged"]
+    assert scale.chosen.offset == 0
+
+
+def test_stain_moves_the_median_more_than_moffat():
+    scale = estimate(Evidence(section(1.5, stain=0.3)), RATIOS)
+    errors = {name: abs(result.gain / 1.5 - 1) for name, result in scale.methods.items()}
+    assert errors["moffat"] < 0.02 < errors["percentile"]
+
+
+def test_the_percentile_is_that_of_the_pixels():
+    random = np.random.default_rng(3)
+    post = random.integers(1, 200, (300, 300)).astype(np.uint8)
+    pre = random.uniform(1, 200, post.shape).astype(np.float32)
+    statistics = JointStatistics.create(
+        post_range=(0, 255), pre_range=(0, 255), grey_level=1, integer=True
+    )
+    statistics.add(post, pre)
+    settings = ScaleSettings(methods=["percentile"], percentile=30, default="percentile")
+    expected = np.quantile(post / pre.astype(float), 0.3)
+    # A bin of the fine histogram is 0.12 %.
+    assert estimate(Evidence(statistics), settings).chosen.gain == pytest.approx(
+        expected, rel=0.0012
+    )
+
+
+@pytest.mark.slow
+def test_the_interval_holds_the_gain_as_often_as_it_says():
+    inside, widths = 0, []
+    only = ScaleSettings(methods=("moffat",))
+    for seed in range(8):
+        result = estimate(Evidence(section(1.5, seed=seed, shape=(512, 512))), only).methods
+        low, high = result["moffat"].gain_ci95
+        inside += low <= 1.5 <= high
+        widths.append((high - low) / 1.5)
+    assert inside >= 7
+    assert max(widths) < 0.06
+
+
+def test_a_small_image_has_no_interval():
+    result = estimate(Evidence(section(1.5, shape=(120, 120))), RATIOS).chosen
+    assert result.gain_ci95 is None
+    assert result.gain == pytest.approx(1.5, rel=0.05)
+
+
+def test_the_band_around_ratio_1_is_left_out_and_the_left_wing_mirrored():
+    edges = ratio_edges()
+    x = (edges[1:] + edges[:-1]) / 2
+    counts = moffat.profile(x, 1000, 0.2, 0.05, 2.5).astype(np.int64)
+    counts[np.abs(x) < 0.001] += 20_000
+    fit = moffat.fit(np.pad(counts, 1), edges, (-1, 1))
+    assert fit.smooth.max() > 2 * fit.smooth[fit.fitted].max()
+    assert fit.converged
+    assert fit.mu0 == pytest.approx(0.2, abs=fit.bin_width)
+    assert fit.gain == pytest.approx(10**0.2, rel=0.01)
+    assert not fit.fitted[np.abs(fit.centres) <= 3 * fit.bin_width].any()
+    assert fit.centres[fit.fitted].max() == fit.mu0
+    mirrored, _ = fit.mirrored()
+    assert mirrored.min() >= fit.mu0
+
+
+def test_a_profile_of_known_shape_is_recovered():
+    edges = ratio_edges()
+    x = (edges[1:] + edges[:-1]) / 2
+    counts = np.pad(np.rint(moffat.profile(x, 1e6, 0.3, 0.05, 3.0)).astype(np.int64), 1)
+    fit = moffat.fit(counts, edges, (-0.5, 1.0))
+    assert fit.mu == pytest.approx(0.3, abs=fit.bin_width)
+    assert fit.alpha == pytest.approx(0.05, rel=0.15)
+    assert fit.beta == pytest.approx(3.0, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("post", "pre", "reason"),
+    [
+        (5, np.nan, "pre and post have no pixel in common."),
+        (0, 5, "no pixel has signal in both images"),
+        (5, 0.5, "no pixel has signal in both images"),
+    ],
+)
+def test_nothing_to_work_with_is_said(post, pre, reason):
+    statistics = JointStatistics.create(
+        post_range=(0, 9), pre_range=(0, 9), grey_level=1, integer=True
+    )
+    statistics.add(np.full((50, 50), post, np.uint8), np.full((50, 50), pre, np.float32))
+    scale = estimate(Evidence(statistics), RATIOS)
+    assert scale.status == "failed"
+    for result in scale.methods.values():
+        assert result.gain is None
+        assert reason in result.reason
+
+
+def test_a_single_ratio_needs_no_fit():
+    statistics = JointStatistics.create(
+        post_range=(0, 9), pre_range=(0, 9), grey_level=1, integer=True
+    )
+    statistics.add(np.full((50, 50), 6, np.uint8), np.full((50, 50), 3, np.float32))
+    scale = estimate(Evidence(statistics), RATIOS)
+    assert (scale.status, scale.default) == ("ok", "moffat")
+    assert [m.gain for m in scale.methods.values()] == pytest.approx([2, 2], rel=0.001)
+
+
+def test_one_failed_method_hands_over_to_the_next():
+    settings = ScaleSettings(methods=("manual", "percentile"), default="manual")
+    scale = estimate(Evidence(section(1.5)), settings)
+    assert (scale.status, scale.default) == ("ok", "percentile")
+    assert scale.chosen.gain == pytest.approx(1.5, rel=0.02)
+    assert scale.methods["manual"].gain is None
+    assert scale.reasons[-1] == "manual gave no gain, percentile is the default instead."
+
+
+def test_a_manual_gain_is_taken_as_it_is():
+    scale = estimate(Evidence(section(1.5)), ScaleSettings(RATIOS.methods, manual=1.25))
+    assert list(scale.methods) == ["moffat", "percentile", "manual"]
+    assert scale.methods["manual"].gain == 1.25
+    assert scale.methods["manual"].gain_ci95 is None
+    missing = estimate(Evidence(section(1.5)), ScaleSettings(methods=("moffat", "manual")))
+    assert missing.methods["manual"].reason == "no manual gain is given for this pair."
+
+
+def test_scale_json_keeps_the_contract_and_equal_bytes(tmp_path):
+    for name in ("a", "b"):
+        estimate(Evidence(section(1.3)), ScaleSettings(RATIOS.methods, manual=1.2)).save(
+            tmp_path / f"{name}.json"
+        )
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    content = json.loads((tmp_path / "a.json").read_text())
+    assert content["default"] == "moffat"
+    assert {"gain", "offset", "gain_ci95", "mu0", "mu", "beta", "pixels"} <= set(
+        content["methods"]["moffat"]
+    )
+    scale = Scale.load(tmp_path / "a.json")
+    assert scale.methods["manual"] == MethodResult(
+        1.2, 0.0, None, {"pixels": 420000, "pixels_overlap": 420000}
+    )
+    scale.save(tmp_path / "c.json")
+    assert (tmp_path / "c.json").read_bytes() == (tmp_path / "a.json").read_bytes()
+
+
+def test_a_refused_pair_is_marked(tmp_path):
+    Scale.failed("the images do not match.").save(tmp_path / "scale.json")
+    entry = json.loads((tmp_path / "scale.json").read_text())["methods"]["moffat"]
+    assert entry == {"status": "failed", "reason": "the images do not match."}
+    scale = Scale.load(tmp_path / "scale.json")
+    assert (scale.status, scale.chosen.gain, scale.reasons) == (
+        "failed",
+        None,
+        ("the images do not match.",),
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"version": 99}', '{"version": 1, "methods": 3}']
+)
+def test_a_damaged_scale_json_is_named(tmp_path, text):
+    (tmp_path / "scale.json").write_text(text)
+    with pytest.raises(StoreError, match=r"scale\.json is damaged"):
+        Scale.load(tmp_path / "scale.json")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"methods": []}, "at least one method"),
+        ({"methods": ["moffat", "moffat"]}, "each once"),
+        ({"methods": ["mofat"]}, "'mofat' in 'scale' is not a scale method"),
+        (
+            {"default": "manual"},
+            r"'scale\.default' is 'manual' but only linear, moffat, percentile",
+        ),
+        ({"percentile": 100}, "between 0 and 100"),
+        ({"manual": -1}, "a gain has to be positive"),
+        ({"percentil": 5}, r"'scale\.percentil' is not known"),
+    ],
+)
+def test_wrong_settings_are_explained(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        ScaleSettings.of(settings)
+
+
+def drawn(image, **spec):
+    """One image of the default phantom, and what has drawn it."""
+    renderer = Renderer(PhantomSpec(**spec))
+    return renderer.pixels(image, Window.of(renderer.shape(image)))[..., 1], renderer
+
+
+@pytest.fixture(scope="module")
+def aligned():
+    """The pre image of the default phantom, which no gain changes, on the post frame."""
+    pre, renderer = drawn("pre")
+    matrix, frame = truth_of(renderer, "s", "d").matrix, Window.of(renderer.shape("post"))
+    moved = quantise(warp_matrix(ArrayPixels(pre).read, pre.shape, matrix, frame))
+    return moved, (int(pre.min()), int(pre.max()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gain", [0.8, 1.0, 1.3, 3.0])
+def test_the_default_phantom_is_within_two_percent(aligned, gain):
+    post, _ = drawn("post", gain=gain)
+    pre, pre_range = aligned
+    statistics = JointStatistics.create(
+        post_range=(int(post.min()), int(post.max())),
+        pre_range=pre_range,
+        grey_level=1,
+        integer=True,
+    )
+    statistics.add(post, pre)
+    assert estimate(Evidence(statistics), RATIOS).chosen.gain == pytest.approx(gain, rel=0.02)

@@ -1,0 +1,262 @@
+"""Matching the blur of a pair: known widths are found, equal images stay as they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from unglow.core.errors import ConfigError
+from unglow.core.windows import ArrayPixels, Window, grid
+from unglow.detection.completeness import _Spots
+from unglow.detection.map_error import MapError
+from unglow.detection.settings import DetectSettings
+from unglow.detection.snr import Images as Pixels
+from unglow.detection.snr import Scene, significance
+from unglow.phantom import PhantomSpec
+from unglow.phantom.render import Renderer
+from unglow.photometry.blur import Blur, blurred, gaussian_taps
+from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.focus.match import Images, estimate_matched, matched_bins
+from unglow.photometry.focus.sharpness import Sharpness, find
+from unglow.photometry.focus.spectra import measure, textured
+from unglow.photometry.gain.estimate import Evidence
+from unglow.photometry.gain.scale import Scale, ScaleSettings
+from unglow.photometry.joint_histogram import JointStatistics
+from unglow.photometry.noise.model import NoiseModel
+from unglow.transform import Quantiles, Transform
+
+pytestmark = pytest.mark.slow
+
+SIDE = 512
+GAIN = 1.3
+TOPS = 4000.0, 4000.0
+
+
+def pair(seed, post_px=0.0, pre_px=0.0, post_noise=4.0, pre_noise=4.0, stained=False):
+    """Grainy texture, blurred in one image or the other, with white noise."""
+    rng = np.random.default_rng(seed)
+    scene = ndimage.gaussian_filter(rng.normal(size=(SIDE, SIDE)), 1.3, mode="wrap")
+    scene = 300 + 60 * scene / scene.std()
+    images = []
+    for gain, width, sigma in ((GAIN, post_px, post_noise), (1.0, pre_px, pre_noise)):
+        soft = np.fft.ifft2(ndimage.fourier_gaussian(np.fft.fft2(scene), width)).real
+        images.append(gain * soft + rng.normal(0, sigma, scene.shape))
+    if stained:
+        x, y = rng.uniform(10, SIDE - 10, (2, 300))
+        spots = np.zeros(scene.shape)
+        np.add.at(spots, (y.astype(int), x.astype(int)), rng.uniform(500, 4000, len(x)))
+        images[0] += ndimage.gaussian_filter(spots, 1.5)
+    post, pre = (np.rint(image) for image in images)
+    return post.astype(np.uint16), pre.astype(np.float32)
+
+
+def same_place():
+    shape = SIDE, SIDE
+    return Transform("ok", shape, shape, matrix=np.eye(3), error_px=Quantiles(0.0, 0.0))
+
+
+def cells(post, pre):
+    bins = BinSamples.create(post.shape, TOPS)
+    bins.add(post, pre)
+    return bins
+
+
+def sharpness_of(post, pre, post_noise=4.0, pre_noise=4.0):
+    noise = NoiseModel(post_noise**2, 0.0, pre_noise**2, 0.0)
+    read = (lambda w: post[w.slices]), (lambda w: pre[w.slices])
+    return find(measure(read, textured(cells(post, pre)), TOPS, noise, same_place()), GAIN)
+
+
+@pytest.mark.parametrize("width", [0.3, 0.5, 1.0, 2.0])
+def test_weights_are_those_of_a_gaussian(width):
+    taps = gaussian_taps(width)
+    steps = np.arange(len(taps)) - len(taps) // 2
+    assert taps.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_array_equal(taps, taps[::-1])
+    for w in (0.3, 1.0, 2.0):
+        transfer = (taps * np.cos(steps * w)).sum()
+        assert transfer == pytest.approx(np.exp(-0.5 * (width * w) ** 2), abs=0.01)
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0, 2.5])
+def test_other_widths_are_refused(width):
+    with pytest.raises(ValueError, match="is not between 0 and 2 px"):
+        gaussian_taps(width)
+
+
+def test_a_blurred_px_is_the_same_in_any_window_and_nothing_comes_of_no_data():
+    rng = np.random.default_rng(0)
+    image = rng.normal(100, 20, (150, 131)).astype(np.float32)
+    image[40:60, 30:35] = np.nan
+    image[100, 100] = np.nan
+    blur = Blur("pre", 0.9)
+
+    def read(window):
+        return image[window.slices]
+
+    whole = blur.over(read, image.shape, Window.of(image.shape))
+    np.testing.assert_array_equal(np.isnan(whole), np.isnan(image))
+    for block in ((64, 64), (150, 9), (7, 131), (33, 50)):
+        for window in grid(image.shape, block):
+            np.testing.assert_array_equal(
+                blur.over(read, image.shape, window), whole[window.slices]
+            )
+    flat = np.where(np.isnan(image), np.float32(np.nan), np.float32(7))
+    found = blurred(flat, blur.taps)
+    np.testing.assert_allclose(found[~np.isnan(flat)], 7, rtol=1e-5)
+    inner = ndimage.gaussian_filter(np.nan_to_num(image), 0.9)[110:140, 20:80]
+    np.testing.assert_allclose(whole[110:140, 20:80], inner, atol=0.5)
+
+
+@pytest.mark.parametrize("width", [0.5, 0.8, 1.2])
+@pytest.mark.parametrize("image", ["post", "pre"])
+def test_a_known_blur_is_found_and_the_other_image_is_to_be_blurred(width, image):
+    found = sharpness_of(*pair(1, **{f"{image}_px": width}))
+    sign = 1 if image == "post" else -1
+    assert found.width_px == pytest.approx(sign * width, abs=0.06)
+    assert abs(found.width_px - sign * width) < 4 * found.error_px + 0.03
+    assert found.blurred == ("pre" if image == "post" else "post")
+    assert found.blur == Blur(found.blurred, abs(found.width_px))
+    assert found.held_out < 0.98
+
+
+def test_images_of_equal_sharpness_are_left_alone():
+    for seed in range(20):
+        found = sharpness_of(*pair(seed))
+        assert found.blurred is None, (seed, found)
+        assert abs(found.width_px) < 0.3, (seed, found)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"post_noise": 20.0}, {"pre_noise": 20.0}, {"stained": True}],
+    ids=["noisy post", "noisy pre", "stain"],
+)
+def test_neither_noise_nor_stain_looks_like_blur(change):
+    noise = {k: v for k, v in change.items() if k != "stained"}
+    found = sharpness_of(*pair(3, **change), **noise)
+    assert found.blurred is None
+    changed = sharpness_of(*pair(3, post_px=0.8, **change), **noise)
+    assert changed.blurred == "pre"
+    assert changed.width_px == pytest.approx(0.8, abs=0.15)
+
+
+def test_a_noise_model_that_is_wrong_does_little_harm():
+    post, pre = pair(4, pre_px=0.8)
+    found = sharpness_of(post, pre, post_noise=1.0, pre_noise=9.0)
+    assert found.width_px == pytest.approx(-0.8, abs=0.1)
+
+
+def test_too_little_to_look_at_gives_nothing():
+    post, pre = pair(0)
+    pre[100:, :] = np.nan
+    assert sharpness_of(post, pre) is None
+    assert sharpness_of(post[:40, :40], pre[:40, :40]) is None
+
+
+@pytest.mark.parametrize("image", ["post", "pre"])
+def test_cells_are_those_of_matching_images_whatever_the_pieces(image):
+    rng = np.random.default_rng(5)
+    shape = 560, 700
+    post = rng.integers(50, 200, shape).astype(np.uint16)
+    pre = rng.uniform(50, 200, shape).astype(np.float32)
+    pre[200:220, 300:320] = np.nan
+    post[300, 300] = 4000  # saturated
+    blur = Blur(image, 1.0)
+    made = matched_bins(cells(post, pre), Images(ArrayPixels(post), ArrayPixels(pre)), blur)
+    whole = {"post": np.where(post == 4000, np.nan, post).astype(np.float32), "pre": pre}
+    whole[image] = blurred(whole[image], blur.taps)
+    expected = cells(whole["post"], whole["pre"])
+    full = made.count == 16
+    assert 0.9 < full.mean() < 1
+    for name in ("post", "pre", "post_var", "cov"):
+        np.testing.assert_array_equal(getattr(made, name)[full], getattr(expected, name)[full])
+    assert not full[300 // 4, 300 // 4]
+
+
+def test_gain_is_nearer_and_the_difference_understood_once_the_images_match():
+    post, pre = pair(6, post_px=1.2)
+    statistics = JointStatistics.create(
+        post_range=(float(post.min()), float(post.max())),
+        pre_range=(float(pre.min()), float(pre.max())),
+        grey_level=1.0,
+        integer=True,
+    )
+    statistics.add(post, pre)
+    evidence = Evidence(statistics, cells(post, pre), same_place())
+    images = Images(ArrayPixels(post), ArrayPixels(pre))
+    matched = estimate_matched(evidence, images, ScaleSettings(("linear",)))
+    never = estimate_matched(evidence, images, ScaleSettings(("linear",), match_blur="never"))
+    assert never.sharpness is None
+    assert never.blur is None
+    assert matched.blur.image == "pre"
+    # the texture is as fine as the blur, which makes gain and first noise model far off
+    assert abs(matched.chosen.gain - GAIN) < 0.5 * abs(never.chosen.gain - GAIN)
+    spread, without = (s.chosen.details["noise"]["spread"] for s in (matched, never))
+    assert spread < 1.3 < without
+
+
+@pytest.mark.parametrize("image", ["post", "pre", None])
+def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
+    rng = np.random.default_rng(7)
+    post, pre = (rng.normal(500, 10, (400, 400)).astype(np.float32) for _ in range(2))
+    blur = Blur(image, 1.0) if image else None
+    seen = {"post": post, "pre": pre}
+    if blur is not None:
+        seen[image] = blurred(seen[image], blur.taps)
+    shape = post.shape
+    scene = Scene(
+        *(ArrayPixels(a) for a in (post, pre, seen["post"] - seen["pre"])),
+        gain=1.0,
+        noise=NoiseModel(100.0, 0.0, 100.0, 0.0),
+        transform=Transform("ok", shape, shape, matrix=np.eye(3), error_px=Quantiles(0.0, 0.0)),
+        error=MapError.constant(0.0),
+        tops=(1e4, 1e4),
+        settings=DetectSettings(),
+        blur=blur,
+    )
+    whole = significance(scene, Window(20, 380, 20, 380)).snr
+    assert np.nanstd(whole) == pytest.approx(1, abs=0.03)
+    part = Window(100, 190, 50, 300)
+    np.testing.assert_array_equal(significance(scene, part).snr, whole[part.shift(-20, -20).slices])
+    core = Window(100, 300, 100, 300)
+    at = np.array([200.0]), np.array([200.0])
+    spots = _Spots.of(core, *at, np.array([300.0]), scene, rng)
+    pixels = Pixels.read(scene, core)
+    spots.add_to(pixels, scene)
+    added = pixels.pixels[2] - scene.difference.read(core)
+    light = pixels.pixels[0] - scene.post.read(core)
+    assert light.max() > 200
+    expected = blurred(light, blur.taps) if image == "post" else light
+    np.testing.assert_allclose(added, expected, atol=1e-3)
+
+
+def test_scale_json_keeps_what_was_found(tmp_path):
+    told = Sharpness(-0.81, 0.02, "post", 0.7, 120)
+    scale = replace(Scale.failed("why"), sharpness=told)
+    scale.save(tmp_path / "scale.json")
+    assert Scale.load(tmp_path / "scale.json").sharpness == told
+    assert scale.blur == Blur("post", 0.81)
+    assert Scale.failed("why").blur is None
+    assert replace(scale, sharpness=replace(told, blurred=None)).blur is None
+
+
+def test_a_wrong_setting_is_named():
+    with pytest.raises(ConfigError, match=r"'scale.match_blur' is 'yes'; use auto or never"):
+        ScaleSettings(match_blur="yes")
+
+
+def test_phantoms_out_of_focus_are_blurred_and_the_same_in_any_window():
+    spec = PhantomSpec(shape=(200, 220), rgb=False, seed=2, microbes_per_mpx=500)
+    whole = Window.of(spec.shape)
+    sharp = Renderer(spec).light("post", whole)
+    soft = Renderer(replace(spec, blur_post_px=0.8))
+    found = soft.light("post", whole)
+    np.testing.assert_allclose(found, ndimage.gaussian_filter(sharp, 0.8, mode="nearest"))
+    for window in grid(spec.shape, (70, 64)):
+        np.testing.assert_array_equal(soft.light("post", window), found[window.slices])
+    frame = Window.of(spec.pre_frame)
+    np.testing.assert_array_equal(soft.light("pre", frame), Renderer(spec).light("pre", frame))

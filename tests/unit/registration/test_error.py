@@ -1,0 +1,112 @@
+"""What a field says of its own error: quantiles of lengths, noise that blocks share, rims."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from unglow.registration.blocks.dense import Dense
+from unglow.registration.bspline import choose_stiffness
+from unglow.registration.field.fit import Deformation, minus
+from unglow.registration.field.inverse_consistency import Closure
+from unglow.registration.field.uncertainty import (
+    at_points,
+    error_map,
+    length_quantile,
+    raised,
+    unseen,
+)
+from unglow.transform.displacement import Displacement
+
+SHAPE = (1600, 1600)
+SIZE, STEP = 128, 64
+
+
+def wave(points):
+    k = 2 * np.pi / 1200
+    x, y = points.T
+    return 4.0 * np.column_stack([np.sin(k * (x + 0.4 * y)), np.cos(k * (y - 0.3 * x))])
+
+
+def blocks_of(noise, seed):
+    """Make blocks over a frame, each of which measures the wave with the same noise."""
+    rng = np.random.default_rng(seed)
+    count = (SHAPE[0] - SIZE) // STEP + 1
+    place = np.array([(c, r) for r in range(count) for c in range(count)])
+    corner = place * STEP
+    post = corner + (SIZE - 1) / 2
+    off = wave(post) + rng.normal(0, noise, post.shape)
+    return Dense(post, post + off, off, np.full(len(post), 20.0), place, corner, SIZE, STEP)
+
+
+def fitted(blocks):
+    start = Displacement.zeros(SHAPE, STEP)
+    field, weights, stiffness = choose_stiffness(blocks, start, None)
+    return Deformation(field, blocks, weights, stiffness, minus(field, field), 1)
+
+
+# -------------------------------------------------------------------------------------- quantiles
+
+
+def test_quantiles_of_lengths_are_those_of_errors_drawn_from_them():
+    rng = np.random.default_rng(1)
+    errors = rng.uniform(0.01, 0.2, 400_000)
+    lengths = errors / np.sqrt(2) * np.hypot(*rng.normal(size=(2, len(errors))))
+    for share in (0.5, 0.95):
+        expected = np.quantile(lengths, share)
+        assert length_quantile(errors, share) == pytest.approx(expected, rel=0.01)
+
+
+def test_quantiles_of_one_error_are_rayleighs():
+    assert length_quantile(np.array([0.1]), 0.95) == pytest.approx(0.1 * np.sqrt(np.log(20)))
+    assert np.isnan(length_quantile(np.zeros(0), 0.5))
+    assert length_quantile(np.array([0.1, np.inf]), 0.95) > 1e5
+
+
+# ------------------------------------------------------------------------------------------ noise
+
+
+def test_the_jackknife_misses_what_overlapping_blocks_share():
+    blocks = blocks_of(0.05, 0)
+    use = ~blocks.held_out
+    inner = use & (blocks.place > 0).all(axis=1) & (blocks.place < blocks.place.max()).all(axis=1)
+    apart = replace(blocks, post=2 * blocks.post)
+    np.testing.assert_allclose(unseen(apart, use)[inner], 1.1)
+    # blocks half a side apart share 3 / 70 of their noise, and 3 of the 4 are used
+    total = 1 + 3 * 3 / 70 + 3 * (3 / 70) ** 2
+    np.testing.assert_allclose(unseen(blocks, use)[inner], 1.1 * 3 * total / (4 - total), rtol=1e-2)
+    near = replace(blocks, post=0.6 * blocks.post)
+    assert (unseen(near, use)[inner] > 1.5 * unseen(blocks, use)[inner]).all()
+
+
+def test_the_error_map_is_the_error_of_the_field_up_to_its_rim():
+    """Noise of these blocks is independent, so that they share nothing that is unseen."""
+    true, said, points = [], [], []
+    for seed in range(6):
+        found = fitted(blocks_of(0.05, seed))
+        field = found.field
+        y, x = np.mgrid[0 : SHAPE[0] : 20, 0 : SHAPE[1] : 20]
+        points = np.column_stack([x.ravel(), y.ravel()]).astype(float)
+        true.append(((field.at(points) - wave(points)) ** 2).sum(axis=1))
+        said.append(at_points(field, error_map(found), points) ** 2)
+    rim = np.minimum(points, SHAPE[0] - 1 - points).min(axis=1)
+    for low, high in ((0, 30), (30, 100), (100, 800)):
+        zone = (rim >= low) & (rim < high)
+        ratio = np.sqrt(np.mean([s[zone] for s in said]) / np.mean([t[zone] for t in true]))
+        assert 1 / 1.5 < ratio < 1.5
+
+
+# ---------------------------------------------------------------------------------------- closure
+
+
+def test_a_way_back_that_misses_by_both_errors_raises_nothing():
+    rng = np.random.default_rng(2)
+    field = replace(Displacement.zeros(SHAPE, STEP), error_px=np.full((28, 28), 0.1, np.float32))
+    post = rng.uniform(0, 1599, (500, 2))
+    miss = 0.1 * np.hypot(*rng.normal(size=(2, 500)))  # sqrt(2) times the error's length
+    np.testing.assert_array_equal(raised(field, Closure(post, 0.8 * miss)), field.error_px)
+    np.testing.assert_allclose(raised(field, Closure(post, 3 * miss)), 0.3, rtol=0.1)
+    few = Closure(post[:29], 3 * miss[:29])
+    np.testing.assert_array_equal(raised(field, few), field.error_px)

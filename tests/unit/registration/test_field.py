@@ -1,0 +1,270 @@
+"""Following deformed sections: fits, the choice between field and global model, the verdict."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from unglow.core.errors import ConfigError
+from unglow.core.windows import ArrayPixels
+from unglow.phantom.render import Renderer
+from unglow.phantom.spec import PhantomSpec
+from unglow.registration.blocks.dense import Dense
+from unglow.registration.blocks.phase_correlation import detail_correlation
+from unglow.registration.bspline import choose_stiffness, fit_field, stiffness_of
+from unglow.registration.field.fit import bending_bias, field_step
+from unglow.registration.field.folding import pinch
+from unglow.registration.register import RegisterSettings, register
+from unglow.transform.displacement import Displacement
+
+pytestmark = pytest.mark.slow
+
+SHAPE = (1024, 1024)
+
+
+def wave(points, amplitude=4.0, length=700.0):
+    k = 2 * np.pi / length
+    x, y = points.T
+    return amplitude * np.column_stack([np.sin(k * (x + 0.4 * y)), np.cos(k * (y - 0.3 * x))])
+
+
+def blocks_of(off, noise=0.05, step=32, size=64, seed=1, wrong=0.0):
+    """Make blocks that measure ``off`` (points to px), with noise and wrong matches."""
+    rng = np.random.default_rng(seed)
+    place = np.array([(c, r) for r in range(31) for c in range(31)])
+    corner = place * step
+    post = corner + (size - 1) / 2
+    quality = rng.uniform(5, 25, len(post))
+    found = off(post) + rng.normal(0, 1, post.shape) * (noise * 15 / (quality - 1))[:, None]
+    bad = rng.random(len(post)) < wrong
+    found[bad] = rng.uniform(-16, 16, (int(bad.sum()), 2))
+    quality[bad] = rng.uniform(1, 1.9, int(bad.sum()))
+    return Dense(post, post + found, found, quality, place, corner, size, step)
+
+
+def grid_points(margin=40, step=23):
+    y, x = np.mgrid[margin : SHAPE[0] - margin : step, margin : SHAPE[1] - margin : step]
+    return np.column_stack([x.ravel(), y.ravel()]).astype(float)
+
+
+# -------------------------------------------------------------------------------------------- fit
+
+
+def test_the_fit_solves_its_normal_equations():
+    rng = np.random.default_rng(3)
+    points = rng.uniform(0, 1023, (400, 2))
+    targets, weights = rng.normal(size=(400, 2)), rng.uniform(0, 2, 400)
+    start = Displacement.zeros(SHAPE, 128)
+
+    def cost(field):
+        c = field.coefficients
+
+        def rough(order):
+            return sum(
+                math.comb(order, k) * (np.diff(np.diff(c, order - k, axis=1), k, axis=2) ** 2).sum()
+                for k in range(order + 1)
+            )
+
+        off = targets - field.at(points)
+        stiff = rough(3) + rough(2) / 4.5**2 + (c**2).sum() / 4.5**6
+        return float((weights * (off**2).sum(1)).sum() + 0.7 * stiff)
+
+    found = fit_field(points, targets, weights, start, 0.7)
+    for _ in range(20):
+        other = found.coefficients + 1e-3 * rng.normal(size=found.coefficients.shape)
+        assert cost(Displacement(128, other)) > cost(found)
+    again = fit_field(points, targets, weights, found, 0.7)
+    np.testing.assert_allclose(again.coefficients, found.coefficients, atol=1e-4)
+
+
+def test_stiffness_halves_a_wave_of_its_length():
+    length, spacing, step = 100.0, 64, 16
+    k = 1 / length
+    y, x = np.mgrid[0:2048:step, 0:2048:step]
+    points = np.column_stack([x.ravel(), y.ravel()]).astype(float)
+    targets = np.column_stack([np.sin(k * points[:, 0]), np.zeros(len(points))])
+    start = Displacement.zeros((2048, 2048), spacing)
+    stiffness = stiffness_of(length, spacing, step)
+    found = fit_field(points, targets, np.ones(len(points)), start, stiffness)
+    middle = np.array([[100 * np.pi * (2 * n + 0.5), 1000.0] for n in (1, 2)])
+    assert found.at(middle)[:, 0] == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_fit_goes_on_bending_beyond_its_points():
+    def parabola(points):
+        return 1e-4 * (points[:, :1] - 512) ** 2 * np.array([[1.0, -0.5]])
+
+    y, x = np.mgrid[32:1024:32, 200:800:32]
+    points = np.column_stack([x.ravel(), y.ravel()]).astype(float)
+    start = Displacement.zeros(SHAPE, 64)
+    stiffness = stiffness_of(45.0, 64, 32)
+    found = fit_field(points, parabola(points), np.ones(len(points)), start, stiffness)
+    beyond = np.array([[776.0 + away, 500.0] for away in (0, 100, 150)])
+    error = np.hypot(*(found.at(beyond) - parabola(beyond)).T)
+    in_a_line = 1e-4 * np.hypot(1, 0.5) * np.array([100, 150]) ** 2
+    assert error[0] < 0.06
+    assert (error[1:] < 0.7 * in_a_line).all()
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.25])
+def test_a_wave_is_followed_through_noise_and_wrong_matches(wrong):
+    blocks = blocks_of(wave, wrong=wrong)
+    start = Displacement.zeros(SHAPE, 32)
+    field, weights, _ = choose_stiffness(blocks, start, None)
+    error = np.hypot(*(field.at(grid_points()) - wave(grid_points())).T)
+    assert np.median(error) < 0.06
+    assert np.quantile(error, 0.99) < 0.5
+    assert (weights[blocks.held_out] == 0).all()
+    assert 0.15 < blocks.held_out.mean() < 0.25
+
+
+def test_noisier_blocks_make_a_stiffer_field():
+    start = Displacement.zeros(SHAPE, 32)
+    fits = [choose_stiffness(blocks_of(wave, noise=n), start, None) for n in (0.01, 1.0)]
+    # stiffness is measured in units of the blocks' trust, which is the same
+    assert fits[1][2] > 4 * fits[0][2]
+
+
+def test_dirt_that_moves_on_its_own_is_left_out():
+    def off(points):
+        found = wave(points, 1.0)
+        dirt = (points[:, 0] < 150) & (points[:, 1] < 150)
+        found[dirt] += [15.0, 3.0]
+        return found
+
+    field, _, _ = choose_stiffness(blocks_of(off), Displacement.zeros(SHAPE, 32), None)
+    assert np.hypot(*field.at(grid_points()).T).max() < 3
+
+
+def test_without_blocks_the_field_fades():
+    blocks = blocks_of(lambda p: wave(p) + 6.0)
+    left = blocks.post[:, 0] < 250
+    part = Dense(*(getattr(blocks, n)[left] for n in
+                   ("post", "pre", "off", "quality", "place", "corner")), 64, 32)  # fmt: skip
+    field, _, _ = choose_stiffness(part, Displacement.zeros(SHAPE, 32), None)
+    away = field.at(grid_points()[grid_points()[:, 0] > 800])
+    assert np.abs(away).max() < 1.0
+
+
+@pytest.mark.parametrize(
+    ("shape", "side", "step"),
+    [
+        ((512, 512), 64, 16),
+        ((483, 913), 128, 32),
+        ((1024, 1024), 128, 32),
+        ((4096, 4096), 128, 64),
+        ((25000, 30000), 128, 128),
+    ],
+)
+def test_the_number_of_blocks_is_bounded(shape, side, step):
+    assert field_step(shape, side) == step
+    assert shape[0] * shape[1] / step**2 <= 50_000
+
+
+# --------------------------------------------------------------------------------------- decision
+
+
+def test_bias_of_blocks_is_the_curvature_within_them():
+    field = fit_field(
+        grid_points(0, 16), np.column_stack([1e-4 * grid_points(0, 16)[:, 0] ** 2 / 2] * 2),
+        np.ones(len(grid_points(0, 16))), Displacement.zeros(SHAPE, 64), 1e-9,
+    )  # fmt: skip
+    bias = bending_bias(field, np.array([[512.0, 512.0]]), 128)
+    assert bias[0] == pytest.approx(1e-4 * (0.14 * 128) ** 2 / 2, rel=0.05)
+
+
+def test_pinch_is_the_change_of_area():
+    _, ny, nx = Displacement.zeros(SHAPE, 64).coefficients.shape
+    col = np.tile(np.arange(nx), (ny, 1))
+    field = Displacement(64, np.stack([0.1 * 64 * (col - 1.0), 0 * col]))
+    assert pinch(field, 2 * np.eye(3) - np.diag([0, 0, 1.0])) == pytest.approx((1.05, 1.05))
+
+
+def test_correlation_of_details():
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(0, 1, (2, 128, 128)).astype(np.float32)
+    assert detail_correlation(a, 3 * a + 7) == pytest.approx(1, abs=1e-5)
+    assert detail_correlation(a, -a, -1) == pytest.approx(1, abs=1e-5)
+    assert abs(detail_correlation(a, b)) < 0.1
+
+
+def test_the_setting_is_checked():
+    with pytest.raises(ConfigError, match="field is 'always', but it must be one of auto, never"):
+        RegisterSettings(field="always")
+
+
+# ------------------------------------------------------------------------------------ whole pairs
+
+
+@pytest.fixture(scope="module")
+def deformed():
+    """A phantom of 1400 x 1300 px, bent by 4 px, and its exact map."""
+    from unglow.core.windows import Window
+
+    spec = PhantomSpec(
+        shape=(1400, 1300), deform_px=4.0, deform_wavelength_px=1000.0, rgb=False, seed=5
+    )
+    renderer = Renderer(spec)
+    images = [renderer.pixels(n, Window.of(renderer.shape(n))) for n in ("post", "pre")]
+    return [np.asarray(i).reshape(i.shape[:2]) for i in images], renderer.map
+
+
+def pixels(images):
+    return [ArrayPixels(image, 3) for image in images]
+
+
+@pytest.fixture(scope="module")
+def followed(deformed):
+    return register(*pixels(deformed[0]))
+
+
+def test_a_deformed_pair_ends_ok_with_an_honest_error(deformed, followed):
+    (post, _), truth = deformed
+    found = followed.transform
+    assert found.status == "ok", found.reasons
+    assert found.displacement is not None
+    assert found.displacement.strips is None
+    y, x = np.nonzero(post[::8, ::8] > 10)
+    at = 8.0 * np.column_stack([x, y])
+    error = np.hypot(*(found.map(at) - truth.to_pre(at)).T)
+    assert np.median(error) < 0.05
+    assert np.quantile(error, 0.95) < 0.3
+    assert found.error_px.median < 2.5 * np.median(error)
+    assert np.median(error) < 2.5 * found.error_px.median
+    assert found.residual_px.median > found.error_px.median
+
+
+def test_never_means_never(deformed, followed):
+    plain = register(*pixels(deformed[0]), RegisterSettings(field="never")).transform
+    assert plain.displacement is None
+    assert plain.status == "suspect"
+    np.testing.assert_array_equal(plain.matrix, followed.transform.matrix)
+    assert plain.error_px.median > 10 * followed.transform.error_px.median
+
+
+def test_a_field_has_the_same_bytes_for_any_number_of_threads(deformed, followed):
+    again = register(*pixels(deformed[0]), workers=3)
+    assert again.transform.as_dict() == followed.transform.as_dict()
+    assert again.blocks.tobytes() == followed.blocks.tobytes()
+    error = [r.transform.displacement.error_px for r in (again, followed)]
+    np.testing.assert_array_equal(*error)
+
+
+def test_the_table_holds_the_dense_blocks(followed):
+    blocks, found = followed.blocks, followed.transform
+    assert len(blocks) == found.blocks
+    post = np.column_stack([blocks["x"], blocks["y"]])
+    pre = np.column_stack([blocks["pre_x"], blocks["pre_y"]])
+    off = np.column_stack([blocks["dx"], blocks["dy"]])
+    np.testing.assert_allclose(found.map(post) + off, pre, atol=1e-9)
+    held = blocks["held_out"] & blocks["used"]
+    assert found.residual_px.p95 == pytest.approx(np.quantile(np.hypot(*off[held].T), 0.95))
+
+
+def test_the_error_map_grows_where_nothing_was_measured(followed):
+    found = followed.transform.displacement
+    assert found.error_px.shape == found.coefficients.shape[1:]
+    assert np.isfinite(found.error_px).all()
+    assert found.error_px[0, 0] > 2 * np.median(found.error_px)

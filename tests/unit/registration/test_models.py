@@ -1,0 +1,219 @@
+"""Robust global models on made-up matches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unglow.core.errors import ConfigError
+from unglow.registration.blocks.phase_correlation import Matches
+from unglow.registration.models import choose_model, consensus, fit, fit_robust, residuals
+from unglow.registration.quality import (
+    Evidence,
+    agreement,
+    confirmed_reach,
+    doubts,
+    inside_frame,
+    map_error,
+    nearest,
+    refusals,
+    uncovered_share,
+)
+from unglow.registration.settings import MODELS, RegisterSettings
+from unglow.transform import apply_matrix
+
+RNG = np.random.default_rng(8)
+POST = RNG.uniform(0, 30000, (300, 2))
+TRUTHS = {
+    "translation": np.array([[1, 0, 120.5], [0, 1, -33.25], [0, 0, 1.0]]),
+    "similarity": np.array([[0.99, -0.05, 800], [0.05, 0.99, -400], [0, 0, 1.0]]),
+    "affine": np.array([[1.0, -0.05, 800], [0.045, 0.98, -400], [0, 0, 1.0]]),
+    "homography": np.array([[1.0, -0.05, 800], [0.045, 0.98, -400], [1e-7, -2e-7, 1.0]]),
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_each_model_is_exact_on_its_own_matches(model):
+    matrix = fit(model, POST, apply_matrix(TRUTHS[model], POST), np.ones(300))
+    off = apply_matrix(matrix, POST) - apply_matrix(TRUTHS[model], POST)
+    assert np.abs(off).max() < 1e-6
+
+
+def test_mirrored_similarity():
+    truth = np.array([[0.9, 0.1, 5], [0.1, -0.9, 7], [0, 0, 1.0]])
+    matrix = fit("similarity", POST, apply_matrix(truth, POST), np.ones(300))
+    np.testing.assert_allclose(matrix[:2, :2], truth[:2, :2], atol=1e-9)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_wrong_matches_do_no_harm(model):
+    pre = apply_matrix(TRUTHS[model], POST) + RNG.normal(0, 0.05, POST.shape)
+    pre[::2] += RNG.uniform(-128, 128, (150, 2))
+    start = consensus(POST, pre, 60.0 if model in ("affine", "homography") else 4.0)
+    matrix, weights = fit_robust(model, POST, pre, start)
+    off = np.hypot(*(apply_matrix(matrix, POST) - apply_matrix(TRUTHS[model], POST)).T)
+    assert np.median(off) < 0.03
+    wrong = np.hypot(*(pre - apply_matrix(TRUTHS[model], POST)).T) > 1
+    assert weights[wrong].max() == 0
+
+
+def test_consensus_of_noise_is_small_and_repeatable():
+    pre = POST + RNG.uniform(-128, 128, POST.shape)
+    first, again = consensus(POST, pre, 4.0), consensus(POST, pre, 4.0)
+    assert first.sum() < 10
+    np.testing.assert_array_equal(first, again)
+    assert not consensus(POST[:2], pre[:2], 4.0).any()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_auto_finds_the_simplest_model_that_explains(model):
+    pre = apply_matrix(TRUTHS[model], POST) + RNG.normal(0, 0.05, POST.shape)
+    held = np.arange(300) % 5 == 0
+    name, _ = choose_model(POST, pre, np.ones(300, dtype=bool), held)
+    assert name == model
+
+
+def test_held_out_matches_have_no_influence():
+    pre = apply_matrix(TRUTHS["affine"], POST)
+    held = np.arange(300) % 5 == 0
+    one = choose_model(POST, pre, np.ones(300, dtype=bool), held, ("affine",))[1]
+    pre[held] += 1.0
+    other = choose_model(POST, pre, np.ones(300, dtype=bool), held, ("affine",))[1]
+    np.testing.assert_array_equal(one, other)
+
+
+def test_too_few_matches_raise():
+    with pytest.raises(np.linalg.LinAlgError):
+        fit_robust("affine", POST[:2], POST[:2], np.ones(2, dtype=bool))
+
+
+def test_agreement_follows_the_map_or_the_neighbours():
+    pre = POST.copy()
+    bent = POST[:, 0] > 20000
+    pre[bent] += 15.0  # a part that moved as a whole
+    lost = np.zeros(300, dtype=bool)
+    lost[::10] = True
+    pre[lost] += RNG.uniform(30, 120, (30, 2))
+    good = agreement(Matches(POST, pre, np.ones(300)), np.eye(3))
+    assert good[~lost & ~bent].all()
+    assert good[~lost & bent].mean() > 0.9
+    assert good[lost].mean() < 0.2
+
+
+def test_map_error_sees_noise_shrink_and_misfit_stay():
+    everyone = np.ones(300, dtype=bool)
+    noisy = Matches(POST, POST + RNG.normal(0, 0.1, POST.shape), np.full(300, 20.0))
+    matrix, _ = fit_robust("affine", noisy.post, noisy.pre, everyone)
+    error = map_error("affine", noisy, everyone, everyone, matrix, POST)
+    truth = np.hypot(*residuals(matrix, POST, POST).T)
+    assert 0.4 < np.median(error) / np.median(truth) < 4
+    assert np.median(error) < 0.05
+    bent = POST + np.column_stack([2 * np.sin(POST[:, 1] / 4000), np.zeros(300)])
+    wavy = Matches(POST, bent + RNG.normal(0, 0.1, POST.shape), np.full(300, 20.0))
+    matrix, _ = fit_robust("affine", wavy.post, wavy.pre, everyone)
+    error = map_error("affine", wavy, everyone, everyone, matrix, POST)
+    truth = np.hypot(*residuals(matrix, POST, bent).T)
+    assert 0.5 < np.median(error) / np.median(truth) < 1.5
+
+
+def evidence(**changes):
+    fields = {
+        "measured": 100,
+        "agreeing": 95,
+        "residual_p95": 0.2,
+        "overlap": 0.9,
+        "uncovered": 0.02,
+        "scale": 1.01,
+        "shear": 1.001,
+        "margin": 20.0,
+    }
+    return Evidence(**(fields | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused", "doubtful"),
+    [
+        ({}, None, None),
+        ({"scale": 1.5}, "outside the accepted range 0.80 to 1.25", None),
+        ({"scale": float("nan")}, "outside the accepted range", None),
+        ({"shear": 1.3}, "30 % more along one direction", None),
+        ({"overlap": 0.1}, "Only 10 % of the section would lie inside", None),
+        ({"agreeing": 20}, "Only 20 of 100 sample blocks show the same structures", None),
+        ({"measured": 8, "agreeing": 8}, "Only 8 sample blocks with texture", None),
+        ({"residual_p95": 2.5}, None, "2.50 px from where the map puts them"),
+        ({"residual_p95": float("nan")}, None, "nan px"),
+        ({"agreeing": 50}, None, "Only 50 of 100 sample blocks agree"),
+        ({"uncovered": 0.3}, None, "30 % of the section has no sample block"),
+        ({"margin": 1.05}, None, "repeating patterns"),
+        ({"scale": 1.245}, None, "limit of what is accepted"),
+        ({"scale": 0.802}, None, "limit of what is accepted"),
+        ({"shear": 1.08}, None, "stretches one direction by 8.0 %"),
+    ],
+)
+def test_verdicts(changes, refused, doubtful):
+    case = evidence(**changes)
+    for sentences, wanted in ((refusals(case, RegisterSettings()), refused),):
+        assert (wanted is None) == (not sentences)
+        assert wanted is None or wanted in " ".join(sentences)
+    if refused is None:
+        sentences = doubts(case, 0.1, RegisterSettings())
+        assert (doubtful is None) == (not sentences)
+        assert doubtful is None or doubtful in " ".join(sentences)
+
+
+def test_an_estimated_error_beyond_the_limit_is_a_doubt_even_where_residuals_are_small():
+    (sentence,) = doubts(evidence(), 4.96, RegisterSettings())
+    assert "off by about 5.0 px or more in 5 % of the section" in sentence
+
+
+def test_uncovered_share():
+    points = np.array([[0.0, 0], [10, 0], [100, 0], [200, 0]])
+    assert uncovered_share(points, np.array([[0.0, 0]]), 50) == 0.5
+    assert uncovered_share(points, np.zeros((0, 2)), 50) == 1.0
+
+
+def test_a_frame_ends_half_a_pixel_beyond_its_outermost_centres():
+    points = np.array([[-0.5, 0], [-0.6, 0], [9.5, 4.5], [9.6, 0], [0, 4.6], [np.nan, 0]])
+    assert inside_frame(points, (5, 10)).tolist() == [True, False, True, False, False, False]
+
+
+def test_a_block_confirms_the_map_around_it_or_in_a_share_of_the_section():
+    section = np.array([[0.0, 0], [3000, 4000]])
+    assert confirmed_reach(section, 256) == pytest.approx(0.12 * 5000)
+    assert confirmed_reach(section / 10, 256) == 1.5 * 256
+    assert confirmed_reach(np.zeros((0, 2)), 256) == 1.5 * 256
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "rigid"}, "register: model is 'rigid', but it must be one of auto"),
+        ({"block_px": 200}, "block_px is 200, but it must be 64, 128, 256"),
+        ({"max_scale": 1.0}, "max_scale is 1.0"),
+        ({"min_overlap": 1.5}, "min_overlap is 1.5"),
+        ({"suspect_px": 0}, "suspect_px is 0"),
+        ({"blocks": 3}, "blocks is 3"),
+        ({"coarse_px": 100}, "coarse_px is 100"),
+    ],
+)
+def test_settings_out_of_range_are_named(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        RegisterSettings(**changes)
+
+
+@pytest.mark.parametrize(
+    ("points", "among", "count"), [(70, 90, 7), (40, 5, 7), (0, 9, 2), (9, 0, 2)]
+)
+def test_the_nearest_come_in_order_of_distance_and_then_of_their_place(points, among, count):
+    rng = np.random.default_rng(5)
+    some, all_of_them = (rng.integers(0, 9, (n, 2)).astype(float) for n in (points, among))
+    squares = ((some[:, None] - all_of_them) ** 2).sum(axis=2)
+    expected = np.argsort(squares, axis=1, kind="stable")[:, :count]
+    found = nearest(some, all_of_them, count)
+    assert found.tolist() == expected.tolist()
+    assert found.shape == (points, min(count, among))
+
+
+def test_many_points_are_looked_at_in_parts():
+    points = np.random.default_rng(6).random((1100, 2))  # 1.2 million distances
+    assert nearest(points, points, 2)[:, 0].tolist() == list(range(1100))

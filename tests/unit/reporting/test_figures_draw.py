@@ -1,0 +1,646 @@
+"""Figures say what they should, stay inside their paper, and have equal bytes."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+import sys
+
+import cv2
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image
+
+from unglow.photometry.difference_histogram import DifferenceHistogram
+from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.scale import ScaleSettings
+from unglow.photometry.joint_histogram import JointStatistics
+from unglow.registration.block_table import BLOCK_DTYPE
+from unglow.reporting import figures
+from unglow.reporting.figures import ComparisonRow, Crop, save_png
+from unglow.reporting.figures.canvas import Canvas, Picture, Pixels, resized
+from unglow.reporting.figures.colour_maps import Colours, painted
+from unglow.reporting.figures.difference import compressed, knee_of, symmetric_limit
+from unglow.reporting.figures.map_error import ERROR
+from unglow.reporting.figures.residuals import gathered
+from unglow.reporting.figures.style import (
+    DIVERGING,
+    checker,
+    label,
+    nice,
+    overlay,
+    panel,
+    sheet,
+    stretch,
+    tile,
+)
+from unglow.transform import Quantiles, Transform
+from unglow.transform.displacement import Displacement
+
+SHAPE = (400, 560)
+
+
+@pytest.fixture(scope="module")
+def images():
+    random = np.random.default_rng(0)
+    y, x = np.indices(SHAPE)
+    light = 50 * (1.2 + np.sin(x / 31) * np.cos(y / 23))
+    post = np.clip(random.poisson(1.4 * light), 0, 255).astype(np.uint8)
+    pre = np.float32(random.poisson(light))
+    post[200:206, 300:306] = 250
+    pre[:, :40] = np.nan
+    return post, pre
+
+
+@pytest.fixture(scope="module")
+def statistics(images):
+    result = JointStatistics.create(
+        post_range=(0, 255), pre_range=(0, 255), grey_level=1, integer=True
+    )
+    result.add(*images)
+    return result
+
+
+@pytest.fixture(scope="module")
+def scale(statistics):
+    return estimate(Evidence(statistics), ScaleSettings(("moffat", "percentile"), manual=1.2))
+
+
+@pytest.fixture(scope="module")
+def histogram(images, statistics):
+    post, pre = images
+    result = DifferenceHistogram.from_joint(statistics, 1.4, 0.0)
+    result.add(np.float32(post - 1.4 * pre))
+    return result
+
+
+def transform(status="ok", reasons=(), **changes):
+    values = {
+        "matrix": np.eye(3),
+        "model": "homography",
+        "residual_px": Quantiles(0.0412, 0.132),
+        "error_px": Quantiles(0.005892, 0.0312),
+        "inliers": 733,
+        "blocks": 812,
+        "scale": 1.0203,
+        "rotation_deg": 2.937,
+        "shift_px": (62.1, -41.7),
+    }
+    values |= {"post_shape": SHAPE, "pre_shape": SHAPE}
+    return Transform(status, reasons=reasons, **{**values, **changes})
+
+
+def blocks(count=120):
+    random = np.random.default_rng(1)
+    table = np.zeros(count, BLOCK_DTYPE)
+    table["x"], table["y"] = random.uniform(0, 560, count), random.uniform(0, 400, count)
+    table["dx"], table["dy"] = random.normal(0, 0.05, (2, count))
+    table["used"] = np.arange(count) % 10 > 0
+    table["held_out"] = np.arange(count) % 5 == 1
+    return table
+
+
+def field(scale=1.0):
+    """A field of up to 2 px, 32 px apart, known to 0.1 px."""
+    grid = Displacement.zeros(SHAPE, 32).coefficients.shape[1:]
+    row, col = np.indices(grid)
+    waves = scale * np.stack([2 * np.sin(row / 3), np.cos(col / 4)])
+    return Displacement(32, waves, np.full(grid, 0.1, np.float32))
+
+
+def crops(images, count=4):
+    post, pre = images
+    parts = [np.s_[100:164, 100 + 70 * n : 164 + 70 * n] for n in range(count)]
+    return [
+        Crop(132 + 70 * n, 132, post[p], pre[p], np.float32(post[p] - 1.4 * pre[p]), "the first")
+        for n, p in enumerate(parts)
+    ]
+
+
+@pytest.fixture(scope="module")
+def drawings(images, statistics, scale, histogram):
+    post, pre = images
+    difference = np.float32(post - 1.4 * pre)
+    rows = [
+        ComparisonRow("percentile=40", "ok", 1.31, (1.3, 1.32), 0.04, 0.13, -0.2, 2.9, difference),
+        ComparisonRow("max_scale=1.01", "failed", None, None, *[np.nan] * 4, None),
+    ]
+    bright = [Crop(c.x / 4, c.y, c.post, c.pre, 300 * c.difference) for c in crops(images)]
+    long = "The 95th percentile of the residuals is 1.3 px, above the limit of 1 px."
+    return {
+        "registration": figures.draw_registration(
+            post,
+            np.roll(pre, 9, 1),
+            pre,
+            transform("suspect", (long,)),
+            step=4,
+            pixel_size_um=0.65,
+            crops=crops(images),
+            worst=(12345.4, 23456.1, 0.1836),
+            title="Section 12, DAPI: registration",
+        ),
+        "residuals": figures.draw_residuals(post, blocks(), transform(), step=1),
+        "map_error": figures.draw_map_error(post, np.isfinite(pre), blocks(), transform()),
+        "field": figures.draw_map_error(
+            post, np.isfinite(pre), blocks(2000), transform(displacement=field())
+        ),
+        "wide_field": figures.draw_map_error(
+            post[:80],
+            np.isfinite(pre[:80]),
+            blocks(),
+            transform("suspect", (long,), displacement=field(), post_shape=(80, 560)),
+        ),
+        "joint": figures.draw_joint_histogram(statistics, scale),
+        "excess": figures.draw_excess(statistics, scale),
+        "histograms": figures.draw_histograms(statistics),
+        "ratio": figures.draw_ratio(statistics, scale),
+        "difference": figures.draw_difference(
+            difference, "moffat", 1.4, histogram, step=4, pixel_size_um=0.65, crops=crops(images)
+        ),
+        "difference_histogram": figures.draw_difference_histogram(
+            {"moffat": histogram, "percentile": histogram, "manual": histogram}
+        ),
+        "tall_difference": figures.draw_difference(
+            300 * np.tile(difference[:, :120], (2, 1)), "moffat", 1.4, None, crops=bright
+        ),
+        "refusal": figures.draw_refusal("Section 12", "The images do not match. " * 6),
+        "comparison": figures.draw_comparison(rows),
+    }
+
+
+NAMES = (
+    "registration",
+    "residuals",
+    "map_error",
+    "field",
+    "wide_field",
+    "joint",
+    "excess",
+    "histograms",
+    "ratio",
+    "difference",
+    "tall_difference",
+    "difference_histogram",
+    "refusal",
+    "comparison",
+)
+
+
+def texts(figure):
+    """All text that is really drawn, with its box in px."""
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()
+    # Ticks beyond the limits of their axes exist as texts but are not drawn.
+    beyond = set()
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
+            if not low <= tick.get_loc() <= high:
+                beyond |= {tick.label1, tick.label2}
+    return [
+        (text.get_text(), text.get_window_extent(renderer))
+        for text in figure.findobj(mpl.text.Text)
+        if text not in beyond and text.get_visible() and text.get_text().strip()
+    ]
+
+
+def picture(figure):
+    """What the first axes of a figure show."""
+    (shown,) = (a for a in figure.axes[0].artists if isinstance(a, Picture))
+    return shown
+
+
+def said(figure):
+    return "\n".join(text for text, _ in texts(figure))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_png_is_readable_small_and_the_same_each_time(drawings, name, tmp_path):
+    for copy in "ab":
+        save_png(drawings[name], tmp_path / f"{copy}.png")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    with Image.open(tmp_path / "a.png") as image:
+        assert 900 <= image.width <= 2000
+        assert "Software" not in image.info
+        assert np.asarray(image.convert("L")).std() > 5
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.png", "b.png"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text_stays_on_the_paper_and_apart(drawings, name):
+    figure = drawings[name]
+    drawn = texts(figure)
+    paper = figure.bbox
+    assert drawn
+    for text, box in drawn:
+        assert box.x0 >= 0, text
+        assert box.y0 >= 0, text
+        assert box.x1 <= paper.x1, text
+        assert box.y1 <= paper.y1, text
+    # A line may stand close below another one, but not beside it.
+    boxes = [(text, box.padded(2, -1.5)) for text, box in drawn]
+    for (text, box), (other, there) in itertools.combinations(boxes, 2):
+        assert not box.overlaps(there), (text, other)
+
+
+def test_nothing_crosses_the_legend_of_the_ratios(drawings):
+    axes = drawings["ratio"].axes[0]
+    drawings["ratio"].canvas.draw()
+    legend = axes.get_legend().get_window_extent()
+    assert legend.x0 > axes.get_window_extent().x1
+    assert legend.x1 < drawings["ratio"].bbox.x1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "registration",
+            [
+                *("suspect", "0.041 px", "0.13 px", "733 of 812", "homography"),
+                *("0.0059 px", "0.18 px", "12345, 23456 px"),
+                *("2.9370°", "1.020300", "62.100 px", "-41.700 px"),
+            ],
+        ),
+        (
+            "registration",
+            ["95th percentile of the", "200 µm", "at (132, 132), the first", "overlay, 64 × 64 px"],
+        ),
+        ("residuals", ["held out", "not used", "120 measured, 108 agree", "arrows ×", "px"]),
+        (
+            "map_error",
+            [
+                "0.0059 px",
+                "0.031 px",
+                "spots found (F1)",
+                "0.94",
+                "0.88",
+                "0.55",
+                "homography",
+                "ok",
+            ],
+        ),
+        ("map_error", ["Residuals of the blocks (large: held out)", "no block nearby agrees"]),
+        ("field", ["Error of the map", "homography + field", "32 px", "Displacement field ×"]),
+        (
+            "field",
+            ["squares of 20 px", "displaced by", "Length of the field: to", "Area change: −"],
+        ),
+        ("wide_field", ["suspect", "Length of the field: to", "Area change: −"]),
+        (
+            "joint",
+            ["pre, aligned (grey level)", "post = pre", "moffat: gain 1.", "manual: gain 1.2"],
+        ),
+        ("excess", ["pixels in excess per bin", "percentile: gain 1.", ", default"]),
+        ("histograms", ["pre, aligned: median", "post, where pre has none", "grey level"]),
+        (
+            "ratio",
+            ["log10(post / pre)", "post / pre", "mirrored", "left out around ratio 1", " to "],
+        ),
+        ("difference", ["moffat: post − 1.4 × pre", "MAD", "grey levels", "no data", "200 µm"]),
+        ("difference_histogram", ["percentile: median", "5σ", "16,000 without data"]),
+        ("refusal", ["Section 12", "failed", "The images do not match."]),
+        (
+            "comparison",
+            ["percentile=40", "1.310 (1.300 to 1.320)", "0.040 / 0.13", "max_scale=1.01", "failed"],
+        ),
+    ],
+)
+def test_the_numbers_that_matter_are_on_the_figure(drawings, name, words):
+    text = said(drawings[name])
+    for word in words:
+        assert word in text
+
+
+def test_lines_have_the_slope_of_their_method(drawings, scale):
+    for name in ("joint", "excess"):
+        lines = {line.get_label().split(":")[0]: line for line in drawings[name].axes[0].lines}
+        assert lines["moffat"].get_color() == "#1fa03c"
+        for method, result in scale.methods.items():
+            x, y = lines[method].get_data()
+            np.testing.assert_allclose(y, result.gain * np.asarray(x) + result.offset)
+
+
+def test_the_error_has_the_colours_of_its_bar(drawings):
+    shown = picture(drawings["field"]).pixels
+    assert ERROR.of(0.1).tolist() in shown.reshape(-1, 3).tolist()
+    assert (shown[:, :30] == (0xD8, 0xDE, 0xE4)).all()  # no data in pre
+    assert ERROR.of([0.001, 0.01, 5, 50]).tolist() == [
+        *[ERROR.of(0.01).tolist()] * 2,
+        *[ERROR.of(5.0).tolist()] * 2,
+    ]
+    assert ERROR.of(np.nan).tolist() == [0xD8, 0xDE, 0xE4]
+    assert ERROR.unit([0.01, 0.05, 5]) == pytest.approx([0, np.log(5) / np.log(500), 1])
+
+
+def test_where_no_block_agrees_there_are_stripes_and_no_claim():
+    values = np.full((20, 20), 0.1)
+    near, data = np.ones((20, 20), bool), np.ones((20, 20), bool)
+    near[:, 10:], data[10:] = False, False
+    out = painted(values, ERROR, near, data)
+    assert (out[:10, :10] == ERROR.of(0.1)).all()
+    assert {tuple(p) for p in out[:10, 10:].reshape(-1, 3).tolist()} == {
+        (0xBC, 0xC3, 0xCB),
+        (255, 255, 255),
+    }
+    assert (out[10:] == (0xD8, 0xDE, 0xE4)).all()
+
+
+def test_the_deformed_grid_is_magnified_as_its_heading_says(images):
+    constant = Displacement(32, np.ones((2, 16, 21)) * [[[0.5]], [[-0.25]]])
+    found = transform(displacement=constant)
+    table = blocks(2000)
+    figure = figures.draw_map_error(images[0], np.isfinite(images[1]), table, found)
+    heading = figure.axes[1].get_title(loc="left")
+    magnified = float(heading.split("×")[1].split(",")[0])
+    assert heading == f"Displacement field × {magnified:g}, squares of 20 px"
+    lines = figure.axes[1].collections[0].get_segments()
+    first = lines[0][np.isfinite(lines[0]).all(axis=1)]
+    np.testing.assert_allclose(first[:, 0], 10 + 0.5 * magnified)
+    assert "Length of the field: to 0.559 px" in said(figure)
+    assert "Area change: +0 to +0 %" in said(figure)
+
+
+def test_checkerboard_takes_turns():
+    post, pre = np.ones((12, 12), np.float32), np.zeros((12, 12), np.float32)
+    pre[:, :2] = np.nan
+    out = checker(post, pre, 6)
+    assert out[0, :6, 0].tolist() == [255, 255, 0, 0, 255, 255]
+    assert out[2, :4].tolist() == [[0xD8, 0xDE, 0xE4]] * 2 + [[255] * 3] * 2
+
+
+def test_reasons_are_wrapped_and_cut(images):
+    long = "The map is off by about 1.7 px or more in 5 % of the section. " * 8
+    post, pre = images
+    figure = figures.draw_registration(post, pre, pre, transform("suspect", (long, "Two.")))
+    reason = next(text for text, _ in texts(figure) if text.startswith("The map is off"))
+    lines = reason.splitlines()
+    assert len(lines) == 7
+    assert max(map(len, lines)) <= 34
+    assert lines[-1].endswith(" …")
+
+
+def test_excess_is_the_upper_triangle_only(drawings, statistics):
+    shown = picture(drawings["excess"])
+    left, right, bottom, top = shown.extent
+    assert (left, right) == (bottom, top)
+    first, last = (round((edge - statistics.first) / statistics.width) for edge in (left, right))
+    difference = (statistics.joint - statistics.joint.T).T[first:last, first:last]
+    row, col = np.unravel_index(np.argmax(difference), difference.shape)
+    assert row > col
+    colours = shown.pixels[::-1]  # the first row is on top
+    assert colours[row, col, :3].tolist() == Colours("magma", 0, 1).of(1).tolist()
+    seen = np.tril(difference, -1) > 0
+    np.testing.assert_array_equal(colours[..., 3], np.where(seen, 255, 0))
+
+
+def test_ratio_axes_agree(drawings, scale):
+    axes = drawings["ratio"].axes[0]
+    lines = {line.get_label().split(":")[0]: line for line in axes.lines}
+    assert lines["moffat"].get_xdata()[0] == pytest.approx(np.log10(scale.chosen.gain))
+
+
+def test_difference_colours_are_symmetric_and_black_at_zero(drawings):
+    ends = [DIVERGING(end, bytes=True)[:3] for end in (1.0, 0.0)]
+    assert DIVERGING(0.5)[:3] == pytest.approx((0, 0, 0), abs=0.02)
+    assert DIVERGING(np.ma.masked, bytes=True)[:3] not in {(0, 0, 0), *ends}
+    figure = drawings["difference"]
+    bar = max((a.pixels for a in figure.artists if isinstance(a, Pixels)), key=len)
+    assert [tuple(bar[row, 9]) for row in (1, -2)] == ends
+    assert bar[len(bar) // 2, 9].max() < 9
+    at = {t.get_text(): t.get_position()[1] for t in figure.texts}
+    levels = [text[1:] for text in at if re.fullmatch(r"[+][\d.]+", text)]
+    assert len(levels) > 1
+    for level in levels:
+        assert at[f"+{level}"] + at[f"-{level}"] == pytest.approx(2 * at["0"])
+        assert at[f"+{level}"] > at["0"]
+
+
+def test_asinh_is_linear_at_zero_and_keeps_nan():
+    values = np.array([0, 0.1, -1000, np.nan], np.float32)
+    out = compressed(values, 10.0)
+    assert out[:3] == pytest.approx([0, 0.01, -np.arcsinh(100)], rel=1e-4)
+    assert np.isnan(out[3])
+    assert symmetric_limit(np.full(9, np.nan, np.float32)) == 1
+
+
+def test_the_knee_is_one_grey_level_at_least(histogram):
+    assert knee_of(np.zeros((4, 4), np.float32), None, 1.0) == 1
+    assert knee_of(np.full((4, 4), -6, np.float32), None, 1.0) == 6
+    assert knee_of(np.zeros((4, 4), np.float32), histogram, 1.0) == histogram.median_absolute()
+
+
+def test_overlay_is_green_magenta_and_grey():
+    post, pre = np.array([[1, 0, 0.5]], np.float32), np.array([[0, 1, 0.5]], np.float32)
+    assert overlay(post, pre)[0].tolist() == [[0, 255, 0], [255, 0, 255], [128, 128, 128]]
+    assert np.isnan(stretch(np.array([[1, np.nan, 3]]))).tolist() == [[False, True, False]]
+
+
+def test_pictures_are_resized_by_means_and_large_px_are_repeated():
+    values = np.arange(12, dtype=np.uint8).reshape(2, 6, 1).repeat(3, axis=2) * 10
+    assert resized(values, (2, 6)).tolist() == values.tolist()
+    np.testing.assert_allclose(resized(values, (1, 3))[0, :, 0], [35, 55, 75], atol=3)
+    assert resized(values, (6, 18)).tolist() == values.repeat(3, axis=0).repeat(3, axis=1).tolist()
+    assert resized(values, (4, 12), nearest=True)[::2, ::2].tolist() == values.tolist()
+    assert (resized(np.full((7, 1000, 3), 9, np.uint8), (1, 123)) == 9).all()
+
+
+def test_a_picture_is_where_its_axes_have_its_extent():
+    figure = sheet(4.0, 3.0, "title")
+    axes = panel(figure, 0.5, 1.0, 2.0, 1.0)
+    axes.set(xlim=(10, 30), ylim=(20, 10), xticks=[], yticks=[])
+    colours = np.array([[[200, 0, 0], [0, 200, 0]]], np.uint8)
+    axes.add_artist(Picture(colours, (20, 40, 15, 10)))
+    figure.canvas.draw()
+    drawn = np.asarray(figure.canvas.buffer_rgba())[..., :3]
+    inside = drawn[102:148, 152:248].reshape(-1, 3)
+    assert (inside == (200, 0, 0)).all()
+    assert (drawn[102:198, 52:148] == 255).all()
+    assert (drawn[152:198, 52:248] == 255).all()
+    assert not (drawn[:, 252:] == (0, 200, 0)).all(axis=-1).any()
+
+
+def test_texts_are_where_matplotlib_puts_them():
+    both = []
+    for canvas in (Canvas, FigureCanvasAgg):
+        figure = sheet(4.0, 3.0, "Title")
+        canvas(figure)
+        label(figure, 1.0, 1.0, "several words, 12.5 µm", rotation=0)
+        label(figure, 3.0, 0.8, "upright", rotation=90)
+        figure.canvas.draw()
+        both.append(255.0 - np.asarray(figure.canvas.buffer_rgba())[..., 0])
+    for ink in both:
+        ink[...] = cv2.GaussianBlur(ink, (0, 0), 2)
+    assert np.abs(both[0] - both[1]).max() < 0.25 * both[1].max()
+
+
+def test_details_keep_each_px_and_have_a_frame():
+    pixels = np.random.default_rng(0).integers(0, 255, (50, 50, 3), dtype=np.uint8)
+    figure = sheet(4.0, 3.0, "title")
+    tile(figure, 0.5, 1.0, 1.0, pixels)
+    figure.canvas.draw()
+    drawn = np.asarray(figure.canvas.buffer_rgba())[..., :3]
+    assert (drawn[100:200:2, 50:150:2] == pixels).all()
+    assert (drawn[101:200:2, 51:150:2] == pixels).all()
+    assert len(np.unique(drawn[99:201, [49, 150]].reshape(-1, 3), axis=0)) == 1
+    assert len(np.unique(drawn[[99, 200], 49:151].reshape(-1, 3), axis=0)) == 1
+    assert (drawn[202, 49:151] == 255).all()
+
+
+def test_dollar_signs_in_a_name_are_no_formula():
+    figure = sheet(9.0, 3.0, "sample $a_1$ b")
+    ((text, box),) = texts(figure)
+    ((_, plain),) = texts(sheet(9.0, 3.0, "sample Sa_1S b"))
+    assert text == "sample $a_1$ b"
+    assert box.width == pytest.approx(plain.width, abs=5)
+
+
+@pytest.mark.parametrize(("value", "round_"), [(0.9, 0.5), (1, 1), (4.99, 2), (5, 5), (1234, 1000)])
+def test_nice(value, round_):
+    assert nice(value) == pytest.approx(round_)
+
+
+def quivers(figure):
+    return [a for a in figure.axes[0].collections if hasattr(a, "U")]
+
+
+def test_arrows_are_magnified_as_the_heading_says(images):
+    table = blocks()
+    table["x"], table["y"] = np.arange(120) % 12 * 46 + 20, np.arange(120) // 12 * 38 + 15
+    figure = figures.draw_residuals(images[0], table, transform(matrix=np.eye(3)), step=1)
+    arrows = quivers(figure)
+    heading = figure.axes[0].get_title(loc="right")
+    assert heading.startswith(f"arrows × {1 / arrows[0].scale:g}:")
+    assert "one block each" in said(figure)
+    held = table["held_out"] & table["used"]
+    assert [len(q.U) for q in arrows] == [(table["used"] & ~held).sum(), held.sum()]
+    np.testing.assert_allclose(np.sort(arrows[1].U), np.sort(table["dx"][held]))
+
+
+def test_arrows_of_a_turned_pair_are_turned_back(images):
+    table = blocks(200)
+    table["dx"], table["dy"] = 0.1, 0.0
+    quarter = np.array([[0, -1.02, 400], [1.02, 0, 0], [0, 0, 1]])  # x of post is y of pre
+    figure = figures.draw_residuals(images[0], table, transform(matrix=quarter), step=1)
+    for arrows in quivers(figure):
+        np.testing.assert_allclose(arrows.U, 0, atol=1e-12)
+        np.testing.assert_allclose(arrows.V, -0.1)
+
+
+def test_a_long_arrow_is_cut_and_counted_and_does_not_rule_the_scale(images):
+    table, wild = blocks(), blocks()
+    table["x"], table["y"] = np.arange(120) % 12 * 46 + 20, np.arange(120) // 12 * 38 + 15
+    wild[:] = table
+    wild["dx"][np.flatnonzero(table["used"] & table["held_out"])[0]] = 40
+    calm, stormy = (
+        figures.draw_residuals(images[0], b, transform(), step=1) for b in (table, wild)
+    )
+    assert quivers(calm)[0].scale == quivers(stormy)[0].scale
+    side = max(SHAPE) / 22
+    longest = max(np.hypot(q.U, q.V).max() / q.scale for q in quivers(stormy))
+    assert longest == pytest.approx(2 * side)
+    assert ", drawn at that length: 1" in said(stormy)
+    assert "drawn at that length" not in said(calm)
+
+
+def test_the_key_arrow_is_a_round_length_about_as_long_as_a_cell(images):
+    figure = figures.draw_residuals(images[0], blocks(), transform(), step=1)
+    key = next(a for a in figure.axes[0].artists if hasattr(a, "U"))
+    shown = key.U / quivers(figure)[0].scale
+    assert 0.4 * 560 / 22 < shown <= 1.2 * 560 / 22
+    assert key.text.get_text() == f"{key.U:g} px"
+    assert nice(key.U) == pytest.approx(key.U)
+
+
+def test_cells_have_the_median_of_their_blocks():
+    points = np.array([[1, 1], [3, 5], [9, 9], [12, 3]], np.float64)
+    vectors = np.array([[0, 1], [0, 3], [60, 2], [7, 7]], np.float64)
+    found = gathered(points, vectors, 10)
+    assert found.most == 3
+    assert found.points.tolist() == [[3, 5], [12, 3]]
+    assert found.vectors.tolist() == [[0, 2], [7, 7]]
+    assert found.lengths.tolist() == pytest.approx([2, 98**0.5])
+
+
+@pytest.mark.parametrize("count", [0, 1, pytest.param(30_000, marks=pytest.mark.slow)])
+def test_any_number_of_blocks(images, count, tmp_path):
+    figure = figures.draw_residuals(images[0], blocks(count), transform())
+    save_png(figure, tmp_path / "a.png")
+    assert max(len(q.U) for q in quivers(figure)) <= 22 * 16
+    known = np.isfinite(images[1])
+    for found in (transform(), transform(displacement=field())):
+        figure = figures.draw_map_error(images[0], known, blocks(count), found)
+        save_png(figure, tmp_path / "b.png")
+        assert "Error of the map" in said(figure)
+
+
+@pytest.mark.parametrize("shape", [(900, 60), (60, 900), (1, 1)])
+def test_any_shape_of_section(shape, tmp_path):
+    post = np.random.default_rng(0).normal(20, 3, shape).astype(np.float32)
+    nothing = np.full(shape, np.nan, np.float32)
+    name = "A sample whose name goes on and on and on " * 4
+    drawn = [
+        figures.draw_registration(post, nothing, nothing, transform(), title=name),
+        figures.draw_residuals(post, blocks(), transform(), step=2),
+        figures.draw_map_error(post, post > 0, blocks(), transform(post_shape=shape)),
+        figures.draw_map_error(
+            post, post > 0, blocks(), transform(post_shape=shape, displacement=field())
+        ),
+        figures.draw_difference(nothing, "percentile", 1.2),
+        figures.draw_difference(post, "percentile", 1.2, pixel_size_um=300.0),
+    ]
+    for figure in drawn:
+        save_png(figure, tmp_path / "a.png")
+        assert max(box.x1 for _, box in texts(figure)) <= figure.bbox.x1
+
+
+def test_empty_statistics_can_be_drawn(tmp_path):
+    nothing = JointStatistics.empty()
+    scale = estimate(Evidence(nothing), ScaleSettings())
+    for figure in (
+        figures.draw_joint_histogram(nothing, scale),
+        figures.draw_excess(nothing, scale),
+        figures.draw_histograms(nothing),
+        figures.draw_ratio(nothing, scale),
+        figures.draw_difference_histogram({"moffat": DifferenceHistogram.create(0, 1, 1)}),
+        figures.draw_comparison([]),
+    ):
+        save_png(figure, tmp_path / "a.png")
+    assert "No fit: only 0 pixels have a ratio" in said(figures.draw_ratio(nothing, scale))
+
+
+def test_settings_of_the_user_change_nothing(statistics, scale, tmp_path):
+    save_png(figures.draw_joint_histogram(statistics, scale), tmp_path / "a.png")
+    with mpl.rc_context({"font.size": 21, "axes.facecolor": "red", "savefig.dpi": 37}):
+        save_png(figures.draw_joint_histogram(statistics, scale), tmp_path / "b.png")
+        assert mpl.rcParams["font.size"] == 21
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_pyplot_is_never_loaded():
+    code = "import sys, unglow.reporting.figures; print('matplotlib.pyplot' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_every_figure_has_a_caption_in_plain_words(project):
+    import jinja2
+
+    names = {p.stem for p in (project / "report").glob("*.rst")}
+    assert names >= {
+        "registration",
+        "residuals",
+        "map_error",
+        "joint_histogram",
+        "excess_histogram",
+    }
+    assert names >= {"histograms", "ratio_histogram", "difference", "difference_histogram"}
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=True)
+    for path in (project / "report" / f"{name}.rst" for name in names - {"workflow", "summary"}):
+        job = {"wildcards": {"sample": "S1", "dye": "DAPI"}}
+        text = environment.from_string(path.read_text()).render(snakemake=job)
+        assert "S1" in text
+        assert len(text.split()) > 40

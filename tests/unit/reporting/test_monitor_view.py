@@ -1,0 +1,346 @@
+"""What the monitor sees of runs, and what it prints of them, to the letter."""
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+from made_telemetry import BOOT, WALL, Made, end, job, sample, state, step, step_end
+from rich.console import Console
+
+from unglow.cli import main
+from unglow.cli.directories import all_results_of, results_of
+from unglow.core.errors import InputError
+from unglow.core.printable import clean
+from unglow.core.rounding import duration, memory
+from unglow.reporting.terminal.event_lines import News
+from unglow.reporting.terminal.follow import console_for, follow
+from unglow.reporting.terminal.formatting import stopwatch
+from unglow.reporting.terminal.run_view import STARTING, Watched, cores_busy
+from unglow.reporting.terminal.screen import DETAILS, drawn, fitting
+from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.samples import Samples
+
+TOTAL = {
+    "kind": "total",
+    "t": 0.5,
+    "jobs": {"plan": 1, "register": 2, "align": 1, "summary": 1, "all": 1},
+}
+NASTY = "s[red]2[/red]\x1b[31m\u202e\n"
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Made(tmp_path / "results")
+
+
+def elsewhere(now=130.0):
+    return Machine(host="elsewhere", boot=BOOT, now=WALL + now)
+
+
+def going_on(made):
+    """A run whose first register lacked memory; the second goes on, and another job has begun."""
+    made.run(
+        TOTAL,
+        job(1, 1, "plan"),
+        state(1, 1, "started"),
+        state(4, 1, "finished"),
+        {"kind": "progress", "t": 4, "done": 1, "of": 6},
+        job(5, 2, "register"),
+        state(5, 2, "started"),
+        state(45, 2, "failed"),
+        job(46, 2, "register"),
+        state(46, 2, "started"),
+        job(120, 3, "register", sample=NASTY),
+        state(120, 3, "started"),
+    )
+    made.attempt("plan", 1.5, end(2.0, peak_mb=60.0, cpu_s=1.0))
+    lacked = {
+        "message": "needs more memory than the 400 MB that were declared for it.",
+        "remedy": "snakemake --set-resources register:mem_mb=650",
+    }
+    made.attempt("register", 6, sample(1, 100), sample(38, 399), end(38.5, "memory", **lacked))
+    made.attempt(
+        "register",
+        50,
+        *(sample(t, 100 + t, cpu=1.5 * t, peak=200 + t) for t in range(1, 76)),
+        step(1, "read", 1),
+        step_end(5, 1),
+        step(6, "match", 2),
+        step(8, "fit field", 3, 2),
+        {"kind": "progress", "t": 60, "done": 12, "of": 40},
+        number=2,
+        threads=2,
+        declared_mb=600,
+    )
+
+
+def printed(runs, width, detail=DETAILS[0]):
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+    console.print(drawn(runs, width, detail), soft_wrap=True)
+    return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+
+def test_a_run_that_goes_on(made):
+    going_on(made)
+    (run,) = Watched(made.results).look(elsewhere())
+    assert (run.outcome, run.done, run.of, run.seconds) == ("running", 1, 6, 130.0)
+    assert [(r.rule, r.of, r.done, r.running, r.failed) for r in run.rules] == [
+        ("plan", 1, 1, 0, 0),
+        ("register", 2, 0, 2, 0),
+        ("align", 1, 0, 0, 0),
+        ("summary", 1, 0, 0, 0),
+    ]
+    second, third = run.jobs
+    assert (second.title, second.step, second.number) == ("register s1 DAPI", "fit field", 2)
+    assert (second.seconds, second.now_mb, second.peak_mb) == (75.0, 175.0, 275.0)
+    assert (second.declared_mb, second.cores, second.share) == (600.0, 1.5, 0.3)
+    assert (third.step, third.now_mb, third.declared_mb) == (STARTING, None, 400.0)
+    assert (run.used_mb, run.declared_mb, run.budget_mb) == (175.0, 1000.0, 14000.0)
+    assert (run.machine_mb, run.available_mb) == (24000.0, 20000.0)
+    assert [i.cause for i in run.incidents] == ["memory"]
+
+
+WIDE = """\
+results has been running for 2 min 10 s, about 10 s left
+━━━━━━────────────────────────────────── 1 of 6 jobs
+jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
+
+plan      ━━━━━━━━━━━━━━━━━━━━  1 of 1
+register  ────────────────────  0 of 2  2 running
+align     ────────────────────  0 of 1
+summary   ────────────────────  0 of 1
+
+running                          at              time  memory        MB now  peak  declared    CPU
+register s1 DAPI (attempt 2)     fit field 30 %  1:15  ━━━─────────     175   275       600  150 %
+register s[red]2[/red][31m DAPI  starting              ────────────                     400
+
+14:14:04 register s1 DAPI: memory
+  needs more memory than the 400 MB that were declared for it.
+  snakemake --set-resources register:mem_mb=650
+"""
+NARROW = """\
+results has been running for 2 min 10 s, about 10 s left
+━─────── 1 of 6 jobs
+jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
+
+plan      1 of 1
+register  0 of 2  2 running
+align     0 of 1
+summary   0 of 1
+
+running           time  MB now  declared
+register s1 DAP…  1:15     175       600
+register s[red]…                     400
+
+14:14:04 register s1 DAPI: memory
+  needs more memory than the 400 MB that were declared for it.
+  snakemake --set-resources register:mem_mb=650
+"""
+LOW = """\
+results has been running for 2 min 10 s, about 10 s left
+━━━━━━────────────────────────────────── 1 of 6 jobs
+jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
+
+register  ────────────────────  0 of 2  2 running
+
+running                          at              time  memory        MB now  peak  declared    CPU
+register s1 DAPI (attempt 2)     fit field 30 %  1:15  ━━━─────────     175   275       600  150 %
+register s[red]2[/red][31m DAPI  starting              ────────────                     400
+"""
+
+
+@pytest.mark.parametrize(("width", "expected"), [(100, WIDE), (40, NARROW)])
+def test_it_is_printed_to_the_letter(made, monkeypatch, width, expected):
+    going_on(made)
+    monkeypatch.chdir(made.results.parent)
+    runs = Watched(Path("results")).look(elsewhere())
+    assert printed(runs, width) == expected.splitlines()
+
+
+def test_a_low_terminal_gets_what_matters_most(made, monkeypatch):
+    going_on(made)
+    monkeypatch.chdir(made.results.parent)
+    runs = Watched(Path("results")).look(elsewhere())
+    console = Console(file=io.StringIO(), width=100, height=9)
+    console.print(fitting(console, runs))
+    assert [line.rstrip() for line in console.file.getvalue().splitlines()] == LOW.splitlines()
+
+
+def test_bars_are_ascii_where_there_is_nothing_else(made):
+    going_on(made)
+    raw = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
+    console = console_for(raw)
+    console.print(drawn(Watched(made.results).look(elsewhere()), 100))
+    raw.flush()
+    assert b"======----" in raw.buffer.getvalue()
+
+
+def test_names_act_neither_as_markup_nor_on_the_terminal(made):
+    going_on(made)
+    stream = io.StringIO()
+    console = Console(file=stream, width=120, force_terminal=True, markup=False)
+    console.print(drawn(Watched(made.results).look(elsewhere()), 120))
+    text = stream.getvalue()
+    assert "register s[red]2[/red][31m DAPI" in text
+    assert "\u202e" not in text
+    assert not any("2" in part[:6] and "DAPI" in part[:14] for part in text.split("\x1b[31m")[1:])
+
+
+def test_jobs_of_a_run_elsewhere_are_told_by_their_machine(made):
+    samples = [sample(1, 100), sample(2, 120)]
+    made.run(TOTAL)
+    made.attempt("register", 6, *samples)
+    made.attempt("align", 7, *samples, host="node8", boot="x")
+    (run,) = Watched(made.results).look(elsewhere(60))
+    assert [j.host for j in run.jobs] == ["node7", "node8"]
+    assert "node8" in "\n".join(printed([run], 100))
+    assert "node8" not in "\n".join(printed([run], 80))
+
+
+def test_what_became_of_runs(made, monkeypatch):
+    monkeypatch.chdir(made.results.parent)
+    done = {"kind": "progress", "t": 9, "done": 6, "of": 6}
+    for n, (outcome, words) in enumerate(
+        [
+            ("ok", "results ended well after 10 s, at 14:13:30"),
+            ("failed", "results failed after 10 s, at 14:15:10"),
+            ("interrupted", "results was interrupted after 10 s, at 14:16:50"),
+            (None, "results was killed after 9 s, at 14:18:29"),
+        ]
+    ):
+        last = {"kind": "end", "t": 10.0, "wall": WALL + 10, "outcome": outcome}
+        made.run(TOTAL, done, *([last] if outcome else []), start=100.0 * n, pid=90 + n)
+        (run,) = Watched(Path("results")).look(elsewhere(1000))
+        assert (run.over, run.jobs, run.available_mb, run.left_s) == (True, (), None, None)
+        assert printed([run], 80)[:2] == [words, "━" * 40 + " 6 of 6 jobs"]
+    (incident,) = run.incidents
+    assert (incident.cause, incident.title) == ("run_killed", "Snakemake")
+
+
+def test_several_runs_at_once_are_all_shown(made):
+    made.run(TOTAL, start=0, pid=1)
+    made.run(TOTAL, {"kind": "end", "t": 1, "outcome": "ok"}, start=10, pid=2)
+    made.run(TOTAL, start=20, pid=3)
+    assert [run.pid for run in Watched(made.results).look(elsewhere(60))] == [1, 3]
+
+
+def test_jobs_of_an_older_version_have_no_run(made):
+    made.attempt("plan", 1.5, end(2.0, peak_mb=60.0))
+    (run,) = Watched(made.results).look(elsewhere())
+    assert printed([run], 80)[0].endswith("results holds jobs of which no run is recorded")
+
+
+def test_events_are_told_once_and_in_order(made):
+    news, watched = News(made.results, "b\x1b[1mold"), Watched(made.results)
+    made.run({"kind": "end", "t": 1.0, "outcome": "ok"}, start=-50, pid=1)
+    assert news.lines(watched.history(elsewhere())) == []  # was over before
+    going_on(made)
+    failed = (
+        "needs more memory than the 400 MB that were declared for it. "
+        "What helps: snakemake --set-resources register:mem_mb=650"
+    )
+    assert news.lines(watched.history(elsewhere())) == [
+        "14:13:20 b[1mold: run of 6 jobs on node7",
+        "14:13:21 b[1mold: plan s1 DAPI begins",
+        "14:13:23 b[1mold: plan s1 DAPI ended well after 2 s, peak 60 MB of 400 MB declared",
+        "14:13:26 b[1mold: register s1 DAPI begins",
+        f"14:14:04 b[1mold: register s1 DAPI: memory: {failed}",
+        "14:14:10 b[1mold: register s1 DAPI (attempt 2) begins",
+    ]
+    assert news.lines(watched.history(elsewhere())) == []
+    (path,) = (made.results / "telemetry" / "runs").glob("*-99.jsonl")
+    with path.open("a") as stream:
+        stream.write('{"kind": "end", "t": 140.0, "outcome": "failed"}\n')
+    assert news.lines(watched.history(elsewhere()))[-1] == (
+        "14:15:40 b[1mold: the run failed after 2 min 20 s, 1 of 6 jobs done"
+    )
+
+
+def test_the_status_tells_of_a_run_that_did_not_end_well(made):
+    stream = io.StringIO()
+    place = [made.results]
+    assert follow(place, stream, 1.0, once=True) == 0
+    assert stream.getvalue() == f"{made.results} has no telemetry: no run has begun.\n"
+    made.run({"kind": "end", "t": 1.0, "outcome": "ok"}, start=0)
+    assert follow(place, stream, 1.0, once=False) == 0
+    made.run({"kind": "end", "t": 1.0, "outcome": "failed"}, start=10)
+    assert follow(place, stream, 1.0, once=False) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--interval", "0"), "'0' is not a number of seconds from 0.1 to 3600"),
+        (("--interval", "often"), "'often' is not a number of seconds"),
+        (("--port", "70000"), "'70000' is not a port, 1 to 65535"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(capsys, words, told):
+    with pytest.raises(SystemExit) as refused:
+        main(["monitor", *words])
+    assert refused.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_directory_that_is_not_there_is_a_mistake(capsys, tmp_path):
+    assert main(["monitor", str(tmp_path / "missing")]) == 2
+    told = "is not a directory; name a working directory or a results directory."
+    assert told in capsys.readouterr().err
+
+
+def test_cpu_use_is_that_of_the_last_two_seconds():
+    rows = [sample(t / 10, 50, cpu=0.0 if t <= 50 else (t - 50) / 10) for t in range(1, 71)]
+    columns = ("t", "rss", "pss", "cpu")
+    samples = Samples.of(columns, [row[:4] for row in rows])
+    assert cores_busy(samples) == pytest.approx(1.0)
+    assert cores_busy(Samples.of(columns, [row[:4] for row in rows[:60]])) == pytest.approx(0.5)
+    assert cores_busy(Samples.of(columns, [rows[0][:4]])) is None
+
+
+def test_a_directory_stands_for_its_results(made, tmp_path):
+    made.run()
+    assert results_of(tmp_path) == made.results == results_of(made.results)
+    assert all_results_of([tmp_path, made.results]) == [made.results]
+    other = tmp_path / "other"
+    made.results.rename(other)
+    assert results_of(tmp_path) == other  # whatever it is called
+    (tmp_path / "third" / "telemetry").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"holds several results directories: name one, .*other"):
+        results_of(tmp_path)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text("results: third\n")
+    assert results_of(tmp_path) == tmp_path / "third"
+    with pytest.raises(InputError, match="is not a directory"):
+        results_of(tmp_path / "missing")
+    (tmp_path / "empty").mkdir()
+    assert results_of(tmp_path / "empty") == tmp_path / "empty" / "results"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words", "short"),
+    [
+        (0.4, "0 s", "0:00"),
+        (59.6, "1 min 00 s", "1:00"),
+        (185, "3 min 05 s", "3:05"),
+        (3599.6, "1 h 00 min", "1:00:00"),
+        (7825, "2 h 10 min", "2:10:25"),
+    ],
+)
+def test_times_in_words(seconds, words, short):
+    assert (duration(seconds), stopwatch(seconds)) == (words, short)
+
+
+def test_memory_in_words_and_names_without_controls():
+    assert [memory(mb) for mb in (None, 0, 9999.4, 9999.6)] == ["?", "0 MB", "9999 MB", "10.0 GB"]
+    assert clean("a\x1b[31mb\x00\u202e\ud800\tc\n é日") == "a[31mb c é日"

@@ -1,0 +1,248 @@
+"""What a report holds: curves with their peaks, rows of pairs, pictures; and safe embedding."""
+
+import base64
+import csv
+import gzip
+import json
+import re
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from made_telemetry import WALL, Made, end, job, many, sample, state
+
+from unglow.cli import main
+from unglow.core.errors import InputError
+from unglow.reporting.html import curves
+from unglow.reporting.html.page import as_json, embedded, page
+from unglow.reporting.html.report import NAME, read_model, write_report
+from unglow.reporting.html.run_comparison import chosen, rows
+from unglow.reporting.html.thumbnails import THUMB_PX, large_px, pictures_of
+from unglow.telemetry.reading.follower import Follower
+
+DONE = {"kind": "end", "t": 20.0, "wall": WALL + 20, "outcome": "ok"}
+
+
+def attempt(tmp_path, seconds, *lines):
+    Made(tmp_path).attempt("plan", 0, *lines, end(seconds))
+    follower = Follower(tmp_path)
+    follower.poll()
+    return follower.attempts[0]
+
+
+def test_a_short_curve_keeps_every_peak_and_trough(tmp_path):
+    odd = {438: 400.0, 701: 3.0}
+    lines = [sample(n / 10, odd.get(n, 50.0)) for n in range(1, 1001)]
+    made = curves.of_attempt(attempt(tmp_path, 100.0, *lines), 20)
+    assert len(made["hi"]) == 20
+    assert made["hi"] == [400.0 if n == 8 else 50.0 for n in range(20)]  # 43.8 s is in bin 8
+    assert made["lo"] == [3.0 if n == 14 else 50.0 for n in range(20)]
+
+
+def test_rates_of_a_curve_are_means_of_its_bins(tmp_path):
+    taken = [(1.0, 2, 0), (2.0, 2, 4e6), (3.0, 3, 4e6), (4.0, 3, 4e6)]
+    lines = [sample(t, 50, cpu=cpu, read=read) for t, cpu, read in taken]
+    made = curves.of_attempt(attempt(tmp_path, 4.0, *lines), 2)
+    assert made["cpu"] == [1.0, 0.5]
+    assert made["io"] == [2.0, 0.0]
+
+
+def test_bins_without_a_sample_are_empty_and_no_samples_are_no_curve(tmp_path):
+    lines = [sample(0.5, 10), sample(3.5, 20)]
+    assert curves.of_attempt(attempt(tmp_path / "a", 8.0, *lines), 2)["hi"] == [20.0, None]
+    assert curves.of_attempt(attempt(tmp_path / "b", 3.0), 9) is None
+
+
+def test_what_holds_from_time_to_time_is_not_lost_between_them():
+    low, high = curves.of_steps(np.array([1.0, 9.0]), np.array([5.0, 2.0]), np.arange(0, 13, 4.0))
+    assert high.tolist() == [5.0, 5.0, 5.0]
+    assert low.tolist() == [0.0, 5.0, 2.0]
+
+
+@pytest.fixture
+def made(tmp_path):
+    made = Made(tmp_path / "work" / "results")
+    made.run(
+        {"kind": "total", "t": 0.5, "jobs": {"register": 1}},
+        job(0.6, 7, "register"),
+        state(1.0, 7, "started"),
+        state(9.0, 7, "finished"),
+        DONE,
+        pairs=[],
+    )
+    bad = end(3.0, "memory", message="too little", peak_mb=399, cpu_s=1.5)
+    made.attempt("register", 2.0, sample(0.1, 50), sample(2.9, 390), bad)
+    made.attempt("register", 5.5, sample(0.1, 50), sample(2.0, 300), end(3.0), number=2)
+    return made
+
+
+def test_a_model_tells_what_happened(made):
+    model = read_model(made.results)
+    (run,) = model["runs"]
+    assert (run["outcome"], run["seconds"], run["cores"], run["rows"]) == ("ok", 20.0, 2, ["1"])
+    assert (run["budget_mb"], run["machine_mb"]) == (14000, 24000)
+    assert run["lines"]["peak"] == {"t": pytest.approx(4.9), "mb": 399.0}
+    assert max(v for v in run["lines"]["hi"] if v) == 399.0
+    assert max(run["lines"]["declared"]) == 400.0
+    assert run["overhead"]["before"] == 2.0
+    first, second = model["attempts"]
+    assert (first["start"], first["end"], first["tries"], first["outcome"]) == (2, 5, 2, "memory")
+    assert (first["peak_mb"], second["number"], second["launched"]) == (399, 2, 1.0)
+    (incident,) = model["incidents"]
+    assert (incident["cause"], incident["mended"]) == ("memory", True)
+    json.dumps(model, allow_nan=False)
+
+
+@pytest.mark.slow
+def test_a_model_of_a_thousand_jobs_is_small(tmp_path):
+    model = read_model(many(tmp_path / "results").results)
+    assert len(gzip.compress(json.dumps(model).encode())) < 400_000
+    assert {len(a["curve"]["hi"]) for a in model["attempts"]} == {curves.bins_for(1011)}
+
+
+def summary(results, *told):
+    results.mkdir(parents=True, exist_ok=True)
+    with (results / "summary.tsv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(told[0]), delimiter="\t")
+        writer.writeheader()
+        writer.writerows(told)
+
+
+def test_pairs_are_those_of_the_summary_once_a_run_has_ended(made):
+    summary(made.results, {"sample": "s9", "dye": "DAPI", "status": "ok", "reasons": ""})
+    assert [p["sample"] for p in read_model(made.results)["pairs"]] == ["s9"]
+
+
+def test_pairs_of_a_run_that_was_killed_are_found_by_their_files(tmp_path):
+    results = tmp_path / "results"
+    Made(results).run(pairs=[["s1", "DAPI"], ["s2", "DAPI"]])
+    left_out = {"sample": "s3", "dye": "", "status": "failed", "reasons": "no such file"}
+    stale = {"sample": "s1", "dye": "DAPI", "status": "ok", "reasons": ""}
+    summary(results, left_out, stale)
+    (results / "s1" / "DAPI").mkdir(parents=True)
+    (results / "s1" / "DAPI" / "plan.json").write_text("{}")
+    found = read_model(results)["pairs"]
+    assert [(p["sample"], p["status"]) for p in found] == [
+        ("s3", "failed"),
+        ("s1", "incomplete"),
+        ("s2", "incomplete"),
+    ]
+    assert found[1]["reasons"].startswith("s1/DAPI/transform.json has not been made")
+    assert found[2]["reasons"].startswith("s2/DAPI/plan.json has not been made")
+
+
+def test_variants_of_a_sweep_are_rows_of_their_own(tmp_path):
+    place = tmp_path / "results" / "s1" / "DAPI"
+    for variant in ("tile-1", "tile-2"):
+        (place / variant).mkdir(parents=True)
+        (place / variant / "transform.json").write_text("{}")
+        (place / variant / "scale.json").write_text("{}")
+    (place / "plan.json").write_text("{}")
+    found = read_model(tmp_path / "results")["pairs"]
+    assert [(p["registration"], p["subtraction"]) for p in found] == [
+        ("tile-1", ""),
+        ("tile-2", ""),
+    ]
+    for variant in ("a", "b"):
+        (place / "tile-1" / variant).mkdir()
+        (place / "tile-1" / variant / "scale.json").write_text("{}")
+    (place / "tile-1" / "scale.json").unlink()
+    found = read_model(tmp_path / "results")["pairs"]
+    assert [(p["registration"], p["subtraction"]) for p in found] == [
+        ("tile-1", "a"),
+        ("tile-1", "b"),
+        ("tile-2", ""),
+    ]
+
+
+def size_of(coded):
+    pixels = cv2.imdecode(np.frombuffer(base64.b64decode(coded), np.uint8), cv2.IMREAD_COLOR)
+    return pixels.shape[:2]
+
+
+def test_figures_are_made_small_and_name_their_files(tmp_path):
+    figures = tmp_path / "s1" / "DAPI" / "figures"
+    figures.mkdir(parents=True)
+    cv2.imwrite(str(figures / "registration.png"), np.full((1000, 2000, 3), 90, np.uint8))
+    (figures / "gallery.png").write_text("damaged")
+    row = {"sample": "s1", "dye": "DAPI", "status": "ok"}
+    ((picture,),) = pictures_of(tmp_path, [row])
+    assert (picture.name, picture.file) == ("registration", "s1/DAPI/figures/registration.png")
+    assert size_of(picture.small) == (THUMB_PX // 2, THUMB_PX)
+    assert size_of(picture.large) == (500, 1000)
+    assert pictures_of(tmp_path, [row | {"status": "failed"}]) == [[]]
+    assert [large_px(n) for n in (1, 12, 13, 1000)] == [1000, 1000, 640, 0]
+
+
+@pytest.mark.parametrize("length", [1, 20_000])
+def test_embedded_json_cannot_end_its_element(length):
+    told = {"text": "</script><script>" * length, "é": "\ud800"}
+    made = embedded(told, "model")
+    inside = re.fullmatch(r'<script type="application/(json|gzip)" id="model">(.*)</script>', made)
+    assert "<" not in inside[2]
+    text = inside[2]
+    if inside[1] == "gzip":
+        text = gzip.decompress(base64.b64decode(text)).decode()
+    assert json.loads(text)["text"] == told["text"]
+
+
+def test_numbers_that_json_does_not_have_are_null():
+    told = {"a": [float("nan"), 1.5, {"b": float("inf")}], "c": (1, "x")}
+    assert json.loads(as_json(told)) == {"a": [None, 1.5, {"b": None}], "c": [1, "x"]}
+
+
+def test_braces_in_what_is_embedded_are_no_places_of_the_template():
+    assert "{{script}}" in page({"x": "{{script}}"})
+
+
+def test_the_command_writes_a_report_and_says_where(made, capsys):
+    assert main(["report", str(made.results)]) == 0
+    assert Path(capsys.readouterr().out.strip()) == made.results / NAME
+    assert (made.results / NAME).read_text().startswith("<!doctype html>")
+    target = made.results.parent / "other.html"
+    assert main(["report", str(made.results), "-o", str(target)]) == 0
+    assert target.is_file()
+
+
+def test_a_report_of_nothing_is_an_error_with_a_remedy(tmp_path, capsys):
+    assert main(["report", str(tmp_path / "none")]) == 2
+    assert "is no directory; give the results directory" in capsys.readouterr().err
+
+
+def test_an_empty_directory_has_an_empty_report(tmp_path):
+    assert write_report(tmp_path).is_file()
+
+
+def test_runs_are_compared_by_the_same_numbers(tmp_path, capsys):
+    places = [tmp_path / name / "results" for name in ("before", "after")]
+    for place, mb in zip(places, (200, 300), strict=True):
+        made = Made(place)
+        made.run(DONE)
+        made.attempt("plan", 2.0, sample(1.0, mb), end(4.0, cpu_s=2.0, read=1e6, written=3e6))
+    told = {row.name: row for row in rows(chosen(places))}
+    assert told["peak memory of all jobs"].values == [200.0, 300.0]
+    assert told["peak memory of all jobs"].change == "+50 %"
+    assert (told["read"].values, told["processors at work"].values) == ([1e6, 1e6], [0.05, 0.05])
+    assert told["unglow"].change is None
+    out = tmp_path / "compare.html"
+    assert main(["compare", *map(str, places), "-o", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"peak memory of all jobs +200 MB +300 MB +\+50 %", text)
+    assert re.search(r"^ +before +after", text, re.MULTILINE)
+    assert out.is_file()
+
+
+def test_runs_of_one_directory_are_told_apart_by_their_time(tmp_path):
+    made = Made(tmp_path / "work" / "results")
+    files = [made.run(DONE, start=s, pid=p) for s, p in ((0, 1), (500, 2))]
+    made.attempt("plan", 2, end(1.0))
+    made.attempt("plan", 502, end(1.0))
+    names = [n.name for n in chosen([made.results])]
+    assert names == [f"work {file.name[:15]}" for file in files]
+    assert [n.name for n in chosen(files)] == names
+    assert [n.name for n in chosen([made.results.parent])] == names
+    with pytest.raises(InputError, match="holds one run only"):
+        chosen(files[:1])
+    with pytest.raises(InputError, match="holds no telemetry of a run"):
+        chosen([tmp_path])

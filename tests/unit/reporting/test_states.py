@@ -1,0 +1,208 @@
+"""How pairs stand while a run goes on, what helps those that failed, and what to do next."""
+
+import json
+
+import pytest
+from made_telemetry import BOOT, WALL, Made, end, job, sample, state
+
+from unglow.reporting.html.page_model import build
+from unglow.reporting.html.pair_rows import rows_of
+from unglow.reporting.terminal.event_lines import News
+from unglow.reporting.terminal.run_view import Watched
+from unglow.telemetry.reading.outcomes import Machine
+from unglow.workflow.pair_status import what_next
+
+TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 4}}
+UNLIKE = "No position makes the two images resemble each other."
+PAIRS = [["s1", "DAPI"], ["s1", "FITC"], ["s2", "DAPI"], ["s3", "DAPI"]]
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Made(tmp_path / "work" / "results")
+
+
+def say(results, sample, dye, name, status, **more):
+    path = results / sample / dye / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"status": status, **more}))
+
+
+def over(t, outcome):
+    return {"kind": "end", "t": t, "wall": WALL + t, "outcome": outcome}
+
+
+def model(made, now=60.0):
+    history = Watched(made.results).history(Machine(host="x", boot=BOOT, now=WALL + now))
+    return build(made.results, history, rows_of(made.results, history))
+
+
+def statuses(made, **how):
+    return {f"{p['sample']} {p['dye']}": p["status"] for p in model(made, **how)["pairs"]}
+
+
+def going_on(made):
+    """s1 DAPI is registered, s1 FITC failed, s2 has lost a job, and s3 has not begun."""
+    made.run(TOTAL, job(1, 1, "register"), job(1, 2, "register", "s2"), state(9, 2, "failed"),
+             pairs=PAIRS)  # fmt: skip
+    made.attempt("register", 2, sample(1, 50), {"kind": "progress", "t": 9, "done": 9, "of": 20})
+    made.attempt("register", 2, end(7.0, "error", message="a fault."), sample="s2")
+    say(made.results, "s1", "FITC", "plan.json", "ok", reason=None)
+    say(made.results, "s1", "FITC", "transform.json", "failed", reasons=[UNLIKE])
+    say(made.results, "s3", "DAPI", "plan.json", "ok", reason=None)
+
+
+def test_pairs_wait_run_or_have_failed_while_a_run_goes_on(made):
+    going_on(made)
+    told = model(made)
+    assert {f"{p['sample']} {p['dye']}": (p["status"], p["reasons"]) for p in told["pairs"]} == {
+        "s1 DAPI": ("running", ""),
+        "s1 FITC": ("failed", UNLIKE),
+        "s2 DAPI": ("incomplete", "register: a fault."),
+        "s3 DAPI": ("waiting", ""),
+    }
+    assert told["working"] == {"s1 DAPI": "register 45 %"}
+
+
+def test_a_job_that_starts_makes_its_pair_run_and_only_its_variant(made):
+    made.run(TOTAL, job(1, 2, "register", "s2"), state(2, 2, "started"), pairs=PAIRS[2:])
+    assert statuses(made) == {"s2 DAPI": "running", "s3 DAPI": "waiting"}
+    assert model(made)["working"] == {"s2 DAPI": "register"}
+
+
+def test_variants_of_a_pair_run_on_their_own(made):
+    names = {"sample": "s1", "dye": "DAPI"}
+    for variant in "ab":
+        say(made.results, "s1", "DAPI", f"{variant}/transform.json", "ok")
+    made.run(
+        TOTAL,
+        job(1, 1, "align") | {"wildcards": names | {"registration": "b"}},
+        state(2, 1, "started"),
+        pairs=PAIRS[:1],
+    )
+    say(made.results, "s1", "DAPI", "plan.json", "ok")
+    assert [(p["registration"], p["status"]) for p in model(made)["pairs"]] == [
+        ("a", "waiting"),
+        ("b", "running"),
+    ]
+    made.run(TOTAL, job(1, 1, "ingest"), state(2, 1, "started"), start=5, pid=5, pairs=PAIRS[:1])
+    assert {p["status"] for p in model(made)["pairs"]} == {"running"}
+
+
+def test_a_job_that_will_be_tried_again_has_not_stopped_its_pair(made):
+    again = job(10, 2, "register", "s2")
+    made.run(TOTAL, job(1, 2, "register", "s2"), state(9, 2, "failed"), again, pairs=PAIRS[2:3])
+    made.attempt("register", 2, end(7.0, "killed", message="ended from outside."), sample="s2")
+    assert statuses(made) == {"s2 DAPI": "waiting"}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [("ok", "waiting"), ("interrupted", "waiting"), ("failed", "incomplete")],
+)
+def test_what_was_not_asked_for_is_no_fault(made, outcome, status):
+    made.run(TOTAL, over(20, outcome), pairs=PAIRS[3:])
+    say(made.results, "s3", "DAPI", "plan.json", "ok", reason=None)
+    assert statuses(made) == {"s3 DAPI": status}
+
+
+def test_a_fault_of_an_earlier_run_is_forgotten_while_the_next_one_goes_on(made):
+    made.run(TOTAL, job(1, 2, "register"), state(9, 2, "failed"), over(10, "failed"), pid=1)
+    made.attempt("register", 2, end(7.0, "error", message="a fault."))
+    assert statuses(made)["s1 DAPI"] == "incomplete"
+    made.run(TOTAL, start=30, pid=2, pairs=PAIRS[:1])
+    assert statuses(made) == {"s1 DAPI": "waiting"}
+
+
+def test_a_pair_that_failed_is_an_incident_at_once_and_told_what_helps(made):
+    going_on(made)
+    config = {"register": {"max_scale": 1.25}}
+    (found,) = [i for i in model(made)["incidents"] if i["kind"] == "pair"]
+    assert (found["cause"], found["title"], found["message"]) == ("failed", "s1 FITC", UNLIKE)
+    assert "landmarks" in found["helps"]
+    assert "take the map of another dye of this sample that registers" in found["helps"]
+    assert "more than is searched" in found["helps"]
+
+    say(made.results, "s1", "DAPI", "transform.json", "ok", reasons=[])
+    made.run(TOTAL, start=1, pid=7, pairs=PAIRS, config=config)
+    (run,) = (r for r in Watched(made.results).look(Machine(host="x", boot=BOOT, now=WALL + 60))
+              if r.pid == 7)  # fmt: skip
+    told = run.incidents[0]
+    assert (told.kind, told.cause, told.title) == ("pair", "failed", "s1 FITC")
+    assert "take the map of DAPI (setting register: from: DAPI)" in told.helps
+    assert "more than 1.25 times" in told.helps
+    news = News(made.results)
+    lines = news.lines(Watched(made.results).history(Machine("x", boot=BOOT, now=WALL + 60)))
+    (line,) = [line for line in lines if "s1 FITC: failed" in line]
+    assert UNLIKE in line
+    assert "What helps: click landmarks" in line
+
+
+@pytest.mark.parametrize(
+    ("plan", "reasons"),
+    [("failed", [UNLIKE]), ("ok", ["The pre-stain image is a mirror image: set mirror: true."])],
+)
+def test_no_help_is_told_that_would_not_help(made, plan, reasons):
+    made.run(TOTAL, pairs=PAIRS[:1])
+    say(made.results, "s1", "DAPI", "plan.json", plan, reason="The file is damaged.")
+    say(made.results, "s1", "DAPI", "transform.json", "failed", reasons=reasons)
+    (found,) = model(made)["incidents"]
+    assert (found["cause"], found["helps"]) == ("failed", "")
+
+
+def test_each_variant_of_a_sweep_fails_on_its_own(made):
+    made.run(TOTAL, pairs=PAIRS[:1])
+    say(made.results, "s1", "DAPI", "plan.json", "ok")
+    for variant, status in (("a", "ok"), ("b", "failed")):
+        say(made.results, "s1", "DAPI", f"{variant}/transform.json", status, reasons=[UNLIKE])
+    say(made.results, "s1", "DAPI", "b/x/scale.json", "failed", reasons=[UNLIKE])
+    say(made.results, "s1", "DAPI", "a/y/scale.json", "failed", reasons=["No stain-free pixels."])
+    (run,) = Watched(made.results).look(Machine(host="x", boot=BOOT, now=WALL + 60))
+    assert [(i.title, i.message) for i in run.incidents] == [
+        ("s1 DAPI b", UNLIKE),
+        ("s1 DAPI a y", "No stain-free pixels."),
+    ]
+
+
+# ------------------------------------------------------------------------------------- what next
+
+
+def next_of(made):
+    return what_next(Watched(made.results).history(Machine(host="x", boot=BOOT, now=WALL + 999)))
+
+
+def test_after_a_run_that_ended_well_or_goes_on_there_is_nothing_to_do(made):
+    assert next_of(made) == []
+    made.run(TOTAL, over(9, "ok"))
+    assert next_of(made) == []
+
+
+def test_what_may_end_well_is_resumed(made):
+    made.run(TOTAL, over(9, "failed"))
+    made.attempt("register", 2, end(4.0, "killed", message="ended from outside."))
+    assert next_of(made) == ["The last run failed: `unglow resume` goes on."]
+
+
+def test_what_would_fail_again_is_not_resumed(made):
+    made.run(TOTAL, over(50, "failed"))
+    made.attempt("plan", 1, end(1.0, "error", message="a fault."))
+    made.attempt("plan", 3, end(1.0), number=2)
+    lacks = end(4.0, "memory", message="needs more.", remedy="snakemake --set-resources x:mem_mb=9")
+    for n in range(5):
+        made.attempt("register", 5 + n, lacks, sample=f"s{n}")
+    lines = next_of(made)
+    assert lines[0].startswith("The last run failed, and the same command (or `unglow resume`)")
+    assert lines[1:3] == [
+        "  register s0 DAPI: needs more.",
+        "    snakemake --set-resources x:mem_mb=9",
+    ]
+    assert lines[-1] == "  and 2 more; `unglow report` shows all of them."
+    assert not any("plan" in line for line in lines)
+
+
+def test_pairs_that_failed_are_no_reason_to_resume(made):
+    made.run(TOTAL, over(9, "failed"))
+    made.attempt("verdict", 5, end(1.0, "bad_input", message="1 failed"), sample="", dye="")
+    (line,) = next_of(made)
+    assert "resume" not in line
+    assert "because of pairs that failed" in line

@@ -1,0 +1,489 @@
+"""The summary: from small result files, whole or not, to one row for each pair and variant."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unglow.photometry.difference_histogram import DifferenceHistogram
+from unglow.photometry.gain.scale import MethodResult, Scale
+from unglow.reporting.summary import (
+    COLUMNS,
+    Entry,
+    entries_from,
+    read_summary,
+    rows,
+    status_of,
+    table,
+    verdict,
+    write_summary,
+)
+from unglow.transform import Quantiles, Transform
+
+GOOD = MethodResult(1.25, 0.5, (1.2, 1.3), {"pixels": 5})
+SHAPES = {"post_shape": (100, 100), "pre_shape": (100, 100)}
+
+
+def transform(status="ok", *reasons):
+    if status == "failed":
+        return Transform("failed", **SHAPES, reasons=reasons)
+    return Transform(
+        status,
+        **SHAPES,
+        reasons=reasons,
+        matrix=np.eye(3),
+        model="affine",
+        residual_px=Quantiles(0.125, 0.25),
+        error_px=Quantiles(0.01, 0.02),
+        inliers=35,
+        blocks=40,
+        overlap=0.875,
+        scale=1.02,
+        rotation_deg=-2.5,
+        shift_px=(3.25, -4.5),
+    )
+
+
+def scale(*reasons, status="ok", **methods):
+    return Scale("moffat", methods or {"moffat": GOOD}, status, reasons)
+
+
+def histogram(*values):
+    made = DifferenceHistogram.create(-100, 100, 0.5)
+    made.add(np.array([values], np.float32))
+    return made
+
+
+def entry(sample="S1", dye="SYTO9", registration="", subtraction="", methods=("moffat",)):
+    place = "/".join(part for part in (sample, dye, registration, subtraction) if part)
+    return Entry(
+        sample=sample,
+        dye=dye,
+        registration=registration,
+        subtraction=subtraction,
+        plan=f"{sample}/{dye}/plan.json",
+        transform=f"{place}/transform.json",
+        scale=f"{place}/scale.json",
+        detection=f"{place}/detection.json",
+        histograms={m: f"{place}/difference/{m}.histogram.npz" for m in methods},
+        logs=f"logs/{sample}/{dye}",
+    )
+
+
+DETECTION = {
+    "method": "moffat",
+    "status": "ok",
+    "candidates": 40,
+    "fdr": 0.045,
+    "density_per_mm2": 20.0,
+    "density_ci95_per_mm2": [14.3, 27.2],
+    "fdr_control": None,
+    "fdr_control_ci95": None,
+    "controls": None,
+}
+
+
+def finish(
+    results, made, *, plan=None, found=None, scaled=None, values=(1.0, 2.0, 4.0), detection=None
+):
+    """Write the result files of a pair, as its stages do."""
+    content = {"version": 1, "status": "ok", "reason": None, "choice": {"names": ["R", "G"]}}
+    for path in (made.plan, made.transform, made.scale, *made.histograms.values()):
+        (results / path).parent.mkdir(parents=True, exist_ok=True)
+    (results / made.plan).write_text(json.dumps(content | (plan or {})))
+    (found or transform()).save(results / made.transform)
+    (scaled or scale()).save(results / made.scale)
+    for path in made.histograms.values():
+        histogram(*values).save(results / path)
+    (results / made.detection).write_text(json.dumps(DETECTION | (detection or {})))
+    return made
+
+
+def only_row(results, made):
+    (row,) = rows([made], (), results)
+    return row
+
+
+# --------------------------------------------------------------------------------- what a row says
+
+
+def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
+    row = only_row(tmp_path, finish(tmp_path, entry()))
+    assert row["status"] == "ok"
+    assert row["reasons"] == ""
+    assert row["channels"] == "R+G"
+    figures = {k: row[k] for k in COLUMNS if k in row}
+    assert figures == {
+        "sample": "S1",
+        "dye": "SYTO9",
+        "registration": "",
+        "subtraction": "",
+        "status": "ok",
+        "reasons": "",
+        "notes": "",
+        "channels": "R+G",
+        "model": "affine",
+        "rotation_deg": -2.5,
+        "scale": 1.02,
+        "shift_x_px": 3.25,
+        "shift_y_px": -4.5,
+        "residual_median_px": 0.125,
+        "residual_p95_px": 0.25,
+        "error_median_px": 0.01,
+        "error_p95_px": 0.02,
+        "inliers": 35,
+        "blocks": 40,
+        "overlap": 0.875,
+        "method": "moffat",
+        "gain": 1.25,
+        "gain_low95": 1.2,
+        "gain_high95": 1.3,
+        "offset": 0.5,
+        "difference_median": 2.0,
+        "difference_mad": 1.0,
+        "other_gains": "",
+        "candidates": 40,
+        "candidates_fdr": 0.045,
+        "density_per_mm2": 20.0,
+        "density_low95": 14.3,
+        "density_high95": 27.2,
+        "fdr_control": None,
+        "fdr_control_low95": None,
+        "fdr_control_high95": None,
+    }
+    assert set(row) == set(COLUMNS) - {"control"}  # no path, no logs
+
+
+def test_other_methods_are_told_beside_the_default(tmp_path):
+    scaled = scale(
+        moffat=GOOD,
+        percentile=MethodResult(1.3333333333, 0.0, None),
+        manual=MethodResult.failed("no manual gain is given for this pair."),
+    )
+    made = entry(methods=("moffat", "percentile", "manual"))
+    row = only_row(tmp_path, finish(tmp_path, made, scaled=scaled))
+    assert row["other_gains"] == "percentile 1.333, manual failed"
+
+
+def test_a_gain_without_an_interval_leaves_the_cells_empty(tmp_path):
+    scaled = scale(moffat=MethodResult(2.0, 0.0, None))
+    made = finish(tmp_path, entry(), scaled=scaled, values=(np.nan,))
+    (told,) = csv.DictReader(table(rows([made], (), tmp_path)).splitlines(), delimiter="\t")
+    assert told["gain"] == "2"
+    assert told["offset"] == "0"
+    assert told["gain_low95"] == told["gain_high95"] == ""
+    assert told["difference_median"] == told["difference_mad"] == ""
+
+
+FOUND = {"candidates", "candidates_fdr", "density_per_mm2"}
+NOISE = {"status": "failed", "reason": "the noise is not known."}
+
+
+def test_candidates_of_another_method_are_not_told(tmp_path):
+    made = finish(tmp_path, entry(), detection={"method": "percentile"})
+    row = only_row(tmp_path, made)
+    assert row["status"] == "ok"
+    assert not FOUND & set(row)
+
+
+def test_a_pair_that_was_not_searched_is_suspect_and_says_why(tmp_path):
+    made = finish(tmp_path, entry(), detection=NOISE)
+    row = only_row(tmp_path, made)
+    assert row["status"] == "suspect"
+    assert row["reasons"] == "Candidates were not looked for: the noise is not known."
+    assert row["gain"] == 1.25
+    assert not FOUND & set(row)
+    assert verdict([row]).splitlines() == [
+        "1 suspect",
+        "suspect: S1 SYTO9: Candidates were not looked for: the noise is not known.",
+    ]
+
+
+CONTROL = {
+    "fdr_control": 0.04,
+    "fdr_control_ci95": [0.02, 0.09],
+    "controls": [{"reason": None}, {"reason": "No map."}],
+}
+
+
+def test_controls_are_marked_and_other_pairs_have_the_rate_they_give(tmp_path):
+    blank = replace(entry("Blank"), control=True)
+    pairs = [finish(tmp_path, blank), finish(tmp_path, entry("S1"), detection=CONTROL)]
+    text = table(rows(pairs, (), tmp_path))
+    first, second = csv.DictReader(text.splitlines(), delimiter="\t")
+    names = ("status", "control", "fdr_control", "fdr_control_low95", "fdr_control_high95")
+    assert [first[name] for name in names] == ["ok", "true", "", "", ""]
+    assert [second[name] for name in names] == ["ok", "", "0.040", "0.020", "0.090"]
+
+
+def test_a_pair_none_of_whose_controls_could_be_searched_is_suspect(tmp_path):
+    refused = {"controls": [{"reason": "No map."}, {"reason": "No noise."}]}
+    row = only_row(tmp_path, finish(tmp_path, entry(), detection=refused))
+    assert row["status"] == "suspect"
+    assert row["reasons"].startswith("No unstained control of this dye could be searched")
+
+
+def test_a_density_without_a_pixel_size_is_empty(tmp_path):
+    unknown = {"density_per_mm2": None, "density_ci95_per_mm2": None}
+    row = only_row(tmp_path, finish(tmp_path, entry(), detection=unknown))
+    assert row["candidates"] == 40
+    assert row["density_per_mm2"] is row["density_low95"] is row["density_high95"] is None
+
+
+STATUSES = [
+    ({}, "ok", ""),
+    ({"found": transform("suspect", "Residuals are large.")}, "suspect", "Residuals are large."),
+    ({"scaled": scale("post is saturated.")}, "suspect", "post is saturated."),
+    (
+        {"found": transform("suspect", "A.", "B."), "scaled": scale("C.")},
+        "suspect",
+        "A. B. C.",
+    ),
+    ({"found": transform("failed", "No match.", "Too small.")}, "failed", "No match. Too small."),
+    (
+        {"scaled": Scale.failed("No pixel in common.")},
+        "failed",
+        "No pixel in common.",
+    ),
+    (
+        {"found": transform("suspect", "A."), "scaled": scale("C."), "detection": NOISE},
+        "suspect",
+        "A. C. Candidates were not looked for: the noise is not known.",
+    ),
+    (
+        {"scaled": Scale.failed("No pixel in common."), "detection": NOISE},
+        "failed",
+        "No pixel in common.",
+    ),
+    # the first stage that failed speaks, whatever the later ones made of it
+    (
+        {
+            "plan": {"status": "failed", "reason": "The file is damaged.", "choice": {}},
+            "found": transform("failed", "No pixels."),
+            "scaled": Scale.failed("No gain."),
+        },
+        "failed",
+        "The file is damaged.",
+    ),
+    (
+        {"found": transform("failed", "No match."), "scaled": Scale.failed("No gain.")},
+        "failed",
+        "No match.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "status", "reasons"), STATUSES)
+def test_status_and_reasons(tmp_path, files, status, reasons):
+    row = only_row(tmp_path, finish(tmp_path, entry(), **files))
+    assert (row["status"], row["reasons"]) == (status, reasons)
+    plan = {"status": "ok", "reason": None} | files.get("plan", {})
+    found, scaled = files.get("found", transform()), files.get("scaled", scale())
+    refused = files.get("detection", {}).get("reason")
+    doubts = [f"Candidates were not looked for: {refused}"] if refused else []
+    assert status_of(plan, found, scaled, doubts) == (status, reasons)
+
+
+def test_a_failed_pair_has_no_figures_that_could_pass_for_results(tmp_path):
+    files = {"found": transform("failed", "No match."), "scaled": Scale.failed("No match.")}
+    (told,) = csv.DictReader(
+        table(rows([finish(tmp_path, entry(), **files)], (), tmp_path)).splitlines(),
+        delimiter="\t",
+    )
+    for column in ("model", "rotation_deg", "shift_x_px", "residual_p95_px", "gain", "offset"):
+        assert told[column] == "", column
+
+
+@pytest.mark.parametrize("missing", ["plan", "transform", "scale", "moffat", "detection"])
+def test_a_missing_file_makes_the_pair_incomplete_and_names_file_and_logs(tmp_path, missing):
+    made = finish(tmp_path, entry())
+    path = made.histograms["moffat"] if missing == "moffat" else getattr(made, missing)
+    (tmp_path / path).unlink()
+    row = only_row(tmp_path, made)
+    assert row["status"] == "incomplete"
+    assert row["reasons"] == f"{path} has not been made; logs/S1/SYTO9 holds the logs of its jobs."
+    assert "gain" not in row
+
+
+def test_the_first_missing_file_of_a_pair_is_named():
+    row = only_row(Path("nowhere"), entry())
+    assert row["reasons"].startswith("S1/SYTO9/plan.json has not been made")
+
+
+DAMAGES = {
+    "plan": [b"", b"[]", b"{", b'{"status": "ok"}', b"\xff\xfe", b"null"],
+    "transform": [b"", b"[]", b"{}", b"null", b"\xff"],
+    "scale": [b"", b"[]", b'{"version": 1}', b"7"],
+    "moffat": [b"", b"PK\x03\x04", b"nothing of the kind"],
+    "detection": [b"", b"[]", b"{}", b'{"status": "failed"}', b'{"status": "ok"}'],
+}
+
+
+@pytest.mark.parametrize(
+    ("which", "content"), [(name, c) for name, contents in DAMAGES.items() for c in contents]
+)
+def test_a_damaged_file_fails_its_own_pair_by_name(tmp_path, which, content):
+    good = finish(tmp_path, entry("Good"))
+    bad = finish(tmp_path, entry("Bad"))
+    path = bad.histograms["moffat"] if which == "moffat" else getattr(bad, which)
+    (tmp_path / path).write_bytes(content)
+    first, second = rows([bad, good], (), tmp_path)
+    assert second["status"] == "ok"
+    assert first["status"] == "failed"
+    assert first["reasons"].startswith("a result file cannot be read: ")
+    assert str(tmp_path / path) in first["reasons"]
+
+
+def test_a_default_that_is_no_method_is_damage_as_well(tmp_path):
+    bad = finish(tmp_path, entry())
+    content = json.loads((tmp_path / bad.scale).read_text())
+    (tmp_path / bad.scale).write_text(json.dumps(content | {"default": "linear"}))
+    row = only_row(tmp_path, bad)
+    assert row["status"] == "failed"
+    assert "scale.json" in row["reasons"]
+
+
+def test_a_directory_in_place_of_a_file_is_incomplete(tmp_path):
+    made = finish(tmp_path, entry())
+    (tmp_path / made.scale).unlink()
+    (tmp_path / made.scale).mkdir()
+    assert only_row(tmp_path, made)["status"] == "incomplete"
+
+
+# --------------------------------------------------------------------------------- table, verdict
+
+
+PROBLEMS = [
+    {"sample": "S0", "dye": "DAPI", "message": "raw/S0 has no pre."},
+    {"sample": None, "dye": None, "message": "a.tif lies directly in raw."},
+]
+
+
+def test_pairs_that_were_left_out_come_first(tmp_path):
+    made = rows([finish(tmp_path, entry())], PROBLEMS, tmp_path)
+    assert [(r["sample"], r["status"]) for r in made] == [
+        ("S0", "failed"),
+        ("", "failed"),
+        ("S1", "ok"),
+    ]
+    assert made[1]["reasons"] == "a.tif lies directly in raw."
+
+
+def test_what_was_done_otherwise_is_told_and_leaves_a_pair_ok(tmp_path):
+    told = replace(scale(), notes=("The gain map was not used.",))
+    summary = rows([finish(tmp_path, entry(), scaled=told)], [], tmp_path)
+    assert (summary[0]["status"], summary[0]["reasons"]) == ("ok", "")
+    assert summary[0]["notes"] == "The gain map was not used."
+    assert "notes" in table(summary).split("\n")[0].split("\t")
+
+
+def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path):
+    text = table(rows([finish(tmp_path, entry())], PROBLEMS, tmp_path))
+    header, *lines = text.split("\n")
+    optional = ("registration", "subtraction", "notes", "control")
+    wanted = [c for c in COLUMNS if c not in optional and not c.startswith("fdr_control")]
+    assert header.split("\t") == wanted
+    assert lines[-1] == ""
+    assert all(line.count("\t") == header.count("\t") for line in lines[:-1])
+    assert lines[2].split("\t")[:4] == ["S1", "SYTO9", "ok", ""]
+
+
+def test_variant_columns_appear_where_something_is_swept(tmp_path):
+    made = finish(tmp_path, entry(subtraction="percentile-40"))
+    header = table(rows([made], (), tmp_path)).split("\n")[0].split("\t")
+    assert header[:4] == ["sample", "dye", "subtraction", "status"]
+
+
+UGLY = "a\tb\nc\r\nd\x0be\x85f  \"g\", 'h'\u2028i caf\udce9"
+
+
+def test_tabs_newlines_and_quotes_in_reasons_cannot_break_the_table(tmp_path):
+    made = finish(tmp_path, entry(), found=transform("failed", UGLY.replace("\udce9", "")))
+    problems = [{"sample": "S\t0", "dye": "D\n", "message": UGLY}]
+    target = tmp_path / "summary.tsv"
+    write_summary([made], problems, tmp_path, target)
+    assert len(target.read_bytes().split(b"\n")) == 4  # header, two rows, end
+    told = read_summary(target)
+    assert [r["status"] for r in told] == ["failed", "failed"]
+    assert told[0]["sample"] == "S 0"
+    assert told[0]["reasons"] == "a b c d e f \"g\", 'h' i caf\\udce9"
+    assert told[1]["reasons"] == "a b c d e f \"g\", 'h' i caf"
+    assert len(verdict(rows([made], problems, tmp_path)).splitlines()) == 3
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    made = [
+        finish(tmp_path, entry("S1")),
+        finish(tmp_path, entry("Größe 2"), found=transform("suspect", "Twice as µ.")),
+    ]
+    target = tmp_path / "summary.tsv"
+    written = write_summary(made, PROBLEMS, tmp_path, target)
+    told = read_summary(target)
+    assert [r["sample"] for r in told] == ["S0", "", "S1", "Größe 2"]
+    assert [r["status"] for r in told] == [r["status"] for r in written]
+    assert told[3]["reasons"] == "Twice as µ."
+    assert float(told[2]["gain"]) == 1.25
+
+
+def test_an_unchanged_summary_keeps_its_time_and_a_changed_one_is_written(tmp_path):
+    made, target = finish(tmp_path, entry()), tmp_path / "summary.tsv"
+    write_summary([made], (), tmp_path, target)
+    before = target.stat()
+    write_summary([made], (), tmp_path, target)
+    after = target.stat()
+    assert (after.st_mtime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ino)
+    scale("dim.").save(tmp_path / made.scale)
+    write_summary([made], (), tmp_path, target)
+    assert target.stat().st_ino != before.st_ino
+    assert read_summary(target)[0]["status"] == "suspect"
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        lambda text: text.replace(b"\n", b"\r\n"),  # opened and saved by a spreadsheet
+        lambda text: "Größe".encode("latin-1"),
+        lambda text: b"",
+        lambda text: text[:-1],
+    ],
+)
+def test_whatever_stands_there_is_replaced(tmp_path, old):
+    made, target = finish(tmp_path, entry()), tmp_path / "summary.tsv"
+    write_summary([made], (), tmp_path, target)
+    whole = target.read_bytes()
+    target.write_bytes(old(whole))
+    write_summary([made], (), tmp_path, target)
+    assert target.read_bytes() == whole
+
+
+def test_entries_go_through_plain_mappings(tmp_path):
+    made = entry(registration="model-affine")
+    assert entries_from([json.loads(json.dumps(asdict(made)))]) == [made]
+
+
+def test_the_verdict_counts_and_names_what_is_not_ok(tmp_path):
+    made = [
+        finish(tmp_path, entry("A")),
+        finish(tmp_path, entry("B", registration="model-affine"), scaled=scale("dim.")),
+        entry("C"),
+    ]
+    assert verdict(rows(made, PROBLEMS, tmp_path)).splitlines() == [
+        "1 ok, 1 suspect, 2 failed, 1 incomplete",
+        "failed: S0 DAPI: raw/S0 has no pre.",
+        "failed: a.tif lies directly in raw.",
+        "suspect: B SYTO9 model-affine: dim.",
+        f"incomplete: C SYTO9: {rows(made, (), tmp_path)[2]['reasons']}",
+    ]
+    assert verdict([]) == "no pairs\n"
+
+
+def test_the_verdict_is_the_same_from_the_table(tmp_path):
+    made = [finish(tmp_path, entry("A")), entry("C")]
+    target = tmp_path / "summary.tsv"
+    written = write_summary(made, PROBLEMS, tmp_path, target)
+    assert verdict(read_summary(target)) == verdict(written)

@@ -1,0 +1,403 @@
+"""Joining runs and attempts: places on the time axis, slots, what became of the silent, sums."""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_telemetry import BOOT, WALL, Made, end, job, many, sample, state
+
+from unglow.reporting.html.curves import of_attempt
+from unglow.telemetry.reading.follower import Follower
+from unglow.telemetry.reading.history import UNRECORDED, History, declared_of_all, memory_of_all
+from unglow.telemetry.reading.incidents import incidents
+from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.rule_totals import Split, by_rule, overhead, split, time_left
+
+DONE = {"kind": "end", "t": 100.0, "wall": WALL + 100, "outcome": "ok"}
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Made(tmp_path / "results")
+
+
+def history(made, now=WALL + 1000, host="elsewhere", boot=BOOT, proc=None):
+    follower = Follower(made.results)
+    follower.poll()
+    return History.of(follower, Machine(host=host, boot=boot, now=now, proc=proc))
+
+
+def proc_with(tmp_path, pid, started, status="S"):
+    place = tmp_path / "proc" / str(pid)
+    place.mkdir(parents=True)
+    rest = [status, *["0"] * 18, str(started)]
+    (place / "stat").write_text(f"{pid} (a name) of) {' '.join(rest)} 0 0\n")
+    return tmp_path / "proc"
+
+
+def test_times_are_by_the_monotonic_clock_where_it_is_the_same(made):
+    made.run(DONE)
+    made.attempt("plan", 5.0, end(2.0), wall=WALL + 9)  # the wall clock was set meanwhile
+    made.attempt("register", 7.0, end(2.0), boot="boot-2")
+    (run,) = history(made).runs
+    assert [(a.attempt.stage, a.start, a.end) for a in run.attempts] == [
+        ("plan", 5.0, 7.0),
+        ("register", 7.0, 9.0),
+    ]
+    assert run.seconds == 100.0
+
+
+def test_clocks_of_other_machines_are_put_right_where_they_contradict_snakemake(made):
+    made.run(
+        job(0.0, 1, "plan"),
+        state(10.0, 1, "started"),
+        state(20.0, 1, "finished"),
+        job(0.0, 2, "register"),
+        state(10.0, 2, "started"),
+        state(30.0, 2, "finished"),
+        DONE,
+    )
+    made.attempt("plan", 7.0, end(5.0), host="node8", boot="b")
+    made.attempt("register", 12.0, end(5.0), host="node9", boot="b")
+    (run,) = history(made).runs
+    assert run.shifts == {"node8": 3.0}
+    assert [(a.start, a.end) for a in run.attempts] == [(10.0, 15.0), (12.0, 17.0)]
+
+
+def test_attempts_belong_to_the_run_in_which_they_began(made):
+    made.run(DONE, start=0)
+    made.run(DONE, start=500, pid=98)
+    made.attempt("plan", 3, end(1.0))
+    made.attempt("plan", 510, end(1.0))
+    made.attempt("plan", 300, end(1.0))
+    first, alone, second = history(made).runs
+    assert [a.start for a in first.attempts] == [3.0]
+    assert (alone.run.id, [a.start for a in alone.attempts]) == (UNRECORDED, [0.0])
+    assert [a.start for a in second.attempts] == [10.0]
+
+
+def test_of_two_runs_at_a_time_the_one_that_has_the_job_gets_the_attempt(made):
+    made.run(job(0.0, 1, "plan", sample="s1"), DONE, start=0)
+    made.run(job(0.0, 1, "plan", sample="s2"), DONE, start=1, pid=98)
+    made.attempt("plan", 3, end(1.0), sample="s1")
+    made.attempt("plan", 4, end(1.0), sample="s2")
+    first, second = history(made).runs
+    assert [a.attempt.wildcards["sample"] for a in first.attempts] == ["s1"]
+    assert [a.attempt.wildcards["sample"] for a in second.attempts] == ["s2"]
+
+
+def test_slots_are_the_lowest_rows_that_are_free(made):
+    made.run(DONE)
+    made.attempt("plan", 0, end(10.0))
+    made.attempt("register", 1, end(4.0), threads=2)
+    made.attempt("align", 2, end(1.0))
+    made.attempt("scale", 6, end(1.0), threads=2)
+    made.attempt("detect", 11, end(1.0), threads=3)
+    (run,) = history(made).runs
+    assert [(a.attempt.stage, a.slot) for a in run.attempts] == [
+        ("plan", 0),
+        ("register", 1),
+        ("align", 3),
+        ("scale", 1),
+        ("detect", 0),
+    ]
+    assert run.rows == ("1", "2", "3", "4")
+
+
+def test_each_host_has_rows_of_its_own(made):
+    made.run(DONE)
+    made.attempt("plan", 0, end(10.0), threads=2)
+    made.attempt("plan", 1, end(4.0), host="node8")
+    made.attempt("plan", 2, end(4.0), host="node8")
+    (run,) = history(made).runs
+    assert [a.slot for a in run.attempts] == [0, 2, 3]
+    assert run.rows == ("node7 1", "node7 2", "node8 1", "node8 2")
+
+
+def test_snakemake_s_own_times_are_found(made):
+    made.run(
+        job(1.0, 1, "plan"),
+        state(2.0, 1, "started"),
+        state(6.0, 1, "failed"),
+        state(6.5, 1, "started"),
+        state(10.5, 1, "finished"),
+        DONE,
+    )
+    made.attempt("plan", 3.5, end(2.0, "killed"))
+    made.attempt("plan", 7.0, end(3.0), number=2)
+    (run,) = history(made).runs
+    assert [(a.launched, a.closed) for a in run.attempts] == [(2.0, 6.0), (6.5, 10.5)]
+    found = overhead(run)
+    assert (found.before, found.after, found.idle) == (3.5, 90.0, 1.5)
+    assert found.launching == pytest.approx(1.0)
+    assert found.closing == pytest.approx(0.5)
+
+
+def test_a_process_that_lives_is_running(made, tmp_path):
+    made.run()
+    made.attempt("plan", 1, sample(0.5, 30))  # pid 101
+    proc = proc_with(tmp_path, 101, 7)
+    (run,) = history(made, host="node7", proc=proc).runs
+    assert [a.outcome for a in run.attempts] == ["running"]
+    assert run.outcome == "killed"
+
+
+@pytest.mark.parametrize(("started", "status"), [(8, "S"), (7, "Z")])
+def test_a_number_that_another_process_has_now_does_not_mean_it_lives(
+    made, tmp_path, started, status
+):
+    made.attempt("plan", 1)
+    proc = proc_with(tmp_path, 101, started, status)
+    (run,) = history(made, host="node7", proc=proc).runs
+    assert [a.outcome for a in run.attempts] == ["killed"]
+
+
+def test_a_machine_that_was_started_anew_has_lost_it(made, tmp_path):
+    made.attempt("plan", 1)
+    proc = proc_with(tmp_path, 101, 7)
+    (run,) = history(made, host="node7", boot="boot-2", proc=proc).runs
+    assert [a.outcome for a in run.attempts] == ["node_lost"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "now", "outcome"),
+    [
+        ([], 30, "running"),  # the run was heard of lately
+        ([], 500, "node_lost"),  # neither run nor attempt were heard of for long
+        ([DONE], 30, "node_lost"),
+        ([job(0.0, 1, "plan"), state(3.0, 1, "failed")], 30, "node_lost"),
+        ([job(0.0, 1, "plan"), state(0.5, 1, "failed")], 30, "running"),  # of the one before
+    ],
+)
+def test_of_other_machines_their_run_or_their_silence_tells(made, lines, now, outcome):
+    made.run(*lines)
+    made.attempt("plan", 1, host="node8")
+    (run,) = history(made, now=WALL + now).runs
+    assert [a.outcome for a in run.attempts] == [outcome]
+
+
+def test_memory_of_all_jobs_is_summed_exactly(made):
+    made.run(DONE)
+    made.attempt("plan", 0, sample(1, 100), sample(2, 300), end(4.0), declared_mb=350)
+    made.attempt("scale", 1, sample(1, 50), sample(3, 20), end(5.0), declared_mb=60)
+    (run,) = history(made).runs
+    t, mb = memory_of_all(run.attempts)
+    assert t.tolist() == [1, 2, 2, 4, 4, 6]
+    assert mb.tolist() == [100, 150, 350, 50, 20, 0]
+    t, mb = declared_of_all(run.attempts)
+    assert list(zip(t, mb, strict=True)) == [(0, 350), (1, 410), (4, 60), (6, 0)]
+    assert [len(x) for x in memory_of_all(())] == [0, 0]
+
+
+def test_what_was_declared_is_compared_with_the_largest_process_and_sums_are_pss(made):
+    made.run(DONE)
+    made.attempt(
+        "register",
+        0,
+        sample(1, 110, pss=100),
+        sample(2, 240, processes=2, peak=130, pss=170),  # it has a compiler run
+        sample(2.1, 388, processes=2, peak=258),
+        sample(3, 388, processes=2, peak=258, pss=330),
+        sample(4, 130, peak=258),
+        end(5.0, peak_mb=258.2),
+        declared_mb=280,
+    )
+    (run,) = history(made).runs
+    (row,) = by_rule(run.attempts)
+    assert (row.declared_mb, row.peak_mb, row.largest_mb) == (280, 258.2, 258.2)
+    t, mb = memory_of_all(run.attempts)
+    assert list(zip(t, mb, strict=True)) == [
+        *((1, 110), (2, 170), (2.1, 258), (3, 330)),
+        (4, 258.2),  # the peak that was told at the end, with the last sample
+        (5, 0),
+    ]
+    curve = of_attempt(run.attempts[0].attempt, 5)
+    assert curve["hi"] == [None, 110, 258, 330, 258.2]
+    assert curve["lo"] == [None, 110, 170, 330, 130]
+
+
+def test_the_memory_of_all_jobs_is_never_below_that_of_one(made):
+    made.run(DONE)
+    made.attempt("detect", 0, sample(1, 250, pss=240), sample(2, 311), end(4.0, peak_mb=346))
+    made.attempt("scale", 10, sample(1, 50, pss=45), sample(2, 60, peak=90), end(4.0, peak_mb=90))
+    made.attempt("plan", 20, end(1.0, peak_mb=70))
+    (run,) = history(made).runs
+    t, mb = memory_of_all(run.attempts)
+    for a in run.attempts:
+        assert mb[(t >= a.start) & (t <= a.end)].max() == a.attempt.peak_mb
+
+
+def test_pages_that_jobs_share_count_once_in_their_sum(made):
+    made.run(DONE)
+    made.attempt("plan", 0, sample(1, 100, pss=60), sample(2, 150), end(9.0))
+    made.attempt("scale", 0, sample(3, 120, pss=80), sample(4, 130), end(9.0))
+    (run,) = history(made).runs
+    t, mb = memory_of_all(run.attempts)
+    assert dict(zip(t, mb, strict=True)) == {1: 100, 2: 150, 3: 190, 4: 200, 9: 0}
+
+
+def test_time_is_split_into_computing_moving_and_waiting(made):
+    made.attempt(
+        "plan",
+        0,
+        sample(1, 50, cpu=0.75, read=0),  # 0.75 s at work, 0.25 s waiting
+        sample(2, 50, cpu=2.75, read=0),  # two processors: at work all the time
+        sample(3, 50, cpu=2.75, read=500_000, state="S"),  # 1 s reading
+        sample(4, 50, cpu=2.75, read=500_100, state="D"),  # 1 s waiting for the disk
+        sample(5, 50, cpu=2.75, read=500_200, state="S"),  # a line in a log: waiting
+        sample(6, 50, cpu=2.75, read=900_200),  # it could have run: waiting for a processor
+        end(7.0, cpu_s=3.25, read=900_200, written=0),  # 0.5 s at work, 0.5 s waiting
+    )
+    (run,) = history(made).runs
+    assert split(run.attempts[0].attempt) == Split(computing=2.25, moving=2.0, waiting=2.75)
+
+
+def test_without_samples_time_is_split_by_the_processor_alone(made):
+    made.attempt("plan", 0, end(6.0, cpu_s=2.0, read=500_200))
+    (run,) = history(made).runs
+    assert split(run.attempts[0].attempt) == Split(computing=2.0, moving=0.0, waiting=4.0)
+
+
+def test_a_row_for_each_rule(made):
+    made.run(DONE)
+    made.attempt("ingest_post", 0, end(2.0, peak_mb=100, cpu_s=1.0, read=3e6, written=1e6))
+    made.attempt("ingest_pre", 1, end(6.0, peak_mb=90, cpu_s=3.0, pixels=5), declared_mb=200)
+    made.attempt("register", 9, end(1.0, "memory"))
+    (run,) = history(made).runs
+    ingest, register = by_rule(run.attempts)
+    assert (ingest.rule, ingest.attempts, ingest.ended_well) == ("ingest", 2, 2)
+    assert (ingest.declared_mb, ingest.peak_mb, ingest.largest_mb) == (200, 90, 100)
+    assert (ingest.longest_s, ingest.seconds, ingest.cpu_s) == (6, 8, 4)
+    assert (ingest.mb_per_s, ingest.cores, ingest.pixels) == (0.5, 0.5, 5)
+    assert ingest.split == Split(computing=4.0, moving=0.0, waiting=4.0)
+    assert (register.attempts, register.ended_well, register.peak_mb) == (1, 0, None)
+
+
+def test_the_time_that_is_left(made, tmp_path):
+    made.run(
+        {"kind": "total", "t": 0.0, "jobs": {"plan": 3, "register": 2}},
+        *(line for n in (1, 2) for line in (job(0.0, n, "plan", sample=f"s{n}"),)),
+        state(0.0, 1, "started"),
+        state(10.0, 1, "finished"),
+        state(10.0, 2, "started"),
+    )
+    made.attempt("plan", 0, end(10.0), sample="s1")
+    made.attempt("plan", 10, sample(4.0, 30), sample="s2")  # pid 102
+    proc = proc_with(tmp_path, 102, 7)
+    made.run(DONE, start=-1000, pid=98)
+    made.attempt("register", -990, end(40.0))
+    (tmp_path / "proc" / "99").mkdir()
+    (tmp_path / "proc" / "99" / "stat").write_text("99 (x) S " + "0 " * 18 + "5 0\n")
+    before, run = history(made, host="node7", proc=proc, now=WALL + 14).runs
+    assert (run.outcome, run.seconds) == ("running", 14)
+    # 2 plans of 10 s without the 4 s that one has had, 2 registrations of 40 s, one at a time
+    assert time_left(run, [before]) == pytest.approx(96.0)
+    assert time_left(before) is None
+
+
+def test_incidents_are_what_did_not_end_well_the_newest_first(made):
+    made.run(
+        job(0.0, 1, "register"),
+        state(1.0, 1, "started"),
+        state(9.0, 1, "failed"),
+        job(0.0, 2, "scale"),
+        state(20.0, 2, "started"),
+        state(21.0, 2, "failed"),
+        {"kind": "message", "t": 21.2, "level": "error", "text": "no such environment"},
+        DONE,
+    )
+    text = "needs more memory"
+    made.attempt(
+        "register",
+        2,
+        sample(1, 350),
+        end(5.0, "memory", message=text, remedy="snakemake --more", needed_mb=600, peak_mb=399),
+    )
+    made.attempt("register", 30, end(5.0), number=2)
+    made.attempt("plan", 40, end(1.0, "error", message="a fault", repeated=True))
+    made.attempt("align", 50, {"kind": "stall", "t": 61, "seconds": 60}, end(70.0))
+    rows = [
+        {"sample": "s1", "dye": "DAPI", "status": "ok", "reasons": ""},
+        {"sample": "s2", "dye": "DAPI", "status": "failed", "reasons": "no overlap"},
+    ]
+    found = incidents(history(made), made.results, rows)
+    assert [(i.kind, i.cause, i.title) for i in found] == [
+        ("pair", "failed", "s2 DAPI"),
+        ("stall", "stall", "align s1 DAPI"),
+        ("attempt", "error", "plan s1 DAPI"),
+        ("job", "not_started", "scale s1 DAPI"),
+        ("attempt", "memory", "register s1 DAPI"),
+    ]
+    stall, repeated, unstarted, failed = found[1:]
+    assert repeated.message.startswith("Not tried, since")
+    assert repeated.message.endswith(": a fault")
+    assert (stall.wall, stall.mended) == (WALL + 111, True)
+    assert unstarted.message == "no such environment"
+    assert (failed.message, failed.remedy, failed.mended) == (text, "snakemake --more", True)
+    assert failed.numbers == {
+        "peak_mb": 399.0,
+        "declared_mb": 400.0,
+        "needed_mb": 600.0,
+        "seconds": 5.0,
+        "number": 1.0,
+    }
+    assert failed.tail is None  # the other attempt began the log anew
+
+
+def test_the_end_of_a_log_is_told_unless_it_is_of_another_attempt(made):
+    log = made.results.parent / "logs" / "s1" / "DAPI" / "register.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("".join(f"line {n}\n" for n in range(50)))
+    made.run(DONE)
+    made.attempt("register", 2, end(5.0, "error"))
+    os.utime(log, (WALL + 7, WALL + 7))
+    (told,) = incidents(history(made), made.results)
+    assert told.tail.splitlines() == [f"line {n}" for n in range(10, 50)]
+    os.utime(log, (WALL + 100, WALL + 100))
+    (told,) = incidents(history(made), made.results)
+    assert told.tail is None
+
+
+def test_a_run_that_was_killed_is_an_incident_until_another_ends_well(made):
+    made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}})
+    (found,) = incidents(history(made), made.results)
+    assert (found.cause, found.wall, found.mended) == ("run_killed", WALL + 12, False)
+    made.run(DONE, start=50, pid=98)
+    (found,) = incidents(history(made), made.results)
+    assert found.mended
+
+
+def test_a_pair_that_is_not_done_yet_is_no_incident_while_a_run_goes_on(made):
+    made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}})
+    rows = [{"sample": "s1", "dye": "DAPI", "status": s} for s in ("incomplete", "failed")]
+    going = history(made, now=WALL + 20)
+    assert [i.cause for i in incidents(going, made.results, rows)] == ["failed"]
+    over = incidents(history(made), made.results, rows)
+    assert [i.cause for i in over] == ["incomplete", "failed", "run_killed"]
+
+
+@pytest.mark.slow
+def test_a_thousand_jobs_are_joined_with_every_attempt_in_its_place(tmp_path):
+    made = many(tmp_path / "results")
+    (run,) = history(made).runs
+    assert len(run.attempts) == 1011
+    assert len(run.rows) == 8
+    assert sum(row.attempts for row in by_rule(run.attempts)) == 1011
+    t, mb = memory_of_all(run.attempts)
+    assert np.all(np.diff(t) >= 0)
+    assert mb[-1] == pytest.approx(0, abs=1e-6)
+    assert len(incidents(History((run,)), made.results)) == 11
+
+
+def test_a_run_that_makes_its_own_report_says_how_it_ends(made, tmp_path):
+    made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}}, pid=os.getpid())
+    proc = proc_with(tmp_path, os.getpid(), 5)
+    follower = Follower(made.results)
+    follower.poll()
+    machine = Machine(host="node7", boot=BOOT, now=WALL + 30, proc=proc)
+    assert History.of(follower, machine).last.outcome == "running"
+    (run,) = History.of(follower, replace(machine, ending="failed")).runs
+    assert (run.outcome, run.seconds) == ("failed", 30.0)
+    other = replace(machine, ending="failed", host="elsewhere")
+    assert History.of(follower, other).last.outcome == "running"

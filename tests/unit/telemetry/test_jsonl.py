@@ -1,0 +1,193 @@
+"""Append-only files: names, whole lines of several writers, disks that are full; steps of a job."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import subprocess
+import threading
+import time
+
+import pytest
+
+from unglow.core.progress import progress, record_steps, step
+from unglow.telemetry import jsonl
+from unglow.telemetry.jsonl import LineFile, boot_id, file_name, identity, started_ticks
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def file(tmp_path, told):
+    made = LineFile(tmp_path / "a" / "b.jsonl", told.append)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def steps(file):
+    record_steps(file, time.monotonic())
+    yield lambda: read(file.path)
+    record_steps(None)
+
+
+def test_names_sort_by_time_and_tell_host_and_process(monkeypatch):
+    monkeypatch.setattr(jsonl, "host", lambda: "node/7")
+    assert file_name(1795328393.0639, 30797) == "20261122T061953.063Z-node_7-30797.jsonl"
+    assert file_name(0.9999, 1) == "19700101T000000.999Z-node_7-1.jsonl"
+
+
+def test_a_process_is_told_from_others_of_its_number():
+    found = identity()
+    assert (found["host"], found["pid"]) == (os.uname().nodename, os.getpid())
+    assert found["boot"] == boot_id()
+    assert re.fullmatch(r"[0-9a-f-]{36}", boot_id())
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    assert started_ticks(child.pid) >= found["started"]
+    child.communicate(b"")
+    assert started_ticks(child.pid) is None
+
+
+def test_every_line_is_in_the_file_as_soon_as_it_was_written(file):
+    file.write({"a": 1, "path": "caf\udce9 \u2028"})
+    assert file.path.read_bytes() == b'{"a":1,"path":"caf\\udce9 \\u2028"}\n'
+    file.write([0.1, None, "R"])
+    assert read(file.path)[1] == [0.1, None, "R"]
+
+
+def test_lines_of_two_writers_never_mix(file, told):
+    other = LineFile(file.path, told.append)
+    text = "x" * 3000
+
+    def many(one, name):
+        for n in range(200):
+            one.write({"name": name, "n": n, "text": text})
+
+    threads = [threading.Thread(target=many, args=pair) for pair in ((file, "a"), (other, "b"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = read(file.path)
+    assert [e["n"] for e in found if e["name"] == "a"] == list(range(200))
+    assert [e["n"] for e in found if e["name"] == "b"] == list(range(200))
+    assert not told
+
+
+def test_a_place_that_cannot_be_written_is_told_once(tmp_path, told):
+    (tmp_path / "a").write_text("a file in the way")
+    made = LineFile(tmp_path / "a" / "b.jsonl", told.append)
+    made.write({"x": 1})
+    (sentence,) = told
+    assert sentence == (
+        f"telemetry is lost: {tmp_path}/a/b.jsonl could not be written (File exists)"
+    )
+
+
+def test_a_full_disk_is_told_once_and_a_torn_line_spoils_no_other(file, told, monkeypatch):
+    write, left = os.write, [5, None, 0, 0]
+
+    def short(descriptor, line):
+        room = left.pop(0) if left else len(line)
+        if room is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, line[:room]) if room else write(descriptor, line)
+
+    monkeypatch.setattr("unglow.telemetry.jsonl.os.write", short)
+    for n in range(5):
+        file.write({"n": n})
+    assert file.path.read_bytes() == b'{"n":\n{"n":2}\n{"n":3}\n{"n":4}\n'
+    assert told == [
+        f"telemetry is lost: {file.path} could not be written (No space left on device)"
+    ]
+
+
+def test_without_a_path_there_is_no_file(told):
+    LineFile(None, told.append).write({"x": 1})
+    assert not told
+
+
+# ------------------------------------------------------------------------------------------- steps
+
+
+def test_steps_lie_within_steps_and_end_with_an_error_too(steps):
+    def read():
+        with step("read"):
+            with step("decode"):
+                time.sleep(0.01)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        read()
+    with step("write"):
+        pass
+    found = steps()
+    assert [(e.get("name"), e["edge"], e["id"], e.get("in")) for e in found] == [
+        ("read", "begin", 1, None),
+        ("decode", "begin", 2, 1),
+        (None, "end", 2, None),
+        (None, "end", 1, None),
+        ("write", "begin", 3, None),
+        (None, "end", 3, None),
+    ]
+    times = [e["t"] for e in found]
+    assert times == sorted(times)
+    assert times[2] - times[1] >= 0.01
+    assert {e["kind"] for e in found} == {"step"}
+
+
+def test_a_step_of_another_thread_lies_within_none(steps):
+    def work():
+        with step("block"):
+            pass
+
+    with step("match"):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert [e["in"] for e in steps() if e["edge"] == "begin"] == [None, None]
+
+
+def test_progress_is_told_five_times_a_second_and_at_the_end(steps, monkeypatch):
+    now = time.monotonic()
+    monkeypatch.setattr("unglow.core.progress.time.monotonic", lambda: now)
+    for done in range(1, 101):
+        now += 0.03
+        progress(done, 100, "block")
+    found = [e["done"] for e in steps()]
+    assert found == [*range(1, 100, 7), 100]
+    assert {(e["of"], e["unit"]) for e in steps()} == {(100, "block")}
+
+
+def test_outside_a_job_they_do_nothing(file, steps, tmp_path, monkeypatch):
+    record_steps(None)
+    monkeypatch.chdir(tmp_path)
+    before = {path: path.stat().st_size for path in tmp_path.rglob("*")}
+    done = []
+    with step("read"):
+        progress(1, 1, "block")
+        done.append("read")
+    with pytest.raises(ZeroDivisionError), step("write"):
+        done.append(1 / 0)
+    assert done == ["read"]
+    assert {path: path.stat().st_size for path in tmp_path.rglob("*")} == before
+    assert steps() == []
+    record_steps(file, time.monotonic())
+    with step("match"):
+        pass
+    # what was not recorded is nobody's parent, and has taken no number
+    (begin, end) = steps()
+    assert (
+        (begin["name"], begin["in"], begin["id"])
+        == ("match", None, end["id"])
+        == ("match", None, 1)
+    )

@@ -1,0 +1,175 @@
+"""The file of a run, from records as Snakemake's logger sends them."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from unglow.telemetry.recording.run import RunRecorder
+
+
+class Wildcards(dict):
+    pass
+
+
+@pytest.fixture
+def logger():
+    made = logging.getLogger("tests.snakemake")
+    made.setLevel(logging.DEBUG)
+    made.propagate = False
+    yield made
+    for handler in list(made.handlers):
+        made.removeHandler(handler)
+        handler.close()
+
+
+@pytest.fixture
+def recorder(logger, tmp_path):
+    made = RunRecorder(tmp_path / "runs", lambda: {"command": ["snakemake"], "cores": 2})
+    logger.addHandler(made)
+    return made
+
+
+@pytest.fixture
+def say(logger, recorder):
+    def event(name, text="", level=logging.INFO, **told):
+        logger.log(level, text, extra={"event": name, **told})
+
+    return event
+
+
+def job(say, jobid, rule="scale", *, local=True):
+    say(
+        "job_info",
+        jobid=jobid,
+        rule_name=rule,
+        rule_msg=None,
+        wildcards=Wildcards(sample="S", dye="D"),
+        reason="Missing output files: x",
+        threads=2,
+        resources={"_cores": 2, "tmpdir": "/tmp", "mem_mb": 300, "mem": "300 MB", "attempt": 1},
+        local=local,
+        input=["a"],
+        output=["b", "c"],
+        log=["logs/S/D/scale.log"],
+    )
+
+
+def lines(tmp_path):
+    (path,) = (tmp_path / "runs").iterdir()
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_run_is_its_head_its_jobs_their_states_and_its_end(tmp_path, say, recorder):
+    say("run_info", stats={"scale": 1, "all": 1, "total": 2})
+    job(say, 7)
+    say("job_finished", job_id=7)
+    say("progress", done=1, total=2)
+    recorder.conclude("ok")
+    recorder.close()
+    head, total, told, started, finished, progress, end = lines(tmp_path)
+    assert (head["kind"], head["schema"], head["cores"]) == ("run", 1, 2)
+    assert {"host", "pid", "started", "boot", "wall", "clock", "command"} <= head.keys()
+    assert total.items() >= {"kind": "total", "jobs": {"scale": 1, "all": 1}}.items()
+    assert told.pop("t") >= 0
+    assert told == {
+        "kind": "job",
+        "jobid": 7,
+        "rule": "scale",
+        "wildcards": {"sample": "S", "dye": "D"},
+        "reason": "Missing output files: x",
+        "threads": 2,
+        "resources": {"mem_mb": 300, "attempt": 1},
+        "local": True,
+        "input": ["a"],
+        "output": ["b", "c"],
+        "log": ["logs/S/D/scale.log"],
+        "state": "queued",
+    }
+    assert (started["jobid"], started["state"]) == (7, "started")
+    assert (finished["jobid"], finished["state"]) == (7, "finished")
+    assert (progress["done"], progress["of"]) == (1, 2)
+    assert (end["kind"], end["outcome"]) == ("end", "ok")
+    assert end["wall"] >= head["wall"]
+
+
+def test_without_anything_to_do_there_is_no_file(tmp_path, say, recorder):
+    say("workflow_started", "Workflow has started!")
+    say(None, "Nothing to be done", logging.WARNING)
+    recorder.close()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_job_elsewhere_starts_when_its_attempt_says_so(tmp_path, say, recorder):
+    say("run_info", stats={"scale": 1, "total": 1})
+    job(say, 1, local=False)
+    recorder.close()
+    assert [e["kind"] for e in lines(tmp_path)] == ["run", "total", "job", "end"]
+
+
+def test_a_job_that_is_tried_again_is_told_again(tmp_path, say, recorder):
+    say("run_info", stats={"scale": 1, "total": 1})
+    for _ in range(2):
+        job(say, 4)
+        say("job_error", "Error in rule scale", logging.ERROR, jobid=4, rule_name="scale")
+    recorder.conclude("failed")
+    recorder.close()
+    told = lines(tmp_path)
+    assert [e["state"] for e in told if e.get("jobid") == 4] == ["queued", "started", "failed"] * 2
+    assert told[-1]["outcome"] == "failed"
+    assert not [e for e in told if e["kind"] == "message"]
+
+
+def test_warnings_and_errors_are_kept_those_before_the_first_job_too(tmp_path, say, recorder):
+    say(None, "preflight: little room", logging.WARNING)
+    say(None, "Building DAG of jobs...")
+    say("run_info", stats={"scale": 1, "total": 1})
+    say("error", "WorkflowError:\nno", logging.ERROR, exception="WorkflowError")
+    recorder.close()
+    told = [(e["level"], e["text"]) for e in lines(tmp_path) if e["kind"] == "message"]
+    assert told == [("warning", "preflight: little room"), ("error", "WorkflowError:\nno")]
+
+
+@pytest.mark.parametrize(
+    ("said", "done", "outcome"),
+    [
+        ("Terminating processes on user request, this might take some time.", 1, "interrupted"),
+        ("Will exit after finishing currently running jobs (scheduler).", 2, "interrupted"),
+        ("Select jobs to execute...", 1, "failed"),
+        ("Select jobs to execute...", 2, "ok"),
+    ],
+)
+def test_the_end_is_told_without_handlers_of_the_workflow(
+    tmp_path, say, recorder, said, done, outcome
+):
+    say("run_info", stats={"scale": 2, "total": 2})
+    say("progress", done=done, total=2)
+    say(None, said)
+    if outcome == "interrupted":
+        recorder.conclude("failed")  # Snakemake calls onerror then
+    recorder.close()
+    recorder.close()
+    assert [e["outcome"] for e in lines(tmp_path) if e["kind"] == "end"] == [outcome]
+
+
+def test_what_goes_wrong_is_told_once_and_does_not_reach_the_run(logger, say, recorder, caplog):
+    say("run_info", stats={"scale": 1, "total": 1})
+    with caplog.at_level(logging.WARNING, "unglow"):
+        say("job_info")  # of a Snakemake that tells nothing about the job
+        say("job_finished")
+    said = [r.getMessage() for r in caplog.records if r.name == "unglow"]
+    assert said == ["telemetry of this run is not complete ('jobid')"]
+
+
+def test_a_place_that_cannot_be_written_costs_nothing(tmp_path, logger, caplog):
+    (tmp_path / "runs").write_text("a file in the way")
+    recorder = RunRecorder(tmp_path / "runs", dict)
+    logger.addHandler(recorder)
+    with caplog.at_level(logging.WARNING, "unglow"):
+        for _ in range(2):
+            logger.info("", extra={"event": "run_info", "stats": {"a": 1, "total": 1}})
+        recorder.close()
+    (record,) = (r for r in caplog.records if r.name == "unglow")
+    assert "could not be written" in record.getMessage()

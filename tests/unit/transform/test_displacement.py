@@ -1,0 +1,266 @@
+"""The displacement field: exact where it must be, bounded, and tied to its file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from unglow import transform
+from unglow.core.archive import save_arrays
+from unglow.core.errors import InputError
+from unglow.core.windows import Window, grid
+from unglow.io.zarr import StoreLayout, StoreWriter, open_store, plan_layout
+from unglow.transform import Transform, displacement
+from unglow.transform.displacement import Displacement
+from unglow.transform.resample import source_window, warp_window
+from unglow.workflow.stages.align import align
+
+SHAPE = (300, 410)
+RNG = np.random.default_rng(7)
+SOURCE = RNG.integers(0, 60000, (320, 400)).astype(np.uint16)
+MATRIX = np.array([[1.01, -0.03, 9.5], [0.02, 0.99, -6.25], [0, 0, 1.0]])
+
+
+def wavy(spacing=32, amplitude=5.0, seed=1):
+    rng = np.random.default_rng(seed)
+    flat = Displacement.zeros(SHAPE, spacing)
+    return Displacement(spacing, amplitude * rng.normal(size=flat.coefficients.shape))
+
+
+def bent(found=None, matrix=MATRIX):
+    return Transform(
+        "ok", SHAPE, SOURCE.shape, matrix=matrix, displacement=found or wavy(), model="affine"
+    )
+
+
+def points(count=400, margin=0.0):
+    return RNG.uniform(-margin, np.array(SHAPE[::-1]) - 1 + margin, (count, 2))
+
+
+def test_constant_and_linear_control_points_give_constant_and_linear_fields():
+    _, ny, nx = Displacement.zeros(SHAPE, 50).coefficients.shape
+    row, col = np.indices((ny, nx))
+    ramp = Displacement(
+        50, np.stack([3.0 + 0 * row, 0.02 * 50 * (col - 1) - 0.01 * 50 * (row - 1)])
+    )
+    at = points()
+    expected = np.column_stack([np.full(len(at), 3.0), 0.02 * at[:, 0] - 0.01 * at[:, 1]])
+    np.testing.assert_allclose(ramp.at(at), expected, atol=1e-12)
+    np.testing.assert_allclose(ramp.jacobian(at)[:, 1], [[0.02, -0.01]] * len(at), atol=1e-12)
+
+
+def test_knots_are_where_the_control_points_sit():
+    flat = Displacement.zeros((65, 130), 64)
+    assert flat.coefficients.shape == (2, 4, 6)
+    np.testing.assert_array_equal(flat.knots[:2], [[-64, -64], [0, -64]])
+    np.testing.assert_array_equal(flat.knots[[5, 6, -1]], [[256, -64], [-64, 0], [256, 128]])
+
+
+@pytest.mark.parametrize("spacing", [32, 50])
+def test_points_and_tiles_and_derivatives_agree(spacing):
+    found = wavy(spacing)
+    whole = found.dense(Window.of(SHAPE))
+    row, col = RNG.integers(0, SHAPE[0], 99), RNG.integers(0, SHAPE[1], 99)
+    np.testing.assert_allclose(
+        whole[:, row, col].T, found.at(np.column_stack([col, row])), atol=1e-12
+    )
+    window = Window(33, 90, 64, 65)
+    np.testing.assert_allclose(found.dense(window), whole[:, *window.slices], atol=1e-12)
+    at, step = points(margin=-1), 1e-5
+    for axis in range(2):
+        move = np.eye(2)[axis] * step
+        slope = (found.at(at + move) - found.at(at - move)) / (2 * step)
+        np.testing.assert_allclose(found.jacobian(at)[:, :, axis], slope, atol=1e-6)
+
+
+def test_a_finer_grid_holds_the_same_field():
+    found = wavy(32)
+    finer = found.finer(SHAPE)
+    assert finer.spacing_px == 16
+    assert finer.coefficients.shape[1:] == displacement.grid_shape(SHAPE, 16)
+    at = points()
+    np.testing.assert_allclose(finer.at(at), found.at(at), atol=1e-12)
+    with pytest.raises(ValueError, match="cannot be halved"):
+        wavy(25).finer(SHAPE)
+
+
+def test_the_hull_of_the_control_points_bounds_every_window():
+    found = wavy(32)
+    whole = found.dense(Window.of(SHAPE))
+    for window in (Window(0, 300, 0, 410), Window(31, 33, 63, 97), Window(290, 300, 400, 410)):
+        low, high = found.bounds(window)
+        part = whole[:, *window.slices]
+        assert (part.min(axis=(1, 2)) >= low).all()
+        assert (part.max(axis=(1, 2)) <= high).all()
+    low, high = found.bounds(Window(100, 101, 100, 101))
+    assert (high - low < np.ptp(found.coefficients, axis=(1, 2))).all()
+
+
+def test_beyond_the_frame_the_edge_goes_on():
+    found = wavy(32)
+    far = np.array([[-5000.0, 100], [1e7, 100], [200, -3], [200, 1e9]])
+    last = 32.0 * (np.array(found.coefficients.shape[:0:-1]) - 3)
+    np.testing.assert_array_equal(found.at(far), found.at(np.clip(far, 0, last)))
+    assert np.abs(found.at(points(margin=500))).max() <= np.abs(found.coefficients).max()
+
+
+@pytest.mark.parametrize(
+    "coefficients", [np.zeros((4, 5)), np.zeros((2, 3, 9)), np.full((2, 5, 5), np.nan)]
+)
+def test_impossible_fields_are_refused(coefficients):
+    with pytest.raises(ValueError, match="a field needs"):
+        Displacement(32, coefficients)
+
+
+# ------------------------------------------------------------------------------------------- warp
+
+
+def test_the_warp_samples_where_the_transform_maps():
+    rows, cols = np.indices((320, 400))
+    plane = (2.0 * cols + 3.0 * rows).astype(np.float32)  # Catmull-Rom keeps planes exactly
+    found = bent(wavy(32, 2.0))
+    out = warp_window(lambda w: plane[w.slices], plane.shape, found, Window.of(SHAPE))
+    at = np.rint(points()).astype(int)
+    mapped = found.map(at)
+    inside = ((mapped > 2) & (mapped < np.array(plane.shape)[::-1] - 3)).all(axis=1)
+    assert inside.sum() > 200
+    expected = mapped @ [2.0, 3.0]
+    np.testing.assert_allclose(
+        out[at[inside, 1], at[inside, 0]], expected[inside], rtol=0, atol=2e-3
+    )
+    outside = ((mapped < -0.5) | (mapped > np.array(plane.shape)[::-1] - 0.5)).any(axis=1)
+    assert np.isnan(out[at[outside, 1], at[outside, 0]]).all()
+
+
+def test_a_field_of_zeros_changes_no_bit():
+    plain = Transform("ok", SHAPE, SOURCE.shape, matrix=MATRIX)
+    flat = bent(Displacement.zeros(SHAPE, 64))
+    images = [
+        warp_window(lambda w: SOURCE[w.slices], SOURCE.shape, t, Window.of(SHAPE))
+        for t in (plain, flat)
+    ]
+    np.testing.assert_array_equal(*(i.view(np.uint32) for i in images))
+
+
+@pytest.mark.parametrize("perspective", [0.0, 2e-5])
+@pytest.mark.parametrize("block", [(33, 47), (300, 7), (1, 410)])
+def test_any_tiling_of_a_bent_warp_gives_the_same_bits(perspective, block):
+    matrix = MATRIX.copy()
+    matrix[2, 0] = perspective
+    found = bent(wavy(50), matrix)
+    seen = []
+
+    def read(window):
+        seen.append(window)
+        return SOURCE[window.slices]
+
+    whole = warp_window(read, SOURCE.shape, found, Window.of(SHAPE))
+    assert 0.01 < np.isnan(whole).mean() < 0.8
+    for window in grid(SHAPE, block):
+        part = warp_window(read, SOURCE.shape, found, window)
+        np.testing.assert_array_equal(part.view(np.uint32), whole[window.slices].view(np.uint32))
+    needed = source_window(found, Window(100, 140, 100, 150), SOURCE.shape)
+    mapped = found.map(np.array([[x, y] for x in range(100, 150) for y in range(100, 140)]))
+    assert needed.x0 <= mapped[:, 0].min() - 1
+    assert needed.x1 >= mapped[:, 0].max() + 2
+    assert needed.size < 4 * 40 * 50
+
+
+# ------------------------------------------------------------------------------------------- file
+
+
+def test_inverse_map_undoes_the_map_and_owns_up_where_it_cannot():
+    found = bent(wavy(100, 3.0))
+    at = points()
+    np.testing.assert_allclose(found.inverse_map(found.map(at)), at, atol=1e-5)
+    folded = bent(wavy(10, 40.0))
+    back = folded.inverse_map(folded.map(at))
+    known = np.isfinite(back[:, 0])
+    assert not known.all()
+    np.testing.assert_allclose(folded.map(back[known]), folded.map(at)[known], atol=1e-5)
+
+
+def test_transform_and_field_go_through_their_files(tmp_path):
+    found = bent(Displacement(32, wavy().coefficients, np.full((4, 5), 0.25, np.float32)))
+    found.save(tmp_path / "transform.json")
+    assert {p.name for p in tmp_path.iterdir()} == {"transform.json", "displacement.npz"}
+    back = transform.load(tmp_path / "transform.json")
+    at = points()
+    np.testing.assert_array_equal(back.map(at), found.map(at))
+    np.testing.assert_array_equal(back.displacement.error_px, found.displacement.error_px)
+    entry = json.loads((tmp_path / "transform.json").read_text())["displacement"]
+    assert entry["path"] == "displacement.npz"
+    assert entry["spacing_px"] == 32
+    assert entry["grid"] == list(found.displacement.coefficients.shape[1:])
+    first = [(tmp_path / n).read_bytes() for n in ("transform.json", "displacement.npz")]
+    back.save(tmp_path / "transform.json")
+    assert first == [(tmp_path / n).read_bytes() for n in ("transform.json", "displacement.npz")]
+    assert back.model_name == "affine + field"
+
+
+def test_no_field_has_a_file_too(tmp_path):
+    displacement.save(tmp_path / "displacement.npz", None)
+    assert displacement.load(tmp_path / "displacement.npz") is None
+
+
+def damaged(path):
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def of_another(path):
+    displacement.save(path, wavy(seed=2))
+
+
+def without_points(path):
+    displacement.save(path, None)
+
+
+def foreign(path):
+    save_arrays(path, {"a": np.zeros(3)})
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda path: path.unlink(), "displacement.npz does not exist: run the registration"),
+        (damaged, "not a whole displacement field"),
+        (foreign, "not a whole displacement field"),
+        (of_another, "the field in displacement.npz is another one"),
+        (without_points, "the field in displacement.npz is another one"),
+    ],
+)
+def test_a_field_that_does_not_belong_there_is_named(tmp_path, harm, message):
+    bent().save(tmp_path / "transform.json")
+    harm(tmp_path / "displacement.npz")
+    with pytest.raises(InputError, match=message):
+        transform.load(tmp_path / "transform.json")
+
+
+def test_aligned_pre_tells_its_field(tmp_path):
+    stores = []
+    for name in ("post", "pre"):
+        layout = StoreLayout(SOURCE.shape, "uint16", (64, 64), (128, 128), 1)
+        writer = StoreWriter(
+            tmp_path / name,
+            layout,
+            name=name,
+            pixel_size_um=None,
+            attributes={"grey_levels": "integer", "statistics": {"min": 0, "max": 60000}},
+            fill_value=0,
+        )
+        with writer:
+            for window in writer.windows():
+                writer.write(window, SOURCE[window.slices])
+            writer.publish()
+        stores.append(open_store(tmp_path / name))
+    found = Transform("ok", SOURCE.shape, SOURCE.shape, matrix=MATRIX, displacement=wavy())
+    layout = plan_layout(SOURCE.shape, "float32")
+    align(*stores, found, layout, tmp_path / "aligned", workers=2)
+    aligned = open_store(tmp_path / "aligned")
+    text = (tmp_path / "aligned" / "zarr.json").read_text()
+    assert found.displacement.digest in text
+    window = Window(40, 90, 50, 140)
+    direct = warp_window(lambda w: SOURCE[w.slices], SOURCE.shape, found, window)
+    assert np.nanmax(np.abs(aligned.read(window) - direct)) <= 1 / 64

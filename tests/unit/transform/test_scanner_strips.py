@@ -1,0 +1,292 @@
+"""Strips of a scanner in a displacement field: where they begin, what they add, their file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from unglow import transform
+from unglow.core.windows import Window, grid
+from unglow.io.zarr import StoreWriter, open_store, plan_layout
+from unglow.transform import Transform, apply_matrix, displacement
+from unglow.transform.displacement import Displacement
+from unglow.transform.resample import source_window, warp_window
+from unglow.transform.scanner_strips import Strips
+from unglow.workflow.stages.align import align
+
+SHAPE = (300, 410)
+MATRIX = np.array([[1.001, 0.02, 3.0], [-0.02, 0.999, 5.0], [0, 0, 1.0]])
+SEAMS = [100.0, 222.25]
+OFFSETS = [[1.0, 0.5], [-2.0, 0.25], [0.5, -1.5]]
+KINDS = [(image, along) for image in ("post", "pre") for along in ("rows", "columns")]
+
+
+def strips(image="post", along="rows", seams=SEAMS, offsets=OFFSETS, matrix=MATRIX):
+    frame = matrix if image == "pre" else np.eye(3)
+    return Strips(image, along, frame, np.array(seams), np.array(offsets))
+
+
+def wavy(found=None, amplitude=1.0):
+    coefficients = np.random.default_rng(1).normal(
+        0, amplitude, Displacement.zeros(SHAPE, 32).coefficients.shape
+    )
+    return Displacement(32, coefficients, strips=found)
+
+
+def bent(found, matrix=MATRIX):
+    return Transform("ok", SHAPE, SHAPE, matrix=matrix, displacement=found, model="affine")
+
+
+def points(count=2000):
+    return np.random.default_rng(2).uniform(0, np.array(SHAPE[::-1]) - 1, (count, 2))
+
+
+# ---------------------------------------------------------------------------------------- strips
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"image": "raw"}, "along rows or columns of post or pre, not rows of raw"),
+        ({"along": "x"}, "along rows or columns of post or pre, not x of pre"),
+        ({"frame": np.eye(2)}, r"finite frame of shape \(3, 3\)"),
+        ({"seams": np.array([1.0, np.nan])}, r"finite seams of shape \(2,\)"),
+        ({"offsets": np.zeros((2, 2))}, r"finite offsets of shape \(3, 2\)"),
+        ({"seams": np.array([5.0, 5.0])}, "have to increase"),
+        ({"image": "post"}, "have the identity as their frame"),
+        ({"seams": np.zeros(0), "offsets": np.ones((1, 2))}, "nothing to displace"),
+    ],
+)
+def test_impossible_strips_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(strips("pre"), **change)
+
+
+def test_arrays_are_copies_that_cannot_be_written():
+    seams = np.array(SEAMS)
+    found = strips(seams=seams)
+    seams[0] = -1
+    assert found.seams[0] == SEAMS[0]
+    with pytest.raises(ValueError, match="read-only"):
+        found.offsets[0] = 0
+
+
+def test_a_strip_begins_at_its_seam():
+    at = np.array([[7.0, 99.999], [7, 100], [7, 222], [7, 222.25], [7, 1e9], [7, -1e9]])
+    expected = np.array(OFFSETS)[[0, 1, 1, 2, 2, 0]]
+    np.testing.assert_array_equal(strips().at(at, np.zeros_like(at)), expected)
+    columns = strips(along="columns")
+    np.testing.assert_array_equal(columns.at(at[:, ::-1], np.zeros_like(at)), expected)
+    # what the field displaces does not move seams of post
+    np.testing.assert_array_equal(strips().at(at, np.full_like(at, 50.0)), expected)
+
+
+def test_seams_of_pre_lie_where_the_rest_of_the_map_puts_a_point():
+    shift = np.array([[1, 0, 10.0], [0, 1, -20], [0, 0, 1]])
+    found = strips("pre", matrix=shift)
+    at = np.array([[0.0, 120], [0, 119.5], [0, 119.5]])
+    displaced = np.array([[0, 0], [0, 0], [9, 0.5]])
+    np.testing.assert_array_equal(found.across(at, displaced), [100, 99.5, 100])
+    np.testing.assert_array_equal(found.at(at, displaced), np.array(OFFSETS)[[1, 0, 1]])
+    across = strips("pre", "columns", matrix=shift).across(at, displaced)
+    np.testing.assert_array_equal(across, [10, 10, 19])
+
+
+def test_distance_to_the_nearest_seam():
+    at = np.array([0.0, 99, 100, 161, 161.5, 230.25])
+    np.testing.assert_array_equal(strips().gap(at), [100, 1, 0, 61, 60.75, 8])
+    none = strips(seams=[], offsets=[[0.0, 0]])
+    np.testing.assert_array_equal(none.gap(at), np.full(6, np.inf))
+    np.testing.assert_array_equal(none.at(points(9), np.zeros((9, 2))), np.zeros((9, 2)))
+
+
+def test_what_they_tell():
+    found = strips("pre", "columns")
+    assert found.name == "columns of pre"
+    assert (found.axis, strips().axis) == (0, 1)
+    np.testing.assert_array_equal(found.jumps, [[-3, -0.25], [2.5, -1.75]])
+    assert found.as_dict() == {
+        "image": "pre",
+        "along": "columns",
+        "seams_px": SEAMS,
+        "offsets_px": OFFSETS,
+    }
+    back = Strips.from_arrays(found.arrays())
+    assert back.as_dict() == found.as_dict()
+    np.testing.assert_array_equal(back.frame, MATRIX)
+    assert Strips.from_arrays({}) is None
+
+
+# ----------------------------------------------------------------------------------------- field
+
+
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_a_field_adds_its_strips(image, along):
+    found, at = wavy(strips(image, along)), points()
+    smooth = found.smooth.at(at)
+    assert found.smooth.strips is None
+    np.testing.assert_array_equal(smooth, wavy().at(at))
+    np.testing.assert_array_equal(found.at(at), smooth + found.strips.at(at, smooth))
+    assert len(np.unique(found.strips.at(at, smooth), axis=0)) == 3
+    np.testing.assert_array_equal(found.jacobian(at), found.smooth.jacobian(at))
+    finer = found.finer(SHAPE)
+    assert finer.strips is found.strips
+
+
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_bounds_hold_with_strips(image, along):
+    found = wavy(strips(image, along))
+    for window in (Window(90, 130, 60, 240), Window(0, 1, 0, 1), Window(280, 300, 390, 410)):
+        at = np.argwhere(np.ones(window.shape))[:, ::-1] + [window.x0, window.y0]
+        low, high = found.bounds(window)
+        displaced = found.at(at)
+        assert (displaced >= low - 1e-12).all()
+        assert (displaced <= high + 1e-12).all()
+
+
+def test_the_digest_tells_strips_apart_and_none_is_as_before():
+    plain = wavy()
+    assert plain.digest == wavy(None).digest == wavy(strips()).smooth.digest
+    kinds = [wavy(strips(*kind, matrix=np.eye(3))).digest for kind in KINDS]
+    moved = [
+        wavy(strips(seams=[100.0, 222.0])).digest,
+        wavy(strips(offsets=[[1.0, 0.5], [-2, 0.25], [0.5, -1.25]])).digest,
+        wavy(strips("pre")).digest,
+    ]
+    assert len({plain.digest, *kinds, *moved}) == 8
+    # fields that were written before there were strips still belong to their transforms
+    flat = Displacement(32, np.zeros((2, 4, 4)))
+    assert flat.digest == "1722ba30437befd00471b2963f41e3c64059f0b40919e4edce3aa9b36f9657db"
+
+
+def test_inverse_map_crosses_seams_and_is_nowhere_in_a_gap():
+    found = bent(wavy(strips(offsets=[[0, -2.0], [0, 2], [0, -2]]), 0.2))
+    at = points()
+    back = found.inverse_map(found.map(at))
+    known = np.isfinite(back[:, 0])
+    np.testing.assert_allclose(found.map(back[known]), found.map(at)[known], atol=1e-5)
+    far = found.displacement.strips.gap(at[:, 1]) > 5
+    np.testing.assert_allclose(back[far], at[far], atol=1e-5)
+    assert far.sum() > 1500
+    # between the first two strips, 4 px of pre are nobody's
+    across = found.map(np.array([[200.0, 99.999], [200.0, 100]]))
+    assert np.hypot(*np.diff(across, axis=0)[0]) == pytest.approx(4, abs=0.01)
+    assert np.isnan(found.inverse_map(across.mean(axis=0)[None])).all()
+
+
+# ------------------------------------------------------------------------------------------ warp
+
+
+def plane():
+    rows, cols = np.indices(SHAPE)
+    return (0.5 * cols + 3.0 * rows).astype(np.float32)  # Catmull-Rom keeps planes
+
+
+@pytest.mark.parametrize("perspective", [0.0, 2e-5])
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_the_compiled_warp_follows_the_strips(image, along, perspective):
+    matrix = MATRIX.copy()
+    matrix[2, 1] = perspective
+    found = bent(wavy(strips(image, along, matrix=matrix)), matrix)
+    values = plane()
+    out = warp_window(lambda w: values[w.slices], SHAPE, found, Window.of(SHAPE))
+    y, x = np.indices(SHAPE)
+    at = np.column_stack([x.ravel(), y.ravel()]).astype(float)
+    mapped = found.map(at)
+    np.testing.assert_array_equal(mapped, apply_matrix(matrix, at) + found.displacement.at(at))
+    inside = ((mapped > 2) & (mapped < np.array(SHAPE)[::-1] - 3)).all(axis=1)
+    assert inside.mean() > 0.9
+    expected = mapped @ [0.5, 3.0]
+    np.testing.assert_allclose(out.ravel()[inside], expected[inside], rtol=0, atol=2e-3)
+    other = np.flatnonzero(inside)[:: len(at) // 500]
+    ignored = apply_matrix(matrix, at[other]) + wavy().at(at[other])
+    assert (np.abs(out.ravel()[other] - ignored @ [0.5, 3.0]) > 0.2).mean() > 0.9
+
+
+@pytest.mark.parametrize("block", [(33, 47), (300, 7), (1, 410)])
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_any_tiling_of_a_warp_with_strips_gives_the_same_bits(image, along, block):
+    found = bent(wavy(strips(image, along)))
+    source = np.random.default_rng(3).integers(0, 60000, SHAPE).astype(np.uint16)
+
+    def read(window):
+        return source[window.slices]
+
+    whole = warp_window(read, SHAPE, found, Window.of(SHAPE))
+    assert np.isfinite(whole).mean() > 0.9
+    for window in grid(SHAPE, block):
+        part = warp_window(read, SHAPE, found, window)
+        np.testing.assert_array_equal(part.view(np.uint32), whole[window.slices].view(np.uint32))
+
+
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_source_windows_hold_what_is_needed(image, along):
+    found = bent(wavy(strips(image, along)))
+    for window in grid(SHAPE, (40, 50)):
+        at = np.argwhere(np.ones(window.shape))[:, ::-1] + [window.x0, window.y0]
+        mapped = found.map(at)
+        needed = source_window(found, window, SHAPE)
+        last = np.array(SHAPE[::-1]) - 1
+        low = np.clip(np.floor(mapped.min(axis=0)) - 1, 0, last)
+        high = np.clip(np.floor(mapped.max(axis=0)) + 2, 0, last)
+        assert (low >= [needed.x0, needed.y0]).all()
+        assert (high < [needed.x1, needed.y1]).all()
+        assert needed.size < 3 * 40 * 50
+
+
+# ------------------------------------------------------------------------------------------ file
+
+
+@pytest.mark.parametrize(("image", "along"), KINDS)
+def test_strips_go_through_their_files(tmp_path, image, along):
+    found = bent(wavy(strips(image, along)))
+    found.save(tmp_path / "transform.json")
+    back = transform.load(tmp_path / "transform.json")
+    np.testing.assert_array_equal(back.map(points()), found.map(points()))
+    entry = json.loads((tmp_path / "transform.json").read_text())["displacement"]
+    assert entry["strips"] == found.displacement.strips.as_dict()
+    assert entry["sha256"] == found.displacement.digest
+    first = [(tmp_path / n).read_bytes() for n in ("transform.json", "displacement.npz")]
+    back.save(tmp_path / "transform.json")
+    assert first == [(tmp_path / n).read_bytes() for n in ("transform.json", "displacement.npz")]
+
+
+def test_without_strips_the_file_says_none(tmp_path):
+    bent(wavy()).save(tmp_path / "transform.json")
+    entry = json.loads((tmp_path / "transform.json").read_text())["displacement"]
+    assert entry["strips"] is None
+    assert displacement.load(tmp_path / "displacement.npz").strips is None
+
+
+def test_aligned_pre_depends_on_the_strips(tmp_path):
+    values = (np.indices(SHAPE)[0] * 3 + np.indices(SHAPE)[1] * 2).astype(np.uint16)
+    stores = []
+    for name in ("post", "pre"):
+        layout = plan_layout(SHAPE, "uint16")
+        attributes = {"grey_levels": "integer", "statistics": {"min": 0, "max": 60000}}
+        with StoreWriter(
+            tmp_path / name, layout, name=name, pixel_size_um=None, attributes=attributes,
+            fill_value=0,
+        ) as writer:  # fmt: skip
+            for window in writer.windows():
+                writer.write(window, values[window.slices])
+            writer.publish()
+        stores.append(open_store(tmp_path / name))
+    told = []
+    for name, found in (("torn", wavy(strips())), ("whole", wavy())):
+        layout = plan_layout(SHAPE, "float32")
+        align(*stores, bent(found), layout, tmp_path / name, workers=2)
+        attributes = json.loads((tmp_path / name / "zarr.json").read_text())["attributes"]
+        told.append(attributes["unglow"]["displacement"]["sha256"])
+        assert told[-1] == found.digest
+    assert told[0] != told[1]
+    images = [
+        open_store(tmp_path / name).read(Window(90, 110, 50, 90)) for name in ("torn", "whole")
+    ]
+    # offsets (1, 0.5) and (-2, 0.25) on a plane of slopes 2 and 3, in 1/32 grey levels
+    step = images[0] - images[1]
+    np.testing.assert_allclose(step[:10], 3.5, atol=0.05)
+    np.testing.assert_allclose(step[10:], -3.25, atol=0.05)

@@ -1,0 +1,532 @@
+"""A batch: what a run consists of, known from headers alone before anything runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tifffile
+
+from unglow.core.errors import ConfigError, InputError
+from unglow.io.tiff import read_header
+from unglow.jobs.base_memory import BASE
+from unglow.workflow import memory_model
+from unglow.workflow.batch import Batch
+from unglow.workflow.header_cache import CACHE, layouts
+
+GREY = {"shape": (96, 80), "dtype": np.uint8}
+
+
+def write(path, shape=(96, 80), dtype=np.uint8, **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    colour = "rgb" if shape[2:] == (3,) else "minisblack"
+    tifffile.imwrite(path, np.zeros(shape, dtype), **({"photometric": colour} | options))
+    return path
+
+
+def add_pair(work, sample, dye="SYTO9", post=GREY, pre=GREY):
+    for role, options in (("post", post), ("pre", pre)):
+        if options is not None:
+            write(work / "raw" / sample / f"{sample}_{role}_{dye}.tif", **options)
+
+
+def names(sample, dye="SYTO9", registration="", subtraction=""):
+    return {
+        "sample": sample,
+        "dye": dye,
+        "registration": registration,
+        "subtraction": subtraction,
+    }
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A working directory with two good pairs of different size."""
+    add_pair(tmp_path, "A")
+    add_pair(tmp_path, "B", post={"shape": (300, 200)}, pre={"shape": (310, 500)})
+    return tmp_path
+
+
+# ------------------------------------------------------------------------------- pairs and problems
+
+
+def test_every_pair_with_its_headers_post_first(work):
+    batch = Batch.load({}, work)
+    assert sorted(batch.pairs) == [("A", "SYTO9"), ("B", "SYTO9")]
+    assert batch.problems == ()
+    assert batch.source == work / "raw"
+    assert [h.shape for h in batch.headers["B", "SYTO9"]] == [(300, 200), (310, 500)]
+    assert batch.pixels(names("B")) == 310 * 500  # the larger image
+    assert batch.pair(names("A")).post == work / "raw" / "A" / "A_post_SYTO9.tif"
+
+
+def write_sheet(work, *rows):
+    """Write a sample sheet: sample, dye and what stands in the column control."""
+    lines = ["sample\tdye\tpre\tpost\tcontrol"]
+    for sample, dye, control in rows:
+        images = (f"raw/{sample}/{sample}_{role}_{dye}.tif" for role in ("pre", "post"))
+        lines.append("\t".join([sample, dye, *images, control]))
+    (work / "config").mkdir(exist_ok=True)
+    (work / "config" / "samples.tsv").write_text("\n".join(lines) + "\n")
+
+
+def test_controls_are_those_of_the_same_dye_and_variant(work):
+    for sample, dye in (("Blank", "SYTO9"), ("Blank", "DAPI"), ("C", "DAPI"), ("Empty", "SYTO9")):
+        add_pair(work, sample, dye)
+    blanks = (("Blank", "SYTO9", "yes"), ("Empty", "SYTO9", "true"))
+    rows = (("A", "SYTO9", ""), ("B", "SYTO9", "no"), ("Blank", "DAPI", ""), ("C", "DAPI", ""))
+    write_sheet(work, *rows, *blanks)
+    batch = Batch.load({"sweep": {"scale.percentile": [40, 60]}}, work)
+    a = names("A", subtraction="percentile-40")
+    assert batch.controls(a) == ("Blank", "Empty")
+    assert batch.control_tallies(a) == [
+        f"<results>/{sample}/SYTO9/percentile-40/search.npz" for sample in ("Blank", "Empty")
+    ]
+    for sample, dye in (("Blank", "SYTO9"), ("C", "DAPI"), ("Blank", "DAPI")):
+        assert batch.controls(names(sample, dye)) == ()
+        assert batch.control_tallies(names(sample, dye)) == []
+    controls = {(e.sample, e.dye) for e in batch.entries("logs") if e.control}
+    assert controls == {("Blank", "SYTO9"), ("Empty", "SYTO9")}
+    assert batch.idle_controls == []
+
+
+def test_a_control_of_a_dye_that_no_other_pair_has_is_told(work):
+    add_pair(work, "C", "DAPI")
+    write_sheet(work, ("A", "SYTO9", ""), ("C", "DAPI", "true"))
+    batch = Batch.load({}, work)
+    assert batch.idle_controls == [
+        "C DAPI is an unstained control, but there is no other pair of its dye."
+    ]
+
+
+def test_what_the_threshold_rests_on_concerns_only_pairs_with_controls(work):
+    add_pair(work, "C", "DAPI")
+    write_sheet(work, ("A", "SYTO9", ""), ("B", "SYTO9", "1"), ("C", "DAPI", ""))
+    batch = Batch.load({"detect": {"threshold_from": "control"}}, work)
+    rests_on = [
+        batch.detect_settings(names(*key))["threshold_from"]
+        for key in (("A", "SYTO9"), ("B", "SYTO9"), ("C", "DAPI"))
+    ]
+    assert rests_on == ["control", "negative", "negative"]
+    other = Batch.load({"detect": {"threshold_from": "negative"}}, work)
+    for batches in (batch, other):
+        assert list(batches.detect_settings(names("A"))) == sorted(batch.settings["detect"])
+
+
+BAD = {
+    "Depth": ({"dtype": np.uint16}, GREY, "header", "export both with the same bit depth"),
+    "Kinds": ({"dtype": np.float32}, GREY, "header", "no common gain exists"),
+    "Wide": ({"dtype": np.uint64}, {"dtype": np.uint64}, "header", "holds uint64"),
+    "Stack": (
+        {"shape": (5, 96, 80), "metadata": {"axes": "ZYX"}, "ome": True},
+        GREY,
+        "header",
+        "holds 5 planes along z",
+    ),
+    "Alone": (GREY, None, None, "pre"),
+}
+
+
+@pytest.mark.parametrize("sample", BAD)
+def test_a_bad_pair_is_one_problem_with_its_files_and_the_others_remain(work, sample):
+    post, pre, kind, told = BAD[sample]
+    add_pair(work, sample, post=post, pre=pre)
+    batch = Batch.load({}, work)
+    assert sorted(batch.pairs) == [("A", "SYTO9"), ("B", "SYTO9")]
+    (problem,) = batch.problems
+    assert (problem.sample, problem.dye) == (sample, "SYTO9")
+    assert told in problem.message
+    assert "\n" not in problem.message
+    assert f"{sample}_post_SYTO9.tif" in problem.message
+    if kind is not None:
+        assert problem.kind == kind
+        assert {p.name for p in problem.paths} == {
+            f"{sample}_{r}_SYTO9.tif" for r in ("pre", "post")
+        }
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "is empty (0 bytes)"),
+        (b"\xff\xd8\xff\xe0" + bytes(500), "JPEG"),
+        (b"II*\0\x08\0\0\0", "is cut short"),
+        (b"PK\3\4" + bytes(100), "is not a TIFF"),
+    ],
+)
+def test_a_file_that_is_no_whole_tiff_is_a_problem_of_its_pair(work, content, told):
+    (work / "raw" / "B" / "B_pre_SYTO9.tif").write_bytes(content)
+    batch = Batch.load({}, work)
+    assert list(batch.pairs) == [("A", "SYTO9")]
+    assert told in batch.problems[0].message
+    assert "B_pre_SYTO9.tif" in batch.problems[0].message
+
+
+def test_the_problems_of_discovery_come_before_those_of_headers(work):
+    add_pair(work, "C", pre=None)
+    add_pair(work, "D", post={"dtype": np.uint16})
+    assert [p.sample for p in Batch.load({}, work).problems] == ["C", "D"]
+
+
+def test_names_that_are_not_utf8_are_problems_that_can_be_printed(work):
+    add_pair(work, "caf\udce9")
+    add_pair(work, "C")
+    for path in (work / "raw" / "C").iterdir():
+        path.rename(path.with_name(f"\udce9_{path.name}"))
+    batch = Batch.load({}, work)
+    assert sorted(batch.pairs) == [("A", "SYTO9"), ("B", "SYTO9")]
+    assert len(batch.problems) == 2
+    for problem in batch.problems:
+        assert "\\xe9" in problem.message
+        f"{problem.sample} {problem.dye} {problem.message}".encode()  # as Snakemake's log does
+
+
+def test_no_usable_pair_at_all_lists_every_sentence(tmp_path):
+    add_pair(tmp_path, "Depth", post={"dtype": np.uint16})
+    add_pair(tmp_path, "Float", post={"dtype": np.float32})
+    add_pair(tmp_path, "Alone", pre=None)
+    with pytest.raises(InputError) as caught:
+        Batch.load({}, tmp_path)
+    first, *told = str(caught.value).splitlines()
+    assert first == f"no pair can be processed ({tmp_path / 'raw'})."
+    assert len(told) == 3
+    for sample in ("Depth", "Float", "Alone"):
+        assert sum(f"{sample}_post_SYTO9.tif" in line for line in told) == 1
+
+
+def test_twenty_sentences_are_enough(tmp_path):
+    for number in range(23):
+        add_pair(tmp_path, f"S{number:02}", pre=None)
+    with pytest.raises(InputError) as caught:
+        Batch.load({}, tmp_path)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 22
+    assert lines[-1] == "... and 3 more; 'unglow survey' lists them all."
+
+
+def test_an_absent_raw_directory_is_one_input_error(tmp_path):
+    with pytest.raises(InputError, match="There is no raw directory"):
+        Batch.load({}, tmp_path)
+
+
+def test_a_file_where_results_should_be_is_a_config_error_before_any_header(work):
+    (work / "out").write_text("")
+    for results in ("out", "out/deep/down"):
+        with pytest.raises(ConfigError, match=f"{work / 'out'} is a file, so no results"):
+            Batch.load({"results": results}, work)
+    assert not (work / CACHE).exists()
+
+
+@pytest.mark.parametrize("place", ["w{1}", "a/<temp>/b"])
+@pytest.mark.parametrize("key", ["raw", "results"])
+def test_a_directory_that_snakemake_would_fill_in_is_one_config_error(work, key, place):
+    with pytest.raises(ConfigError, match="Snakemake would replace") as caught:
+        Batch.load({key: place}, work)
+    assert str(caught.value).startswith(f"config key '{key}' is '{place}'")
+
+
+def test_parsing_again_opens_nothing_and_a_changed_file_is_seen(work):
+    Batch.load({}, work)
+    stored = json.loads((work / CACHE).read_text())
+    assert len(stored["headers"]) == 4
+    before = (work / CACHE).stat().st_mtime_ns
+    Batch.load({}, work)
+    assert (work / CACHE).stat().st_mtime_ns == before
+    write(work / "raw" / "B" / "B_pre_SYTO9.tif", (64, 64))
+    assert Batch.load({}, work).headers["B", "SYTO9"][1].shape == (64, 64)
+
+
+def test_parsing_needs_neither_images_nor_the_libraries_of_the_jobs(work):
+    heavy = {"cv2", "matplotlib", "scipy", "zarr"}
+    code = (
+        "import sys; from unglow.workflow.batch import Batch; b = Batch.load({});"
+        "b.mem_mb('align', {'sample': 'A', 'dye': 'SYTO9'}, 2); b.entries('logs');"
+        f"print(sorted(m for m in sys.modules if m in {heavy!r}))"
+    )
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, cwd=work, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# ------------------------------------------------------------------------------------ sample sheet
+
+
+def sheet(
+    work, *rows, columns="sample\tdye\tpre\tpost\tchannel\tmanual_scale", name="config/samples.tsv"
+):
+    path = work / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join([columns, *rows]) + "\n")
+    return path
+
+
+def row(sample, channel="", gain=""):
+    files = [f"raw/{sample}/{sample}_{role}_SYTO9.tif" for role in ("pre", "post")]
+    return "\t".join([sample, "SYTO9", *files, channel, gain])
+
+
+def test_the_default_sheet_goes_before_the_raw_directory_and_a_named_one_before_both(work):
+    sheet(work, row("A"))
+    assert list(Batch.load({}, work).pairs) == [("A", "SYTO9")]
+    sheet(work, row("B"), name="other.tsv")
+    batch = Batch.load({"samples": "other.tsv"}, work)
+    assert list(batch.pairs) == [("B", "SYTO9")]
+    assert batch.source == work / "other.tsv"
+
+
+def test_channel_and_manual_scale_of_the_sheet_win_over_the_configuration(work):
+    sheet(work, row("A", channel="R", gain="1.25"), row("B"))
+    batch = Batch.load({"channel": "G+B", "scale": {"manual": 3.5}}, work)
+    a, b = (batch.pairs[s, "SYTO9"] for s in "AB")
+    assert (batch.channel(a), batch.channel(b)) == ("R", "G+B")
+    assert batch.manual_gain(a, batch.settings) == 1.25
+    assert batch.manual_gain(b, batch.settings) == 3.5
+
+
+def test_a_number_as_channel_is_text_to_the_stages(work):
+    batch = Batch.load({"channel": 1}, work)
+    assert batch.channel(batch.pairs["A", "SYTO9"]) == "1"
+
+
+def test_methods_are_those_of_the_configuration_and_manual_where_a_gain_is_given(work):
+    sheet(work, row("A", gain="1.25"), row("B"))
+    batch = Batch.load({}, work)
+    assert batch.methods(names("A")) == ("linear", "moffat", "percentile", "manual")
+    assert batch.methods(names("B")) == ("linear", "moffat", "percentile")
+    everywhere = Batch.load({"scale": {"manual": 2, "methods": ["manual", "moffat"]}}, work)
+    assert everywhere.methods(names("A")) == ("manual", "moffat")
+    assert everywhere.methods(names("B")) == ("manual", "moffat")
+
+
+@pytest.mark.parametrize(
+    ("scale", "key"),
+    [
+        ({"methods": ["moffat", "manual"]}, "scale.methods"),
+        ({"default": "manual"}, "scale.default"),
+    ],
+)
+def test_manual_without_a_gain_names_the_pair_that_lacks_it(work, scale, key):
+    sheet(work, row("A", gain="1.25"), row("B"))
+    with pytest.raises(ConfigError) as caught:
+        Batch.load({"scale": scale}, work)
+    assert str(caught.value) == (
+        f"config key '{key}' holds manual but no gain is given: set 'scale.manual', or "
+        "manual_scale for B SYTO9 in the sample sheet."
+    )
+    assert Batch.load({"scale": scale | {"manual": 2.0}}, work).pairs
+    sheet(work, row("A", gain="1.25"), row("B", gain="1"))
+    assert "manual" in Batch.load({"scale": scale}, work).methods(names("B"))
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        {"scale.default": ["moffat", "manual"]},
+        {"scale.methods": [["moffat"], ["moffat", "manual"]]},
+    ],
+)
+def test_manual_without_a_gain_in_one_variant_is_found_as_well(work, sweep):
+    with pytest.raises(ConfigError, match="holds manual but no gain is given"):
+        Batch.load({"sweep": sweep}, work)
+
+
+def test_swept_values_that_do_not_fit_each_other_are_refused_together(work):
+    sweep = {
+        "scale.methods": [["moffat"], ["moffat", "percentile"]],
+        "scale.default": ["moffat", "percentile"],
+    }
+    with pytest.raises(ConfigError) as caught:
+        Batch.load({"sweep": sweep}, work)
+    assert "combines scale.default 'percentile' with scale.methods moffat" in str(caught.value)
+    sweep["scale.methods"].pop(0)
+    assert Batch.load({"sweep": sweep}, work).pairs
+
+
+# ------------------------------------------------------------------------------- variants, entries
+
+
+def test_without_a_sweep_each_pair_is_one_entry(work):
+    first, second = Batch.load({}, work).entries("logs")
+    assert first.sample == "A"
+    assert first.registration == first.subtraction == ""
+    assert first.plan == "A/SYTO9/plan.json"
+    assert first.transform == "A/SYTO9/transform.json"
+    assert first.scale == "A/SYTO9/scale.json"
+    assert first.detection == "A/SYTO9/detection.json"
+    assert first.histograms == dict.fromkeys(
+        ("linear", "moffat", "percentile"), "A/SYTO9/difference/linear.histogram.npz"
+    )
+    assert first.logs == "logs/A/SYTO9"
+    assert (second.sample, second.logs) == ("B", "logs/B/SYTO9")
+
+
+def test_entries_of_a_sweep_are_every_combination_with_what_they_share(work):
+    config = {
+        "sweep": {
+            "register.model": ["affine", "homography"],
+            "scale.methods": [["moffat"], ["percentile", "moffat"]],
+        }
+    }
+    batch = Batch.load(config, work)
+    entries = [e for e in batch.entries("logs") if e.sample == "A"]
+    assert [(e.registration, e.subtraction) for e in entries] == [
+        (r, s)
+        for r in ("model-affine", "model-homography")
+        for s in ("methods-moffat", "methods-percentile+moffat")
+    ]
+    assert {e.plan for e in entries} == {"A/SYTO9/plan.json"}
+    assert entries[1].transform == entries[0].transform == "A/SYTO9/model-affine/transform.json"
+    assert entries[3].scale == "A/SYTO9/model-homography/methods-percentile+moffat/scale.json"
+    assert list(entries[0].histograms) == ["moffat"]
+    assert entries[1].histograms == dict.fromkeys(
+        ("percentile", "moffat"),
+        "A/SYTO9/model-affine/methods-percentile+moffat/difference/percentile.histogram.npz",
+    )
+
+
+def test_settings_of_a_variant_change_what_is_swept_and_nothing_else(work):
+    config = {"sweep": {"register.block_px": [64, 512], "scale.percentile": [40, 60]}}
+    batch = Batch.load(config, work)
+    settings = batch.variant_settings(names("A", "SYTO9", "block_px-512", "percentile-60"))
+    assert settings["register"] == batch.settings["register"] | {"block_px": 512}
+    assert settings["scale"] == batch.settings["scale"] | {"percentile": 60}
+    # the rule of registration knows no subtraction level, and those of the pair know neither
+    partly = {"sample": "A", "dye": "SYTO9", "registration": "block_px-512"}
+    assert batch.variant_settings(partly)["register"]["block_px"] == 512
+    assert batch.variant_settings({"sample": "A", "dye": "SYTO9"})["register"]["block_px"] == 64
+    assert batch.settings["register"]["block_px"] == 256
+    small = batch.demand("register", partly | {"registration": "block_px-64"})
+    assert small.each < batch.demand("register", partly).each
+
+
+# ----------------------------------------------------------------------------- layouts and demands
+
+
+@pytest.mark.parametrize(
+    ("channel", "dtypes"),
+    [("auto", ("uint16", "uint8")), ("G", ("uint8", "uint8")), ("R+G", ("uint16", "uint8"))],
+)
+def test_the_stored_dtype_follows_from_header_and_channel(tmp_path, channel, dtypes):
+    post = read_header(write(tmp_path / "post.tif", (96, 80, 3)))
+    pre = read_header(write(tmp_path / "pre.tif", (90, 70)))
+    made = layouts(post, pre, channel)
+    assert (made["post"].dtype, made["pre"].dtype) == dtypes
+    assert (made["post"].shape, made["pre"].shape) == ((96, 80), (90, 70))
+    assert (made["derived"].dtype, made["derived"].shape) == ("float32", (96, 80))
+
+
+def test_alpha_makes_no_sum(tmp_path):
+    header = read_header(
+        write(
+            tmp_path / "a.tif", (64, 64, 2), extrasamples=["unassalpha"], photometric="minisblack"
+        )
+    )
+    assert [c.alpha for c in header.channels] == [False, True]
+    assert layouts(header, header, "auto")["post"].dtype == "uint8"
+
+
+def test_a_channel_whose_name_holds_a_plus_keeps_its_dtype(tmp_path):
+    path = tmp_path / "a.ome.tif"
+    names_ = {"axes": "CYX", "Channel": {"Name": ["CD3+CD4", "DAPI"]}}
+    tifffile.imwrite(path, np.zeros((2, 64, 64), np.uint8), ome=True, metadata=names_)
+    header = read_header(path)
+    assert layouts(header, header, "CD3+CD4")["post"].dtype == "uint8"
+    assert layouts(header, header, "0+1")["post"].dtype == "uint16"
+
+
+def sparse(path, shape, **options):
+    """Write a TIFF that promises a large image and holds no pixels of it."""
+    with tifffile.TiffWriter(path, bigtiff=True) as tif:
+        tif.write(shape=shape, dtype=np.uint16, photometric="minisblack", **options)
+    return read_header(path)
+
+
+def test_strips_get_bands_under_100_mb_and_tiles_get_squares(tmp_path):
+    wide = (2048, 60000)
+    strips = sparse(tmp_path / "strips.tif", wide, rowsperstrip=64)
+    tiles = sparse(tmp_path / "tiles.tif", wide, tile=(256, 256))
+    made = layouts(strips, tiles, "auto")
+    assert made["pre"].shards == (2048, 2048)
+    assert made["post"].shards == (512, 2048)
+    assert made["post"].shards[0] * 60000 * 2 < 100e6
+    assert made["derived"].shards == (2048, 2048)
+
+
+def test_tiles_as_wide_as_the_image_are_read_as_bands_and_laid_out_so(tmp_path):
+    header = sparse(tmp_path / "wide.tif", (2048, 60000), tile=(16, 60000))
+    assert header.layout == "tiles"
+    assert header.preferred == "rows"
+    layout = layouts(header, header, "auto")["post"]
+    assert layout.shards == (512, 2048)
+    # the band of full width that ingest holds is in the demand
+    assert memory_model.ingest(header, layout).fixed >= 512 * 60000 * 2 / 1e6
+
+
+def test_budget_threads_and_methods_change_no_layout(work):
+    one = Batch.load({}, work)
+    other = Batch.load(
+        {
+            "memory_per_job": 300,
+            "scale": {"methods": ["percentile"], "default": "percentile"},
+            "register": {"blocks": 25},
+            "results": "elsewhere",
+        },
+        work,
+    )
+    for sample in "AB":
+        for role in ("post", "pre", "derived"):
+            assert one.layout(sample, "SYTO9", role) == other.layout(sample, "SYTO9", role)
+
+
+@pytest.mark.parametrize("stage", [stage for stage in BASE if stage != "ingest"])
+def test_every_stage_has_a_demand(work, stage):
+    batch = Batch.load({}, work)
+    demand = batch.demand(stage, names("B"))
+    assert demand.base == BASE[stage]
+    assert batch.mem_mb(stage, names("B"), 2) == demand.peak_mb(2000, 2)
+    assert batch.mem_mb(stage, names("B"), 2) > demand.base
+
+
+@pytest.mark.parametrize(
+    ("scale", "written", "counted"),
+    [
+        ({}, ("linear",), ("moffat", "percentile")),
+        ({"default": "moffat"}, ("moffat",), ("linear", "percentile")),
+        ({"write": ["percentile", "linear"]}, ("linear", "percentile"), ("moffat", "percentile")),
+        ({"write": "all"}, ("linear", "moffat", "percentile"), ("moffat", "percentile")),
+        ({"methods": ["moffat"], "manual": 1.2, "default": "manual"}, ("manual",), ("moffat",)),
+    ],
+)
+def test_all_methods_are_counted_with_the_one_that_stands_for_the_pair(
+    work, scale, written, counted
+):
+    batch = Batch.load({"scale": scale}, work)
+    assert batch.written(names("A")) == written
+    assert batch.counted(names("A") | {"method": written[0]}) == counted
+    for other in written[1:]:
+        assert batch.counted(names("A") | {"method": other}) == ()
+    file = f"<results>/{{sample}}/{{dye}}/difference/{written[0]}.histogram.npz"
+    assert batch.histograms(names("A")) == dict.fromkeys(batch.methods(names("A")), file)
+
+
+def test_an_unknown_method_cannot_be_written(work):
+    with pytest.raises(ConfigError, match=r"'scale.write' names percentile but 'scale.methods'"):
+        Batch.load({"scale": {"methods": ["linear"], "write": ["percentile"]}}, work)
+    with pytest.raises(ConfigError, match=r"'scale.write' is 'some' but has to be a list or all"):
+        Batch.load({"scale": {"write": "some"}}, work)
+
+
+def test_ingest_needs_what_both_images_need_and_a_band_what_its_image_does(tmp_path):
+    big = {"shape": (1500, 1500), "dtype": np.uint16}
+    add_pair(tmp_path, "A", post=big, pre={"shape": (900, 900), "dtype": np.uint16})
+    batch = Batch.load({}, tmp_path)
+    post, pre = (batch.demand("ingest_band", names("A") | {"role": r}) for r in ("post", "pre"))
+    alone = memory_model.ingest(batch.headers["A", "SYTO9"][0], batch.layout("A", "SYTO9", "post"))
+    assert post.peak_mb(2000, 1) == alone.peak_mb(2000, 1)
+    assert pre.each < post.each
+    both = batch.demand("ingest", names("A"))
+    assert both.images[0] == alone
+    assert alone.peak_mb(0, 1) == both.peak_mb(0, 2) < both.peak_mb(2000, 2)

@@ -1,0 +1,140 @@
+"""Configuration: defaults, command-line strings, and one sentence for what is wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from unglow.core.errors import ConfigError
+from unglow.workflow import config
+from unglow.workflow.schema import schema
+from unglow.workflow.variants import with_overrides
+
+
+def objects(rule, where="config"):
+    """Yield every object of the schema with its dotted name."""
+    if rule.get("type") == "object":
+        yield where, rule
+    for key, inner in rule.get("properties", {}).items():
+        yield from objects(inner, f"{where}.{key}")
+
+
+def leaves(rule, where=""):
+    for key, inner in rule.get("properties", {}).items():
+        yield f"{where}{key}", inner
+        yield from leaves(inner, f"{where}{key}.")
+
+
+def test_every_key_has_a_description_and_a_default_and_every_object_defaults_to_empty():
+    rules = schema("config")
+    assert rules["$schema"].endswith("2020-12/schema")
+    for name, rule in leaves(rules):
+        assert rule.get("description", "").strip(), name
+        assert "default" in rule, name
+    for name, rule in objects(rules):
+        assert rule["default"] == {}, name
+        assert "additionalProperties" in rule, name
+
+
+def test_no_configuration_at_all_gives_every_default():
+    settings = config.load({})
+    assert settings["memory_per_job"] == 2000
+    assert settings["scale"]["methods"] == ["linear", "moffat", "percentile"]
+    assert settings["scale"]["default"] is None
+    assert settings["register"]["block_px"] == 256
+
+
+def test_loading_is_idempotent_and_leaves_the_input_alone():
+    given = {"scale": {"percentile": "40"}}
+    once = config.load(given)
+    assert given == {"scale": {"percentile": "40"}}
+    assert config.load(once) == once
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "value"),
+    [
+        ({"memory_per_job": "600"}, ("memory_per_job",), 600),
+        ({"allow_failed": "True"}, ("allow_failed",), True),
+        ({"channel": 1}, ("channel",), "1"),
+        ({"channel": "G"}, ("channel",), "G"),
+        ({"series": "2"}, ("series",), 2),
+        ({"samples": "null"}, ("samples",), None),
+        ({"plane": {"z": "max"}}, ("plane", "z"), "max"),
+        ({"plane": {"z": "3"}}, ("plane", "z"), 3),
+        ({"scale": {"methods": "[moffat]"}}, ("scale", "methods"), ["moffat"]),
+        ({"scale": {"manual": "1.25"}}, ("scale", "manual"), 1.25),
+        ({"scale": None}, ("scale", "percentile"), 50),
+        ({"register": {"mirror": "yes"}}, ("register", "mirror"), True),
+    ],
+)
+def test_strings_from_the_command_line_get_the_type_of_their_key(given, key, value):
+    settings = config.load(given)
+    for part in key:
+        settings = settings[part]
+    assert settings == value
+    assert type(settings) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"regster": {}}, "config key 'regster' is not known; did you mean 'register'?"),
+        ({"register": {"modle": "affine"}}, "'register.modle' is not known; did you mean 'model'?"),
+        ({"zzz": 1}, "the keys here are allow_failed, bands, channel"),
+        ({"memory_per_job": "abc"}, "'memory_per_job' is 'abc' but has to be a number"),
+        ({"memory_per_job": 100}, "'memory_per_job' is 100 but has to be at least 300"),
+        ({"scale": {"percentile": 150}}, "'scale.percentile' is 150 but has to be below 100"),
+        ({"scale": {"manual": -1}}, "'scale.manual' is -1 but has to be above 0"),
+        ({"scale": {"methods": []}}, "'scale.methods' is [] but needs at least one value"),
+        ({"scale": {"methods": ["mofat"]}}, "has to be one of linear, moffat, percentile, manual"),
+        (
+            {"scale": {"methods": ["percentile"], "default": "moffat"}},
+            "'scale.default' is 'moffat' but",
+        ),
+        ({"register": {"block_px": 100}}, "has to be one of 64, 128, 256, 512"),
+        ({"register": "affine"}, "has to be a mapping of keys to values"),
+        ({"plane": {"z": "sum"}}, "'plane.z' is 'sum' but has to be a number, max or mean"),
+        ({"exports": {"tiff": ["differenz"]}}, "has to be one of difference, aligned_pre, post"),
+        (
+            {"exports": {"png": ["post"]}},
+            "'exports.png' is not known; the keys here are fits, tiff",
+        ),
+        ({"sweep": {"scale.percentle": [1]}}, "did you mean 'scale.percentile'?"),
+        ({"sweep": {"scale.percentile": [150]}}, "'sweep.scale.percentile' is 150 but"),
+        ({"sweep": {"scale.percentile": ["40", 40]}}, "holds a value twice: [40, 40]"),
+        ({"sweep": {"scale.percentile": 40}}, "'sweep.scale.percentile' is 40 but"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence_before_anything_runs(given, told):
+    with pytest.raises(ConfigError) as error:
+        config.load(given)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_shipped_configuration_holds_the_defaults_and_says_so(project):
+    text = (project / "config" / "config.yaml").read_text()
+    shipped = yaml.safe_load(text) or {}
+    assert config.load(shipped) == config.load({})
+    for name, _ in leaves(schema("config")):
+        if name != "pathvars":  # of use to modules only
+            assert f"{name.rsplit('.', 1)[-1]}:" in text, name
+
+
+def test_overrides_leave_the_original_alone():
+    settings = config.load({})
+    changed = with_overrides(settings, {"scale.percentile": 40})
+    assert changed["scale"]["percentile"] == 40
+    assert settings["scale"]["percentile"] == 50
+
+
+def test_the_readme_of_the_configuration_tells_every_key_with_its_default(project):
+    text = (project / "config" / "README.md").read_text()
+    for name, rule in leaves(schema("config")):
+        about = " ".join(rule["description"].split())
+        default = "" if rule.get("properties") else f" `{json.dumps(rule['default'])}`"
+        key = f"**`{name}`**" if rule.get("properties") else f"`{name}`"
+        assert f"| {key} |{default} | {about} |" in text, name

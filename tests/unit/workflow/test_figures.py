@@ -1,0 +1,428 @@
+"""The figures of a pair: every target is written, from pixels or from the reason of a refusal."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import matplotlib.image
+import numpy as np
+import pytest
+
+from unglow.core.errors import StoreError
+from unglow.core.windows import Window
+from unglow.io.zarr import StoreWriter, open_store, plan_layout
+from unglow.io.zarr.overviews import Overview, overview
+from unglow.photometry.difference import Difference, Matched
+from unglow.photometry.difference_histogram import DifferenceHistogram
+from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
+from unglow.registration.block_table import BLOCK_DTYPE
+from unglow.reporting.figures import save_png
+from unglow.reporting.summary import Entry, comparison, table
+from unglow.transform import Transform
+from unglow.transform.displacement import Displacement
+from unglow.workflow.stages import figures as gallery
+from unglow.workflow.stages.align import align
+from unglow.workflow.stages.difference import Subtraction, save_residues, subtract
+
+SHAPE = (200, 240)
+REASON = "No match was found between pre and post."
+REGISTRATION = ("registration", "residuals", "map_error")
+HISTOGRAMS = ("joint_histogram", "excess_histogram", "histograms", "ratio_histogram")
+DIFFERENCE = ("difference", "difference_histogram", "methods")
+
+
+def targets(place, names):
+    return {name: place / f"{name}.png" for name in names}
+
+
+def height_of(path):
+    """Height of a figure in px, which for a refusal follows from the length of its sentence."""
+    return matplotlib.image.imread(path).shape[0]
+
+
+def raw_store(path, image):
+    """Write a store as ingest does."""
+    writer = StoreWriter(
+        path,
+        plan_layout(image.shape, image.dtype.name),
+        name=path.name,
+        pixel_size_um=(0.5, 0.25),
+        attributes={"grey_levels": "integer"},
+        fill_value=0,
+    )
+    with writer:
+        for window in writer.windows():
+            writer.write(window, np.ascontiguousarray(image[window.slices]))
+        writer.publish({"statistics": {"min": int(image.min()), "max": int(image.max())}})
+    return open_store(path)
+
+
+def empty_store(path, shape=SHAPE, dtype="uint8", reason=REASON):
+    writer = StoreWriter(
+        path,
+        plan_layout(shape, dtype),
+        name=path.name,
+        pixel_size_um=None,
+        attributes={},
+        fill_value=0,
+    )
+    with writer:
+        writer.publish_empty(reason)
+    return open_store(path)
+
+
+def differences_of(images, scale, transform, statistics, place):
+    """Subtract as the workflow does, and open what there is to draw."""
+    written, rest = scale.default, [m for m in scale.methods if m != scale.default]
+    given = Subtraction(Matched(*images, scale.blur), scale, statistics, (written, *rest))
+    store = place / "difference" / f"{written}.ome.zarr"
+    residues = subtract(given, plan_layout(images[0].shape, "float32"), store, workers=1)
+    histogram, background = (
+        store.with_name(f"{written}.{kind}.npz") for kind in ("histogram", "background")
+    )
+    save_residues(residues, written, histogram, background)
+    return gallery.Differences.of(images, scale, transform, (store, histogram))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """All that the figures of one good pair are drawn from."""
+    place = tmp_path_factory.mktemp("pair")
+    rng = np.random.default_rng(5)
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    section = 60 + 30 * np.sin(x / 17) * np.cos(y / 13)
+    pre = rng.poisson(section).astype(np.uint8)
+    signal = 1.3 * section
+    signal[90:96, 150:156] += 100
+    post = rng.poisson(signal).astype(np.uint8)
+    stores = [raw_store(place / f"{n}.zarr", i) for n, i in (("post", post), ("pre", pre))]
+    found = Transform(
+        "ok", SHAPE, SHAPE, matrix=np.eye(3), model="translation", inliers=9, blocks=9
+    )
+    layout = plan_layout(SHAPE, "float32")
+    statistics, bins = align(*stores, found, layout, place / "aligned.zarr", workers=1)
+    aligned = open_store(place / "aligned.zarr")
+    scale = estimate(Evidence(statistics, bins, found), ScaleSettings(default="moffat"))
+    differences = differences_of((stores[0], aligned), scale, found, statistics, place)
+    blocks = np.zeros(9, BLOCK_DTYPE)
+    blocks["x"], blocks["y"] = np.repeat([40, 120, 200], 3), np.tile([30, 100, 170], 3)
+    blocks["pre_x"], blocks["pre_y"] = blocks["x"] + 0.1, blocks["y"] - 0.1
+    blocks["dx"], blocks["dy"], blocks["quality"] = 0.1, -0.1, 5.0
+    blocks["used"] = True
+    return {
+        "post": stores[0],
+        "pre": stores[1],
+        "aligned": aligned,
+        "transform": found,
+        "blocks": blocks,
+        "statistics": statistics,
+        "scale": scale,
+        "differences": differences,
+        "difference": differences.images["moffat"],
+        "histogram": differences.histograms["moffat"],
+    }
+
+
+def of(pair, *names, **changes):
+    return {name: pair[name] for name in names} | changes
+
+
+# ----------------------------------------------------------------------------------- good pairs
+
+
+def test_a_good_pair_gets_every_figure(pair, tmp_path):
+    made = targets(tmp_path, (*REGISTRATION, *HISTOGRAMS, *DIFFERENCE))
+    inputs = of(pair, "post", "pre", "aligned", "transform", "blocks")
+    gallery.draw_registration(**inputs, targets=made, title="S D")
+    gallery.draw_scale(pair["statistics"], pair["scale"], made, "S D")
+    gallery.draw_differences(pair["differences"], made, "S D")
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"{n}.png" for n in made)
+    for path in made.values():
+        assert height_of(path) > 350
+        assert path.stat().st_size > 10_000
+
+
+def test_one_difference_is_read_from_its_store_and_the_others_are_computed(pair):
+    found = pair["differences"]
+    assert list(found.images) == list(found.histograms) == ["linear", "moffat", "percentile"]
+    assert found.chosen == (pair["difference"], pair["histogram"])
+    for method, image in found.images.items():
+        assert isinstance(image, Difference) is (method != "moffat")
+        left = image.read(Window.of(SHAPE))
+        assert found.histograms[method].total == np.isfinite(left).sum()
+        assert found.histograms[method].median() == np.nanmedian(left)
+
+
+def test_scale_methods_stand_side_by_side(pair, tmp_path, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(gallery, "save_png", lambda figure, path: drawn.update({path: figure}))
+    failed = MethodResult.failed("too dark.")
+    methods = pair["scale"].methods | {"percentile": failed}
+    found = differences_of(
+        (pair["post"], pair["aligned"]),
+        replace(pair["scale"], methods=methods),
+        pair["transform"],
+        pair["statistics"],
+        tmp_path,
+    )
+    made = targets(tmp_path, DIFFERENCE)
+    gallery.draw_differences(found, made, "S D")
+    said = words(drawn[made["methods"]])
+    assert {"linear", "moffat (default)", "percentile"} <= set(said)
+    assert (said.count("ok"), said.count("failed")) == (2, 1)
+    row = gallery._method_row(found, "percentile")
+    assert row.gain is row.thumb is None
+    assert math.isnan(row.median)
+    row = gallery._method_row(found, "linear")
+    assert (row.gain, row.gain_ci95) == (methods["linear"].gain, methods["linear"].gain_ci95)
+    assert row.median == found.histograms["linear"].median()
+    np.testing.assert_array_equal(row.thumb, found.images["linear"].read(Window.of(SHAPE)))
+
+
+def test_a_file_without_the_histogram_of_a_method_is_not_that_of_the_pair(pair, tmp_path):
+    path = tmp_path / "moffat.histogram.npz"
+    pair["histogram"].save(path)
+    images, files = (pair["post"], pair["aligned"]), (pair["difference"].path, path)
+    with pytest.raises(StoreError, match=r"moffat\.histogram\.npz is damaged"):
+        gallery.Differences.of(images, pair["scale"], pair["transform"], files)
+
+
+@pytest.mark.slow
+def test_figures_have_the_same_bytes_each_time(pair, tmp_path):
+    found = []
+    for n in "ab":
+        made = targets(tmp_path / n, REGISTRATION)
+        inputs = of(pair, "post", "pre", "aligned", "transform", "blocks")
+        gallery.draw_registration(**inputs, targets=made, title="S D")
+        found.append([made[name].read_bytes() for name in REGISTRATION])
+    assert found[0] == found[1]
+
+
+def test_a_registration_without_a_used_block_is_drawn(pair, tmp_path):
+    blocks = pair["blocks"].copy()
+    blocks["used"] = False
+    for name, some in (("unused", blocks), ("none", blocks[:0])):
+        made = targets(tmp_path / name, REGISTRATION)
+        inputs = of(pair, "post", "pre", "aligned", "transform", blocks=some)
+        gallery.draw_registration(**inputs, targets=made, title="S D")
+        assert all(height_of(path) > 350 for path in made.values())
+
+
+def test_details_are_three_places_far_apart(pair):
+    places, _ = gallery._details(pair["blocks"], overview(pair["post"]))
+    assert len(places) == 3
+    far = [math.dist(a[:2], b[:2]) for i, a in enumerate(places) for b in places[:i]]
+    assert min(far) > 60
+    one, worst = gallery._details(pair["blocks"][:1], overview(pair["post"]))
+    assert one == [(40.0, 30.0, "longest residual in texture 0.14 px")]
+    assert worst == (40.0, 30.0, pytest.approx(0.1 * math.sqrt(2)))
+
+
+def test_the_second_detail_is_where_a_clear_block_is_off_most(pair):
+    blocks = pair["blocks"].copy()
+    blocks["dx"][[2, 7]] = 0.7, 0.9
+    blocks["quality"][7] = 1.5  # no clear peak
+    places, worst = gallery._details(blocks, overview(pair["post"]))
+    assert places[1] == (40.0, 170.0, "longest residual in texture 0.71 px")
+    assert worst == (200.0, 100.0, pytest.approx(math.hypot(0.9, 0.1)))
+    assert not any("longest" in note for *_, note in places[::2])
+
+
+def test_unused_blocks_are_no_details(pair):
+    blocks = pair["blocks"].copy()
+    blocks["used"] = False
+    assert gallery._details(blocks, overview(pair["post"])) == ([], None)
+
+
+def test_details_are_where_there_is_texture_and_the_worst_place_is_told(pair):
+    # A coarse pattern on the left, only the noise of dark glass on the right.
+    rng = np.random.default_rng(3)
+    image = rng.poisson(1.0, (400, 800)).astype(np.float32)
+    image[:, :500] += cv2.GaussianBlur(rng.normal(0, 900, (400, 500)), (0, 0), 4).clip(0)
+    blocks = np.zeros(28, BLOCK_DTYPE)
+    blocks["x"], blocks["y"] = (
+        v.ravel() for v in np.meshgrid(np.arange(60, 760, 100), [70, 150, 240, 330])
+    )
+    blocks["dx"], blocks["quality"], blocks["used"] = 0.01, 5.0, True
+    on_glass = np.flatnonzero(blocks["x"] > 550)
+    blocks["dx"][on_glass[0]], blocks["dx"][9] = 0.9, 0.2
+    details, worst = gallery._details(blocks, Overview(image, 0))
+    assert all(x < 500 for x, *_ in details)
+    assert details[1] == (blocks["x"][9], blocks["y"][9], "longest residual in texture 0.20 px")
+    assert worst == (blocks["x"][on_glass[0]], blocks["y"][on_glass[0]], pytest.approx(0.9))
+
+
+def test_a_pair_with_a_field_is_drawn(pair, tmp_path):
+    field = Displacement.zeros(SHAPE, 32)
+    bent = Displacement(32, field.coefficients + 0.5, np.full(field.coefficients.shape[1:], 0.1))
+    made = targets(tmp_path, REGISTRATION)
+    inputs = of(pair, "post", "pre", "aligned", "blocks")
+    found = replace(pair["transform"], displacement=bent)
+    gallery.draw_registration(**inputs, transform=found, targets=made, title="S D")
+    plain = targets(tmp_path / "plain", REGISTRATION)
+    inputs = of(pair, "post", "pre", "aligned", "blocks", "transform")
+    gallery.draw_registration(**inputs, targets=plain, title="S D")
+    assert height_of(made["map_error"]) > height_of(plain["map_error"])
+
+
+def test_pixel_size_is_the_mean_of_both_sides_or_unknown(pair, tmp_path):
+    assert gallery.pixel_size(pair["post"]) == 0.375
+    assert gallery.pixel_size(empty_store(tmp_path / "e.zarr")) is None
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+
+def refusal(tmp_path, reason, title="S D"):
+    """Return the bytes of the figure that a refusal has to be."""
+    from unglow.reporting import figures
+
+    path = tmp_path / "expected.png"
+    save_png(figures.draw_refusal(title, reason), path)
+    return path.read_bytes()
+
+
+def test_a_refused_registration_says_why_in_each_place(pair, tmp_path):
+    made = targets(tmp_path / "deep", REGISTRATION)
+    refused = Transform("failed", SHAPE, SHAPE, (REASON,))
+    inputs = of(pair, "post", "pre", transform=refused, blocks=np.zeros(0, BLOCK_DTYPE))
+    aligned = empty_store(tmp_path / "a.zarr", dtype="float32")
+    gallery.draw_registration(**inputs, aligned=aligned, targets=made, title="S D")
+    expected = refusal(tmp_path, REASON)
+    for name in REGISTRATION:
+        assert made[name].read_bytes() == expected, name
+
+
+def test_a_refused_image_is_enough(pair, tmp_path):
+    made = targets(tmp_path / "deep", REGISTRATION)
+    inputs = of(pair, "pre", "aligned", "transform", "blocks")
+    post = empty_store(tmp_path / "p.zarr", reason="post.tif is damaged.")
+    gallery.draw_registration(**inputs, post=post, targets=made, title="S D")
+    assert made["residuals"].read_bytes() == refusal(tmp_path, "post.tif is damaged.")
+
+
+def test_a_refused_scale_says_why_in_each_place(pair, tmp_path):
+    made = targets(tmp_path / "deep", HISTOGRAMS)
+    scale = Scale("moffat", {"moffat": MethodResult.failed("a.")}, "failed", ("One.", "Two."))
+    gallery.draw_scale(pair["statistics"], scale, made, "S D")
+    for name in HISTOGRAMS:
+        assert made[name].read_bytes() == refusal(tmp_path, "One. Two."), name
+
+
+def test_a_difference_without_a_gain_says_why_in_each_place(pair, tmp_path):
+    made = targets(tmp_path / "deep", DIFFERENCE)
+    difference = empty_store(tmp_path / "d.zarr", dtype="float32", reason="moffat found no gain.")
+    found = replace(
+        pair["differences"],
+        images={"moffat": difference},
+        histograms={"moffat": DifferenceHistogram.create(0, 0, 1)},
+    )
+    gallery.draw_differences(found, made, "S D")
+    for name in DIFFERENCE:
+        assert made[name].read_bytes() == refusal(tmp_path, "moffat found no gain."), name
+
+
+def test_a_manual_gain_without_any_overlap_is_drawn(pair, tmp_path):
+    away = Transform(
+        "suspect", SHAPE, SHAPE, ("Far.",), np.array([[1, 0, 9e3], [0, 1, 0], [0, 0, 1.0]])
+    )
+    layout = plan_layout(SHAPE, "float32")
+    post, pre = pair["post"], pair["pre"]
+    statistics, _ = align(post, pre, away, layout, tmp_path / "a.zarr", workers=1)
+    aligned = open_store(tmp_path / "a.zarr")
+    assert np.isnan(aligned.read(Window.of(SHAPE))).all()
+    scale = estimate(Evidence(statistics), ScaleSettings(("manual",), manual=2.0, default="manual"))
+    assert scale.status == "ok"
+    found = differences_of((post, aligned), scale, away, statistics, tmp_path)
+    made = targets(tmp_path / "figures", (*REGISTRATION, *HISTOGRAMS, *DIFFERENCE))
+    blocks = np.zeros(0, BLOCK_DTYPE)
+    gallery.draw_registration(post, pre, aligned, away, blocks, made, "S D")
+    gallery.draw_scale(statistics, scale, made, "S D")
+    gallery.draw_differences(found, made, "S D")
+    assert all(path.is_file() for path in made.values())
+
+
+def test_a_reason_of_any_length_or_none_is_a_figure(tmp_path):
+    for n, reason in enumerate(["", "x" * 500, "a word " * 300, "$\\frac{1}{2}$ \t\n ünï"]):
+        gallery.refuse([tmp_path / f"{n}.png"], "S D", reason)
+        assert height_of(tmp_path / f"{n}.png") >= 190
+
+
+# ------------------------------------------------------------------------------------- comparison
+
+
+def entry(variant):
+    place = f"S/D/{variant}"
+    return Entry(
+        sample="S",
+        dye="D",
+        registration="",
+        subtraction=variant,
+        plan="S/D/plan.json",
+        transform="S/D/transform.json",
+        scale=f"{place}/scale.json",
+        detection=f"{place}/detection.json",
+        histograms={"moffat": f"{place}/moffat.npz"},
+        logs="logs/S/D",
+    )
+
+
+@pytest.fixture
+def results(pair, tmp_path):
+    """Small files of two variants, one good and one refused, and of a third that is not there."""
+    place = tmp_path / "results"
+    (place / "S/D").mkdir(parents=True)
+    plan = {"version": 1, "status": "ok", "reason": None, "choice": {"names": ["G"]}}
+    (place / "S/D/plan.json").write_text(json.dumps(plan))
+    pair["transform"].save(place / "S/D/transform.json")
+    good = Scale("moffat", pair["scale"].methods)
+    for variant, scale in (("good", good), ("bad", Scale.failed("No gain."))):
+        (place / "S/D" / variant).mkdir()
+        scale.save(place / "S/D" / variant / "scale.json")
+        found = {"method": "linear", "status": "ok", "reason": None}  # drawn is moffat
+        (place / "S/D" / variant / "detection.json").write_text(json.dumps(found))
+        pair["histogram"].save(place / "S/D" / variant / "moffat.npz")
+    return place
+
+
+def words(figure):
+    return [text.get_text() for text in figure.texts]
+
+
+def test_variants_stand_side_by_side_with_the_rows_of_their_table(pair, results, tmp_path):
+    stores = {
+        ("", "good", "moffat"): pair["difference"],
+        ("", "bad", "moffat"): empty_store(tmp_path / "b.zarr", dtype="float32"),
+    }
+    rows = comparison([entry("good"), entry("bad")], results)
+    figure = gallery.draw_comparison(rows, stores, "S D")
+    assert [row["status"] for row in rows] == ["ok", "failed"]
+    assert rows[0]["gain"] == pair["scale"].methods["moffat"].gain
+    assert rows[1]["reasons"] == "No gain."
+    said = words(figure)
+    assert {"good moffat", "bad moffat", "ok", "failed"} <= set(said)
+    assert said.count("no difference") == 1
+    assert table(rows).splitlines()[1].split("\t")[:4] == ["S", "D", "good", "ok"]
+    save_png(figure, tmp_path / "c.png")
+    assert Path(tmp_path / "c.png").stat().st_size > 10_000
+
+
+def test_variants_that_differ_in_nothing_for_a_method_are_drawn_once(pair, results):
+    rows = comparison([entry("good"), entry("good")], results)
+    rows[1] = {**rows[1], "subtraction": "other"}
+    said = words(gallery.draw_comparison(rows, {}, "S D"))
+    assert said.count("moffat") == 1
+    assert said.count("ok") == 1
+
+
+def test_a_variant_that_is_incomplete_is_shown_as_such(pair, results, tmp_path):
+    rows = comparison([entry("good"), entry("gone")], results)
+    figure = gallery.draw_comparison(rows, {("", "good", "moffat"): pair["difference"]}, "S D")
+    assert [row["status"] for row in rows] == ["ok", "incomplete"]
+    assert "incomplete" in words(figure)
+    save_png(figure, tmp_path / "c.png")

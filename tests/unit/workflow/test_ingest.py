@@ -1,0 +1,197 @@
+"""Ingest: what is stored is what the file holds, for every layout, and nothing half-made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tifffile
+
+from unglow.core.errors import ChangedError, UnglowError
+from unglow.core.windows import Window
+from unglow.io.tiff import read_header
+from unglow.io.zarr import open_store
+from unglow.workflow.stages.ingest import PixelStatistics, ingest, signal
+from unglow.workflow.stages.plan import Plan, fingerprint, make_plan
+
+SHAPE = (1500, 1270)
+
+
+def picture(dtype=np.uint8, channels=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    base = 60 + 40 * np.sin(x / 40) * np.cos(y / 60) + rng.normal(0, 3, SHAPE)
+    planes = np.zeros((*SHAPE, channels), dtype)
+    planes[..., min(1, channels - 1)] = np.clip(base, 0, 255).astype(dtype)
+    return planes if channels > 1 else planes[..., 0]
+
+
+LAYOUTS = {
+    "tiles": {"tile": (256, 256), "compression": "zlib"},
+    "strips": {"rowsperstrip": 50, "compression": "lzw"},
+    "single strip": {"rowsperstrip": SHAPE[0]},
+    "strips of odd height": {"rowsperstrip": 187, "compression": "zstd"},
+    "planar strips": {"rowsperstrip": 300, "compression": "lzw", "planarconfig": "separate"},
+    "whole strip": {"rowsperstrip": SHAPE[0], "compression": "lerc"},
+    "streamed strip": {"rowsperstrip": SHAPE[0], "compression": "zlib", "predictor": True},
+}
+
+
+def planned(tmp_path, post, pre, channel="auto", **options):
+    paths = {}
+    for role, image in (("post", post), ("pre", pre)):
+        paths[role] = tmp_path / f"{role}.tif"
+        photometric = "rgb" if image.ndim == 3 else "minisblack"
+        stored = np.moveaxis(image, -1, 0) if "planarconfig" in options else image
+        # the description makes two files of one image
+        tifffile.imwrite(paths[role], stored, photometric=photometric, description=role, **options)
+    headers = [read_header(paths[role]) for role in ("post", "pre")]
+    plan = make_plan(*headers, channel=channel)
+    plan.save(tmp_path / "plan.json")
+    return Plan.load(tmp_path / "plan.json", paths)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_signal_channel_is_stored_pixel_by_pixel(tmp_path, layout, workers):
+    image = picture()
+    plan = planned(tmp_path, image, image, **LAYOUTS[layout])
+    assert plan.reason is None
+    assert plan.channels == {"post": (1,), "pre": (1,)}
+    figures = ingest(plan, "post", tmp_path / "post.ome.zarr", workers=workers)
+    store = open_store(tmp_path / "post.ome.zarr")
+    assert store.dtype == np.uint16  # auto on several channels: the next wider integer
+    np.testing.assert_array_equal(store.read(Window.of(SHAPE)), image[..., 1])
+    assert figures["max"] == image[..., 1].max()
+    assert figures["mean"] == pytest.approx(image[..., 1].mean(), rel=1e-12)
+    assert store.attributes["statistics"] == figures
+
+
+def test_layout_and_workers_leave_the_same_pixels_and_statistics(tmp_path):
+    image = picture()
+    digests, figures = {}, {}
+    for name in ("tiles", "strips"):
+        work = tmp_path / name
+        work.mkdir()
+        plan = planned(work, image, image, **LAYOUTS[name])
+        for workers in (1, 2):
+            target = work / f"{workers}.ome.zarr"
+            figures[name, workers] = ingest(plan, "pre", target, workers=workers)
+            digests[name, workers] = open_store(target).digest
+    assert digests["tiles", 1] == digests["tiles", 2]
+    assert digests["strips", 1] == digests["strips", 2]
+    for shown in figures.values():
+        assert {k: v for k, v in shown.items() if k != "mean"} == {
+            k: v for k, v in figures["tiles", 1].items() if k != "mean"
+        }
+
+
+def test_sixteen_bit_rgb_keeps_sixteen_bits(tmp_path):
+    image = picture(np.uint16) * np.uint16(250)
+    plan = planned(tmp_path, image, image, channel="G")
+    ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+    store = open_store(tmp_path / "post.ome.zarr")
+    assert store.dtype == np.uint16
+    np.testing.assert_array_equal(store.read(Window.of(SHAPE)), image[..., 1])
+
+
+def test_one_named_channel_keeps_the_dtype_of_the_file_and_a_sum_gets_room(tmp_path):
+    image = picture()
+    image[..., 0] = image[..., 1]
+    plan = planned(tmp_path, image, image, channel="R+G")
+    ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+    store = open_store(tmp_path / "post.ome.zarr")
+    assert store.dtype == np.uint16
+    expected = image[..., 0].astype(np.uint16) + image[..., 1]
+    np.testing.assert_array_equal(store.read(Window.of(SHAPE)), expected)
+    assert planned(tmp_path, image, image, channel="G").layouts["post"].dtype == "uint8"
+
+
+def test_values_that_are_not_finite_become_nan_and_are_counted(tmp_path):
+    image = picture(np.float32, channels=1)
+    image[10:20, 30:50] = np.nan
+    image[700, 800] = np.inf
+    plan = planned(tmp_path, image, image, tile=(256, 256))
+    figures = ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+    assert figures["missing"] == 201
+    read = open_store(tmp_path / "post.ome.zarr").read(Window.of(SHAPE))
+    np.testing.assert_array_equal(read, np.where(np.isfinite(image), image, np.nan))
+
+
+def test_damage_in_the_middle_gives_a_store_marked_with_the_reason(tmp_path):
+    image = picture()
+    plan = planned(tmp_path, image, image, **LAYOUTS["tiles"])
+    with tifffile.TiffFile(tmp_path / "pre.tif") as tif:
+        offset = tif.pages[0].dataoffsets[7]
+    with (tmp_path / "pre.tif").open("r+b") as stream:
+        stream.seek(offset)
+        stream.write(b"\0" * 500)
+    plan.fingerprints["pre"] = fingerprint(plan.headers["pre"])  # it was like that from the start
+    assert ingest(plan, "pre", tmp_path / "pre.ome.zarr", workers=2) == {}
+    store = open_store(tmp_path / "pre.ome.zarr")
+    assert "pre.tif" in store.empty
+    assert str(tmp_path) not in store.empty  # results hold no path of this machine
+    assert [p.name for p in tmp_path.glob(".*")] == []
+
+
+def test_a_plan_that_failed_hands_its_reason_on(tmp_path):
+    mono, colour = picture(channels=1), picture()
+    plan = planned(tmp_path, mono, colour)
+    assert plan.reason
+    ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+    assert open_store(tmp_path / "post.ome.zarr").empty == plan.reason
+
+
+def test_a_sum_is_made_in_the_stored_type():
+    planes = np.full((3, 2, 2), 200, np.uint8)
+    assert signal(planes, np.dtype(np.uint16)).tolist() == [[600, 600], [600, 600]]
+
+
+def test_statistics_do_not_depend_on_the_order_of_blocks():
+    rng = np.random.default_rng(1)
+    blocks = {Window(i, i + 1, 0, 100): rng.normal(0, 1e6, (1, 100)) for i in range(50)}
+    forward, backward = PixelStatistics(1e9), PixelStatistics(1e9)
+    for window, block in blocks.items():
+        forward.add(window, block)
+    for window, block in reversed(blocks.items()):
+        backward.add(window, block)
+    assert forward.to_dict() == backward.to_dict()
+
+
+def replaced(path):
+    image = picture(seed=1)
+    tifffile.imwrite(path, image, photometric="rgb", compression="zlib", tile=(256, 256))
+
+
+def cut(path):
+    with path.open("r+b") as stream:
+        stream.truncate(path.stat().st_size // 2)
+
+
+def gone(path):
+    path.rename(path.with_name("elsewhere.tif"))
+
+
+@pytest.mark.parametrize("change", [replaced, cut, gone])
+def test_a_raw_file_that_changes_while_it_is_read_gives_no_store(tmp_path, monkeypatch, change):
+    image = picture()
+    plan = planned(tmp_path, image, image, compression="zlib", tile=(256, 256))
+    count = PixelStatistics.add
+
+    def add(self, window, block):
+        if not window.y0 and not window.x0:
+            change(tmp_path / "post.tif")
+        count(self, window, block)
+
+    monkeypatch.setattr(PixelStatistics, "add", add)
+    with pytest.raises(ChangedError, match=r"post\.tif was changed, replaced or cut while"):
+        ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+    assert not list(tmp_path.glob("*post.ome.zarr*"))
+
+
+def test_a_raw_file_that_was_replaced_since_the_plan_gives_no_store(tmp_path):
+    image = picture()
+    plan = planned(tmp_path, image, image, compression="zlib", tile=(256, 256))
+    replaced(tmp_path / "post.tif")
+    with pytest.raises(UnglowError):
+        ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+    assert not list(tmp_path.glob("*post.ome.zarr*"))

@@ -1,0 +1,196 @@
+"""The memory model to the byte: what each stage holds for a block, and what it holds once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_headers import header
+
+from unglow.core.demand import Demand, PairDemand
+from unglow.io.zarr import plan_layout
+from unglow.jobs.base_memory import BASE, small
+from unglow.workflow import memory_model
+from unglow.workflow.header_cache import layouts
+
+# MB for each block in flight, MB for what is held once, and the most blocks; of images that are
+# low, tiny, and of another height than width, so that no side stands for the other.
+EXACT = {
+    ((700, 90000), "align"): (24.97664, 27.18576, 44),
+    ((700, 90000), "detect"): (40.77216, 130.222528, 59),
+    ((700, 90000), "snr"): (18.663728, 12.0, 44),
+    ((700, 90000), "export"): (0.0, 60.0, None),
+    ((700, 90000), "export_computed"): (0.0, 92.0, None),
+    ((700, 90000), "join_ingest"): (2.654822, 12.0, 6),
+    ((700, 90000), "join_align"): (7.412122, 31.88576, 6),
+    ((700, 90000), "join_difference"): (7.412122, 12.0, 6),
+    ((700, 90000), "join_detect"): (12.929328, 167.189248, None),
+    ((700, 90000), "register"): (10.65024, 94.330391, None),
+    ((700, 90000), "register_small_blocks"): (0.65536, 119.555, None),
+    ((700, 90000), "register_stiff"): (10.65024, 83.5374, None),
+    ((90, 150), "align"): (7.3674, 16.73372, 1),
+    ((90, 150), "detect"): (2.4057, 13.364175, 1),
+    ((90, 150), "snr"): (0.4185, 12.0, 1),
+    ((90, 150), "export"): (0.0, 12.162, None),
+    ((90, 150), "export_computed"): (0.0, 12.27, None),
+    ((90, 150), "join_ingest"): (0.0, 12.0, None),
+    ((90, 150), "join_align"): (0.0, 21.43372, None),
+    ((90, 150), "join_difference"): (0.0, 12.0, None),
+    ((90, 150), "join_detect"): (12.929328, 12.72225, None),
+    ((90, 150), "register"): (10.65024, 64.118854, None),
+    ((90, 150), "register_small_blocks"): (0.65536, 64.157416, None),
+    ((90, 150), "register_stiff"): (10.65024, 64.106, None),
+    ((1100, 3000), "align"): (35.13472, 24.95, 2),
+    ((1100, 3000), "detect"): (59.30496, 81.282568, 2),
+    ((1100, 3000), "snr"): (27.93472, 12.0, 2),
+    ((1100, 3000), "export"): (0.0, 51.6, None),
+    ((1100, 3000), "export_computed"): (0.0, 78.0, None),
+    ((1100, 3000), "join_ingest"): (0.0, 12.0, None),
+    ((1100, 3000), "join_align"): (0.0, 29.65, None),
+    ((1100, 3000), "join_difference"): (0.0, 12.0, None),
+    ((1100, 3000), "join_detect"): (12.929328, 91.738768, None),
+    ((1100, 3000), "register"): (10.65024, 80.4324, None),
+    ((1100, 3000), "register_small_blocks"): (0.65536, 80.4324, None),
+    ((1100, 3000), "register_stiff"): (10.65024, 80.4324, None),
+    ((6000, 7000), "align"): (59.20937, 27.18576, 12),
+    ((6000, 7000), "detect"): (79.505712, 127.647808, 20),
+    ((6000, 7000), "snr"): (52.00937, 12.0, 12),
+    ((6000, 7000), "export"): (0.0, 60.0, None),
+    ((6000, 7000), "export_computed"): (0.0, 92.0, None),
+    ((6000, 7000), "join_ingest"): (1.776099, 12.0, 1),
+    ((6000, 7000), "join_align"): (5.0907, 31.88576, 1),
+    ((6000, 7000), "join_difference"): (5.0907, 12.0, 1),
+    ((6000, 7000), "join_detect"): (12.929328, 167.189248, None),
+    ((6000, 7000), "register"): (10.65024, 96.480441, None),
+    ((6000, 7000), "register_small_blocks"): (0.65536, 125.550266, None),
+    ((6000, 7000), "register_stiff"): (10.65024, 95.7729, None),
+}
+
+
+@pytest.mark.parametrize(("shape", "stage"), EXACT)
+def test_what_is_held_for_each_block_and_once(shape, stage):
+    derived, grey = plan_layout(shape, "float32"), plan_layout(shape, "uint8")
+    larger = (shape[0] + 300, shape[1])
+    demand = {
+        "align": lambda: memory_model.align(derived, grey),
+        "detect": lambda: memory_model.detect(derived),
+        "snr": lambda: memory_model.snr(derived),
+        "export": lambda: memory_model.export(derived),
+        "export_computed": lambda: memory_model.export(derived, computed=True),
+        "join_ingest": lambda: memory_model.join_ingest(grey),
+        "join_align": lambda: memory_model.join_align(derived),
+        "join_difference": lambda: memory_model.join_difference(derived),
+        "join_detect": lambda: memory_model.join_detect(derived),
+        "register": lambda: memory_model.register((shape, larger), 1024, 258),
+        "register_small_blocks": lambda: memory_model.register((shape, larger), 1024, 64),
+        "register_stiff": lambda: memory_model.register((shape, larger), 1024, 258, field=False),
+    }[stage]()
+    found = (round(demand.each, 6), round(demand.fixed, 6), demand.most)
+    assert found == EXACT[shape, stage]
+
+
+def test_a_stage_that_reads_small_data_holds_the_same_always():
+    for stage in BASE:
+        held = 76.0 if stage == "scale" else 12.0
+        assert small(stage) == Demand(BASE[stage], 0.0, fixed=held)
+
+
+def test_the_disk_of_stores_and_lists():
+    large, low = plan_layout((30000, 25000), "uint8"), plan_layout((700, 90000), "uint16")
+    found = [memory_model.store_disk_mb(large, bands=bands) for bands in (1, 2, 3, 4, 1000)]
+    assert found == [1021, 559, 350, 280, 71]
+    assert memory_model.store_disk_mb(large, "float32") == 4081
+    assert [memory_model.store_disk_mb(low, bands=bands) for bands in (1, 2, 5)] == [173, 173, 173]
+    assert memory_model.candidates_disk_mb(large) == 198
+    assert memory_model.candidates_disk_mb(plan_layout((9000, 150), "uint8")) == 27
+
+
+def test_the_time_limit_is_20_times_what_a_job_needs_and_2_minutes():
+    assert memory_model.runtime_min(750e6, 1.3) == 327
+    assert memory_model.runtime_min(1e6, 0.1) == 3
+    assert memory_model.runtime_min(0, 1.0) == 2
+
+
+def test_both_images_are_ingested_with_the_plan_of_one_and_the_slack_of_one(tmp_path):
+    image = header(tmp_path / "a.tif", (6000, 7000, 3), np.uint8, tile=(256, 256))
+    layout = layouts(image, image, "auto")
+    pair = memory_model.ingest_both((image, image), (layout["post"], layout["pre"]), (True, False))
+    post, pre = memory_model.join_ingest(layout["post"]), memory_model.ingest(image, layout["pre"])
+    pre = replace(pre, fixed=pre.fixed - 12.0)
+    assert pair == PairDemand((post, pre), memory_model.plan((image, image)).peak_mb(0, 1))
+
+
+@pytest.fixture(scope="module")
+def rgb(tmp_path_factory):
+    """The header of an image with three channels of 16 bits in one strip that has a codec."""
+    path = tmp_path_factory.mktemp("header") / "a.tif"
+    plain = header(path, (2500, 900, 3), np.uint16, rowsperstrip=2500)
+    return replace(
+        plain, raw=False, decode_bytes=15_000_000, kept_bytes=14_000_000, parts=2, layout="strips"
+    )
+
+
+# Changes to that header; MB for each block in flight, once, and before any block is in flight.
+READING = {
+    "strip of all rows": ({}, 21.74976, 47.3728, 105.5248),
+    "one strip, whole": ({"layout": "single strip"}, 21.74976, 47.3728, 98.152),
+    "one strip, streamed": (
+        {"layout": "single strip", "streams": True, "kept_bytes": 300000},
+        21.74976,
+        19.9728,
+        91.8248,
+    ),
+    "strips, streamed": ({"streams": True, "kept_bytes": 300000}, 21.74976, 19.9728, 91.8248),
+    "short strips": (
+        {"unit": (100, 900), "decode_bytes": 600000, "kept_bytes": 0},
+        21.74976,
+        19.3728,
+        0.0,
+    ),
+    "low strips of a low image": (
+        {"shape": (500, 900), "unit": (100, 900), "decode_bytes": 600000},
+        5.31,
+        41.8,
+        0.0,
+    ),
+    "plain rows": ({"raw": True, "kept_bytes": 0, "parts": 1}, 21.74976, 19.3728, 0.0),
+    "tiles": (
+        {"layout": "tiles", "unit": (256, 256), "decode_bytes": 2000000},
+        29.12256,
+        12.0,
+        0.0,
+    ),
+    "large tiles": (
+        {"layout": "tiles", "unit": (256, 256), "decode_bytes": 40000000},
+        58.432,
+        12.0,
+        0.0,
+    ),
+    "high": ({"shape": (9000, 900), "unit": (9000, 900)}, 21.74976, 47.3728, 105.5248),
+}
+
+
+@pytest.mark.parametrize("kind", READING)
+def test_what_ingest_holds_follows_from_how_a_file_is_read(rgb, kind):
+    changes, *expected = READING[kind]
+    image = replace(rgb, **changes)
+    demand = memory_model.ingest(image, plan_layout(image.shape, "uint32"))
+    assert demand.base == BASE["ingest"]
+    assert [round(n, 6) for n in (demand.each, demand.fixed, demand.least)] == expected
+
+
+def test_a_plan_holds_what_is_sampled_of_each_channel_and_what_else_a_reader_keeps(rgb):
+    # 28 to survey, 4 for each channel, 12 beside them, and 15 + 14 to read
+    assert memory_model.plan((rgb, rgb)) == Demand(BASE["ingest"], 0.0, fixed=28 + 12 + 12 + 29)
+
+
+@pytest.mark.parametrize(
+    ("shape", "bands", "most"), [((700, 90000), 2, 44), ((6000, 7000), 2, 8), ((6000, 7000), 3, 4)]
+)
+def test_a_band_has_no_more_blocks_than_rows_of_shards_times_those_across(shape, bands, most):
+    layout = plan_layout(shape, "float32")
+    whole = memory_model.difference(layout)
+    assert memory_model.of_band(whole, layout, bands) == replace(whole, most=most)
+    unbounded = replace(whole, most=None)
+    assert memory_model.of_band(unbounded, layout, bands) == unbounded

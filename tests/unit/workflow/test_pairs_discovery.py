@@ -1,0 +1,212 @@
+"""Pairs found in a raw directory, and one sentence for what cannot be used."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING
+
+import pytest
+
+from unglow.workflow.samples import discover
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def fill(root: Path, *names: str) -> Path:
+    for name in names:
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"II*\0")
+    return root
+
+
+def only_problem(raw: Path, kind: str):
+    found = discover(raw)
+    assert [p.kind for p in found.problems] == [kind]
+    message = found.problems[0].message
+    assert message.endswith(".")
+    assert "\n" not in message
+    return found.problems[0]
+
+
+def test_pairs_are_found_and_sorted(tmp_path):
+    raw = fill(
+        tmp_path / "raw",
+        "S2/pre_DAPI.tif",
+        "S2/post_DAPI.tif",
+        "S1/S1_PRE_Cy 3.TIF",
+        "S1/S1_Post_Cy 3.tiff",
+        "S1/pre_run3_DAPI.tif",
+        "S1/PostStain_DAPI.tif",
+        "S1/truth.json",
+        "S1/.hidden_pre_DAPI.tif",
+        "S1/._post_DAPI.tif",
+        ".cache/pre_X.tif",
+    )
+    found = discover(raw)
+    assert found.problems == ()
+    assert [p.key for p in found.pairs] == [("S1", "Cy 3"), ("S1", "DAPI"), ("S2", "DAPI")]
+    pair = found.pairs[1]
+    assert pair.pre == raw / "S1" / "pre_run3_DAPI.tif"
+    assert pair.post == raw / "S1" / "PostStain_DAPI.tif"
+    assert pair.rule == ("pre: 'pre' as a whole word; post: 'post' as a whole word in 'PostStain'")
+    assert (pair.channel, pair.series, pair.manual_scale) == (None, None, None)
+    assert "2 sample folders" in found.layout
+
+
+@pytest.mark.parametrize("sample", ["Cypress1", "Presley", "prep lab", "Ünï cödé", "compost"])
+def test_sample_names_do_not_confuse(tmp_path, sample):
+    raw = fill(tmp_path, f"{sample}/{sample}_pre_X.tif", f"{sample}/{sample}_post_X.tif")
+    found = discover(raw)
+    assert found.problems == ()
+    (pair,) = found.pairs
+    assert (pair.pre.name, pair.post.name) == (f"{sample}_pre_X.tif", f"{sample}_post_X.tif")
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "parts"),
+    [
+        (["pre_post_X.tif"], "both-markers", ["both pre and post", "'pre_X.tif' or 'post_X.tif'"]),
+        (["scan_X.tif"], "no-marker", ["neither", "'scan_pre_X.tif' or 'scan_post_X.tif'"]),
+        (["postDAPI.tif"], "no-underscore", ["no underscore", "'post_DAPI.tif'"]),
+        (["scan.tif"], "no-underscore", ["'pre_scan.tif' or 'post_scan.tif'"]),
+        (["post_.tif"], "empty-dye", ["nothing after", "'post_DAPI.tif'"]),
+        (["DAPI_post.tif"], "marker-last", ["in the place of the dye", "'post_DAPI.tif'"]),
+        (["A_DAPI_post.tif"], "marker-last", ["'A_post_DAPI.tif'"]),
+        (["post_a{b}.tif"], "unsafe-name", ["the dye 'a{b}'", "'post_a-b.tif'"]),
+        (["pre_X.tif"], "missing-partner", ["no post-stain image", "'post_X.tif'"]),
+        (["S_PostStain_X.tif"], "missing-partner", ["no pre-stain", "'S_PreStain_X.tif'"]),
+        (
+            ["pre_X.tif", "pre2_X.tif", "post_X.tif"],
+            "two-pre",
+            ["2 pre-stain images", "pre2_X.tif, pre_X.tif"],
+        ),
+        (["pre_X.tif", "post_X.tif", "post_X.tiff"], "two-post", ["2 post-stain images"]),
+        (
+            ["pre_dapi.tif", "post_DAPI.tif"],
+            "dye-case",
+            ["rename pre_dapi.tif to 'pre_DAPI.tif'"],
+        ),
+        (
+            ["pre_Alexa_488.tif", "post_Alexa488.tif"],
+            "dye-spelling",
+            ["rename pre_Alexa_488.tif to 'pre_Alexa488.tif'", "underscore"],
+        ),
+        (
+            ["pre_Syto9.tif", "post_Sytoo9.tif"],
+            "dye-spelling",
+            ["rename pre_Syto9.tif to 'pre_Sytoo9.tif'"],
+        ),
+        (["deep/pre_X.tif", "deep/post_X.tif"], "nested", ["too deep", "raw/S"]),
+        (["a/deep/pre_X.tif"], "nested", ["lies too deep"]),
+    ],
+)
+def test_names_that_cannot_be_used(tmp_path, names, kind, parts):
+    raw = fill(tmp_path / "raw", *(f"S/{name}" for name in names))
+    problem = only_problem(raw, kind)
+    assert problem.sample == "S"
+    for part in parts:
+        assert part in problem.message
+    assert all(path.exists() for path in problem.paths)
+
+
+def test_dyes_that_differ_in_a_number_are_not_a_slip(tmp_path):
+    raw = fill(tmp_path, "S/pre_Alexa488.tif", "S/post_Alexa405.tif")
+    assert [p.kind for p in discover(raw).problems] == ["missing-partner"] * 2
+
+
+def test_a_bad_pair_does_not_touch_the_good_one(tmp_path):
+    raw = fill(tmp_path, "S/pre_A.tif", "S/post_A.tif", "S/pre_B.tif", "S/scan_C.tif")
+    found = discover(raw)
+    assert [p.key for p in found.pairs] == [("S", "A")]
+    assert {(p.kind, p.dye) for p in found.problems} == {
+        ("missing-partner", "B"),
+        ("no-marker", "C"),
+    }
+
+
+@pytest.mark.parametrize("sample", ["a..b", "S{1}", "-x", "S*", "telemetry", "benchmarks"])
+def test_sample_folders_that_cannot_be_results(tmp_path, sample):
+    raw = fill(tmp_path, f"{sample}/pre_X.tif", f"{sample}/post_X.tif")
+    problem = only_problem(raw, "unsafe-name")
+    assert "rename the folder" in problem.message
+    assert discover(raw).pairs == ()
+
+
+def test_loose_files_are_named_beside_good_samples(tmp_path):
+    raw = fill(tmp_path, "S/pre_X.tif", "S/post_X.tif", "a.tif", "b.tif", "c.tif", "d.tif")
+    problem = only_problem(raw, "loose-files")
+    assert "a.tif, b.tif, c.tif and 1 more lie directly in" in problem.message
+    assert f"{raw}/<sample>/<anything with pre or post>_<dye>.tif" in problem.message
+    assert len(discover(raw).pairs) == 1
+
+
+def test_a_sample_given_as_raw_directory(tmp_path):
+    raw = fill(tmp_path / "S", "pre_X.tif", "post_X.tif")
+    assert "give the directory above it" in only_problem(raw, "loose-files").message
+
+
+def test_folders_without_tiffs_are_left_out_quietly(tmp_path):
+    raw = fill(tmp_path, "S/pre_X.tif", "S/post_X.tif", "notes/readme.txt")
+    found = discover(raw)
+    assert found.problems == ()
+    assert "left out: notes" in found.layout
+
+
+def test_a_scan_in_the_place_of_a_tiff_is_named_with_how_to_use_it(tmp_path):
+    raw = fill(tmp_path, "S/post_X.tif", "S/pre_X.SVS", "S/overview.ndpi")
+    told = only_problem(raw, "missing-partner").message
+    assert "but no pre-stain image" in told
+    assert "overview.ndpi, pre_X.SVS lie there" in told
+    assert "files ending in .ndpi or .svs can be named in config/samples.tsv" in told
+    assert "links that end in .tif" in told
+
+
+def test_a_sample_of_scans_alone_is_named_beside_good_ones(tmp_path):
+    raw = fill(
+        tmp_path, "S/post_X.tif", "S/pre_X.tif", "S/pre_X.svs", "T/pre_X.svs", "T/post_X.svs"
+    )
+    found = discover(raw)
+    assert [p.key for p in found.pairs] == [("S", "X")]
+    (problem,) = found.problems
+    assert (problem.kind, problem.sample) == ("no-tiffs", "T")
+    assert ".svs can be named in config/samples.tsv" in problem.message
+
+
+def test_raw_directories_that_cannot_be_used(tmp_path):
+    missing = only_problem(tmp_path / "nope", "no-raw")
+    assert str(tmp_path / "nope") in missing.message
+    assert "`unglow phantom`" in missing.message
+    assert "--config raw=" in missing.message
+    file = fill(tmp_path, "raw.tif") / "raw.tif"
+    assert "is a file" in only_problem(file, "raw-not-a-directory").message
+    (tmp_path / "empty").mkdir()
+    assert "is empty" in only_problem(tmp_path / "empty", "empty-raw").message
+    notes = fill(tmp_path / "n", "S/readme.txt")
+    assert "(S) hold no TIFF files" in only_problem(notes, "no-tiffs").message
+    slides = fill(tmp_path / "s", "S/pre_X.svs", "S/post_X.svs")
+    assert ".svs can be named in config/samples.tsv" in only_problem(slides, "no-tiffs").message
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    assert "does not exist" in only_problem(tmp_path / "link", "dangling-link").message
+
+
+def test_links_are_followed_and_dangling_ones_named(tmp_path):
+    store = fill(tmp_path / "store", "one.tif", "sample/pre_Y.tif", "sample/post_Y.tif")
+    raw = fill(tmp_path / "raw", "S/post_X.tif")
+    (raw / "S" / "pre_X.tif").symlink_to(store / "one.tif")
+    (raw / "T").symlink_to(store / "sample")
+    assert [p.key for p in discover(raw).pairs] == [("S", "X"), ("T", "Y")]
+    (store / "one.tif").unlink()
+    problem = only_problem(raw, "dangling-link")
+    assert (problem.sample, problem.dye) == ("S", "X")
+    assert str(store / "one.tif") in problem.message
+
+
+def test_two_folders_of_one_name_in_two_unicode_spellings(tmp_path):
+    names = [unicodedata.normalize(form, "Gewebeprobe ä") for form in ("NFC", "NFD")]
+    raw = fill(tmp_path, *(f"{n}/{m}_X.tif" for n in names for m in ("pre", "post")))
+    if len(list(raw.iterdir())) < 2:
+        pytest.skip("this file system does not tell the two spellings apart")
+    assert only_problem(raw, "same-name").sample == names[0]
+    assert discover(raw).pairs == ()

@@ -1,0 +1,266 @@
+"""Files and dyes that help a pair: found beside images, named in the sheet, checked up front."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tifffile
+
+from unglow.cli import main
+from unglow.core.errors import ConfigError
+from unglow.workflow.batch import Batch
+from unglow.workflow.samples import Pair, discover, map_sources, read_sheet, sheet_text
+
+MARKS = "x,y\n10,10\n60,70\n"
+BOTH = "post_x,post_y,pre_x,pre_y\n10,10,12,9\n60,70,63,68\n"
+UNIT = "1 0 0\n0 1 0\n0 0 1\n"
+HEADER = "sample\tdye\tpre\tpost"
+
+
+def add_pair(work, sample="A", dye="X", shape=(96, 80)):
+    folder = work / "raw" / sample
+    folder.mkdir(parents=True, exist_ok=True)
+    for role in ("post", "pre"):
+        tifffile.imwrite(folder / f"{role}_{dye}.tif", np.zeros(shape, np.uint8))
+    return folder
+
+
+def names(dye, sample="A", registration=""):
+    return {"sample": sample, "dye": dye, "registration": registration}
+
+
+# ------------------------------------------------------------------------------ beside the images
+
+
+def test_landmarks_beside_the_images_are_found_by_their_names(tmp_path):
+    folder = add_pair(tmp_path)
+    (folder / "post_X.landmarks.csv").write_text(MARKS)
+    (folder / "PRE_x.Landmarks.TSV").write_text(MARKS)
+    (folder / "other.csv").write_text("no landmarks")
+    add_pair(tmp_path, dye="Y")
+    (folder / "pre_Y.landmarks.txt").write_text(BOTH)
+    found = discover(tmp_path / "raw")
+    assert found.problems == ()
+    marks = [[file.name for file in pair.landmarks] for pair in found.pairs]
+    assert marks == [["post_X.landmarks.csv", "PRE_x.Landmarks.TSV"], ["pre_Y.landmarks.txt"]]
+    batch = Batch.load({}, tmp_path)
+    assert batch.problems == ()
+    assert batch.register_inputs(names("X")) == {
+        "landmarks": [str(folder / name) for name in marks[0]]
+    }
+
+
+def test_an_ome_tiff_is_named_without_its_double_ending(tmp_path):
+    folder = add_pair(tmp_path)
+    (folder / "post_X.tif").rename(folder / "post_X.ome.tif")
+    (folder / "post_X.landmarks.csv").write_text(BOTH)
+    (pair,) = discover(tmp_path / "raw").pairs
+    assert [file.name for file in pair.landmarks] == ["post_X.landmarks.csv"]
+
+
+def test_landmarks_of_no_image_and_two_of_one_are_named(tmp_path):
+    folder = add_pair(tmp_path)
+    (folder / "post_Z.landmarks.csv").write_text(MARKS)
+    add_pair(tmp_path, dye="Y")
+    for ending in ("csv", "tsv"):
+        (folder / f"post_Y.landmarks.{ending}").write_text(BOTH)
+    found = discover(tmp_path / "raw")
+    assert [pair.dye for pair in found.pairs] == ["X"]
+    lonely, two = found.problems
+    assert lonely.kind == "lonely-landmarks"
+    assert "post_Z.landmarks.csv: no image beside it has this name" in lonely.message
+    assert (two.kind, two.dye) == ("two-landmarks", "Y")
+    assert "(post_Y.landmarks.csv, post_Y.landmarks.tsv); keep one." in two.message
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (MARKS, "post_X.landmarks.csv stands alone, so it has to hold post_x"),
+        (BOTH.replace("60,70", "160,70"), "(160.0, 70.0) lies outside of the post-stain image"),
+        ("", "post_X.landmarks.csv is empty"),
+    ],
+)
+def test_bad_landmarks_leave_out_their_pair_alone(tmp_path, text, told, monkeypatch, capsys):
+    folder = add_pair(tmp_path)
+    add_pair(tmp_path, "B")
+    (folder / "post_X.landmarks.csv").write_text(text)
+    batch = Batch.load({}, tmp_path)
+    assert list(batch.pairs) == [("B", "X")]
+    (problem,) = batch.problems
+    assert (problem.sample, problem.dye) == ("A", "X")
+    assert told in problem.message
+    monkeypatch.chdir(tmp_path)
+    assert main(["survey"]) == 1
+    assert told.split(" lies")[0] in " ".join(capsys.readouterr().out.split())
+
+
+# -------------------------------------------------------------------------------- in a sample sheet
+
+
+@pytest.fixture
+def base(tmp_path):
+    for name in ("a.tif", "b.tif"):
+        tifffile.imwrite(tmp_path / name, np.zeros((96, 80), np.uint8))
+    (tmp_path / "marks.csv").write_text(MARKS)
+    (tmp_path / "both.csv").write_text(BOTH)
+    (tmp_path / "start.txt").write_text(UNIT)
+    return tmp_path
+
+
+def row(base, **cells):
+    columns = {"sample": "S", "dye": "X", "pre": "a.tif", "post": "b.tif"} | cells
+    path = base / "samples.tsv"
+    path.write_text("\n".join("\t".join(line) for line in (columns, columns.values())) + "\n")
+    return path
+
+
+def test_the_sheet_names_files_and_a_dye_and_is_written_back(base):
+    path = row(
+        base,
+        landmarks_pre="marks.csv",
+        landmarks_post="./marks.csv",
+        initial_transform="start.txt",
+        register_from="X",
+    )
+    (pair,) = read_sheet(path, base=base).pairs
+    assert pair.landmarks == (base / "marks.csv", base / "marks.csv")  # post first
+    assert pair.initial_transform == base / "start.txt"
+    assert pair.register_from == "X"
+    text = sheet_text([pair], base)
+    assert text.splitlines() == [
+        f"{HEADER}\tlandmarks_post\tlandmarks_pre\tinitial_transform\tregister_from",
+        "S\tX\ta.tif\tb.tif\tmarks.csv\tmarks.csv\tstart.txt\tX",
+    ]
+    batch = Batch.load({"samples": "samples.tsv"}, base)
+    assert batch.register_inputs(names("X", "S")) == {
+        "landmarks": [str(base / "marks.csv")] * 2,
+        "initial": [str(base / "start.txt")],
+    }
+    assert "from" not in batch.register_settings(names("X", "S"))
+    one = Pair("S", "X", base / "a.tif", base / "b.tif", landmarks=(base / "both.csv",))
+    assert sheet_text([one], base).splitlines()[0] == f"{HEADER}\tlandmarks"
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ({"landmarks": "none.csv"}, "line 2, column 'landmarks': there is no "),
+        ({"landmarks": "."}, "column 'landmarks': . is a directory; name the file in it."),
+        ({"landmarks_post": "marks.csv"}, "column 'landmarks_pre': the cell is empty, but both"),
+        ({"landmarks_pre": "marks.csv"}, "column 'landmarks_post': the cell is empty, but both"),
+        (
+            {"landmarks": "both.csv", "landmarks_pre": "marks.csv"},
+            "line 2: landmarks holds both images, so leave landmarks_post and landmarks_pre empty.",
+        ),
+        ({"initial_transform": "star.txt"}, "did you mean "),
+    ],
+)
+def test_files_that_are_not_there_are_named_with_line_and_column(base, cells, told):
+    found = read_sheet(row(base, **cells), base=base)
+    assert found.pairs == ()
+    (problem,) = found.problems
+    assert told in problem.message
+    assert (problem.sample, problem.dye) == ("S", "X")
+
+
+def test_a_bad_initial_transform_leaves_out_its_pair(base):
+    path = row(base, initial_transform="start.txt")
+    path.write_text(path.read_text() + "S\tY\ta.tif\tb.tif\t\n")
+    (base / "start.txt").write_text("1 0 900\n0 1 0\n0 0 1\n")
+    batch = Batch.load({"samples": "samples.tsv"}, base)
+    assert list(batch.pairs) == [("S", "Y")]
+    assert "wholly outside of the pre-stain image" in batch.problems[0].message
+
+
+# --------------------------------------------------------------------------- the map of another dye
+
+
+def pairs_of(**wanted):
+    """Pairs of a sample, by dye, with what their register_from says."""
+    made = [Pair("S", dye, *2 * [None], register_from=source) for dye, source in wanted.items()]
+    return {pair.key: pair for pair in made}
+
+
+def sources_of(pairs, dye=None, shapes=None):
+    return map_sources(pairs, shapes or dict.fromkeys(pairs, (1, 1)), dye)
+
+
+def test_one_dye_gives_its_map_to_the_others_and_cells_override_it():
+    found, problems = sources_of(pairs_of(A=None, B=None, C="C", D="C"), "A")
+    assert found == {("S", "B"): "A", ("S", "D"): "C"}
+    assert problems == []
+    assert sources_of(pairs_of(A=None, B=None)) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "dye", "left_out", "told"),
+    [
+        ({"B": None, "C": None}, "A", ["B", "C"], "A, which this sample has not, or not in usable"),
+        ({"A": None, "B": "a"}, None, ["B"], "(other dyes: A); add the images of a, or let it reg"),
+        ({"A": None, "B": "A", "C": "B"}, None, ["C"], "the map of B, which takes that of A inst"),
+        ({"A": "B", "B": "A"}, None, ["A", "B"], "the map of B, which takes that of A instead of"),
+    ],
+)
+def test_a_dye_that_is_absent_or_takes_its_map_elsewhere_is_refused(wanted, dye, left_out, told):
+    found, problems = sources_of(pairs_of(**wanted), dye)
+    assert [p.dye for p in problems] == left_out
+    assert told in problems[0].message
+    assert problems[0].message.startswith(f"Sample S, dye {left_out[0]} is to take the map of ")
+    assert "register_from" in problems[0].message
+    assert not {("S", d) for d in left_out} & set(found)
+
+
+def test_images_of_other_sizes_share_no_map():
+    pairs = pairs_of(A=None, B="A")
+    _, (problem,) = sources_of(pairs, shapes={("S", "A"): (1, 2), ("S", "B"): (1, 3)})
+    assert "whose images have other sizes" in problem.message
+
+
+def test_a_batch_knows_inputs_and_settings_of_pairs_that_take_a_map(tmp_path):
+    for dye in ("X", "Y"):
+        add_pair(tmp_path, dye=dye)
+    add_pair(tmp_path, "B", dye="Y")
+    add_pair(tmp_path, "C", dye="X")
+    add_pair(tmp_path, "C", dye="Y", shape=(100, 80))
+    batch = Batch.load({"register": {"from": "X"}}, tmp_path)
+    assert batch.maps_from == {("A", "Y"): "X"}
+    assert sorted(batch.pairs) == [("A", "X"), ("A", "Y"), ("C", "X")]
+    assert [(p.sample, p.dye, p.kind) for p in batch.problems] == [
+        ("B", "Y", "source"),
+        ("C", "Y", "source"),
+    ]
+    assert batch.register_inputs(names("X")) == {}
+    assert batch.register_inputs(names("Y")) == {
+        "source": ["<results>/A/X/transform.json", "<results>/A/X/displacement.npz"]
+    }
+    assert batch.register_settings(names("Y")) == {
+        **batch.register_settings(names("X")),
+        "from": "X",
+    }
+    assert "from" not in batch.register_settings(names("X"))
+
+
+def test_a_variant_takes_the_map_of_the_same_variant_and_from_is_not_swept(tmp_path):
+    for dye in ("X", "Y"):
+        add_pair(tmp_path, dye=dye)
+    settings = {"register": {"from": "X"}, "sweep": {"register.blocks": [100, 200]}}
+    batch = Batch.load(settings, tmp_path)
+    found = batch.register_inputs(names("Y", registration="blocks-100"))
+    assert found["source"][0] == "<results>/A/X/blocks-100/transform.json"
+    with pytest.raises(ConfigError, match=r"'sweep.register.from' cannot be swept"):
+        Batch.load({"sweep": {"register.from": ["X", "Y"]}}, tmp_path)
+
+
+def test_a_dye_may_be_called_like_a_number(tmp_path):
+    for dye in ("488", "555"):
+        add_pair(tmp_path, dye=dye)
+    assert Batch.load({"register": {"from": 488}}, tmp_path).maps_from == {("A", "555"): "488"}
+
+
+def test_a_map_of_another_dye_and_an_initial_transform_exclude_each_other(base):
+    path = row(base, initial_transform="start.txt", register_from="Y")
+    path.write_text(path.read_text() + "S\tY\ta.tif\tb.tif\t\t\n")
+    batch = Batch.load({"samples": "samples.tsv"}, base)
+    assert list(batch.pairs) == [("S", "Y")]
+    assert "has an initial transform as well; remove the latter" in batch.problems[0].message

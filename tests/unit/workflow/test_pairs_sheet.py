@@ -1,0 +1,220 @@
+"""Sample sheets: what is read, and errors that name file, line and column."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from unglow.core.errors import ConfigError, InputError
+from unglow.workflow.samples import SAFE_NAME, Pair, discover, read_sheet, sheet_text
+from unglow.workflow.samples.naming import LONGEST, RESERVED
+from unglow.workflow.schema import schema
+
+HEADER = "sample\tdye\tpre\tpost"
+ROW = "S1\tDAPI\ta.tif\tb.tif"
+
+
+@pytest.fixture
+def base(tmp_path):
+    for name in ("a.tif", "b.tif", "c.tif", "ä ö.tif"):
+        (tmp_path / name).write_bytes(b"II*\0")
+    return tmp_path
+
+
+def sheet(base: Path, *lines: str, name: str = "samples.tsv", coding: str = "utf-8") -> Path:
+    path = base / name
+    path.write_bytes("\n".join(lines).encode(coding))
+    return path
+
+
+def test_all_columns(base):
+    path = sheet(
+        base,
+        "# written by hand",
+        "",
+        HEADER + "\tchannel\tseries\tmanual_scale",
+        "S2\tDA PI\ta.tif\tä ö.tif\tR+G\t2\t1.25",
+        "# S3 is broken",
+        f"S1\tDAPI\t{base / 'a.tif'}\tb.tif\t\t\t",
+    )
+    found = read_sheet(path, base=base)
+    assert found.problems == ()
+    assert found.pairs == (
+        Pair("S1", "DAPI", base / "a.tif", base / "b.tif", rule="line 6 of samples.tsv"),
+        Pair(
+            "S2", "DA PI", base / "a.tif", base / "ä ö.tif", "R+G", 2, 1.25, "line 4 of samples.tsv"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "coding", "separator"),
+    [
+        ("s.csv", "utf-8", ","),
+        ("s.csv", "utf-8-sig", ";"),
+        ("s.tsv", "utf-8-sig", "\t"),
+        ("s.txt", "utf-16", "\t"),
+    ],
+)
+def test_what_spreadsheets_write(base, name, coding, separator):
+    lines = [HEADER + "\t\t", ROW + "\t\t", "\t\t\t\t\t", ""]
+    lines = [line.replace("\t", separator).replace("S1", '"S1"') + "\r" for line in lines]
+    found = read_sheet(sheet(base, *lines, name=name, coding=coding), base=base)
+    assert [p.key for p in found.pairs] == [("S1", "DAPI")]
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "is empty; its first line"),
+        ([HEADER.replace("\t", ",")], "separated by commas, not tabs"),
+        (["sample\tdye\tpre"], "line 1: the header lacks post"),
+        ([HEADER + "\tchanel"], "column 5: there is no column 'chanel'; did you mean 'channel'?"),
+        (["# x", "Sample\tStain\tpre\tpost"], "line 2, column 2: there is no column 'Stain'; did"),
+        ([HEADER.replace("dye", "Stain")], "'Stain'; did you mean 'dye'?"),
+        ([HEADER + "\tgain"], "did you mean 'manual_scale'?"),
+        ([HEADER + "\twhatever"], "remove it (the columns are sample, dye,"),
+        ([HEADER + "\tpre"], "line 1, column 5: 'pre' is there twice"),
+        (["sample\t\tdye\tpre\tpost"], "line 1, column 2: the column has no name"),
+        ([HEADER, ROW + "\tG"], "line 2, column 5: 'G' stands beyond the last named column (post)"),
+        ([HEADER, 'S1\t"DAPI\ta.tif\tb.tif'], "line 2: the quotation marks do not match"),
+    ],
+)  # fmt: skip
+def test_sheets_that_cannot_be_used(base, lines, message):
+    path = sheet(base, *lines)
+    with pytest.raises(InputError) as error:
+        read_sheet(path, base=base)
+    assert message in str(error.value)
+    assert str(path) in str(error.value)
+
+
+def test_absent_and_undecodable_sheets(base):
+    with pytest.raises(InputError, match=r"nope\.tsv cannot be read .*unglow init"):
+        read_sheet(base / "nope.tsv", base=base)
+    with pytest.raises(InputError, match="line 2: this is not UTF-8"):
+        read_sheet(sheet(base, HEADER, "Sä\tX\ta.tif\tb.tif", coding="latin-1"), base=base)
+
+
+@pytest.mark.parametrize(
+    ("cells", "column", "message"),
+    [
+        ({"sample": ""}, "sample", "the cell is empty"),
+        ({"sample": "a/b"}, "sample", "'a/b' may hold only letters"),
+        ({"sample": "telemetry"}, "sample", "unglow itself writes"),
+        ({"dye": ".."}, "dye", "'..' may hold only letters"),
+        ({"dye": "x" * 81}, "dye", "81 characters"),
+        ({"sample": "x" * 21}, "sample", "ends in 20 times the same"),
+        (
+            {"dye": "".join(map(chr, range(0x20000, 0x20000 + 64)))},
+            "dye",
+            "longer than the 240 bytes",
+        ),
+        ({"series": "two"}, "series", "'two' is not a whole number from 0"),
+        ({"series": "-1"}, "series", "'-1' is not a whole number from 0"),
+        ({"series": "1.5"}, "series", "'1.5' is not a whole number from 0"),
+        ({"manual_scale": "-1"}, "manual_scale", "'-1' is not a number above 0"),
+        ({"manual_scale": "0"}, "manual_scale", "'0' is not a number above 0"),
+        ({"manual_scale": "nan"}, "manual_scale", "'nan' is not a number above 0"),
+        ({"manual_scale": "1,3"}, "manual_scale", "write decimals with a point"),
+        ({"control": "maybe"}, "control", "'maybe' is neither true nor false; write one of them"),
+        ({"control": "2"}, "control", "'2' is neither true nor false"),
+        ({"pre": "nope.tif"}, "pre", "there is no"),
+        ({"pre": "aa.tif"}, "pre", "did you mean"),
+        ({"post": "."}, "post", "is a directory"),
+        ({"post": "lost.tif"}, "post", "is a link to"),
+    ],
+)
+def test_a_bad_row_is_a_problem_of_its_own(base, cells, column, message):
+    (base / "lost.tif").symlink_to(base / "gone.tif")
+    row = {"sample": "S1", "dye": "X", "pre": "a.tif", "post": "b.tif"}
+    row |= {"channel": "", "series": "", "manual_scale": "", "control": ""} | cells
+    path = sheet(base, "\t".join(row), "\t".join(row.values()), "S2\tX\tb.tif\tc.tif")
+    found = read_sheet(path, base=base)
+    assert [p.key for p in found.pairs] == [("S2", "X")]
+    (problem,) = found.problems
+    assert problem.message.startswith(f"{path}, line 2, column '{column}': ")
+    assert message in problem.message
+    assert problem.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("cell", "control"),
+    [
+        *((cell, True) for cell in ("true", "Yes", "1", "TRUE")),
+        *((cell, False) for cell in ("false", "no", "0", "")),
+    ],
+)
+def test_a_control_is_said_to_be_one_in_plain_words(base, cell, control):
+    path = sheet(base, HEADER + "\tcontrol", f"{ROW}\t{cell}")
+    (pair,) = read_sheet(path, base=base).pairs
+    assert pair.control is control
+    again = sheet(base, sheet_text([pair], base), name="again.tsv")
+    assert read_sheet(again, base=base).pairs[0].control is control
+    assert ("control" in again.read_text()) is control
+
+
+def test_a_column_by_another_name_is_understood(base):
+    with pytest.raises(InputError, match="did you mean 'control'"):
+        read_sheet(sheet(base, HEADER + "\tunstained"), base=base)
+
+
+def test_one_file_twice_and_one_pair_twice(base):
+    path = sheet(base, HEADER, "S1\tX\ta.tif\ta.tif", ROW, "S2\tX\ta.tif\tc.tif", ROW)
+    found = read_sheet(path, base=base)
+    assert [p.key for p in found.pairs] == [("S2", "X")]
+    same, twice = found.problems
+    assert (same.kind, same.sample, same.dye) == ("same-file", "S1", "X")
+    assert (twice.kind, twice.sample, twice.dye) == ("duplicate", "S1", "DAPI")
+    assert "lines 3 and 5" in twice.message
+
+
+def test_paths_start_at_the_working_directory_and_the_message_says_so(base):
+    (base / "config").mkdir()
+    (base / "config" / "own.tif").write_bytes(b"II*\0")
+    path = sheet(base, HEADER, "S1\tX\town.tif\tb.tif", name="config/samples.tsv")
+    (problem,) = read_sheet(path, base=base).problems
+    assert "paths start at the working directory" in problem.message
+    assert str(base / "config" / "own.tif") in problem.message
+
+
+def test_a_sheet_without_rows(base):
+    (problem,) = read_sheet(sheet(base, HEADER), base=base).problems
+    assert problem.kind == "empty-sheet"
+
+
+def test_a_written_sheet_is_read_back(base):
+    for name in ("pre_X.tif", "post_X.tif", "ta\tb pre_Y.tif", 'quo"te post_Y.tif'):
+        folder = base / "raw" / "S 1"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"II*\0")
+    pairs = discover(base / "raw").pairs
+    assert len(pairs) == 2
+    path = sheet(base, sheet_text(pairs, base))
+    again = read_sheet(path, base=base)
+    assert again.problems == ()
+    assert [(p.key, p.pre, p.post) for p in again.pairs] == [(p.key, p.pre, p.post) for p in pairs]
+    assert "raw/S 1/pre_X.tif" in path.read_text()
+    full = Pair("S", "D", base / "a.tif", Path("/elsewhere/b.tif"), "G", 1, 1.5)
+    assert sheet_text([full], base).splitlines() == [
+        "sample\tdye\tpre\tpost\tchannel\tseries\tmanual_scale",
+        "S\tD\ta.tif\t/elsewhere/b.tif\tG\t1\t1.5",
+    ]
+
+
+def test_the_schema_is_sound_and_says_what_the_code_says():
+    rules = schema("samples")
+    Draft202012Validator.check_schema(rules)
+    assert rules["additionalProperties"] is False
+    for rule in rules["properties"].values():
+        assert rule["description"].strip()
+    for name in ("sample", "dye"):
+        rule = rules["properties"][name]
+        assert rule["pattern"] == f"^{SAFE_NAME.pattern}$"
+        assert rule["maxLength"] == LONGEST
+    assert set(rules["properties"]["sample"]["not"]["enum"]) == RESERVED
+    with pytest.raises(ConfigError, match=re.escape("nothing.schema.yaml is missing")):
+        schema("nothing")

@@ -1,0 +1,240 @@
+"""The plan of a pair: from images and configuration alone, and readable where they are moved to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+import tifffile
+
+from unglow.core.errors import InputError, StoreError
+from unglow.io.tiff import read_header
+from unglow.io.zarr import StoreLayout
+from unglow.workflow.stages.plan import Plan, check_two_files, fingerprint, make_plan, plan_pair
+
+SHAPE = (192, 160)
+
+
+def picture(channel=1, channels=3, seed=3):
+    """Return an RGB image whose signal is in one channel."""
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    rng = np.random.default_rng(seed)
+    image = np.zeros((*SHAPE, channels), np.uint8)
+    signal = 60 + 40 * np.sin(x / 9) * np.cos(y / 7) + rng.normal(0, 2, SHAPE)
+    image[..., channel] = signal.astype(np.uint8)
+    return image
+
+
+def save(path, image, **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    colour = "rgb" if image.shape[2:] == (3,) else "minisblack"
+    tifffile.imwrite(path, image, **({"photometric": colour} | options))
+    return read_header(path)
+
+
+@pytest.fixture
+def headers(tmp_path):
+    place = tmp_path / "raw"
+    options = {"resolution": (20000, 10000), "resolutionunit": "CENTIMETER"}
+    roles = enumerate(("post", "pre"))
+    return [save(place / f"{role}.tif", picture(seed=n), **options) for n, role in roles]
+
+
+def test_one_channel_is_chosen_for_both_and_the_reason_is_kept(headers, tmp_path):
+    plan = make_plan(*headers, channel="auto")
+    assert plan.reason is None
+    assert plan.channels == {"post": (1,), "pre": (1,)}
+    assert plan.choice["names"] == ("G",)
+    assert plan.choice["reason"] == "G carries 100 % of the signal."
+    assert {role: layout.dtype for role, layout in plan.layouts.items()} == {
+        "post": "uint16",
+        "pre": "uint16",
+        "derived": "float32",
+    }
+    assert plan.pixel_size_um == (0.5, 1.0)
+
+
+def test_one_file_twice_is_refused_by_name(tmp_path):
+    post, pre = (save(tmp_path / "raw" / f"{role}.tif", picture()) for role in ("post", "pre"))
+    plan = make_plan(post, pre, channel="auto")
+    assert plan.reason.startswith("post.tif and pre.tif hold the same bytes")
+    with pytest.raises(InputError, match="hold the same bytes"):
+        check_two_files(post, pre)
+
+
+def test_files_of_one_size_are_told_apart(headers):
+    post, pre = headers
+    assert post.file_bytes == pre.file_bytes
+    check_two_files(post, pre)
+
+
+def test_a_set_channel_is_taken_as_it_is(headers):
+    plan = make_plan(*headers, channel="B+r")
+    assert plan.channels == {"post": (2, 0), "pre": (2, 0)}
+    assert plan.choice["reason"] == "B and R are set by `channel`."
+
+
+def test_the_channel_of_the_dye_s_name_is_taken(tmp_path):
+    made = []
+    for role in ("post", "pre"):
+        path = tmp_path / f"{role}.ome.tif"
+        names = {"axes": "CYX", "Channel": {"Name": ["DAPI", "SYTO9"]}}
+        tifffile.imwrite(path, np.zeros((2, 64, 64), np.uint16), ome=True, metadata=names)
+        made.append(read_header(path))
+    assert make_plan(*made, channel="auto", dye="syto9").channels == {"post": (1,), "pre": (1,)}
+
+
+def test_a_plan_is_read_back_as_it_was_wherever_the_images_are(headers, tmp_path):
+    plan = make_plan(*headers, channel="auto")
+    plan.save(tmp_path / "plan.json")
+    raw = {"post": tmp_path / "elsewhere" / "post.tif", "pre": tmp_path / "raw" / "pre.tif"}
+    again = Plan.load(tmp_path / "plan.json", raw)
+    assert again.channels == plan.channels
+    assert again.layouts == plan.layouts
+    assert again.fingerprints == plan.fingerprints
+    assert again.reason is None
+    assert again.headers["pre"] == plan.headers["pre"]
+    assert again.headers["post"].path == str(raw["post"])
+    assert list(Plan.load(tmp_path / "plan.json", {"pre": raw["pre"]}).headers) == ["pre"]
+
+
+def test_plans_of_the_same_images_in_two_places_have_the_same_bytes(headers, tmp_path):
+    texts = []
+    for place in ("one", "two/deep"):
+        moved = [save(tmp_path / place / f"{r}.tif", picture()) for r in ("post", "pre")]
+        make_plan(*moved, channel="auto").save(tmp_path / place / "plan.json")
+        texts.append((tmp_path / place / "plan.json").read_bytes())
+    assert texts[0] == texts[1]
+    assert str(tmp_path).encode() not in texts[0]
+    assert json.loads(texts[0])["images"]["post"]["name"] == "post.tif"
+
+
+@pytest.mark.parametrize(
+    ("channel", "told"),
+    [
+        ("auto", "no channel carries signal in both images"),
+        ("infrared", "the post image has no channel 'infrared'; set `channel` to auto or one of"),
+    ],
+)
+def test_channels_that_do_not_go_together_make_a_failed_plan(tmp_path, channel, told):
+    made = [save(tmp_path / f"{n}.tif", picture(n)) for n in (0, 2)]
+    plan = make_plan(*made, channel=channel)
+    assert told in str(plan.reason)
+    assert plan.channels == {"post": (), "pre": ()}
+    plan.save(tmp_path / "plan.json")
+    stored = json.loads((tmp_path / "plan.json").read_text())
+    assert stored["status"] == "failed"
+    assert stored["reason"] == plan.reason
+    again = Plan.load(tmp_path / "plan.json", {"post": tmp_path / "0.tif"})
+    assert again.reason == plan.reason
+    assert again.layouts["derived"].shape == SHAPE
+
+
+def damaged(tmp_path, role):
+    """Make a pair with a compressed strip of one image overwritten."""
+    made = {}
+    for name in ("post", "pre"):
+        header = save(tmp_path / "raw" / f"{name}.tif", picture(), compression="zlib")
+        made[name] = header
+    path = tmp_path / "raw" / f"{role}.tif"
+    with tifffile.TiffFile(path) as tif:
+        start = tif.pages[0].dataoffsets[0]
+    with path.open("r+b") as stream:
+        stream.seek(start)
+        stream.write(bytes(40))
+    return read_header(tmp_path / "raw" / "post.tif"), read_header(tmp_path / "raw" / "pre.tif")
+
+
+@pytest.mark.parametrize("role", ["post", "pre"])
+def test_pixels_that_cannot_be_decoded_make_a_failed_plan_that_names_the_file(tmp_path, role):
+    plan = make_plan(*damaged(tmp_path, role), channel="auto")
+    assert plan.reason is not None
+    assert f"{role}.tif' is damaged" in plan.reason
+    assert "\n" not in plan.reason
+
+
+def test_a_failed_plan_holds_no_absolute_path_either(tmp_path):
+    plan = make_plan(*damaged(tmp_path, "pre"), channel="auto")
+    plan.save(tmp_path / "plan.json")
+    assert str(tmp_path) not in (tmp_path / "plan.json").read_text()
+
+
+def test_the_script_s_entry_gets_headers_without_paths(headers, tmp_path):
+    plain = {}
+    for role, header in zip(("post", "pre"), headers, strict=True):
+        plain[role] = {k: v for k, v in header.to_dict().items() if k != "path"}
+    images = [tmp_path / "raw" / f"{role}.tif" for role in ("post", "pre")]
+    given = json.loads(json.dumps(plain))
+    plan_pair(*images, given, channel="auto", dye="X").save(tmp_path / "plan.json")
+    direct = make_plan(*headers, channel="auto", dye="X")
+    direct.save(tmp_path / "direct.json")
+    assert (tmp_path / "plan.json").read_bytes() == (tmp_path / "direct.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: "",
+        lambda text: text.replace('"version": 1', '"version": 0'),
+        lambda text: text.replace('"layouts"', '"Layouts"'),
+        lambda text: text.replace('"segments"', '"parts"'),
+    ],
+)
+def test_a_damaged_plan_is_named_with_a_remedy(headers, tmp_path, damage):
+    path = tmp_path / "plan.json"
+    make_plan(*headers, channel="auto").save(path)
+    path.write_text(damage(path.read_text()))
+    raw = {"post": tmp_path / "raw" / "post.tif"}
+    with pytest.raises(StoreError, match=r"plan\.json is not a whole plan .*delete it and run"):
+        Plan.load(path, raw)
+
+
+def test_the_fingerprint_is_of_size_and_64_pieces(tmp_path):
+    header = save(tmp_path / "small.tif", picture())
+    content = (tmp_path / "small.tif").read_bytes()
+    last = max(0, len(content) - 65536)
+    pieces = [content[n * last // 63 :][:65536] for n in range(64)]
+    wanted = hashlib.sha256(str(len(content)).encode() + b"".join(pieces)).hexdigest()
+    assert fingerprint(header) == wanted
+
+
+def test_the_fingerprint_tells_the_first_and_the_last_byte(tmp_path):
+    path = tmp_path / "large.tif"
+    image = np.random.default_rng(0).integers(0, 99, (2500, 3000), np.uint8)
+    header = save(path, image, rowsperstrip=2500)
+    assert header.file_bytes > 64 * 65536
+    first = fingerprint(header)
+    assert fingerprint(header) == first
+    for place in (8 + 300, header.file_bytes - 1):
+        with path.open("r+b") as stream:
+            stream.seek(place)
+            old = stream.read(1)
+            stream.seek(place)
+            stream.write(bytes([old[0] ^ 1]))
+            stream.flush()
+            assert fingerprint(header) != first, place
+            stream.seek(place)
+            stream.write(old)
+    assert fingerprint(header) == first
+
+
+def test_a_file_name_that_is_not_utf8_does_not_stop_the_plan(headers, tmp_path):
+    strange = tmp_path / "raw" / "caf\udce9_post.tif"
+    (tmp_path / "raw" / "post.tif").rename(strange)
+    plan = make_plan(read_header(strange), headers[1], channel="G")
+    plan.save(tmp_path / "plan.json")
+    (tmp_path / "plan.json").read_text(encoding="utf-8")
+    stored = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    assert stored["images"]["post"]["name"] == strange.name
+
+
+def test_layouts_in_the_plan_are_those_of_the_headers(headers, tmp_path):
+    make_plan(*headers, channel="G").save(tmp_path / "plan.json")
+    stored = json.loads((tmp_path / "plan.json").read_text())["layouts"]
+    assert set(stored) == {"post", "pre", "derived"}
+    assert StoreLayout.from_dict(stored["post"]).shape == SHAPE
+    assert stored["post"]["dtype"] == "uint8"

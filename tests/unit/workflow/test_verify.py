@@ -1,0 +1,288 @@
+"""`unglow verify`: damage and what does not belong together, one sentence each."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+from unglow.cli import main
+from unglow.core import digests
+from unglow.core.files import write_json
+from unglow.io.zarr import StoreWriter, plan_layout
+from unglow.jobs.leftovers import leftovers, size_mb
+from unglow.transform.displacement import save as save_field
+from unglow.workflow.verify import check_file, check_pair, check_store, contents, pair_directories
+
+
+def make_store(path, value, **attributes):
+    layout = plan_layout((40, 50), "uint8")
+    writer = StoreWriter(path, layout, name="x", pixel_size_um=None, attributes=attributes,
+                         fill_value=0)  # fmt: skip
+    with writer:
+        for window in writer.windows():
+            writer.write(window, np.full(window.shape, value, np.uint8))
+        return writer.publish()
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """A pair as the stages would leave it, with one variant of the registration."""
+    pair = tmp_path / "results" / "S" / "D"
+    variant = pair / "registration-a"
+    prints = {role: {"fingerprint": f"print of {role}"} for role in ("post", "pre")}
+    write_json(pair / "plan.json", {"images": prints})
+    digests = {
+        role: make_store(pair / f"{role}.ome.zarr", n, role=role, fingerprint=f"print of {role}")
+        for n, role in enumerate(("post", "pre"), start=1)
+    }
+    matrix = [[1.0, 0.0, 2.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    write_json(variant / "transform.json", {"status": "ok", "matrix": matrix})
+    save_field(variant / "displacement.npz", None)
+    aligned = make_store(variant / "aligned_pre.ome.zarr", 3, role="aligned_pre", inputs=digests,
+                         matrix=matrix)  # fmt: skip
+    write_json(variant / "scale.json", {"methods": {"linear": {"gain": 1.5, "offset": 0.25}}})
+    inputs = {"post": digests["post"], "aligned_pre": aligned}
+    make_store(variant / "difference" / "linear.ome.zarr", 4, role="difference", method="linear",
+               inputs=inputs, gain=1.5, offset=0.25)  # fmt: skip
+    (pair / "figures").mkdir()
+    (pair / "figures" / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n...IEND\xaeB`\x82")
+    return pair
+
+
+@pytest.fixture
+def sealed(pair):
+    """The same with the digests that its jobs leave."""
+    variant = pair / "registration-a"
+    (variant / "candidates.csv").write_text("id,x,y\n1,2.5,3.5\n")
+    jobs = {
+        pair / "digests" / "plan.sha256": [pair / "plan.json"],
+        pair / "digests" / "ingest_post.sha256": [pair / "post.ome.zarr" / "zarr.json"],
+        pair / "digests" / "ingest_pre.sha256": [pair / "pre.ome.zarr" / "zarr.json"],
+        pair / "digests" / "figures.sha256": [pair / "figures" / "x.png"],
+        variant / "digests" / "register.sha256": [
+            variant / "transform.json",
+            variant / "displacement.npz",
+        ],
+        variant / "digests" / "align.sha256": [variant / "aligned_pre.ome.zarr" / "zarr.json"],
+        variant / "digests" / "scale.sha256": [variant / "scale.json"],
+        variant / "digests" / "difference_linear.sha256": [
+            variant / "difference" / "linear.ome.zarr" / "zarr.json"
+        ],
+        variant / "digests" / "detect.sha256": [variant / "candidates.csv"],
+    }
+    for target, files in jobs.items():
+        digests.write(target, files)
+    return pair
+
+
+def told(pair):
+    """What is wrong: the sentence, and the names of what goes."""
+    found = [*check_pair(pair)]
+    names = [{str(path.relative_to(pair)) for path in problem.remove} for problem in found]
+    return [(p.message.replace(f"{pair}/", ""), n) for p, n in zip(found, names, strict=True)]
+
+
+def messages(pair):
+    stores, files = contents(pair)
+    found = [problem for store in stores for problem in check_store(store, pair)]
+    found += [problem for path in files if (problem := check_file(path))]
+    return [(str(p.remove[0].relative_to(pair)), p.message.replace(f"{pair}/", "")) for p in found]
+
+
+def test_whole_results_have_no_problem(sealed, capsys):
+    pair = sealed
+    assert pair_directories(pair.parents[1]) == [pair]
+    assert len(contents(pair)[0]) == 4
+    assert messages(pair) == []
+    assert main(["verify", str(pair.parents[1])]) == 0
+    assert capsys.readouterr().out == "Everything is as it was published.\n"
+
+
+def test_a_remade_input_makes_what_hangs_on_it_stale(pair):
+    make_store(pair / "pre.ome.zarr", 9, role="pre", fingerprint="print of pre")
+    ((remove, message),) = messages(pair)
+    assert remove == "registration-a/aligned_pre.ome.zarr/zarr.json"
+    assert message.startswith("registration-a/aligned_pre.ome.zarr was made from another "
+                              "pre.ome.zarr than the one that is there now")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "stale"),
+    [
+        ("plan.json", {"images": {}}, ["post.ome.zarr", "pre.ome.zarr"]),
+        ("registration-a/transform.json", {"status": "failed"},
+         ["registration-a/aligned_pre.ome.zarr"]),
+        ("registration-a/scale.json", {"methods": {"linear": {"gain": 1.6, "offset": 0.25}}},
+         ["registration-a/difference/linear.ome.zarr"]),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_others_now_make_a_store_stale(pair, file, change, stale):
+    write_json(pair / file, change)
+    assert [remove for remove, _ in messages(pair)] == [f"{name}/zarr.json" for name in stale]
+
+
+def test_damage_of_every_kind_of_file_is_found_and_repaired(pair, capsys):
+    (pair / "registration-a" / "displacement.npz").write_bytes(b"PK\x03\x04 cut")
+    (pair / "figures" / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n cut")
+    (pair / "registration-a" / "scale.json").write_text('{"methods"')
+    (pair / "candidates.csv").write_text("")
+    shard = pair / "post.ome.zarr" / "0" / "c" / "0" / "0"
+    os.truncate(shard, shard.stat().st_size - 3)
+    (pair / "pre.ome.zarr" / "zarr.json").write_text("{}")
+    gone = {"registration-a/displacement.npz", "figures/x.png", "registration-a/scale.json",
+            "candidates.csv", "post.ome.zarr/zarr.json", "pre.ome.zarr/zarr.json"}  # fmt: skip
+    assert {remove for remove, _ in messages(pair)} == gone
+    assert main(["verify", "--repair", str(pair.parents[1])]) == 1
+    assert "Run the workflow again" in capsys.readouterr().out
+    assert not any((pair / name).exists() for name in gone)
+    assert messages(pair) == []
+
+
+DETECT = {"registration-a/candidates.csv", "registration-a/digests/detect.sha256"}
+
+
+@pytest.mark.parametrize("content", ["id,x,y\n1,2.5,3.6\n", "id,x,y\n", "", None])
+def test_a_file_that_no_format_protects_is_compared_with_its_digest(sealed, content):
+    path = sealed / "registration-a" / "candidates.csv"
+    path.unlink() if content is None else path.write_text(content)
+    ((message, removed),) = told(sealed)
+    fault = "is missing; rerun" if content is None else "is not as it was published; delete it and"
+    assert message.startswith(f"registration-a/candidates.csv {fault}")
+    assert removed == DETECT
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", '{"methods": 3}', '{"images": [], "matrix": 3}', "[" * 9999]
+)
+@pytest.mark.parametrize("name", ["plan.json", "transform.json", "scale.json"])
+def test_json_of_any_shape_is_one_problem_and_what_hangs_on_it_none(sealed, name, content):
+    path = sealed / name if name == "plan.json" else sealed / "registration-a" / name
+    path.write_text(content)
+    ((message, removed),) = told(sealed)
+    assert f"{name} is not as it was published" in message
+    assert str(path.relative_to(sealed)) in removed
+
+
+@pytest.mark.parametrize("content", ["[]", '{"methods": 3}', "[" * 9999])
+def test_json_of_another_shape_is_found_without_a_digest_too(pair, content):
+    (pair / "registration-a" / "scale.json").write_text(content)
+    ((message, _),) = told(pair)
+    assert "scale.json is not what" in message or "scale.json is not whole JSON" in message
+
+
+def test_what_a_job_makes_goes_together(sealed, capsys):
+    (sealed / "registration-a" / "displacement.npz").unlink()
+    names = ("transform.json", "displacement.npz", "digests/register.sha256")
+    ((_, removed),) = told(sealed)
+    assert removed == {f"registration-a/{name}" for name in names}
+    assert main(["verify", "--repair", str(sealed.parents[1])]) == 1
+    assert told(sealed) == []
+    assert "1 file" not in capsys.readouterr().out
+
+
+def test_a_directory_in_the_place_of_a_file_is_told_and_left_to_the_user(sealed, capsys):
+    path = sealed / "registration-a" / "transform.json"
+    path.unlink()
+    (path / "mine").mkdir(parents=True)
+    assert main(["verify", "--repair", str(sealed.parents[1])]) == 1
+    out = capsys.readouterr().out
+    assert f"{path} cannot be read (Is a directory)" in out
+    assert f"{path} could not be removed (Is a directory): move it away by hand" in out
+    assert (path / "mine").is_dir()
+
+
+def test_the_root_of_a_store_is_compared_and_damage_of_its_pixels_told_as_that(sealed):
+    root = sealed / "post.ome.zarr" / "zarr.json"
+    root.write_text(root.read_text().replace("print of post", "print of  post"))
+    (sealed / "plan.json").write_text(json.dumps({"images": {"post": {"fingerprint": "?"}}}))
+    assert [message.split(" is ")[0] for message, _ in told(sealed)] == [
+        "plan.json",
+        "post.ome.zarr/zarr.json",
+    ]
+    shard = sealed / "post.ome.zarr" / "0" / "c" / "0" / "0"
+    os.truncate(shard, shard.stat().st_size - 3)
+    assert told(sealed)[1][0].startswith("post.ome.zarr: shard 0/c/0/0 is damaged")
+    root.unlink()
+    assert told(sealed)[1][0].startswith("post.ome.zarr/zarr.json is missing")
+
+
+def test_a_list_of_digests_that_was_cut_is_told_from_a_short_one(sealed):
+    path = sealed / "registration-a" / "digests" / "register.sha256"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    ((message, removed),) = told(sealed)
+    assert message.startswith("registration-a/digests/register.sha256 is not a whole list")
+    assert len(removed) == 2
+    path.write_text("")
+    assert told(sealed)[0][1] == {"registration-a/digests/register.sha256"}
+
+
+def test_a_list_names_nothing_outside(sealed):
+    path = sealed / "digests" / "plan.sha256"
+    path.write_text(f"# SHA-256 of 1 files\n{'0' * 64}  ../../../victim\n")
+    ((message, removed),) = told(sealed)
+    assert "is not a whole list of digests" in message
+    assert removed == {"digests/plan.sha256"}
+
+
+def test_results_of_an_older_version_are_not_called_damaged(pair, capsys):
+    assert main(["verify", str(pair.parents[1])]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Nothing is wrong that can be seen, but 5 files have no digests")
+    assert "Everything" not in out
+
+
+def test_lists_are_what_sha256sum_checks_and_the_same_each_time(sealed):
+    path = sealed / "registration-a" / "digests" / "register.sha256"
+    before = path.read_bytes()
+    names = ("displacement.npz", "transform.json")
+    digests.write(path, [sealed / "registration-a" / name for name in names])
+    assert path.read_bytes() == before
+    words = ["sha256sum", "--check", "--quiet", "--strict", "digests/register.sha256"]
+    assert subprocess.run(words, cwd=path.parents[1], check=False).returncode == 0
+
+
+def test_a_store_that_is_missing_is_no_damage(pair):
+    (pair / "post.ome.zarr" / "zarr.json").unlink()
+    assert messages(pair) == []
+
+
+def test_leftovers_are_found_wherever_they_are_and_counted(pair):
+    results = pair.parents[1]
+    inside = pair / "post.ome.zarr" / ".hidden.partial"
+    inside.write_text("not ours to judge")
+    (pair / "figures" / ".x.png.ab.partial").write_bytes(b"x" * 1000)
+    (results / ".report.html.cd.partial").write_bytes(b"")
+    (pair / ".post.ome.zarr.ef.old" / "0").mkdir(parents=True)
+    for key, place in (("aa", pair), ("bb", pair / "figures")):
+        (place / f".post.ome.zarr.{key}.bands").mkdir()
+    (pair / ".post.ome.zarr.1-of-2.band.npz").write_bytes(b"")  # that band has been finished
+    names = [path.name for path in leftovers(results)]
+    assert sorted(names) == [
+        ".post.ome.zarr.bb.bands",
+        ".post.ome.zarr.ef.old",
+        ".report.html.cd.partial",
+        ".x.png.ab.partial",
+    ]
+    assert size_mb(pair / "figures") == pytest.approx(0.001, abs=1e-4)
+
+
+def test_clean_waits_for_jobs_that_live(pair, capsys):
+    from unglow.telemetry.jsonl import identity
+
+    results = pair.parents[1]
+    (pair / ".post.ome.zarr.ef.old").mkdir()
+    place = results / "telemetry" / "S" / "D" / "plan"
+    place.mkdir(parents=True)
+    head = {"kind": "attempt", "wall": 1.0, **identity()}
+    (place / "20261122T060000.000Z-x-1.jsonl").write_text(json.dumps(head) + "\n")
+    assert main(["clean", str(results)]) == 2
+    assert f"a job (process {os.getpid()}) is at work" in capsys.readouterr().err
+    (place / "turn-2").touch()
+    head["turn"] = 1
+    (place / "20261122T060000.000Z-x-1.jsonl").write_text(json.dumps(head) + "\n")
+    assert main(["clean", str(results)]) == 0
+    assert not (pair / ".post.ome.zarr.ef.old").exists()
