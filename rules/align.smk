@@ -28,7 +28,7 @@ rule align_band:
         "../scripts/align.py"
 
 
-rule align:
+use rule align_band as align with:
     input:
         post=out.pair(store("post")),
         pre=out.pair(store("pre")),
@@ -47,15 +47,8 @@ rule align:
         out.record("benchmarks", "align", "registered")
     group:
         pair_group
-    conda:
-        "../envs/unglow.yaml"
-    threads: 2
     resources:
         mem_mb=mem_mb("align"),
         disk_mb=disk_mb("derived"),
         runtime=runtime(0.1),
         attempt=this_attempt,
-    params:
-        version=2,
-    script:
-        "../scripts/align.py"

@@ -17,10 +17,10 @@ except ImportError as error:
         f"{sys.executable}: run 'pip install .' in the checkout of the workflow."
     ) from error
 
-from unglow.io.zarr.bands import PATTERN as BAND
-from unglow.workflow.batch import Batch
 from unglow.core.errors import UnglowError
+from unglow.io.zarr.bands import PATTERN as BAND
 from unglow.jobs.obstacles import in_words, obstacles
+from unglow.workflow.batch import Batch
 from unglow.workflow.paths import FIGURES, FORMS, ROOT
 from unglow.workflow.samples import ROLES
 from unglow.workflow.samples.naming import one_of
@@ -37,7 +37,6 @@ def refusal(text):
 
 
 VERSION = "0.1.0"
-METHODS = ("linear", "moffat", "percentile", "manual")
 
 if unglow.__version__ != VERSION:
     raise refusal(

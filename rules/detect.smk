@@ -33,7 +33,7 @@ rule detect_band:
         "../scripts/detect.py"
 
 
-rule detect:
+use rule detect_band as detect with:
     input:
         post=out.pair(store("post")),
         pre=out.pair(store("pre")),
@@ -58,18 +58,11 @@ rule detect:
         out.record("benchmarks", "detect", "subtracted")
     group:
         pair_group
-    conda:
-        "../envs/unglow.yaml"
-    threads: 2
     resources:
         mem_mb=mem_mb("detect"),
         disk_mb=candidates_disk_mb,
         runtime=runtime(0.5),
         attempt=this_attempt,
     params:
-        version=3,
-        settings=detect_settings,
         controls=control_samples,
         is_control=is_control,
-    script:
-        "../scripts/detect.py"

@@ -30,7 +30,7 @@ rule difference_band:
         "../scripts/difference.py"
 
 
-rule difference:
+use rule difference_band as difference with:
     input:
         post=out.pair(store("post")),
         aligned=out.registered(store("aligned_pre")),
@@ -50,16 +50,8 @@ rule difference:
         out.record("benchmarks", "difference_{method}", "subtracted")
     group:
         pair_group
-    conda:
-        "../envs/unglow.yaml"
-    threads: 2
     resources:
         mem_mb=mem_mb("difference"),
         disk_mb=disk_mb("derived"),
         runtime=runtime(0.05),
         attempt=this_attempt,
-    params:
-        version=5,
-        counted=counted_methods,
-    script:
-        "../scripts/difference.py"

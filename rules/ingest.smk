@@ -29,7 +29,7 @@ rule ingest_band:
         "../scripts/ingest.py"
 
 
-rule ingest:
+use rule ingest_band as ingest with:
     input:
         post=raw_post,
         pre=raw_pre,
@@ -47,18 +47,9 @@ rule ingest:
         out.record("benchmarks", "ingest", "pair")
     group:
         pair_group
-    conda:
-        "../envs/unglow.yaml"
     threads: 2  # the two images of a pair are ingested side by side
     resources:
         mem_mb=mem_mb("ingest"),
         disk_mb=raw_disk_mb,
         runtime=runtime(0.1),
         attempt=this_attempt,
-    params:
-        version=1,
-        channel=channel_setting,
-        post_header=header_of("post"),
-        pre_header=header_of("pre"),
-    script:
-        "../scripts/ingest.py"

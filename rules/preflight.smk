@@ -1,9 +1,9 @@
 """Preflight: before the first job, does what is missing fit memory and disk? See docs/memory.md."""
 
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
+from unglow.workflow.preflight.judge import FORCE, Level, judge
 from unglow.workflow.preflight.messages import told
 from unglow.workflow.preflight.pending_jobs import RULES, Rules, machine_for, tasks_of
-from unglow.workflow.preflight.judge import FORCE, Level, judge
 
 
 def asked_for(options):

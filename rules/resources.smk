@@ -2,9 +2,9 @@
 
 from snakemake.io import apply_wildcards
 
+from unglow.jobs.retries import next_mb, next_min
 from unglow.jobs.slurm import client
 from unglow.workflow import memory_model
-from unglow.jobs.retries import next_mb, next_min
 
 
 def launcher_mb():

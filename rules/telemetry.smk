@@ -4,12 +4,12 @@ import inspect
 import shlex
 
 from unglow.jobs.outcomes import COMMAND
-from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.jobs.parent_process import announce
 from unglow.jobs.slurm.lost_jobs import Losses
+from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.telemetry.recording import stack_sampler
-from unglow.telemetry.recording.run import RunRecorder
 from unglow.telemetry.recording.environment import surroundings
+from unglow.telemetry.recording.run import RunRecorder
 
 
 def command_line():

@@ -44,8 +44,8 @@ FIRST = ("cluster", "workflow", "faults", "browser")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort by folder; files and tests stay in their order."""
-    rank = {name: number for number, name in enumerate(FIRST)}
-    items.sort(key=lambda item: rank.get(item.path.parent.name, len(FIRST)))
+    rank = {PROJECT / "tests" / name: number for number, name in enumerate(FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.parent, len(FIRST)))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from unglow.core.errors import ConfigError
+from unglow.photometry.gain.scale import METHODS
+from unglow.reporting.figures.style import METHOD
 from unglow.workflow import config
 from unglow.workflow.schema import schema
 from unglow.workflow.variants import with_overrides
@@ -138,3 +140,11 @@ def test_the_readme_of_the_configuration_tells_every_key_with_its_default(projec
         default = "" if rule.get("properties") else f" `{json.dumps(rule['default'])}`"
         key = f"**`{name}`**" if rule.get("properties") else f"`{name}`"
         assert f"| {key} |{default} | {about} |" in text, name
+
+
+def test_the_schema_knows_the_methods_that_there_are():
+    scale = schema("config")["properties"]["scale"]["properties"]
+    known = [scale["methods"]["items"], scale["default"], scale["write"]["items"]]
+    for rule in known:
+        assert [name for name in rule["enum"] if name is not None] == [*METHODS]
+    assert set(METHOD) == {*METHODS}  # each has its colour
