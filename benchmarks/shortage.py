@@ -1,9 +1,9 @@
 """Give each rule too little memory: it is told in one sentence, and the next run mends it.
 
 Two ways to have too little. *Declared*: the model is wrong, or the user has set too little, and the
-machine gives what was declared and some; the job's own fence has to speak. *Given*: the model is
-right and the machine gives less; the kernel kills, and the job's watchdog has to speak. A job that
-gets through because it works with fewer blocks at a time is as good.
+machine gives what was declared and some; the job's own memory limit has to speak. *Given*: the
+model is right and the machine gives less; the kernel kills, and the job's watchdog has to speak. A
+job that gets through because it works with fewer blocks at a time is as good.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PAIR = Path("results") / "phantom" / "SYTO9"
 _CONFIG: dict[str, object] = {"scale": "{methods: [moffat]}", "force_run": True}
 # What the machine gives beyond what is declared.
 _SPARE = 1.2
-# Pages of libraries that are touched once the fence is closed, MB: it does not hold them.
+# Pages of libraries that are touched once the limit is set, MB: it does not hold them.
 _TOUCHED_LATER_MB = 10.0
 # What a job says that ended well above what it had declared.
 _TOLD = "MB that were declared for it; what it made is whole"

@@ -12,7 +12,7 @@ with Job.of(snakemake) as job:
     from unglow.workflow.paths import joined
     from unglow.workflow.stages.align import align, align_band
 
-    job.fence()
+    job.limit_memory()
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
     found = transform.load(Path(snakemake.input.transform))
     layout = plan_layout(post.shape, "float32")

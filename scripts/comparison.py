@@ -11,7 +11,7 @@ with Job.of(snakemake) as job:
     from unglow.reporting.summary import comparison, entries_from, table
     from unglow.workflow.stages.figures import draw_comparison
 
-    job.fence()
+    job.limit_memory()
     results = Path(snakemake.output.table).parents[2]
     entries = entries_from(snakemake.params.entries)
     stores = {

@@ -18,7 +18,7 @@ with Job.of(snakemake) as job:
         subtract_band,
     )
 
-    job.fence()
+    job.limit_memory()
     pieces = [Path(path) for path in snakemake.input.get("bands", ())]
     post, aligned = (
         open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.aligned)

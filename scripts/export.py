@@ -19,11 +19,11 @@ with Job.of(snakemake) as job:
     if snakemake.wildcards.form == FORMS["tiff"]:
         from unglow.export.tiff import write_tiff
 
-        job.fence()
+        job.limit_memory()
         write_tiff(store, target, workers=job.threads)
     else:
         from unglow.export.fits import write_fits
 
-        job.fence()
+        job.limit_memory()
         write_fits(store, target)
     job.count(pixels=store.shape[0] * store.shape[1])

@@ -7,7 +7,7 @@ from unglow.jobs.context import Job
 with Job.of(snakemake) as job:
     from unglow import transform
     from unglow.io.candidates_csv import SHOWN, read_candidates, read_report
-    from unglow.io.search_counts import Tally
+    from unglow.io.search_counts import SearchCounts
     from unglow.io.zarr import open_store
     from unglow.photometry.gain.scale import Scale
     from unglow.photometry.joint_histogram import JointStatistics
@@ -18,7 +18,7 @@ with Job.of(snakemake) as job:
         draw_scale,
     )
 
-    job.fence()
+    job.limit_memory()
     paths = {name: Path(path) for name, path in snakemake.input.items()}
     scale = Scale.load(paths["scale"], paths["gain_map"])
     draw_scale(JointStatistics.load(paths["statistics"]), scale, job.targets, job.pair_title)
@@ -31,7 +31,7 @@ with Job.of(snakemake) as job:
         differences,
         read_candidates(paths["table"], SHOWN),
         read_report(paths["detection"]),
-        Tally.load(paths["tally"]),
+        SearchCounts.load(paths["tally"]),
         job.targets,
         job.pair_title,
     )

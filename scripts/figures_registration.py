@@ -10,7 +10,7 @@ with Job.of(snakemake) as job:
     from unglow.registration import block_table
     from unglow.workflow.stages.figures import draw_registration
 
-    job.fence()
+    job.limit_memory()
     post, pre, aligned = (
         open_store(Path(snakemake.input[name]).parent) for name in ("post", "pre", "aligned")
     )

@@ -11,7 +11,7 @@ with Job.of(snakemake) as job:
     from unglow.workflow.stages.ingest import ingest_band, ingest_both
     from unglow.workflow.stages.plan import plan_pair
 
-    job.fence()
+    job.limit_memory()
     raw = {role: Path(snakemake.input[role]) for role in ROLES}
     headers = {role: snakemake.params[f"{role}_header"] for role in ROLES}
     channel, dye = snakemake.params.channel, snakemake.wildcards.dye

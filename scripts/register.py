@@ -12,7 +12,7 @@ with Job.of(snakemake) as job:
     from unglow.workflow import memory_model
     from unglow.workflow.stages.register import given_for, register_stores, source_for
 
-    job.fence()
+    job.limit_memory()
     chosen = dict(snakemake.params.settings)
     source = source_for(chosen.pop("from", None), snakemake.input)
     settings = RegisterSettings(**chosen)

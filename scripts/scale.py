@@ -14,7 +14,7 @@ with Job.of(snakemake) as job:
     from unglow.photometry.gain.scale import Scale, ScaleSettings
     from unglow.photometry.joint_histogram import JointStatistics
 
-    job.fence()
+    job.limit_memory()
     found = transform.load(Path(snakemake.input.transform))
     settings = ScaleSettings.of(snakemake.params.settings)
     if found.status == "failed":

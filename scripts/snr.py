@@ -11,7 +11,7 @@ with Job.of(snakemake) as job:
     from unglow.workflow.stages.detect_inputs import open_inputs
     from unglow.workflow.stages.snr import write_snr
 
-    job.fence()
+    job.limit_memory()
     stores, scale, transform = open_inputs(snakemake.input)
     layout = plan_layout(stores["post"].shape, "float32")
     write_snr(

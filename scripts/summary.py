@@ -7,7 +7,7 @@ from unglow.jobs.context import Job
 with Job.of(snakemake) as job:
     from unglow.reporting.summary import entries_from, write_summary
 
-    job.fence()
+    job.limit_memory()
     target = Path(snakemake.output[0])
     write_summary(
         entries_from(snakemake.params.entries), snakemake.params.problems, target.parent, target

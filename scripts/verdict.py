@@ -9,7 +9,7 @@ with Job.of(snakemake) as job:
     from unglow.core.files import write_text
     from unglow.reporting.summary import read_summary, verdict
 
-    job.fence()
+    job.limit_memory()
     rows = read_summary(Path(snakemake.input[0]))
     text = verdict(rows)
     if any(r["status"] == "failed" for r in rows) and not snakemake.params.allow_failed:

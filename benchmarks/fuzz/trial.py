@@ -1,4 +1,4 @@
-"""One file, read as the workflow reads it: headers, then plan and ingest inside the memory fence.
+"""One file, read as the workflow reads it: headers, then plan and ingest inside the memory limit.
 
 Everything happens in a child of a process that has the libraries loaded already, so that a crash
 is that of one file, and its memory is its own.
@@ -27,7 +27,7 @@ from unglow.core.errors import InputError
 from unglow.core.windows import Window
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import open_store
-from unglow.jobs.memory_limit import close_fence, is_memory_failure, open_fence, process_mb
+from unglow.jobs.memory_limit import is_memory_failure, lift_limit, process_mb, set_limit
 from unglow.workflow import memory_model
 from unglow.workflow.header_cache import HeaderCache, headers_of, layouts
 from unglow.workflow.samples import Pair
@@ -150,9 +150,9 @@ def _in_child(path: Path, target: Path, pixels: Path | None) -> Outcome:
     except InputError as error:
         return _refusal(path, str(error))
     except BaseException as error:  # noqa: BLE001 - that is what is looked for
-        open_fence()
+        lift_limit()
         if is_memory_failure(error):
-            return Outcome(OVER, f"beyond the fence: {error}")
+            return Outcome(OVER, f"beyond the limit: {error}")
         return Outcome(ESCAPED, f"{type(error).__name__}: {error}")
 
 
@@ -177,18 +177,18 @@ def _read(path: Path, target: Path, pixels: Path | None) -> Outcome:
     if max(planning, ingesting) > MOST_MB:
         return Outcome(REFUSED, f"preflight: it needs {max(planning, ingesting):.0f} MB")
     _forget_peak()
-    close_fence(planning, _THREADS)
+    set_limit(planning, _THREADS)
     plan = make_plan(header, header, channel="auto", dye="d")
-    open_fence()
+    lift_limit()
     over = _over("plan", planning)
     if over is not None:
         return over
     plan.save(target.parent / "plan.json")
     plan = Plan.load(target.parent / "plan.json", {"post": path})
     _forget_peak()
-    close_fence(ingesting, _THREADS)
+    set_limit(ingesting, _THREADS)
     ingest(plan, "post", target, workers=1)
-    open_fence()
+    lift_limit()
     over = _over("ingest", ingesting)
     return over if over is not None else _compare(path, target, plan, pixels)
 

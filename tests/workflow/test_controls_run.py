@@ -12,7 +12,7 @@ import tifffile
 from real_runs import command, snakemake
 
 from unglow.detection.false_discovery import Controls, Sides
-from unglow.io.search_counts import Tally
+from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr import open_store
 
 pytestmark = pytest.mark.workflow
@@ -65,7 +65,7 @@ def test_controls_give_the_rate_of_the_stained_pair_and_a_refused_one_stops_noth
     assert (dark["sample"], dark["searched_px"], dark["candidates"]) == ("dark", 0, None)
     assert dark["reason"] == report(work, "dark")["reason"]
     tallies = {
-        sample: Tally.load(work / "results" / sample / "SYTO9" / "search.npz")
+        sample: SearchCounts.load(work / "results" / sample / "SYTO9" / "search.npz")
         for sample in ("phantom", "blank", "dark")
     }
     own = tallies["phantom"]

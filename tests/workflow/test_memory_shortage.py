@@ -1,4 +1,4 @@
-"""The fence in the real workflow: too little memory is one sentence whose remedy works."""
+"""The memory limit in the real workflow: too little memory is one sentence whose remedy works."""
 
 from __future__ import annotations
 
@@ -107,5 +107,5 @@ def test_two_jobs_that_got_too_little_get_more_but_not_at_the_same_time(finished
 def _span(text):
     """When a job began to work, after it had waited, and when it had ended."""
     lines = [row for row in text.splitlines() if re.match(r"\d{4}-", row)]
-    begun = next(row for row in lines if "fence at" in row)
+    begun = next(row for row in lines if "memory limit at" in row)
     return begun[:23], lines[-1][:23]

@@ -25,14 +25,14 @@ from real_runs import (
 pytestmark = pytest.mark.workflow
 PLAN = "results/phantom/SYTO9/plan.json"
 ONE_JOB = (PLAN, "--force", "--allowed-rules", "ingest")
-# A job that takes for ever where it would close its fence.
+# A job that takes for ever where it would set its memory limit.
 SLOW = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 import os, sys, time
 if ".snakemake/scripts" in sys.orig_argv[-1]:
     import unglow.jobs.memory_limit
-    unglow.jobs.memory_limit.close_fence = lambda *_: time.sleep(1200)
+    unglow.jobs.memory_limit.set_limit = lambda *_: time.sleep(1200)
 """
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.files import replacing
-from unglow.detection import source_extraction as sources
 from unglow.detection import source_photometry
+from unglow.detection.source_extraction import DEBLENDED, EXTENDED, UNSPLIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FLAGS = {
-    "deblended": sources.DEBLENDED,
-    "unsplit": sources.UNSPLIT,
-    "extended": sources.EXTENDED,
+    "deblended": DEBLENDED,
+    "unsplit": UNSPLIT,
+    "extended": EXTENDED,
     "incomplete": source_photometry.INCOMPLETE,
     "saturated": source_photometry.SATURATED,
     "misregistered": source_photometry.MISREGISTERED,

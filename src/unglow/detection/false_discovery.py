@@ -26,7 +26,7 @@ from unglow.detection.poisson import poisson_limits
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from unglow.io.search_counts import Tally
+    from unglow.io.search_counts import SearchCounts
 
     Floats = NDArray[np.float64]
 
@@ -183,10 +183,10 @@ class Controls:
     """
 
     samples: tuple[str, ...]
-    tallies: tuple[Tally, ...]
+    tallies: tuple[SearchCounts, ...]
 
     @property
-    def used(self) -> list[Tally]:
+    def used(self) -> list[SearchCounts]:
         """Those that were searched."""
         return [tally for tally in self.tallies if tally.searched_px]
 

@@ -20,7 +20,7 @@ from unglow.detection.snr import Masked, around_px, significance_of
 from unglow.detection.source_extraction import HALO, find
 from unglow.detection.source_photometry import MEASURED, margin_of, measure
 from unglow.detection.tiles import tiles
-from unglow.io.search_counts import Tally, no_squares, per_square, square_px
+from unglow.io.search_counts import SearchCounts, no_squares, per_square, square_px
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,10 +144,10 @@ class Candidates:
         return int(self.searched.sum())
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> SearchCounts:
         """The counts, without the sources themselves."""
         sides = self.sides
-        return Tally(sides.lowest, sides.bright, sides.dark, self.searched, self.side_px)
+        return SearchCounts(sides.lowest, sides.bright, sides.dark, self.searched, self.side_px)
 
     @property
     def by_controls(self) -> ControlRates | None:

@@ -70,7 +70,7 @@ def per_square(searched: NDArray[np.bool_], window: Window, shape: tuple[int, in
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class SearchCounts:
     """What a search counted.
 
     Attributes
@@ -96,7 +96,7 @@ class Tally:
     reason: str = ""
 
     @classmethod
-    def refused(cls, reason: str) -> Tally:
+    def refused(cls, reason: str) -> SearchCounts:
         """Return the tally of a pair in which nothing was searched."""
         none = np.zeros(0, np.int64)
         return cls(0.0, none, none, np.zeros((0, 0), np.int64), 1, reason)
@@ -112,7 +112,7 @@ class Tally:
         save_arrays(path, arrays)
 
     @classmethod
-    def load(cls, path: Path | str) -> Tally:
+    def load(cls, path: Path | str) -> SearchCounts:
         """Read search.npz.
 
         Raises

@@ -22,21 +22,7 @@ from unglow.core import digests, publishing
 from unglow.core.allocator import pin_threads, uncollected
 from unglow.core.errors import SupersededError
 from unglow.core.progress import step
-from unglow.jobs import (
-    log as joblog,
-)
-from unglow.jobs import (
-    memory_limit as fence,
-)
-from unglow.jobs import (
-    outcomes as causes,
-)
-from unglow.jobs import (
-    retries as attempts,
-)
-from unglow.jobs import (
-    watchdog,
-)
+from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import Turn
 from unglow.jobs.parent_process import Launcher
 from unglow.jobs.slurm import client
@@ -55,7 +41,7 @@ _LEFT_BEHIND_MB = 200.0
 # Name of the output that lists the digests of the others.
 DIGESTS = "digests"
 
-log = logging.getLogger(joblog.NAME)
+log = logging.getLogger(job_log.NAME)
 
 
 class Script(Protocol):
@@ -159,7 +145,7 @@ class Job:
 
     def __enter__(self) -> Self:
         old_log = self._earlier()
-        stream = joblog.begin(self.log_path)
+        stream = job_log.begin(self.log_path)
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
         record = self.record_path
         self._turn = Turn.take(record and record.with_suffix(""), self.outputs)
@@ -189,7 +175,7 @@ class Job:
         trace: TracebackType | None,
     ) -> None:
         """Tell the watchdog how it went; the log keeps the trace of what is not a plain refusal."""
-        fence.open_fence()
+        memory_limit.lift_limit()
         self._loading.close()
         if error is None:
             try:
@@ -197,11 +183,11 @@ class Job:
             except Exception as failure:  # noqa: BLE001 (it ends the job, as one of its block does)
                 kind, error, trace = type(failure), failure, failure.__traceback__
         self._telemetry.leave_job()
-        peak = fence.peak_mb()
+        peak = memory_limit.peak_mb()
         if error is not None and self._turn.over:  # a later attempt removes what this one writes
             error = SupersededError()
-        cause = causes.of_error(self, error, peak)
-        if error is not None and cause.outcome not in ("bad_input", causes.SUPERSEDED):
+        cause = outcomes.of_error(self, error, peak)
+        if error is not None and cause.outcome not in ("bad_input", outcomes.SUPERSEDED):
             log.error("".join(traceback.format_exception(kind, error, trace)))
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
         report = {**cause.told(), "peak_mb": peak, **bytes_moved(), **workers, **self.counters}
@@ -233,7 +219,7 @@ class Job:
         for name, amount in amounts.items():
             self.counters[name] = self.counters.get(name, 0) + amount
 
-    def fence(self) -> None:
+    def limit_memory(self) -> None:
         """Hold the job to its declared memory from here on; call it after the imports.
 
         Raises
@@ -242,9 +228,9 @@ class Job:
             If the imports alone took more than was declared.
         """
         self._loading.close()
-        limit = fence.close_fence(self.mem_mb, self.threads)
+        limit = memory_limit.set_limit(self.mem_mb, self.threads)
         if limit is not None:
-            log.info("fence at %.0f MB of private memory", limit)
+            log.info("memory limit at %.0f MB of private memory", limit)
 
     def workers(self, demand: AnyDemand) -> int:
         """Return how many blocks may be in flight: fewer after an attempt that lacked memory."""
@@ -259,24 +245,24 @@ class Job:
         """Take up the records of the attempts before this one; return the log of the last."""
         if self.record_path is None:
             return ""
-        notes = attempts.notes_path(self.record_path)
+        notes = retries.notes_path(self.record_path)
         if self.attempt == 1:  # what is there is of a run before
             with contextlib.suppress(OSError):
                 notes.unlink(missing_ok=True)
-        self._before, old_log = attempts.read_notes(notes)
+        self._before, old_log = retries.read_notes(notes)
         return old_log
 
     def _learn(self, earlier: Mapping[str, Any], old_log: str) -> None:
         """Do what an earlier attempt lacked; end at once if nothing would change."""
-        if earlier["outcome"] in causes.WORTH_ANOTHER:
+        if earlier["outcome"] in outcomes.WORTH_ANOTHER:
             return
-        self._most_workers = attempts.fewer_in_flight(earlier)
+        self._most_workers = retries.fewer_in_flight(earlier)
         if self._most_workers is not None:
             log.warning(
                 "attempt %d was short of memory with %d blocks in flight; now at most %d",
                 *(self.attempt - 1, earlier["in_flight"], self._most_workers),
             )
-        elif earlier["outcome"] in causes.LACKED_MEMORY and self.mem_mb > earlier["declared_mb"]:
+        elif earlier["outcome"] in outcomes.LACKED_MEMORY and self.mem_mb > earlier["declared_mb"]:
             log.warning(
                 "attempt %d was short of memory with %.0f MB; now with %.0f MB",
                 *(self.attempt - 1, earlier["declared_mb"], self.mem_mb),
@@ -284,7 +270,7 @@ class Job:
             if self.launcher_mb:  # a batch system has counted it anew
                 return
             try:
-                self._room.enter_context(attempts.one_at_a_time(self.mem_mb))
+                self._room.enter_context(retries.one_at_a_time(self.mem_mb))
             except (MemoryError, OSError) as error:
                 self._give_up("memory", f"{error}; {earlier['message']}", earlier)
         elif earlier["outcome"] == "timeout" and (self.limit_s or 0) > (
@@ -299,8 +285,8 @@ class Job:
         """End before anything was read, as an earlier attempt has ended."""
         same = {key: earlier[key] for key in ("peak_mb", "needed_mb") if key in earlier}
         self._record(outcome, {"message": message, **same, "repeated": True})
-        cause = causes.Cause(outcome, message, same.get("needed_mb"))
-        told = {"peak_mb": round(fence.peak_mb(), 3), "remedy": causes.remedy(self, cause)}
+        cause = outcomes.Cause(outcome, message, same.get("needed_mb"))
+        told = {"peak_mb": round(memory_limit.peak_mb(), 3), "remedy": outcomes.remedy(self, cause)}
         self._telemetry.end(outcome, message, **told, repeated=True)
         sys.exit(f"{self.title}: {message}")
 
@@ -333,7 +319,7 @@ class Job:
         )
 
     def _warn_of_stall(self, pid: int, seconds: float) -> None:
-        because = causes.idle_because(watchdog.state_of(pid), pid)
+        because = outcomes.idle_because(watchdog.state_of(pid), pid)
         self._telemetry.stall(seconds, because)
         self._warn(f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}")
 
@@ -347,7 +333,7 @@ class Job:
         self, ending: watchdog.Ending, before: Mapping[str, float], after: Mapping[str, float]
     ) -> NoReturn:
         """In the watchdog: write the record and end as the job has ended."""
-        cause = causes.of_ending(self, ending)
+        cause = outcomes.of_ending(self, ending)
         outcome, message = cause.outcome, cause.message
         told = ("outcome", "message", "needed_mb")
         report = {key: value for key, value in ending.report.items() if key not in told}
@@ -363,7 +349,7 @@ class Job:
             read=max(ending.read, report.get("bytes_read", 0)),
             written=max(ending.written, report.get("bytes_written", 0)),
             **needed,
-            remedy=causes.remedy(self, cause),
+            remedy=outcomes.remedy(self, cause),
         )
         left = watchdog.left_behind_mb(before, after) - report.get("bytes_written", 0) / 1e6
         entry: dict[str, Any] = {"peak_mb": round(peak, 1), **needed, **report}
@@ -379,13 +365,13 @@ class Job:
         if outcome != "ok":
             entry["message"] = message
             log.error("%s", message)
-        elif beyond := causes.overrun(self, peak):
+        elif beyond := outcomes.overrun(self, peak):
             self._warn(beyond)
         log.info(
             *("%s after %.2f s, peak %.0f MB of %.0f declared", outcome),
             *(time.monotonic() - self._started, peak, self.mem_mb),
         )
-        if outcome == causes.SUPERSEDED:
+        if outcome == outcomes.SUPERSEDED:
             self._launcher.silence()
         self._record(outcome, entry)
         sys.exit(0 if outcome == "ok" else f"{self.title}: {message}")
@@ -409,7 +395,7 @@ class Job:
             **measured,
         }
         try:
-            last_log = causes.last_words(self, 1 << 16)
-            attempts.write_record(self.record_path, [*self._before, entry], last_log)
+            last_log = outcomes.last_words(self, 1 << 16)
+            retries.write_record(self.record_path, [*self._before, entry], last_log)
         except OSError as error:  # a record is no reason to lose a result, nor to hide its error
             log.warning("%s could not be written (%s)", self.record_path, error.strerror)

@@ -1,7 +1,7 @@
-"""The memory fence: a hard limit, so that an overrun is an error of the job that overran.
+"""The memory limit of a job: hard, so that an overrun is an error of the job that overran.
 
 Without it a job that takes more than was declared for it makes the machine swap, or the kernel
-kills some process without a word. The fence limits the private writable memory of the process
+kills some process without a word. What is limited is the private writable memory of the process
 (``RLIMIT_DATA``), so files that are mapped for reading stay free.
 """
 
@@ -70,7 +70,7 @@ def allowance_mb(threads: int) -> float:
     return STACK_MB * (threads + _OTHER_THREADS) + _SPARE_MB
 
 
-def close_fence(declared_mb: float, threads: int) -> float | None:
+def set_limit(declared_mb: float, threads: int) -> float | None:
     """Let this process take what was declared for it, and no more.
 
     The limit is ``declared + (VmData - VmRSS) + allowance``: memory that was reserved until now
@@ -100,12 +100,12 @@ def close_fence(declared_mb: float, threads: int) -> float | None:
     if now["VmRSS"] >= declared_mb:
         raise MemoryError(f"the libraries alone take {now['VmRSS']:.0f} MB")
     limit = declared_mb + now["VmData"] - now["VmRSS"] + allowance_mb(threads)
-    return limit if _set_limit(round(limit * 1e6)) else None
+    return limit if _set_soft_limit(round(limit * 1e6)) else None
 
 
-def open_fence() -> None:
+def lift_limit() -> None:
     """Lift the limit again, so that a job that overran has memory to say so."""
-    _set_limit(None)
+    _set_soft_limit(None)
 
 
 def is_memory_failure(error: BaseException | None) -> bool:
@@ -158,7 +158,7 @@ def _reserve_blas() -> None:
         numpy.linalg.inv(numpy.eye(2))
 
 
-def _set_limit(size: int | None) -> bool:
+def _set_soft_limit(size: int | None) -> bool:
     """Set the soft limit, bytes, below the hard one that may be there; return whether it holds."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource  # noqa: PLC0415 (Unix only)

@@ -1,6 +1,6 @@
 """Why a job ended: in a word, in a sentence for the user, and in a command that may help.
 
-The words are *outcomes*: ``ok``, ``memory`` (the fence, or an allocation that failed),
+The words are *outcomes*: ``ok``, ``memory`` (the memory limit, or an allocation that failed),
 ``oom_killed`` (by the kernel, for want of memory), ``timeout``, ``stalled`` (ended while it did
 nothing), ``bad_input``, ``error``, ``killed`` (from outside), ``interrupted`` (Ctrl-C) and
 ``superseded`` (a later attempt at the same job has begun).
@@ -176,7 +176,7 @@ def of_ending(job: Declared, ending: Ending) -> Cause:
 def overrun(job: Declared, peak_mb: float) -> str:
     """Return what to say of a job that ended well with more than it had declared; empty if not so.
 
-    The fence cannot refuse such memory: pages of libraries and of other mapped files, and what is
+    The limit cannot refuse such memory: pages of libraries and of other mapped files, and what is
     within its allowance (`memory_limit.allowance_mb`).
     """
     if peak_mb <= job.mem_mb:

@@ -15,7 +15,7 @@ from unglow.detection.false_discovery import Controls, Sides
 from unglow.detection.search import Candidates
 from unglow.detection.settings import DetectSettings
 from unglow.detection.source_photometry import MEASURED
-from unglow.io.search_counts import Tally
+from unglow.io.search_counts import SearchCounts
 from unglow.workflow.stages.detect import properties
 
 # places of sources, in the middle of their bins
@@ -35,7 +35,7 @@ def spread(**counts):
 
 def control(bright, searched_px=1_000_000):
     own = sides(bright)
-    return Tally(3.5, own.bright, own.dark, np.array([[searched_px]]), 1000)
+    return SearchCounts(3.5, own.bright, own.dark, np.array([[searched_px]]), 1000)
 
 
 def controls(*tallies):
@@ -73,7 +73,7 @@ def test_controls_of_a_dye_are_put_together():
     assert pooled.fdr[0] == pytest.approx(40 * 0.5 / 400)
     single = controls(one).rates(own, 500_000)
     assert single.fdr[0] == pytest.approx(25 / 0.6 / 400)
-    refused = Tally.refused("The map was refused.")
+    refused = SearchCounts.refused("The map was refused.")
     some = controls(refused, one, refused)
     assert some.searched_px == 300_000
     assert some.rates(own, 500_000).fdr[0] == single.fdr[0]
@@ -150,8 +150,8 @@ HOPELESS = controls(control(spread(c=(6.0, 500))))
         (STRICT, "negative", "negative", "negative"),
         (HOPELESS, "strictest", "control", None),
         (HOPELESS, "negative", "negative", "negative"),
-        (controls(Tally.refused("No map.")), "strictest", "negative", "negative"),
-        (controls(Tally.refused("No map.")), "control", "negative", "negative"),
+        (controls(SearchCounts.refused("No map.")), "strictest", "negative", "negative"),
+        (controls(SearchCounts.refused("No map.")), "control", "negative", "negative"),
     ],
 )
 def test_the_threshold_rests_on_what_was_asked_for_and_controls_never_lower_it_by_default(
@@ -171,7 +171,7 @@ def test_the_threshold_rests_on_what_was_asked_for_and_controls_never_lower_it_b
 
 
 def test_the_report_tells_the_rate_its_interval_and_which_controls_were_used():
-    refused = Tally.refused("Registration was refused.")
+    refused = SearchCounts.refused("Registration was refused.")
     some = replace(STRICT, samples=("Blank1", "Blank2"), tallies=(*STRICT.tallies, refused))
     report = candidates(OWN, some, threshold_from="negative").report(None)
     assert report["threshold_from"] == "negative"

@@ -13,7 +13,7 @@ import unglow.workflow.stages.align as warping
 from unglow.core.errors import StoreError
 from unglow.io.tiff import read_header
 from unglow.io.zarr import StoreLayout, StoreWriter, open_store, verify
-from unglow.io.zarr.band_results import Piece
+from unglow.io.zarr.band_results import BandResult
 from unglow.io.zarr.bands import Band, all_bands
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.scale import MethodResult, Scale
@@ -296,9 +296,9 @@ def test_what_an_interrupted_run_with_other_bands_left_is_removed(stores, whole,
 
 def test_pieces_give_back_what_they_hold(tmp_path):
     arrays = {"a": np.array([1.5, math.inf]), "b": np.arange(6).reshape(2, 3)}
-    piece = Piece(Band(2, 3), "key", {"0/c/1/0": ("ab", 7)}, arrays, "why")
+    piece = BandResult(Band(2, 3), "key", {"0/c/1/0": ("ab", 7)}, arrays, "why")
     piece.save(tmp_path / "a.npz")
-    again = Piece.load(tmp_path / "a.npz")
+    again = BandResult.load(tmp_path / "a.npz")
     assert (again.band, again.key, again.shards, again.reason) == (
         Band(2, 3),
         "key",

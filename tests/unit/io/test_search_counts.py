@@ -7,7 +7,7 @@ import pytest
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
-from unglow.io.search_counts import Tally, no_squares, per_square, square_px
+from unglow.io.search_counts import SearchCounts, no_squares, per_square, square_px
 
 
 @pytest.mark.parametrize("shape", [(300, 340), (7, 5), (1, 97), (48, 48), (491, 490)])
@@ -26,14 +26,14 @@ def test_squares_hold_the_same_px_whatever_the_tiles(shape, tile):
 
 
 def made():
-    return Tally(3.5, np.arange(5), np.arange(5)[::-1], np.full((3, 4), 2**40), 17)
+    return SearchCounts(3.5, np.arange(5), np.arange(5)[::-1], np.full((3, 4), 2**40), 17)
 
 
 def test_a_file_holds_all_of_it_with_equal_bytes(tmp_path):
     for name in "ab":
         made().save(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    read = Tally.load(tmp_path / "a")
+    read = SearchCounts.load(tmp_path / "a")
     assert (read.lowest, read.side_px, read.reason) == (3.5, 17, "")
     assert read.searched_px == 12 * 2**40
     for name in ("bright", "dark", "searched"):
@@ -41,8 +41,8 @@ def test_a_file_holds_all_of_it_with_equal_bytes(tmp_path):
 
 
 def test_a_refusal_keeps_its_reason(tmp_path):
-    Tally.refused("the noise of S – 1 is not known.").save(tmp_path / "search.npz")
-    read = Tally.load(tmp_path / "search.npz")
+    SearchCounts.refused("the noise of S – 1 is not known.").save(tmp_path / "search.npz")
+    read = SearchCounts.load(tmp_path / "search.npz")
     assert (read.reason, read.searched_px) == ("the noise of S – 1 is not known.", 0)
 
 
@@ -50,7 +50,7 @@ def test_what_is_no_tally_is_named(tmp_path):
     path = tmp_path / "search.npz"
     path.write_bytes(b"PK")
     with pytest.raises(StoreError, match=r"search.npz is damaged"):
-        Tally.load(path)
+        SearchCounts.load(path)
     np.savez(path, lowest=3.5)
     with pytest.raises(StoreError, match=r"search.npz is damaged"):
-        Tally.load(path)
+        SearchCounts.load(path)

@@ -99,7 +99,7 @@ def end_with(what):
         (lambda: [None for _ in iter(int, 1)], "hang", "more than 1 s"),
         pytest.param(lambda: time.sleep(60), "hang", "more than 1 s", marks=pytest.mark.slow),
         (KeyError("x"), "no sentence", "KeyError: 'x'"),
-        (MemoryError("no more"), "too much memory", "beyond the fence: no more"),
+        (MemoryError("no more"), "too much memory", "beyond the limit: no more"),
         (InputError("'a.tif' is damaged."), "refused", "'a.tif' is damaged."),
         (InputError("Something is damaged."), "no sentence", "Something is damaged."),
         (InputError("'a.tif' is damaged,\nquite."), "no sentence", "'a.tif' is damaged,\nquite."),

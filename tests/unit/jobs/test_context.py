@@ -94,7 +94,7 @@ def test_a_job_that_took_more_than_declared_and_could_not_be_refused_it_says_so(
         import mmap
         with open("large", "rb") as stream:
             pages = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
-        job.fence()
+        job.limit_memory()
         sum(pages[::4096])
         """
     done = run(tmp_path, body, before="snakemake.resources.mem_mb = 120\n")

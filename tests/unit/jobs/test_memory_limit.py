@@ -1,4 +1,4 @@
-"""The fence: what it lets through, what it stops, and the ways in which libraries say it."""
+"""The memory limit: what it lets through, what it stops, and the ways in which libraries say it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from unglow.jobs.memory_limit import (
 )
 
 
-def fenced(body, declared=150, imports="numpy as np"):
+def limited(body, declared=150, imports="numpy as np"):
     code = f"""
 import {imports}
 from unglow.core import allocator
 from unglow.jobs import memory_limit
 allocator.pin_threads()
-limit = memory_limit.close_fence({declared}, 2)
+limit = memory_limit.set_limit({declared}, 2)
 assert limit is not None
 {body}
 """
@@ -41,7 +41,7 @@ assert limit is not None
 
 
 def test_declared_memory_may_be_used_to_the_last_block():
-    done = fenced(
+    done = limited(
         "room = 150e6 - 1e6 * memory_limit.process_mb()['VmRSS']\n"
         "kept = [np.ones(1_000_000, 'u1') for _ in range(int(room / 1e6))]\n"
         "print(memory_limit.process_mb()['VmRSS'])"
@@ -51,12 +51,12 @@ def test_declared_memory_may_be_used_to_the_last_block():
 
 
 def test_more_than_declared_and_allowed_is_an_error_at_once():
-    done = fenced("np.ones(220_000_000, 'u1')")
+    done = limited("np.ones(220_000_000, 'u1')")
     assert "MemoryError: Unable to allocate 210. MiB" in done.stderr
 
 
 def test_threads_find_room_for_their_stacks():
-    done = fenced(
+    done = limited(
         "from concurrent.futures import ThreadPoolExecutor as P\nimport threading\n"
         "b = threading.Barrier(5)\n"
         "with P(5) as p: print(len(list(p.map(lambda _: b.wait(), range(5)))))",
@@ -70,17 +70,17 @@ def test_a_file_that_is_mapped_for_reading_does_not_count(tmp_path):
     path = tmp_path / "big"
     with path.open("wb") as stream:
         stream.truncate(400_000_000)
-    done = fenced(f"print(np.memmap({str(path)!r}, 'u1', 'r')[::4096].sum())")
+    done = limited(f"print(np.memmap({str(path)!r}, 'u1', 'r')[::4096].sum())")
     assert done.stdout == "0\n", done.stderr
 
 
 def test_imports_that_take_it_all_are_an_error():
-    done = fenced("", declared=10)
+    done = limited("", declared=10)
     assert "MemoryError: the libraries alone take" in done.stderr
 
 
-def test_the_fence_can_be_lifted():
-    assert fenced("memory_limit.open_fence(); np.ones(300_000_000, 'u1')").returncode == 0
+def test_the_limit_can_be_lifted():
+    assert limited("memory_limit.lift_limit(); np.ones(300_000_000, 'u1')").returncode == 0
 
 
 def chained(error, cause):
@@ -117,7 +117,7 @@ def test_other_errors_are_not_about_memory(error):
 
 
 def test_opencv_says_what_it_asked_for():
-    done = fenced(
+    done = limited(
         "try: cv2.resize(np.zeros((10, 10), 'u1'), (40000, 20000))\n"
         "except Exception as e: print(memory_limit.is_memory_failure(e), memory_limit.asked_mb(e))",
         imports="cv2, numpy as np",
@@ -176,26 +176,26 @@ def test_the_limit_is_what_was_declared_and_what_is_reserved_without_being_used(
     process = Limited(monkeypatch, VmData=400.0, VmRSS=150.0)
     # stacks of 2.1 MB for two workers and three more threads, and 20 MB to spare
     assert allowance_mb(2) == pytest.approx(5 * STACK_MB + 20)
-    assert memory_limit.close_fence(500.0, 2) == pytest.approx(500 + 250 + allowance_mb(2))
+    assert memory_limit.set_limit(500.0, 2) == pytest.approx(500 + 250 + allowance_mb(2))
     assert process.limits == (round((750 + allowance_mb(2)) * 1e6), resource.RLIM_INFINITY)
-    memory_limit.open_fence()
+    memory_limit.lift_limit()
     assert process.limits == (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
 def test_a_hard_limit_below_what_is_wanted_is_the_limit(monkeypatch):
     process = Limited(monkeypatch, hard=600_000_000, VmData=400.0, VmRSS=150.0)
-    memory_limit.close_fence(500.0, 2)
+    memory_limit.set_limit(500.0, 2)
     assert process.limits == (600_000_000, 600_000_000)
-    memory_limit.close_fence(200.0, 2)
+    memory_limit.set_limit(200.0, 2)
     assert process.limits == (round((450 + allowance_mb(2)) * 1e6), 600_000_000)
-    memory_limit.open_fence()
+    memory_limit.lift_limit()
     assert process.limits == (600_000_000, 600_000_000)
 
 
 @pytest.mark.parametrize("status", [{}, {"VmData": 400.0}, {"VmRSS": 150.0}])
 def test_where_the_system_does_not_tell_there_is_no_limit(monkeypatch, status):
     process = Limited(monkeypatch, **status)
-    assert memory_limit.close_fence(500.0, 2) is None
+    assert memory_limit.set_limit(500.0, 2) is None
     assert process.asked == []
 
 
@@ -207,11 +207,11 @@ def test_where_limits_cannot_be_set_there_is_none(monkeypatch, error):
         raise error
 
     monkeypatch.setattr(resource, "setrlimit", refuse)
-    assert memory_limit.close_fence(500.0, 2) is None
-    memory_limit.open_fence()
+    assert memory_limit.set_limit(500.0, 2) is None
+    memory_limit.lift_limit()
     monkeypatch.setattr(resource, "setrlimit", process.set)
     monkeypatch.setitem(sys.modules, "resource", None)  # not a Unix
-    assert memory_limit.close_fence(500.0, 2) is None
+    assert memory_limit.set_limit(500.0, 2) is None
     assert process.limits == (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
@@ -219,7 +219,7 @@ def test_where_limits_cannot_be_set_there_is_none(monkeypatch, error):
 def test_a_process_that_has_taken_all_of_it_is_told_how_much(monkeypatch, declared):
     process = Limited(monkeypatch, VmData=400.0, VmRSS=150.4)
     with pytest.raises(MemoryError, match=r"^the libraries alone take 150 MB$"):
-        memory_limit.close_fence(declared, 2)
+        memory_limit.set_limit(declared, 2)
     assert process.asked == []
 
 
@@ -233,11 +233,11 @@ def test_numpy_reserves_its_buffer_before_the_limit_holds(monkeypatch):
 
     numpy = SimpleNamespace(linalg=SimpleNamespace(inv=note), eye=np.eye)
     monkeypatch.setitem(sys.modules, "numpy", numpy)
-    memory_limit.close_fence(500.0, 2)
+    memory_limit.set_limit(500.0, 2)
     assert done == [(2, 2)]
     monkeypatch.delitem(sys.modules, "numpy")
     process.asked.clear()
-    memory_limit.close_fence(500.0, 2)
+    memory_limit.set_limit(500.0, 2)
     assert len(done) == 1
 
 

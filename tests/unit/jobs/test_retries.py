@@ -24,7 +24,7 @@ snakemake = SimpleNamespace(
 from unglow.core.demand import Demand
 with Job.of(snakemake) as job:
     import numpy as np
-    job.fence()
+    job.limit_memory()
 {body}
 """
 LACKS = "    job.workers(Demand(40, 30)); np.ones(900_000_000, 'u1')"

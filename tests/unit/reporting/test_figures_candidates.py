@@ -11,7 +11,7 @@ from PIL import Image
 
 from unglow.core.windows import Window
 from unglow.io.candidates_csv import Candidates
-from unglow.io.search_counts import Tally, per_square, square_px
+from unglow.io.search_counts import SearchCounts, per_square, square_px
 from unglow.reporting import figures
 from unglow.reporting.figures import Stamp, save_png
 from unglow.reporting.figures.candidates import CLASSES, density
@@ -96,7 +96,7 @@ def tally(shape=SHAPE, step=4):
     searched[:, : whole[1] // 5] = False
     none = np.zeros(0, np.int64)
     squares = per_square(searched, Window.of(whole), whole)
-    return Tally(3.5, none, none, squares, square_px(whole))
+    return SearchCounts(3.5, none, none, squares, square_px(whole))
 
 
 def stamps(count, size=39):
@@ -240,7 +240,7 @@ def test_density_counts_in_cells_and_fills_up_what_was_not_searched():
     searched[:, 42:] = 0  # half of the last cells of 12 x 12 squares
     searched[36:, :12] = 0  # one cell
     searched[24:36, :12] = 30  # three tenths of one, as between masked px
-    made = Tally(3.5, *np.zeros((2, 0), np.int64), searched, 10)
+    made = SearchCounts(3.5, *np.zeros((2, 0), np.int64), searched, 10)
     points = np.array([[-0.5, -0.5], [119.4, 119.4], [119.6, 0], [450, 250], [400, 30], [9, 300]])
     counts, side = density(points, made)
     assert side == 120
@@ -252,7 +252,7 @@ def test_density_counts_in_cells_and_fills_up_what_was_not_searched():
 
 
 def test_cells_are_finer_where_there_are_more_candidates():
-    made = Tally(3.5, *np.zeros((2, 0), np.int64), np.full((48, 48), 400), 20)
+    made = SearchCounts(3.5, *np.zeros((2, 0), np.int64), np.full((48, 48), 400), 20)
     points = np.random.default_rng(0).uniform(0, 960, (20_000, 2))
     for count, joined in ((0, 12), (40, 12), (150, 6), (20_000, 2)):
         counts, side = density(points[:count], made)

@@ -100,7 +100,7 @@ def record(work):
 def test_a_job_that_ends_well_is_told_from_head_to_end(work):
     body = """
 from unglow.core.progress import step
-job.fence()
+job.limit_memory()
 with step("hold"):
     held = bytearray(b"1") * 60_000_000
     time.sleep(0.3)
@@ -188,8 +188,8 @@ def test_each_end_has_its_word(work, body, outcome, number, remedy):
     assert record(work)["outcome"] == outcome
 
 
-def test_more_than_the_fence_allows_is_memory_with_a_command_that_gives_more(work):
-    said, lines = work.run("import numpy as np; job.fence(); np.ones(900_000_000, 'u1')")
+def test_more_than_the_limit_allows_is_memory_with_a_command_that_gives_more(work):
+    said, lines = work.run("import numpy as np; job.limit_memory(); np.ones(900_000_000, 'u1')")
     end = lines[-1]
     assert (end["outcome"], end["needed_mb"]) == ("memory", 950)
     assert end["remedy"] == f"{COMMAND} --set-resources align:mem_mb=950"

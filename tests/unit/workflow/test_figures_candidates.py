@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unglow.io.candidates_csv import Candidates
-from unglow.io.search_counts import Tally
+from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
@@ -17,7 +17,7 @@ from unglow.workflow.stages import figures as gallery
 
 SHAPE = (300, 420)
 NAMES = ("candidates", "purity", "gallery")
-TALLY = Tally(3.5, *np.zeros((2, 0), np.int64), np.full((34, 48), 70), 9)
+TALLY = SearchCounts(3.5, *np.zeros((2, 0), np.int64), np.full((34, 48), 70), 9)
 
 
 def store(path, image):
@@ -138,7 +138,7 @@ def test_a_pair_that_was_not_searched_says_why_in_each_place(pair, tmp_path):
     reason = "moffat found no gain."
     failed = {"status": "failed", "reason": reason}
     gallery.draw_candidates(
-        pair, listed([]), failed, Tally.refused(reason), targets(tmp_path), "S D"
+        pair, listed([]), failed, SearchCounts.refused(reason), targets(tmp_path), "S D"
     )
     save_png(figures.draw_refusal("S D", reason), tmp_path / "expected.png")
     for path in targets(tmp_path).values():

@@ -14,7 +14,7 @@ from unglow.core.machine import disk_free_mb, existing, memory_available_mb, mem
 from unglow.jobs.snakemake_command import changed, snakemake_words
 from unglow.workflow import memory_model
 from unglow.workflow.batch import Batch
-from unglow.workflow.preflight.concurrency import Machine, Task, crowd_of
+from unglow.workflow.preflight.concurrency import Machine, Task, heaviest_at_once
 from unglow.workflow.preflight.judge import Finding, Judgement, Level, Remedy, judge
 from unglow.workflow.preflight.messages import told
 from unglow.workflow.preflight.pending_jobs import Rules, machine_for, tasks_of
@@ -78,21 +78,21 @@ def test_one_pair_runs_one_step_at_a_time_and_two_pairs_may_be_at_different_step
         task(rule="ingest", step=1),
         task(rule="align", step=3),
     ]
-    assert crowd_of(steps, machine(), 2000).mb == (500, 500)
-    assert crowd_of(steps, machine(), 2000).limited_by == "what there is to do"
+    assert heaviest_at_once(steps, machine(), 2000).mb == (500, 500)
+    assert heaviest_at_once(steps, machine(), 2000).limited_by == "what there is to do"
     other = task("Rock8 SYTO9", "align", step=3)
-    assert crowd_of([*steps, other], machine(), 2000).mb == (500, 500, 500)
+    assert heaviest_at_once([*steps, other], machine(), 2000).mb == (500, 500, 500)
 
 
 def test_a_step_of_many_small_jobs_may_be_heavier_than_the_step_of_the_heaviest_job():
     small = [task(rule="figures", demand=Demand(240.0, 0.0), threads=1, step=4)] * 5
-    crowd = crowd_of([task(rule="align", step=3), *small], machine(), 2000)
-    assert crowd.mb == (240,) * 5
+    at_once = heaviest_at_once([task(rule="align", step=3), *small], machine(), 2000)
+    assert at_once.mb == (240,) * 5
 
 
 def test_threads_are_cut_to_the_cores_and_the_demand_with_them():
-    assert crowd_of(rocks(3), machine(cores=1), 2000).mb == (300,)
-    assert crowd_of(rocks(3), machine(cores=3), 2000).mb == (500,)
+    assert heaviest_at_once(rocks(3), machine(cores=1), 2000).mb == (300,)
+    assert heaviest_at_once(rocks(3), machine(cores=3), 2000).mb == (500,)
 
 
 def test_a_laptop_with_little_free_memory_runs_small_jobs():
@@ -170,7 +170,7 @@ def test_a_job_that_snakemake_would_cut_silently_is_named_but_may_run_if_it_can(
 
 
 def test_memory_set_by_hand_goes_before_the_demand():
-    assert crowd_of(rocks(1, declared_mb=900), machine(), 2000).mb == (900,)
+    assert heaviest_at_once(rocks(1, declared_mb=900), machine(), 2000).mb == (900,)
     found = judge(rocks(1, declared_mb=200), machine(), 2000)
     assert texts(found)[0] == (
         "mem_mb is set for rules: align of Rock1 SYTO9 needs at least 300 MB and is given 200 MB"

@@ -34,7 +34,7 @@ _ABOUT = "about"
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class BandResult:
     """What one band has given.
 
     Attributes
@@ -92,7 +92,7 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class BandResults:
     """The pieces of all bands, read one after the other in their order.
 
     Attributes
@@ -106,7 +106,7 @@ class Pieces:
     paths: Sequence[Path]
     key: str
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[BandResult]:
         """Read the pieces, after a look at all of them.
 
         Raises
@@ -117,7 +117,7 @@ class Pieces:
         """
         faults = {path: self._fault(path, band) for path, band in self._bands()}
         _refuse({path: fault for path, fault in faults.items() if fault is not None})
-        yield from (Piece.load(path) for path in self.paths)
+        yield from (BandResult.load(path) for path in self.paths)
 
     def _bands(self) -> Iterator[tuple[Path, Band]]:
         return zip(self.paths, all_bands(len(self.paths)), strict=True)
@@ -125,7 +125,7 @@ class Pieces:
     def _fault(self, path: Path, band: Band) -> str | None:
         """Say why the piece of a band cannot be used; None if it can."""
         try:
-            piece = Piece.load(path)
+            piece = BandResult.load(path)
         except FileNotFoundError:
             return f"band {band} is not there"
         except StoreError:

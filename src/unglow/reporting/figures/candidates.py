@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.candidates_csv import Candidates
-    from unglow.io.search_counts import Tally
+    from unglow.io.search_counts import SearchCounts
     from unglow.photometry.difference_histogram import DifferenceHistogram
 
 # Classes of the false-discovery rate: up to where, colour, size. They differ in lightness, so that
@@ -63,7 +63,7 @@ def draw_candidates(
     diff_thumb: NDArray[np.float32],
     candidates: Candidates,
     report: Mapping[str, Any],
-    tally: Tally,
+    tally: SearchCounts,
     histogram: DifferenceHistogram | None = None,
     *,
     step: float = 1.0,
@@ -171,7 +171,7 @@ def _circles(
 def _density(
     figure: Figure,
     points: NDArray[np.float64],
-    tally: Tally,
+    tally: SearchCounts,
     shape: tuple[float, float],
     pixel_size_um: float | None,
 ) -> float:
@@ -193,7 +193,7 @@ def _density(
     return end
 
 
-def density(points: NDArray[np.float64], tally: Tally) -> tuple[NDArray[np.float64], int]:
+def density(points: NDArray[np.float64], tally: SearchCounts) -> tuple[NDArray[np.float64], int]:
     """Count points in square cells, as if each of them had been searched whole.
 
     Parameters

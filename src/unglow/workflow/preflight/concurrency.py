@@ -89,14 +89,14 @@ def _threads(task: Task, cores: int | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class ConcurrentJobs:
     """The heaviest jobs that may run at once: their MB, largest first, and what limits them."""
 
     mb: tuple[int, ...]
     limited_by: str
 
 
-def crowd_of(tasks: Sequence[Task], machine: Machine, budget_mb: float) -> Crowd:
+def heaviest_at_once(tasks: Sequence[Task], machine: Machine, budget_mb: float) -> ConcurrentJobs:
     """Choose the heaviest jobs that Snakemake may start together, as far as cores and limit go.
 
     Heaviest for each core first, of each track one step only: once the step of the job that comes
@@ -114,11 +114,11 @@ def crowd_of(tasks: Sequence[Task], machine: Machine, budget_mb: float) -> Crowd
     for (track, step), _ in steps.most_common():
         heaviest.setdefault(track, step)
     of_heaviest = [w for w in weighed if w[2].step == heaviest[w[2].track]]
-    crowds = [_fill(choice, machine) for choice in (weighed, of_heaviest)]
-    return max(crowds, key=lambda crowd: sum(crowd.mb))
+    choices = [_fill(choice, machine) for choice in (weighed, of_heaviest)]
+    return max(choices, key=lambda at_once: sum(at_once.mb))
 
 
-def _fill(weighed: Sequence[tuple[int, int, Task]], machine: Machine) -> Crowd:
+def _fill(weighed: Sequence[tuple[int, int, Task]], machine: Machine) -> ConcurrentJobs:
     """Take (MB, threads, task) in their order for as long as cores and memory last."""
     limit = math.inf if machine.limit_mb is None else machine.limit_mb
     cores = math.inf if machine.cores is None else machine.cores
@@ -138,4 +138,4 @@ def _fill(weighed: Sequence[tuple[int, int, Task]], machine: Machine) -> Crowd:
         cores -= threads
         limit -= mb
     why = "cores" if cores < 1 else ("memory" if short_of_memory else "what there is to do")
-    return Crowd(tuple(sorted(chosen, reverse=True)), why)
+    return ConcurrentJobs(tuple(sorted(chosen, reverse=True)), why)

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from unglow.core.rounding import gigabytes
-from unglow.workflow.preflight.concurrency import Machine, Task, crowd_of, declared_mb
+from unglow.workflow.preflight.concurrency import Machine, Task, declared_mb, heaviest_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -82,9 +82,9 @@ def judge(tasks: Sequence[Task], machine: Machine, budget_mb: float) -> Judgemen
         Memory that one job may take (``memory_per_job``), MB.
     """
     singles = _singles(tasks, machine, budget_mb)
-    crowd = _at_once(tasks, machine, budget_mb)
+    at_once = _at_once(tasks, machine, budget_mb)
     disks = _disks(tasks, machine)
-    memory = [*singles, *([crowd] if crowd else [])]
+    memory = [*singles, *([at_once] if at_once else [])]
     remedies: list[Remedy] = []
     if _worst(memory) == Level.REFUSED:
         remedies += _memory_remedies(tasks, machine, budget_mb)
@@ -175,17 +175,17 @@ def _at_once(tasks: Sequence[Task], machine: Machine, budget_mb: float) -> Findi
     """Compare what may run at once with the memory that is available."""
     if not tasks or machine.available_mb is None:
         return None
-    crowd = crowd_of(tasks, machine, budget_mb)
-    total, available = sum(crowd.mb), machine.available_mb
+    at_once = heaviest_at_once(tasks, machine, budget_mb)
+    total, available = sum(at_once.mb), machine.available_mb
     level = _level(total, available)
-    jobs = len(crowd.mb)
+    jobs = len(at_once.mb)
     allowed = f"; {gigabytes(machine.limit_mb)} GB are allowed" if machine.limit_mb else ""
     text = (
-        f"{jobs} job{'s' * (jobs != 1)} at a time, limited by {crowd.limited_by} "
+        f"{jobs} job{'s' * (jobs != 1)} at a time, limited by {at_once.limited_by} "
         f"({gigabytes(total)} of {gigabytes(available)} GB available{allowed})"
     )
     if level > Level.FINE:
-        fit, leave = (_first(crowd.mb, available * share) for share in (1.0, ROOMY))
+        fit, leave = (_first(at_once.mb, available * share) for share in (1.0, ROOMY))
         parts = [f"{fit} would fit"] if level == Level.REFUSED and fit else []
         parts += [f"{leave} would leave 20 % free"] if leave else []
         text += "; " + (", ".join(parts) or "not even one of them leaves 20 % free")
@@ -213,8 +213,8 @@ def _memory_remedies(tasks: Sequence[Task], machine: Machine, budget_mb: float) 
     """Try other limits, budgets and core counts; return what brings memory below a refusal."""
 
     def fits(changed: Machine, budget: float) -> bool:
-        crowd = _at_once(tasks, changed, budget)
-        findings = [*_singles(tasks, changed, budget), *([crowd] if crowd else [])]
+        at_once = _at_once(tasks, changed, budget)
+        findings = [*_singles(tasks, changed, budget), *([at_once] if at_once else [])]
         return _worst(findings) < Level.REFUSED
 
     least = max(task.least_mb for task in tasks)
@@ -252,7 +252,7 @@ def _memory_remedies(tasks: Sequence[Task], machine: Machine, budget_mb: float) 
 
 
 def _limit_text(tasks: Sequence[Task], machine: Machine, budget_mb: float) -> str:
-    jobs = len(crowd_of(tasks, machine, budget_mb).mb)
+    jobs = len(heaviest_at_once(tasks, machine, budget_mb).mb)
     least = max(task.least_mb for task in tasks)
     rate = f"{jobs} at a time; the least is {least} MB"
     return f"all jobs together within {machine.limit_mb} MB ({rate})"

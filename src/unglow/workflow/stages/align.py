@@ -9,7 +9,7 @@ from unglow.core.grey import grey_level, has_grey_levels, quantise, value_range
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.zarr import BandWriter, Store, StoreLayout, StoreWriter, state_key
-from unglow.io.zarr.band_results import Piece, Pieces
+from unglow.io.zarr.band_results import BandResult, BandResults
 from unglow.photometry.cell_moments import BinSamples
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform.resample import warp_window
@@ -75,7 +75,7 @@ def align(
             return JointStatistics.empty(), BinSamples.create(post.shape, (0.0, 0.0))
         total, bins = _empty_statistics(post, pre)
         if pieces:
-            given = Pieces(pieces, _key(attributes, layout))
+            given = BandResults(pieces, _key(attributes, layout))
             _join(given, layout, total, bins)
             given.hand_over(writer, workers)
         else:
@@ -93,16 +93,16 @@ def align_band(
     band: Band,
     *,
     workers: int,
-) -> Piece:
+) -> BandResult:
     """Do one band of what `align` does; parameters as there, ``target`` that of the whole store."""
     key = _key(_attributes(post, pre, transform), layout)
     if transform.failed:
-        return Piece(band, key, reason=" ".join(transform.reasons))
+        return BandResult(band, key, reason=" ".join(transform.reasons))
     total, bins = _empty_statistics(post, pre)
     with BandWriter(target, layout, fill_value=math.nan, band=band, key=key) as writer:
         _warp(post, pre, transform, writer, total, bins, workers)
         counted = {**total.counts, **bins.of_rows(band.rows(layout))}
-        return Piece(band, key, writer.shards, counted)
+        return BandResult(band, key, writer.shards, counted)
 
 
 def _attributes(post: Store, pre: Store, transform: Transform) -> dict[str, Any]:
@@ -148,7 +148,9 @@ def _warp(
 
 
 @step("join")
-def _join(pieces: Pieces, layout: StoreLayout, total: JointStatistics, bins: BinSamples) -> None:
+def _join(
+    pieces: BandResults, layout: StoreLayout, total: JointStatistics, bins: BinSamples
+) -> None:
     """Add up what bands have counted."""
     for piece in pieces:
         total.merge_counts(piece.arrays)

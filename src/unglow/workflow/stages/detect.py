@@ -18,9 +18,9 @@ from unglow.detection.completeness import completeness
 from unglow.detection.search import nothing_yet, search
 from unglow.detection.section_mask import Section
 from unglow.detection.source_photometry import MEASURED
-from unglow.io.search_counts import Tally
+from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr import state_key
-from unglow.io.zarr.band_results import Piece
+from unglow.io.zarr.band_results import BandResult
 from unglow.io.zarr.band_writer import leftovers
 from unglow.io.zarr.layout import CHUNK
 from unglow.workflow.stages.detect_inputs import scene_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from unglow.detection.search import Candidates
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Scene
-    from unglow.io.zarr.band_results import Pieces
+    from unglow.io.zarr.band_results import BandResults
     from unglow.io.zarr.bands import Band
     from unglow.photometry.difference import Image
     from unglow.photometry.gain.scale import Scale
@@ -53,7 +53,7 @@ def detect(
     workers: int,
     controls: Controls | None = None,
     is_control: bool = False,
-    pieces: Pieces | None = None,
+    pieces: BandResults | None = None,
 ) -> int:
     """Search a pair and write what was found; a refused pair gets marked files without candidates.
 
@@ -128,16 +128,16 @@ def detect_band(
     key: str,
     *,
     workers: int,
-) -> Piece:
+) -> BandResult:
     """Search one band of a pair; parameters as for `detect`, ``key`` by `key_of`."""
     try:
         scene = scene_of(stores, scale, transform, settings)
     except InputError as refusal:
-        return Piece(band, key, reason=str(refusal))
+        return BandResult(band, key, reason=str(refusal))
     with step("section"):
         section = Section.of(stores["aligned"])
     found = search(scene, section, workers=workers, band=band)
-    return Piece(band, key, arrays=found.counts)
+    return BandResult(band, key, arrays=found.counts)
 
 
 def key_of(files: Mapping[str, Any], settings: DetectSettings) -> str:
@@ -150,7 +150,7 @@ def key_of(files: Mapping[str, Any], settings: DetectSettings) -> str:
     return state_key("detect", VERSION, asdict(settings), digests)
 
 
-def _tidy(targets: Mapping[str, Path], pieces: Pieces | None) -> None:
+def _tidy(targets: Mapping[str, Path], pieces: BandResults | None) -> None:
     """Remove what an interrupted run with other bands has left."""
     for path in leftovers(targets["table"], 0 if pieces is None else len(pieces.paths)):
         path.unlink(missing_ok=True)
@@ -167,7 +167,7 @@ def _keeping(scene: Scene) -> Scene:
 
 @step("join")
 def _joined(
-    pieces: Pieces, settings: DetectSettings, shape: tuple[int, int], controls: Controls | None
+    pieces: BandResults, settings: DetectSettings, shape: tuple[int, int], controls: Controls | None
 ) -> Candidates:
     """Put together what bands have found."""
     found = nothing_yet(settings, shape, controls)
@@ -192,5 +192,5 @@ def _write_nothing(targets: Mapping[str, Path], said: Mapping[str, Any], reason:
     write_csv(targets["table"], nothing, none)
     write_geojson(targets["geojson"], nothing, {"candidates": None, "reason": reason}, none)
     write_json(targets["report"], {**said, "status": "failed", "reason": reason})
-    Tally.refused(reason).save(targets["tally"])
+    SearchCounts.refused(reason).save(targets["tally"])
     return 0

@@ -13,7 +13,7 @@ from unglow.core.grey import has_grey_levels
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.zarr import BandWriter, StoreLayout, StoreWriter, state_key
-from unglow.io.zarr.band_results import Piece, Pieces
+from unglow.io.zarr.band_results import BandResult, BandResults
 from unglow.photometry.background_medians import SIDE, BackgroundMedians
 from unglow.photometry.difference import Glow, Matched, attributes_of, reason_of
 from unglow.photometry.difference_histogram import DifferenceHistogram
@@ -151,7 +151,7 @@ def subtract(
     reason = subtraction.reason
     with writer:
         if pieces:
-            given = Pieces(pieces, subtraction.key(layout))
+            given = BandResults(pieces, subtraction.key(layout))
             _join(given, layout, residues)
             if reason is None:
                 given.hand_over(writer, workers)
@@ -166,7 +166,7 @@ def subtract(
 
 def subtract_band(
     subtraction: Subtraction, layout: StoreLayout, target: Path, band: Band, *, workers: int
-) -> Piece:
+) -> BandResult:
     """Do one band of what `subtract` does; parameters as there, ``target`` of the whole store."""
     residues, reason = subtraction.residues(), subtraction.reason
     key = subtraction.key(layout)
@@ -175,7 +175,7 @@ def subtract_band(
         counted: dict[str, NDArray[Any]] = {}
         for name, residue in residues.items():
             counted |= named(residue.arrays(band.rows(layout)), name)
-        return Piece(band, key, writer.shards, counted, reason)
+        return BandResult(band, key, writer.shards, counted, reason)
 
 
 def save_residues(
@@ -236,7 +236,7 @@ def _strips(window: Window) -> Iterator[slice]:
 
 
 @step("join")
-def _join(pieces: Pieces, layout: StoreLayout, residues: Mapping[str, Residue]) -> None:
+def _join(pieces: BandResults, layout: StoreLayout, residues: Mapping[str, Residue]) -> None:
     """Add up what bands have counted."""
     for piece in pieces:
         for name, residue in residues.items():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.candidates_csv import Candidates
-    from unglow.io.search_counts import Tally
+    from unglow.io.search_counts import SearchCounts
     from unglow.io.zarr import Store
     from unglow.io.zarr.overviews import Overview
     from unglow.photometry.difference import Image
@@ -229,7 +229,7 @@ def draw_candidates(
     found: Differences,
     candidates: Candidates,
     report: Mapping[str, Any],
-    tally: Tally,
+    tally: SearchCounts,
     targets: Mapping[str, Path],
     title: str,
 ) -> None:

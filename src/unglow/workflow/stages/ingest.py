@@ -16,7 +16,7 @@ from unglow.core.windows import Window, bounded_map
 from unglow.io.tiff import open_reader
 from unglow.io.tiff.row_bands import band_parts, reads_in_order
 from unglow.io.zarr import BandWriter, StoreWriter, state_key
-from unglow.io.zarr.band_results import Piece, Pieces
+from unglow.io.zarr.band_results import BandResult, BandResults
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.workflow.samples import ROLES
 from unglow.workflow.stages.plan import without_places
@@ -151,7 +151,7 @@ def ingest(
             return {}
         statistics = _empty_statistics(plan, role)
         if pieces:
-            given = Pieces(pieces, _key(plan, role))
+            given = BandResults(pieces, _key(plan, role))
             reason = given.reason
             if reason is None:
                 for piece in given:
@@ -196,20 +196,20 @@ def ingest_both(
     return sum(bounded_map(one, ROLES, min(workers, 2)))
 
 
-def ingest_band(plan: Plan, role: str, target: Path, band: Band, *, workers: int) -> Piece:
+def ingest_band(plan: Plan, role: str, target: Path, band: Band, *, workers: int) -> BandResult:
     """Do one band of what `ingest` does; parameters as there, ``target`` that of the whole store.
 
     A file whose pixels cannot be decoded gives a piece with the reason.
     """
     key, layout = _key(plan, role), plan.layouts[role]
     if plan.reason is not None:
-        return Piece(band, key, reason=plan.reason)
+        return BandResult(band, key, reason=plan.reason)
     statistics = _empty_statistics(plan, role)
     with BandWriter(target, layout, fill_value=_fill(layout), band=band, key=key) as writer:
         reason = _stream(plan, role, writer, statistics, workers)
         if reason is not None:
-            return Piece(band, key, reason=reason)
-        return Piece(band, key, writer.shards, statistics.counts)
+            return BandResult(band, key, reason=reason)
+        return BandResult(band, key, writer.shards, statistics.counts)
 
 
 def _attributes(plan: Plan, role: str) -> dict[str, Any]:
