@@ -20,6 +20,7 @@ except ImportError as error:
 from unglow.core.errors import UnglowError
 from unglow.io.zarr.bands import PATTERN as BAND
 from unglow.jobs.obstacles import in_words, obstacles
+from unglow.photometry.gain.scale import METHODS
 from unglow.workflow.batch import Batch
 from unglow.workflow.paths import FIGURES, FORMS, ROOT
 from unglow.workflow.samples import ROLES

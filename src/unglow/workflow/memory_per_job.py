@@ -84,7 +84,7 @@ def _of_images(batch: Pairs, wildcards: Mapping[str, str]) -> AnyDemand:
     """Return the demand of ingesting both images of a pair, or a band of one of them."""
     key = wildcards["sample"], wildcards["dye"]
     headers = batch.headers[key]
-    if "role" not in wildcards:
+    if wildcards.get("role") is None:  # Snakemake's wildcards are a list of values to `in`
         post, pre = ({**wildcards, "role": role} for role in ROLES)
         layouts = batch.layout(*key, "post"), batch.layout(*key, "pre")
         split = batch.band_count("ingest", post) > 1, batch.band_count("ingest", pre) > 1

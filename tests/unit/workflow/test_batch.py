@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import tifffile
+from snakemake.iocontainers import Wildcards
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.io.tiff import read_header
@@ -530,3 +531,13 @@ def test_ingest_needs_what_both_images_need_and_a_band_what_its_image_does(tmp_p
     both = batch.demand("ingest", names("A"))
     assert both.images[0] == alone
     assert alone.peak_mb(0, 1) == both.peak_mb(0, 2) < both.peak_mb(2000, 2)
+
+
+@pytest.mark.parametrize("stage", BASE.keys() - {"export"} | {"ingest_band"})
+def test_what_snakemake_hands_over_is_read_as_names_are(work, stage):
+    """Its wildcards are a list of values: ``in`` asks for one of them."""
+    batch = Batch.load({}, work)
+    known = names("B") | ({"role": "pre"} if stage == "ingest_band" else {})
+    assert batch.demand(stage, Wildcards(fromdict=known)) == batch.demand(stage, known)
+    if stage == "ingest_band":
+        assert batch.demand(stage, known) != batch.demand("ingest", names("B"))
