@@ -65,9 +65,9 @@ include: "rules/preflight.smk"
 
 onstart:
     refuse_obstacles()
-    start_jobs_at_once()
-    look_often()
-    bear_with_slurm()
+    start_jobs_at_once(workflow)
+    look_often(workflow)
+    bear_with_slurm(workflow, logger.warning)
 
 
 onsuccess:

@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from snakemake import __version__ as snakemake_version
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
@@ -25,6 +26,12 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.paths import FIGURES, FORMS, ROOT
 from unglow.workflow.samples import ROLES
 from unglow.workflow.samples.naming import one_of
+from unglow.workflow.snakemake_internals import (
+    bear_with_slurm,
+    look_often,
+    start_jobs_at_once,
+    unknown_version,
+)
 from unglow.workflow.variants import REGISTRATION, SUBTRACTION, variants
 
 
@@ -44,6 +51,8 @@ if unglow.__version__ != VERSION:
         f"this is the workflow of unglow {VERSION} but the installed package is "
         f"{unglow.__version__}: install the package from the same checkout or tag."
     )
+if workflow.is_main_process and unknown_version(snakemake_version):
+    logger.warning(unknown_version(snakemake_version))
 
 # Snakemake formats the one, and looks for its locks in the other with a pattern.
 for whose, place in (("workflow's", str(workflow.basedir)), ("working", os.getcwd())):

@@ -4,6 +4,7 @@ from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.workflow.preflight.judge import FORCE, Level, judge
 from unglow.workflow.preflight.messages import told
 from unglow.workflow.preflight.pending_jobs import RULES, Rules, machine_for, tasks_of
+from unglow.workflow.snakemake_internals import command_line, limit_of
 
 
 def asked_for(options):
@@ -57,7 +58,9 @@ def preflight():
     again = options is not None and options.forceall
     tasks = tasks_of(batch, results, rules_as_set(), only, again=again)
     local = options is None or options.executor in ("local", "dryrun", "touch")
-    machine = machine_for(tasks, limit_of("_cores"), limit_of("mem_mb"), local=local)
+    machine = machine_for(
+        tasks, limit_of(workflow, "_cores"), limit_of(workflow, "mem_mb"), local=local
+    )
     judgement = judge(tasks, machine, batch.settings["memory_per_job"])
     dry = workflow.output_settings.dryrun
     lines = told(

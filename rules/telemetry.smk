@@ -1,6 +1,5 @@
 """Telemetry of the run itself: one file for each real run, see docs/telemetry.md."""
 
-import inspect
 import shlex
 
 from unglow.jobs.outcomes import COMMAND
@@ -10,25 +9,7 @@ from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.telemetry.recording import stack_sampler
 from unglow.telemetry.recording.environment import surroundings
 from unglow.telemetry.recording.run import RunRecorder
-
-
-def command_line():
-    """Options of the snakemake command with those of profiles; None if it was started otherwise.
-
-    At the time of parsing, Snakemake has not yet told the workflow what it is going to do.
-    """
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_code.co_name == "args_to_api":
-            return frame.f_locals.get("args")
-        frame = frame.f_back
-    return None
-
-
-def limit_of(name):
-    """A limit for all jobs together; None if there is none."""
-    limit = workflow.global_resources.get(name)
-    return None if limit is None else limit.value
+from unglow.workflow.snakemake_internals import command_line, limit_of
 
 
 def record_run():
@@ -62,9 +43,9 @@ def head_of_run(results):
         "started_in": str(workflow.rundir),
         "workflow": str(workflow.basedir),
         "results": results,
-        "cores": limit_of("_cores"),
+        "cores": limit_of(workflow, "_cores"),
         "executor": None if executor is None else executor.name,
-        "resources": {"mem_mb": limit_of("mem_mb")},
+        "resources": {"mem_mb": limit_of(workflow, "mem_mb")},
         "config": dict(batch.settings),
         "config_files": [str(path) for path in workflow.configfiles],
         "pairs": [list(key) for key in batch.pairs],

@@ -1,0 +1,107 @@
+"""The names that are used of Snakemake's own objects are there, in the versions installed here."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import tomllib
+from types import SimpleNamespace
+
+import pytest
+from snakemake import __version__ as snakemake_version
+from snakemake import cli
+from snakemake.scheduling import job_scheduler
+from snakemake.workflow import Workflow
+
+from unglow.jobs.slurm import client
+from unglow.workflow.snakemake_internals import (
+    NEXT_MAJOR,
+    bear_with_slurm,
+    command_line,
+    limit_of,
+    look_often,
+    start_jobs_at_once,
+    unknown_version,
+)
+
+
+def test_snakemake_parses_the_workflow_below_the_function_that_knows_the_options():
+    assert "args" in inspect.signature(cli.args_to_api).parameters
+
+
+def test_the_scheduler_has_the_limiter_and_the_executor():
+    source = inspect.getsource(job_scheduler)
+    assert "self.job_rate_limiter is not None" in source
+    assert "self._executor" in source
+    for name in ("local_exec", "executor_plugin", "scheduler", "global_resources"):
+        assert name in inspect.getsource(Workflow)
+
+
+def test_the_executor_of_slurm_has_what_is_replaced():
+    slurm = pytest.importorskip("snakemake_executor_plugin_slurm", reason="no unglow[cluster]")
+    for name in ("run_job", "check_active_jobs", "report_job_error", "report_job_success", "sleep"):
+        assert callable(getattr(slurm.Executor, name))
+    assert "next_seconds_between_status_checks" in inspect.getsource(slurm)
+    assert "slurm_logfile" in inspect.getsource(slurm)
+
+
+def test_options_are_found_wherever_they_are_asked_for():
+    def args_to_api(args):
+        return inner(args)
+
+    def inner(_):
+        return command_line()
+
+    assert command_line() is None
+    assert args_to_api({"cores": 2}) == {"cores": 2}
+
+
+def test_limits_of_all_jobs_together():
+    workflow = SimpleNamespace(global_resources={"mem_mb": SimpleNamespace(value=7)})
+    assert limit_of(workflow, "mem_mb") == 7
+    assert limit_of(workflow, "_cores") is None
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_jobs_are_started_at_once_on_this_machine_alone(local):
+    scheduler = SimpleNamespace(job_rate_limiter="100 per second")
+    start_jobs_at_once(SimpleNamespace(local_exec=local, scheduler=scheduler))
+    assert (scheduler.job_rate_limiter is None) is local
+
+
+def test_an_executor_that_waits_for_minutes_waits_no_longer_than_that(monkeypatch):
+    waited = []
+
+    async def sleep(seconds):
+        waited.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    executor = SimpleNamespace(next_seconds_between_status_checks=180)
+    look_often(SimpleNamespace(scheduler=SimpleNamespace(_executor=executor)))
+    asyncio.run(executor.sleep())
+    executor.next_seconds_between_status_checks = 1
+    asyncio.run(executor.sleep())
+    assert waited == [client.LOOK_S, 1]
+
+
+@pytest.mark.parametrize("plugin", [None, SimpleNamespace(name="local")])
+def test_other_executors_are_left_alone(plugin):
+    executor = SimpleNamespace()
+    workflow = SimpleNamespace(
+        executor_plugin=plugin, scheduler=SimpleNamespace(_executor=executor)
+    )
+    bear_with_slurm(workflow, print)
+    look_often(workflow)
+    assert not vars(executor)
+
+
+def test_a_version_that_is_not_known_is_told_and_not_installed(project):
+    assert unknown_version("9.99.1") is None
+    assert unknown_version("unknown") is None
+    assert unknown_version(snakemake_version) is None
+    told = unknown_version(f"{NEXT_MAJOR}.0.1")
+    assert told.startswith(f"Snakemake {NEXT_MAJOR}.0.1 is newer than what this version of unglow")
+    stated = tomllib.loads((project / "pyproject.toml").read_text())["project"]["dependencies"]
+    (bound,) = (re.search(r"<(\d+)$", d)[1] for d in stated if d.startswith("snakemake>"))
+    assert int(bound) == NEXT_MAJOR
