@@ -51,7 +51,7 @@ def test_a_report_that_cannot_be_written_is_one_line_and_no_failure(small_work):
 
 def test_a_failed_run_has_its_incident_in_the_report(small_work):
     (small_work / "results" / "phantom" / "SYTO9" / "detection.json").unlink()
-    run = snakemake(small_work, "--set-resources", "detect:mem_mb=70", "--config", "force_run=True")
+    run = snakemake(small_work, "--set-resources", "detect:mem_mb=45", "--config", "force_run=True")
     assert run.code != 0
     assert "report.html: open it in a browser" in run.text
     model = model_of(small_work)
@@ -61,4 +61,4 @@ def test_a_failed_run_has_its_incident_in_the_report(small_work):
     assert ("pair", "incomplete") in causes
     memory = next(i for i in model["incidents"] if i["cause"] == "memory")
     assert memory["title"] == "detect phantom SYTO9"
-    assert memory["numbers"]["declared_mb"] == 70
+    assert memory["numbers"]["declared_mb"] == 45
