@@ -77,7 +77,7 @@ def test_a_job_that_the_kernel_kills_is_told_in_a_sentence_and_runs_later(
     before = (work / store).read_bytes()
     shutil.rmtree((work / store).parent)
     words = ("snakemake", store, "--allowed-rules", "ingest", "--retries", "0", *RUN[1:])
-    status, text = running.run(*words, directory=work, environment=groups.environment(0.2))
+    status, text = running.run(*words, directory=work, environment=groups.environment(0.4))
     uses = groups.collect()
     assert status == 1, text
     assert sum(use.kills for use in uses) >= 1

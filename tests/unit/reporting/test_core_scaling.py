@@ -51,7 +51,7 @@ def test_the_profile_gives_more_memory_only_where_it_was_declared():
 
 def test_the_profile_chooses_jobs_as_all_others_do():
     """Without a bound, each job of a large batch waits for a look at all that are ready."""
-    shipped = (Path(__file__).resolve().parents[2] / "profiles").glob("*/config.yaml")
+    shipped = (Path(__file__).resolve().parents[3] / "profiles").glob("*/config.yaml")
     texts = [path.read_text() for path in shipped]
     assert len(texts) >= 5
     for text in (*texts, profile_text(trials(100, 60, 40), "S1 DAPI", 1000.0)):

@@ -192,7 +192,7 @@ def test_compiled_code_that_holds_the_lock_is_seen(tmp_path, may_attach, monkeyp
     assert 0.8 < took(path, "hold") < 2.3
     held = next(line for line in lines if isinstance(line, dict) and line.get("name") == "hold")
     assert held["line"] == hold.__code__.co_firstlineno
-    assert held["file"].endswith("tests/unit/telemetry/test_py_spy.py")
+    assert held["file"].endswith("telemetry/test_py_spy.py")
     times = [line[0] for line in lines if isinstance(line, list)]
     assert times == sorted(times)
 

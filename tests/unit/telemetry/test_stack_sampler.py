@@ -57,7 +57,7 @@ def test_time_goes_to_the_functions_that_took_it(tmp_path):
     assert took(calls, spans, "slow", "spin") == pytest.approx(0.6, abs=0.15)
     assert took(calls, spans, "spin") == pytest.approx(whole, abs=0.15)
     node = next(n for n, c in enumerate(calls.calls) if c and c.name == "slow")
-    assert calls.calls[node].file.endswith("test_telemetry_stacks.py")
+    assert calls.calls[node].file.endswith("telemetry/test_stack_sampler.py")
     assert calls.calls[node].line == slow.__code__.co_firstlineno
 
 

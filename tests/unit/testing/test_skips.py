@@ -20,7 +20,7 @@ def ended(tmp_path, project):
     """A function that runs tests of their own in continuous integration or not."""
 
     def run(content, *words, ci="true"):
-        file = tmp_path / "tests" / "unit" / "test_tiff_packed.py"
+        file = tmp_path / "tests" / "unit" / "io" / "test_tiff_packed.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"import pytest\n{content}\n")
         known = {"PYTHONPATH": str(project / "tests"), "CI": ci}
