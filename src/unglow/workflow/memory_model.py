@@ -66,7 +66,7 @@ _PER_POINT = 900.0
 # The search for candidates holds so many bytes for each px of a tile, and for each source of the
 # list. Of what was read above a tile it keeps some rows, as float32. Finding the section takes so
 # many bytes for each px of a coarse image, and leaves most of them to the process.
-_SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 750.0
+_SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 900.0
 _KEPT, _OUTLINING = 12.0, 43.0
 
 # Joint statistics of one block in flight, MB.

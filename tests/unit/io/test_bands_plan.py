@@ -87,7 +87,8 @@ def test_files_of_bands_lie_hidden_beside_what_they_are_parts_of():
 )
 def test_rules_of_a_stage_and_of_its_bands_and_the_package_have_one_version(name, module):
     text = (PROJECT / "rules" / f"{name}.smk").read_text()
-    assert re.findall(r"version=(\d+)", text) == [str(module.VERSION)] * 2
+    assert re.findall(r"version=(\d+)", text) == [str(module.VERSION)]
+    assert f"use rule {name}_band as {name} with:" in text  # which takes its version
 
 
 # ------------------------------------------------------------------------------------------ a batch

@@ -263,7 +263,7 @@ def test_command_refuses_a_size_that_is_none(capsys):
 
 def test_options_are_listed_without_what_makes_images():
     code = (
-        "import sys, argparse; from unglow.cli import phantom; from unglow.phantom import PhantomSpec;"
+        "import sys, argparse; from unglow.cli import phantom;"
         "phantom.add_arguments(argparse.ArgumentParser());"
         "print([m for m in ('tifffile', 'scipy', 'cv2') if m in sys.modules])"
     )

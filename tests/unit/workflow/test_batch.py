@@ -533,7 +533,7 @@ def test_ingest_needs_what_both_images_need_and_a_band_what_its_image_does(tmp_p
     assert alone.peak_mb(0, 1) == both.peak_mb(0, 2) < both.peak_mb(2000, 2)
 
 
-@pytest.mark.parametrize("stage", BASE.keys() - {"export"} | {"ingest_band"})
+@pytest.mark.parametrize("stage", sorted(BASE.keys() - {"export"} | {"ingest_band"}))
 def test_what_snakemake_hands_over_is_read_as_names_are(work, stage):
     """Its wildcards are a list of values: ``in`` asks for one of them."""
     batch = Batch.load({}, work)

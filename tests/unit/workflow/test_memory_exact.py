@@ -102,8 +102,8 @@ def test_the_disk_of_stores_and_lists():
     assert found == [1021, 559, 350, 280, 71]
     assert memory_model.store_disk_mb(large, "float32") == 4081
     assert [memory_model.store_disk_mb(low, bands=bands) for bands in (1, 2, 5)] == [173, 173, 173]
-    assert memory_model.candidates_disk_mb(large) == 198
-    assert memory_model.candidates_disk_mb(plan_layout((9000, 150), "uint8")) == 27
+    assert memory_model.candidates_disk_mb(large) == 237
+    assert memory_model.candidates_disk_mb(plan_layout((9000, 150), "uint8")) == 32
 
 
 def test_the_time_limit_is_20_times_what_a_job_needs_and_2_minutes():
