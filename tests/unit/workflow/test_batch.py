@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 import tifffile
-from snakemake.iocontainers import Wildcards
+from snakemake.rules import Wildcards
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.io.tiff import read_header

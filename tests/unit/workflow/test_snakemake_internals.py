@@ -25,6 +25,8 @@ from unglow.workflow.snakemake_internals import (
     unknown_version,
 )
 
+NO_SLURM = "no executor for Slurm here: pip install 'unglow[cluster]'"
+
 
 def test_snakemake_parses_the_workflow_below_the_function_that_knows_the_options():
     assert "args" in inspect.signature(cli.args_to_api).parameters
@@ -39,7 +41,7 @@ def test_the_scheduler_has_the_limiter_and_the_executor():
 
 
 def test_the_executor_of_slurm_has_what_is_replaced():
-    slurm = pytest.importorskip("snakemake_executor_plugin_slurm", reason="no unglow[cluster]")
+    slurm = pytest.importorskip("snakemake_executor_plugin_slurm", reason=NO_SLURM)
     for name in ("run_job", "check_active_jobs", "report_job_error", "report_job_success", "sleep"):
         assert callable(getattr(slurm.Executor, name))
     assert "next_seconds_between_status_checks" in inspect.getsource(slurm)
