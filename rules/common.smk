@@ -51,8 +51,8 @@ if unglow.__version__ != VERSION:
         f"this is the workflow of unglow {VERSION} but the installed package is "
         f"{unglow.__version__}: install the package from the same checkout or tag."
     )
-if workflow.is_main_process and unknown_version(snakemake_version):
-    logger.warning(unknown_version(snakemake_version))
+if workflow.is_main_process and (newer := unknown_version(snakemake_version)):
+    logger.warning(newer)
 
 # Snakemake formats the one, and looks for its locks in the other with a pattern.
 for whose, place in (("workflow's", str(workflow.basedir)), ("working", os.getcwd())):

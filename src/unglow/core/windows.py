@@ -6,10 +6,10 @@ from the number in flight, never from the image.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -152,38 +152,23 @@ class KeptBlocks:
         most: int = 1,
     ) -> None:
         self.shape = shape
-        self._read = read
         self._side = side
-        self._most = most
-        self._kept: dict[Window, NDArray[Any]] = {}
-        self._lock = threading.Lock()
+        self._block = lru_cache(most)(read)  # two threads may read the same one: no harm
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return the pixels of a window inside the image that holds some, as a copy."""
         side = self._side
-        first_top, first_left = (n // side * side for n in (window.y0, window.x0))
         out: NDArray[Any] | None = None
-        for top in range(first_top, window.y1, side):
-            for left in range(first_left, window.x1, side):
-                block = Window(top, top + side, left, left + side).clip(self.shape)
-                pixels, part = self._block(block), window.common(block)
-                if out is None:
-                    out = np.empty(window.shape, pixels.dtype)
-                target = part.shift(-window.y0, -window.x0).slices
-                out[target] = pixels[part.shift(-top, -left).slices]
+        for (row, col), part in cells(window, (side, side)):
+            top, left = row * side, col * side
+            pixels = self._block(Window(top, top + side, left, left + side).clip(self.shape))
+            if out is None:
+                out = np.empty(window.shape, pixels.dtype)
+            target = part.shift(-window.y0, -window.x0).slices
+            out[target] = pixels[part.shift(-top, -left).slices]
         if out is None:
             raise ValueError(f"{window} holds no px")
         return out
-
-    def _block(self, block: Window) -> NDArray[Any]:
-        with self._lock:  # who wants the same block waits for it
-            found = self._kept.pop(block, None)
-            if found is None:
-                found = self._read(block)
-            self._kept[block] = found
-            if len(self._kept) > self._most:
-                del self._kept[next(iter(self._kept))]
-        return found
 
 
 class ArrayPixels:
@@ -234,6 +219,26 @@ def grid(shape: tuple[int, int], block: tuple[int, int]) -> Iterator[Window]:
     for y0 in range(0, shape[0], block[0]):
         for x0 in range(0, shape[1], block[1]):
             yield Window(y0, min(y0 + block[0], shape[0]), x0, min(x0 + block[1], shape[1]))
+
+
+def cells(window: Window, cell: tuple[int, int]) -> Iterator[tuple[tuple[int, int], Window]]:
+    """Yield (row, column) of each cell of a grid that a window touches, and its part of it.
+
+    The grid begins at the first px of the image; ``cell`` is (rows, columns) px.
+    """
+    if not window.size:
+        return
+    for row in range(window.y0 // cell[0], (window.y1 - 1) // cell[0] + 1):
+        y0, y1 = max(window.y0, row * cell[0]), min(window.y1, (row + 1) * cell[0])
+        for col in range(window.x0 // cell[1], (window.x1 - 1) // cell[1] + 1):
+            x0, x1 = max(window.x0, col * cell[1]), min(window.x1, (col + 1) * cell[1])
+            yield (row, col), Window(y0, y1, x0, x1)
+
+
+def strips(window: Window, height: int) -> Iterator[Window]:
+    """Yield a window in strips of so many rows, from its first row on; the last may be lower."""
+    for y0 in range(window.y0, window.y1, height):
+        yield Window(y0, min(y0 + height, window.y1), window.x0, window.x1)
 
 
 def bounded_map(func: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:

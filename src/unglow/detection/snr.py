@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from unglow.core.kernels import kernel
-from unglow.core.windows import Window
+from unglow.core.windows import Window, cells, strips
 from unglow.detection.coarse_grid import Lattice
 from unglow.detection.shifts import SPAN, squared_shift
 from unglow.io.zarr.layout import CHUNK
@@ -204,9 +204,7 @@ class Images:
 
 def _rows_of_chunks(window: Window) -> Iterator[Window]:
     """Cut a window where rows of chunks end: larger arrays take new pages each, and so time."""
-    for begin in range(window.y0 // CHUNK * CHUNK, window.y1 if window.size else 0, CHUNK):
-        y0, y1 = max(begin, window.y0), min(begin + CHUNK, window.y1)
-        yield Window(y0, y1, window.x0, window.x1)
+    return (part for _, part in cells(window, (CHUNK, window.x1)))
 
 
 def around_px(settings: DetectSettings) -> int:
@@ -262,8 +260,7 @@ def significance_of(scene: Scene, window: Window, images: Images) -> Significanc
 def _bands(window: Window) -> Iterator[Window]:
     """Cut a window into parts of so few rows that what is computed of one stays in the cache."""
     height = max(1, _BAND_PX // max(1, window.shape[1]))
-    for y0 in range(window.y0, window.y1, height):
-        yield Window(y0, min(y0 + height, window.y1), window.x0, window.x1)
+    return strips(window, height)
 
 
 @dataclass(frozen=True, eq=False)

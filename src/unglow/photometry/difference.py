@@ -16,7 +16,7 @@ import numpy as np
 
 from unglow.core.errors import StoreError
 from unglow.core.grey import has_grey_levels, quantise
-from unglow.core.windows import Window
+from unglow.core.windows import Window, strips
 from unglow.io.zarr import Store, open_store, plan_layout
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.photometry.gain.scale import Scale
@@ -70,9 +70,8 @@ def evened_difference(
     px. Else as `difference`.
     """
     out = np.empty(window.shape, np.float32)
-    for top in range(0, window.shape[0], _ROWS):
-        rows = slice(top, min(top + _ROWS, window.shape[0]))
-        strip = Window(window.y0 + rows.start, window.y0 + rows.stop, window.x0, window.x1)
+    for strip in strips(window, _ROWS):
+        rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
         scaled = pre[rows] * np.float32(gain)
         scaled += np.float32(offset - gain_map.dark)
         scaled *= gain_map.over(strip, step)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from unglow.core.digests import FOLDER, SUFFIX
 from unglow.io.zarr.bands import PATTERN as BAND
 from unglow.io.zarr.bands import Band
+from unglow.io.zarr.metadata import DOCUMENT
 from unglow.workflow.variants import REGISTRATION, SUBTRACTION, variants
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from unglow.workflow.schema import Settings
 
 PAIR = "{sample}/{dye}"
-ROOT = "zarr.json"
+ROOT = DOCUMENT
+"""The file of a store that rules name: it is written last."""
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
 """Keys of ``exports`` in the configuration to how the files end."""
 

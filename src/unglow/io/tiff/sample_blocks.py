@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.windows import Window
+from unglow.core.windows import Window, strips
 from unglow.io.tiff.reader import open_reader
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def survey_windows(header: TiffHeader, count: int = 16, size: int = 256) -> list
     if rows * cols <= count * size * size:
         step = rows if header.preferred == "windows" else max(1, min(rows, header.unit[0]))
         step = max(step, math.ceil(rows / count))
-        return [Window(y, min(y + step, rows), 0, cols) for y in range(0, rows, step)]
+        return list(strips(Window.of(header.shape), step))
     if header.preferred == "windows":
         found = {_square(header, k, size) for k in range(count)}
     else:

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import StoreError
-from unglow.core.windows import Window
+from unglow.core.windows import Window, cells
 from unglow.io.zarr.documents import COMPRESSOR
 from unglow.io.zarr.metadata import broken, shard_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO
 
@@ -52,7 +51,7 @@ def read_chunks(
         If there is too little to decompress a chunk.
     """
     shards = layout.level_shards(level)
-    for (row, col), part in pieces(window, shards):
+    for (row, col), part in cells(window, shards):
         key = shard_key(level, row, col)
         target = out[part.shift(-window.y0, -window.x0).slices]
         try:
@@ -75,7 +74,7 @@ def _read_shard(
     down, across = height // rows, width // cols
     index = _index(file, (down, across))
     dtype = np.dtype(layout.dtype).newbyteorder("<")
-    for (row, col), piece in pieces(part, (rows, cols)):
+    for (row, col), piece in cells(part, (rows, cols)):
         offset, length = index[row % down, col % across].tolist()
         if offset == _NOT_WRITTEN:
             raise _ShardError("lacks a chunk")
@@ -138,7 +137,7 @@ def encode_shard(block: NDArray[Any], layout: StoreLayout, level: int, fill: flo
     index = np.full((height // rows, width // cols, 2), _NOT_WRITTEN, "<u8")
     out = bytearray()
     window = Window.of((block.shape[0], block.shape[1]))
-    inside = {place: block[piece.slices] for place, piece in pieces(window, (rows, cols))}
+    inside = {place: block[piece.slices] for place, piece in cells(window, (rows, cols))}
     for place in sorted(inside, key=_morton):
         part = inside[place]
         if part.shape != (rows, cols):
@@ -187,14 +186,3 @@ def _blosc() -> Any:
     # Blosc's own threads are shared by the whole process: callers would wait for each other.
     blosc.use_threads = False
     return blosc
-
-
-def pieces(window: Window, cell: tuple[int, int]) -> Iterator[tuple[tuple[int, int], Window]]:
-    """Yield (row, column) of each cell of a grid that a window touches, and its part of it."""
-    if not window.size:
-        return
-    for row in range(window.y0 // cell[0], (window.y1 - 1) // cell[0] + 1):
-        y0, y1 = max(window.y0, row * cell[0]), min(window.y1, (row + 1) * cell[0])
-        for col in range(window.x0 // cell[1], (window.x1 - 1) // cell[1] + 1):
-            x0, x1 = max(window.x0, col * cell[1]), min(window.x1, (col + 1) * cell[1])
-            yield (row, col), Window(y0, y1, x0, x1)

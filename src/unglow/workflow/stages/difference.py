@@ -11,7 +11,7 @@ import numpy as np
 from unglow.core.archive import named, of_name
 from unglow.core.grey import has_grey_levels
 from unglow.core.progress import step
-from unglow.core.windows import Window, bounded_map
+from unglow.core.windows import Window, bounded_map, strips
 from unglow.io.zarr import BandWriter, StoreLayout, StoreWriter, state_key
 from unglow.io.zarr.band_results import BandResult, BandResults
 from unglow.photometry.background_medians import SIDE, BackgroundMedians
@@ -19,7 +19,7 @@ from unglow.photometry.difference import Glow, Matched, attributes_of, reason_of
 from unglow.photometry.difference_histogram import DifferenceHistogram
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -211,8 +211,8 @@ def _subtract(
     def work(window: Window) -> dict[str, DifferenceHistogram]:
         post, pre = images.read(window)
         counted = {name: residues[name].histogram.fresh() for name in glows}
-        for rows in _strips(window):
-            strip = Window(window.y0 + rows.start, window.y0 + rows.stop, window.x0, window.x1)
+        for strip in strips(window, SIDE):  # whole squares of `BackgroundMedians`
+            rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
             part = post[rows].astype(np.float32, copy=False), pre[rows]
             for name in order:
                 left = glows[name].taken_off(part, strip, integer=integer)
@@ -227,12 +227,6 @@ def _subtract(
     for part in bounded_map(work, writer.windows(), workers):
         for name, histogram in part.items():
             residues[name].histogram.merge(histogram)
-
-
-def _strips(window: Window) -> Iterator[slice]:
-    """Yield the rows of a window, as many as a square of `BackgroundMedians` has at a time."""
-    for top in range(0, window.shape[0], SIDE):
-        yield slice(top, min(top + SIDE, window.shape[0]))
 
 
 @step("join")

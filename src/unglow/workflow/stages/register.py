@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.windows import Window
+from unglow.core.windows import Window, cells
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.registration.quality import magnified
 from unglow.registration.register import Given, RegisterSettings, Registration, register
@@ -146,15 +146,11 @@ class KeptChunks:
         if window.size > 4 * height * width:
             return self._store.read(window, level)
         out = np.empty(window.shape, self._store.dtype)
-        for row in range(window.y0 // height, -(-window.y1 // height)):
-            for col in range(window.x0 // width, -(-window.x1 // width)):
-                place = Window(row * height, (row + 1) * height, col * width, (col + 1) * width)
-                y0, x0 = max(place.y0, window.y0), max(place.x0, window.x0)
-                part = Window(y0, min(place.y1, window.y1), x0, min(place.x1, window.x1))
-                chunk = self._chunk(level, row, col, place.clip(self.level_shape(level)))
-                out[part.shift(-window.y0, -window.x0).slices] = chunk[
-                    part.shift(-place.y0, -place.x0).slices
-                ]
+        for (row, col), part in cells(window, (height, width)):
+            top, left = row * height, col * width
+            place = Window(top, top + height, left, left + width).clip(self.level_shape(level))
+            target = part.shift(-window.y0, -window.x0).slices
+            out[target] = self._chunk(level, row, col, place)[part.shift(-top, -left).slices]
         return out
 
     def _chunk(self, level: int, row: int, col: int, window: Window) -> NDArray[Any]:
