@@ -6,7 +6,7 @@ import ctypes
 import gc
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,6 +43,15 @@ def pin_threads() -> None:
         libc.mallopt(_M_ARENA_MAX, 4)
     except (OSError, AttributeError):  # not glibc: memory may stay with the process a little longer
         return
+
+
+def release_freed() -> None:
+    """Give the system what the allocator keeps of freed blocks, for what is done next by others.
+
+    What the main thread has freed is its own: threads of a pool take new memory beside it.
+    """
+    with suppress(OSError, AttributeError):  # not glibc, as above
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

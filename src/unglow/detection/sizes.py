@@ -1,6 +1,6 @@
 """Sizes that both the result and the memory of the search depend on."""
 
-DETECT_TILE, DETECT_AROUND = 1536, 90
+DETECT_TILE, DETECT_AROUND = 1024, 90
 """Side of the blocks in which it reads, px, and how far it looks around each px."""
 DETECT_PANEL = 8192
 """Rows above a tile are kept of a panel of the image, which is at most so many px wide."""

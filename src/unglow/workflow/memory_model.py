@@ -52,9 +52,6 @@ _CHUNKS = 2.6
 # channel, three times, MB.
 _SURVEY = 28.0
 _SAMPLED = 4.0
-# Reading a whole shard held its compressed chunks beside the result when zarr-python did it. Chunks
-# are read one by one now, so that this is more than is needed.
-_READING = 1.7
 # Of the coarse images, bytes per px: both with what is derived from them, also mirrored; what
 # judging a map takes; and the octaves of features, which are searched on so many px at a time.
 _COARSE, _JUDGING, _SCALE_SPACE = 36.0, 26.0, 225.0
@@ -65,9 +62,9 @@ _MATCHING = 50.0
 _PER_POINT = 900.0
 # The search for candidates holds so many bytes for each px of a tile, and for each source of the
 # list. Of what was read above a tile it keeps some rows, as float32. Finding the section takes so
-# many bytes for each px of a coarse image, and leaves most of them to the process.
+# many bytes for each px of a coarse image, and its outline keeps so many.
 _SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 900.0
-_KEPT, _OUTLINING = 12.0, 43.0
+_KEPT, _OUTLINING, _OUTLINE = 12.0, 43.0, 9.0
 
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
@@ -155,7 +152,7 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
     """Demand of the warp: per shard the pre window under it, post, and the result."""
     shard_px, shards = _shards(layout)
     window_px = min(WARP_SOURCE * shard_px + WARP_SPARE_PX, pre.shape[0] * pre.shape[1])
-    warping = window_px * (np.dtype(pre.dtype).itemsize * _READING + 4) + shard_px * 4
+    warping = window_px * (np.dtype(pre.dtype).itemsize + 4) + shard_px * 4
     each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS + _CELLS_AT_WORK
     cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
     fixed = SLACK + _STATISTICS + cells * _PER_CELL / MB
@@ -163,9 +160,9 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
 
 
 def difference(layout: StoreLayout) -> Demand:
-    """Demand of the subtraction: post, aligned pre and the difference of one shard."""
+    """Demand of the subtraction: post, and aligned pre as it becomes the difference, of a shard."""
     shard_px, shards = _shards(layout)
-    each = shard_px * (np.dtype("float32").itemsize * 2 + _writing(4))
+    each = shard_px * (np.dtype("float32").itemsize + _writing(4))
     return Demand(BASE["difference"], each / MB, fixed=SLACK, most=shards)
 
 
@@ -175,12 +172,12 @@ def detect(layout: StoreLayout) -> Demand:
     rows, cols = (min(n, DETECT_TILE) + around for n in layout.shape)
     tiles = math.prod(math.ceil(n / DETECT_TILE) for n in layout.shape)
     kept = _KEPT * around * (min(DETECT_PANEL, layout.shape[1]) + around)
-    coarse = _OUTLINING * min(SECTION_PX, layout.shape[0] * layout.shape[1])
-    fixed = SLACK + (_most_listed(layout) * _PER_CANDIDATE + kept + coarse) / MB
+    outlining, outline = _section(layout)
+    fixed = SLACK + (_most_listed(layout) * _PER_CANDIDATE + kept) / MB + outline
     each = rows * cols * _SEARCHING / MB
-    # three images as float32, and one of them as it comes
-    ahead = rows * cols * (_KEPT + _READING * np.dtype("float32").itemsize) / MB
-    return Demand(BASE["detect"], each, fixed=fixed, most=tiles, ahead=ahead)
+    # three images as float32, and a row of chunks of one of them as it comes
+    ahead = cols * (rows * _KEPT + min(rows, CHUNK) * np.dtype("float32").itemsize) / MB
+    return Demand(BASE["detect"], each, fixed=fixed, most=tiles, least=outlining, ahead=ahead)
 
 
 def snr(layout: StoreLayout) -> Demand:
@@ -231,10 +228,10 @@ def join_difference(layout: StoreLayout) -> Demand:
 def join_detect(layout: StoreLayout) -> Demand:
     """Demand of the job that joins the bands of a search: lists, the section, and what is tried."""
     side = CHUNK + 2 * DETECT_AROUND
-    coarse = _OUTLINING * min(SECTION_PX, layout.shape[0] * layout.shape[1])
-    fixed = SLACK + (2 * _most_listed(layout) * _PER_CANDIDATE + coarse) / MB
+    outlining, outline = _section(layout)
+    fixed = SLACK + 2 * _most_listed(layout) * _PER_CANDIDATE / MB + outline
     each = side * side * _SEARCHING / MB
-    return Demand(BASE["detect"], each, fixed=fixed)
+    return Demand(BASE["detect"], each, fixed=fixed, least=outlining)
 
 
 def _join(layout: StoreLayout, counted_mb: float) -> Demand:
@@ -245,7 +242,7 @@ def _join(layout: StoreLayout, counted_mb: float) -> Demand:
     rows, cols = (
         min(*n) for n in zip(layout.level_shape(level), layout.level_shards(level), strict=True)
     )
-    strip = 4 * min(STRIP, rows) * cols * (layout.itemsize * _READING + _HALVING / 4)
+    strip = 4 * min(STRIP, rows) * cols * (layout.itemsize + _HALVING / 4)
     each = (rows * cols * layout.itemsize * _ENCODED + strip) / MB
     shards = sum(1 for _ in layout.windows(level))
     return Demand(_JOINING, each, fixed=counted_mb + SLACK, most=shards)
@@ -272,6 +269,12 @@ def candidates_disk_mb(layout: StoreLayout) -> int:
 def runtime_min(pixels: float, seconds_per_megapixel: float) -> int:
     """Return a generous time, whole minutes, for a job: 20 times what a 2-core machine needs."""
     return math.ceil(2 + 20 * pixels / 1e6 * seconds_per_megapixel / 60)
+
+
+def _section(layout: StoreLayout) -> tuple[float, float]:
+    """Return what a search takes until it knows the section, and what its outline holds, MB."""
+    pixels = min(SECTION_PX, layout.shape[0] * layout.shape[1])
+    return BASE["detect"] + SLACK + _OUTLINING * pixels / MB, _OUTLINE * pixels / MB
 
 
 def _most_listed(layout: StoreLayout) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.allocator import release_freed
 from unglow.core.errors import InputError
 from unglow.core.files import write_json
 from unglow.core.progress import step
@@ -17,6 +18,7 @@ from unglow.detection.candidate_table import write_csv, write_geojson
 from unglow.detection.completeness import completeness
 from unglow.detection.search import nothing_yet, search
 from unglow.detection.section_mask import Section
+from unglow.detection.sizes import DETECT_TILE
 from unglow.detection.source_photometry import MEASURED
 from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr import state_key
@@ -92,8 +94,7 @@ def detect(
     except InputError as refusal:
         _tidy(targets, pieces)
         return _write_nothing(targets, said, str(refusal))
-    with step("section"):
-        section = Section.of(stores["aligned"])
+    section = _outline(stores["aligned"])
     if pieces is None:
         found = search(scene, section, controls=controls, workers=workers)
     else:
@@ -134,8 +135,7 @@ def detect_band(
         scene = scene_of(stores, scale, transform, settings)
     except InputError as refusal:
         return BandResult(band, key, reason=str(refusal))
-    with step("section"):
-        section = Section.of(stores["aligned"])
+    section = _outline(stores["aligned"])
     found = search(scene, section, workers=workers, band=band)
     return BandResult(band, key, arrays=found.counts)
 
@@ -147,7 +147,16 @@ def key_of(files: Mapping[str, Any], settings: DetectSettings) -> str:
         "difference",
     )
     digests = [hashlib.sha256(Path(files[name]).read_bytes()).hexdigest() for name in names]
-    return state_key("detect", VERSION, asdict(settings), digests)
+    # bands of rows of other tiles do not fit together
+    return state_key("detect", VERSION, DETECT_TILE, asdict(settings), digests)
+
+
+@step("section")
+def _outline(aligned: Image) -> Section:
+    """Find the section; what that took is free for the tiles then."""
+    section = Section.of(aligned)
+    release_freed()
+    return section
 
 
 def _tidy(targets: Mapping[str, Path], pieces: BandResults | None) -> None:
