@@ -1,4 +1,4 @@
-"""Memory that reading takes beside its result, from the header alone."""
+"""Memory that decoding takes beside its result, from the header alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.io.tiff.stream_decoders import CHUNK_BYTES, LZW, PACKBITS, PIECE_BYTES
+from unglow.io.tiff.compression import (
+    JPEG_2000,
+    JPEG_XL,
+    JPEG_XR,
+    LERC,
+    LZW,
+    NONE,
+    PACKBITS,
+    WEBP,
+)
+from unglow.io.tiff.segments import whole_bytes
+from unglow.io.tiff.stream_decoders import CHUNK_BYTES, PIECE_BYTES
 
 if TYPE_CHECKING:
     import tifffile
@@ -15,29 +26,23 @@ if TYPE_CHECKING:
     from unglow.io.tiff.samples import SampleRule
     from unglow.io.tiff.segments import Geometry
 
-# Working memory of decoders: bytes per sample, and per encoded byte beside those that they are
-# given, where it counts (measured with segments of 12 to 48 million samples). JPEG 2000 (which
-# works in 32 bits and copies the stream), WebP, JPEG XL (reserved; a quarter of it is used at
-# most), LERC, JPEG XR.
 SCRATCH = {
-    33003: (5.0, 1.0),
-    33004: (5.0, 1.0),
-    33005: (5.0, 1.0),
-    34712: (5.0, 1.0),
-    50001: (1.5, 0.0),
-    50002: (4.4, 0.0),
-    52546: (4.4, 0.0),
-    34887: (0.15, 0.0),
-    22610: (0.1, 0.0),
+    **dict.fromkeys(JPEG_2000, (5.0, 1.0)),  # works in 32 bits and copies the stream
+    WEBP: (1.5, 0.0),
+    **dict.fromkeys(JPEG_XL, (4.4, 0.0)),  # reserved; a quarter of it is used at most
+    LERC: (0.15, 0.0),
+    JPEG_XR: (0.1, 0.0),
 }
-# A stretch of LZW codes decodes to at most 4096 * 4096 / 2 bytes, a chunk of PackBits to 64 times
-# its own.
+"""Working memory of decoders where it counts: bytes per sample, and per encoded byte beside those
+that they are given (measured with segments of 12 to 48 million samples)."""
 LZW_STRETCH = 8_400_000
+"""Bytes that a stretch of LZW codes decodes to at most: 4096 * 4096 / 2."""
 PACKBITS_CHUNK = CHUNK_BYTES // 16 * 65
-# Tables of a decoder that streams.
+"""Bytes of a chunk of PackBits and of what it decodes to at most, 64 times its own."""
 TABLES = 500_000
-# Reading that takes less is no reason to write a file again, MB.
+"""Bytes of the tables of a decoder that streams, at most."""
 REMEDY_MB = 50.0
+"""Reading that takes less is no reason to write a file again, MB."""
 REWRITE = (
     "write it again in tiles, for example with "
     "'bfconvert -tilex 512 -tiley 512 -compression zlib OLD.tif NEW.ome.tif'"
@@ -71,30 +76,39 @@ def decode_bytes(
     window
         How far back the decoder of strips that are streamed looks; None if they are not.
     """
-    samples = geometry.unit[1] * geometry.samples
-    stored = _row_bytes(page, geometry)
+    samples, stored = geometry.row_samples, _row_bytes(page, geometry)
     piece_rows = rows_at_once(page, geometry)
     converted = piece_rows * samples * rule.extra_bytes
     # Bytes are swapped into a copy; the floating-point predictor does that by itself.
     swapped = page.parent.byteorder == ">" and stored > samples and page.predictor != 3
     if raw or window is not None:
-        copies = 1 + swapped + (page.predictor != 1)
-        piece = piece_rows * stored
-        stream = 0
+        piece, stream = piece_rows * stored, 0
         if window is not None:
             # The codec gives its output in blocks and then as one.
-            over = {LZW: LZW_STRETCH, PACKBITS: PACKBITS_CHUNK}.get(int(page.compression), 0)
-            stream = stream_state(page, window) + CHUNK_BYTES + 2 * piece + over
-        return piece * copies + converted + stream
-    copies = int(page.compression != 1) + (swapped or page.predictor == 3)
-    if page.bitspersample not in (8, 16, 32, 64):
-        copies += 1
+            stream = _stream_state(page, window) + CHUNK_BYTES + 2 * piece + _surplus(page)
+        return piece * (1 + swapped + (page.predictor != 1)) + converted + stream
+    copies = int(page.compression != NONE) + (swapped or page.predictor == 3)
+    copies += not whole_bytes(page)
     per_sample, per_byte = SCRATCH.get(int(page.compression), (0.0, 0.0))
     whole = geometry.unit[0] * (copies * stored + per_sample * samples)
     return int(encoded * (1.0 + per_byte) + whole) + converted
 
 
-def stream_state(page: tifffile.TiffPage, window: int) -> int:
+def kept_bytes(
+    page: tifffile.TiffPage, geometry: Geometry, *, raw: bool, window: int | None, projected: bool
+) -> int:
+    """Bytes that a reader keeps of a stored part between two reads; parameters as above.
+
+    ``projected`` says that several planes are read as one.
+    """
+    if window is not None:
+        return _stream_state(page, window)
+    if raw or geometry.across > 1 or projected:
+        return 0
+    return geometry.unit[0] * _row_bytes(page, geometry)
+
+
+def _stream_state(page: tifffile.TiffPage, window: int) -> int:
     """Bytes that a decoder keeps between two reads of a strip that is streamed."""
     if page.compression == LZW:
         return 2 * CHUNK_BYTES + LZW_STRETCH
@@ -103,30 +117,14 @@ def stream_state(page: tifffile.TiffPage, window: int) -> int:
     return CHUNK_BYTES + window + TABLES
 
 
-def kept_bytes(
-    page: tifffile.TiffPage, geometry: Geometry, *, raw: bool, window: int | None, projected: bool
-) -> int:
-    """Bytes that a reader keeps of a stored part between two reads.
-
-    Parameters
-    ----------
-    page, geometry
-        How samples are stored.
-    raw, window
-        As in `decode_bytes`.
-    projected
-        Several planes are read as one.
-    """
-    if window is not None:
-        return stream_state(page, window)
-    if raw or geometry.across > 1 or projected:
-        return 0
-    return geometry.unit[0] * _row_bytes(page, geometry)
+def _surplus(page: tifffile.TiffPage) -> int:
+    """Bytes that a decoder may give beyond those that it was asked for."""
+    return {LZW: LZW_STRETCH, PACKBITS: PACKBITS_CHUNK}.get(int(page.compression), 0)
 
 
 def _row_bytes(page: tifffile.TiffPage, geometry: Geometry) -> int:
     """Bytes of one row of a segment in memory."""
-    return int(geometry.unit[1] * geometry.samples * np.dtype(page.dtype).itemsize)
+    return geometry.row_samples * int(np.dtype(page.dtype).itemsize)
 
 
 def remedy(header: TiffHeader) -> str | None:

@@ -1,27 +1,25 @@
-"""Pixels of a TIFF file, window by window, in bounded memory."""
+"""Reader of the pixels of a TIFF image, window by window, in bounded memory."""
 
 from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import imagecodecs
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.io.tiff.compression import NONE
 from unglow.io.tiff.decode_memory import rows_at_once
-from unglow.io.tiff.integrity import check_jpeg, check_jpeg2000
-from unglow.io.tiff.opening import open_raw, quiet
-from unglow.io.tiff.packed_bits import is_packed, unpacked
-from unglow.io.tiff.read_header import Source, resolve
-from unglow.io.tiff.samples import JPEG, JPEG_2000
+from unglow.io.tiff.opening import open_raw
+from unglow.io.tiff.read_header import StoredImage, resolve
+from unglow.io.tiff.segment_decoder import decode_rows, decode_segment
 from unglow.io.tiff.segments import row_bytes
 from unglow.io.tiff.stream_decoders import RowStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from types import TracebackType
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,15 +41,8 @@ def open_reader(header: TiffHeader) -> TiffReader:
     InputError
         The file is no longer what the header says.
     """
-    plane = header.plane
-    series = plane["series"]
-    source = resolve(
-        header.path,
-        series=int(series) if series is not None else None,
-        z=plane["z"],
-        t=plane["t"],
-    )
-    now = source.header
+    image = resolve(header.path, header.plane)
+    now = image.header
     if (now.file_bytes, now.shape, now.dtype, now.channels) != (
         header.file_bytes,
         header.shape,
@@ -61,22 +52,22 @@ def open_reader(header: TiffHeader) -> TiffReader:
         raise InputError(
             f"'{header.path}' has changed since its header was read: start the run again."
         )
-    return TiffReader(source)
+    return TiffReader(image)
 
 
 class TiffReader:
-    """Reads windows of one image; all methods may be called from several threads.
+    """Reader of windows of one image; all methods may be called from several threads.
 
     Decoding takes one thread per call. A call holds its result and `TiffHeader.decode_bytes`. The
     reader keeps the last strip of each part read, so that bands may end inside a strip, or the
     decoder state of streamed strips (`TiffHeader.kept_bytes`).
     """
 
-    def __init__(self, source: Source) -> None:
-        self.header = source.header
-        self._source = source
+    def __init__(self, image: StoredImage) -> None:
+        self.header = image.header
+        self._image = image
         self._files: dict[str, int] = {}
-        for plane in source.planes:
+        for plane in image.planes:
             for stored in plane:
                 if stored.path not in self._files:
                     self._files[stored.path] = open_raw(stored.path)
@@ -84,18 +75,13 @@ class TiffReader:
         self._kept: dict[tuple[int, int], tuple[int, NDArray[Any]]] = {}
         self._streams: dict[tuple[int, int], tuple[int, RowStream]] = {}
         # Rows that are handled at once, so that conversions need little memory.
-        self._step = rows_at_once(source.planes[0][0].page, source.geometry)
-        self._keeps = source.projection is None and source.geometry.across == 1
+        self._step = rows_at_once(image.planes[0][0].page, image.geometry)
+        self._keeps = image.projection is None and image.geometry.across == 1
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -106,11 +92,6 @@ class TiffReader:
             self._files = {}
             self._kept = {}
             self._streams = {}
-
-    @property
-    def preferred(self) -> Literal["rows", "windows"]:
-        """``rows``: ask for full-width bands from top to bottom; ``windows``: any window."""
-        return self.header.preferred
 
     def read(self, window: Window, channels: Sequence[int] | None = None) -> NDArray[Any]:
         """Read a window of some channels.
@@ -133,7 +114,7 @@ class TiffReader:
         ValueError
             The window leaves the image, or there is no such channel.
         """
-        header, source = self.header, self._source
+        header, image = self.header, self._image
         wanted = range(len(header.channels)) if channels is None else channels
         if window.clip(header.shape) != window:
             raise ValueError(f"{window} leaves the image of {header.shape}")
@@ -143,31 +124,31 @@ class TiffReader:
         if out.size == 0:
             return out
         how: Combine = "set"
-        for plane in source.planes:
+        for plane in image.planes:
             for part, targets in self._parts(plane, wanted):
                 self._fill(part, window, [(out[i], k) for i, k in targets], how)
-            how = "max" if source.projection == "max" else "add"
-        if source.projection == "mean":
-            out /= out.dtype.type(len(source.planes))
+            how = "max" if image.projection == "max" else "add"
+        if image.projection == "mean":
+            out /= out.dtype.type(len(image.planes))
         return out
 
     def _parts(
         self, plane: tuple[StoredPage, ...], wanted: Sequence[int]
     ) -> list[tuple[Part, list[tuple[int, int]]]]:
-        """List what is stored together, with (place in the result, sample in the segment) pairs."""
-        source = self._source
-        found: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        """List what is stored together, with (index in the result, sample in the segment) pairs."""
+        image = self._image
+        together: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for i, channel in enumerate(wanted):
-            page, sample = divmod(channel, source.per_page)
-            apart, inside = (sample, 0) if source.geometry.apart > 1 else (0, sample)
-            found.setdefault((page, apart), []).append((i, inside))
-        return [((plane[page], apart), targets) for (page, apart), targets in found.items()]
+            page, sample = divmod(channel, image.per_page)
+            apart, inside = (sample, 0) if image.geometry.apart > 1 else (0, sample)
+            together.setdefault((page, apart), []).append((i, inside))
+        return [((plane[page], apart), targets) for (page, apart), targets in together.items()]
 
     def _fill(
         self, part: Part, window: Window, targets: list[tuple[NDArray[Any], int]], how: Combine
     ) -> None:
         """Decode the segments of one part that the window touches, one at a time."""
-        geometry, rule = self._source.geometry, self._source.rule
+        geometry, rule = self._image.geometry, self._image.rule
         unit_rows, unit_cols = geometry.unit
         for i in range(window.y0 // unit_rows, -(-window.y1 // unit_rows)):
             for j in range(window.x0 // unit_cols, -(-window.x1 // unit_cols)):
@@ -191,7 +172,7 @@ class TiffReader:
     ) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (row in the segment, (rows, cols, samples) as stored) for rows first to last."""
         stored, _ = part
-        geometry, page = self._source.geometry, stored.page
+        geometry, page = self._image.geometry, stored.page
         sparse = stored.counts[index] == 0
         try:
             if self.header.raw and not sparse:
@@ -219,43 +200,45 @@ class TiffReader:
     def _raw_rows(
         self, part: Part, index: int, first: int, last: int
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        stored, _ = part
-        width = row_bytes(stored.page, self._source.geometry)
+        (stored, _), geometry = part, self._image.geometry
+        width = row_bytes(stored.page, geometry)
         for row in range(first, last, self._step):
             rows = min(self._step, last - row)
-            # No name keeps the bytes of one piece while the next is read.
+            # No name keeps the bytes of some rows while the next are read.
             yield (
                 row,
-                self._unpack(stored, self._bytes(stored, index, row * width, rows * width), rows),
+                decode_rows(
+                    stored.page,
+                    geometry,
+                    self._bytes(stored, index, row * width, rows * width),
+                    rows,
+                ),
             )
 
     def _stream_rows(
         self, part: Part, index: int, first: int, last: int
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        stored, apart = part
-        width = row_bytes(stored.page, self._source.geometry)
+        (stored, apart), geometry = part, self._image.geometry
+        width = row_bytes(stored.page, geometry)
         key = (id(stored), apart)
         with self._lock:
             at, stream = self._streams.pop(key, (-1, None))
             if stream is None or at != index or stream.row > first:
                 stream = RowStream(
-                    self._fetcher(stored, index),
+                    partial(self._bytes, stored, index),
                     int(stored.counts[index]),
                     int(stored.page.compression),
                     width,
-                    self._source.window,
+                    self._image.window,
                 )
             stream.skip(first - stream.row)
             for row in range(first, last, self._step):
                 rows = min(self._step, last - row)
-                yield row, self._unpack(stored, stream.read(rows), rows)
-            if stream.row == self._source.geometry.rows_of(index):
+                yield row, decode_rows(stored.page, geometry, stream.read(rows), rows)
+            if stream.row == geometry.rows_of(index):
                 stream.finish()
             else:
                 self._streams[key] = (index, stream)
-
-    def _fetcher(self, stored: StoredPage, index: int) -> Callable[[int, int], bytes]:
-        return lambda offset, size: self._bytes(stored, index, offset, size)
 
     def _segment(self, part: Part, index: int, last: int) -> NDArray[Any]:
         """Return a whole tile or strip, and keep it if its rows from ``last`` on are still due."""
@@ -274,52 +257,17 @@ class TiffReader:
         return block
 
     def _decode(self, stored: StoredPage, index: int) -> NDArray[Any]:
-        """Decode a whole tile or strip: (rows, cols, samples) as stored."""
-        geometry, page = self._source.geometry, stored.page
-        rows, size = geometry.rows_of(index), int(stored.counts[index])
-        if page.compression == 1:
-            size = min(size, rows * row_bytes(page, geometry))
-        data = self._bytes(stored, index, 0, size)
-        if is_packed(page):
-            return unpacked(page, geometry, data, rows)
-        options: dict[str, Any] = {}
-        if page.compression in JPEG:
-            options = {"jpegtables": stored.jpegtables, "jpegheader": page.jpegheader}
-            if page.jpegheader is None:
-                check_jpeg(data, geometry.unit)
-        elif page.compression in JPEG_2000:
-            check_jpeg2000(data, geometry.unit)
-        with quiet():
-            decoded, _, _ = page.decode(data, index, _fullsize=geometry.tiled, **options)
-        block = np.asarray(decoded)[0]
-        if block.dtype != page.dtype:
-            raise ValueError(f"samples of {block.dtype} where the header says {page.dtype}")
-        if block.shape != (rows, geometry.unit[1], geometry.samples):
-            raise ValueError(f"it holds {' x '.join(map(str, block.shape))} samples")
-        return np.asarray(block)
+        """Read and decode a whole tile or strip: (rows, cols, samples) as stored."""
+        geometry, size = self._image.geometry, int(stored.counts[index])
+        if stored.page.compression == NONE:
+            size = min(size, geometry.rows_of(index) * row_bytes(stored.page, geometry))
+        return decode_segment(stored, geometry, index, self._bytes(stored, index, 0, size))
 
     def _bytes(self, stored: StoredPage, index: int, offset: int, size: int) -> bytes:
         data = os.pread(self._files[stored.path], size, int(stored.offsets[index]) + offset)
         if len(data) != size:
             raise ValueError(f"{size - len(data)} of its bytes are missing")
         return data
-
-    def _unpack(self, stored: StoredPage, data: bytes | bytearray, rows: int) -> NDArray[Any]:
-        """Plain rows of samples to (rows, cols, samples), native, predictor undone."""
-        geometry, page = self._source.geometry, stored.page
-        if page.fillorder == 2:
-            data = imagecodecs.bitorder_decode(bytes(data))
-        native = np.dtype(page.dtype).newbyteorder("=")
-        # The floating-point predictor orders bytes itself.
-        order = "=" if page.predictor == 3 else page.parent.byteorder
-        block = np.frombuffer(data, dtype=native.newbyteorder(order))
-        block = block.reshape(rows, geometry.unit[1], geometry.samples)
-        block = block.astype(native, copy=False)
-        if page.predictor == 2:
-            return np.asarray(imagecodecs.delta_decode(block, axis=-2))
-        if page.predictor == 3:
-            return np.asarray(imagecodecs.floatpred_decode(block, axis=-2))
-        return block
 
 
 def _combine(out: NDArray[Any], values: NDArray[Any], how: Combine) -> None:

@@ -1,8 +1,8 @@
-"""Stores that several jobs write, each a band of whole rows of shards.
+"""Writer of one band of a store; jobs of all bands write to one directory beside the store.
 
-Their shards meet in one hidden directory beside the store, named by a digest of all that their
-content follows from: a job of another state of the inputs, which may still run somewhere, writes
-elsewhere, and one of the same state writes the same bytes. A shard is moved there when it is whole.
+It is hidden and named by a digest of all that the shards follow from: a job of another state of the
+inputs, which may still run somewhere, writes elsewhere, and one of the same state writes the same
+bytes. A shard is moved there when it is whole.
 """
 
 from __future__ import annotations
@@ -15,62 +15,58 @@ from unglow.core.windows import bounded_map
 from unglow.io.zarr.shard_writer import ShardWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
-    from typing import TypeAlias
 
     from unglow.core.windows import Window
     from unglow.io.zarr.bands import Band
     from unglow.io.zarr.layout import StoreLayout
-
-    Shards: TypeAlias = Mapping[str, tuple[str, int]]
-    """Shard key to the SHA-256 of its file, hexadecimal, and its size, bytes."""
+    from unglow.io.zarr.shard_writer import Shards
 
 _KEY = 16
+"""Hexadecimal digits of a state key (64 bits): no two states of one store will share it."""
 
 
 def state_key(*parts: Any) -> str:
-    """Return a digest of JSON types (equal mappings in any order), 16 hexadecimal digits."""
+    """Return a digest of JSON types (equal mappings in any order), `_KEY` hexadecimal digits."""
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_KEY]
 
 
 def band_store(path: Path, key: str) -> Path:
-    """Return where the shards of all bands of a store meet until it is published."""
+    """Return the directory of the shards of all bands until the store is published."""
     return path.with_name(f".{path.name}.{key}.bands")
 
 
 def leftovers(path: Path, bands: int) -> Iterator[Path]:
-    """Yield what bands have left beside a file or store that is finished.
+    """Yield what bands of interrupted runs have left beside a file or store that is finished.
 
-    That is the shards of other states, and what jobs have said about bands of another number than
-    ``bands``. What those of this number said, Snakemake removes.
+    That is the shards of other states, and results of runs with another number of bands than
+    ``bands``; those of this number are removed by Snakemake.
     """
     yield from path.parent.glob(f".{path.name}.*.bands")
-    for said in path.parent.glob(f".{path.name}.*-of-*.band.npz"):
-        if not said.name.endswith(f"-of-{bands}.band.npz"):
-            yield said
+    for result in path.parent.glob(f".{path.name}.*-of-*.band.npz"):
+        if not result.name.endswith(f"-of-{bands}.band.npz"):
+            yield result
 
 
 class BandWriter(ShardWriter):
-    """Write the shards of one band to where those of the others are as well.
+    """Writer of the shards of one band to where those of the others are as well.
 
     Use as a context manager: `write` every window of `windows` once, then take `shards`.
 
     Parameters
     ----------
-    path, layout, fill_value
+    path, layout
         As for `unglow.io.zarr.StoreWriter`: of the whole store.
     band
-        Which part of it.
+        Part of it that is written.
     key
-        What the pixels follow from (`state_key`).
+        Digest of what the pixels follow from (`state_key`).
     """
 
-    def __init__(
-        self, path: Path | str, layout: StoreLayout, *, fill_value: float, band: Band, key: str
-    ) -> None:
-        super().__init__(path, layout, fill_value=fill_value)
+    def __init__(self, path: Path | str, layout: StoreLayout, *, band: Band, key: str) -> None:
+        super().__init__(path, layout)
         self._band = band
         self._root = band_store(self.path, key)
 
@@ -87,18 +83,13 @@ class BandWriter(ShardWriter):
         """Yield the level-0 shards of the band in row order, cut at the edges of the image."""
         return self._band.windows(self.layout)
 
-    @property
-    def shards(self) -> dict[str, tuple[str, int]]:
-        """What was written: shard key to SHA-256 and size, bytes."""
-        return {name: (digest, self._sizes[name]) for name, digest in self._digests.items()}
 
-
-def first_fault(place: Path, shards: Shards, workers: int) -> str | None:
+def first_fault(root: Path, shards: Shards, workers: int) -> str | None:
     """Return what is wrong with the first shard that is not what was written; None if all are.
 
     Parameters
     ----------
-    place
+    root
         Directory of the store, or of its bands.
     shards
         What was written.
@@ -108,12 +99,12 @@ def first_fault(place: Path, shards: Shards, workers: int) -> str | None:
 
     def fault(name: str) -> str | None:
         try:
-            with (place / name).open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+            with (root / name).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
             return f"shard {name} is missing"
         except OSError as error:
             return f"shard {name} cannot be read ({error.strerror})"
-        return None if found == shards[name][0] else f"shard {name} is not what was written"
+        return None if digest == shards[name][0] else f"shard {name} is not what was written"
 
     return next(filter(None, bounded_map(fault, sorted(shards), workers)), None)

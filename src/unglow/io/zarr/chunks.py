@@ -1,4 +1,4 @@
-"""Shards, and the chunks in them: of Zarr's formats just the one of `unglow.io.zarr.documents`.
+"""Shards, and the chunks in them: of Zarr's formats just the one of `unglow.io.zarr.metadata`.
 
 Zarr-python takes 0.2 s to import and 2.5 ms for each read on top of decoding, which takes 0.5 ms
 for a chunk; and it reads fill values in place of shards and chunks that are not there. Here they
@@ -17,8 +17,7 @@ import numpy as np
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window, cells
-from unglow.io.zarr.documents import COMPRESSOR
-from unglow.io.zarr.metadata import broken, shard_key
+from unglow.io.zarr.metadata import COMPRESSOR, broken, shard_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,21 +34,32 @@ _CRC_BYTES = 4
 
 
 class _ShardError(Exception):
-    """What is wrong with a shard, in words that follow its name."""
+    """A shard that cannot be used; the text follows its name in a sentence."""
 
 
-def read_chunks(
-    root: Path, layout: StoreLayout, level: int, window: Window, out: NDArray[Any]
-) -> None:
-    """Fill ``out`` with the pixels of a window, which lies inside the level; thread-safe.
+def read_window(root: Path, layout: StoreLayout, level: int, window: Window) -> NDArray[Any]:
+    """Return the pixels of a window of a level in the stored dtype; thread-safe.
+
+    Parameters
+    ----------
+    root
+        Directory of the store (a finished one, or one that is being built).
+    layout, level, window
+        Layout of the store, number of the level, and what to read of it.
 
     Raises
     ------
+    ValueError
+        If the window leaves the level.
     StoreError
         If a shard is missing, empty or damaged.
     MemoryError
         If there is too little to decompress a chunk.
     """
+    shape = layout.level_shape(level)
+    if window.clip(shape) != window:
+        raise ValueError(f"{window} leaves level {level} of shape {shape}")
+    out = np.empty(window.shape, layout.dtype)
     shards = layout.level_shards(level)
     for (row, col), part in cells(window, shards):
         key = shard_key(level, row, col)
@@ -63,6 +73,7 @@ def read_chunks(
             raise StoreError(broken(root, key, f"cannot be read ({error.strerror})")) from error
         except _ShardError as fault:
             raise StoreError(broken(root, key, str(fault))) from fault
+    return out
 
 
 def _read_shard(
@@ -74,15 +85,15 @@ def _read_shard(
     down, across = height // rows, width // cols
     index = _index(file, (down, across))
     dtype = np.dtype(layout.dtype).newbyteorder("<")
-    for (row, col), piece in cells(part, (rows, cols)):
+    for (row, col), section in cells(part, (rows, cols)):
         offset, length = index[row % down, col % across].tolist()
         if offset == _NOT_WRITTEN:
             raise _ShardError("lacks a chunk")
         chunk = np.frombuffer(_decoded(file, offset, length), dtype)
         if chunk.size != rows * cols:
             raise _ShardError(f"is damaged (a chunk of {chunk.size} px)")
-        within = piece.shift(-row * rows, -col * cols)
-        out[piece.shift(-part.y0, -part.x0).slices] = chunk.reshape(rows, cols)[within.slices]
+        within = section.shift(-row * rows, -col * cols)
+        out[section.shift(-part.y0, -part.x0).slices] = chunk.reshape(rows, cols)[within.slices]
 
 
 def _index(file: BinaryIO, chunks: tuple[int, int]) -> Index:
@@ -105,8 +116,8 @@ def _decoded(file: BinaryIO, offset: int, length: int) -> bytes:
     try:
         return _blosc().decompress(checked)  # type: ignore[no-any-return]
     except RuntimeError as error:
-        # These are the bytes that were written: what Blosc does not get is memory to work in, for
-        # which it has no error of its own.
+        # The bytes are those that were written: what Blosc lacks is memory to work in, for which
+        # it has no error of its own.
         raise MemoryError(f"a chunk with the right checksum: {error}") from error
 
 
@@ -120,7 +131,7 @@ def _checked(stored: bytes) -> memoryview:
     return memoryview(content)
 
 
-def encode_shard(block: NDArray[Any], layout: StoreLayout, level: int, fill: float) -> bytearray:
+def encode_shard(block: NDArray[Any], layout: StoreLayout, level: int) -> bytearray:
     """Return the file of a shard.
 
     Parameters
@@ -129,23 +140,21 @@ def encode_shard(block: NDArray[Any], layout: StoreLayout, level: int, fill: flo
         Its px inside the image, (rows, cols).
     layout, level
         Where it is from.
-    fill
-        Value of px outside the image.
     """
     rows, cols = layout.level_chunks(level)
     height, width = layout.level_shards(level)
     index = np.full((height // rows, width // cols, 2), _NOT_WRITTEN, "<u8")
     out = bytearray()
     window = Window.of((block.shape[0], block.shape[1]))
-    inside = {place: block[piece.slices] for place, piece in cells(window, (rows, cols))}
-    for place in sorted(inside, key=_morton):
-        part = inside[place]
+    inside = {at: block[section.slices] for at, section in cells(window, (rows, cols))}
+    for at in sorted(inside, key=_morton):
+        part = inside[at]
         if part.shape != (rows, cols):
-            whole = np.full((rows, cols), fill, block.dtype)
+            whole = np.full((rows, cols), layout.fill, block.dtype)
             whole[: part.shape[0], : part.shape[1]] = part
             part = whole
         chunk = _with_checksum(_compressed(part))
-        index[place] = len(out), len(chunk)
+        index[at] = len(out), len(chunk)
         out += chunk
     out += _with_checksum(index.tobytes())
     return out
@@ -171,9 +180,9 @@ def _with_checksum(content: bytes) -> bytes:
     return content + checksum.to_bytes(_CRC_BYTES, "little")
 
 
-def _morton(place: tuple[int, int]) -> int:
+def _morton(position: tuple[int, int]) -> int:
     """Return the number of a chunk in the order of zarr: bits of row and column in turn."""
-    row, col = place
+    row, col = position
     return sum(
         ((row >> bit & 1) << 2 * bit) | ((col >> bit & 1) << (2 * bit + 1)) for bit in range(16)
     )

@@ -1,9 +1,9 @@
-"""How an image is cut into pyramid levels, shards and chunks, decided from the image alone."""
+"""Layout of a store: pyramid levels, shards and chunks, decided from the image alone."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +17,17 @@ DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "flo
 """Numpy names of the pixel types that a store holds."""
 
 CHUNK = 512
+"""Side of a chunk, px: 0.25 to 2 MB are decoded at a time."""
+
 SHARD = 2048
+"""Side of a shard, px: one file, and what a job holds of an image for each block in flight."""
+
 STRIP_ROW_BYTES = 100_000_000
-"""Upper bound of a full-width row of shards for images that are read as strips, bytes."""
+"""A full-width row of shards stays below this for images that are read as strips, bytes: ingest
+holds one."""
 
 LONGEST_OVERVIEW = 512
-"""The pyramid ends at the first level whose longest side is at most this many px."""
+"""The pyramid ends at the first level whose longest side is at most this many px: one chunk."""
 
 FINE_SHARD = 256
 """Shards of the levels that are written along with level 0 are at least this large, px."""
@@ -77,6 +82,11 @@ class StoreLayout:
         return int(np.dtype(self.dtype).itemsize)
 
     @property
+    def fill(self) -> float:
+        """Value of px outside the image, which a chunk at its edge has: 0, NaN of floating ones."""
+        return 0 if np.dtype(self.dtype).kind in "iu" else math.nan
+
+    @property
     def shard_bytes(self) -> int:
         """Uncompressed bytes of the largest level-0 shard (one cut by the image is smaller)."""
         rows, cols = (min(n, s) for n, s in zip(self.shape, self.shards, strict=True))
@@ -121,13 +131,7 @@ class StoreLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the layout as JSON types."""
-        return {
-            "shape": list(self.shape),
-            "dtype": self.dtype,
-            "chunks": list(self.chunks),
-            "shards": list(self.shards),
-            "levels": self.levels,
-        }
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StoreLayout:

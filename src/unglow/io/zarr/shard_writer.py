@@ -1,4 +1,4 @@
-"""Writing shards: level 0, and with each the shards of the fine levels below it."""
+"""Writer of shards: of level 0, and with each those of the fine levels below it."""
 
 from __future__ import annotations
 
@@ -18,45 +18,41 @@ from unglow.core.errors import StoreError
 from unglow.core.files import remedy
 from unglow.core.progress import progress, step
 from unglow.io.zarr.chunks import encode_shard
-from unglow.io.zarr.documents import level_document, write_document
-from unglow.io.zarr.metadata import shard_key
+from unglow.io.zarr.metadata import level_document, shard_key, write_document
 from unglow.io.zarr.pyramid import halve_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
+    from typing import TypeAlias
 
     from numpy.typing import NDArray
 
     from unglow.core.windows import Window
     from unglow.io.zarr.layout import StoreLayout
 
+    Shards: TypeAlias = dict[str, tuple[str, int]]
+    """Shard key to the SHA-256 of its file, hexadecimal, and its size, bytes."""
+
 log = logging.getLogger(__name__)
 
 
 class ShardWriter:
-    """Write shards of one image into a hidden sibling of its store that no other process uses.
+    """Writer of shards of one image into a hidden sibling of its store that no other process uses.
 
     Use as a context manager; the directory is removed at its end, whatever has happened. Shards
     are moved on to another directory as soon as they are whole, if `_root` names one.
     """
 
-    def __init__(self, path: Path | str, layout: StoreLayout, *, fill_value: float) -> None:
+    def __init__(self, path: Path | str, layout: StoreLayout) -> None:
         self.path = Path(path)
         self.layout = layout
         self._dtype = np.dtype(layout.dtype)
-        with np.errstate(invalid="ignore", over="ignore"):
-            cast = np.array(fill_value).astype(self._dtype).item()
-        if np.issubdtype(self._dtype, np.integer) and cast != fill_value:
-            raise ValueError(f"a {layout.dtype} store cannot hold the fill value {fill_value}")
-        self._fill: float = cast
         self._partial = self._sibling("partial")
         self._root = self._partial
         self._pending: set[Window] = set()
-        # of what was written, by shard keys: SHA-256, hexadecimal, and sizes, bytes
-        self._digests: dict[str, str] = {}
-        self._sizes: dict[str, int] = {}
-        self._shards = self._written = 0
+        self.shards: Shards = {}
+        """What was written."""
+        self._count = self._written = 0
         self._lock = threading.Lock()
 
     @step("create store")
@@ -64,21 +60,16 @@ class ShardWriter:
         try:
             self._partial.mkdir(parents=True)
             for level in range(self.layout.levels):
-                document = level_document(self.layout, level, self._fill)
+                document = level_document(self.layout, level)
                 write_document(self._partial / str(level), document)
         except OSError as error:
             self._remove(self._partial)
             raise self._failure(error) from error
         self._pending = set(self.windows())
-        self._shards, self._written = len(self._pending), 0
+        self._count, self._written = len(self._pending), 0
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._remove(self._partial)
 
     def windows(self) -> Iterator[Window]:
@@ -120,12 +111,12 @@ class ShardWriter:
         with self._lock:
             self._written += 1
             done = self._written
-        progress(done, self._shards, "shard")
+        progress(done, self._count, "shard")
 
     def _write_shard(self, level: int, y0: int, x0: int, block: NDArray[Any]) -> None:
         height, width = self.layout.level_shards(level)
         key = shard_key(level, y0 // height, x0 // width)
-        content = encode_shard(block, self.layout, level, self._fill)
+        content = encode_shard(block, self.layout, level)
         try:
             path = self._partial / key
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,8 +124,7 @@ class ShardWriter:
             self._move_on(key)
         except OSError as error:
             raise self._failure(error) from error
-        self._digests[key] = hashlib.sha256(content).hexdigest()
-        self._sizes[key] = len(content)
+        self.shards[key] = hashlib.sha256(content).hexdigest(), len(content)
 
     def _move_on(self, name: str) -> None:
         """Move a finished file to where it belongs; that directory is never made anew here."""
