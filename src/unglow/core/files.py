@@ -1,4 +1,7 @@
-"""Writing small files whole: a file exists under its final name only when it is complete."""
+"""Writing small files whole: a file exists under its final name only when it is complete.
+
+A process may set a guard that is asked just before a finished file, or store, gets that name.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,50 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core import publishing
 from unglow.core.errors import UnglowError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+
+_guard: Callable[[], None] | None = None
+
+
+def guard_publishing(guard: Callable[[], None] | None) -> None:
+    """From here on, have this process ask before it publishes; None for asking no more.
+
+    Parameters
+    ----------
+    guard
+        Raises `unglow.core.errors.SupersededError` if nothing may be published any more.
+    """
+    global _guard  # noqa: PLW0603 (a process is one job)
+    _guard = guard
+
+
+def ask_to_publish() -> None:
+    """Ask whether what is finished may get its final name; call it last of all before renaming.
+
+    Raises
+    ------
+    SupersededError
+        Another attempt at the same job has begun meanwhile, and this one is to leave no trace.
+    """
+    if _guard is not None:
+        _guard()
+
+
+def tail(path: Path, size: int) -> str:
+    """Return the last ``size`` bytes of a text file, whatever they are.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    """
+    with path.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - size))
+        return stream.read(size).decode("utf-8", "replace")
 
 
 def open_regular(path: str | Path) -> int:
@@ -56,7 +98,7 @@ def replacing(path: Path) -> Iterator[Path]:
             with temporary.open("rb") as stream:
                 os.fsync(stream.fileno())
             temporary.chmod(0o666 & ~_umask())
-            publishing.ask()
+            ask_to_publish()
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -18,14 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow.core import digests, publishing
+from unglow.core import digests, files
 from unglow.core.allocator import pin_threads, uncollected
 from unglow.core.errors import SupersededError
 from unglow.core.progress import step
 from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import Turn
 from unglow.jobs.parent_process import Launcher
-from unglow.jobs.slurm import client
+from unglow.jobs.schedulers import node_snakemake
 from unglow.telemetry.recording import stack_sampler
 from unglow.telemetry.recording.attempt import Attempt
 from unglow.telemetry.recording.process_sampler import bytes_moved
@@ -122,9 +122,9 @@ class Job:
         pin_threads()
         record = getattr(script.log, "telemetry", None)
         minutes = getattr(script.resources, "runtime", None)
-        launcher = os.environ.get(client.VARIABLE)
+        launcher = os.environ.get(node_snakemake.VARIABLE)
         if launcher and minutes:  # what it took to get here counts as well, and so does its end
-            minutes = max(1, minutes - client.STARTING_MIN)
+            minutes = max(1, minutes - node_snakemake.STARTING_MIN)
         output = getattr(script, "output", ())
         named = output.items() if hasattr(output, "items") else ()
         targets = {name: Path(path) for name, path in named}
@@ -162,7 +162,7 @@ class Job:
             self._conclude(self._watch(pid, pipe), before, watchdog.machine_mb())
         self._report = pipe
         watchdog.obey(stream)
-        publishing.guard_with(self._turn.check)
+        files.guard_publishing(self._turn.check)
         self._telemetry.in_job()
         self._loading.enter_context(step("libraries"))
         self._loading.enter_context(uncollected())

@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
-from unglow.core import publishing
+from unglow.core import files
 from unglow.core.errors import SupersededError, UnglowError
 from unglow.core.files import write_text
 from unglow.core.windows import Window
@@ -27,7 +27,7 @@ from unglow.jobs.parent_process import VARIABLE, Launcher, announce
 @pytest.fixture(autouse=True)
 def unguarded():
     yield
-    publishing.guard_with(None)
+    files.guard_publishing(None)
 
 
 def store_writer(path):
@@ -182,11 +182,11 @@ def test_earlier_numbers_that_vanish_while_one_is_taken_are_not_missed(tmp_path,
 
 def test_who_may_publish_is_asked_each_time_until_nobody_is(tmp_path):
     asked = []
-    publishing.guard_with(lambda: asked.append(1))
-    publishing.ask()
-    publishing.ask()
-    publishing.guard_with(None)
-    publishing.ask()
+    files.guard_publishing(lambda: asked.append(1))
+    files.ask_to_publish()
+    files.ask_to_publish()
+    files.guard_publishing(None)
+    files.ask_to_publish()
     assert asked == [1, 1]
 
 
@@ -212,7 +212,7 @@ def test_a_file_finished_late_is_not_published(tmp_path):
     late = Turn.take(tmp_path / "job", [target])
     write_text(target, "of the later attempt")
     Turn.take(tmp_path / "job", [target])
-    publishing.guard_with(late.check)
+    files.guard_publishing(late.check)
     with pytest.raises(SupersededError):
         write_text(target, "of the earlier one")
     assert target.read_text() == "of the later attempt"
@@ -228,7 +228,7 @@ def test_a_store_finished_late_is_not_published(tmp_path):
         with store_writer(path) as newer:
             fill(newer, 2)
             newer.publish()
-        publishing.guard_with(late.check)
+        files.guard_publishing(late.check)
         with pytest.raises(UnglowError):
             writer.publish()
     assert value_of(path) == 2
@@ -244,15 +244,15 @@ def test_an_earlier_attempt_that_has_asked_already_still_publishes_nothing(tmp_p
         if not looked:  # it may publish, and then the later attempt begins, works and publishes
             looked.append(True)
             Turn.take(tmp_path / "job", [path / "zarr.json"])
-            monkeypatch.setattr(publishing, "_guard", None)
+            monkeypatch.setattr(files, "_guard", None)
             with store_writer(path) as newer:
                 fill(newer, 2)
                 newer.publish()
-            publishing.guard_with(ask)
+            files.guard_publishing(ask)
         else:
             late.check()
 
-    publishing.guard_with(ask)
+    files.guard_publishing(ask)
     with store_writer(path) as writer:
         fill(writer, 1)
         with pytest.raises(UnglowError):

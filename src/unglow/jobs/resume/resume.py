@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import InputError
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
-from unglow.jobs.resume import (
-    identity,
-    locks,
-)
-from unglow.jobs.resume import (
-    running_writers as writers,
-)
-from unglow.jobs.resume import (
-    schedulers as queues,
-)
-from unglow.jobs.resume import (
-    unfinished as traces,
-)
+from unglow.jobs.resume import identity, locks, queued_jobs, running_writers, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -70,13 +58,13 @@ def make_sure(
     """
     directory = identity.directory_of(run)
     stale = locks.left_behind(directory)
-    writers.refuse_if_running(run)
-    writers.refuse_if_another(directory)
-    queues.cancel_all(directory, say, local=run.fields.get("executor") == "local")
-    writers.end_launchers(directory)
-    attempts = traces.open_attempts(results)
-    writers.end_orphans(attempts, say)
-    writers.refuse_if_growing([*([] if run.ended else [run]), *attempts], lost, say)
+    running_writers.refuse_if_running(run)
+    running_writers.refuse_if_another(directory)
+    queued_jobs.cancel_all(directory, say, local=run.fields.get("executor") == "local")
+    running_writers.end_launchers(directory)
+    attempts = unfinished.open_attempts(results)
+    running_writers.end_orphans(attempts, say)
+    running_writers.refuse_if_growing([*([] if run.ended else [run]), *attempts], lost, say)
     return stale
 
 
@@ -95,20 +83,20 @@ def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str],
     InputError
         Something works, or may work.
     """
-    run = traces.last_run(results)
-    attempts = traces.open_attempts(results)
+    run = unfinished.last_run(results)
+    attempts = unfinished.open_attempts(results)
     if run is not None:
-        writers.refuse_if_running(run)
+        running_writers.refuse_if_running(run)
         if Path(str(run.fields.get("directory"))).is_dir():
-            writers.refuse_if_another(identity.directory_of(run))
+            running_writers.refuse_if_another(identity.directory_of(run))
     for trace in attempts:
         for process in trace.processes:
-            if writers.lives(process):
+            if running_writers.lives(process):
                 raise InputError(
                     f"a job (process {process.pid}) is at work in {results}; wait for it first."
                 )
     silent = [*([] if run is None or run.ended else [run]), *attempts]
-    writers.refuse_if_growing(silent, lost, say)
+    running_writers.refuse_if_growing(silent, lost, say)
 
 
 def resume(
@@ -136,7 +124,7 @@ def resume(
     InputError
         There was no run, it was not here or not the caller's, or something still runs.
     """
-    run = traces.last_run(results)
+    run = unfinished.last_run(results)
     if run is None:
         raise InputError(
             f"{results} has no record of a run: start one with `snakemake -s PATH/unglow/Snakefile "

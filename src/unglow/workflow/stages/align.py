@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.grey import grey_level, has_grey_levels, quantise, value_range
+from unglow.core.grey_levels import grey_level, has_grey_levels, quantise, value_range
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.zarr import BandWriter, Store, StoreLayout, StoreWriter, state_key
