@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.core.process import read
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -71,7 +73,7 @@ def kills_file(pid: int, root: Path = ROOT) -> Path | None:
 
     It has to be asked for while the process lives.
     """
-    for mount, own, names in _memberships(str(pid), root):
+    for mount, own, names in _memberships(pid, root):
         path = mount / own / names.events
         if kills(path) is not None:
             return path
@@ -84,13 +86,9 @@ def kills(counter: Path) -> int | None:
     return counted[0] if counted else None
 
 
-def _memberships(process: str, root: Path) -> Iterator[tuple[Path, Path, _Names]]:
+def _memberships(process: int | str, root: Path) -> Iterator[tuple[Path, Path, _Names]]:
     """Yield where each hierarchy is mounted, the process' own group in it, and its names."""
-    try:
-        lines = Path(f"/proc/{process}/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return
-    for line in lines:
+    for line in read(process, "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             yield root, Path(path.lstrip("/")), _V2

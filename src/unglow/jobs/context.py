@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow.core import digests, files
-from unglow.core.allocator import pin_threads, uncollected
+from unglow.core import digests, files, process
 from unglow.core.errors import SupersededError
+from unglow.core.own_memory import pin_threads, uncollected
 from unglow.core.progress import step
 from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import Turn
@@ -28,7 +28,6 @@ from unglow.jobs.parent_process import Launcher
 from unglow.jobs.schedulers import node_snakemake
 from unglow.telemetry.recording import stack_sampler
 from unglow.telemetry.recording.attempt import Attempt
-from unglow.telemetry.recording.process_sampler import bytes_moved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -156,10 +155,10 @@ class Job:
             except KeyboardInterrupt:
                 self._telemetry.end("interrupted", "interrupted")
                 raise
-        before = watchdog.machine_mb()
+        before = process.meminfo_mb()
         pid, pipe = watchdog.fork()
         if pid:
-            self._conclude(self._watch(pid, pipe), before, watchdog.machine_mb())
+            self._conclude(self._watch(pid, pipe), before, process.meminfo_mb())
         self._report = pipe
         watchdog.obey(stream)
         files.guard_publishing(self._turn.check)
@@ -183,14 +182,15 @@ class Job:
             except Exception as failure:  # noqa: BLE001 (it ends the job, as one of its block does)
                 kind, error, trace = type(failure), failure, failure.__traceback__
         self._telemetry.leave_job()
-        peak = memory_limit.peak_mb()
+        peak = process.peak_mb()
         if error is not None and self._turn.over:  # a later attempt removes what this one writes
             error = SupersededError()
         cause = outcomes.of_error(self, error, peak)
         if error is not None and cause.outcome not in ("bad_input", outcomes.SUPERSEDED):
             log.error("".join(traceback.format_exception(kind, error, trace)))
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
-        report = {**cause.told(), "peak_mb": peak, **bytes_moved(), **workers, **self.counters}
+        moved = process.bytes_moved()
+        report = {**cause.told(), "peak_mb": peak, **moved, **workers, **self.counters}
         if self._report is not None:
             os.write(self._report, json.dumps(report).encode())
         if error is not None:
@@ -286,7 +286,7 @@ class Job:
         same = {key: earlier[key] for key in ("peak_mb", "needed_mb") if key in earlier}
         self._record(outcome, {"message": message, **same, "repeated": True})
         cause = outcomes.Cause(outcome, message, same.get("needed_mb"))
-        told = {"peak_mb": round(memory_limit.peak_mb(), 3), "remedy": outcomes.remedy(self, cause)}
+        told = {"peak_mb": round(process.peak_mb(), 3), "remedy": outcomes.remedy(self, cause)}
         self._telemetry.end(outcome, message, **told, repeated=True)
         sys.exit(f"{self.title}: {message}")
 
@@ -319,7 +319,7 @@ class Job:
         )
 
     def _warn_of_stall(self, pid: int, seconds: float) -> None:
-        because = outcomes.idle_because(watchdog.state_of(pid), pid)
+        because = outcomes.idle_because(process.waiting_state(pid), pid)
         self._telemetry.stall(seconds, because)
         self._warn(f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}")
 

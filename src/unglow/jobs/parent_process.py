@@ -1,8 +1,8 @@
 """The Snakemake process that a job was started by, and what happens to the job without it.
 
-Nobody waits for a job whose Snakemake was killed, so its watchdog ends it within a second. The
-process is told to the jobs, which inherit it, by an environment variable: Snakemake sets it when it
-reads the workflow, and so does the Snakemake that a cluster starts inside a job.
+Nobody waits for a job whose Snakemake was killed, so its watchdog ends it within a second. Jobs
+inherit an environment variable that names the process: Snakemake sets it when it reads the
+workflow, and so does the Snakemake that a cluster starts inside a job.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import signal
 from dataclasses import dataclass
 from typing import Self
 
-from unglow.telemetry.jsonl import boot_id, started_ticks
+from unglow.core.process import boot_id, is_running, started_ticks
 
 VARIABLE = "UNGLOW_LAUNCHER"
 _MAIN, _IN_JOB = "main", "in-job"
+# How long Slurm may take to end the other Snakemake, s.
 _PATIENCE_S = 10
 
 
@@ -58,20 +59,20 @@ class Launcher:
         """Return who started this process."""
         parent = os.getppid()
         try:
-            pid, started, boot, where = os.environ.get(VARIABLE, "").split(" ")
+            pid, started, boot, role = os.environ.get(VARIABLE, "").split(" ")
             number, ticks = int(pid), int(started)
         except ValueError:
             return cls(parent)
         # In a container with processes of its own, or on another machine, it cannot be seen.
-        if boot != boot_id() or started_ticks(number) != ticks:
+        if boot != boot_id() or not is_running(number, ticks):
             return cls(parent)
-        return cls(parent, number, ticks, where == _IN_JOB)
+        return cls(parent, number, ticks, role == _IN_JOB)
 
     def gone(self) -> bool:
         """Whether Snakemake, or the shell between it and this process, is there no more."""
         if os.getppid() != self.parent:
             return True
-        return self.pid is not None and started_ticks(self.pid) != self.started
+        return self.pid is not None and not is_running(self.pid, self.started)
 
     def silence(self) -> None:
         """End the Snakemake inside a cluster job, which would remove outputs of a failed job.

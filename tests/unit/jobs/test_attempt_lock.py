@@ -439,7 +439,7 @@ def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monk
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     process = subprocess.Popen(["sleep", "60"])
     try:
-        from unglow.telemetry.jsonl import started_ticks
+        from unglow.core.process import started_ticks
 
         ticks = started_ticks(process.pid)
         Launcher(os.getppid(), process.pid, ticks, in_job=False).silence()

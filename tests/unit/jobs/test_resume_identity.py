@@ -11,10 +11,11 @@ import pytest
 
 from unglow.cli import main
 from unglow.core.errors import InputError
+from unglow.core.process import boot_id, host, started_ticks
 from unglow.jobs.resume import identity, locks, queued_jobs, running_writers
 from unglow.jobs.resume.resume import resume
 from unglow.jobs.resume.unfinished import Trace, last_run, open_attempts
-from unglow.telemetry.jsonl import LineFile, boot_id, host, started_ticks
+from unglow.telemetry.jsonl import LineFile
 
 
 @pytest.fixture

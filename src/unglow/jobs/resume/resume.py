@@ -91,7 +91,7 @@ def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str],
             running_writers.refuse_if_another(identity.directory_of(run))
     for trace in attempts:
         for process in trace.processes:
-            if running_writers.lives(process):
+            if process.lives():
                 raise InputError(
                     f"a job (process {process.pid}) is at work in {results}; wait for it first."
                 )

@@ -10,34 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
-from unglow.telemetry.jsonl import boot_id, host, started_ticks
+from unglow.core.process import host, working_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from unglow.jobs.resume.unfinished import Process, Trace
+    from unglow.core.process import Process
+    from unglow.jobs.resume.unfinished import Trace
 
 PATIENCE_S = 15.0
 """How long an orphan on this machine may take to end by itself before it is killed, s."""
 _LOOK_S = 0.1
-_PROC = Path("/proc")
 # A job writes ten lines a second, Snakemake one every two: of what does not grow for so long, s,
 # nothing lives, even if a network drive shows it some seconds late.
 _SILENCE_S, _GROWING_LOOK_S = 12.0, 1.0
-
-
-def lives(process: Process) -> bool:
-    """Whether a process of this machine is there, and is the one that is meant."""
-    here = process.host == host() and process.boot == boot_id()
-    known = here and process.started is not None
-    return known and started_ticks(process.pid) == process.started and not _zombie(process.pid)
-
-
-def _zombie(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-        return text.rpartition(")")[2].split()[0] == "Z"
-    return True
 
 
 def refuse_if_running(run: Trace) -> None:
@@ -49,7 +35,7 @@ def refuse_if_running(run: Trace) -> None:
         It is not.
     """
     for process in run.processes:
-        if lives(process):
+        if process.lives():
             raise InputError(
                 f"Snakemake (process {process.pid}) has been running here since {run.since}; "
                 "follow it with `unglow monitor`, or end it with Ctrl-C first."
@@ -86,20 +72,14 @@ def end_launchers(directory: Path) -> None:
 
 def _snakemakes(directory: Path) -> Iterator[tuple[int, bool]]:
     """Yield every Snakemake of this machine that works in a directory, and if it is in a job."""
-    for place in _PROC.glob("[0-9]*"):
-        try:
-            words = (place / "cmdline").read_bytes().split(b"\0")
-            there = (place / "cwd").resolve(strict=True)
-        except OSError:  # it has ended, or belongs to somebody else
-            continue
-        named = any(Path(os.fsdecode(w)).name == "snakemake" for w in words[:3])
-        if named and there == directory and int(place.name) != os.getpid():
-            yield int(place.name), _in_job(words)
+    for pid, words in working_in(directory):
+        if any(Path(word).name == "snakemake" for word in words[:3]):
+            yield pid, _in_job(words)
 
 
-def _in_job(words: Sequence[bytes]) -> bool:
+def _in_job(words: Sequence[str]) -> bool:
     """Whether these are the words of a Snakemake that is part of a job: its queue tells of it."""
-    return b"--mode" in words and words[words.index(b"--mode") + 1] in (b"remote", b"subprocess")
+    return "--mode" in words and words[words.index("--mode") + 1] in ("remote", "subprocess")
 
 
 def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
@@ -112,7 +92,7 @@ def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
     """
     alive = []
     for trace in attempts:
-        here = [process for process in trace.processes if lives(process)]
+        here = [process for process in trace.processes if process.lives()]
         if here and not trace.own:
             raise InputError(
                 f"process {here[0].pid} is at work according to {trace.path}, which is not yours, "
@@ -136,7 +116,7 @@ def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
 
 
 def _send(process: Process, number: int) -> None:
-    if lives(process):
+    if process.lives():
         try:
             os.kill(process.pid, number)
         except ProcessLookupError:
@@ -150,7 +130,7 @@ def _send(process: Process, number: int) -> None:
 
 def _wait(processes: Sequence[Process], seconds: float) -> list[Process]:
     end = time.monotonic() + seconds
-    while alive := [process for process in processes if lives(process)]:
+    while alive := [process for process in processes if process.lives()]:
         if time.monotonic() > end:
             return alive
         time.sleep(_LOOK_S)

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.process import Process
 from unglow.telemetry.reading.follower import RUNS, attempt_files
 
 if TYPE_CHECKING:
@@ -23,16 +24,6 @@ _HEAD, _TAIL = 1 << 16, 1 << 14
 _TURN = "turn-"
 # Neither what a link names nor what would have to be waited for is a record.
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process as telemetry tells it from all others; ``started`` in clock ticks since boot."""
-
-    host: str
-    boot: str
-    pid: int
-    started: int | None
 
 
 @dataclass(frozen=True, slots=True)
