@@ -44,10 +44,7 @@ def run_ids(directory: Path) -> list[str]:
 def submitted(directory: Path) -> dict[str, list[str]]:
     """Return the ids of the jobs that were submitted from a directory, by scheduler.
 
-    Raises
-    ------
-    InputError
-        The list is somebody else's, or a line is of a scheduler that is not known.
+    Raises `InputError` if the list is somebody else's, or names a scheduler that is not known.
     """
     path = directory / SUBMITTED
     try:
@@ -74,22 +71,10 @@ def submitted(directory: Path) -> dict[str, list[str]]:
 
 
 def cancel_all(directory: Path, say: Callable[[str], None], *, local: bool = False) -> None:
-    """Cancel every job that was submitted from a directory, and wait until none is left.
+    """Cancel every job that was submitted from a working directory, and wait until none is left.
 
-    Parameters
-    ----------
-    directory
-        Working directory of the runs.
-    say
-        Told what is done.
-    local
-        Whether the last run used no queue; earlier ones may have, and are asked for where there is
-        a Slurm.
-
-    Raises
-    ------
-    InputError
-        A scheduler does not answer, or does not let go of a job.
+    Even if the last run was ``local``, earlier ones may have used Slurm: it is asked if it is here.
+    Raises `InputError` if a scheduler does not answer, or does not let go of a job.
     """
     names, jobs = run_ids(directory), submitted(directory)
     if names and not (local and shutil.which(Slurm.queue_command) is None):
@@ -111,15 +96,7 @@ def cancel_all(directory: Path, say: Callable[[str], None], *, local: bool = Fal
 
 
 def _queued(jobs: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the jobs that are queued, by scheduler.
-
-    Parameters
-    ----------
-    jobs
-        Ids of jobs, by scheduler.
-    names
-        Names of more jobs, if Slurm is among the schedulers.
-    """
+    """Return which of some jobs are queued, by scheduler; of Slurm also those of some names."""
     queued = {}
     for name, ids in jobs.items():
         scheduler = SCHEDULERS[name]()

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 
 def words_of(run: Trace, more: Sequence[str]) -> list[str]:
-    """Return the command of a run, to give again, with more words.
-
-    Raises
-    ------
-    InputError
-        The run was not started by the snakemake command.
-    """
+    """Return the command of a run, to give again, with more words; or raise `InputError`."""
     # -P: what happens to lie in the directory is no library; and options that take several values
     # must not swallow what follows
     return [sys.executable, "-Pm", "snakemake", *identity.options_of(run), *more]
@@ -34,27 +28,10 @@ def words_of(run: Trace, more: Sequence[str]) -> list[str]:
 def make_sure(
     run: Trace, results: Path, lost: Collection[str], say: Callable[[str], None]
 ) -> list[Path]:
-    """See that nothing of a run, or of those before it, writes any more.
+    """See that nothing of a run, or of those before it, writes any more; return its old locks.
 
-    Parameters
-    ----------
-    run
-        The last run.
-    results
-        Its results directory.
-    lost
-        Machines of which the user says that they are gone.
-    say
-        Told what is done.
-
-    Returns
-    -------
-    The locks that it has left behind.
-
-    Raises
-    ------
-    InputError
-        Something still runs, or may still run.
+    Of ``lost`` machines the user says that they are gone; ``say`` is called with what is done.
+    Raises `InputError` if something still runs, or may still run.
     """
     directory = identity.directory_of(run)
     stale = locks.left_behind(directory)
@@ -69,20 +46,7 @@ def make_sure(
 
 
 def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str], None]) -> None:
-    """See that no Snakemake and no job works on a results directory; nothing is ended.
-
-    Parameters
-    ----------
-    results
-        The results directory.
-    lost, say
-        As for `make_sure`.
-
-    Raises
-    ------
-    InputError
-        Something works, or may work.
-    """
+    """See that nothing works on a results directory, as `make_sure`, but end nothing."""
     run = unfinished.last_run(results)
     attempts = unfinished.open_attempts(results)
     if run is not None:
@@ -108,21 +72,8 @@ def resume(
 ) -> NoReturn:
     """Make sure that nothing writes, unlock, and become the Snakemake of the last run.
 
-    Parameters
-    ----------
-    named
-        The directory that the user named.
-    results
-        Its results directory.
-    more
-        Words that are added to the command of the last run.
-    lost, say
-        As for `make_sure`.
-
-    Raises
-    ------
-    InputError
-        There was no run, it was not here or not the caller's, or something still runs.
+    Its command is given again with ``more`` words. Raises `InputError` if there was no run, if it
+    was not in the ``named`` directory or not the caller's, or if something still runs.
     """
     run = unfinished.last_run(results)
     if run is None:

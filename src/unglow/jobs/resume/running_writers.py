@@ -27,13 +27,7 @@ _SILENCE_S, _GROWING_LOOK_S = 12.0, 1.0
 
 
 def refuse_if_running(run: Trace) -> None:
-    """See that the Snakemake of a run is gone, if it ran on this machine.
-
-    Raises
-    ------
-    InputError
-        It is not.
-    """
+    """Raise `InputError` if the Snakemake of a run still runs on this machine."""
     for process in run.processes:
         if process.lives():
             raise InputError(
@@ -43,14 +37,9 @@ def refuse_if_running(run: Trace) -> None:
 
 
 def refuse_if_another(directory: Path) -> None:
-    """See that no other Snakemake works in a directory, on this machine, whatever it does.
+    """Raise `InputError` if another Snakemake works in a directory, whatever it does.
 
-    Those inside jobs of a cluster do not count.
-
-    Raises
-    ------
-    InputError
-        One does.
+    On this machine; those inside jobs of a cluster do not count.
     """
     for pid, in_job in _snakemakes(directory):
         if not in_job:
@@ -85,10 +74,8 @@ def _in_job(words: Sequence[str]) -> bool:
 def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
     """End the jobs of this machine that nobody waits for, and see that they are gone.
 
-    Raises
-    ------
-    InputError
-        One cannot be ended, or only a file that others may write to says that it is one.
+    Raises `InputError` if one cannot be ended, or if only a file that others may write to says that
+    it is one.
     """
     alive = []
     for trace in attempts:
@@ -140,21 +127,9 @@ def _wait(processes: Sequence[Process], seconds: float) -> list[Process]:
 def refuse_if_growing(
     traces: Iterable[Trace], lost: Collection[str], say: Callable[[str], None]
 ) -> None:
-    """See that what other machines have begun and not ended is silent.
+    """See that runs and attempts without an end on other machines, but ``lost`` ones, are silent.
 
-    Parameters
-    ----------
-    traces
-        Of runs and attempts without an end.
-    lost
-        Machines of which the user says that they are gone.
-    say
-        Told what is waited for.
-
-    Raises
-    ------
-    InputError
-        A file grows, or is of a version that would not tell.
+    Raises `InputError` if a file grows, or is of a version that would not tell.
     """
     elsewhere = [t for t in traces if t.host != host() and t.host not in lost]
     if not elsewhere:

@@ -28,10 +28,7 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
 def chosen() -> Scheduler:
     """Return the scheduler that the environment names, or else the one whose commands are here.
 
-    Raises
-    ------
-    SystemExit
-        With a sentence, if there is none.
+    If there is none, the program ends with a sentence.
     """
     name = os.environ.get(VARIABLE, "").strip().lower() or _detected()
     if name not in SCHEDULERS:

@@ -6,15 +6,7 @@ import math
 import os
 from typing import TYPE_CHECKING
 
-from unglow.jobs.schedulers.scheduler import (
-    FAILED,
-    RUNNING,
-    SUCCESS,
-    JobRequest,
-    NoAnswerError,
-    Scheduler,
-    run,
-)
+from unglow.jobs.schedulers.scheduler import JobRequest, NoAnswerError, Scheduler, State, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,15 +40,15 @@ class GridEngine(Scheduler):
             resources.append(f"{name}={math.ceil((job.kib + spare) / job.threads)}K")
         return [*words, "-l", ",".join(resources), job.script]
 
-    def state(self, job: str) -> str:
+    def state(self, job: str) -> State:
         """See `Scheduler`; a job in error, or on a machine that is not heard of, has failed."""
         try:
             row = _queue().get(job)
         except NoAnswerError:
-            return RUNNING
+            return State.RUNNING
         if row is None:
             return _outcome(job)
-        return FAILED if "E" in row[4] or _is_unheard(row) else RUNNING
+        return State.FAILED if "E" in row[4] or _is_unheard(row) else State.RUNNING
 
     def queued(self, jobs: Sequence[str]) -> list[str]:
         """See `Scheduler`."""
@@ -84,13 +76,13 @@ def _is_unheard(row: Sequence[str]) -> bool:
     return not status and any(len(one) > 5 and "u" in one[5] for one in rows)
 
 
-def _outcome(job: str) -> str:
+def _outcome(job: str) -> State:
     """Return the state of a job that is no longer queued."""
     status, text = run("qacct", "-j", job)
     if status:  # not written yet
-        return RUNNING
+        return State.RUNNING
     fields = dict(row.split(None, 1) for row in text.splitlines() if len(row.split(None, 1)) > 1)
     failed, code = (fields.get(name, "").split() for name in ("failed", "exit_status"))
     if not failed or not code:
-        return RUNNING
-    return SUCCESS if failed[0] == code[0] == "0" else FAILED
+        return State.RUNNING
+    return State.SUCCESS if failed[0] == code[0] == "0" else State.FAILED

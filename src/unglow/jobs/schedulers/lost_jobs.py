@@ -8,7 +8,6 @@ that the next attempt differs by cause: more memory, more time, or the same once
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import re
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.files import tail
 from unglow.jobs import retries
 from unglow.jobs.outcomes import LACKED_MEMORY
+from unglow.jobs.resume.unfinished import Trace, trace_of
 from unglow.jobs.schedulers.slurm import state_of
 
 if TYPE_CHECKING:
@@ -57,19 +57,10 @@ _PATIENCE_S = 10.0
 
 @dataclass(slots=True)
 class SubmittedAttempt:
-    """An attempt at a job that was handed to a scheduler.
+    """An attempt at a job that was handed to a scheduler, and what was asked for it.
 
-    Attributes
-    ----------
-    rule, attempt
-        What it is.
-    resources
-        What was asked for it: ``mem_mb`` with that of Snakemake on the node, ``runtime`` in
-        minutes.
-    record
-        Its telemetry file.
-    earlier
-        Names of the files of attempts that were there when it was handed over.
+    ``record`` is its telemetry file, ``earlier`` has the names of the files of attempts that were
+    there before it.
     """
 
     rule: str
@@ -87,10 +78,13 @@ class SubmittedAttempt:
         number = int(resources.get("attempt", 1))
         return cls(info["rule_name"], number, resources, record, frozenset(_names(record)))
 
-    def begun(self) -> Path | None:
+    def trace(self) -> Trace | None:
         """Return the file of this attempt; None if it has not begun."""
         new = sorted(set(_names(self.record)) - self.earlier)
-        return self.record.with_suffix("") / new[-1] if new and self.record is not None else None
+        if self.record is None or not new:
+            return None
+        path = self.record.with_suffix("") / new[-1]
+        return trace_of(path) or Trace(path, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +98,10 @@ class LostJob:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Jobs that failed as one.
+    """Jobs that failed as one: its id, what the scheduler wrote, whether any of them had begun.
 
-    Attributes
-    ----------
-    external, logs
-        What the scheduler calls it, and what it wrote.
-    begun
-        Whether any of them had.
-    stands_in
-        The job that is reported in the name of all if none that had begun says what went wrong: the
-        first, or, where all that had begun ended well, the first that had not. None if one says it.
+    ``stands_in`` is the job that is reported in the name of all if none that had begun says what
+    went wrong: the first that had not. None if one says it.
     """
 
     external: str | None
@@ -125,13 +112,7 @@ class _Group:
 
 @dataclass(slots=True)
 class LostJobs:
-    """Follows what is handed to a scheduler.
-
-    Parameters
-    ----------
-    launcher_mb
-        Memory of a job that is not its own, MB.
-    """
+    """Follows what is handed to a scheduler; ``launcher_mb`` of a job's memory is not its own."""
 
     launcher_mb: int
     _attempts: dict[int, SubmittedAttempt] = field(default_factory=dict)
@@ -144,21 +125,18 @@ class LostJobs:
     def group_failed(self, info: Mapping[str, Any]) -> None:
         """Remember what is known of a failed group, whose jobs are all reported as failed."""
         members = tuple(member["jobid"] for member in info["job_error_info"])
-        files = {id_: self._attempts[id_].begun() for id_ in members if id_ in self._attempts}
-        begun = [path for path in files.values() if path is not None]
-        all_well = all(_has_ended(path) and _outcome(path) == "ok" for path in begun)
-        waiting = [jobid for jobid, path in files.items() if path is None]
+        traces = {id_: self._attempts[id_].trace() for id_ in members if id_ in self._attempts}
+        all_well = all(trace.outcome == "ok" for trace in traces.values() if trace is not None)
+        waiting = [jobid for jobid, trace in traces.items() if trace is None]
         stands_in = waiting[0] if all_well and waiting else None
         external, logs = info.get("external_jobid"), info.get("aux_logs") or ()
-        group = _Group(external, logs, begun=bool(begun), stands_in=stands_in)
+        group = _Group(external, logs, begun=len(waiting) < len(traces), stands_in=stands_in)
         self._groups.update(dict.fromkeys(members, group))
 
     def failed(self, info: Mapping[str, Any]) -> tuple[bool, LostJob | None]:
         """Judge a job that is reported as failed, and note its loss for the next attempt.
 
-        Returns
-        -------
-        Whether it was tried at all, and what became of it if it has not said so itself.
+        Returns whether it was tried at all, and what became of it if it has not said so itself.
         """
         jobid = info["jobid"]
         attempt = self._attempts.get(jobid)
@@ -167,22 +145,22 @@ class LostJobs:
         if attempt is None:
             return True, None
         external = group.external or (info.get("aux") or {}).get("external_jobid")
-        path = attempt.begun()
-        if path is not None and _has_ended(path):
-            return _outcome(path) != "ok", None
-        if path is None and group.begun and jobid != group.stands_in:  # others came first
+        trace = attempt.trace()
+        if trace is not None and trace.ended:
+            return trace.outcome != "ok", None
+        if trace is None and group.begun and jobid != group.stands_in:  # others came first
             return False, None
         outcome = _outcome_by_scheduler(external, group.logs)
-        if outcome is None and path is None:  # it may have ended as it was told to
+        if outcome is None and trace is None:  # it may have ended as it was told to
             return True, None
         outcome = outcome or _KILLED
         number = "" if external is None else f" (job {external} of the batch system)"
         lost = LostJob(attempt.attempt, outcome, f"{_SENTENCES[outcome]}{number}.")
-        self._note(attempt, path, lost)
-        is_reported = path is not None or jobid == group.stands_in
+        self._note(attempt, trace, lost)
+        is_reported = trace is not None or jobid == group.stands_in
         return is_reported, lost if is_reported else None
 
-    def _note(self, attempt: SubmittedAttempt, path: Path | None, lost: LostJob) -> None:
+    def _note(self, attempt: SubmittedAttempt, trace: Trace | None, lost: LostJob) -> None:
         if attempt.record is None:
             return
         notes = retries.notes_path(attempt.record)
@@ -194,7 +172,7 @@ class LostJobs:
             "outcome": lost.outcome,
             "attempt": attempt.attempt,
             "declared_mb": asked_mb - self.launcher_mb,
-            "limit_s": None if path is None else _line(path, 0).get("limit_s"),
+            "limit_s": None if trace is None else trace.fields.get("limit_s"),
             "message": lost.message,
         }
         if lost.outcome in LACKED_MEMORY:
@@ -226,19 +204,3 @@ def _names(record: Path | None) -> list[str]:
     with contextlib.suppress(OSError):
         return [path.name for path in record.with_suffix("").iterdir() if path.suffix == ".jsonl"]
     return []
-
-
-def _line(path: Path, number: int) -> dict[str, Any]:
-    """Return a line of a file, 0 the first and -1 the last; empty if it is not whole."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        line = json.loads(path.read_text(encoding="utf-8").splitlines()[number])
-        return line if isinstance(line, dict) else {}
-    return {}
-
-
-def _has_ended(path: Path) -> bool:
-    return _line(path, -1).get("kind") == "end"
-
-
-def _outcome(path: Path) -> str:
-    return str(_line(path, -1).get("outcome"))

@@ -7,21 +7,13 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from unglow.jobs.schedulers.scheduler import (
-    FAILED,
-    RUNNING,
-    SUCCESS,
-    JobRequest,
-    NoAnswerError,
-    Scheduler,
-    run,
-)
+from unglow.jobs.schedulers.scheduler import JobRequest, NoAnswerError, Scheduler, State, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _KIB = {"KB": 1, "MB": 1024, "GB": 1024**2}
-_ENDED = {"DONE": SUCCESS, "EXIT": FAILED}
+_ENDED = {"DONE": State.SUCCESS, "EXIT": State.FAILED}
 _FORGOTTEN = "is not found"
 
 
@@ -47,18 +39,18 @@ class LSF(Scheduler):
         found = re.search(r"Job <(\d+)>", text)
         return found[1] if found else ""
 
-    def state(self, job: str) -> str:
+    def state(self, job: str) -> State:
         """See `Scheduler`."""
         try:
             state = _listed(job)
         except NoAnswerError:
             state = None
         if state is not None:
-            return _ENDED.get(state, RUNNING)
+            return _ENDED.get(state, State.RUNNING)
         status, text = run("bhist", "-l", "-n", "0", job)
         if status or not re.search(r"Done successfully|Exited", text):
-            return RUNNING
-        return SUCCESS if "Done successfully" in text else FAILED
+            return State.RUNNING
+        return State.SUCCESS if "Done successfully" in text else State.FAILED
 
     def queued(self, jobs: Sequence[str]) -> list[str]:
         """See `Scheduler`."""

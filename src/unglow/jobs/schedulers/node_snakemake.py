@@ -24,13 +24,8 @@ SMALL_PX = 100_000_000
 def launcher_mb(executor: str | None, environment: Mapping[str, str]) -> int:
     """Return the memory of what starts a job on a node, MB.
 
-    Parameters
-    ----------
-    executor
-        Name of the executor plugin that submits; None on the node, where only the environment
-        tells.
-    environment
-        Of this process.
+    ``executor`` is the name of the plugin that submits; None on the node, where only the
+    environment tells.
     """
     twice = executor == "slurm" if executor is not None else "SLURM_STEP_ID" in environment
     return _SNAKEMAKE_MB * (2 if twice else 1)

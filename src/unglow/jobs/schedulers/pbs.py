@@ -5,15 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from unglow.jobs.schedulers.scheduler import (
-    FAILED,
-    RUNNING,
-    SUCCESS,
-    JobRequest,
-    NoAnswerError,
-    Scheduler,
-    run,
-)
+from unglow.jobs.schedulers.scheduler import JobRequest, NoAnswerError, Scheduler, State, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,19 +33,27 @@ class PBS(Scheduler):
         words = ["qsub", "-V", "-r", "n", "-N", job.name, "-j", "oe", "-o", f"{job.logs}/"]
         return [*words, *self.resources(job), job.script]
 
-    def state(self, job: str) -> str:
+    def state(self, job: str) -> State:
         """See `Scheduler`; a server that has forgotten a job: then it counts as failed."""
-        status, text = run("qstat", *self._history, "-f", job)
-        if status:
-            return FAILED if any(words in text for words in _GONE) else RUNNING
-        fields = _fields(text)
+        try:
+            fields = _fields(job, *self._history)
+        except NoAnswerError:
+            return State.RUNNING
+        if fields is None:
+            return State.FAILED
         if fields.get("job_state") not in _OVER:
-            return RUNNING
-        return SUCCESS if fields.get("Exit_status", fields.get("exit_status")) == "0" else FAILED
+            return State.RUNNING
+        code = fields.get("Exit_status", fields.get("exit_status"))
+        return State.SUCCESS if code == "0" else State.FAILED
 
     def queued(self, jobs: Sequence[str]) -> list[str]:
         """See `Scheduler`; Torque is asked in the same words."""
-        return [job for job in jobs if _is_queued(job)]
+        queued = []
+        for job in jobs:
+            fields = _fields(job)
+            if fields is not None and fields.get("job_state") not in _OVER:
+                queued.append(job)
+        return queued
 
 
 class Torque(PBS):
@@ -67,14 +67,11 @@ class Torque(PBS):
         return ["-l", f"nodes=1:ppn={job.threads},{memory},walltime={job.clock}"]
 
 
-def _is_queued(job: str) -> bool:
-    status, text = run("qstat", "-f", job)
+def _fields(job: str, *options: str) -> dict[str, str] | None:
+    """Return what a server tells of a job; None if it has forgotten it."""
+    status, text = run("qstat", *options, "-f", job)
     if status == 0:
-        return bool(text.strip()) and _fields(text).get("job_state") not in _OVER
+        return dict(re.findall(r"^\s*(\w+) = (.*)$", text, re.MULTILINE))
     if any(words in text for words in _GONE):
-        return False
+        return None
     raise NoAnswerError(text)
-
-
-def _fields(text: str) -> dict[str, str]:
-    return dict(re.findall(r"^\s*(\w+) = (.*)$", text, re.MULTILINE))

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import math
 import subprocess
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-RUNNING, SUCCESS, FAILED = "running", "success", "failed"
 PATIENCE_S = 60.0
 """How long a scheduler's command may take, s; Snakemake asks again."""
+
+
+class State(StrEnum):
+    """How a job is, in the words that Snakemake expects."""
+
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILED = "failed"
 
 
 class NoAnswerError(Exception):
@@ -37,22 +45,10 @@ def run(*words: str, patience_s: float = PATIENCE_S) -> tuple[int, str]:
 
 
 class JobRequest(NamedTuple):
-    """What a job asks for.
+    """What a job asks for: cores on one machine, memory of all its processes, and time.
 
-    Attributes
-    ----------
-    name
-        Tells rule and pair: ``unglow-align-Rock7-DAPI``.
-    threads
-        Cores, all on one machine.
-    mem_mb
-        Memory of all its processes together, MB.
-    minutes
-        Time that it may take.
-    script
-        What is to be run.
-    logs
-        Directory for what it says, absolute.
+    Its name tells rule and pair (``unglow-align-Rock7-DAPI``), ``logs`` is the absolute directory
+    for its output.
     """
 
     name: str
@@ -74,14 +70,10 @@ class JobRequest(NamedTuple):
 
 
 class Scheduler:
-    """What the schedulers have in common.
+    """What the client of a scheduler offers.
 
-    Attributes
-    ----------
-    name
-        As `submitted.tsv` has it.
-    queue_command, cancel_command
-        Commands that tell which jobs are queued, and that cancel the jobs whose ids follow.
+    ``name`` is its name in ``submitted.tsv``; the commands tell which jobs are queued, and cancel
+    the jobs whose ids follow.
     """
 
     name = ""
@@ -96,16 +88,10 @@ class Scheduler:
         """Return the id from what that command prints."""
         return text.strip().splitlines()[-1].strip()
 
-    def state(self, job: str) -> str:
-        """Return `RUNNING` (also if nobody answers), `SUCCESS` or `FAILED`."""
+    def state(self, job: str) -> State:
+        """Return how a job is; running, too, if nobody answers."""
         raise NotImplementedError
 
     def queued(self, jobs: Sequence[str]) -> list[str]:
-        """Return those of the jobs that wait, run, or are being ended.
-
-        Raises
-        ------
-        NoAnswerError
-            The scheduler does not say.
-        """
+        """Return those of the jobs that wait, run, or are being ended; raises `NoAnswerError`."""
         raise NotImplementedError

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from unglow.jobs.schedulers.scheduler import (
-    FAILED,
     PATIENCE_S,
-    RUNNING,
-    SUCCESS,
     JobRequest,
     NoAnswerError,
     Scheduler,
+    State,
     run,
 )
 
@@ -35,12 +33,9 @@ class QueuedJob(NamedTuple):
 
 
 def queue(patience_s: float = PATIENCE_S) -> dict[str, QueuedJob]:
-    """Return the jobs of this user by their ids; those that have just ended are among them.
+    """Return the jobs of this user by their ids, with those of the last minutes that have ended.
 
-    Raises
-    ------
-    NoAnswerError
-        Slurm does not answer.
+    Raises `NoAnswerError`.
     """
     # of all jobs, for a question about a single one that is not listed fails
     words = ("--noheader", "--states=all", "--me", "--format=%i|%T|%r|%j")
@@ -93,12 +88,12 @@ class Slurm(Scheduler):
         """Leave out the name of the cluster, which may follow the number."""
         return super().job_id(text).split(";")[0]
 
-    def state(self, job: str) -> str:
+    def state(self, job: str) -> State:
         """See `Scheduler`."""
         state = state_of(job)
         if state == COMPLETED:
-            return SUCCESS
-        return FAILED if state in FAILURES else RUNNING
+            return State.SUCCESS
+        return State.FAILED if state in FAILURES else State.RUNNING
 
     def queued(self, jobs: Sequence[str], names: Sequence[str] = ()) -> list[str]:
         """See `Scheduler`; ``names`` are those of more jobs, whatever their ids."""

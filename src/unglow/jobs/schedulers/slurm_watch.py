@@ -56,10 +56,8 @@ class SlurmWatch:
     def look(self, job_ids: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         """Return the jobs that are waited for in vain.
 
-        Returns
-        -------
-        States of those that have `ended`, once two looks in a row have said so, and warnings about
-        those that are `hopeless`, each of them once.
+        These are states of those that have `ended`, once two looks in a row have said so, and
+        warnings about those that are `hopeless`, each of them once.
         """
         listed = _queue() if job_ids else None
         if listed is None:
@@ -76,9 +74,7 @@ class SlurmWatch:
     def wait_until_slurm_answers(self, *, patience_s: float = ABSENCE_S) -> Iterator[str]:
         """Wait for a controller that is away before a job is submitted, which would fail.
 
-        Yields
-        ------
-        Messages: one when the waiting begins, one when it has ended.
+        Yields a message when the waiting begins, and one when it has ended.
         """
         with self._asking:  # jobs are submitted by several threads
             begun = time.monotonic()
@@ -103,19 +99,8 @@ def ended(
 
     The executor takes it that a preempted job is queued again, and it waits for ever for a job that
     is no longer listed: ended while nobody answered, or lost by a controller that was restarted.
-
-    Parameters
-    ----------
-    job_ids
-        Jobs that are waited for.
-    listed
-        The queue.
-    seen
-        Jobs that have been in it before: others may be in the queue of another cluster.
-
-    Returns
-    -------
-    States by job, `UNKNOWN` for one that nobody knows any more.
+    A job that nobody knows is `UNKNOWN` if it was ``seen`` in the queue before: others may be in
+    the queue of another cluster.
     """
     numbers = [job_id for job_id in job_ids if job_id.isdigit()]
     states = {job_id: listed[job_id].state for job_id in numbers if job_id in listed}

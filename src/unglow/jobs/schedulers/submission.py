@@ -42,10 +42,7 @@ def request_of(script: str, directory: Path) -> JobRequest:
 def submit(script: str) -> str:
     """Submit a job script and note it for ``unglow resume``; returns the job's id.
 
-    Raises
-    ------
-    SystemExit
-        The scheduler did not take it; with its words.
+    If the scheduler does not take it, the program ends with what it says.
     """
     directory = Path.cwd()
     scheduler = chosen()
