@@ -24,7 +24,7 @@ from unglow.core.own_memory import pin_threads, uncollected
 from unglow.core.progress import step
 from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import Turn
-from unglow.jobs.parent_process import Launcher
+from unglow.jobs.parent_process import ParentProcess
 from unglow.jobs.schedulers import node_snakemake
 from unglow.telemetry.recording import stack_sampler
 from unglow.telemetry.recording.attempt import Attempt
@@ -108,7 +108,7 @@ class Job:
     _report: int | None = None
     _telemetry: Attempt = field(init=False)
     _turn: Turn = field(default_factory=Turn)
-    _launcher: Launcher = field(default_factory=Launcher.here)
+    _parent: ParentProcess = field(default_factory=ParentProcess.here)
     _before: list[dict[str, Any]] = field(default_factory=list)
     _loading: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _room: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -315,7 +315,7 @@ class Job:
             on_stall=partial(self._warn_of_stall, pid),
             on_sample=self._telemetry.sample,
             on_end=self._telemetry.ended,
-            abandoned=self._launcher.gone,
+            abandoned=self._parent.gone,
         )
 
     def _warn_of_stall(self, pid: int, seconds: float) -> None:
@@ -372,7 +372,7 @@ class Job:
             *(time.monotonic() - self._started, peak, self.mem_mb),
         )
         if outcome == outcomes.SUPERSEDED:
-            self._launcher.silence()
+            self._parent.end_in_job()
         self._record(outcome, entry)
         sys.exit(0 if outcome == "ok" else f"{self.title}: {message}")
 

@@ -24,10 +24,7 @@ _PATIENCE_S = 10
 def announce(*, in_job: bool) -> None:
     """Tell the jobs to come that this process starts them.
 
-    Parameters
-    ----------
-    in_job
-        Whether it is itself part of a job of another Snakemake, on a cluster.
+    It may be part of a job of another Snakemake itself, on a cluster: ``in_job``.
     """
     own = os.getpid()
     words = (own, started_ticks(own), boot_id(), _IN_JOB if in_job else _MAIN)
@@ -35,7 +32,7 @@ def announce(*, in_job: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Launcher:
+class ParentProcess:
     """Who started a job.
 
     Attributes
@@ -43,8 +40,7 @@ class Launcher:
     parent
         Parent of the process that asked first: the shell that Snakemake runs scripts in.
     pid, started
-        The Snakemake process and when it started, clock ticks since boot; None if it cannot be
-        seen, and is not to be looked for.
+        The Snakemake process, as in `core.process.Process`; None if it cannot be seen from here.
     in_job
         Whether it is itself part of a job on a cluster.
     """
@@ -74,7 +70,7 @@ class Launcher:
             return True
         return self.pid is not None and not is_running(self.pid, self.started)
 
-    def silence(self) -> None:
+    def end_in_job(self) -> None:
         """End the Snakemake inside a cluster job, which would remove outputs of a failed job.
 
         They are no longer its outputs to remove: a later attempt has begun. Does nothing to a

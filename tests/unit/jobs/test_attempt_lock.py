@@ -21,7 +21,7 @@ from unglow.core.windows import Window
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.jobs import attempt_lock
 from unglow.jobs.attempt_lock import Turn, discard, revoke, store_or_file, temporaries
-from unglow.jobs.parent_process import VARIABLE, Launcher, announce
+from unglow.jobs.parent_process import VARIABLE, ParentProcess, announce
 
 
 @pytest.fixture(autouse=True)
@@ -425,9 +425,9 @@ def test_a_job_ends_when_its_snakemake_was_killed(tmp_path, monkeypatch):
 
 def test_a_launcher_that_cannot_be_seen_is_not_missed(monkeypatch):
     monkeypatch.setenv(VARIABLE, "1 2 another-boot main")
-    assert Launcher.here() == Launcher(os.getppid())
+    assert ParentProcess.here() == ParentProcess(os.getppid())
     monkeypatch.setenv(VARIABLE, "nonsense")
-    assert not Launcher.here().gone()
+    assert not ParentProcess.here().gone()
 
 
 def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monkeypatch):
@@ -442,10 +442,10 @@ def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monk
         from unglow.core.process import started_ticks
 
         ticks = started_ticks(process.pid)
-        Launcher(os.getppid(), process.pid, ticks, in_job=False).silence()
+        ParentProcess(os.getppid(), process.pid, ticks, in_job=False).end_in_job()
         assert not told.exists()
         assert process.poll() is None
-        Launcher(os.getppid(), process.pid, ticks, in_job=True).silence()
+        ParentProcess(os.getppid(), process.pid, ticks, in_job=True).end_in_job()
         assert told.read_text() == "--full --signal=KILL 17\n"
         assert process.wait(10) == -signal.SIGKILL
     finally:
@@ -455,6 +455,6 @@ def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monk
 def test_a_process_announces_itself(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     announce(in_job=True)
-    found = Launcher.here()
+    found = ParentProcess.here()
     assert (found.pid, found.in_job) == (os.getpid(), True)
     assert not found.gone()

@@ -409,17 +409,25 @@ def test_what_is_done_is_done_in_this_order(written, monkeypatch):
     attempt = written.attempt()
     done = []
     for module, name in (
-        (writers, "refuse_if_running"), (writers, "refuse_if_another"), (queued_jobs, "cancel_all"),
-        (writers, "end_launchers"), (writers, "end_orphans"), (writers, "refuse_if_growing"),
-    ):  # fmt: skip
+        (writers, "refuse_if_running"),
+        (writers, "refuse_if_another"),
+        (queued_jobs, "cancel_all"),
+        (writers, "end_cluster_snakemakes"),
+        (writers, "end_orphans"),
+        (writers, "refuse_if_growing"),
+    ):
         monkeypatch.setattr(module, name, lambda *a, name=name, **k: done.append((name, a, k)))
     run, say = last_run(written.results), written.said.append
     stale = command.make_sure(run, written.results, ["node9"], say)
     assert stale == [written.work / ".snakemake" / "locks" / "1.lock"]
     assert [name for name, _, _ in done] == [
-        "refuse_if_running", "refuse_if_another", "cancel_all", "end_launchers", "end_orphans",
+        "refuse_if_running",
+        "refuse_if_another",
+        "cancel_all",
+        "end_cluster_snakemakes",
+        "end_orphans",
         "refuse_if_growing",
-    ]  # fmt: skip
+    ]
     attempts = [trace_of(attempt)]
     assert [(a, k) for _, a, k in done] == [
         ((run,), {}),
@@ -455,7 +463,7 @@ def test_a_launcher_that_has_ended_or_is_of_somebody_else_is_left(written, monke
         writers, "_snakemakes", lambda place: iter([(7, True), (8, False), (9, True)])
     )
     monkeypatch.setattr(os, "kill", kill)
-    writers.end_launchers(written.work)
+    writers.end_cluster_snakemakes(written.work)
     assert killed == [(7, signal.SIGKILL), (9, signal.SIGKILL)]
 
 

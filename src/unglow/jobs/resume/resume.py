@@ -38,7 +38,7 @@ def make_sure(
     running_writers.refuse_if_running(run)
     running_writers.refuse_if_another(directory)
     queued_jobs.cancel_all(directory, say, local=run.fields.get("executor") == "local")
-    running_writers.end_launchers(directory)
+    running_writers.end_cluster_snakemakes(directory)
     attempts = unfinished.open_attempts(results)
     running_writers.end_orphans(attempts, say)
     running_writers.refuse_if_growing([*([] if run.ended else [run]), *attempts], lost, say)

@@ -48,7 +48,7 @@ def refuse_if_another(directory: Path) -> None:
             )
 
 
-def end_launchers(directory: Path) -> None:
+def end_cluster_snakemakes(directory: Path) -> None:
     """End each Snakemake of a cluster job that no queue knows any more.
 
     It would remove the outputs of its job when that ends. The job itself ends without it.
