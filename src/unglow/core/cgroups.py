@@ -16,16 +16,10 @@ ROOT = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What the files of a group are called.
+    """What the files of a group are called: those with the limit and the use, bytes.
 
-    Attributes
-    ----------
-    limit, use
-        Files with the limit and the use, bytes.
-    cached
-        Keys of ``memory.stat``: what of the use the kernel gives back.
-    events
-        File whose key ``oom_kill`` counts the processes that the kernel has killed.
+    ``cached`` are keys of ``memory.stat``: what of the use the kernel gives back. ``events`` is the
+    file whose key ``oom_kill`` counts the processes that the kernel has killed.
     """
 
     limit: str
@@ -51,21 +45,17 @@ _V1 = _Names(
 def bounds(root: Path = ROOT) -> list[tuple[int, int]]:
     """Limit and use, bytes, of the groups that bind this process and have a limit.
 
-    These are its own group and those above it, version 2 or 1. Use is without cached files.
-
-    Parameters
-    ----------
-    root
-        Where control groups are mounted.
+    These are its own group and those above it, version 2 or 1. Use is without cached files. Control
+    groups are mounted at ``root``.
     """
-    found = []
+    pairs = []
     for mount, own, names in _memberships("self", root):
         for directory in (mount / own, *(mount / above for above in own.parents)):
-            most = _number(directory / names.limit)
-            if most is not None:
-                kept = sum(_keyed(directory / "memory.stat", names.cached))
-                found.append((most, max(0, (_number(directory / names.use) or 0) - kept)))
-    return found
+            limit = _number(directory / names.limit)
+            if limit is not None:
+                cached = sum(_keyed(directory / "memory.stat", names.cached))
+                pairs.append((limit, max(0, (_number(directory / names.use) or 0) - cached)))
+    return pairs
 
 
 def kills_file(pid: int, root: Path = ROOT) -> Path | None:

@@ -41,18 +41,10 @@ def is_mounted() -> bool:
 
 
 class Stat(NamedTuple):
-    """What changes often about a process.
+    """State of a process (``R``, ``S``, ``D``, ``T``, ``Z``), time, threads, and when it started.
 
-    Attributes
-    ----------
-    state
-        ``R``, ``S``, ``D``, ``T``, ``Z`` (proc(5)).
-    cpu_s
-        Time on processors, s; that of children that it has waited for included.
-    threads
-        How many it has.
-    started
-        When it started, clock ticks since boot: tells it from others of its number.
+    Time on processors, s, includes that of children that it has waited for. The start, clock ticks
+    since boot, tells it from others of its number.
     """
 
     state: str
@@ -233,12 +225,8 @@ def cpuinfo() -> dict[str, str]:
 class OpenFiles:
     """The files that tell about a process, kept open: to read them again costs half as much.
 
-    A file that was open when its process ended tells nothing more, whoever has its number now.
-
-    Parameters
-    ----------
-    path
-        Directory of the process; that of the machine for what concerns all.
+    A file that was open when its process ended tells nothing more, whoever has its number now. The
+    directory is that of the process, or of all of /proc for what concerns the machine.
     """
 
     def __init__(self, path: str) -> None:
