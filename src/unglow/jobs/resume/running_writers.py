@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +69,8 @@ def _snakemakes(directory: Path) -> Iterator[tuple[int, bool]]:
 
 def _in_job(words: Sequence[str]) -> bool:
     """Whether these are the words of a Snakemake that is part of a job: its queue tells of it."""
-    return "--mode" in words and words[words.index("--mode") + 1] in ("remote", "subprocess")
+    modes = ("remote", "subprocess")
+    return any(word == "--mode" and mode in modes for word, mode in pairwise(words))
 
 
 def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
