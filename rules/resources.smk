@@ -3,18 +3,18 @@
 from snakemake.io import apply_wildcards
 
 from unglow.jobs.retries import next_mb, next_min
-from unglow.jobs.slurm import client
+from unglow.jobs.schedulers import node_snakemake
 from unglow.workflow import memory_model
 
 
 def launcher_mb():
     """Memory that starting a job takes beside it, MB: 0 unless a batch system runs it elsewhere."""
     if workflow.remote_exec:
-        return client.launcher_mb(None, os.environ)
+        return node_snakemake.launcher_mb(None, os.environ)
     executor = workflow.executor_plugin
     if executor is None or not executor.common_settings.non_local_exec:
         return 0
-    return client.launcher_mb(executor.name, os.environ)
+    return node_snakemake.launcher_mb(executor.name, os.environ)
 
 
 def record_of(rulename, wildcards):
@@ -97,7 +97,7 @@ def time_limit(expected, wildcards, attempt, rulename):
         return limit
     if attempt > 1:
         limit = next_min(record_of(rulename, wildcards), limit)
-    return limit + client.STARTING_MIN
+    return limit + node_snakemake.STARTING_MIN
 
 
 def this_attempt(wildcards, attempt):
@@ -110,7 +110,7 @@ def pair_group(wildcards):
 
     Nor for those of one that is split: its bands are jobs of their own, in the midst of the others.
     """
-    if batch.pixels(wildcards) > client.SMALL_PX or batch.is_split(wildcards):
+    if batch.pixels(wildcards) > node_snakemake.SMALL_PX or batch.is_split(wildcards):
         return None
     return f"{wildcards.sample}.{wildcards.dye}"
 
@@ -124,4 +124,4 @@ def figures_group(wildcards):
 def tell_jobs():
     """On a node: what of its declared memory a job has to leave to what has started it."""
     if workflow.remote_exec:
-        os.environ[client.VARIABLE] = str(launcher_mb())
+        os.environ[node_snakemake.VARIABLE] = str(launcher_mb())

@@ -4,7 +4,7 @@ import shlex
 
 from unglow.jobs.outcomes import COMMAND
 from unglow.jobs.parent_process import announce
-from unglow.jobs.slurm.lost_jobs import Losses
+from unglow.jobs.schedulers.lost_jobs import LostJobs
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.telemetry.recording import stack_sampler
 from unglow.telemetry.recording.environment import surroundings
@@ -30,7 +30,7 @@ def record_run():
 def jobs_elsewhere():
     """What follows the jobs of a batch system; None if jobs run on this machine."""
     taken = launcher_mb()
-    return Losses(taken) if taken else None
+    return LostJobs(taken) if taken else None
 
 
 def head_of_run(results):

@@ -24,10 +24,11 @@ import numpy as np
 import tifffile
 
 from unglow.core.errors import InputError
+from unglow.core.process import status_mb
 from unglow.core.windows import Window
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import open_store
-from unglow.jobs.memory_limit import is_memory_failure, lift_limit, process_mb, set_limit
+from unglow.jobs.memory_limit import is_memory_failure, lift_limit, set_limit
 from unglow.workflow import memory_model
 from unglow.workflow.header_cache import HeaderCache, headers_of, layouts
 from unglow.workflow.samples import Pair
@@ -163,12 +164,12 @@ def _refusal(path: Path, sentence: str) -> Outcome:
 
 
 def _read(path: Path, target: Path, pixels: Path | None) -> Outcome:
-    before = process_mb()["VmHWM"]
+    before = status_mb()["VmHWM"]
     pair = Pair("s", "d", path, path)
     cache = HeaderCache(target.parent / "headers.json")
     _, header = headers_of(pair, _SETTINGS, cache)
     header = TiffHeader.from_dict(json.loads(json.dumps(header.to_dict())))
-    parsing = process_mb()["VmHWM"] - before
+    parsing = status_mb()["VmHWM"] - before
     if parsing > PARSING_MB:
         return Outcome(OVER, f"its headers took {parsing:.0f} MB")
     layout = layouts(header, header, "auto")["post"]
@@ -200,7 +201,7 @@ def _forget_peak() -> None:
 
 
 def _over(job: str, declared_mb: float) -> Outcome | None:
-    peak = process_mb()["VmHWM"]
+    peak = status_mb()["VmHWM"]
     if peak <= declared_mb:
         return None
     return Outcome(OVER, f"{job} took {peak:.1f} MB, {declared_mb:.0f} MB declared")

@@ -11,7 +11,7 @@ from registration.pool import in_children, registered, save_json
 from scipy import ndimage
 from tables import table
 
-from unglow.core.grey import quantise
+from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window, grid
 from unglow.detection.map_error import MapError
 from unglow.detection.settings import DetectSettings

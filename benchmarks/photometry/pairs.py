@@ -13,7 +13,7 @@ from registration.pool import registered
 from registration.recording import Camera, shade, spots, stain
 from scipy import ndimage
 
-from unglow.core.grey import quantise
+from unglow.core.grey_levels import quantise
 from unglow.core.windows import Window
 from unglow.phantom.geometry import PhantomMap
 from unglow.photometry.cell_moments import BinSamples

@@ -13,7 +13,7 @@ from registration.pool import in_children, save_json
 from tables import table
 
 from photometry.pairs import Pair, aligned, images, transform_of
-from unglow.core.grey import quantise
+from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.background import Background
 from unglow.detection.map_error import MapError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.grey import quantise
+from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.background import Background
 from unglow.detection.candidate_table import UNCOUNTED

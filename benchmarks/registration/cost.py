@@ -21,8 +21,8 @@ from registration.judging import inside
 from registration.pool import in_children, registered, save_json
 from unglow import transform
 from unglow.core.machine import processors
+from unglow.core.process import status_mb
 from unglow.core.windows import bounded_map, grid
-from unglow.jobs.memory_limit import process_mb
 from unglow.phantom.tiff import Raster, write_tiff
 from unglow.registration.register import RegisterSettings
 
@@ -137,7 +137,7 @@ def _in_memory(field: str, folder: Path, size: str) -> Cost:
     images = (np.load(folder / f"{role}.npy") for role in ("post", "pre"))
     found, cpu = registered(*images, RegisterSettings(field=field))
     np.save(folder / f"field: {field}.npy", found.transform.map(np.load(folder / "points.npy")))
-    peak_mb = process_mb().get("VmHWM", float("nan"))
+    peak_mb = status_mb().get("VmHWM", float("nan"))
     return Cost(size, f"field: {field}", cpu, peak_mb, status=found.transform.status)
 
 

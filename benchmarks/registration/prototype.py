@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unglow.jobs.memory_limit import process_mb
+from unglow.core.process import status_mb
 
 if __name__ == "__main__":
     folder, post, pre, points, out = (Path(word) for word in sys.argv[1:])
@@ -28,5 +28,5 @@ if __name__ == "__main__":
     at = np.load(points)
     np.save(out.with_suffix(".npy"), mapf(found["M"], found["F"], at[:, 0], at[:, 1]))
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    peak_mb = process_mb().get("VmHWM", math.nan)
+    peak_mb = status_mb().get("VmHWM", math.nan)
     out.write_text(json.dumps({"cpu_seconds": seconds, "peak_mb": peak_mb}), encoding="utf-8")

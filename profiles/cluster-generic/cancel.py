@@ -3,7 +3,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
-from schedulers import chosen
+# where `python3` is not that of unglow: its sources beside the profile
+sys.path.append(str(Path(__file__).resolve().parents[2] / "src"))
 
-subprocess.Popen(chosen().cancel(sys.argv[1:]), start_new_session=True)
+from unglow.jobs.schedulers.choice import chosen
+
+subprocess.Popen([chosen().cancel_command, *sys.argv[1:]], start_new_session=True)

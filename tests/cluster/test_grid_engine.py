@@ -98,6 +98,6 @@ def test_a_killed_run_is_resumed_without_two_writers(grid_engine, work, local):
         stderr=subprocess.STDOUT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    assert f"cancelling job {first} (sge)" in done.stdout
+    assert f"cancelling sge jobs of the killed run: {first}" in done.stdout
     assert not grid_engine.states()
     assert digests(work) == digests(local)

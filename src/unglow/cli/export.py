@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.core.allocator import pin_threads
 from unglow.core.errors import ConfigError, InputError, StoreError
+from unglow.core.own_memory import pin_threads
 
 if TYPE_CHECKING:
     import argparse

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.core.process import read
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -14,16 +16,10 @@ ROOT = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What the files of a group are called.
+    """What the files of a group are called: those with the limit and the use, bytes.
 
-    Attributes
-    ----------
-    limit, use
-        Files with the limit and the use, bytes.
-    cached
-        Keys of ``memory.stat``: what of the use the kernel gives back.
-    events
-        File whose key ``oom_kill`` counts the processes that the kernel has killed.
+    ``cached`` are keys of ``memory.stat``: what of the use the kernel gives back. ``events`` is the
+    file whose key ``oom_kill`` counts the processes that the kernel has killed.
     """
 
     limit: str
@@ -49,21 +45,17 @@ _V1 = _Names(
 def bounds(root: Path = ROOT) -> list[tuple[int, int]]:
     """Limit and use, bytes, of the groups that bind this process and have a limit.
 
-    These are its own group and those above it, version 2 or 1. Use is without cached files.
-
-    Parameters
-    ----------
-    root
-        Where control groups are mounted.
+    These are its own group and those above it, version 2 or 1. Use is without cached files. Control
+    groups are mounted at ``root``.
     """
-    found = []
+    pairs = []
     for mount, own, names in _memberships("self", root):
         for directory in (mount / own, *(mount / above for above in own.parents)):
-            most = _number(directory / names.limit)
-            if most is not None:
-                kept = sum(_keyed(directory / "memory.stat", names.cached))
-                found.append((most, max(0, (_number(directory / names.use) or 0) - kept)))
-    return found
+            limit = _number(directory / names.limit)
+            if limit is not None:
+                cached = sum(_keyed(directory / "memory.stat", names.cached))
+                pairs.append((limit, max(0, (_number(directory / names.use) or 0) - cached)))
+    return pairs
 
 
 def kills_file(pid: int, root: Path = ROOT) -> Path | None:
@@ -71,7 +63,7 @@ def kills_file(pid: int, root: Path = ROOT) -> Path | None:
 
     It has to be asked for while the process lives.
     """
-    for mount, own, names in _memberships(str(pid), root):
+    for mount, own, names in _memberships(pid, root):
         path = mount / own / names.events
         if kills(path) is not None:
             return path
@@ -84,13 +76,9 @@ def kills(counter: Path) -> int | None:
     return counted[0] if counted else None
 
 
-def _memberships(process: str, root: Path) -> Iterator[tuple[Path, Path, _Names]]:
+def _memberships(process: int | str, root: Path) -> Iterator[tuple[Path, Path, _Names]]:
     """Yield where each hierarchy is mounted, the process' own group in it, and its names."""
-    try:
-        lines = Path(f"/proc/{process}/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return
-    for line in lines:
+    for line in read(process, "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             yield root, Path(path.lstrip("/")), _V2

@@ -32,31 +32,16 @@ def of_file(path: Path) -> str:
 def write(target: Path, published: Iterable[Path]) -> None:
     """List files with their digests, by name.
 
-    Parameters
-    ----------
-    target
-        ``<directory>/digests/<job>.sha256``.
-    published
-        Files in that directory, or below it.
+    The list is ``<directory>/digests/<job>.sha256``, the files are in that directory or below it.
     """
-    found = {path.relative_to(target.parents[1]).as_posix(): path for path in published}
-    rows = [f"{of_file(found[name])}  {name}" for name in sorted(found)]
+    paths = {path.relative_to(target.parents[1]).as_posix(): path for path in published}
+    rows = [f"{of_file(paths[name])}  {name}" for name in sorted(paths)]
     write_text(target, "\n".join([_HEAD.format(len(rows)), *rows]) + "\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What one job has published.
-
-    Attributes
-    ----------
-    path
-        The file that lists it.
-    digests
-        Path to SHA-256.
-    whole
-        Whether all of the list is there.
-    """
+    """What one job has published: the list, SHA-256 by path, and whether all of it is there."""
 
     path: Path
     digests: dict[Path, str]
@@ -67,10 +52,10 @@ class Listed:
         """Read a list; of a damaged one, what can be read."""
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
         rows = [line.partition("  ") for line in lines if line and not line.startswith("#")]
-        place = path.parents[1]
-        known = {place / name: digest for digest, _, name in rows if _is_inside(name)}
-        whole = lines[0] == _HEAD.format(len(known)) and lines[-1] == ""
-        return cls(path, known, whole)
+        directory = path.parents[1]
+        digests = {directory / name: digest for digest, _, name in rows if _is_inside(name)}
+        whole = lines[0] == _HEAD.format(len(digests)) and lines[-1] == ""
+        return cls(path, digests, whole)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -80,15 +65,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What all jobs of a pair have published.
-
-    Attributes
-    ----------
-    jobs
-        List of digests to what it lists.
-    digests
-        Path to SHA-256, of all.
-    """
+    """What all jobs of a pair have published: by its list, and SHA-256 of all by path."""
 
     jobs: dict[Path, Listed] = field(default_factory=dict)
     digests: dict[Path, str] = field(default_factory=dict)

@@ -1,4 +1,7 @@
-"""Writing small files whole: a file exists under its final name only when it is complete."""
+"""Writing small files whole: a file exists under its final name only when it is complete.
+
+A process may set a guard that is asked just before a finished file, or store, gets that name.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,44 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core import publishing
 from unglow.core.errors import UnglowError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+
+_guard: Callable[[], None] | None = None
+
+
+def guard_publishing(guard: Callable[[], None] | None) -> None:
+    """From here on, have this process ask before it publishes; None for asking no more.
+
+    The guard raises `unglow.core.errors.SupersededError` if nothing may be published any more.
+    """
+    global _guard  # noqa: PLW0603 (a process is one job)
+    _guard = guard
+
+
+def ask_to_publish() -> None:
+    """Ask whether what is finished may get its final name; call it last of all before renaming.
+
+    Raises `SupersededError` if another attempt at the same job has begun meanwhile.
+    """
+    if _guard is not None:
+        _guard()
+
+
+def tail(path: Path, size: int) -> str:
+    """Return the last ``size`` bytes of a text file, whatever they are; raises `OSError`."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - size))
+        return stream.read(size).decode("utf-8", "replace")
 
 
 def open_regular(path: str | Path) -> int:
     """Return a descriptor of a file that is read; nothing that would be waited for is opened.
 
-    Raises
-    ------
-    OSError
-        Also for a pipe or a device, which may have come into the place of a file.
+    Raises `OSError` also for a pipe or a device, which may have come into the place of a file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -56,7 +83,7 @@ def replacing(path: Path) -> Iterator[Path]:
             with temporary.open("rb") as stream:
                 os.fsync(stream.fileno())
             temporary.chmod(0o666 & ~_umask())
-            publishing.ask()
+            ask_to_publish()
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -70,10 +97,9 @@ def replacing(path: Path) -> Iterator[Path]:
 def remedy(error: OSError, path: Path) -> str:
     """Return what helps if a file, or a store, could not be written: words for the middle."""
     if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY):
-        places = (place for place in path.parents if os.path.lexists(place))
-        nearest = next(places, Path())
-        inside = path if nearest.is_dir() else nearest
-        return f"something else is in its place: move {inside} away"
+        nearest = next((one for one in path.parents if os.path.lexists(one)), Path())
+        obstacle = path if nearest.is_dir() else nearest
+        return f"something else is in its place: move {obstacle} away"
     if error.errno == errno.ENOENT:
         return "its directory was moved or removed meanwhile: see that nothing does that"
     return "see that its file system has free space and may be written"

@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 
 def memory_total_mb(cgroup: Path = cgroups.ROOT) -> float:
-    """Return the memory that this process may ever use, MB: of the machine, or of its container.
-
-    Parameters
-    ----------
-    cgroup
-        Where control groups are mounted.
-    """
+    """Return the memory that this process may ever use, MB: of the machine, or of its container."""
     limits = [limit for limit, _ in cgroups.bounds(cgroup)]
     return min([psutil.virtual_memory().total, *limits]) / 1e6
 
@@ -29,14 +23,9 @@ def memory_available_mb(cgroup: Path = cgroups.ROOT) -> float:
     """Return the memory that can be taken now without swapping, MB, within container limits.
 
     Files that the kernel keeps cached count as available, on the machine and in a container.
-
-    Parameters
-    ----------
-    cgroup
-        Where control groups are mounted.
     """
-    rooms = [limit - used for limit, used in cgroups.bounds(cgroup)]
-    return max(0, min([psutil.virtual_memory().available, *rooms])) / 1e6
+    free = [limit - used for limit, used in cgroups.bounds(cgroup)]
+    return max(0, min([psutil.virtual_memory().available, *free])) / 1e6
 
 
 def memory_limit_mb(share: float) -> int:
@@ -52,7 +41,7 @@ def processors() -> int:
 def existing(path: Path) -> Path:
     """Return the path itself, or the nearest directory above it that exists."""
     path = path.absolute()
-    return next(place for place in (path, *path.parents) if place.exists())
+    return next(one for one in (path, *path.parents) if one.exists())
 
 
 def disk_free_mb(path: Path) -> float:

@@ -1,92 +1,299 @@
-"""Giving back the pages of a library that has done its work.
+"""Processes, and memory of the machine, as the kernel shows them in /proc; nothing else reads it.
 
-Code and constants of a library are pages of its file: what was touched once counts as this process'
-memory until the system needs it, or until the process says that it does not. They are read again if
-they are needed after all.
+Where it is not mounted, psutil says which processes live and how much memory there is. It is
+imported only there: jobs start without it.
 """
 
 from __future__ import annotations
 
-import ctypes
-import re
+import contextlib
+import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-_SMAPS = Path("/proc/self/smaps")
-_MADV_DONTNEED = 4
-_HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+\s*(.*)")
-_LIBRARY = re.compile(r"\.so(\.|$)")
-_CHANGED = ("Anonymous", "Private_Dirty", "Swap")
+PROC = Path("/proc")
 
-
-@dataclass(slots=True)
-class Mapping:
-    """One mapped range: first and end address, access rights, file, and sizes, kB."""
-
-    start: int
-    end: int
-    rights: str
-    path: str
-    kilobytes: dict[str, int]
-
-    @property
-    def clean(self) -> bool:
-        """Whether its pages are those of the file and cannot be written."""
-        # pages that were relocated or swapped out are not those of the file
-        changed = any(self.kilobytes.get(name, 1) for name in _CHANGED)
-        return not changed and self.rights in ("r-xp", "r--p")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_MB_PER_KIB = 1024 / 1e6
+# What is read of a file that is kept open, bytes: those that are looked at take up to 2000.
+_LONGEST = 1 << 14
 
 
-def mappings(library: str) -> list[Mapping]:
-    """Return the mapped ranges of shared libraries whose file name begins with ``library``.
-
-    Empty where the system does not tell.
-    """
-    return [
-        mapping
-        for mapping in _all_mappings()
-        if (name := Path(mapping.path).name).startswith(library) and _LIBRARY.search(name)
-    ]
-
-
-def give_back(library: str = "") -> float:
-    """Give back the clean pages of libraries; returns the MB that were resident.
-
-    Parameters
-    ----------
-    library
-        How a file name begins, for example ``cv2``; all libraries by default.
-    """
-    freed = 0.0
-    for mapping in mappings(library):
-        if not mapping.clean:
-            continue
-        libc = ctypes.CDLL(None)
-        size = mapping.end - mapping.start
-        libc.madvise(ctypes.c_void_p(mapping.start), ctypes.c_size_t(size), _MADV_DONTNEED)
-        freed += mapping.kilobytes.get("Rss", 0) * 1024 / 1e6
-    return freed
-
-
-def _all_mappings() -> Iterator[Mapping]:
+def read(*path: object) -> str:
+    """Return the text of a file of /proc; empty if it cannot be read, or there is no /proc."""
     try:
-        lines = _SMAPS.read_text(encoding="utf-8", errors="replace").splitlines()
+        return PROC.joinpath(*map(str, path)).read_text(encoding="utf-8", errors="replace")
     except OSError:
+        return ""
+
+
+def is_mounted() -> bool:
+    """Whether there is a /proc; without one, psutil is asked."""
+    return (PROC / "self").exists()
+
+
+# Which process it is, and whether it lives
+
+
+class Stat(NamedTuple):
+    """State of a process (``R``, ``S``, ``D``, ``T``, ``Z``), time, threads, and when it started.
+
+    Time on processors, s, includes that of children that it has waited for. The start, clock ticks
+    since boot, tells it from others of its number.
+    """
+
+    state: str
+    cpu_s: float
+    threads: int
+    started: int
+
+    @classmethod
+    def of(cls, text: str) -> Stat | None:
+        """Read a file ``stat``; None if it tells nothing, as that of a process that is gone."""
+        # the second field, the name in brackets, may hold blanks and brackets; the third is the
+        # state, 14 to 17 are times, 20 the threads, 22 the start
+        fields = text.rpartition(")")[2].split()
+        with contextlib.suppress(ValueError, IndexError):
+            cpu_s = sum(map(int, fields[11:15])) / _TICKS_PER_S
+            return cls(fields[0], cpu_s, int(fields[17]), int(fields[19]))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process as it is told from all others; ``started`` in clock ticks since boot."""
+
+    host: str
+    boot: str
+    pid: int
+    started: int | None
+
+    def lives(self) -> bool:
+        """Whether it is a process of this machine that is there; a zombie is not."""
+        here = self.host == host() and self.boot == boot_id()
+        return here and is_running(self.pid, self.started)
+
+
+def host() -> str:
+    """Return the name of this machine."""
+    return os.uname().nodename
+
+
+def boot_id() -> str:
+    """Return what tells this start of the machine from others; empty where nothing does."""
+    return read("sys/kernel/random/boot_id").strip()
+
+
+def started_ticks(pid: int) -> int | None:
+    """Return when a process started, clock ticks since boot; None if there is no such process."""
+    found = _state_and_start(pid)
+    return None if found is None else found[1]
+
+
+def is_running(pid: int, started: int | None) -> bool:
+    """Whether the process of this number that started then is there; a zombie is not."""
+    found = _state_and_start(pid)
+    return found is not None and found[0] != "Z" and found[1] == started
+
+
+def _state_and_start(pid: int) -> tuple[str, int] | None:
+    if (stat := Stat.of(read(pid, "stat"))) is not None:
+        return stat.state, stat.started
+    if is_mounted():
+        return None
+    import psutil  # noqa: PLC0415 (only where there is no /proc)
+
+    try:
+        process = psutil.Process(pid)
+        state = "Z" if process.status() == psutil.STATUS_ZOMBIE else "S"
+        return state, round(process.create_time() * _TICKS_PER_S)
+    except psutil.Error:
+        return None
+
+
+def waiting_state(pid: int) -> str:
+    """Return the state that tells most about a process that does nothing: T, D, R or S.
+
+    Of all its threads; empty if the system does not tell.
+    """
+    tasks = (read(pid, "task", thread, "stat") for thread in thread_ids(pid))
+    states = {found.state.upper() for text in tasks if (found := Stat.of(text)) is not None}
+    return next((state for state in "TDRS" if state in states), "")
+
+
+def thread_ids(pid: int) -> list[str]:
+    """Return the threads of a process; none if it is gone."""
+    with contextlib.suppress(OSError):
+        return os.listdir(f"{PROC}/{pid}/task")  # noqa: PTH208 (only names, and often)
+    return []
+
+
+def working_in(directory: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield number and command of each process that works in a directory, but for this one.
+
+    Those of other users cannot be seen.
+    """
+    if not is_mounted():
+        import psutil  # noqa: PLC0415 (only where there is no /proc)
+
+        for process in psutil.process_iter(["cwd", "cmdline"]):
+            if process.info["cwd"] == str(directory) and process.pid != os.getpid():
+                yield process.pid, process.info["cmdline"] or []
         return
-    current: Mapping | None = None
-    for line in lines:
-        head = _HEAD.match(line)
-        if head:
-            if current is not None:
-                yield current
-            start, end = int(head[1], 16), int(head[2], 16)
-            current = Mapping(start, end, head[3], head[4], {})
-        elif current is not None and line.endswith(" kB"):
-            name, _, value = line.partition(":")
-            current.kilobytes[name] = int(value.split()[0])
-    if current is not None:
-        yield current
+    for path in PROC.glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes().split(b"\0")
+            cwd = (path / "cwd").resolve(strict=True)
+        except OSError:  # it has ended, or belongs to somebody else
+            continue
+        if cwd == directory and int(path.name) != os.getpid():
+            yield int(path.name), [os.fsdecode(word) for word in words]
+
+
+# What processes and the machine take
+
+
+def status_mb(pid: int | str = "self") -> dict[str, float]:
+    """Return the memory lines of a process' status (``VmHWM``, ``VmRSS``, ``VmData``, ...), MB.
+
+    Empty where the system does not tell; some sandboxes leave single lines out.
+    """
+    rows = read(pid, "status").splitlines()
+    return _sizes_mb(row for row in rows if row.startswith("Vm"))
+
+
+def meminfo_mb() -> dict[str, float]:
+    """Return the sizes that the machine tells of its memory (``MemAvailable``, ...), MB."""
+    text = read("meminfo")
+    if text or is_mounted():
+        return _sizes_mb(row for row in text.splitlines() if row.endswith(" kB"))
+    import psutil  # noqa: PLC0415 (only where there is no /proc)
+
+    memory = psutil.virtual_memory()
+    return {"MemTotal": memory.total / 1e6, "MemAvailable": memory.available / 1e6}
+
+
+def children_peak_mb() -> float:
+    """Return the largest resident set of all child processes that have ended, MB; 0 for none."""
+    with contextlib.suppress(ImportError):
+        import resource  # noqa: PLC0415 (Unix only)
+
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
+    return 0.0
+
+
+def peak_mb() -> float:
+    """Return the largest resident set so far, MB, of this process or a child that has ended.
+
+    For the process itself this is VmHWM (NaN where unknown) and not ``ru_maxrss``, which starts at
+    the value of the process that it was forked from.
+    """
+    return max(status_mb().get("VmHWM", math.nan), children_peak_mb())
+
+
+def bytes_moved() -> dict[str, int]:
+    """Return the bytes that this process has moved through read and write calls, cached or not."""
+    text = "\n" + read("self/io")
+    moved = _number_after(text, "\nrchar:"), _number_after(text, "\nwchar:")
+    if moved[0] is None or moved[1] is None:
+        return {}
+    return {"bytes_read": moved[0], "bytes_written": moved[1]}
+
+
+def machine_oom_kills() -> int:
+    """Return how many processes the kernel has killed for want of memory since boot."""
+    return _number_after(read("vmstat"), "\noom_kill ") or 0
+
+
+def cpuinfo() -> dict[str, str]:
+    """Return what the system tells of the first processor, by name; empty where it does not."""
+    lines = {}
+    with contextlib.suppress(OSError), (PROC / "cpuinfo").open(errors="replace") as file:
+        for line in file:
+            name, separator, value = line.partition(":")
+            if not separator:  # the next one is alike
+                break
+            lines[name.strip()] = value.strip()
+    return lines
+
+
+class OpenFiles:
+    """The files that tell about a process, kept open: to read them again costs half as much.
+
+    A file that was open when its process ended tells nothing more, whoever has its number now. The
+    directory is that of the process, or of all of /proc for what concerns the machine.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.pid = path.rpartition("/")[2]
+        self._path = path
+        self._open: dict[str, int] = {}
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all files."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def text(self, name: str) -> str:
+        """Return what a file says; nothing if it cannot be read, or its process has gone."""
+        try:
+            if name not in self._open:
+                path = f"{self._path}/{name}"
+                self._open[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            return os.pread(self._open[name], _LONGEST, 0).decode("ascii", "replace")
+        except OSError:
+            return ""
+
+    def size_mb(self, name: str, key: str) -> float | None:
+        """Return a size that a file tells in kB, MB; None if it does not.
+
+        The file begins with another line.
+        """
+        kib = _number_after(self.text(name), f"\n{key}:")
+        return None if kib is None else kib * _MB_PER_KIB
+
+    def children(self, *, all_threads: bool) -> list[str]:
+        """Return the processes that the main thread, or any, has started and not waited for."""
+        children = self.text(f"task/{self.pid}/children").split()
+        if all_threads and len(threads := self._threads()) > 1:
+            for thread in threads - {self.pid}:
+                children += OpenFiles(self._path).text(f"task/{thread}/children").split()
+        return children
+
+    def memory_mb(self) -> tuple[float, float]:
+        """Return the resident set and the largest that it has been, MB."""
+        return self.size_mb("status", "VmRSS") or 0.0, self.size_mb("status", "VmHWM") or 0.0
+
+    def stat(self) -> Stat | None:
+        """Return state, time, threads and start; None if it has gone."""
+        return Stat.of(self.text("stat"))
+
+    def moved(self) -> tuple[int, int]:
+        """Return the bytes read and written, those of children that it waited for included."""
+        text = "\n" + self.text("io")
+        return _number_after(text, "\nrchar:") or 0, _number_after(text, "\nwchar:") or 0
+
+    def _threads(self) -> set[str]:
+        with contextlib.suppress(OSError), os.scandir(f"{self._path}/task") as threads:
+            return {thread.name for thread in threads}
+        return set()
+
+
+def _sizes_mb(rows: Iterable[str]) -> dict[str, float]:
+    """Return sizes by name from rows ``name: number kB``, MB."""
+    pairs = (row.split(":", 1) for row in rows)
+    return {name: int(value.split()[0]) * 1024 / 1e6 for name, value in pairs}
+
+
+def _number_after(text: str, key: str) -> int | None:
+    """Return the number after a key; None if there is none."""
+    _, found, rest = text.partition(key)
+    return int(rest.split(None, 1)[0]) if found else None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PER_S = 5.0
 
 
-class Lines(Protocol):
+class LineSink(Protocol):
     """Where lines about steps go: a file of them."""
 
     def write(self, content: dict[str, Any]) -> None:
@@ -30,77 +30,64 @@ class Lines(Protocol):
 
 
 @dataclass(slots=True)
-class _Room:
-    """Where the steps of this process go."""
+class _Recording:
+    """Where the steps of this process are recorded."""
 
-    file: Lines
+    file: LineSink
     origin: float
     ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     lock: threading.Lock = field(default_factory=threading.Lock)
-    told_s: float = -1.0
+    reported_s: float = -1.0
 
     def now(self) -> float:
         return round(time.monotonic() - self.origin, 4)
 
 
-_room: _Room | None = None
+_recording: _Recording | None = None
 _inside: ContextVar[int | None] = ContextVar("unglow_step", default=None)
 
 
-def record_steps(file: Lines | None, origin: float = 0.0) -> None:
-    """From here on, write the steps of this process to a file, or nowhere.
+def record_steps(file: LineSink | None, origin: float = 0.0) -> None:
+    """From here on, write the steps of this process to a file of its attempt, or nowhere.
 
-    Parameters
-    ----------
-    file
-        Of the attempt that this process is.
-    origin
-        The monotonic time at which it began, s.
+    The attempt began at ``origin``, monotonic time, s.
     """
-    global _room  # noqa: PLW0603 (a process is one job)
-    _room = None if file is None else _Room(file, origin)
+    global _recording  # noqa: PLW0603 (a process is one job)
+    _recording = None if file is None else _Recording(file, origin)
 
 
 @contextlib.contextmanager
 def step(name: str) -> Iterator[None]:
     """Mark what the block does as a step of the job; steps may lie within steps.
 
-    Parameters
-    ----------
-    name
-        A word or two, the same in every job of the rule.
+    Its name is a word or two, the same in every job of the rule.
     """
-    room = _room
-    if room is None:
+    recording = _recording
+    if recording is None:
         yield
         return
-    number = next(room.ids)
-    begun = {"kind": "step", "t": room.now(), "name": name, "edge": "begin", "id": number}
-    room.file.write({**begun, "in": _inside.get()})
+    number = next(recording.ids)
+    begun = {"kind": "step", "t": recording.now(), "name": name, "edge": "begin", "id": number}
+    recording.file.write({**begun, "in": _inside.get()})
     token = _inside.set(number)
     try:
         yield
     finally:
         _inside.reset(token)
-        room.file.write({"kind": "step", "t": room.now(), "edge": "end", "id": number})
+        recording.file.write({"kind": "step", "t": recording.now(), "edge": "end", "id": number})
 
 
 def progress(done: int, of: int, unit: str) -> None:
-    """Tell how much of the step is done; any thread may, as often as it likes.
+    """Report how much of the step is done; any thread may, as often as it likes.
 
-    Parameters
-    ----------
-    done, of
-        How many.
-    unit
-        Of what, one of them: ``shard``.
+    ``unit`` names one of what is counted: ``shard``.
     """
-    room = _room
-    if room is None:
+    recording = _recording
+    if recording is None:
         return
-    now = room.now()
-    with room.lock:
-        if done < of and now < room.told_s + 1 / _PER_S:
+    now = recording.now()
+    with recording.lock:
+        if done < of and now < recording.reported_s + 1 / _PER_S:
             return
-        room.told_s = now
-    room.file.write({"kind": "progress", "t": now, "done": done, "of": of, "unit": unit})
+        recording.reported_s = now
+    recording.file.write({"kind": "progress", "t": now, "done": done, "of": of, "unit": unit})

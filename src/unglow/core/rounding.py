@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 DASH = "–"
 """Stands where there is no number."""
 _OF_ERRORS, _OF_OTHERS, _OF_ESTIMATES = 2, 3, 4
-# More than so many times as much is told as a factor.
+# More than so many times as much is written as a factor.
 _FACTOR = 10
-# What is less is told as next to nothing, so that no ratio to it means anything.
+# What is less counts as next to nothing, so that no ratio to it means anything.
 _LITTLE = {"s": 0.05, "MB": 0.5, "bytes": 5e4, "share": 0.005}
 
 
@@ -34,7 +34,7 @@ def decimals(error: float) -> int:
     """Return how many decimals an error leaves; below 0 where it leaves tens or hundreds."""
     leading = float(f"{error:.2e}".split("e", maxsplit=1)[0])
     power = int(f"{error:.2e}".split("e")[1])
-    if leading >= 9.5:  # 0.98 is told as 1.0
+    if leading >= 9.5:  # 0.98 is written as 1.0
         return -power
     return 1 - power if leading < 3.55 else -power
 
@@ -76,8 +76,8 @@ def measured(value: float | None, error: float | None, unit: str = "") -> str:
 
 def estimate(value: float | None, interval: Sequence[float] | None, unit: str = "") -> str:
     """Return a value with its interval, as in ``1.300 (1.295 to 1.306)``."""
-    told, *around = [_grouped(text) for text in ends(value, interval)] or [DASH]
-    return _with(unit, f"{told} ({around[0]} to {around[1]})" if around else told)
+    text, *around = [_grouped(text) for text in ends(value, interval)] or [DASH]
+    return _with(unit, f"{text} ({around[0]} to {around[1]})" if around else text)
 
 
 def plus_minus(value: float, error: float, unit: str = "") -> str:
@@ -134,7 +134,7 @@ def share(part: float) -> str:
 def percent(part: float | None, *, least: float = 0.001) -> str:
     """Return a share (0 to 1) in per cent, in the digits of `share`.
 
-    What is nearer to 0 or 1 than ``least``, and not there, is told as such.
+    What is nearer to 0 or 1 than ``least``, and not there, is written as less or more than that.
     """
     if not _known(part):
         return DASH
@@ -180,7 +180,7 @@ def gigabytes(mb: float) -> str:
     return f"{gb:.2f}" if gb < 9.995 else (f"{gb:.1f}" if gb < 99.95 else f"{gb:.0f}")
 
 
-_TOLD: dict[str, Callable[[float], str]] = {
+_FORMATS: dict[str, Callable[[float], str]] = {
     "s": elapsed,
     "MB": memory,
     "bytes": lambda count: memory(count / 1e6),
@@ -192,7 +192,7 @@ def amount(value: float | None, unit: str) -> str:
     """Return a value for a terminal; ``unit`` is ``s``, ``MB``, ``bytes``, ``share`` or empty."""
     if value is None:
         return "-"
-    return _TOLD[unit](value) if unit in _TOLD else str(value)
+    return _FORMATS[unit](value) if unit in _FORMATS else str(value)
 
 
 def change(before: float, after: float, unit: str) -> str:

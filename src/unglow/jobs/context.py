@@ -18,17 +18,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow.core import digests, publishing
-from unglow.core.allocator import pin_threads, uncollected
+from unglow.core import digests, files, process
 from unglow.core.errors import SupersededError
+from unglow.core.own_memory import pin_threads, uncollected
 from unglow.core.progress import step
 from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import Turn
-from unglow.jobs.parent_process import Launcher
-from unglow.jobs.slurm import client
+from unglow.jobs.parent_process import ParentProcess
+from unglow.jobs.schedulers import node_snakemake
 from unglow.telemetry.recording import stack_sampler
 from unglow.telemetry.recording.attempt import Attempt
-from unglow.telemetry.recording.process_sampler import bytes_moved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,7 +108,7 @@ class Job:
     _report: int | None = None
     _telemetry: Attempt = field(init=False)
     _turn: Turn = field(default_factory=Turn)
-    _launcher: Launcher = field(default_factory=Launcher.here)
+    _parent: ParentProcess = field(default_factory=ParentProcess.here)
     _before: list[dict[str, Any]] = field(default_factory=list)
     _loading: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _room: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -122,9 +121,9 @@ class Job:
         pin_threads()
         record = getattr(script.log, "telemetry", None)
         minutes = getattr(script.resources, "runtime", None)
-        launcher = os.environ.get(client.VARIABLE)
+        launcher = os.environ.get(node_snakemake.VARIABLE)
         if launcher and minutes:  # what it took to get here counts as well, and so does its end
-            minutes = max(1, minutes - client.STARTING_MIN)
+            minutes = max(1, minutes - node_snakemake.STARTING_MIN)
         output = getattr(script, "output", ())
         named = output.items() if hasattr(output, "items") else ()
         targets = {name: Path(path) for name, path in named}
@@ -156,13 +155,13 @@ class Job:
             except KeyboardInterrupt:
                 self._telemetry.end("interrupted", "interrupted")
                 raise
-        before = watchdog.machine_mb()
+        before = process.meminfo_mb()
         pid, pipe = watchdog.fork()
         if pid:
-            self._conclude(self._watch(pid, pipe), before, watchdog.machine_mb())
+            self._conclude(self._watch(pid, pipe), before, process.meminfo_mb())
         self._report = pipe
         watchdog.obey(stream)
-        publishing.guard_with(self._turn.check)
+        files.guard_publishing(self._turn.check)
         self._telemetry.in_job()
         self._loading.enter_context(step("libraries"))
         self._loading.enter_context(uncollected())
@@ -183,14 +182,15 @@ class Job:
             except Exception as failure:  # noqa: BLE001 (it ends the job, as one of its block does)
                 kind, error, trace = type(failure), failure, failure.__traceback__
         self._telemetry.leave_job()
-        peak = memory_limit.peak_mb()
+        peak = process.peak_mb()
         if error is not None and self._turn.over:  # a later attempt removes what this one writes
             error = SupersededError()
         cause = outcomes.of_error(self, error, peak)
         if error is not None and cause.outcome not in ("bad_input", outcomes.SUPERSEDED):
             log.error("".join(traceback.format_exception(kind, error, trace)))
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
-        report = {**cause.told(), "peak_mb": peak, **bytes_moved(), **workers, **self.counters}
+        moved = process.bytes_moved()
+        report = {**cause.told(), "peak_mb": peak, **moved, **workers, **self.counters}
         if self._report is not None:
             os.write(self._report, json.dumps(report).encode())
         if error is not None:
@@ -286,7 +286,7 @@ class Job:
         same = {key: earlier[key] for key in ("peak_mb", "needed_mb") if key in earlier}
         self._record(outcome, {"message": message, **same, "repeated": True})
         cause = outcomes.Cause(outcome, message, same.get("needed_mb"))
-        told = {"peak_mb": round(memory_limit.peak_mb(), 3), "remedy": outcomes.remedy(self, cause)}
+        told = {"peak_mb": round(process.peak_mb(), 3), "remedy": outcomes.remedy(self, cause)}
         self._telemetry.end(outcome, message, **told, repeated=True)
         sys.exit(f"{self.title}: {message}")
 
@@ -315,11 +315,11 @@ class Job:
             on_stall=partial(self._warn_of_stall, pid),
             on_sample=self._telemetry.sample,
             on_end=self._telemetry.ended,
-            abandoned=self._launcher.gone,
+            abandoned=self._parent.gone,
         )
 
     def _warn_of_stall(self, pid: int, seconds: float) -> None:
-        because = outcomes.idle_because(watchdog.state_of(pid), pid)
+        because = outcomes.idle_because(process.waiting_state(pid), pid)
         self._telemetry.stall(seconds, because)
         self._warn(f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}")
 
@@ -372,7 +372,7 @@ class Job:
             *(time.monotonic() - self._started, peak, self.mem_mb),
         )
         if outcome == outcomes.SUPERSEDED:
-            self._launcher.silence()
+            self._parent.end_in_job()
         self._record(outcome, entry)
         sys.exit(0 if outcome == "ok" else f"{self.title}: {message}")
 

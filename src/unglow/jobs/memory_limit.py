@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import math
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
-from unglow.core.allocator import STACK_MB
+from unglow.core import process
+from unglow.core.own_memory import STACK_MB
 
-STATUS = Path("/proc/self/status")
 # A thread's stack counts whole. Beside its workers a job has some helpers.
 _OTHER_THREADS = 3
 # Small blocks freed between used ones, arenas that grow ahead of use, and a codec's tables.
@@ -41,28 +39,6 @@ _SIGNS = (
 )
 _ASKED = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]iB)", re.IGNORECASE)
 _UNITS = {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40}
-
-
-def process_mb(status: Path = STATUS) -> dict[str, float]:
-    """Return the memory lines of a process' status (``VmHWM``, ``VmRSS``, ``VmData``, ...), MB.
-
-    Empty where the system does not tell; some sandboxes leave single lines out.
-    """
-    try:
-        rows = status.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return {}
-    pairs = (row.split(":", 1) for row in rows if row.startswith("Vm"))
-    return {name: int(value.split()[0]) * 1024 / 1e6 for name, value in pairs}
-
-
-def children_mb() -> float:
-    """Return the largest resident set of all child processes that have ended, MB; 0 for none."""
-    with contextlib.suppress(ImportError):
-        import resource  # noqa: PLC0415 (Unix only)
-
-        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
-    return 0.0
 
 
 def allowance_mb(threads: int) -> float:
@@ -94,7 +70,7 @@ def set_limit(declared_mb: float, threads: int) -> float | None:
         If the process is beyond the declared memory already.
     """
     _reserve_blas()
-    now = process_mb()
+    now = process.status_mb()
     if "VmData" not in now or "VmRSS" not in now:
         return None
     if now["VmRSS"] >= declared_mb:
@@ -169,13 +145,3 @@ def _set_soft_limit(size: int | None) -> bool:
         resource.setrlimit(resource.RLIMIT_DATA, (size, hard))
         return True
     return False
-
-
-def peak_mb() -> float:
-    """Return the largest resident set so far, MB, of this process or a child that has ended.
-
-    For the process itself this is VmHWM (NaN where unknown) and not ``ru_maxrss``, which starts at
-    the value of the process that it was forked from.
-    """
-    own = process_mb().get("VmHWM", math.nan)
-    return max(own, children_mb())

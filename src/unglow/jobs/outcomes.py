@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from unglow.core.errors import SupersededError, UnglowError
+from unglow.core.files import tail
 from unglow.jobs import memory_limit
 from unglow.jobs.base_memory import BASE, BY_HEADER, small
 from unglow.jobs.snakemake_command import changed
@@ -224,7 +225,7 @@ def last_words(job: Declared, size: int = 4000) -> str:
     if job.log_path is None:
         return ""
     try:
-        return job.log_path.read_bytes()[-size:].decode(errors="replace")
+        return tail(job.log_path, size)
     except OSError:
         return ""
 

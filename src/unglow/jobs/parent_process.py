@@ -1,8 +1,8 @@
 """The Snakemake process that a job was started by, and what happens to the job without it.
 
-Nobody waits for a job whose Snakemake was killed, so its watchdog ends it within a second. The
-process is told to the jobs, which inherit it, by an environment variable: Snakemake sets it when it
-reads the workflow, and so does the Snakemake that a cluster starts inside a job.
+Nobody waits for a job whose Snakemake was killed, so its watchdog ends it within a second. Jobs
+inherit an environment variable that names the process: Snakemake sets it when it reads the
+workflow, and so does the Snakemake that a cluster starts inside a job.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ import signal
 from dataclasses import dataclass
 from typing import Self
 
-from unglow.telemetry.jsonl import boot_id, started_ticks
+from unglow.core.process import boot_id, is_running, started_ticks
 
 VARIABLE = "UNGLOW_LAUNCHER"
 _MAIN, _IN_JOB = "main", "in-job"
+# How long Slurm may take to end the other Snakemake, s.
 _PATIENCE_S = 10
 
 
 def announce(*, in_job: bool) -> None:
     """Tell the jobs to come that this process starts them.
 
-    Parameters
-    ----------
-    in_job
-        Whether it is itself part of a job of another Snakemake, on a cluster.
+    It may be part of a job of another Snakemake itself, on a cluster: ``in_job``.
     """
     own = os.getpid()
     words = (own, started_ticks(own), boot_id(), _IN_JOB if in_job else _MAIN)
@@ -34,7 +32,7 @@ def announce(*, in_job: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Launcher:
+class ParentProcess:
     """Who started a job.
 
     Attributes
@@ -42,8 +40,7 @@ class Launcher:
     parent
         Parent of the process that asked first: the shell that Snakemake runs scripts in.
     pid, started
-        The Snakemake process and when it started, clock ticks since boot; None if it cannot be
-        seen, and is not to be looked for.
+        The Snakemake process, as in `core.process.Process`; None if it cannot be seen from here.
     in_job
         Whether it is itself part of a job on a cluster.
     """
@@ -58,22 +55,22 @@ class Launcher:
         """Return who started this process."""
         parent = os.getppid()
         try:
-            pid, started, boot, where = os.environ.get(VARIABLE, "").split(" ")
+            pid, started, boot, role = os.environ.get(VARIABLE, "").split(" ")
             number, ticks = int(pid), int(started)
         except ValueError:
             return cls(parent)
         # In a container with processes of its own, or on another machine, it cannot be seen.
-        if boot != boot_id() or started_ticks(number) != ticks:
+        if boot != boot_id() or not is_running(number, ticks):
             return cls(parent)
-        return cls(parent, number, ticks, where == _IN_JOB)
+        return cls(parent, number, ticks, role == _IN_JOB)
 
     def gone(self) -> bool:
         """Whether Snakemake, or the shell between it and this process, is there no more."""
         if os.getppid() != self.parent:
             return True
-        return self.pid is not None and started_ticks(self.pid) != self.started
+        return self.pid is not None and not is_running(self.pid, self.started)
 
-    def silence(self) -> None:
+    def end_in_job(self) -> None:
         """End the Snakemake inside a cluster job, which would remove outputs of a failed job.
 
         They are no longer its outputs to remove: a later attempt has begun. Does nothing to a

@@ -17,10 +17,9 @@ import select
 import signal
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core import cgroups
+from unglow.core import cgroups, process
 from unglow.telemetry.recording.process_sampler import INTERVAL_S, Sampler
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ STALL_S = 60.0
 """A job that does nothing for this long, s, is named as stalled."""
 GRACE_S = 5.0
 """How long a job may take, s, to tidy up when its time is over."""
-PROC = Path("/proc")
 
 # CPU, s, that an idle event loop may use in `STALL_S`.
 _IDLE_CPU_S = 0.1
@@ -236,19 +234,6 @@ def watch(
     )
 
 
-def state_of(pid: int) -> str:
-    """Return the state that tells most about a process that does nothing: T, D, R or S.
-
-    Of all its threads; empty if the system does not tell.
-    """
-    states = set()
-    for path in (PROC / str(pid) / "task").glob("*/stat"):
-        with contextlib.suppress(OSError, IndexError):
-            # the second field, the name in brackets, may hold blanks
-            states.add(path.read_text(errors="replace").rpartition(")")[2].split()[0].upper())
-    return next((s for s in "TDRS" if s in states), "")
-
-
 def _listen(reading: int, said: bytearray, timeout_s: float) -> bool:
     """Collect what the job says for a while; return True as soon as it has ended."""
     end = time.monotonic() + timeout_s
@@ -290,15 +275,7 @@ def _kernel_kills(pid: int) -> Callable[[], int]:
     These are those of the job's own control group, or of the whole machine where there is none.
     """
     group = cgroups.kills_file(pid)
-    return _machine_kills if group is None else lambda: cgroups.kills(group) or 0
-
-
-def _machine_kills() -> int:
-    with contextlib.suppress(OSError, ValueError):
-        for row in (PROC / "vmstat").read_text().splitlines():
-            if row.startswith("oom_kill "):
-                return int(row.split()[1])
-    return 0
+    return process.machine_oom_kills if group is None else lambda: cgroups.kills(group) or 0
 
 
 def left_behind_mb(before: Mapping[str, float], after: Mapping[str, float]) -> float:
@@ -307,19 +284,9 @@ def left_behind_mb(before: Mapping[str, float], after: Mapping[str, float]) -> f
     Parameters
     ----------
     before, after
-        `machine_mb` before and after a job.
+        `meminfo_mb` before and after a job.
     """
     if not {"MemAvailable", "AnonPages"} <= before.keys() & after.keys():
         return 0.0
     lost = before["MemAvailable"] - after["MemAvailable"]
     return max(0.0, lost - (after["AnonPages"] - before["AnonPages"]))
-
-
-def machine_mb() -> dict[str, float]:
-    """Return the lines of ``/proc/meminfo``, MB; empty where the system does not tell."""
-    try:
-        rows = (PROC / "meminfo").read_text().splitlines()
-    except OSError:
-        return {}
-    pairs = (row.split(":", 1) for row in rows if row.endswith(" kB"))
-    return {name: int(value.split()[0]) * 1024 / 1e6 for name, value in pairs}

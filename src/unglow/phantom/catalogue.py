@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.phantom.texture import generator
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+# Streams of random numbers of a seed: 101 is that of the map, 104 that of the illumination.
 _MICROBE_STREAM, _GRAIN_STREAM = 102, 103
 
 
@@ -80,7 +83,7 @@ def draw_microbes(
     inside
         Function of x and y, (N,) each, that is 1 inside the section and 0 outside.
     """
-    rng = _generator(seed, _MICROBE_STREAM)
+    rng = generator(seed, _MICROBE_STREAM)
     u = rng.random((6, count))
     sigma = 1.0 + 1.0 * u[2]
     rod = u[3] < 0.4
@@ -96,16 +99,12 @@ def draw_grains(
 
     Parameters are those of `draw_microbes`.
     """
-    rng = _generator(seed, _GRAIN_STREAM)
+    rng = generator(seed, _GRAIN_STREAM)
     u = rng.random((6, count))
     sigma = 0.9 * 3.5 ** (u[2] ** 1.5)
     long = sigma * (1.0 + 1.2 * u[3] ** 2)
     peak = 15.0 * 30.0 ** (u[4] ** 1.7)
     return _place(u, shape, inside, peak=peak, sigma=sigma, sigma_long=long)
-
-
-def _generator(seed: int, stream: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(seed=np.random.SeedSequence([seed, stream])))
 
 
 def _place(

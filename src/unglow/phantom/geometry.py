@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.phantom.texture import generator
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _WAVES = 4
 _STREAM = 101
+# Steps of the fixed point at most; each is below 0.6 of the last (see PhantomSpec).
+_MOST_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class PhantomMap:
         points = _as_points(points)
         u = points.copy()
         if len(self.waves):
-            for _ in range(60):
+            for _ in range(_MOST_STEPS):
                 step = points - self.deformation(u) - u
                 u += step
                 if not np.abs(step).max(initial=0.0) > 1e-10:
@@ -136,7 +140,7 @@ def _waves(spec: PhantomSpec) -> NDArray[np.float64]:
     """Draw waves of 1 to 2 wavelengths, and scale them to the greatest length asked for."""
     if spec.deform_px == 0:
         return np.zeros((0, 5))
-    rng = np.random.Generator(np.random.Philox(seed=np.random.SeedSequence([spec.seed, _STREAM])))
+    rng = generator(spec.seed, _STREAM)
     length = spec.deform_wavelength_px * np.array([1.0, 1.3, 1.6, 2.0])
     # Directions spread over half a turn: waves in one direction would bend along one axis only.
     direction = np.pi / _WAVES * (np.arange(_WAVES) + rng.uniform(0.0, 1.0, _WAVES))

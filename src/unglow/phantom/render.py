@@ -14,7 +14,7 @@ from unglow.phantom.catalogue import draw_grains, draw_microbes
 from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.scene import Scene
 from unglow.phantom.spots import add_spots, boxes
-from unglow.phantom.texture import derive_key
+from unglow.phantom.texture import derive_key, generator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +26,7 @@ Image = Literal["pre", "post"]
 # What the channels without signal show: almost black.
 _DARK_OFFSET = 0.05
 _SHADING_STREAM = 104
+# The kernel of the blur ends where it has fallen to exp(-8) of its peak.
 _BLUR_SIGMAS = 4.0
 
 
@@ -151,8 +152,7 @@ _IMAGES: tuple[tuple[int, Image], ...] = ((0, "pre"), (1, "post"))
 
 def _shadings(spec: PhantomSpec) -> dict[Image, Shading]:
     """Draw illuminations: half the amplitude in each image, so that they differ by all of it."""
-    seed = np.random.SeedSequence([spec.seed, _SHADING_STREAM])
-    phase = np.round(np.random.Generator(np.random.Philox(seed=seed)).uniform(-1.0, 1.0, 4), 6)
+    phase = np.round(generator(spec.seed, _SHADING_STREAM).uniform(-1.0, 1.0, 4), 6)
     half = spec.shading / 2.0
     return {
         "pre": Shading(-half, float(phase[0]), float(phase[1]), spec.pre_frame),

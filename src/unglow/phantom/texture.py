@@ -31,6 +31,11 @@ def derive_key(seed: int, *path: int) -> np.uint64:
     return cast("np.uint64", state[0])
 
 
+def generator(seed: int, stream: int) -> np.random.Generator:
+    """Return the generator of one purpose (see `catalogue`, `geometry` and `render`)."""
+    return np.random.Generator(np.random.Philox(seed=np.random.SeedSequence([seed, stream])))
+
+
 def add_noise(
     x: NDArray[np.float64],
     y: NDArray[np.float64],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from unglow.core.errors import StoreError
-from unglow.core.grey import has_grey_levels, quantise
+from unglow.core.grey_levels import has_grey_levels, quantise
 from unglow.core.windows import Window, strips
 from unglow.io.zarr import Store, open_store, plan_layout
 from unglow.io.zarr.metadata import DOCUMENT

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.process import give_back
+from unglow.core.own_memory import release_pages
 from unglow.core.progress import step
 from unglow.core.windows import coarse_level
 from unglow.registration.block_table import BLOCK_DTYPE, block_table
@@ -139,7 +139,7 @@ def register(
     no exception is raised for it.
     """
     settings = settings or RegisterSettings()
-    give_back()  # what importing them touched is hardly what will be used
+    release_pages()  # what importing them touched is hardly what will be used
     level = coarse_level((post.shape, pre.shape), settings.coarse_px)
     with step("thumbnails"):
         thumbs = thumbnail(post, level), thumbnail(pre, level)
@@ -151,7 +151,7 @@ def register(
     if given is None:
         return _searched(pair)
     start = given_start(*thumbs, given, settings, workers)
-    give_back("cv2")
+    release_pages("cv2")
     found = None if start is None else _continued(pair, start)
     if found is None or found.transform.failed:
         searched = _searched(pair)
@@ -163,7 +163,7 @@ def _searched(pair: _Pair) -> Registration:
     """Search for a start, and go on from there."""
     with step("search"):
         coarse = find_coarse(pair.post_thumb, pair.pre_thumb, pair.settings, pair.workers)
-    give_back("cv2")
+    release_pages("cv2")
     if coarse is None or coarse.best.significance < MIN_SIGNIFICANCE:
         best, margin = (coarse.best, coarse.margin) if coarse else (None, np.nan)
         return _failed(pair, [unlike(pair.settings)], best=best, margin=margin)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.process import give_back
+from unglow.core.own_memory import release_pages
 from unglow.core.progress import step
 from unglow.core.windows import coarse_level
 from unglow.registration.block_table import BLOCK_DTYPE, block_table
@@ -134,7 +134,7 @@ def reuse(
     refused = _refused(source, post.shape, pre.shape)
     if refused is not None:
         return _failed(post, pre, source, refused, np.zeros(0, BLOCK_DTYPE))
-    give_back()  # as `register` does
+    release_pages()  # as `register` does
     check = _checked(post, pre, source.transform, settings, workers)
     log.info("the map of %s, significance %.1f", source.dye, check.coarse.significance)
     seen = check.matches
@@ -195,7 +195,7 @@ def _checked(
     thumbs = thumbnail(post, level), thumbnail(pre, level)
     with held_to(workers):
         coarse = scored(*thumbs, Candidate(METHOD, at_level(theirs.matrix, level)))
-    give_back("cv2")
+    release_pages("cv2")
     size = block_size(post.shape, float(thumbs[0].section.mean()), settings.block_px)
     frames = Frames(*thumbs, post.shape, pre.shape, theirs.matrix)
     corners, _ = sample_corners(frames, size, settings.blocks)

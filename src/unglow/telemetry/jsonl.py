@@ -10,17 +10,18 @@ import contextlib
 import json
 import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from unglow.core.process import boot_id, host, started_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 SCHEMA = 1
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 # Whatever the umask: `unglow resume` takes a record at its word only if its owner alone can write.
 _MODE = 0o644
-_PROC = Path("/proc")
 # Where schedulers tell a job its id.
 _JOB_IDS = {"slurm": "SLURM_JOB_ID", "sge": "JOB_ID", "pbs": "PBS_JOBID", "lsf": "LSB_JOBID"}
 
@@ -37,30 +38,6 @@ def file_name(wall: float, pid: int) -> str:
     """
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(wall))
     return f"{stamp}.{int(wall % 1 * 1000):03d}Z-{host().replace('/', '_')}-{pid}.jsonl"
-
-
-def host() -> str:
-    """Return the name of this machine."""
-    return os.uname().nodename
-
-
-def boot_id() -> str:
-    """Return what tells this start of the machine from others; empty where nothing does."""
-    with contextlib.suppress(OSError):
-        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return ""
-
-
-def started_ticks(pid: int) -> int | None:
-    """Return when a process started, clock ticks since boot: tells it from others of its number.
-
-    None if there is no such process.
-    """
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        # field 22; the second, the name in brackets, may hold blanks
-        fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        return int(fields[19])
-    return None
 
 
 def identity() -> dict[str, Any]:

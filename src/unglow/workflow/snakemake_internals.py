@@ -11,7 +11,7 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from unglow.jobs.slurm import client
+from unglow.jobs.schedulers.slurm_watch import LOOK_S, SlurmWatch
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -64,7 +64,7 @@ def start_jobs_at_once(workflow: Any) -> None:
 
 
 def look_often(workflow: Any) -> None:
-    """On a batch system: look how jobs are at least every `client.LOOK_S`.
+    """On a batch system: look how jobs are at least every `LOOK_S`.
 
     The executor of Slurm waits 10 s longer after each look that found no job done, up to three
     minutes, and has no option for that: a short job would wait for its turn longer than it runs.
@@ -74,13 +74,13 @@ def look_often(workflow: Any) -> None:
 
         async def rest() -> None:
             seconds = executor.next_seconds_between_status_checks
-            await asyncio.sleep(min(seconds, client.LOOK_S))
+            await asyncio.sleep(min(seconds, LOOK_S))
 
         executor.sleep = rest
 
 
 def bear_with_slurm(workflow: Any, warn: Callable[[str], object]) -> None:
-    """With Slurm: wait for a controller that is away, and never wait in vain (`client.Watch`).
+    """With Slurm: wait for a controller that is away, and never wait in vain (`SlurmWatch`).
 
     Its executor counts a job that could not be handed over as one that failed, and waits without
     end for jobs that were preempted or that nobody knows any more. ``warn`` is told what happens.
@@ -88,11 +88,11 @@ def bear_with_slurm(workflow: Any, warn: Callable[[str], object]) -> None:
     plugin, executor = workflow.executor_plugin, _executor(workflow)
     if plugin is None or plugin.name != "slurm" or executor is None:
         return
-    submit, check, watch = executor.run_job, executor.check_active_jobs, client.Watch()
+    submit, check, watch = executor.run_job, executor.check_active_jobs, SlurmWatch()
 
-    def say(sentences: Iterable[str]) -> None:
-        for sentence in sentences:
-            warn(sentence)
+    def say(messages: Iterable[str]) -> None:
+        for message in messages:
+            warn(message)
 
     def patiently(job: Any) -> None:
         say(watch.wait_until_slurm_answers())
@@ -100,8 +100,8 @@ def bear_with_slurm(workflow: Any, warn: Callable[[str], object]) -> None:
 
     async def checked(active_jobs: Any) -> AsyncIterator[Any]:
         waiting = [job async for job in check(active_jobs)]
-        states, news = watch.look([str(job.external_jobid) for job in waiting])
-        say(news)
+        states, warnings = watch.look([str(job.external_jobid) for job in waiting])
+        say(warnings)
         for job in waiting:
             state = states.get(str(job.external_jobid))
             if state is None:
@@ -109,9 +109,9 @@ def bear_with_slurm(workflow: Any, warn: Callable[[str], object]) -> None:
             elif state == "COMPLETED":
                 executor.report_job_success(job)
             else:
-                words = f"SLURM-job '{job.external_jobid}' has ended: '{state}'."
+                message = f"SLURM-job '{job.external_jobid}' has ended: '{state}'."
                 logs = [str(job.aux["slurm_logfile"])]
-                executor.report_job_error(job, msg=words, aux_logs=logs)
+                executor.report_job_error(job, msg=message, aux_logs=logs)
 
     executor.run_job, executor.check_active_jobs = patiently, checked
 

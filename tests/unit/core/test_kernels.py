@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from plain_loops import forget_library
 
-from unglow.core import kernels
+from unglow.core import kernels, process
 from unglow.core.errors import InstallationError
 from unglow.core.kernels import building
 from unglow.photometry.counting import count_pairs
@@ -47,7 +47,7 @@ def test_every_loop_of_the_header_can_be_called_and_nothing_else_is_exported():
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="there is one build for other machines")
 def test_the_build_is_chosen_by_what_the_processor_can(tmp_path, monkeypatch):
     told = tmp_path / "cpuinfo"
-    monkeypatch.setattr(kernels, "_CPUINFO", told)
+    monkeypatch.setattr(process, "PROC", tmp_path)
     monkeypatch.delenv(kernels.CHOICE, raising=False)
     flags = "fpu sse2 avx avx2 abm bmi1 bmi2 f16c fma movbe xsave avx512f"
     told.write_text(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: x\n")

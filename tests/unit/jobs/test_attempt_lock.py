@@ -14,20 +14,20 @@ import numpy as np
 import psutil
 import pytest
 
-from unglow.core import publishing
+from unglow.core import files
 from unglow.core.errors import SupersededError, UnglowError
 from unglow.core.files import write_text
 from unglow.core.windows import Window
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.jobs import attempt_lock
 from unglow.jobs.attempt_lock import Turn, discard, revoke, store_or_file, temporaries
-from unglow.jobs.parent_process import VARIABLE, Launcher, announce
+from unglow.jobs.parent_process import VARIABLE, ParentProcess, announce
 
 
 @pytest.fixture(autouse=True)
 def unguarded():
     yield
-    publishing.guard_with(None)
+    files.guard_publishing(None)
 
 
 def store_writer(path):
@@ -180,11 +180,11 @@ def test_earlier_numbers_that_vanish_while_one_is_taken_are_not_missed(tmp_path,
 
 def test_who_may_publish_is_asked_each_time_until_nobody_is(tmp_path):
     asked = []
-    publishing.guard_with(lambda: asked.append(1))
-    publishing.ask()
-    publishing.ask()
-    publishing.guard_with(None)
-    publishing.ask()
+    files.guard_publishing(lambda: asked.append(1))
+    files.ask_to_publish()
+    files.ask_to_publish()
+    files.guard_publishing(None)
+    files.ask_to_publish()
     assert asked == [1, 1]
 
 
@@ -210,7 +210,7 @@ def test_a_file_finished_late_is_not_published(tmp_path):
     late = Turn.take(tmp_path / "job", [target])
     write_text(target, "of the later attempt")
     Turn.take(tmp_path / "job", [target])
-    publishing.guard_with(late.check)
+    files.guard_publishing(late.check)
     with pytest.raises(SupersededError):
         write_text(target, "of the earlier one")
     assert target.read_text() == "of the later attempt"
@@ -226,7 +226,7 @@ def test_a_store_finished_late_is_not_published(tmp_path):
         with store_writer(path) as newer:
             fill(newer, 2)
             newer.publish()
-        publishing.guard_with(late.check)
+        files.guard_publishing(late.check)
         with pytest.raises(UnglowError):
             writer.publish()
     assert value_of(path) == 2
@@ -242,15 +242,15 @@ def test_an_earlier_attempt_that_has_asked_already_still_publishes_nothing(tmp_p
         if not looked:  # it may publish, and then the later attempt begins, works and publishes
             looked.append(True)
             Turn.take(tmp_path / "job", [path / "zarr.json"])
-            monkeypatch.setattr(publishing, "_guard", None)
+            monkeypatch.setattr(files, "_guard", None)
             with store_writer(path) as newer:
                 fill(newer, 2)
                 newer.publish()
-            publishing.guard_with(ask)
+            files.guard_publishing(ask)
         else:
             late.check()
 
-    publishing.guard_with(ask)
+    files.guard_publishing(ask)
     with store_writer(path) as writer:
         fill(writer, 1)
         with pytest.raises(UnglowError):
@@ -423,9 +423,9 @@ def test_a_job_ends_when_its_snakemake_was_killed(tmp_path, monkeypatch):
 
 def test_a_launcher_that_cannot_be_seen_is_not_missed(monkeypatch):
     monkeypatch.setenv(VARIABLE, "1 2 another-boot main")
-    assert Launcher.here() == Launcher(os.getppid())
+    assert ParentProcess.here() == ParentProcess(os.getppid())
     monkeypatch.setenv(VARIABLE, "nonsense")
-    assert not Launcher.here().gone()
+    assert not ParentProcess.here().gone()
 
 
 def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monkeypatch):
@@ -437,13 +437,13 @@ def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monk
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     process = subprocess.Popen(["sleep", "60"])
     try:
-        from unglow.telemetry.jsonl import started_ticks
+        from unglow.core.process import started_ticks
 
         ticks = started_ticks(process.pid)
-        Launcher(os.getppid(), process.pid, ticks, in_job=False).silence()
+        ParentProcess(os.getppid(), process.pid, ticks, in_job=False).end_in_job()
         assert not told.exists()
         assert process.poll() is None
-        Launcher(os.getppid(), process.pid, ticks, in_job=True).silence()
+        ParentProcess(os.getppid(), process.pid, ticks, in_job=True).end_in_job()
         assert told.read_text() == "--full --signal=KILL 17\n"
         assert process.wait(10) == -signal.SIGKILL
     finally:
@@ -453,6 +453,6 @@ def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monk
 def test_a_process_announces_itself(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     announce(in_job=True)
-    found = Launcher.here()
+    found = ParentProcess.here()
     assert (found.pid, found.in_job) == (os.getpid(), True)
     assert not found.gone()

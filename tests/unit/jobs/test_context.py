@@ -19,8 +19,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from unglow.core.process import peak_mb
 from unglow.jobs.context import Job
-from unglow.jobs.memory_limit import peak_mb
 
 HEAD = """
 import sys
@@ -326,9 +326,9 @@ def script(**changes):
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     """Keep what `Job.of` pins from leaking into other tests."""
-    from unglow.core import allocator
+    from unglow.core import own_memory
 
-    for name in allocator._THREAD_VARIABLES:
+    for name in own_memory._THREAD_VARIABLES:
         monkeypatch.setenv(name, "1")
 
 

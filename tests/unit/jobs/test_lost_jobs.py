@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from unglow.jobs import retries
-from unglow.jobs.slurm import client
-from unglow.jobs.slurm.lost_jobs import Losses
+from unglow.jobs.schedulers import node_snakemake
+from unglow.jobs.schedulers.lost_jobs import LostJobs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,16 +51,16 @@ def slurm_log(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def handed_over(tmp_path: Path, *jobids: int) -> tuple[Losses, dict[int, Path]]:
+def handed_over(tmp_path: Path, *jobids: int) -> tuple[LostJobs, dict[int, Path]]:
     """Hand over jobs; what follows them, and the telemetry file of each."""
-    losses = Losses(LAUNCHER_MB)
+    losses = LostJobs(LAUNCHER_MB)
     records = {jobid: tmp_path / f"job{jobid}.jsonl" for jobid in jobids}
     for jobid, record in records.items():
         losses.submitted(told(record, jobid=jobid))
     return losses, records
 
 
-def all_failed(losses: Losses, records: dict[int, Path], log: Path) -> dict:
+def all_failed(losses: LostJobs, records: dict[int, Path], log: Path) -> dict:
     """Have the jobs fail as one group; what is made of each."""
     info = [{"jobid": jobid} for jobid in records]
     losses.group_failed({"external_jobid": "17", "aux_logs": [str(log)], "job_error_info": info})
@@ -80,7 +80,7 @@ def all_failed(losses: Losses, records: dict[int, Path], log: Path) -> dict:
 )
 def test_what_slurm_writes_is_understood(tmp_path, text, outcome) -> None:
     record = tmp_path / "align.jsonl"
-    losses = Losses(LAUNCHER_MB)
+    losses = LostJobs(LAUNCHER_MB)
     losses.submitted(told(record))
     begin(record, "a")
     tried, loss = losses.failed(failure(slurm_log(tmp_path, text)))
@@ -94,7 +94,7 @@ def test_what_slurm_writes_is_understood(tmp_path, text, outcome) -> None:
 
 def test_memory_that_was_too_little_grows_with_that_of_the_launcher(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
-    losses = Losses(LAUNCHER_MB)
+    losses = LostJobs(LAUNCHER_MB)
     losses.submitted(told(record))
     losses.failed(failure(slurm_log(tmp_path, "Detected 1 oom-kill event(s)")))
     assert retries.next_mb(record, 110) + LAUNCHER_MB == 600  # half as much again
@@ -102,7 +102,7 @@ def test_memory_that_was_too_little_grows_with_that_of_the_launcher(tmp_path) ->
 
 def test_time_that_was_too_short_is_tripled_for_each_attempt_that_was_late(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
-    losses = Losses(LAUNCHER_MB)
+    losses = LostJobs(LAUNCHER_MB)
     late = slurm_log(tmp_path, "CANCELLED AT T DUE TO TIME LIMIT")
     assert retries.next_min(record, 4) == 4
     for attempt, limit in ((1, 12), (2, 36)):
@@ -114,7 +114,7 @@ def test_time_that_was_too_short_is_tripled_for_each_attempt_that_was_late(tmp_p
 
 def test_an_attempt_that_has_told_its_end_is_left_alone(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
-    losses = Losses(LAUNCHER_MB)
+    losses = LostJobs(LAUNCHER_MB)
     losses.submitted(told(record))
     begin(record, "a", {"kind": "end", "outcome": "bad_input"})
     assert losses.failed(failure()) == (True, None)
@@ -134,7 +134,7 @@ def test_of_a_group_only_the_jobs_that_were_tried_have_failed(tmp_path) -> None:
 def test_attempts_of_runs_before_do_not_count(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
     begin(record, "a", {"kind": "end", "outcome": "error"})
-    losses = Losses(LAUNCHER_MB)
+    losses = LostJobs(LAUNCHER_MB)
     losses.submitted(told(record))
     _, loss = losses.failed(failure(slurm_log(tmp_path, "Detected 1 oom-kill event(s)")))
     assert loss is not None
@@ -142,10 +142,10 @@ def test_attempts_of_runs_before_do_not_count(tmp_path) -> None:
 
 
 def test_slurm_starts_snakemake_twice_in_a_job_and_others_once() -> None:
-    assert client.launcher_mb("slurm", {}) == LAUNCHER_MB
-    assert client.launcher_mb("cluster-generic", {}) == LAUNCHER_MB / 2
-    assert client.launcher_mb(None, {"SLURM_STEP_ID": "0"}) == LAUNCHER_MB
-    assert client.launcher_mb(None, {"JOB_ID": "4"}) == LAUNCHER_MB / 2
+    assert node_snakemake.launcher_mb("slurm", {}) == LAUNCHER_MB
+    assert node_snakemake.launcher_mb("cluster-generic", {}) == LAUNCHER_MB / 2
+    assert node_snakemake.launcher_mb(None, {"SLURM_STEP_ID": "0"}) == LAUNCHER_MB
+    assert node_snakemake.launcher_mb(None, {"JOB_ID": "4"}) == LAUNCHER_MB / 2
 
 
 def test_a_group_that_did_not_begin_is_told_once_and_all_of_it_gets_more(tmp_path) -> None:

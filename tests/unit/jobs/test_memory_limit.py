@@ -13,14 +13,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from unglow.core.allocator import STACK_MB, uncollected
+from unglow.core import process
 from unglow.core.errors import InputError, StoreError
+from unglow.core.own_memory import STACK_MB, uncollected
 from unglow.jobs import memory_limit
 from unglow.jobs.memory_limit import (
     allowance_mb,
     asked_mb,
     is_memory_failure,
-    process_mb,
     tells_of_memory,
 )
 
@@ -28,9 +28,9 @@ from unglow.jobs.memory_limit import (
 def limited(body, declared=150, imports="numpy as np"):
     code = f"""
 import {imports}
-from unglow.core import allocator
+from unglow.core import own_memory, process
 from unglow.jobs import memory_limit
-allocator.pin_threads()
+own_memory.pin_threads()
 limit = memory_limit.set_limit({declared}, 2)
 assert limit is not None
 {body}
@@ -42,9 +42,9 @@ assert limit is not None
 
 def test_declared_memory_may_be_used_to_the_last_block():
     done = limited(
-        "room = 150e6 - 1e6 * memory_limit.process_mb()['VmRSS']\n"
+        "room = 150e6 - 1e6 * process.status_mb()['VmRSS']\n"
         "kept = [np.ones(1_000_000, 'u1') for _ in range(int(room / 1e6))]\n"
-        "print(memory_limit.process_mb()['VmRSS'])"
+        "print(process.status_mb()['VmRSS'])"
     )
     assert done.returncode == 0, done.stderr
     assert 140 < float(done.stdout) < 160
@@ -139,18 +139,20 @@ def test_what_was_asked_for_is_read_from_the_message(text, mb):
 
 
 def test_the_status_of_a_process_is_in_mb():
-    now = process_mb()
+    now = process.status_mb()
     assert 5 < now["VmRSS"] <= now["VmHWM"] < 5000
 
 
 # ------------------------------------------------------------------------ with a system by hand
 
 
-def test_only_the_memory_lines_of_a_status_are_read(tmp_path):
-    status = tmp_path / "status"
-    status.write_text("Name:\tVm: x\nVmRSS:\t    1000 kB\nThreads:\t3\nVmHWM:\t  250000 kB\n")
-    assert process_mb(status) == {"VmRSS": 1.024, "VmHWM": 256.0}
-    assert process_mb(tmp_path / "none") == {}
+def test_only_the_memory_lines_of_a_status_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "PROC", tmp_path)
+    (tmp_path / "self").mkdir()
+    text = "Name:\tVm: x\nVmRSS:\t    1000 kB\nThreads:\t3\nVmHWM:\t  250000 kB\n"
+    (tmp_path / "self" / "status").write_text(text)
+    assert process.status_mb() == {"VmRSS": 1.024, "VmHWM": 256.0}
+    assert process.status_mb(7) == {}
 
 
 class Limited:
@@ -159,7 +161,7 @@ class Limited:
     def __init__(self, monkeypatch, hard=resource.RLIM_INFINITY, **status):
         self.limits = (resource.RLIM_INFINITY, hard)
         self.asked = []
-        monkeypatch.setattr(memory_limit, "process_mb", lambda: status)
+        monkeypatch.setattr(process, "status_mb", lambda: status)
         monkeypatch.setattr(resource, "getrlimit", lambda what: self.limits if self.of(what) else 0)
         monkeypatch.setattr(resource, "setrlimit", self.set)
 
@@ -247,15 +249,15 @@ def test_the_peak_is_that_of_the_process_or_of_a_child(monkeypatch):
         return SimpleNamespace(ru_maxrss=250_000)
 
     monkeypatch.setattr(resource, "getrusage", usage)
-    monkeypatch.setattr(memory_limit, "process_mb", lambda: {"VmHWM": 300.0, "VmRSS": 400.0})
-    assert memory_limit.children_mb() == 256.0
-    assert memory_limit.peak_mb() == 300.0
-    monkeypatch.setattr(memory_limit, "process_mb", lambda: {"VmHWM": 200.0})
-    assert memory_limit.peak_mb() == 256.0
-    monkeypatch.setattr(memory_limit, "process_mb", dict)
-    assert math.isnan(memory_limit.peak_mb())
+    monkeypatch.setattr(process, "status_mb", lambda: {"VmHWM": 300.0, "VmRSS": 400.0})
+    assert process.children_peak_mb() == 256.0
+    assert process.peak_mb() == 300.0
+    monkeypatch.setattr(process, "status_mb", lambda: {"VmHWM": 200.0})
+    assert process.peak_mb() == 256.0
+    monkeypatch.setattr(process, "status_mb", dict)
+    assert math.isnan(process.peak_mb())
     monkeypatch.setitem(sys.modules, "resource", None)
-    assert memory_limit.children_mb() == 0.0
+    assert process.children_peak_mb() == 0.0
 
 
 def test_the_words_of_a_library_are_taken_in_any_case():

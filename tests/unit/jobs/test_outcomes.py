@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from unglow.jobs import outcomes, watchdog
+from unglow.core.process import waiting_state
+from unglow.jobs import outcomes
 from unglow.jobs.base_memory import small
 from unglow.workflow import memory_model
 
@@ -51,13 +52,13 @@ def test_a_process_that_was_stopped_is_told_from_one_that_waits(code):
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         deadline = time.monotonic() + 20
-        while watchdog.state_of(process.pid) != "S":
+        while waiting_state(process.pid) != "S":
             assert time.monotonic() < deadline
         os.kill(process.pid, signal.SIGSTOP)
-        while watchdog.state_of(process.pid) != "T":
+        while waiting_state(process.pid) != "T":
             assert time.monotonic() < deadline
         process.kill()
-    assert watchdog.state_of(process.pid) == ""
+    assert waiting_state(process.pid) == ""
 
 
 @pytest.mark.parametrize(

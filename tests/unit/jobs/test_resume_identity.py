@@ -11,11 +11,11 @@ import pytest
 
 from unglow.cli import main
 from unglow.core.errors import InputError
-from unglow.jobs.resume import identity, locks, schedulers
-from unglow.jobs.resume import running_writers as writers
+from unglow.core.process import boot_id, host, started_ticks
+from unglow.jobs.resume import identity, locks, queued_jobs, running_writers
 from unglow.jobs.resume.resume import resume
 from unglow.jobs.resume.unfinished import Trace, last_run, open_attempts
-from unglow.telemetry.jsonl import LineFile, boot_id, host, started_ticks
+from unglow.telemetry.jsonl import LineFile
 
 
 @pytest.fixture
@@ -335,7 +335,7 @@ def test_resume_becomes_the_snakemake_of_the_last_run(work, monkeypatch):
 
 def test_resume_looks_at_other_machines_but_those_that_are_lost(work, monkeypatch):
     record(work, host="node9")
-    monkeypatch.setattr(writers, "_SILENCE_S", 0.0)
+    monkeypatch.setattr(running_writers, "_SILENCE_S", 0.0)
     monkeypatch.setattr(locks, "hold", lambda directory: None)
     monkeypatch.setattr(os, "execv", lambda program, words: None)
     monkeypatch.chdir(work)
@@ -352,7 +352,7 @@ def test_a_process_that_only_a_shared_file_names_is_not_ended(work):
         path = record(work, "attempt", pid=process.pid, started=started_ticks(process.pid))
         path.chmod(0o666)
         with pytest.raises(InputError, match=f"process {process.pid} is at work according to"):
-            writers.end_orphans(open_attempts(work / "results"), pytest.fail)
+            running_writers.end_orphans(open_attempts(work / "results"), pytest.fail)
         assert process.poll() is None
     finally:
         process.kill()
@@ -360,17 +360,17 @@ def test_a_process_that_only_a_shared_file_names_is_not_ended(work):
 
 
 def test_a_queue_is_not_told_to_cancel_what_others_have_noted(work, monkeypatch):
-    noted = work / schedulers.SUBMITTED
+    noted = work / queued_jobs.SUBMITTED
     noted.parent.mkdir(parents=True)
     noted.write_text(f"sge\t17\tx\t{work}\n")
     log = work / ".snakemake" / "log" / "x.snakemake.log"
     log.parent.mkdir()
     log.write_text("SLURM run ID: abc-1\n")
-    assert (schedulers.submitted(work), schedulers.run_ids(work)) == ([("sge", "17")], ["abc-1"])
+    assert (queued_jobs.submitted(work), queued_jobs.run_ids(work)) == ({"sge": ["17"]}, ["abc-1"])
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(InputError, match="belongs to another user, so no job is cancelled"):
-        schedulers.submitted(work)
-    assert schedulers.run_ids(work) == []
+        queued_jobs.submitted(work)
+    assert queued_jobs.run_ids(work) == []
 
 
 def test_the_command_is_told_before_it_is_run_and_starts_snakemake_and_nothing_else(work):

@@ -1,4 +1,4 @@
-"""What profiles/cluster-generic asks of each scheduler, and how it reads the answers.
+"""What is asked of each scheduler, and how the answers are read.
 
 All are written by hand, as these schedulers are known to answer; the real Grid Engine is in
 tests/cluster.
@@ -6,7 +6,6 @@ tests/cluster.
 
 from __future__ import annotations
 
-import importlib
 import json
 import shlex
 import subprocess
@@ -16,16 +15,18 @@ from pathlib import Path
 
 import pytest
 
+from unglow.jobs.schedulers import choice, submission
+from unglow.jobs.schedulers.scheduler import JobRequest
+
 PROFILE = Path(__file__).resolve().parents[3] / "profiles" / "cluster-generic"
 
 
 @pytest.fixture
 def schedulers(monkeypatch):
-    monkeypatch.syspath_prepend(str(PROFILE))
     for name in ("UNGLOW_SCHEDULER", "UNGLOW_SGE_MEMORY", "UNGLOW_SGE_PE", "UNGLOW_LSF_UNIT",
                  "SGE_ROOT"):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
-    return importlib.import_module("schedulers")
+    return choice
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def tools(tmp_path, monkeypatch):
 
 @pytest.fixture
 def job(schedulers):
-    return schedulers.Request("unglow-align-Rock7-DAPI", 2, 300.5, 95, "/w/job.sh", "/w/logs")
+    return JobRequest("unglow-align-Rock7-DAPI", 2, 300.5, 95, "/w/job.sh", "/w/logs")
 
 
 def script(path, properties):
@@ -57,7 +58,7 @@ def script(path, properties):
 def test_the_request_is_read_from_the_job_script(schedulers, tmp_path):
     properties = {"type": "single", "rule": "align", "wildcards": {"sample": "R 7", "dye": "a/b"}}
     properties |= {"threads": 2, "resources": {"mem_mb": 417, "runtime": 3, "tmpdir": "<TBD>"}}
-    found = schedulers.request_of(script(tmp_path / "job.sh", properties), Path("/w"))
+    found = submission.request_of(script(tmp_path / "job.sh", properties), Path("/w"))
     assert found.name == "unglow-align-R_7-a_b"
     assert (found.threads, found.mem_mb, found.minutes) == (2, 417.0, 3)
     assert found.logs == "/w/.snakemake/unglow/cluster"
@@ -65,7 +66,7 @@ def test_the_request_is_read_from_the_job_script(schedulers, tmp_path):
 
 def test_a_group_of_jobs_is_named_by_its_group(schedulers, tmp_path):
     properties = {"type": "group", "groupid": "R7.DAPI", "threads": 1, "resources": {}}
-    found = schedulers.request_of(script(tmp_path / "job.sh", properties), Path("/w"))
+    found = submission.request_of(script(tmp_path / "job.sh", properties), Path("/w"))
     assert (found.name, found.mem_mb, found.minutes) == ("unglow-R7.DAPI", 2000.0, 60)
 
 
@@ -199,10 +200,16 @@ def test_a_scheduler_that_does_not_answer_leaves_jobs_running(schedulers, tools,
 )  # fmt: skip
 def test_states_of_slurm(schedulers, tools, state, word):
     tools("squeue", "")
-    tools("sacct", state)
+    tools("sacct", f"17|{state}")
     assert schedulers.Slurm().state("17") == word
-    tools("squeue", state.split()[0])
+    tools("squeue", f"17|{state.split()[0]}|None|x")
     assert schedulers.Slurm().state("17") == word
+
+
+def test_slurm_knows_jobs_by_id_and_by_name(schedulers, tools):
+    rows = ("17|RUNNING|None|x", "18|PENDING|None|run", "19|COMPLETED|None|run", "2|RUNNING|None|y")
+    tools("squeue", "\n".join(rows))
+    assert schedulers.Slurm().queued(["17", "21"], ["run"]) == ["17", "18"]
 
 
 PBS = """\

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from unglow.jobs.watchdog import Activity, Stall, left_behind_mb, machine_mb
+from unglow.core.process import meminfo_mb
+from unglow.jobs.watchdog import Activity, Stall, left_behind_mb
 
 WATCHED = """
 import json, os, sys, time
@@ -125,4 +126,4 @@ def test_memory_that_other_processes_hold_is_not_left_behind():
 
 
 def test_the_machine_tells_what_is_available():
-    assert 0 < machine_mb()["MemAvailable"] <= machine_mb()["MemTotal"]
+    assert 0 < meminfo_mb()["MemAvailable"] <= meminfo_mb()["MemTotal"]

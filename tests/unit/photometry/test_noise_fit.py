@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from unglow.core.grey import quantise
+from unglow.core.grey_levels import quantise
 from unglow.core.windows import Window
 from unglow.photometry.cell_moments import BinSamples
 from unglow.photometry.gain.estimate import Evidence, estimate

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import ConfigError, StoreError
-from unglow.core.grey import quantise
+from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
 from unglow.phantom import PhantomSpec
 from unglow.phantom.pair import truth_of

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.slow
 
 LIBRARIES_MB = 40
 CHILD = """
-from unglow.core.allocator import pin_threads
+from unglow.core.own_memory import pin_threads
 pin_threads()
-from unglow.jobs.memory_limit import process_mb
+from unglow.core.process import status_mb
 import numpy as np
 from unglow.core.windows import ArrayPixels
 from unglow.registration.register import register
@@ -39,9 +39,9 @@ small = ArrayPixels(image(1, 256, 256))
 register(small, small)
 shape = {rows}, {cols}
 post, pre = (ArrayPixels(image(k, *shape)) for k in (1, {other}))
-before = process_mb()["VmRSS"]
+before = status_mb()["VmRSS"]
 settings = RegisterSettings(coarse_px={side}, mirror={mirror})
-print(register(post, pre, settings).transform.status, before, process_mb()["VmHWM"])
+print(register(post, pre, settings).transform.status, before, status_mb()["VmHWM"])
 """
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from unglow.telemetry.jsonl import boot_id, started_ticks
+from unglow.core.process import boot_id, started_ticks
 from unglow.telemetry.recording.process_sampler import COLUMNS
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"

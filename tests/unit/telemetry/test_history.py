@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from made_telemetry import BOOT, WALL, Made, end, job, many, sample, state
 
+from unglow.core import process
 from unglow.reporting.html.curves import of_attempt
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import UNRECORDED, History, declared_of_all, memory_of_all
@@ -22,18 +23,25 @@ def made(tmp_path):
     return Made(tmp_path / "results")
 
 
-def history(made, now=WALL + 1000, host="elsewhere", boot=BOOT, proc=None):
+def history(made, now=WALL + 1000, host="elsewhere", boot=BOOT):
     follower = Follower(made.results)
     follower.poll()
-    return History.of(follower, Machine(host=host, boot=boot, now=now, proc=proc))
+    return History.of(follower, Machine(host=host, boot=boot, now=now))
 
 
-def proc_with(tmp_path, pid, started, status="S"):
-    place = tmp_path / "proc" / str(pid)
-    place.mkdir(parents=True)
-    rest = [status, *["0"] * 18, str(started)]
-    (place / "stat").write_text(f"{pid} (a name) of) {' '.join(rest)} 0 0\n")
-    return tmp_path / "proc"
+@pytest.fixture
+def proc_with(tmp_path, monkeypatch):
+    """A /proc with nothing in it but what is put there."""
+    monkeypatch.setattr(process, "PROC", tmp_path / "proc")
+
+    def put(pid, started, status="S"):
+        (tmp_path / "proc" / str(pid)).mkdir(parents=True)
+        (tmp_path / "proc" / "self").mkdir(exist_ok=True)
+        rest = [status, *["0"] * 18, str(started)]
+        text = f"{pid} (a name) of) {' '.join(rest)} 0 0\n"
+        (tmp_path / "proc" / str(pid) / "stat").write_text(text)
+
+    return put
 
 
 def test_times_are_by_the_monotonic_clock_where_it_is_the_same(made):
@@ -134,29 +142,29 @@ def test_snakemake_s_own_times_are_found(made):
     assert found.closing == pytest.approx(0.5)
 
 
-def test_a_process_that_lives_is_running(made, tmp_path):
+def test_a_process_that_lives_is_running(made, proc_with):
     made.run()
     made.attempt("plan", 1, sample(0.5, 30))  # pid 101
-    proc = proc_with(tmp_path, 101, 7)
-    (run,) = history(made, host="node7", proc=proc).runs
+    proc_with(101, 7)
+    (run,) = history(made, host="node7").runs
     assert [a.outcome for a in run.attempts] == ["running"]
     assert run.outcome == "killed"
 
 
 @pytest.mark.parametrize(("started", "status"), [(8, "S"), (7, "Z")])
 def test_a_number_that_another_process_has_now_does_not_mean_it_lives(
-    made, tmp_path, started, status
+    made, proc_with, started, status
 ):
     made.attempt("plan", 1)
-    proc = proc_with(tmp_path, 101, started, status)
-    (run,) = history(made, host="node7", proc=proc).runs
+    proc_with(101, started, status)
+    (run,) = history(made, host="node7").runs
     assert [a.outcome for a in run.attempts] == ["killed"]
 
 
-def test_a_machine_that_was_started_anew_has_lost_it(made, tmp_path):
+def test_a_machine_that_was_started_anew_has_lost_it(made, proc_with):
     made.attempt("plan", 1)
-    proc = proc_with(tmp_path, 101, 7)
-    (run,) = history(made, host="node7", boot="boot-2", proc=proc).runs
+    proc_with(101, 7)
+    (run,) = history(made, host="node7", boot="boot-2").runs
     assert [a.outcome for a in run.attempts] == ["node_lost"]
 
 
@@ -274,7 +282,7 @@ def test_a_row_for_each_rule(made):
     assert (register.attempts, register.ended_well, register.peak_mb) == (1, 0, None)
 
 
-def test_the_time_that_is_left(made, tmp_path):
+def test_the_time_that_is_left(made, tmp_path, proc_with):
     made.run(
         {"kind": "total", "t": 0.0, "jobs": {"plan": 3, "register": 2}},
         *(line for n in (1, 2) for line in (job(0.0, n, "plan", sample=f"s{n}"),)),
@@ -284,12 +292,12 @@ def test_the_time_that_is_left(made, tmp_path):
     )
     made.attempt("plan", 0, end(10.0), sample="s1")
     made.attempt("plan", 10, sample(4.0, 30), sample="s2")  # pid 102
-    proc = proc_with(tmp_path, 102, 7)
+    proc_with(102, 7)
     made.run(DONE, start=-1000, pid=98)
     made.attempt("register", -990, end(40.0))
     (tmp_path / "proc" / "99").mkdir()
     (tmp_path / "proc" / "99" / "stat").write_text("99 (x) S " + "0 " * 18 + "5 0\n")
-    before, run = history(made, host="node7", proc=proc, now=WALL + 14).runs
+    before, run = history(made, host="node7", now=WALL + 14).runs
     assert (run.outcome, run.seconds) == ("running", 14)
     # 2 plans of 10 s without the 4 s that one has had, 2 registrations of 40 s, one at a time
     assert time_left(run, [before]) == pytest.approx(96.0)
@@ -390,12 +398,12 @@ def test_a_thousand_jobs_are_joined_with_every_attempt_in_its_place(tmp_path):
     assert len(incidents(History((run,)), made.results)) == 11
 
 
-def test_a_run_that_makes_its_own_report_says_how_it_ends(made, tmp_path):
+def test_a_run_that_makes_its_own_report_says_how_it_ends(made, proc_with):
     made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}}, pid=os.getpid())
-    proc = proc_with(tmp_path, os.getpid(), 5)
+    proc_with(os.getpid(), 5)
     follower = Follower(made.results)
     follower.poll()
-    machine = Machine(host="node7", boot=BOOT, now=WALL + 30, proc=proc)
+    machine = Machine(host="node7", boot=BOOT, now=WALL + 30)
     assert History.of(follower, machine).last.outcome == "running"
     (run,) = History.of(follower, replace(machine, ending="failed")).runs
     assert (run.outcome, run.seconds) == ("failed", 30.0)

@@ -12,9 +12,10 @@ import time
 
 import pytest
 
+from unglow.core.process import boot_id, started_ticks
 from unglow.core.progress import progress, record_steps, step
 from unglow.telemetry import jsonl
-from unglow.telemetry.jsonl import LineFile, boot_id, file_name, identity, started_ticks
+from unglow.telemetry.jsonl import LineFile, file_name, identity
 
 
 def read(path):

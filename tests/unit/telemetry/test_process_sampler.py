@@ -12,7 +12,7 @@ import pytest
 
 from unglow.telemetry.recording.process_sampler import COLUMNS, Sample, Sampler
 
-STAT = "{pid} (a (b) c) {state} 1 1 1 0 -1 0 0 0 0 0 {utime} {stime} {cutime} {cstime} 20 0 {n} 0"
+STAT = "{pid} (a (b) c) {state} 1 1 1 0 -1 0 0 0 0 0 {utime} {stime} {cutime} {cstime} 20 0 {n} 0 5"
 
 
 def until(seen, seconds=300.0):

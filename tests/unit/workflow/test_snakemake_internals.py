@@ -14,7 +14,7 @@ from snakemake import cli
 from snakemake.scheduling import job_scheduler
 from snakemake.workflow import Workflow
 
-from unglow.jobs.slurm import client
+from unglow.jobs.schedulers.slurm_watch import LOOK_S
 from unglow.workflow.snakemake_internals import (
     NEXT_MAJOR,
     bear_with_slurm,
@@ -84,7 +84,7 @@ def test_an_executor_that_waits_for_minutes_waits_no_longer_than_that(monkeypatc
     asyncio.run(executor.sleep())
     executor.next_seconds_between_status_checks = 1
     asyncio.run(executor.sleep())
-    assert waited == [client.LOOK_S, 1]
+    assert waited == [LOOK_S, 1]
 
 
 @pytest.mark.parametrize("plugin", [None, SimpleNamespace(name="local")])

@@ -22,6 +22,7 @@ import numpy as np
 
 from unglow.core.errors import InstallationError
 from unglow.core.kernels import building
+from unglow.core.process import cpuinfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,6 @@ CHOICE = "UNGLOW_KERNELS"
 PIXEL_TYPES = {"u1": 0, "u2": 1, "i2": 2, "f4": 3, "f8": 4}
 """Numbers of the types that loops take behind a ``void *``, by kind and size."""
 
-_CPUINFO = Path("/proc/cpuinfo")
 _V3 = {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
 _PROTOTYPE = re.compile(r"^void (\w+)\(([^)]*)\);", re.MULTILINE)
 _PARAMETER = re.compile(r"(const )?(\w+) (\*?)(\w+)")
@@ -126,14 +126,7 @@ def level() -> str:
 
 def _processor_flags() -> set[str]:
     """Return what the processor can do, and the system lets it; empty where that is not told."""
-    try:
-        with _CPUINFO.open(encoding="ascii", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("flags"):
-                    return set(line.partition(":")[2].split())
-    except OSError:
-        pass
-    return set()
+    return set(cpuinfo().get("flags", "").split())
 
 
 @cache

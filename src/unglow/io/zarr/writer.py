@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core import publishing
+from unglow.core.files import ask_to_publish
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.zarr.band_writer import band_store, leftovers
@@ -194,7 +194,7 @@ class StoreWriter(ShardWriter):
             self._move_on(DOCUMENT)
             for path in (*self._root.glob(f"*/{DOCUMENT}"), self._root / DOCUMENT):
                 _sync(path)
-            publishing.ask()
+            ask_to_publish()
             replaced = os.path.lexists(self.path)
             if replaced:
                 self.path.rename(old)

@@ -28,25 +28,10 @@ _DEFAULTS = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile
 
 
 def check(run: Trace, named: Path, results: Path) -> Path:
-    """See that a run is the caller's, and that it worked in the directory that was named.
+    """Return the working directory of the last run that some results tell of.
 
-    Parameters
-    ----------
-    run
-        The last run that the results tell of.
-    named
-        The directory that the user named: a working directory or a results directory.
-    results
-        Its results directory.
-
-    Returns
-    -------
-    The working directory of the run.
-
-    Raises
-    ------
-    InputError
-        Its record can be somebody else's word, or is about another directory; with what to do.
+    Raises `InputError` if its record can be somebody else's word, or is about another directory
+    than the one that the user ``named``, of the run or of its results.
     """
     if not run.own:
         raise InputError(_not_own(run))
@@ -69,13 +54,7 @@ def check(run: Trace, named: Path, results: Path) -> Path:
 
 
 def directory_of(run: Trace) -> Path:
-    """Return the working directory of a run.
-
-    Raises
-    ------
-    InputError
-        It is not there, or not known.
-    """
+    """Return the working directory of a run; raises `InputError` if it is not there."""
     directory = _recorded(run)
     if not directory.is_dir():
         raise InputError(
@@ -86,13 +65,7 @@ def directory_of(run: Trace) -> Path:
 
 
 def options_of(run: Trace) -> list[str]:
-    """Return the options of the snakemake command that a run was started by.
-
-    Raises
-    ------
-    InputError
-        It was not started by the snakemake command.
-    """
+    """Return the options of the snakemake command of a run; raises `InputError` without one."""
     command = run.fields.get("command")
     words = [str(word) for word in command] if isinstance(command, list) else []
     typed = next((start for start in _COMMANDS if words[: len(start)] == start), words)
@@ -148,56 +121,53 @@ def same_place(one: Path, other: Path) -> bool:
 def _check_workflow(run: Trace, options: Sequence[str]) -> None:
     """See that a command starts the workflow that the run was of."""
     recorded = run.fields.get("workflow")
-    found = _snakefile(options, started_in(run))
-    if recorded is None or found is None or same_place(found.parent, Path(str(recorded))):
+    snakefile = _snakefile(options, started_in(run))
+    if recorded is None or snakefile is None or same_place(snakefile.parent, Path(str(recorded))):
         return
     raise InputError(
-        f"the last run was of the workflow in {recorded}, but its command would start {found}: "
+        f"the last run was of the workflow in {recorded}, but its command would start {snakefile}: "
         "start it again by hand with the workflow that you mean."
     )
 
 
-def _snakefile(options: Sequence[str], place: Path) -> Path | None:
+def _snakefile(options: Sequence[str], directory: Path) -> Path | None:
     """Return the Snakefile that a command reads; None if a profile or an address says which."""
-    at = _place_of_snakefile(options)
+    at = _snakefile_word(options)
     if at is None:
-        return next((place / name for name in _DEFAULTS if (place / name).is_file()), None)
-    index, start = at
-    value = options[index].removeprefix(start)
-    return None if "://" in value else place / value
+        defaults = (directory / name for name in _DEFAULTS)
+        return next((path for path in defaults if path.is_file()), None)
+    index, prefix = at
+    value = options[index].removeprefix(prefix)
+    return None if "://" in value else directory / value
 
 
-def _place_of_snakefile(options: Sequence[str]) -> tuple[int, str] | None:
+def _snakefile_word(options: Sequence[str]) -> tuple[int, str] | None:
     """Return which word names the Snakefile, and what comes before the name in that word."""
-    found = None
+    last = None
     for index, word in enumerate(options):
         if word in _SNAKEFILE and index + 1 < len(options):
-            found = index + 1, ""
+            last = index + 1, ""
         elif word.startswith("--snakefile="):
-            found = index, "--snakefile="
+            last = index, "--snakefile="
         elif word.startswith("-s") and len(word) > len("-s"):
-            found = index, "-s"
-    return found
+            last = index, "-s"
+    return last
 
 
 def _again(run: Trace, options: Sequence[str], results: Path) -> str:
     """Return what to give in the place of a command, where results lie elsewhere by now."""
-    place, below = started_in(run), Path(str(run.fields.get("results", results.name)))
+    start, below = started_in(run), Path(str(run.fields.get("results", results.name)))
     words = ["snakemake", *options]
-    if (at := _place_of_snakefile(options)) is not None:  # it may have been named from there
-        index, start = at[0] + 1, at[1]
-        value = words[index].removeprefix(start)
-        words[index] = value if "://" in value else f"{start}{(place / value).resolve()}"
+    if (at := _snakefile_word(options)) is not None:  # it may have been named from there
+        index, prefix = at[0] + 1, at[1]
+        value = words[index].removeprefix(prefix)
+        words[index] = value if "://" in value else f"{prefix}{(start / value).resolve()}"
     here = results.resolve()
     work = here.parents[len(below.parts) - 1] if not below.is_absolute() and below.parts else here
-    if not below.is_absolute() and work / below == here and not _has_directory(options):
-        place = work
+    elsewhere = any(word.startswith(("-d", "--directory")) for word in options)
+    if not below.is_absolute() and work / below == here and not elsewhere:
+        start = work
     else:
         words = changed(words, {"--config": ("results", str(here))})
-        work = place
-    unlock = f"{shlex.join([*words, '--unlock'])} && " if locks.left_behind(work) else ""
-    return f"cd {shlex.quote(str(place))} && {unlock}{shlex.join(words)}"
-
-
-def _has_directory(options: Sequence[str]) -> bool:
-    return any(word.startswith(("-d", "--directory")) for word in options)
+    unlock = f"{shlex.join([*words, '--unlock'])} && " if locks.left_behind(start) else ""
+    return f"cd {shlex.quote(str(start))} && {unlock}{shlex.join(words)}"

@@ -15,12 +15,8 @@ _OWN = Path(".snakemake/unglow/resume.lock")
 def hold(directory: Path) -> int:
     """Keep every other `unglow resume` out of a directory; returns the descriptor that does.
 
-    Programs that this process turns into keep it, so it holds until Snakemake ends.
-
-    Raises
-    ------
-    InputError
-        Another one holds it.
+    Programs that this process turns into keep it, so it holds until Snakemake ends. Raises
+    `InputError` if another one holds it.
     """
     path = directory / _OWN
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import InputError
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
-from unglow.jobs.resume import (
-    identity,
-    locks,
-)
-from unglow.jobs.resume import (
-    running_writers as writers,
-)
-from unglow.jobs.resume import (
-    schedulers as queues,
-)
-from unglow.jobs.resume import (
-    unfinished as traces,
-)
+from unglow.jobs.resume import identity, locks, queued_jobs, running_writers, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -31,13 +19,7 @@ if TYPE_CHECKING:
 
 
 def words_of(run: Trace, more: Sequence[str]) -> list[str]:
-    """Return the command of a run, to give again, with more words.
-
-    Raises
-    ------
-    InputError
-        The run was not started by the snakemake command.
-    """
+    """Return the command of a run, to give again, with more words; or raise `InputError`."""
     # -P: what happens to lie in the directory is no library; and options that take several values
     # must not swallow what follows
     return [sys.executable, "-Pm", "snakemake", *identity.options_of(run), *more]
@@ -46,69 +28,39 @@ def words_of(run: Trace, more: Sequence[str]) -> list[str]:
 def make_sure(
     run: Trace, results: Path, lost: Collection[str], say: Callable[[str], None]
 ) -> list[Path]:
-    """See that nothing of a run, or of those before it, writes any more.
+    """See that nothing of a run, or of those before it, writes any more; return its old locks.
 
-    Parameters
-    ----------
-    run
-        The last run.
-    results
-        Its results directory.
-    lost
-        Machines of which the user says that they are gone.
-    say
-        Told what is done.
-
-    Returns
-    -------
-    The locks that it has left behind.
-
-    Raises
-    ------
-    InputError
-        Something still runs, or may still run.
+    Of ``lost`` machines the user says that they are gone; ``say`` is called with what is done.
+    Raises `InputError` if something still runs, or may still run.
     """
     directory = identity.directory_of(run)
     stale = locks.left_behind(directory)
-    writers.refuse_if_running(run)
-    writers.refuse_if_another(directory)
-    queues.cancel_all(directory, say, local=run.fields.get("executor") == "local")
-    writers.end_launchers(directory)
-    attempts = traces.open_attempts(results)
-    writers.end_orphans(attempts, say)
-    writers.refuse_if_growing([*([] if run.ended else [run]), *attempts], lost, say)
+    running_writers.refuse_if_running(run)
+    running_writers.refuse_if_another(directory)
+    queued_jobs.cancel_all(directory, say, local=run.fields.get("executor") == "local")
+    running_writers.end_cluster_snakemakes(directory)
+    attempts = unfinished.open_attempts(results)
+    running_writers.end_orphans(attempts, say)
+    running_writers.refuse_if_growing([*([] if run.ended else [run]), *attempts], lost, say)
     return stale
 
 
 def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str], None]) -> None:
-    """See that no Snakemake and no job works on a results directory; nothing is ended.
-
-    Parameters
-    ----------
-    results
-        The results directory.
-    lost, say
-        As for `make_sure`.
-
-    Raises
-    ------
-    InputError
-        Something works, or may work.
-    """
-    run = traces.last_run(results)
-    attempts = traces.open_attempts(results)
+    """See that nothing works on a results directory, as `make_sure`, but end nothing."""
+    run = unfinished.last_run(results)
+    attempts = unfinished.open_attempts(results)
     if run is not None:
-        writers.refuse_if_running(run)
+        running_writers.refuse_if_running(run)
         if Path(str(run.fields.get("directory"))).is_dir():
-            writers.refuse_if_another(identity.directory_of(run))
+            running_writers.refuse_if_another(identity.directory_of(run))
     for trace in attempts:
         for process in trace.processes:
-            if writers.lives(process):
+            if process.lives():
                 raise InputError(
                     f"a job (process {process.pid}) is at work in {results}; wait for it first."
                 )
     silent = [*([] if run is None or run.ended else [run]), *attempts]
-    writers.refuse_if_growing(silent, lost, say)
+    running_writers.refuse_if_growing(silent, lost, say)
 
 
 def resume(
@@ -120,23 +72,10 @@ def resume(
 ) -> NoReturn:
     """Make sure that nothing writes, unlock, and become the Snakemake of the last run.
 
-    Parameters
-    ----------
-    named
-        The directory that the user named.
-    results
-        Its results directory.
-    more
-        Words that are added to the command of the last run.
-    lost, say
-        As for `make_sure`.
-
-    Raises
-    ------
-    InputError
-        There was no run, it was not here or not the caller's, or something still runs.
+    Its command is given again with ``more`` words. Raises `InputError` if there was no run, if it
+    was not in the ``named`` directory or not the caller's, or if something still runs.
     """
-    run = traces.last_run(results)
+    run = unfinished.last_run(results)
     if run is None:
         raise InputError(
             f"{results} has no record of a run: start one with `snakemake -s PATH/unglow/Snakefile "

@@ -6,50 +6,31 @@ import contextlib
 import os
 import signal
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
-from unglow.telemetry.jsonl import boot_id, host, started_ticks
+from unglow.core.process import host, working_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from unglow.jobs.resume.unfinished import Process, Trace
+    from unglow.core.process import Process
+    from unglow.jobs.resume.unfinished import Trace
 
 PATIENCE_S = 15.0
 """How long an orphan on this machine may take to end by itself before it is killed, s."""
 _LOOK_S = 0.1
-_PROC = Path("/proc")
 # A job writes ten lines a second, Snakemake one every two: of what does not grow for so long, s,
 # nothing lives, even if a network drive shows it some seconds late.
 _SILENCE_S, _GROWING_LOOK_S = 12.0, 1.0
 
 
-def lives(process: Process) -> bool:
-    """Whether a process of this machine is there, and is the one that is meant."""
-    here = process.host == host() and process.boot == boot_id()
-    known = here and process.started is not None
-    return known and started_ticks(process.pid) == process.started and not _zombie(process.pid)
-
-
-def _zombie(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-        return text.rpartition(")")[2].split()[0] == "Z"
-    return True
-
-
 def refuse_if_running(run: Trace) -> None:
-    """See that the Snakemake of a run is gone, if it ran on this machine.
-
-    Raises
-    ------
-    InputError
-        It is not.
-    """
+    """Raise `InputError` if the Snakemake of a run still runs on this machine."""
     for process in run.processes:
-        if lives(process):
+        if process.lives():
             raise InputError(
                 f"Snakemake (process {process.pid}) has been running here since {run.since}; "
                 "follow it with `unglow monitor`, or end it with Ctrl-C first."
@@ -57,14 +38,9 @@ def refuse_if_running(run: Trace) -> None:
 
 
 def refuse_if_another(directory: Path) -> None:
-    """See that no other Snakemake works in a directory, on this machine, whatever it does.
+    """Raise `InputError` if another Snakemake works in a directory, whatever it does.
 
-    Those inside jobs of a cluster do not count.
-
-    Raises
-    ------
-    InputError
-        One does.
+    On this machine; those inside jobs of a cluster do not count.
     """
     for pid, in_job in _snakemakes(directory):
         if not in_job:
@@ -73,7 +49,7 @@ def refuse_if_another(directory: Path) -> None:
             )
 
 
-def end_launchers(directory: Path) -> None:
+def end_cluster_snakemakes(directory: Path) -> None:
     """End each Snakemake of a cluster job that no queue knows any more.
 
     It would remove the outputs of its job when that ends. The job itself ends without it.
@@ -86,33 +62,26 @@ def end_launchers(directory: Path) -> None:
 
 def _snakemakes(directory: Path) -> Iterator[tuple[int, bool]]:
     """Yield every Snakemake of this machine that works in a directory, and if it is in a job."""
-    for place in _PROC.glob("[0-9]*"):
-        try:
-            words = (place / "cmdline").read_bytes().split(b"\0")
-            there = (place / "cwd").resolve(strict=True)
-        except OSError:  # it has ended, or belongs to somebody else
-            continue
-        named = any(Path(os.fsdecode(w)).name == "snakemake" for w in words[:3])
-        if named and there == directory and int(place.name) != os.getpid():
-            yield int(place.name), _in_job(words)
+    for pid, words in working_in(directory):
+        if any(Path(word).name == "snakemake" for word in words[:3]):
+            yield pid, _in_job(words)
 
 
-def _in_job(words: Sequence[bytes]) -> bool:
+def _in_job(words: Sequence[str]) -> bool:
     """Whether these are the words of a Snakemake that is part of a job: its queue tells of it."""
-    return b"--mode" in words and words[words.index(b"--mode") + 1] in (b"remote", b"subprocess")
+    modes = ("remote", "subprocess")
+    return any(word == "--mode" and mode in modes for word, mode in pairwise(words))
 
 
 def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
     """End the jobs of this machine that nobody waits for, and see that they are gone.
 
-    Raises
-    ------
-    InputError
-        One cannot be ended, or only a file that others may write to says that it is one.
+    Raises `InputError` if one cannot be ended, or if only a file that others may write to says that
+    it is one.
     """
     alive = []
     for trace in attempts:
-        here = [process for process in trace.processes if lives(process)]
+        here = [process for process in trace.processes if process.lives()]
         if here and not trace.own:
             raise InputError(
                 f"process {here[0].pid} is at work according to {trace.path}, which is not yours, "
@@ -136,7 +105,7 @@ def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
 
 
 def _send(process: Process, number: int) -> None:
-    if lives(process):
+    if process.lives():
         try:
             os.kill(process.pid, number)
         except ProcessLookupError:
@@ -150,7 +119,7 @@ def _send(process: Process, number: int) -> None:
 
 def _wait(processes: Sequence[Process], seconds: float) -> list[Process]:
     end = time.monotonic() + seconds
-    while alive := [process for process in processes if lives(process)]:
+    while alive := [process for process in processes if process.lives()]:
         if time.monotonic() > end:
             return alive
         time.sleep(_LOOK_S)
@@ -160,21 +129,9 @@ def _wait(processes: Sequence[Process], seconds: float) -> list[Process]:
 def refuse_if_growing(
     traces: Iterable[Trace], lost: Collection[str], say: Callable[[str], None]
 ) -> None:
-    """See that what other machines have begun and not ended is silent.
+    """See that runs and attempts without an end on other machines, but ``lost`` ones, are silent.
 
-    Parameters
-    ----------
-    traces
-        Of runs and attempts without an end.
-    lost
-        Machines of which the user says that they are gone.
-    say
-        Told what is waited for.
-
-    Raises
-    ------
-    InputError
-        A file grows, or is of a version that would not tell.
+    Raises `InputError` if a file grows, or is of a version that would not tell.
     """
     elsewhere = [t for t in traces if t.host != host() and t.host not in lost]
     if not elsewhere:

@@ -10,9 +10,10 @@ import json
 import os
 import stat
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.process import Process
 from unglow.telemetry.reading.follower import RUNS, attempt_files
 
 if TYPE_CHECKING:
@@ -26,31 +27,10 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
-    """A process as telemetry tells it from all others; ``started`` in clock ticks since boot."""
-
-    host: str
-    boot: str
-    pid: int
-    started: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Trace:
-    """The file of a run or of an attempt.
+    """The file of a run or of an attempt: its first line, who wrote it, and how it ended.
 
-    Attributes
-    ----------
-    path
-        The file.
-    fields
-        Everything that its first line says.
-    processes
-        Those that wrote it, the one that began it first.
-    ended
-        Whether it says how it ended.
-    own
-        Whether nobody but the caller can have written it: it is theirs, and no one else may.
+    The process that began it is the first. ``own``: nobody but the caller can have written it.
     """
 
     path: Path
@@ -58,6 +38,7 @@ class Trace:
     processes: tuple[Process, ...] = ()
     ended: bool = False
     own: bool = False
+    outcome: str | None = None
 
     @property
     def host(self) -> str:
@@ -78,27 +59,21 @@ class Trace:
         return 0
 
 
-@dataclass(slots=True)
-class _Ends:
-    """The first and the last whole lines of a file that are JSON objects; and whose file it is."""
+def _ends(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]], bool]:
+    """Return the objects in the first and in the last lines of a file, and if it is the caller's.
 
-    first: list[dict[str, Any]] = field(default_factory=list)
-    last: list[dict[str, Any]] = field(default_factory=list)
-    own: bool = False
-
-    @classmethod
-    def of(cls, path: Path) -> _Ends:
-        with open(os.open(path, _FLAGS), "rb") as stream:  # noqa: PTH123 (of a descriptor)
-            about = os.fstat(stream.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                return cls()
-            head = stream.read(_HEAD)
-            if b"\n" not in head:  # a long configuration: the first line is read whole
-                stream.seek(0)
-                head = stream.readline()
-            stream.seek(max(0, about.st_size - _TAIL))
-            tail = stream.read()
-        return cls(list(_objects(head)), list(_objects(tail)), is_own(about))
+    Only lines that are whole count. Raises `OSError`.
+    """
+    with open(os.open(path, _FLAGS), "rb") as stream:  # noqa: PTH123 (of a descriptor)
+        about = os.fstat(stream.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            return [], [], False
+        head = stream.read(_HEAD)
+        if b"\n" not in head:  # a long configuration: the first line is read whole
+            stream.seek(0)
+            head = stream.readline()
+        stream.seek(max(0, about.st_size - _TAIL))
+        return list(_objects(head)), list(_objects(stream.read())), is_own(about)
 
 
 def is_own(about: os.stat_result) -> bool:
@@ -117,20 +92,21 @@ def _objects(text: bytes) -> Iterator[dict[str, Any]]:
 def trace_of(path: Path) -> Trace | None:
     """Return what the file of a run or an attempt tells; None before its first line."""
     try:
-        ends = _Ends.of(path)
+        first, last, own = _ends(path)
     except OSError:  # it was deleted just now
         return None
-    if not ends.first:
+    if not first:
         return None
-    head = ends.first[0]
-    told = [head, *(line for line in ends.first if line.get("kind") == "process")]
+    head = first[0]
+    writers = [head, *(line for line in first if line.get("kind") == "process")]
     processes = [
         Process(str(head.get("host")), str(head.get("boot")), line["pid"], line.get("started"))
-        for line in told
+        for line in writers
         if isinstance(line.get("pid"), int)
     ]
-    ended = any(line.get("kind") == "end" for line in ends.last)
-    return Trace(path, head, tuple(processes), ended, ends.own)
+    end = next((line for line in last if line.get("kind") == "end"), None)
+    outcome = None if end is None else str(end.get("outcome"))
+    return Trace(path, head, tuple(processes), end is not None, own, outcome)
 
 
 def last_run(results: Path) -> Trace | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from unglow.core.files import tail
 from unglow.telemetry.reading.logs import log_files
 
 if TYPE_CHECKING:
@@ -55,15 +56,11 @@ def _read(a: Placed, files: list[Path]) -> Log:
     if path is None:
         return Log(name, note="It is not there any more.")
     try:
-        with path.open("rb") as stream:
-            size = stream.seek(0, 2)
-            stream.seek(max(0, size - TAIL_BYTES))
-            text = stream.read(TAIL_BYTES).decode("utf-8", "replace")
-        written = path.stat().st_mtime
+        text, about = tail(path, TAIL_BYTES), path.stat()
     except OSError as error:
         return Log(name, note=f"It cannot be read ({error.strerror}).")
-    if size > TAIL_BYTES:
+    if about.st_size > TAIL_BYTES:
         text = text.partition("\n")[2]
     over = a.attempt.end is not None
-    later = over and written > a.attempt.wall + a.attempt.seconds + _SAME_LOG_S
+    later = over and about.st_mtime > a.attempt.wall + a.attempt.seconds + _SAME_LOG_S
     return Log(name, text, "A later attempt has written over it." if later else "")

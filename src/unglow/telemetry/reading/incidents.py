@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from unglow.core.files import tail
 from unglow.telemetry.reading.logs import log_files
 from unglow.telemetry.reading.outcomes import KILLED, LOST
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
@@ -255,12 +256,9 @@ def _log_tail(files: Iterable[Path], ended: float) -> str | None:
     """Return the last lines of a log; None if it is gone or was written after an attempt's end."""
     for path in (path for path in files if path.is_file()):
         try:
-            with path.open("rb") as stream:
-                size = stream.seek(0, 2)
-                if abs(path.stat().st_mtime - ended) > _SAME_LOG_S:
-                    return None
-                stream.seek(max(0, size - TAIL_BYTES))
-                text = stream.read(TAIL_BYTES).decode("utf-8", "replace")
+            if abs(path.stat().st_mtime - ended) > _SAME_LOG_S:
+                return None
+            text = tail(path, TAIL_BYTES)
         except OSError:
             continue
         return "\n".join(text.splitlines()[-TAIL_LINES:])

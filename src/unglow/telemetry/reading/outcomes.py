@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.core import process
 from unglow.telemetry.reading.parsing import number
 from unglow.telemetry.reading.records import RUNNING
 
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 SILENCE_S = 120.0
 """An attempt on another machine that is not heard of for so long, s, after its run, is lost."""
 KILLED, LOST = "killed", "node_lost"
-_BOOT = Path("sys/kernel/random/boot_id")
-
-
-def _boot_of(proc: Path) -> str:
-    try:
-        return (proc / _BOOT).read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +36,12 @@ class Machine:
         Its name, and the name of the time since it was started.
     now
         Unix time, s.
-    proc
-        Where the kernel tells about processes.
     ending
         How the run ends that asks, if one does: its file says so only after that.
     """
 
-    host: str = field(default_factory=lambda: os.uname().nodename)
-    proc: Path = Path("/proc")
-    boot: str = field(default_factory=lambda: _boot_of(Path("/proc")))
+    host: str = field(default_factory=process.host)
+    boot: str = field(default_factory=process.boot_id)
     now: float = field(default_factory=time.time)
     ending: str | None = None
 
@@ -70,16 +59,10 @@ class Machine:
         """
         if fields.get("host") != self.host:
             return None
-        return fields.get("boot") == self.boot and self._has(fields)
-
-    def _has(self, fields: Mapping[str, Any]) -> bool:
-        try:
-            text = (self.proc / str(fields.get("pid")) / "stat").read_text(encoding="utf-8")
-            # the second field, the name in brackets, may hold blanks; the start is field 22
-            state, *rest = text.rpartition(")")[2].split()
-            return state != "Z" and int(rest[18]) == fields.get("started")
-        except (OSError, ValueError, IndexError):
+        pid, boot = fields.get("pid"), fields.get("boot")
+        if boot != self.boot or not isinstance(pid, int):
             return False
+        return process.is_running(pid, fields.get("started"))
 
 
 def outcome_of_run(run: Run, machine: Machine) -> str:

@@ -9,9 +9,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import cgroups
+from unglow.core.process import started_ticks
 from unglow.core.progress import record_steps
 from unglow.core.version import __version__
-from unglow.telemetry.jsonl import SCHEMA, LineFile, file_name, identity, started_ticks
+from unglow.telemetry.jsonl import SCHEMA, LineFile, file_name, identity
 from unglow.telemetry.recording import py_spy
 from unglow.telemetry.recording.process_sampler import COLUMNS
 from unglow.telemetry.recording.stack_sampler import SUFFIX, StackSampler

@@ -16,6 +16,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.process import cpuinfo
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -100,11 +102,7 @@ def _changed(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> list
 
 def _processor() -> dict[str, Any]:
     """Return name and features of the processor; those of the first one where there are several."""
-    told: dict[str, str] = {}
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            told.setdefault(key.strip(), value.strip())
+    told = cpuinfo()
     able = {*told.get("flags", "").split(), *told.get("Features", "").split()}
     return {
         "name": told.get("model name") or platform.processor() or platform.machine(),

@@ -7,11 +7,10 @@ set of each process (``VmHWM``), and tells it again when the process has ended.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
+
+from unglow.core.process import OpenFiles
 
 INTERVAL_S = 0.1
 """Time between two samples, s, unless they cost too much."""
@@ -26,8 +25,6 @@ _SLOW_S = 1.0
 # Samples, and those of the proportional set, take at most these shares of a processor. Until it is
 # known better, the latter are taken to cost so much, s for each MB.
 _SHARE, _PSS_SHARE, _PSS_S_PER_MB = 0.005, 0.003, 1e-5
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_MB_PER_KIB = 1024 / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +71,6 @@ class Sample:
         return [*used, *counts, self.state, round(self.peak_mb, 2), available]
 
 
-def bytes_moved() -> dict[str, int]:
-    """Return the bytes that this process has moved through read and write calls, cached or not."""
-    try:
-        text = Path("/proc/self/io").read_text()
-        rows = dict(row.split(": ") for row in text.splitlines())
-    except (OSError, ValueError):
-        return {}
-    return {"bytes_read": int(rows["rchar"]), "bytes_written": int(rows["wchar"])}
-
-
 class Sampler:
     """Takes samples of a process and everything below it.
 
@@ -100,9 +87,9 @@ class Sampler:
     def __init__(self, pid: int, proc: str = "/proc", interval_s: float = INTERVAL_S) -> None:
         self._proc = proc
         self._least_s = self.interval_s = interval_s
-        self._tree = {str(pid): _Files(f"{proc}/{pid}")}
+        self._tree = {str(pid): OpenFiles(f"{proc}/{pid}")}
         self._own = self._tree[str(pid)]
-        self._machine = _Files(proc)
+        self._machine = OpenFiles(proc)
         self._last = Sample()
         self._slow_due, self._pss_taken = 0.0, 0.0
         self._pss_s_per_mb = _PSS_S_PER_MB
@@ -120,11 +107,12 @@ class Sampler:
         for pid, one in list(self._tree.items()):
             own_rss, own_peak = one.memory_mb()
             rss, peak = rss + own_rss, max(peak, own_peak)
-            state, seconds, count = one.standing()
-            states.append(state)
-            if not state and one is not self._own:
+            stat = one.stat()
+            states.append("" if stat is None else stat.state)
+            if stat is not None:
+                cpu, threads = cpu + stat.cpu_s, threads + stat.threads
+            elif one is not self._own:
                 self._tree.pop(pid).close()
-            cpu, threads = cpu + seconds, threads + count
             moved = one.moved()
             read, written = read + moved[0], written + moved[1]
         processes = len(states) - states.count("")
@@ -151,7 +139,7 @@ class Sampler:
         for one in pending:  # grows on the way
             for child in one.children(all_threads=all_threads):
                 if child not in self._tree:
-                    self._tree[child] = _Files(f"{self._proc}/{child}")
+                    self._tree[child] = OpenFiles(f"{self._proc}/{child}")
                     pending.append(self._tree[child])
 
     def _pss_mb(self, now: float, rss_mb: float, *, soon: bool) -> float | None:
@@ -165,79 +153,10 @@ class Sampler:
         if now < self._pss_taken + max(least, cost / _PSS_SHARE):
             return None
         begun = time.thread_time()
-        found = [_after(one.text("smaps_rollup"), "\nPss:") for one in self._tree.values()]
+        sizes = [one.size_mb("smaps_rollup", "Pss") for one in self._tree.values()]
         self._pss_taken, self._pss_due_soon = now, False
         self._pss_s_per_mb = (time.thread_time() - begun) / max(rss_mb, 1.0)
-        return None if found[0] is None else sum(kib or 0 for kib in found) * _MB_PER_KIB
+        return None if sizes[0] is None else sum(mb or 0.0 for mb in sizes)
 
     def _available_mb(self) -> float | None:
-        kib = _after(self._machine.text("meminfo"), "\nMemAvailable:")
-        return None if kib is None else kib * _MB_PER_KIB
-
-
-class _Files:
-    """The files that tell about a process, kept open: to read them again costs half as much.
-
-    A file that was open when its process ended tells nothing more, whoever has its number now.
-    """
-
-    def __init__(self, place: str) -> None:
-        self.pid = place.rpartition("/")[2]
-        self._place = place
-        self._open: dict[str, int] = {}
-
-    def __del__(self) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close all files."""
-        while self._open:
-            os.close(self._open.popitem()[1])
-
-    def text(self, name: str) -> str:
-        """Return what a file says; nothing if it cannot be read, or its process has gone."""
-        try:
-            if name not in self._open:
-                path = f"{self._place}/{name}"
-                self._open[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            return os.pread(self._open[name], 1 << 14, 0).decode("ascii", "replace")
-        except OSError:
-            return ""
-
-    def children(self, *, all_threads: bool) -> list[str]:
-        """Return the processes that the main thread, or any, has started and not waited for."""
-        found = self.text(f"task/{self.pid}/children").split()
-        if all_threads and len(threads := self._threads()) > 1:
-            for thread in threads - {self.pid}:
-                found += _Files(self._place).text(f"task/{thread}/children").split()
-        return found
-
-    def memory_mb(self) -> tuple[float, float]:
-        """Return the resident set and the largest that it has been, MB."""
-        status = self.text("status")
-        now, most = _after(status, "\nVmRSS:") or 0, _after(status, "\nVmHWM:") or 0
-        return now * _MB_PER_KIB, most * _MB_PER_KIB
-
-    def standing(self) -> tuple[str, float, int]:
-        """Return state, time on processors (s; children waited for included), and threads."""
-        # the second field, the name in brackets, may hold blanks; times are fields 14 to 17
-        fields = self.text("stat").rpartition(")")[2].split()
-        if len(fields) < 18:
-            return "", 0.0, 0
-        return fields[0], sum(int(f) for f in fields[11:15]) / _TICKS_PER_S, int(fields[17])
-
-    def moved(self) -> tuple[int, int]:
-        """Return the bytes read and written, those of children that it waited for included."""
-        text = "\n" + self.text("io")
-        return _after(text, "\nrchar:") or 0, _after(text, "\nwchar:") or 0
-
-    def _threads(self) -> set[str]:
-        with contextlib.suppress(OSError), os.scandir(f"{self._place}/task") as threads:
-            return {thread.name for thread in threads}
-        return set()
-
-
-def _after(text: str, key: str) -> int | None:
-    """Return the number after a key; None if there is none."""
-    _, found, rest = text.partition(key)
-    return int(rest.split(None, 1)[0]) if found else None
+        return self._machine.size_mb("meminfo", "MemAvailable")

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.process import thread_ids
 from unglow.telemetry.jsonl import SCHEMA
 from unglow.telemetry.recording.py_spy_trace import converted, events
 from unglow.telemetry.recording.stack_sampler import HZ
@@ -117,9 +118,8 @@ class Outside:
         if self._failures >= _MOST_FAILURES:
             return
         now = time.monotonic()
-        with contextlib.suppress(OSError):  # it may have ended
-            tasks = os.listdir(f"/proc/{self._pid}/task")  # noqa: PTH208 (only names, and often)
-            self._seen.update(dict.fromkeys(map(int, tasks), now - self._clock))
+        threads = map(int, thread_ids(self._pid))  # none if it has ended
+        self._seen.update(dict.fromkeys(threads, now - self._clock))
         if self._process is not None:
             if self._process.poll() is None:
                 if now > self._begun + SEGMENT_S + _LATE_S:

@@ -39,7 +39,7 @@ log = logging.getLogger("unglow")
 
 
 class LostJobs(Protocol):
-    """What follows jobs on other machines: `unglow.jobs.slurm.lost_jobs.Losses`."""
+    """What follows jobs on other machines: `unglow.jobs.schedulers.lost_jobs.LostJobs`."""
 
     def submitted(self, told: Mapping[str, Any]) -> None:
         """Remember a job that is handed over."""

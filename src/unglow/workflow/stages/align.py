@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.grey import grey_level, has_grey_levels, quantise, value_range
+from unglow.core.grey_levels import grey_level, has_grey_levels, quantise, value_range
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.zarr.stage_store import StageStore

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.allocator import release_freed
 from unglow.core.errors import InputError
 from unglow.core.files import write_json
+from unglow.core.own_memory import release_freed
 from unglow.core.progress import step
 from unglow.detection.candidate_table import write_csv, write_geojson
 from unglow.detection.completeness import completeness

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
-from unglow.core.grey import value_range
+from unglow.core.grey_levels import value_range
 from unglow.detection.background import Background
 from unglow.detection.map_error import MapError
 from unglow.detection.snr import Scene

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.archive import named, of_name
-from unglow.core.grey import has_grey_levels
+from unglow.core.grey_levels import has_grey_levels
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, strips
 from unglow.io.zarr.stage_store import StageStore

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.grey import quantise
+from unglow.core.grey_levels import quantise
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, grid
 from unglow.detection.sizes import SNR_TILE

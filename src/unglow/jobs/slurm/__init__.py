@@ -1,1 +1,0 @@
-"""The Slurm scheduler: its commands, and jobs that it has lost."""

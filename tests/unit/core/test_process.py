@@ -1,0 +1,91 @@
+"""What /proc tells of processes, and what is known where there is none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from unglow.core import process
+from unglow.core.process import Process, Stat, boot_id, host, is_running, started_ticks
+
+
+@pytest.fixture
+def sleeper():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    yield child
+    child.kill()
+    child.wait()
+
+
+@pytest.fixture(params=[True, False], ids=["proc", "no-proc"])
+def mounted(request, tmp_path, monkeypatch):
+    """With and without a /proc."""
+    if not request.param:
+        monkeypatch.setattr(process, "PROC", tmp_path / "none")
+    return request.param
+
+
+@pytest.mark.usefixtures("mounted")
+def test_a_process_is_told_from_others_by_machine_boot_number_and_start(sleeper):
+    own = Process(host(), boot_id(), sleeper.pid, started_ticks(sleeper.pid))
+    assert own.lives()
+    for other in (
+        replace(own, host="node9"),
+        replace(own, boot="11111111-2222-3333-4444-555555555555"),
+        replace(own, pid=os.getpid()),
+        replace(own, started=own.started + 1),
+        replace(own, started=None),
+    ):
+        assert not other.lives()
+    sleeper.kill()
+    end = time.monotonic() + 30
+    while own.lives():
+        assert time.monotonic() < end
+    assert started_ticks(sleeper.pid) == own.started  # a zombie is there, but does not live
+    sleeper.wait()
+    assert started_ticks(sleeper.pid) is None
+    assert not is_running(sleeper.pid, None)
+
+
+@pytest.mark.usefixtures("mounted")
+def test_processes_are_found_by_where_they_work(tmp_path):
+    code = "import time; print(1, flush=True); time.sleep(60)"
+    words = [sys.executable, "-c", code, "x y"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        ((pid, command),) = process.working_in(tmp_path)
+        child.kill()
+    assert pid == child.pid
+    assert command[:4] == words
+
+
+def test_the_memory_of_the_machine_is_known(mounted):
+    memory = process.meminfo_mb()
+    assert 0 < memory["MemAvailable"] <= memory["MemTotal"]
+    assert bool(process.status_mb()) is mounted
+    assert bool(process.bytes_moved()) is mounted
+    assert bool(process.thread_ids(os.getpid())) is mounted
+    assert process.machine_oom_kills() >= 0
+    assert process.waiting_state(os.getpid()) in ("S", "" if not mounted else "R", "D", "")
+
+
+def test_the_fields_of_a_stat_are_behind_the_name():
+    rest = "R 1 2 3 4 5 6 7 8 9 10 100 200 30 40 20 0 8 0 77 0"
+    ticks = os.sysconf("SC_CLK_TCK")
+    for name in ("x", "a) Z) S", "b \ufffd) b"):
+        assert Stat.of(f"1 ({name}) {rest}") == Stat("R", 370 / ticks, 8, 77)
+    for text in ("", "1 (x)", "1 (x) R", f"1 (x) {rest}".replace("77", "?")):
+        assert Stat.of(text) is None
+
+
+def test_of_several_processors_the_first_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "PROC", tmp_path)
+    assert process.cpuinfo() == {}
+    text = "processor\t: 0\nflags\t\t: a b: c\npower management:\n\nprocessor\t: 1\nflags\t: d\n"
+    (tmp_path / "cpuinfo").write_text(text)
+    assert process.cpuinfo() == {"processor": "0", "flags": "a b: c", "power management": ""}
