@@ -43,13 +43,13 @@ use rule detect_band as detect with:
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
         difference=of_main_method(store("difference/{method}")),
-        controls=control_tallies,
+        controls=control_search_counts,
         bands=bands_of("detect", out.subtracted("candidates.csv")),
     output:
         table=out.subtracted("candidates.csv"),
         geojson=out.subtracted("candidates.geojson"),
         report=out.subtracted("detection.json"),
-        tally=out.subtracted("search.npz"),
+        search_counts=out.subtracted("search.npz"),
         digests=out.digests("detect", "subtracted"),
     log:
         out.record("logs", "detect", "subtracted"),

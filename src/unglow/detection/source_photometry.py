@@ -22,10 +22,12 @@ INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE = 8, 16, 32, 64
 section."""
 APERTURE_FWHMS = 1.5
 """Radius of the aperture that fluxes are summed over, in widths of the filter."""
-# Stamps that are measured at a time have so many px.
 _AT_ONCE_PX = 1 << 18
+"""Stamps that are measured at a time have so many px."""
 _PEAK_PX = 1
-
+"""The brightest px of the difference is at most so far from the peak of the ratio, px."""
+_LEAST_MOMENT = 1 / 12
+"""Second moment of a source of one px, px squared."""
 _MOMENTS = ("xx", "yy")
 MEASURED = np.dtype(
     [
@@ -65,7 +67,7 @@ def measure(
         if name not in _MOMENTS:
             out[name] = sources[name]
     out["x_err"], out["y_err"] = (
-        2 * np.sqrt(np.maximum(sources[name], 1 / 12)) / sources["snr"] for name in _MOMENTS
+        2 * np.sqrt(np.maximum(sources[name], _LEAST_MOMENT)) / sources["snr"] for name in _MOMENTS
     )
     at_once = max(1, _AT_ONCE_PX // (2 * margin_of(scene) + 1) ** 2)
     for start in range(0, len(out), at_once):
@@ -106,7 +108,7 @@ def _measure(scene: Scene, seen: Significance, out: NDArray[np.void]) -> None:
     for name, stamp in (("post", post), ("pre", pre)):
         filled = np.where(usable[core], stamp[core], np.float32(0))
         out[name] = (filled * weights).sum(axis=(1, 2)) / total
-    top = (post[near] >= scene.tops[0]).any(axis=(1, 2))
+    top = (post[near] >= scene.saturation[0]).any(axis=(1, 2))
     missing = (~usable[core]).any(axis=(1, 2))
     out["flags"] |= np.where(top, SATURATED, 0).astype(np.uint16)
     out["flags"] |= np.where(missing, INCOMPLETE, 0).astype(np.uint16)

@@ -97,7 +97,7 @@ class SearchCounts:
 
     @classmethod
     def refused(cls, reason: str) -> SearchCounts:
-        """Return the tally of a pair in which nothing was searched."""
+        """Return the counts of a pair in which nothing was searched."""
         none = np.zeros(0, np.int64)
         return cls(0.0, none, none, np.zeros((0, 0), np.int64), 1, reason)
 
