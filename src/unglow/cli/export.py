@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from unglow.export.physical_map import PointMap
+    from unglow.export.physical_map import PhysicalMap
 
-# Each one holds a tile; more of them wait for the disk.
 _MOST_WORKERS = 8
+"""Threads that write a TIFF: each one holds a tile, and more of them wait for the disk."""
+_KINDS = ("spatialdata", "tiff", "fits", "itk", "elastix", "ngff")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,6 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export the stores, the store or the transform."""
+    from unglow.export.targets import refuse_existing  # noqa: PLC0415
+
+    refuse_existing(next(filter(None, (getattr(arguments, kind) for kind in _KINDS))))
     image = arguments.tiff or arguments.fits
     if arguments.spatialdata is None and image is None:
         _export_transform(arguments)
@@ -130,10 +134,8 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
     if len(inputs) != 1:
         raise ConfigError("one store is exported at a time; name one.")
     from unglow.core.machine import processors  # noqa: PLC0415
-    from unglow.export.targets import refuse_existing  # noqa: PLC0415
     from unglow.photometry.difference import open_image  # noqa: PLC0415 - heavy
 
-    refuse_existing(target)
     store = open_image(inputs[0])
     if store.empty is not None:
         raise StoreError(f"{store.path} holds no pixels to export: {store.empty}")
@@ -156,10 +158,10 @@ def _export_transform(arguments: argparse.Namespace) -> None:
     from unglow.export import physical_map  # noqa: PLC0415 - heavy
 
     (path,) = arguments.inputs
-    found = physical_map.load(path, arguments.unit)
-    print(_write(found, path, arguments))
-    if found.transform.status == "suspect":
-        print(f"{path} is suspect: {' '.join(found.transform.reasons)}", file=sys.stderr)
+    physical = physical_map.load(path, arguments.unit)
+    print(_write(physical, path, arguments))
+    if physical.transform.status == "suspect":
+        print(f"{path} is suspect: {' '.join(physical.transform.reasons)}", file=sys.stderr)
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -175,16 +177,16 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"--spacing is in whole px, 1 or more, not {arguments.spacing}.")
 
 
-def _write(found: PointMap, path: Path, arguments: argparse.Namespace) -> str:
-    """Write what is asked for; return what to tell of it."""
+def _write(physical: PhysicalMap, path: Path, arguments: argparse.Namespace) -> str:
+    """Write what is asked for; return the line to print."""
     from unglow.export import elastix, itk, ngff  # noqa: PLC0415 - heavy
 
     if arguments.ngff is not None:
-        return ngff.write_scene(found, arguments.ngff, arguments.spacing)
+        return ngff.write_scene(physical, arguments.ngff, arguments.spacing)
     if arguments.itk is not None and arguments.itk.suffix == ".mha":
-        return itk.write_field(found, arguments.itk, arguments.spacing)
+        return itk.write_field(physical, arguments.itk, arguments.spacing)
     if arguments.itk is not None:
-        found.need_spline(path, "an ITK transform file")
-        return itk.write_transform(found, arguments.itk)
-    found.need_spline(path, "elastix")
-    return elastix.write_parameters(found, arguments.elastix)
+        physical.need_spline(path, "an ITK transform file")
+        return itk.write_transform(physical, arguments.itk)
+    physical.need_spline(path, "elastix")
+    return elastix.write_parameters(physical, arguments.elastix)
