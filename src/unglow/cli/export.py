@@ -18,46 +18,31 @@ if TYPE_CHECKING:
 
 _MOST_WORKERS = 8
 """Threads that write a TIFF: each one holds a tile, and more of them wait for the disk."""
-_KINDS = ("spatialdata", "tiff", "fits", "itk", "elastix", "ngff")
+_FORMATS = {
+    "spatialdata": (
+        "OUT.zarr",
+        "write stores as a SpatialData store (needs the package spatialdata)",
+    ),
+    "tiff": ("OUT.ome.tif", "write a store as a tiled, compressed OME-TIFF with its pyramid"),
+    "fits": ("OUT.fits", "write level 0 of a store as a FITS image"),
+    "itk": (
+        "OUT",
+        (
+            "write a transform for ITK and SimpleITK: OUT.mha is a displacement field, OUT.tfm a "
+            "transform file"
+        ),
+    ),
+    "elastix": ("DIR", "write a transform as parameter files for elastix and transformix"),
+    "ngff": ("OUT.zarr", "write a transform as an OME-Zarr 0.6 scene"),
+}
+"""Options that name the target: what stands for it in the help, and the help."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow export` to a parser."""
-    kind = parser.add_mutually_exclusive_group(required=True)
-    kind.add_argument(
-        "--spatialdata",
-        type=Path,
-        metavar="OUT.zarr",
-        help="write stores as a SpatialData store (needs the package spatialdata)",
-    )
-    kind.add_argument(
-        "--tiff",
-        type=Path,
-        metavar="OUT.ome.tif",
-        help="write a store as a tiled, compressed OME-TIFF with its pyramid",
-    )
-    kind.add_argument(
-        "--fits", type=Path, metavar="OUT.fits", help="write level 0 of a store as a FITS image"
-    )
-    kind.add_argument(
-        "--itk",
-        type=Path,
-        metavar="OUT",
-        help="write a transform for ITK and SimpleITK: OUT.mha is a displacement field, OUT.tfm a "
-        "transform file",
-    )
-    kind.add_argument(
-        "--elastix",
-        type=Path,
-        metavar="DIR",
-        help="write a transform as parameter files for elastix and transformix",
-    )
-    kind.add_argument(
-        "--ngff",
-        type=Path,
-        metavar="OUT.zarr",
-        help="write a transform as an OME-Zarr 0.6 scene",
-    )
+    target = parser.add_mutually_exclusive_group(required=True)
+    for name, (metavar, text) in _FORMATS.items():
+        target.add_argument(f"--{name}", type=Path, metavar=metavar, help=text)
     parser.add_argument(
         "--spacing",
         type=int,
@@ -84,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Export the stores, the store or the transform."""
     from unglow.export.targets import refuse_existing  # noqa: PLC0415
 
-    refuse_existing(next(filter(None, (getattr(arguments, kind) for kind in _KINDS))))
+    refuse_existing(next(filter(None, (getattr(arguments, name) for name in _FORMATS))))
     image = arguments.tiff or arguments.fits
     if arguments.spatialdata is None and image is None:
         _export_transform(arguments)

@@ -12,6 +12,7 @@ import numpy as np
 from unglow.core.files import replacing
 from unglow.detection import source_photometry
 from unglow.detection.source_extraction import DEBLENDED, EXTENDED, UNSPLIT
+from unglow.io.candidates_csv import NOT_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,8 +30,8 @@ FLAGS = {
     "outside": source_photometry.OUTSIDE,
 }
 """Bit of each word in the column ``flags``."""
-UNCOUNTED = source_photometry.OUTSIDE
-"""Candidates with this flag are listed, and not counted."""
+UNCOUNTED = sum(FLAGS[word] for word in NOT_COUNTED)
+"""Candidates with one of these flags are listed, and not counted."""
 _RATES = ("fdr", "fdr_control", "fdr_control_high95")
 _MEASURED = source_photometry.MEASURED
 LISTED = np.dtype(
@@ -132,14 +133,14 @@ def write_geojson(path: Path, listed: NDArray[np.void], properties: Mapping[str,
 def _feature(cells: Mapping[str, str]) -> dict[str, Any]:
     x, y = (round(float(cells[name]) + _CORNER_PX, 3) for name in ("x", "y"))
     measurements = {c.label: float(cells[c.name]) for c in COLUMNS if cells[c.name]}
-    uncounted = any(FLAGS[word] & UNCOUNTED for word in cells["flags"].split("+") if word)
+    counted = not set(cells["flags"].split("+")) & set(NOT_COUNTED)
     return {
         "type": "Feature",
         "geometry": {"type": "Point", "coordinates": [x, y]},
         "properties": {
             "objectType": "detection",
             "name": cells["id"],
-            "classification": {"name": "Candidate (not counted)" if uncounted else "Candidate"},
+            "classification": {"name": "Candidate" if counted else "Candidate (not counted)"},
             "flags": cells["flags"],
             "measurements": measurements,
         },

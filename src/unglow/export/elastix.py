@@ -51,43 +51,29 @@ def write_parameters(physical: PhysicalMap, target: Path) -> str:
 
 
 def _affine(physical: PhysicalMap) -> str:
-    matrix = physical.matrix
-    parameters = [*matrix[:2, :2].ravel(), *matrix[:2, 2]]
-    return _text(
-        physical,
-        "AffineTransform",
-        numbers(parameters),
-        len(parameters),
-        {"HowToCombineTransforms": '"Compose"', "CenterOfRotationPoint": "0.0 0.0"},
-    )
+    more = {"HowToCombineTransforms": '"Compose"', "CenterOfRotationPoint": "0.0 0.0"}
+    return _text(physical, "AffineTransform", physical.affine_parameters, more)
 
 
 def _spline(physical: PhysicalMap, coefficients: NDArray[np.float64]) -> str:
     control, origin = beyond_frame(physical, coefficients)
-    return _text(
-        physical,
-        "BSplineTransform",
-        numbers(control.ravel()),
-        control.size,
-        {
-            "HowToCombineTransforms": '"Add"',
-            "GridSize": f"{control.shape[2]} {control.shape[1]}",
-            "GridIndex": "0 0",
-            "GridSpacing": numbers(physical.knots),
-            "GridOrigin": numbers(origin),
-            "GridDirection": "1 0 0 1",
-            "BSplineTransformSplineOrder": "3",
-            "UseCyclicTransform": '"false"',
-        },
-        initial=_NAMES[0],
-    )
+    more = {
+        "HowToCombineTransforms": '"Add"',
+        "GridSize": f"{control.shape[2]} {control.shape[1]}",
+        "GridIndex": "0 0",
+        "GridSpacing": numbers(physical.knots),
+        "GridOrigin": numbers(origin),
+        "GridDirection": "1 0 0 1",
+        "BSplineTransformSplineOrder": "3",
+        "UseCyclicTransform": '"false"',
+    }
+    return _text(physical, "BSplineTransform", control.ravel(), more, initial=_NAMES[0])
 
 
 def _text(
     physical: PhysicalMap,
     name: str,
-    parameters: str,
-    count: int,
+    parameters: NDArray[np.float64],
     more: dict[str, str],
     initial: str = "NoInitialTransform",
 ) -> str:
@@ -95,8 +81,8 @@ def _text(
     rows, cols = physical.transform.post_shape
     lines = {
         "Transform": f'"{name}"',
-        "NumberOfParameters": str(count),
-        "TransformParameters": parameters,
+        "NumberOfParameters": str(parameters.size),
+        "TransformParameters": numbers(parameters),
         # every version reads this spelling; the newer one, ...ParameterFileName, not all
         "InitialTransformParametersFileName": f'"{initial}"',
         **more,

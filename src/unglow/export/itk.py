@@ -70,12 +70,10 @@ def write_transform(physical: PhysicalMap, target: Path) -> str:
     -------
     One line that says what was written.
     """
-    matrix = physical.matrix
-    parameters = [*matrix[:2, :2].ravel(), *matrix[:2, 2]]
-    affine = _section("AffineTransform_double_2_2", parameters, [0, 0])
+    affine = _section("AffineTransform_double_2_2", physical.affine_parameters, [0, 0])
     sections, what = [affine], "affine transform"
     if physical.coefficients is not None:
-        moved = np.tensordot(np.linalg.inv(matrix[:2, :2]), physical.coefficients, axes=1)
+        moved = np.tensordot(np.linalg.inv(physical.matrix[:2, :2]), physical.coefficients, axes=1)
         control, origin = beyond_frame(physical, moved)
         fixed = [*control.shape[:0:-1], *origin, *physical.knots, 1, 0, 0, 1]
         spline = _section("BSplineTransform_double_2_2", control.ravel(), fixed)
@@ -114,7 +112,7 @@ def numbers(values: NDArray[np.float64] | list[float] | tuple[float, ...]) -> st
     return " ".join(repr(float(v)) for v in values)
 
 
-def _section(name: str, parameters: NDArray[np.float64] | list[float], fixed: list[float]) -> str:
+def _section(name: str, parameters: NDArray[np.float64], fixed: list[float]) -> str:
     return (
         f"Transform: {name}\nParameters: {numbers(parameters)}\nFixedParameters: {numbers(fixed)}\n"
     )
