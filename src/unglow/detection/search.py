@@ -98,12 +98,12 @@ class SearchResult:
             self.numbers[name] += count
         self._waiting.append(part["found"])
         if sum(len(found) for found in self._waiting) > self.most // 4:
-            self._settle()
+            self.settle()
 
     @property
     def part(self) -> dict[str, NDArray[Any]]:
         """What was found and counted so far, for `add`."""
-        self._settle()
+        self.settle()
         return {
             "found": self.found,
             "bright": self.sides.bright,
@@ -112,8 +112,10 @@ class SearchResult:
             "numbers": np.array([*self.numbers.values()], np.int64),
         }
 
-    def _settle(self) -> None:
-        """Join what waits, and keep the most significant sources."""
+    def settle(self) -> None:
+        """Join the sources of parts that wait, and keep the most significant ones."""
+        if not self._waiting:
+            return
         found = np.concatenate([self.found, *self._waiting])
         self._waiting = []
         if len(found) > self.most:
@@ -124,7 +126,7 @@ class SearchResult:
 
     def finish(self) -> None:
         """Sort by (y, x)."""
-        self._settle()
+        self.settle()
         order = np.lexsort((self.found["col"], self.found["row"], self.found["x"], self.found["y"]))
         self.found = self.found[order]
 

@@ -172,6 +172,7 @@ def _joined(
     result = SearchResult.empty(settings, shape, controls)
     for band_result in band_results:
         result.add(band_result.arrays)
+        result.settle()
     result.finish()
     return result
 
