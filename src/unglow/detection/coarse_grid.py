@@ -39,7 +39,7 @@ class CoarseGrid:
         return cls(np.full((1, 1), value, dtype=np.float32))
 
     @property
-    def known(self) -> bool:
+    def has_values(self) -> bool:
         """Whether there is a value anywhere."""
         return bool(np.isfinite(self.values).any())
 

@@ -3,7 +3,7 @@
 A bounded sample of windows gets spots of the filter's width at random positions on the section,
 with the shot noise that post would give them, and is searched like everything else, with the pair's
 own threshold. The share that is found rises with brightness; where it passes 50 % and 90 % are the
-limits. Positions next to a candidate are left out: one could not tell which of the two was found.
+limits. Positions next to a candidate are left out: either of the two could be what is found.
 """
 
 from __future__ import annotations
@@ -214,10 +214,10 @@ def add_spots(
     window = window.grow(margin)
     shared = window.common(images.window)
     light32 = np.pad(light.astype(np.float32), margin)
-    post, _, left = images.cut(shared).pixels
+    post, _, difference = images.cut(shared).pixels
     brighter = post + light32[shared.shift(-window.y0, -window.x0).slices]
     added = np.minimum(brighter, np.float32(scene.saturation[0]))
-    left += added - post if blur is None else blurred(added - post, blur.taps)
+    difference += added - post if blur is None else blurred(added - post, blur.taps)
     post[:] = added
 
 

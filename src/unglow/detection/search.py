@@ -266,21 +266,21 @@ def _search_tile(scene: Scene, section: Section, tile: tuple[Window, Images]) ->
     core, images = tile
     window = core.grow(HALO).clip(scene.post.shape)
     around = max(margin_of(scene), around_px(scene.settings))
-    seen = significance(scene, window, images.cut(window.grow(around)))
+    ratio = significance(scene, window, images.cut(window.grow(around)))
     inner = core.shift(-window.y0, -window.x0).slices
     lowest = scene.settings.min_snr
-    bright, extended_px = find(seen.snr, lowest, window, core)
-    found = measure(scene, seen, bright, section)
-    np.negative(seen.snr, out=seen.snr)
-    dark, _ = find(seen.snr, lowest, window, core)
+    bright, extended_px = find(ratio.snr, lowest, window, core)
+    found = measure(scene, ratio, bright, section)
+    np.negative(ratio.snr, out=ratio.snr)
+    dark, _ = find(ratio.snr, lowest, window, core)
     sides = Sides.create(lowest)
     sides.add(
         found["above"][(found["flags"] & UNCOUNTED) == 0],
         dark["above"][section.inside(dark["col"], dark["row"])],
     )
-    reasons = seen.reasons[inner]
+    reasons = ratio.reasons[inner]
     unusable = [int(np.count_nonzero(reasons == n)) for n in range(1, len(UNUSABLE) + 1)]
-    searched = np.isfinite(seen.snr[inner]) & section.over(core)
+    searched = np.isfinite(ratio.snr[inner]) & section.over(core)
     return {
         "found": found,
         "bright": sides.bright,

@@ -109,7 +109,7 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
 
     Returns
     -------
-    (rows, cols) bool; all true where no glass can be told from the section.
+    (rows, cols) bool; all true where no glass can be distinguished from the section.
     """
     has_data = np.isfinite(image)
     everything = np.ones(image.shape, dtype=np.bool_)

@@ -63,7 +63,7 @@ class Scene:
     Attributes
     ----------
     post, pre, difference
-        Raw post, aligned pre, and what is left of post; px without data are NaN in the latter two.
+        Raw post, aligned pre and the difference; px without data are NaN in the latter two.
     gain
         Of the scale method that made the difference.
     noise
@@ -175,7 +175,8 @@ class Images:
         there = frame.clip(scene.post.shape).shift(-frame.y0, -frame.x0)
         pixels[:, : there.y0] = pixels[:, there.y1 :] = np.nan
         pixels[:, :, : there.x0] = pixels[:, :, there.x1 :] = np.nan
-        for strip in _rows_of_chunks(inside):
+        # one row of chunks at a time: larger arrays take new pages each, and so time
+        for _, strip in cells(inside, (CHUNK, inside.x1)):
             at = strip.shift(-frame.y0, -frame.x0).slices
             for part, image in zip(pixels, (scene.post, scene.pre, scene.difference), strict=True):
                 part[at] = image.read(strip)
@@ -185,11 +186,6 @@ class Images:
         """Return a part, which shares its px with the whole."""
         at = window.shift(-self.window.y0, -self.window.x0).slices
         return Images(window, self.pixels[:, *at])
-
-
-def _rows_of_chunks(window: Window) -> Iterator[Window]:
-    """Cut a window where rows of chunks end: larger arrays take new pages each, and so time."""
-    return (part for _, part in cells(window, (CHUNK, window.x1)))
 
 
 def around_px(settings: DetectSettings) -> int:
@@ -215,18 +211,18 @@ def significance(scene: Scene, window: Window, images: Images | None = None) -> 
     if images is None:
         images = Images.read(scene, window.grow(around))
     outer = images.window
-    post, pre, left = images.pixels
+    post, pre, difference = images.pixels
     reasons = np.empty(outer.shape, dtype=np.uint8)
     for band in _bands(outer):
         at = band.shift(-outer.y0, -outer.x0).slices
-        _mask_unusable(scene, band, (post[at], pre[at], left[at]), reasons[at])
+        _mask_unusable(scene, band, (post[at], pre[at], difference[at]), reasons[at])
     pre = scene.subtracted(images)
     filters = _Filters.of(scene, window)
     snr, share = (np.empty(window.shape, dtype=np.float32) for _ in range(2))
     for band in _bands(window):
         at = band.grow(around).shift(-outer.y0, -outer.x0).slices
-        here = band.shift(-window.y0, -window.x0).slices
-        parts = (post[at], pre[at], left[at]), reasons[at], (snr[here], share[here])
+        out = band.shift(-window.y0, -window.x0).slices
+        parts = (post[at], pre[at], difference[at]), reasons[at], (snr[out], share[out])
         _ratio(scene, filters, band, *parts)
     inner = window.shift(-outer.y0, -outer.x0).slices
     return Significance(window, snr, share, images, reasons[inner])
@@ -287,18 +283,18 @@ def _ratio(
     every side.
     """
     if reasons.any():
-        post, pre, left = (_usable(image, reasons) for image in images)
+        post, pre, difference = (_usable(image, reasons) for image in images)
         weight = _share(reasons, filters.taps, _LEAST_WEIGHT)
         squares = _share(reasons[_INNER], filters.squares)
     else:
-        post, pre, left = images
+        post, pre, difference = images
         weight = np.ones([n + 2 * SPAN for n in band.shape], dtype=np.float32)
         squares = np.ones(band.shape, dtype=np.float32)
     pre = _smooth(pre, filters.taps)
     pre /= weight
     gain = np.broadcast_to(scene.gain_over(band), band.shape)
     kernel("significance")(
-        _smooth(left[_INNER], filters.taps),
+        _smooth(difference[_INNER], filters.taps),
         _smooth(post[_INNER], filters.squares),
         *(a for image in (pre, weight) for a in (image[_INNER], _stride(image))),
         squares,

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 HALO = 64
 """Sources are found whole that reach no further than this, px, and read so far around a tile."""
 DEBLENDED, UNSPLIT, EXTENDED = 1, 2, 4
-"""Flags: one of several that touch; too many touch to be told apart; on a larger structure."""
+"""Flags: one of several that touch; too many touch to be deblended; on a larger structure."""
 _CONTRAST = 0.005
-"""A source is told apart if it has this share of what touches it: sep's own."""
+"""A source is deblended if it has this share of the flux of what touches it: sep's own value."""
 _LEVELS = 32
-"""Levels at which families are looked for, sep's own; at a single one nothing is told apart."""
+"""Levels at which sources are deblended: sep's own value. At a single one nothing is."""
 _DOUBLINGS = 8
 """The threshold is doubled at most so often, less one: to 128 times the lowest."""
 _ROWS = 16384
@@ -73,7 +73,7 @@ def find(
 ) -> tuple[NDArray[np.void], int]:
     """Find the sources whose peak lies in the core of a tile.
 
-    Components above the threshold with sides of at most `HALO` px are sources, told apart where
+    Components above the threshold with sides of at most `HALO` px are sources, deblended where
     several touch. In what is larger they are looked for above twice the threshold, and so on, and
     kept if they stand out from that by the threshold: a crowd, or a glow with microbes on it, hides
     nothing. All of this is the same for each tile that holds the component whole, and a tile whose
@@ -184,7 +184,7 @@ def _column_sources(
 
 
 def _family(stamp: Floats, level: float, flags: int) -> NDArray[np.void]:
-    """Extract one component, told apart if that is possible."""
+    """Extract one component, deblended if that is possible."""
     size = int(np.count_nonzero(stamp))
     try:
         found = _sep_extract(stamp, level, size, _LEVELS)
@@ -196,7 +196,7 @@ def _family(stamp: Floats, level: float, flags: int) -> NDArray[np.void]:
 
 
 class _TooCrowdedError(Exception):
-    """More sources touch than sep can tell apart."""
+    """More sources touch than sep can deblend."""
 
 
 def _sep_extract(image: Floats, level: float, above: int, levels: int) -> NDArray[np.void]:

@@ -163,7 +163,7 @@ def test_the_error_of_a_field_is_read_between_its_control_points():
     np.testing.assert_array_equal(error.over(part), over[part.slices])
     plain = replace(TRANSFORM, error_px=Quantiles(0.02, 0.05))
     assert (error_of(plain).over(window) == np.float32(0.05)).all()
-    assert not error_of(replace(TRANSFORM, error_px=Quantiles())).known
+    assert not error_of(replace(TRANSFORM, error_px=Quantiles())).has_values
 
 
 # -------------------------------------------------------------------------------- the background

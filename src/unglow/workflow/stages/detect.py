@@ -103,9 +103,9 @@ def detect(
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share
         tried = scene if band_results is not None else _keeping(scene)
-        known = np.stack([listed["x"], listed["y"]], axis=1)
+        positions = np.stack([listed["x"], listed["y"]], axis=1)
         found = completeness(
-            tried, section, known, result.threshold, inputs.difference.digest, workers=workers
+            tried, section, positions, result.threshold, inputs.difference.digest, workers=workers
         )
         report["completeness"] = None if found is None else found.to_json()
     with step("write"):
@@ -154,11 +154,11 @@ def _remove_leftovers(targets: Mapping[str, Path], band_results: BandResults | N
 
 def _keeping(scene: Scene) -> Scene:
     """Return a scene whose images keep the chunks that were read last, `_KEPT` of each."""
-    post, pre, left = (
+    post, pre, difference = (
         KeptBlocks(image.read, image.shape, CHUNK, _KEPT)
         for image in (scene.post, scene.pre, scene.difference)
     )
-    return replace(scene, post=post, pre=pre, difference=left)
+    return replace(scene, post=post, pre=pre, difference=difference)
 
 
 @step("join")

@@ -79,7 +79,7 @@ class DetectInputs:
                 "the noise of the images is not known, so chance cannot be told from stain."
             )
         error = error_of(self.transform)
-        if not error.known:
+        if not error.has_values:
             raise InputError(
                 "the error of the map is not known, so edges cannot be told from stain."
             )

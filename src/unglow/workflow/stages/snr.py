@@ -97,6 +97,6 @@ def ratio_over(scene: Scene, window: Window, tile: int = SNR_TILE) -> NDArray[np
     """Return the rounded ratio of a window inside the image, ``window.shape``; NaN for none."""
     out = np.empty(window.shape, np.float32)
     for part in grid(window.shape, (tile, tile)):
-        seen = significance(scene, part.shift(window.y0, window.x0))
-        out[part.slices] = quantise(seen.snr, STEP)
+        ratio = significance(scene, part.shift(window.y0, window.x0))
+        out[part.slices] = quantise(ratio.snr, STEP)
     return out
