@@ -172,7 +172,7 @@ class SearchResult:
         chosen = self.thresholds[self.threshold_from]
         if chosen is None or not self.numbers["dropped"]:
             return chosen
-        # of the bin in which the list ends some are lost
+        # some of the sources in the bin where the list ends were dropped
         last = int(self.sides.bins(self.found["above"].min()))
         return max(chosen, float(self.sides.thresholds[last + 1]))
 
@@ -199,7 +199,7 @@ class SearchResult:
         flags = self.listed()["flags"]
         counted = int(np.count_nonzero((flags & UNCOUNTED) == 0))
         threshold, by_controls = self.threshold, self.control_rates
-        # in the middle of a bin, whatever the rounding of its begin
+        # a little above the begin of its bin, which is rounded
         first_bin = None if threshold is None else int(self.sides.bins(threshold + 1e-6))
         rate_by_controls: dict[str, Any] = {"fdr_control": None, "fdr_control_ci95": None}
         if by_controls is not None and first_bin is not None:
