@@ -121,9 +121,9 @@ def bands_of(stage, pattern, **more):
     return files
 
 
-def control_tallies(wildcards):
+def control_search_counts(wildcards):
     """What the searches of unstained controls of the dye have counted; nothing for a control."""
-    return batch.control_tallies(wildcards)
+    return batch.control_search_counts(wildcards)
 
 
 def store(name):

@@ -1,16 +1,20 @@
 """Detect: candidates on the difference of the default method, with their false-discovery rate."""
 
+detect_inputs = dict(
+    post=out.pair(store("post")),
+    pre=out.pair(store("pre")),
+    aligned=out.registered(store("aligned_pre")),
+    transform=out.registered("transform.json"),
+    displacement=out.registered("displacement.npz"),
+    scale=out.subtracted("scale.json"),
+    gain_map=out.subtracted("gain_map.npz"),
+    difference=of_main_method(store("difference/{method}")),
+)
+
 
 rule detect_band:
     input:
-        post=out.pair(store("post")),
-        pre=out.pair(store("pre")),
-        aligned=out.registered(store("aligned_pre")),
-        transform=out.registered("transform.json"),
-        displacement=out.registered("displacement.npz"),
-        scale=out.subtracted("scale.json"),
-        gain_map=out.subtracted("gain_map.npz"),
-        difference=of_main_method(store("difference/{method}")),
+        **detect_inputs,
     output:
         temp(out.band(out.subtracted("candidates.csv"))),
     log:
@@ -35,21 +39,14 @@ rule detect_band:
 
 use rule detect_band as detect with:
     input:
-        post=out.pair(store("post")),
-        pre=out.pair(store("pre")),
-        aligned=out.registered(store("aligned_pre")),
-        transform=out.registered("transform.json"),
-        displacement=out.registered("displacement.npz"),
-        scale=out.subtracted("scale.json"),
-        gain_map=out.subtracted("gain_map.npz"),
-        difference=of_main_method(store("difference/{method}")),
-        controls=control_tallies,
+        **detect_inputs,
+        controls=control_search_counts,
         bands=bands_of("detect", out.subtracted("candidates.csv")),
     output:
         table=out.subtracted("candidates.csv"),
         geojson=out.subtracted("candidates.geojson"),
         report=out.subtracted("detection.json"),
-        tally=out.subtracted("search.npz"),
+        search_counts=out.subtracted("search.npz"),
         digests=out.digests("detect", "subtracted"),
     log:
         out.record("logs", "detect", "subtracted"),

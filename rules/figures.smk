@@ -65,7 +65,7 @@ rule figures:
         histogram=of_main_method("difference/{method}.histogram.npz"),
         table=out.subtracted("candidates.csv"),
         detection=out.subtracted("detection.json"),
-        tally=out.subtracted("search.npz"),
+        search_counts=out.subtracted("search.npz"),
     output:
         joint_histogram=report(
             out.subtracted("figures/joint_histogram.png"),

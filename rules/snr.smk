@@ -3,14 +3,7 @@
 
 rule snr:
     input:
-        post=out.pair(store("post")),
-        pre=out.pair(store("pre")),
-        aligned=out.registered(store("aligned_pre")),
-        transform=out.registered("transform.json"),
-        displacement=out.registered("displacement.npz"),
-        scale=out.subtracted("scale.json"),
-        gain_map=out.subtracted("gain_map.npz"),
-        difference=of_main_method(store("difference/{method}")),
+        **detect_inputs,
     output:
         snr=out.subtracted(store("snr")),
         digests=out.digests("snr", "subtracted"),

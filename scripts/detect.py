@@ -12,32 +12,32 @@ with Job.of(snakemake) as job:
     from unglow.workflow import memory_model
     from unglow.workflow.paths import joined
     from unglow.workflow.stages.detect import detect, detect_band, key_of
-    from unglow.workflow.stages.detect_inputs import open_inputs
+    from unglow.workflow.stages.detect_inputs import DetectInputs
 
     job.limit_memory()
-    stores, scale, transform = open_inputs(snakemake.input)
+    inputs = DetectInputs.open(snakemake.input)
     settings = DetectSettings.of(snakemake.params.settings)
-    layout = stores["aligned"].layout
+    layout = inputs.aligned.layout
     demand = memory_model.detect(layout)
-    key = key_of(snakemake.input, settings)
+    version = snakemake.params.version
+    key = key_of(snakemake.input, settings, version)
     _, band = joined(Path(snakemake.output[0]))
     if band is not None:
         workers = job.workers(memory_model.of_band(demand, layout, band.of))
-        piece = detect_band(stores, scale, transform, settings, band, key, workers=workers)
-        piece.save(Path(snakemake.output[0]))
+        result = detect_band(inputs, settings, band, key, workers=workers)
+        result.save(Path(snakemake.output[0]))
         job.count(pixels=band.pixels(layout))
     else:
-        tallies = tuple(SearchCounts.load(Path(path)) for path in snakemake.input.controls)
-        files = [Path(path) for path in snakemake.input.bands]
+        counts = tuple(SearchCounts.load(Path(path)) for path in snakemake.input.controls)
+        bands = [Path(path) for path in snakemake.input.bands]
         rows = detect(
-            stores,
-            scale,
-            transform,
+            inputs,
             settings,
-            {name: Path(path) for name, path in snakemake.output.items()},
-            controls=Controls(tuple(snakemake.params.controls), tallies) if tallies else None,
+            job.targets,
+            version=version,
+            controls=Controls(tuple(snakemake.params.controls), counts) if counts else None,
             is_control=snakemake.params.is_control,
-            workers=job.workers(memory_model.join_detect(layout) if files else demand),
-            pieces=BandResults(files, key) if files else None,
+            workers=job.workers(memory_model.join_detect(layout) if bands else demand),
+            band_results=BandResults(bands, key) if bands else None,
         )
-        job.count(pixels=stores["post"].shape[0] * stores["post"].shape[1], rows=rows)
+        job.count(pixels=inputs.post.shape[0] * inputs.post.shape[1], rows=rows)

@@ -31,7 +31,7 @@ with Job.of(snakemake) as job:
         differences,
         read_candidates(paths["table"], SHOWN),
         read_report(paths["detection"]),
-        SearchCounts.load(paths["tally"]),
+        SearchCounts.load(paths["search_counts"]),
         job.targets,
         job.pair_title,
     )

@@ -8,19 +8,18 @@ with Job.of(snakemake) as job:
     from unglow.detection.settings import DetectSettings
     from unglow.io.zarr import plan_layout
     from unglow.workflow import memory_model
-    from unglow.workflow.stages.detect_inputs import open_inputs
+    from unglow.workflow.stages.detect_inputs import DetectInputs
     from unglow.workflow.stages.snr import write_snr
 
     job.limit_memory()
-    stores, scale, transform = open_inputs(snakemake.input)
-    layout = plan_layout(stores["post"].shape, "float32")
+    inputs = DetectInputs.open(snakemake.input)
+    layout = plan_layout(inputs.post.shape, "float32")
     write_snr(
-        stores,
-        scale,
-        transform,
+        inputs,
         DetectSettings.of(snakemake.params.settings),
         layout,
         Path(snakemake.output.snr).parent,
+        version=snakemake.params.version,
         workers=job.workers(memory_model.snr(layout)),
     )
     job.count(pixels=layout.shape[0] * layout.shape[1])

@@ -13,7 +13,7 @@ from registration.pool import in_children, save_json
 from tables import table
 
 from photometry.spots import Phantom, Score, judged, pooled, searched
-from unglow.detection.map_error import MapError
+from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.settings import DetectSettings
 from unglow.phantom.spec import PhantomSpec
 
@@ -69,7 +69,7 @@ def measured(seed: int, side: int) -> list[Outcome]:
         moved = phantom.true_map((off * math.cos(angle), off * math.sin(angle)), known)
         scores = [
             judged(searched(phantom, moved, phantom.scale, settings, said), microbes)
-            for said in (MapError.constant(known), MapError.constant(0.0))
+            for said in (CoarseGrid.constant(known), CoarseGrid.constant(0.0))
         ]
         outcomes.append(Outcome(seed, off, *scores))
     return outcomes

@@ -13,7 +13,7 @@ from tables import table
 
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window, grid
-from unglow.detection.map_error import MapError
+from unglow.detection.map_error import error_of
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
 from unglow.phantom import PhantomSpec
@@ -156,8 +156,8 @@ def outcome(case: Case) -> Outcome:
         gain=spec.gain,
         noise=found.model,
         transform=transform,
-        error=MapError.of(transform),
-        tops=tops,
+        error=error_of(transform),
+        saturation=tops,
         settings=DetectSettings(),
     )
     snr = significance(scene, Window.of(post.shape)).snr

@@ -19,7 +19,7 @@ from photometry.brain import CASES, DYE, PLANES, Case, cell_width, expected_cell
 from unglow import transform
 from unglow.core.machine import processors
 from unglow.core.windows import Window
-from unglow.detection.background import Background
+from unglow.detection.background import background_of
 from unglow.detection.candidate_table import UNCOUNTED
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
@@ -27,7 +27,7 @@ from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import significance
 from unglow.io.zarr import open_store
 from unglow.photometry.gain.scale import Scale
-from unglow.workflow.stages.detect import scene_of
+from unglow.workflow.stages.detect_inputs import DetectInputs
 
 if TYPE_CHECKING:
     import argparse
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.detection.search import Candidates
+    from unglow.detection.search import SearchResult
     from unglow.detection.snr import Scene
 
     Floats = NDArray[np.float64]
@@ -152,19 +152,23 @@ def judged(case: Case, results: Path) -> Outcome:
     scale = Scale.load(place / "scale.json", place / "gain_map.npz")
     report = json.loads((place / "detection.json").read_text(encoding="utf-8"))
     names = {"aligned": "aligned_pre", "difference": f"difference/{scale.default}"}
-    stores = {
-        name: open_store(place / f"{names.get(name, name)}.ome.zarr")
-        for name in ("post", "pre", "aligned", "difference")
-    }
-    section = Section.of(stores["aligned"])
-    scene = scene_of(stores, scale, found, DetectSettings(**report["settings"]))
+    inputs = DetectInputs(
+        *(
+            open_store(place / f"{names.get(name, name)}.ome.zarr")
+            for name in ("post", "pre", "aligned", "difference")
+        ),
+        scale,
+        found,
+    )
+    section = Section.of(inputs.aligned)
+    scene = inputs.scene(DetectSettings(**report["settings"]))
     plain = replace(
         scene,
-        difference=stores["post"],
+        difference=inputs.post,
         gain=0.0,
-        light=None,
+        gain_map=None,
         blur=None,
-        background=Background.of(stores["post"]),
+        background=background_of(inputs.post),
     )
     scenes = dict(zip(WAYS, (scene, plain), strict=True))
     return Outcome(
@@ -189,8 +193,8 @@ def _true_error(case: Case, found: transform.Transform, section: Section) -> Flo
 
 
 def _searched(scene: Scene, section: Section) -> Search:
-    found: Candidates = search(scene, section, workers=1)
-    listed, _ = found.listed()
+    found: SearchResult = search(scene, section, workers=1)
+    listed = found.listed()
     listed = listed[(listed["flags"] & UNCOUNTED) == 0]
     places = np.column_stack([listed["x"], listed["y"]])
     window = Window.of(scene.post.shape)

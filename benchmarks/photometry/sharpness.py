@@ -15,8 +15,8 @@ from tables import table
 from photometry.pairs import Pair, aligned, images, transform_of
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.background import Background
-from unglow.detection.map_error import MapError
+from unglow.detection.background import background_of
+from unglow.detection.map_error import error_of
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
@@ -150,10 +150,10 @@ def _judged(pair: Pair, found: Aligned, scale: Scale) -> tuple[float, float, flo
         chosen.gain,
         noise,
         found.transform,
-        MapError.of(found.transform),
+        error_of(found.transform),
         found.bins.tops,
         DetectSettings(),
-        Background.of(left),
+        background_of(left),
         blur=blur,
     )
     section = Section.of(scene.pre)

@@ -9,9 +9,9 @@ import numpy as np
 
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.background import Background
+from unglow.detection.background import background_of
 from unglow.detection.candidate_table import UNCOUNTED
-from unglow.detection.map_error import MapError
+from unglow.detection.map_error import error_of
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.detection.search import Candidates
+    from unglow.detection.coarse_grid import CoarseGrid
+    from unglow.detection.search import SearchResult
     from unglow.phantom.spec import PhantomSpec
 
 MATCH_PX = 3.0
@@ -135,8 +136,8 @@ def searched(
     transform: Transform,
     scale: tuple[float, float],
     settings: DetectSettings | None = None,
-    said: MapError | None = None,
-) -> Candidates:
+    said: CoarseGrid | None = None,
+) -> SearchResult:
     """Align, subtract, fit the noise and search, as the stages do.
 
     Parameters
@@ -161,17 +162,17 @@ def searched(
         scale[0],
         fit(phantom.bins(aligned), *scale, transform).model,
         transform,
-        said or MapError.of(transform),
+        said or error_of(transform),
         phantom.tops,
         settings or DetectSettings(),
-        Background.of(left_over),
+        background_of(left_over),
     )
     return search(scene, Section.of(scene.pre), workers=1)
 
 
-def judged(found: Candidates, microbes: NDArray[np.float64]) -> Score:
+def judged(found: SearchResult, microbes: NDArray[np.float64]) -> Score:
     """Compare a list with the truth: brightest first, each microbe is found once."""
-    listed, _ = found.listed()
+    listed = found.listed()
     listed = listed[(listed["flags"] & UNCOUNTED) == 0]
     listed = listed[np.argsort(-listed["snr"], kind="stable")]
     free = np.ones(len(microbes), dtype=np.bool_)

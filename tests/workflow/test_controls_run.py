@@ -64,19 +64,19 @@ def test_controls_give_the_rate_of_the_stained_pair_and_a_refused_one_stops_noth
     assert (blank["sample"], blank["reason"]) == ("blank", None)
     assert (dark["sample"], dark["searched_px"], dark["candidates"]) == ("dark", 0, None)
     assert dark["reason"] == report(work, "dark")["reason"]
-    tallies = {
+    searches = {
         sample: SearchCounts.load(work / "results" / sample / "SYTO9" / "search.npz")
         for sample in ("phantom", "blank", "dark")
     }
-    own = tallies["phantom"]
+    own = searches["phantom"]
     sides = Sides(own.lowest, own.bright, own.dark)
-    rates = Controls(("blank",), (tallies["blank"],)).rates(sides, own.searched_px)
-    place = int(sides.bins(told["threshold_snr"] + 1e-6))
-    assert told["fdr_control"] == pytest.approx(rates.fdr[place], rel=0.01)
+    rates = Controls(("blank",), (searches["blank"],)).rates(sides, own.searched_px)
+    first_bin = int(sides.bins(told["threshold_snr"] + 1e-6))
+    assert told["fdr_control"] == pytest.approx(rates.fdr[first_bin], rel=0.01)
     assert told["fdr_control_ci95"] == pytest.approx(
-        [rates.low[place], rates.high[place]], rel=0.01
+        [rates.low[first_bin], rates.high[first_bin]], rel=0.01
     )
-    assert blank["candidates"] == tallies["blank"].bright[place:].sum()
+    assert blank["candidates"] == searches["blank"].bright[first_bin:].sum()
     assert told["threshold_snr"] == max(told["thresholds"].values())
     assert told["fdr"] <= 0.05
     assert told["fdr_control"] <= 0.05

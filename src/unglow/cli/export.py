@@ -14,49 +14,35 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from unglow.export.physical_map import PointMap
+    from unglow.export.physical_map import PhysicalMap
 
-# Each one holds a tile; more of them wait for the disk.
 _MOST_WORKERS = 8
+"""Threads that write a TIFF: each one holds a tile, and more of them wait for the disk."""
+_FORMATS = {
+    "spatialdata": (
+        "OUT.zarr",
+        "write stores as a SpatialData store (needs the package spatialdata)",
+    ),
+    "tiff": ("OUT.ome.tif", "write a store as a tiled, compressed OME-TIFF with its pyramid"),
+    "fits": ("OUT.fits", "write level 0 of a store as a FITS image"),
+    "itk": (
+        "OUT",
+        (
+            "write a transform for ITK and SimpleITK: OUT.mha is a displacement field, OUT.tfm a "
+            "transform file"
+        ),
+    ),
+    "elastix": ("DIR", "write a transform as parameter files for elastix and transformix"),
+    "ngff": ("OUT.zarr", "write a transform as an OME-Zarr 0.6 scene"),
+}
+"""Options that name the target: what stands for it in the help, and the help."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow export` to a parser."""
-    kind = parser.add_mutually_exclusive_group(required=True)
-    kind.add_argument(
-        "--spatialdata",
-        type=Path,
-        metavar="OUT.zarr",
-        help="write stores as a SpatialData store (needs the package spatialdata)",
-    )
-    kind.add_argument(
-        "--tiff",
-        type=Path,
-        metavar="OUT.ome.tif",
-        help="write a store as a tiled, compressed OME-TIFF with its pyramid",
-    )
-    kind.add_argument(
-        "--fits", type=Path, metavar="OUT.fits", help="write level 0 of a store as a FITS image"
-    )
-    kind.add_argument(
-        "--itk",
-        type=Path,
-        metavar="OUT",
-        help="write a transform for ITK and SimpleITK: OUT.mha is a displacement field, OUT.tfm a "
-        "transform file",
-    )
-    kind.add_argument(
-        "--elastix",
-        type=Path,
-        metavar="DIR",
-        help="write a transform as parameter files for elastix and transformix",
-    )
-    kind.add_argument(
-        "--ngff",
-        type=Path,
-        metavar="OUT.zarr",
-        help="write a transform as an OME-Zarr 0.6 scene",
-    )
+    target = parser.add_mutually_exclusive_group(required=True)
+    for name, (metavar, text) in _FORMATS.items():
+        target.add_argument(f"--{name}", type=Path, metavar=metavar, help=text)
     parser.add_argument(
         "--spacing",
         type=int,
@@ -81,6 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export the stores, the store or the transform."""
+    from unglow.export.targets import refuse_existing  # noqa: PLC0415
+
+    refuse_existing(next(filter(None, (getattr(arguments, name) for name in _FORMATS))))
     image = arguments.tiff or arguments.fits
     if arguments.spatialdata is None and image is None:
         _export_transform(arguments)
@@ -130,10 +119,8 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
     if len(inputs) != 1:
         raise ConfigError("one store is exported at a time; name one.")
     from unglow.core.machine import processors  # noqa: PLC0415
-    from unglow.export.targets import refuse_existing  # noqa: PLC0415
     from unglow.photometry.difference import open_image  # noqa: PLC0415 - heavy
 
-    refuse_existing(target)
     store = open_image(inputs[0])
     if store.empty is not None:
         raise StoreError(f"{store.path} holds no pixels to export: {store.empty}")
@@ -156,10 +143,10 @@ def _export_transform(arguments: argparse.Namespace) -> None:
     from unglow.export import physical_map  # noqa: PLC0415 - heavy
 
     (path,) = arguments.inputs
-    found = physical_map.load(path, arguments.unit)
-    print(_write(found, path, arguments))
-    if found.transform.status == "suspect":
-        print(f"{path} is suspect: {' '.join(found.transform.reasons)}", file=sys.stderr)
+    physical = physical_map.load(path, arguments.unit)
+    print(_write(physical, path, arguments))
+    if physical.transform.status == "suspect":
+        print(f"{path} is suspect: {' '.join(physical.transform.reasons)}", file=sys.stderr)
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -175,16 +162,16 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"--spacing is in whole px, 1 or more, not {arguments.spacing}.")
 
 
-def _write(found: PointMap, path: Path, arguments: argparse.Namespace) -> str:
-    """Write what is asked for; return what to tell of it."""
+def _write(physical: PhysicalMap, path: Path, arguments: argparse.Namespace) -> str:
+    """Write what is asked for; return the line to print."""
     from unglow.export import elastix, itk, ngff  # noqa: PLC0415 - heavy
 
     if arguments.ngff is not None:
-        return ngff.write_scene(found, arguments.ngff, arguments.spacing)
+        return ngff.write_scene(physical, arguments.ngff, arguments.spacing)
     if arguments.itk is not None and arguments.itk.suffix == ".mha":
-        return itk.write_field(found, arguments.itk, arguments.spacing)
+        return itk.write_field(physical, arguments.itk, arguments.spacing)
     if arguments.itk is not None:
-        found.need_spline(path, "an ITK transform file")
-        return itk.write_transform(found, arguments.itk)
-    found.need_spline(path, "elastix")
-    return elastix.write_parameters(found, arguments.elastix)
+        physical.need_spline(path, "an ITK transform file")
+        return itk.write_transform(physical, arguments.itk)
+    physical.need_spline(path, "elastix")
+    return elastix.write_parameters(physical, arguments.elastix)

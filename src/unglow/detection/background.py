@@ -1,4 +1,4 @@
-"""What is left of the background in the difference: a gain or an offset that is a little wrong.
+"""Background left in the difference: a gain or an offset that is a little wrong.
 
 Microbes are looked for above it. Half a grey level that is left everywhere would make chance appear
 on the bright side alone, and false-discovery rates worthless.
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.windows import Window
-from unglow.detection.coarse_grid import Lattice
+from unglow.core.windows import grid
+from unglow.detection.coarse_grid import CoarseGrid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,57 +19,51 @@ if TYPE_CHECKING:
     from unglow.core.windows import Pixels
 
 BLOCK_PX = 128
-"""Side of the blocks that have a level of their own, px."""
+"""Side of the blocks that have a level of their own, px: many times as wide as a microbe."""
 _LEVEL = 4
+"""Pyramid level that is read, if there is one so coarse: means of 16 x 16 px."""
 _LEAST_SHARE = 0.25
-# Rows of blocks that are read together: of the usual level, those of a chunk.
+"""A block has a level if this share of its px has data."""
 _AT_ONCE = 64
+"""Rows of blocks that are read together: of level 4, those of a chunk."""
 
 
-class Background(Lattice):
-    """Level of the difference around each px, grey levels."""
+def background_of(difference: Pixels) -> CoarseGrid:
+    """Return the level of the difference around each px, grey levels: medians over `BLOCK_PX`.
 
-    @classmethod
-    def of(cls, difference: Pixels) -> Background:
-        """Take medians of small means: those of a pyramid level, over blocks of `BLOCK_PX`.
-
-        What is stained is in few of the means. A block without data takes part of its neighbours.
-        """
-        level = min(_LEVEL, difference.levels - 1)
-        side = BLOCK_PX >> level
-        rows, cols = difference.level_shape(level)
-        least = _LEAST_SHARE * min(side * side, rows * cols)
-        values = np.full((max(1, -(-rows // side)), max(1, -(-cols // side))), np.nan, np.float32)
-        for top in range(0, len(values), _AT_ONCE):
-            stop = min(top + _AT_ONCE, len(values))
-            band = Window(top * side, min(stop * side, rows), 0, cols)
-            image = difference.read(band, level)
-            for row in range(top, stop):
-                line = image[(row - top) * side : (row - top + 1) * side]
-                values[row] = _medians(line, side, least)
-        return cls(_filled(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
+    They are medians of small means, those of a pyramid level, few of which hold stain. A block
+    without data takes the mean of its neighbours.
+    """
+    level = min(_LEVEL, difference.levels - 1)
+    side = BLOCK_PX >> level
+    rows, cols = difference.level_shape(level)
+    least = _LEAST_SHARE * min(side * side, rows * cols)
+    values = np.full((max(1, -(-rows // side)), max(1, -(-cols // side))), np.nan, np.float32)
+    for window in grid((rows, cols), (_AT_ONCE * side, max(1, cols))):
+        image = difference.read(window, level)
+        for top in range(0, len(image), side):
+            row = (window.y0 + top) // side
+            values[row] = _medians(image[top : top + side], side, least)
+    return CoarseGrid(_filled(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
 
 
 def _medians(line: NDArray[np.float32], side: int, least: float) -> NDArray[np.float32]:
-    """Medians of the blocks of a row of them, ``side`` columns each, of which the last may be cut.
-
-    NaN for a block that has data in too few px.
-    """
+    """Medians of a row of blocks, ``side`` columns each but for the last; NaN for too few data."""
     blocks = np.pad(line, ((0, 0), (0, -line.shape[1] % side)), constant_values=np.nan)
     blocks = blocks.reshape(len(line), -1, side).swapaxes(0, 1).reshape(-1, len(line) * side)
-    known = np.isfinite(blocks)
+    has_data = np.isfinite(blocks)
     out = np.full(len(blocks), np.nan, dtype=np.float32)
-    whole = known.all(axis=1) & (blocks.shape[1] >= least)
+    whole = has_data.all(axis=1) & (blocks.shape[1] >= least)
     out[whole] = np.median(blocks[whole], axis=1)
     for row in np.flatnonzero(~whole):
-        some = blocks[row, known[row]]
+        some = blocks[row, has_data[row]]
         if some.size >= max(1, least):
             out[row] = np.median(some)
     return out
 
 
 def _filled(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Give blocks without data the mean of those around them, and so on outwards; 0 if none has."""
+    """Give blocks without data the mean of those around them, and so on; 0 if none has any."""
     values = values.copy()
     if not np.isfinite(values).any():
         return np.zeros_like(values)
@@ -82,8 +76,8 @@ def _filled(values: NDArray[np.float32]) -> NDArray[np.float32]:
                 for k in (-1, 0, 1)
             ]
         )
-        known = np.isfinite(around)
-        count = known.sum(axis=0)
-        mean = np.where(known, around, 0).sum(axis=0) / np.maximum(count, 1)
+        has_data = np.isfinite(around)
+        count = has_data.sum(axis=0)
+        mean = np.where(has_data, around, 0).sum(axis=0) / np.maximum(count, 1)
         values = np.where(np.isnan(values) & (count > 0), mean, values).astype(np.float32)
     return values

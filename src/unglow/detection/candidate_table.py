@@ -12,6 +12,7 @@ import numpy as np
 from unglow.core.files import replacing
 from unglow.detection import source_photometry
 from unglow.detection.source_extraction import DEBLENDED, EXTENDED, UNSPLIT
+from unglow.io.candidates_csv import NOT_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,9 +29,16 @@ FLAGS = {
     "misregistered": source_photometry.MISREGISTERED,
     "outside": source_photometry.OUTSIDE,
 }
-"""What the words in the column ``flags`` stand for."""
-UNCOUNTED = source_photometry.OUTSIDE
-"""Candidates with this flag are listed, and not counted."""
+"""Bit of each word in the column ``flags``."""
+UNCOUNTED = sum(FLAGS[word] for word in NOT_COUNTED)
+"""Candidates with one of these flags are listed, and not counted."""
+_RATES = ("fdr", "fdr_control", "fdr_control_high95")
+_MEASURED = source_photometry.MEASURED
+LISTED = np.dtype(
+    [*((n, _MEASURED[n]) for n in _MEASURED.names or ()), *((n, "f8") for n in _RATES)]
+)
+"""A candidate: a source as it was measured, and the false-discovery rate at its signal-to-noise
+ratio, by the negative side, by controls and the upper 95 % limit of that; NaN if not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +74,11 @@ COLUMNS = (
 NAMES = ("id", *(c.name for c in COLUMNS[:12]), "flags", *(c.name for c in COLUMNS[12:]))
 """The columns of candidates.csv, in their order."""
 _FIELDS = {"area_px": "area"}
-_RATES = ("fdr", "fdr_control", "fdr_control_high95")
+"""Fields of `LISTED` whose columns have another name."""
 _CORNER_PX = 0.5
-_SHOWN = tuple(c.name for c in COLUMNS)
-# Rows whose cells are made together: numpy gives single numbers slowly.
+"""QuPath counts from the corner of the first px, the table from its centre."""
 _AT_ONCE = 512
+"""Rows whose cells are made together: numpy gives single numbers slowly."""
 
 
 def words(flags: int) -> str:
@@ -78,72 +86,46 @@ def words(flags: int) -> str:
     return "+".join(name for name, bit in FLAGS.items() if flags & bit)
 
 
-def rows(
-    found: NDArray[np.void],
-    fdr: NDArray[np.float64],
-    by_controls: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
-) -> Iterator[dict[str, str]]:
-    """Yield the cells of the table, numbered from 1.
-
-    Parameters
-    ----------
-    found
-        (N,) `unglow.detection.source_photometry.MEASURED`.
-    fdr
-        (N,) false-discovery rate at each one's signal-to-noise ratio.
-    by_controls
-        The same by controls, and its upper limit; None if there are none.
-    """
-    unknown = np.full(len(found), np.nan)
-    rates = dict(zip(_RATES, (fdr, *(by_controls or (unknown, unknown))), strict=True))
-    for start in range(0, len(found), _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
-        flags = [words(n) for n in found["flags"][part].tolist()]
-        columns = []
+def rows(listed: NDArray[np.void]) -> Iterator[dict[str, str]]:
+    """Yield the cells of the table of candidates, (N,) `LISTED`, numbered from 1."""
+    for start in range(0, len(listed), _AT_ONCE):
+        part = listed[start : start + _AT_ONCE]
+        columns = {"flags": [words(flags) for flags in part["flags"].tolist()]}
         for c in COLUMNS:
-            values = rates[c.name] if c.name in rates else found[_FIELDS.get(c.name, c.name)]
-            columns.append([_cell(float(v), c.decimals) for v in values[part].tolist()])
-        for number, (word, *cells) in enumerate(zip(flags, *columns, strict=True), start + 1):
-            yield {"id": str(number), "flags": word, **dict(zip(_SHOWN, cells, strict=True))}
+            values = part[_FIELDS.get(c.name, c.name)].tolist()
+            columns[c.name] = [_cell(float(v), c.decimals) for v in values]
+        for number, cells in enumerate(zip(*columns.values(), strict=True), start + 1):
+            yield {"id": str(number), **dict(zip(columns, cells, strict=True))}
 
 
-def write_csv(
-    path: Path,
-    found: NDArray[np.void],
-    fdr: NDArray[np.float64],
-    by_controls: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
-) -> None:
-    """Write candidates.csv, whole or not at all; parameters as for `rows`."""
+def write_csv(path: Path, listed: NDArray[np.void]) -> None:
+    """Write candidates, (N,) `LISTED`, as candidates.csv, whole or not at all."""
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write(",".join(NAMES) + "\n")
-        for cells in rows(found, fdr, by_controls):
+        for cells in rows(listed):
             stream.write(",".join(cells[name] for name in NAMES) + "\n")
 
 
-def write_geojson(
-    path: Path,
-    found: NDArray[np.void],
-    properties: Mapping[str, Any],
-    fdr: NDArray[np.float64],
-    by_controls: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
-) -> None:
+def write_geojson(path: Path, listed: NDArray[np.void], properties: Mapping[str, Any]) -> None:
     """Write candidates.geojson (RFC 7946, with px for degrees), whole or not at all.
 
-    QuPath takes each feature as a detection with measurements. It counts from the corner of the
-    first px, so its coordinates are 0.5 px more than those of the table.
+    QuPath takes each feature as a detection with measurements; its coordinates are 0.5 px more than
+    those of the table.
 
     Parameters
     ----------
-    path, found, fdr, by_controls
-        As for `write_csv`.
+    path
+        File to write or replace.
+    listed
+        (N,) `LISTED`.
     properties
-        What the collection as a whole says.
+        Those of the collection as a whole.
     """
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         collection = {"type": "FeatureCollection", "properties": dict(properties)}
         head = json.dumps(collection, allow_nan=False)
         stream.write(f'{head[:-1]}, "features": [')
-        for number, cells in enumerate(rows(found, fdr, by_controls)):
+        for number, cells in enumerate(rows(listed)):
             stream.write((",\n" if number else "\n") + json.dumps(_feature(cells)))
         stream.write("\n]}\n")
 
@@ -151,22 +133,18 @@ def write_geojson(
 def _feature(cells: Mapping[str, str]) -> dict[str, Any]:
     x, y = (round(float(cells[name]) + _CORNER_PX, 3) for name in ("x", "y"))
     measurements = {c.label: float(cells[c.name]) for c in COLUMNS if cells[c.name]}
-    kind = "Candidate (not counted)" if _uncounted(cells["flags"]) else "Candidate"
+    counted = not set(cells["flags"].split("+")) & set(NOT_COUNTED)
     return {
         "type": "Feature",
         "geometry": {"type": "Point", "coordinates": [x, y]},
         "properties": {
             "objectType": "detection",
             "name": cells["id"],
-            "classification": {"name": kind},
+            "classification": {"name": "Candidate" if counted else "Candidate (not counted)"},
             "flags": cells["flags"],
             "measurements": measurements,
         },
     }
-
-
-def _uncounted(flags: str) -> bool:
-    return any(FLAGS[word] & UNCOUNTED for word in flags.split("+") if word)
 
 
 def _cell(value: float, decimals: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Values on a coarse grid over post, read at single px and over windows, the same bits in each."""
+"""Values on a coarse grid over post, interpolated at single px and over windows to equal bits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Lattice:
+class CoarseGrid:
     """Values at points of a regular grid, linear between those that are known.
 
     Attributes
@@ -39,8 +39,8 @@ class Lattice:
         return cls(np.full((1, 1), value, dtype=np.float32))
 
     @property
-    def known(self) -> bool:
-        """Whether there is a place where it is known."""
+    def has_values(self) -> bool:
+        """Whether there is a value anywhere."""
         return bool(np.isfinite(self.values).any())
 
     def over(self, window: Window) -> NDArray[np.float32]:
@@ -50,31 +50,21 @@ class Lattice:
         """
         if self.values.size == 1:
             return np.full(window.shape, self.values[0, 0], dtype=np.float32)
-        rows, down = self._places(window.y0, window.y1, 0)
-        cols, across = self._places(window.x0, window.x1, 1)
+        rows, down = self._cells(np.arange(window.y0, window.y1), 0)
+        cols, across = self._cells(np.arange(window.x0, window.x1), 1)
         out = np.empty(window.shape, dtype=np.float32)
         values = np.ascontiguousarray(self.values, dtype=np.float32)
         line = np.empty(values.shape[1], dtype=np.float32)
-        kernel("interpolate")(
-            values,
-            *values.shape,
-            rows,
-            down,
-            len(rows),
-            cols,
-            across,
-            len(cols),
-            line,
-            out,
-        )
+        across_and_down = rows, down, len(rows), cols, across, len(cols)
+        kernel("interpolate")(values, *values.shape, *across_and_down, line, out)
         return out
 
     def at(self, x: NDArray[np.intp], y: NDArray[np.intp]) -> NDArray[np.float32]:
         """Values at single px (N,), as `over` gives it."""
         if self.values.size == 1:
             return np.full(len(x), self.values[0, 0], dtype=np.float32)
-        rows, down = self._split(np.asarray(y, dtype=np.float64), 0)
-        cols, across = self._split(np.asarray(x, dtype=np.float64), 1)
+        rows, down = self._cells(y, 0)
+        cols, across = self._cells(x, 1)
         v = self.values
         below = np.minimum(rows + 1, v.shape[0] - 1)
         right = np.minimum(cols + 1, v.shape[1] - 1)
@@ -82,16 +72,12 @@ class Lattice:
         second = _between(v[rows, right], v[below, right], down)
         return _between(first, second, across)
 
-    def _places(
-        self, begin: int, end: int, axis: int
+    def _cells(
+        self, px: NDArray[np.intp], axis: int
     ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-        return self._split(np.arange(begin, end, dtype=np.float64), axis)
-
-    def _split(
-        self, positions: NDArray[np.float64], axis: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """Return the point before each px along an axis, and the share of the next one, 0 to 1."""
         last = self.values.shape[axis] - 1
-        at = np.clip((positions - self.first_px) / self.spacing_px, 0, last)
+        at = np.clip((px - self.first_px) / self.spacing_px, 0, last)
         cell = np.minimum(at, max(0, last - 1)).astype(np.intp)
         return cell, (at - cell).astype(np.float32)
 

@@ -1,9 +1,9 @@
-"""What the search misses: spots put into the pair itself, and how many of them are found again.
+"""Completeness of the search: spots are put into the pair itself, and looked for.
 
-A bounded sample of windows gets spots of the filter's width at random places on the section, with
-the shot noise that post would give them, and is searched like everything else, with the pair's own
-threshold. The share that is found rises with brightness; where it passes 50 % and 90 % are the
-limits. Places next to a candidate are left out: one could not tell which of the two was found.
+A bounded sample of windows gets spots of the filter's width at random positions on the section,
+with the shot noise that post would give them, and is searched like everything else, with the pair's
+own threshold. The share that is found rises with brightness; where it passes 50 % and 90 % are the
+limits. Positions next to a candidate are left out: either of the two could be what is found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, grid
 from unglow.detection.detection_limits import Limit, Trials, limits
-from unglow.detection.snr import Images, around_px, significance_of
+from unglow.detection.snr import Images, around_px, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.io.zarr.layout import CHUNK
 from unglow.photometry.blur import blurred
@@ -40,20 +40,25 @@ LARGE_CHUNKS = 64
 REGIONS = 3
 """The section's box is divided into 3 x 3 regions."""
 LEAST_TRIALS = 100
-"""A region with fewer spots has no limits of its own."""
+"""A region with fewer spots has no limits of its own: a share of 50 % is known to 5 % then."""
 _SHARE = 0.2
-# Fewest and most windows; those within chunks hold twice as many spots.
+"""Of the px of an image, at most so many are searched again, but for the fewest windows."""
 _WINDOWS, _WITHIN_CHUNKS = (18, 90), (12, 60)
-# Spots are so many widths of the filter apart, and px at least.
+"""Fewest and most windows; those within chunks hold twice as many spots."""
 _APART_FWHMS, _APART_PX = 8.0, 24.0
-# From far below the threshold to far above it, where structures of pre drown a lot.
+"""Distance of spots, in widths of the filter, and px at least."""
 _FAINT, _BRIGHT = 0.4, 6.0
+"""Peaks of spots, in units of the expected limit: structures of pre drown also bright ones."""
 _MATCH_FWHMS, _MATCH_PX = 0.5, 0.5
+"""A spot is found by a source that is no further away, in widths of the filter plus px."""
 _BESIDE_FWHMS = 2.0
+"""No spot is put so near to a candidate, in widths of the filter."""
 _CURVE = 12
-# Limits are told for so many per cent of the spots.
-_TOLD = (50, 90)
+"""Bins of the curve in detection.json."""
+_SHARES = (50, 90)
+"""Limits are those at which so many per cent of the spots are found."""
 _REACH_SIGMAS = 4.5
+"""Spots are drawn so far out: a peak of 1 ends at 0.00004."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +68,7 @@ class Completeness:
     Attributes
     ----------
     settings, threshold
-        Filter, and the signal-to-noise ratio that counts as found.
+        Filter, and the signal-to-noise ratio from which on a source counts as found.
     trials
         All spots that were put in.
     windows
@@ -93,9 +98,9 @@ class Completeness:
     def _limits(self, trials: Trials) -> dict[str, Any]:
         volume = spot_volume(self.settings)
         out: dict[str, Any] = {}
-        for share, found in zip(_TOLD, limits(trials, [s / 100 for s in _TOLD]), strict=True):
-            out[f"peak_{share}"] = _entry(found, 1.0)
-            out[f"flux_{share}"] = _entry(found, volume)
+        for share, limit in zip(_SHARES, limits(trials, [s / 100 for s in _SHARES]), strict=True):
+            out[f"peak_{share}"] = _entry(limit, 1.0)
+            out[f"flux_{share}"] = _entry(limit, volume)
         return out
 
     def _regions(self) -> list[dict[str, Any]]:
@@ -104,8 +109,8 @@ class Completeness:
         for region in _regions(self.box):
             trials = self.trials.inside(region)
             if len(trials) >= LEAST_TRIALS:
-                place = {"x": [region.x0, region.x1], "y": [region.y0, region.y1]}
-                out.append({**place, "injected": len(trials), **self._limits(trials)})
+                ends = {"x": [region.x0, region.x1], "y": [region.y0, region.y1]}
+                out.append({**ends, "injected": len(trials), **self._limits(trials)})
         return out
 
 
@@ -118,7 +123,7 @@ def spot_volume(settings: DetectSettings) -> float:
 def completeness(
     scene: Scene,
     section: Section,
-    known_xy: Floats,
+    candidates_xy: Floats,
     threshold: float,
     key: str,
     *,
@@ -130,8 +135,8 @@ def completeness(
     ----------
     scene, section
         As for `unglow.detection.search.search`.
-    known_xy
-        (N, 2) places (x, y) of the candidates of the pair.
+    candidates_xy
+        (N, 2) positions (x, y) of the candidates of the pair.
     threshold
         Signal-to-noise ratio from which on a source is a candidate.
     key
@@ -150,17 +155,17 @@ def completeness(
     if not sigmas:
         return None
     low, high = np.quantile(sigmas, (0.05, 0.95)) * threshold / _response(scene.settings)
-    try_one = partial(
-        _trials, scene, section, known_xy, threshold, (_FAINT * low, _BRIGHT * high), seed
+    in_window = partial(
+        _trials, scene, section, candidates_xy, threshold, (_FAINT * low, _BRIGHT * high), seed
     )
-    found = list(bounded_map(try_one, windows, workers))
-    return Completeness(scene.settings, threshold, Trials.join(found), len(windows), box)
+    trials = Trials.join(list(bounded_map(in_window, windows, workers)))
+    return Completeness(scene.settings, threshold, trials, len(windows), box)
 
 
 def _trials(
     scene: Scene,
     section: Section,
-    known_xy: Floats,
+    candidates_xy: Floats,
     threshold: float,
     peaks: tuple[float, float],
     seed: int,
@@ -169,18 +174,17 @@ def _trials(
     """Put spots into one window, and look for them there."""
     random = np.random.default_rng([seed, core.y0, core.x0])
     settings = scene.settings
-    x, y = _places(core, settings, random)
+    x, y = _positions(core, settings, random)
     low, high = (math.log(v) for v in peaks)
     peak = np.exp(random.uniform(low, high, len(x)))
     px = np.rint(x).astype(np.int64), np.rint(y).astype(np.int64)
-    free = section.inside(*px) & ~_near(x, y, known_xy, _BESIDE_FWHMS * settings.fwhm_px)
+    free = section.inside(*px) & ~_near(x, y, candidates_xy, _BESIDE_FWHMS * settings.fwhm_px)
     x, y, peak, px = x[free], y[free], peak[free], (px[0][free], px[1][free])
-    spots = _Spots.of(core, x, y, peak, scene, random)
     window = core.grow(HALO).clip(scene.post.shape)
     images = Images.read(scene, window.grow(around_px(settings)))
-    spots.add_to(images, scene)
-    snr = significance_of(scene, window, images).snr
-    sources = find(snr, settings.min_snr, window, core).sources
+    add_spots(images, core, (x, y, peak), scene, random)
+    snr = significance(scene, window, images).snr
+    sources, _ = find(snr, settings.min_snr, window, core)
     sources = sources[sources["above"] >= threshold]
     at = np.stack([sources["x"], sources["y"]], axis=1)
     found = _near(x, y, at, _MATCH_FWHMS * settings.fwhm_px + _MATCH_PX)
@@ -188,73 +192,65 @@ def _trials(
     return Trials(x[searched], y[searched], peak[searched], found[searched])
 
 
-@dataclass(frozen=True, eq=False)
-class _Spots:
-    """Brightness that is added to a window of post, ``window.shape`` float32; 0 elsewhere."""
+def add_spots(
+    images: Images,
+    core: Window,
+    spots: tuple[Floats, Floats, Floats],
+    scene: Scene,
+    random: np.random.Generator,
+) -> None:
+    """Add Gaussian spots with their shot noise to post and to the difference, in place.
 
-    window: Window
-    light: NDArray[np.float32]
+    Post goes up to the camera's maximum. Where post was blurred before the subtraction, so is what
+    is added to the difference. ``spots`` are x, y (px, inside of ``core``) and peak (grey levels),
+    (N,) each.
+    """
+    blur = scene.blur if scene.blur is not None and scene.blur.image == "post" else None
+    margin = 0 if blur is None else blur.reach
+    window, light = _drawn(core, spots, scene.settings.sigma)
+    shot = scene.noise.post_shot
+    if shot > 0:
+        light = np.asarray(random.poisson(light / shot) * shot, dtype=np.float64)
+    window = window.grow(margin)
+    shared = window.common(images.window)
+    light32 = np.pad(light.astype(np.float32), margin)
+    post, _, difference = images.cut(shared).pixels
+    brighter = post + light32[shared.shift(-window.y0, -window.x0).slices]
+    added = np.minimum(brighter, np.float32(scene.saturation[0]))
+    difference += added - post if blur is None else blurred(added - post, blur.taps)
+    post[:] = added
 
-    @classmethod
-    def of(
-        cls,
-        core: Window,
-        x: Floats,
-        y: Floats,
-        peak: Floats,
-        scene: Scene,
-        random: np.random.Generator,
-    ) -> _Spots:
-        """Draw Gaussian spots with their shot noise."""
-        sigma = scene.settings.sigma
-        reach = int(np.ceil(_REACH_SIGMAS * sigma))
-        window = core.grow(reach + 1)
-        light: Floats = np.zeros(window.shape)
-        steps = np.arange(-reach, reach + 1)
-        cols, rows = (np.rint(v).astype(np.int64) for v in (x, y))
-        across, down = (
-            np.exp(-0.5 * ((px - v)[:, None] + steps) ** 2 / sigma**2)
-            for px, v in ((cols, x), (rows, y))
-        )
-        down *= peak[:, None]
-        for n, (top, left) in enumerate(
-            zip(rows - reach - window.y0, cols - reach - window.x0, strict=True)
-        ):
-            stamp = light[top : top + len(steps), left : left + len(steps)]
-            stamp += down[n, :, None] * across[n]
-        shot = scene.noise.post_shot
-        if shot > 0:
-            light = np.asarray(random.poisson(light / shot) * shot, dtype=np.float64)
-        return cls(window, light.astype(np.float32))
 
-    def add_to(self, images: Images, scene: Scene) -> None:
-        """Add the spots to post, up to the camera's maximum, and to the difference, in place.
-
-        Where post was blurred before the subtraction, so is what is added to the difference.
-        """
-        blur = scene.blur if scene.blur is not None and scene.blur.image == "post" else None
-        reach = 0 if blur is None else blur.reach
-        window = self.window.grow(reach)
-        shared = window.common(images.window)
-        light = np.pad(self.light, reach)[shared.shift(-window.y0, -window.x0).slices]
-        post, _, left = images.cut(shared).pixels
-        added = np.minimum(post + light, np.float32(scene.tops[0]))
-        left += added - post if blur is None else blurred(added - post, blur.taps)
-        post[:] = added
+def _drawn(
+    core: Window, spots: tuple[Floats, Floats, Floats], sigma: float
+) -> tuple[Window, Floats]:
+    """Return a window around ``core``, and the sum of all spots over it, ``window.shape``."""
+    x, y, peak = spots
+    reach = int(np.ceil(_REACH_SIGMAS * sigma))
+    window = core.grow(reach + 1)
+    light: Floats = np.zeros(window.shape)
+    steps = np.arange(-reach, reach + 1)
+    cols, rows = (np.rint(v).astype(np.int64) for v in (x, y))
+    across, down = (
+        np.exp(-0.5 * ((px - v)[:, None] + steps) ** 2 / sigma**2)
+        for px, v in ((cols, x), (rows, y))
+    )
+    down *= peak[:, None]
+    corners = zip(rows - reach - window.y0, cols - reach - window.x0, strict=True)
+    for n, (top, left) in enumerate(corners):
+        stamp = light[top : top + len(steps), left : left + len(steps)]
+        stamp += down[n, :, None] * across[n]
+    return window, light
 
 
 def _box(section: Section, shape: tuple[int, int]) -> Window:
     """Return the smallest window that holds the section."""
-    step = 2**section.level
+    scale = 2**section.level
     rows, cols = (np.flatnonzero(section.mask.any(axis=axis)) for axis in (1, 0))
     if not len(rows):
         return Window(0, 0, 0, 0)
-    return Window(
-        int(rows[0]) * step,
-        (int(rows[-1]) + 1) * step,
-        int(cols[0]) * step,
-        (int(cols[-1]) + 1) * step,
-    ).clip(shape)
+    ends = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1)
+    return Window(*(int(end) * scale for end in ends)).clip(shape)
 
 
 def _regions(box: Window) -> list[Window]:
@@ -271,10 +267,7 @@ def _regions(box: Window) -> list[Window]:
 def _sample(
     scene: Scene, section: Section, box: Window, random: np.random.Generator
 ) -> list[Window]:
-    """Choose windows that lie mostly on the section, about as many in each region.
-
-    What is searched for them is at most a fifth of the image, but for the fewest windows.
-    """
+    """Choose windows that lie mostly on the section, about as many in each region."""
     shape = scene.post.shape
     cores, fewest, most = _cores(shape, scene.settings)
     cost = (cores[0].shape[0] + 2 * HALO) ** 2
@@ -314,11 +307,10 @@ def _sigma(scene: Scene, section: Section, window: Window) -> float:
     """Return what noise makes of the filtered difference at the median levels of a window."""
     on = section.over(window)
     post, pre = (np.asarray(image.read(window))[on] for image in (scene.post, scene.pre))
-    known = np.isfinite(pre)
-    if not known.any():
+    usable = np.isfinite(pre)
+    if not usable.any():
         return 0.0
-    levels = (np.array([np.median(v[known])], dtype=np.float32) for v in (post, pre))
-    of_post, of_pre = next(levels), next(levels)
+    of_post, of_pre = (np.array([np.median(v[usable])], dtype=np.float32) for v in (post, pre))
     gain = np.median(scene.gain_over(window))
     variance = scene.noise.variance_post(of_post) + gain**2 * scene.noise.variance_pre(of_pre)
     squares = float((scene.settings.taps**2).sum()) ** 2
@@ -332,10 +324,10 @@ def _response(settings: DetectSettings) -> float:
     return float((settings.taps * spot).sum() ** 2)
 
 
-def _places(
+def _positions(
     core: Window, settings: DetectSettings, random: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Draw places, x and y, one in the middle half of each cell of a grid."""
+    """Draw positions, x and y, one in the middle half of each cell of a grid."""
     apart = max(_APART_PX, _APART_FWHMS * settings.fwhm_px)
     rows, cols = (max(1, int(n // apart)) for n in core.shape)
     y, x = np.meshgrid(np.arange(rows) + 0.5, np.arange(cols) + 0.5, indexing="ij")
@@ -347,7 +339,7 @@ def _places(
 
 
 def _near(x: Floats, y: Floats, others: Floats, radius: float) -> NDArray[np.bool_]:
-    """Tell which points have one of ``others``, (N, 2), within a radius."""
+    """Return which points have one of ``others``, (N, 2), within a radius, px."""
     out = np.zeros(len(x), dtype=np.bool_)
     if not len(others) or not len(x):
         return out
@@ -359,11 +351,9 @@ def _near(x: Floats, y: Floats, others: Floats, radius: float) -> NDArray[np.boo
     return out
 
 
-def _entry(found: Limit | None, factor: float) -> dict[str, float] | None:
+def _entry(limit: Limit | None, factor: float) -> dict[str, float] | None:
     """Return a limit and its standard error, times a factor, in 4 digits; None if not reached."""
-    if found is None:
+    if limit is None:
         return None
-    return {
-        "value": float(f"{found.value * factor:.4g}"),
-        "error": float(f"{found.error * factor:.2g}"),
-    }
+    value, error = limit.value * factor, limit.error * factor
+    return {"value": float(f"{value:.4g}"), "error": float(f"{error:.2g}")}

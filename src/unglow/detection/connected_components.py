@@ -1,4 +1,4 @@
-"""What stands out of an image: components of px above a level that touch, across corners as well.
+"""Connected components: px above a level that touch, across corners as well.
 
 They are kept as runs, neighbouring px of a row: what stands out takes memory, not the image.
 """
@@ -71,9 +71,9 @@ class Components:
     def take(self, chosen: NDArray[np.bool_]) -> Self:
         """Return some of the components, chosen by (N,) bool."""
         numbers = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
-        kept = chosen[self.labels]
-        labels = numbers[self.labels[kept]]
-        return type(self)(self.image, self.runs[kept], labels, self.boxes[chosen])
+        runs = chosen[self.labels]
+        labels = numbers[self.labels[runs]]
+        return type(self)(self.image, self.runs[runs], labels, self.boxes[chosen])
 
     def parts(self, rows: int) -> Iterator[Self]:
         """Divide them, so that `column` is not much longer than ``rows``."""
@@ -108,16 +108,8 @@ class Components:
     def _copy(self, out: Floats, moves: NDArray[np.int64]) -> None:
         """Copy all px into another image, those of each component moved by (rows, columns)."""
         by_run = np.ascontiguousarray(moves[self.labels], dtype=np.int32)
-        runs = np.ascontiguousarray(self.runs)
-        kernel("copy_runs")(
-            self.image,
-            self.image.shape[1],
-            runs,
-            by_run,
-            len(runs),
-            out,
-            out.shape[1],
-        )
+        runs, width = np.ascontiguousarray(self.runs), self.image.shape[1]
+        kernel("copy_runs")(self.image, width, runs, by_run, len(runs), out, out.shape[1])
 
 
 def _boxes(runs: Ints, labels: Ints) -> Ints:

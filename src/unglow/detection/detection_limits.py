@@ -1,4 +1,4 @@
-"""Where a share of things found passes 50 % or 90 %: isotonic regression, errors by bootstrap."""
+"""Detection limits: isotonic regression of the share that is found, errors by bootstrap."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _DRAWS = 50
-# Trials are put together by so many, in the order of their brightness.
-_TOGETHER = 15
+"""Draws of the bootstrap: the standard error that they give is known to 10 %."""
+_GROUP = 15
+"""Trials are put together by so many, in the order of their brightness."""
 _LEAST_GROUPS = 4
+"""With fewer groups there is no limit."""
+_LEAST_DRAWN = 0.9
+"""Share of the draws in which a limit has to be reached."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Spots that were looked for: place (px), peak (grey levels) and whether found, (N,) each."""
+    """Spots that were looked for: x, y (px), peak (grey levels) and whether found, (N,) each."""
 
     x: Floats
     y: Floats
@@ -89,26 +93,26 @@ def limits(trials: Trials, shares: Sequence[float]) -> list[Limit | None]:
     is not in a tenth of the draws.
     """
     count = len(trials)
-    if count // _TOGETHER < _LEAST_GROUPS:
+    if count // _GROUP < _LEAST_GROUPS:
         return [None] * len(shares)
     order = np.argsort(trials.peak, kind="stable")
     rows = np.stack([np.log(trials.peak), trials.found])[:, order]
     values = _crossings(rows, shares)
     random = np.random.default_rng(0)
-    places = np.empty(count, dtype=np.intp)
-    places[order] = np.arange(count)
+    rank = np.empty(count, dtype=np.intp)
+    rank[order] = np.arange(count)
     draws = [
-        _crossings(rows[:, np.sort(places[random.integers(0, count, count)])], shares)
+        _crossings(rows[:, np.sort(rank[random.integers(0, count, count)])], shares)
         for _ in range(_DRAWS)
     ]
-    found: list[Limit | None] = []
+    out: list[Limit | None] = []
     for value, drawn in zip(values, zip(*draws, strict=True), strict=True):
-        known = [draw for draw in drawn if draw is not None]
-        if value is None or len(known) < 0.9 * _DRAWS:
-            found.append(None)
+        reached = [draw for draw in drawn if draw is not None]
+        if value is None or len(reached) < _LEAST_DRAWN * _DRAWS:
+            out.append(None)
         else:
-            found.append(Limit(value, float(np.std(known, ddof=1))))
-    return found
+            out.append(Limit(value, float(np.std(reached, ddof=1))))
+    return out
 
 
 def _crossings(rows: Floats, shares: Sequence[float]) -> list[float | None]:
@@ -116,18 +120,18 @@ def _crossings(rows: Floats, shares: Sequence[float]) -> list[float | None]:
 
     ``rows`` (2, N) are the logarithm of the peak, rising, and 1 for what was found, 0 else.
     """
-    groups = rows.shape[1] // _TOGETHER
+    groups = rows.shape[1] // _GROUP
     begins = np.arange(groups) * rows.shape[1] // groups
     counts = np.diff(begins, append=rows.shape[1]).astype(np.float64)
     level, means = np.add.reduceat(rows, begins, axis=1) / counts
-    found = isotonic(means, counts)
+    rising = isotonic(means, counts)
     crossings: list[float | None] = []
     for share in shares:
-        k = int(np.searchsorted(found, share))
+        k = int(np.searchsorted(rising, share))
         if k in (0, groups):
             crossings.append(None)
             continue
-        part = (share - found[k - 1]) / (found[k] - found[k - 1])
+        part = (share - rising[k - 1]) / (rising[k] - rising[k - 1])
         crossings.append(float(np.exp(level[k - 1] + part * (level[k] - level[k - 1]))))
     return crossings
 

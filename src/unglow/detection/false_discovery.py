@@ -1,4 +1,4 @@
-"""How many candidates are to be believed: false discoveries, from the negative side and controls.
+"""False-discovery rates of candidates, from the negative side and from unstained controls.
 
 Noise, and what an imperfect map leaves, is as often too dark as too bright; microbes are bright. So
 the same search on the negated difference shows how many of the bright ones are chance:
@@ -29,12 +29,16 @@ if TYPE_CHECKING:
     from unglow.io.search_counts import SearchCounts
 
     Floats = NDArray[np.float64]
+    Counts = NDArray[np.int64]
 
 STEP = 0.05
 """Distance of thresholds, in units of the signal-to-noise ratio."""
 HIGHEST = 50.0
+"""Highest threshold, a signal-to-noise ratio: far above what chance reaches."""
 _TAIL = 20
-_TOLD = (0.25, 10.0)
+"""Below so many sources an exponential tail is fitted: the standard error of its mean is 22 %."""
+_TABLE_STEP, _TABLE_END = 0.25, 10.0
+"""Thresholds in the table of detection.json, signal-to-noise ratios."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +55,8 @@ class Sides:
     """
 
     lowest: float
-    bright: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    dark: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    bright: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    dark: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
     def create(cls, lowest: float) -> Sides:
@@ -67,78 +71,70 @@ class Sides:
 
     def bins(self, snr: ArrayLike) -> NDArray[np.intp]:
         """Return the bin of each signal-to-noise ratio (N,)."""
-        place = np.floor((np.asarray(snr, dtype=np.float64) - self.lowest) / STEP)
-        return np.clip(place, 0, len(self.bright) - 1).astype(np.intp)
+        steps = np.floor((np.asarray(snr, dtype=np.float64) - self.lowest) / STEP)
+        return np.clip(steps, 0, len(self.bright) - 1).astype(np.intp)
 
     @property
-    def thresholds(self) -> NDArray[np.float64]:
+    def thresholds(self) -> Floats:
         """The begin of each bin."""
         return np.round(self.lowest + STEP * np.arange(len(self.bright)), 6)
 
     @property
-    def above(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def above(self) -> tuple[Counts, Counts]:
         """Numbers of bright and dark sources from each threshold on."""
-        return self.bright[::-1].cumsum()[::-1], self.dark[::-1].cumsum()[::-1]
+        return _from_each_on(self.bright), _from_each_on(self.dark)
 
-    def expected_dark(self) -> NDArray[np.float64]:
-        """Dark sources to be expected from each threshold on, (bins,)."""
-        return with_tail(self.dark)
-
-    def rates(self) -> NDArray[np.float64]:
+    def rates(self) -> Floats:
         """False-discovery rate from each threshold on, (bins,): falling, 0 to 1.
 
         1 where nothing bright is left.
         """
         bright = self.above[0]
-        raw = np.where(bright > 0, self.expected_dark() / np.maximum(bright, 1), 1.0)
+        raw = np.where(bright > 0, with_tail(self.dark) / np.maximum(bright, 1), 1.0)
         # that of a threshold is the best that a lower one has: more candidates, and fewer false
         return np.minimum(np.minimum.accumulate(raw), 1.0)
 
-    def choose(self, wanted: float) -> float | None:
+    def choose(self, wanted: float, rates: Floats | None = None) -> float | None:
         """Return the lowest threshold with a false-discovery rate of at most ``wanted``, or None.
 
-        A threshold from which nothing bright is left is none.
+        A threshold from which nothing bright is left is none. ``rates`` (bins,) stand for `rates`.
         """
-        return self.lowest_with(self.rates(), wanted)
-
-    def lowest_with(self, rates: NDArray[np.float64], wanted: float) -> float | None:
-        """Return the lowest threshold at which ``rates`` (bins,) are that low, as `choose` does."""
-        good = (rates <= wanted) & (self.above[0] > 0)
+        good = ((self.rates() if rates is None else rates) <= wanted) & (self.above[0] > 0)
         return float(self.thresholds[np.flatnonzero(good)[0]]) if good.any() else None
 
-    def table(
-        self, controls: Controls | None = None, by_controls: ControlRates | None = None
-    ) -> list[dict[str, Any]]:
+    def table(self, by_controls: ControlRates | None = None) -> list[dict[str, Any]]:
         """Return counts and rates by threshold, in steps of 0.25 up to 10.
 
         With rates by controls also these, and what was found in the controls.
         """
         bright, dark = self.above
-        rates = self.rates()
-        stride, end = round(_TOLD[0] / STEP), _TOLD[1]
+        rates, thresholds = self.rates(), self.thresholds
         rows: list[dict[str, Any]] = []
-        for k in range(0, len(bright), stride):
-            if self.thresholds[k] > end:
-                break
+        for k in range(0, np.count_nonzero(thresholds <= _TABLE_END), round(_TABLE_STEP / STEP)):
             rows.append({
-                "snr": float(self.thresholds[k]),
+                "snr": float(thresholds[k]),
                 "candidates": int(bright[k]),
                 "negative": int(dark[k]),
                 "fdr": round(float(rates[k]), 4),
             })  # fmt: skip
-            if controls is not None and by_controls is not None:
-                rows[-1] |= {"control": int(controls.counts[k]), **by_controls.told(k)}
+            if by_controls is not None:
+                rows[-1] |= {"control": int(by_controls.counts[k]), **by_controls.to_json(k)}
         return rows
 
 
-def with_tail(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _from_each_on(counts: Counts) -> Counts:
+    """Return how many there are from each bin on, of those in each bin, (bins,)."""
+    return np.asarray(counts[::-1].cumsum()[::-1])
+
+
+def with_tail(counts: Counts) -> Floats:
     """Return numbers to be expected from each threshold on, of those in each bin, (bins,).
 
     Where fewer than 20 are left they say little, and where none is left chance has not ended: there
     the number falls off exponentially, by the mean excess of those 20. The tail of normal noise
     falls faster, so this does not promise too much.
     """
-    above = counts[::-1].cumsum()[::-1].astype(np.float64)
+    above = _from_each_on(counts).astype(np.float64)
     if above[0] == 0:
         return above
     start = int(np.flatnonzero(above >= min(_TAIL, above[0]))[-1])
@@ -158,15 +154,18 @@ class ControlRates:
         The rate, falling.
     low, high
         Its 95 % interval: of the Poisson mean behind the number that was found in the controls.
+    counts
+        That number, from each threshold on.
     """
 
     fdr: Floats
     low: Floats
     high: Floats
+    counts: Counts
 
-    def told(self, place: int) -> dict[str, Any]:
-        """Return what detection.json says of the threshold of a bin."""
-        fdr, *ends = (float(f"{values[place]:.3g}") for values in (self.fdr, self.low, self.high))
+    def to_json(self, first_bin: int) -> dict[str, Any]:
+        """Return the entries of detection.json for the threshold of a bin."""
+        fdr, *ends = (float(f"{v[first_bin]:.3g}") for v in (self.fdr, self.low, self.high))
         return {"fdr_control": fdr, "fdr_control_ci95": ends}
 
 
@@ -178,28 +177,26 @@ class Controls:
     ----------
     samples
         Names of their samples.
-    tallies
+    search_counts
         What was counted in each of them; some may not have been searched.
     """
 
     samples: tuple[str, ...]
-    tallies: tuple[SearchCounts, ...]
+    search_counts: tuple[SearchCounts, ...]
 
     @property
-    def used(self) -> list[SearchCounts]:
-        """Those that were searched."""
-        return [tally for tally in self.tallies if tally.searched_px]
+    def _searched(self) -> list[SearchCounts]:
+        return [one for one in self.search_counts if one.searched_px]
 
     @property
     def searched_px(self) -> int:
         """How many px were searched in all of them."""
-        return sum(tally.searched_px for tally in self.used)
+        return sum(one.searched_px for one in self._searched)
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Counts:
         """What was found in all of them from each threshold on, (bins,)."""
-        total = np.stack([tally.bright for tally in self.used]).sum(axis=0, dtype=np.int64)
-        return np.asarray(total[::-1].cumsum()[::-1])
+        return _from_each_on(np.sum([one.bright for one in self._searched], axis=0, dtype=np.int64))
 
     def expected(self) -> Floats:
         """Return what is found by chance in as many px from each threshold on, (bins,).
@@ -209,11 +206,10 @@ class Controls:
         Where nothing at all was found one is taken, which on average does not promise too much
         (as the +1 of Barber and Candes 2015, Annals of Statistics 43, 2055).
         """
-        found = self.counts
-        if not found[0]:
-            return np.ones(len(found))
-        each = found - np.append(found[1:], 0)
-        return np.maximum(found, with_tail(each))
+        counts = self.counts
+        if not counts[0]:
+            return np.ones(len(counts))
+        return np.maximum(counts, with_tail(counts - np.append(counts[1:], 0)))
 
     def rates(self, own: Sides, searched_px: int) -> ControlRates | None:
         """Return the rates of a pair; None if no control was searched.
@@ -225,32 +221,32 @@ class Controls:
         searched_px
             px that were searched in the pair.
         """
-        if not self.used:
+        if not self._searched:
             return None
-        bright = own.above[0]
+        bright, counts = own.above[0], self.counts
         factor = searched_px / self.searched_px / np.maximum(bright, 1)
         raw = np.where(bright > 0, np.minimum(self.expected() * factor, 1), 1)
         # as on the negative side, that of a threshold is the best that a lower one has
         best = np.maximum.accumulate(
             np.where(raw <= np.minimum.accumulate(raw), np.arange(len(raw)), 0)
         )
-        low, high = (np.minimum(ends * factor, 1) for ends in poisson_limits(self.counts))
-        return ControlRates(raw[best], low[best], np.maximum(high, raw)[best])
+        low, high = (np.minimum(ends * factor, 1) for ends in poisson_limits(counts))
+        return ControlRates(raw[best], low[best], np.maximum(high, raw)[best], counts)
 
-    def told(self, place: int | None) -> list[dict[str, Any]]:
-        """Return what detection.json tells of each control.
+    def to_json(self, first_bin: int | None) -> list[dict[str, Any]]:
+        """Return the entry of detection.json for each control.
 
-        ``place`` is the bin of the chosen threshold, from which on candidates are counted; None if
+        ``first_bin`` is that of the chosen threshold, from which on candidates are counted; None if
         there is none.
         """
         return [
             {
                 "sample": sample,
-                "searched_px": tally.searched_px,
-                "candidates": int(tally.bright[place:].sum())
-                if tally.searched_px and place is not None
+                "searched_px": one.searched_px,
+                "candidates": int(one.bright[first_bin:].sum())
+                if one.searched_px and first_bin is not None
                 else None,
-                "reason": tally.reason or None,
+                "reason": one.reason or None,
             }
-            for sample, tally in zip(self.samples, self.tallies, strict=True)
+            for sample, one in zip(self.samples, self.search_counts, strict=True)
         ]

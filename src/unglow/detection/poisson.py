@@ -17,14 +17,16 @@ _NORMAL = 1.959963984540054
 _LARGE = 1000.0
 """From this shape on an expansion is exact to 13 digits; below it takes a few steps more."""
 _STEPS = 4
+"""Steps of Halley's method, each of which triples the exact digits."""
 _SMALL = 1e-17
+"""A series ends where a term is this share of its sum: below the last bit of a float64."""
 
 
 def poisson_limits(counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return the exact central 95 % intervals of Poisson means, of counts (N,) (Garwood 1936)."""
-    some, places = np.unique(counts, return_inverse=True)
-    low = np.where(some > 0, _gamma_quantile(np.maximum(some, 1), -1), 0.0)
-    return low[places], _gamma_quantile(some + 1, 1)[places]
+    values, index = np.unique(counts, return_inverse=True)
+    low = np.where(values > 0, _gamma_quantile(np.maximum(values, 1), -1), 0.0)
+    return low[index], _gamma_quantile(values + 1, 1)[index]
 
 
 def poisson_interval(count: int) -> tuple[float, float]:
@@ -40,13 +42,13 @@ def _gamma_quantile(shape: NDArray[np.int64], side: int) -> Floats:
     """
     a = shape.astype(np.float64)
     z, root = side * _NORMAL, np.sqrt(a)
-    found = a + z * root + (z**2 - 1) / 3 + (z**3 - 7 * z) / (36 * root)
-    found -= (3 * z**4 + 7 * z**2 - 16) / (810 * a)
-    found += (9 * z**5 + 256 * z**3 - 433 * z) / (38880 * a * root)
-    found += (12 * z**6 - 243 * z**4 - 923 * z**2 + 1472) / (204120 * a**2)
+    x = a + z * root + (z**2 - 1) / 3 + (z**3 - 7 * z) / (36 * root)
+    x -= (3 * z**4 + 7 * z**2 - 16) / (810 * a)
+    x += (9 * z**5 + 256 * z**3 - 433 * z) / (38880 * a * root)
+    x += (12 * z**6 - 243 * z**4 - 923 * z**2 + 1472) / (204120 * a**2)
     small = a < _LARGE
-    found[small] = _refined(a[small], found[small], 0.5 + side * 0.475)
-    return found
+    x[small] = _refined(a[small], x[small], 0.5 + side * 0.475)
+    return x
 
 
 def _refined(a: Floats, x: Floats, share: float) -> Floats:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.rounding import rounded
 from unglow.core.windows import Window, bounded_map
-from unglow.detection.candidate_table import UNCOUNTED
+from unglow.detection.candidate_table import LISTED, UNCOUNTED
 from unglow.detection.false_discovery import Sides
 from unglow.detection.poisson import poisson_interval
 from unglow.detection.sizes import CANDIDATES, DETECT_TILE
-from unglow.detection.snr import Masked, around_px, significance_of
+from unglow.detection.snr import UNUSABLE, around_px, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.detection.source_photometry import MEASURED, margin_of, measure
 from unglow.detection.tiles import tiles
@@ -24,6 +24,7 @@ from unglow.io.search_counts import SearchCounts, no_squares, per_square, square
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeAlias
 
     from numpy.typing import NDArray
 
@@ -33,21 +34,16 @@ if TYPE_CHECKING:
     from unglow.detection.snr import Images, Scene
     from unglow.io.zarr.bands import Band
 
+    Part: TypeAlias = Mapping[str, NDArray[Any]]
+    """What a tile or a band gives, by name: as `SearchResult.part`."""
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """What one tile gives."""
-
-    sources: NDArray[np.void]
-    bright: NDArray[np.float32]
-    dark: NDArray[np.float32]
-    masked: Masked
-    searched: NDArray[np.int64]
-    extended_px: int
+_NUMBERS = (*UNUSABLE, "extended", "dropped")
+"""What is counted of a part besides sources: px that could not be used by reason, px of structures
+too large to be candidates, and sources that were dropped."""
 
 
 @dataclass(eq=False)
-class Candidates:
+class SearchResult:
     """All sources of a pair above the lowest threshold, and how many of them are chance.
 
     Attributes
@@ -56,10 +52,6 @@ class Candidates:
         What was looked for.
     sides
         Counts of sources on the section, bright and dark.
-    found
-        (N,) `MEASURED`, at most ``most`` of the most significant ones, any order until `finish`.
-    masked
-        px of the image that could not be used.
     searched
         (rows, cols) int64: px of the section with a signal-to-noise ratio, in the squares of
         `unglow.io.search_counts`.
@@ -67,10 +59,12 @@ class Candidates:
         Side of these squares.
     controls
         Unstained controls of the pair's dye; None if it has none.
-    extended_px
-        px above every threshold that belong to structures too large to be candidates.
-    lost
-        Sources that were dropped because there are too many.
+    found
+        (N,) `MEASURED`, at most ``most`` of the most significant ones, any order until `finish`.
+    numbers
+        Counts of what `_NUMBERS` names.
+    most
+        Sources to keep at most.
     """
 
     settings: DetectSettings
@@ -79,62 +73,60 @@ class Candidates:
     side_px: int
     controls: Controls | None = None
     found: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, MEASURED))
-    masked: Masked = field(default_factory=Masked)
-    extended_px: int = 0
-    lost: int = 0
+    numbers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_NUMBERS, 0))
     most: int = CANDIDATES
+    _waiting: list[NDArray[np.void]] = field(default_factory=list, init=False)
+
+    @classmethod
+    def empty(
+        cls,
+        settings: DetectSettings,
+        shape: tuple[int, int],
+        controls: Controls | None = None,
+        most: int = CANDIDATES,
+    ) -> Self:
+        """Return the result for a pair of ``shape`` (rows, columns) before its first part."""
+        searched, side_px = no_squares(shape), square_px(shape)
+        return cls(settings, Sides.create(settings.min_snr), searched, side_px, controls, most=most)
 
     def add(self, part: Part) -> None:
-        """Take what a tile gave; the result does not depend on the order of tiles."""
-        self.sides.add(part.bright, part.dark)
-        self.masked += part.masked
-        self.searched += part.searched
-        self.extended_px += part.extended_px
-        self._waiting.append(part.sources)
-        if sum(len(w) for w in self._waiting) > self.most // 4:
-            self._settle()
+        """Add what a tile or a band gave; the result does not depend on their order."""
+        self.sides.bright[:] += part["bright"]
+        self.sides.dark[:] += part["dark"]
+        self.searched += part["searched"]
+        for name, count in zip(_NUMBERS, part["numbers"].tolist(), strict=True):
+            self.numbers[name] += count
+        self._waiting.append(part["found"])
+        if sum(len(found) for found in self._waiting) > self.most // 4:
+            self.settle()
 
     @property
-    def counts(self) -> dict[str, NDArray[Any]]:
-        """What was found and counted so far, by name, for `merge_counts`."""
-        self._settle()
-        numbers = (*astuple(self.masked), self.extended_px, self.lost)
+    def part(self) -> dict[str, NDArray[Any]]:
+        """What was found and counted so far, for `add`."""
+        self.settle()
         return {
             "found": self.found,
             "bright": self.sides.bright,
             "dark": self.sides.dark,
             "searched": self.searched,
-            "numbers": np.array(numbers, np.int64),
+            "numbers": np.array([*self.numbers.values()], np.int64),
         }
 
-    def merge_counts(self, counts: Mapping[str, NDArray[Any]]) -> None:
-        """Take the `counts` of other tiles of the pair; their order does not matter."""
-        *masked, extended, lost = (int(n) for n in counts["numbers"])
-        for mine, more in ((self.sides.bright, "bright"), (self.sides.dark, "dark")):
-            np.add(mine, counts[more], out=mine)
-        self.masked += Masked(*masked)
-        self.searched += counts["searched"]
-        self.extended_px += extended
-        self.lost += lost
-        self._waiting.append(counts["found"])
-        self._settle()
-
-    def __post_init__(self) -> None:
-        self._waiting: list[NDArray[np.void]] = []
-
-    def _settle(self) -> None:
-        """Join what waits, and keep the most significant sources."""
+    def settle(self) -> None:
+        """Join the sources of parts that wait, and keep the most significant ones."""
+        if not self._waiting:
+            return
         found = np.concatenate([self.found, *self._waiting])
         self._waiting = []
         if len(found) > self.most:
             order = np.lexsort((found["col"], found["row"], -found["above"]))
-            self.lost += len(found) - self.most
+            self.numbers["dropped"] += len(found) - self.most
             found = found[order[: self.most]]
         self.found = found
 
     def finish(self) -> None:
         """Sort by (y, x)."""
-        self._settle()
+        self.settle()
         order = np.lexsort((self.found["col"], self.found["row"], self.found["x"], self.found["y"]))
         self.found = self.found[order]
 
@@ -144,100 +136,90 @@ class Candidates:
         return int(self.searched.sum())
 
     @property
-    def tally(self) -> SearchCounts:
+    def search_counts(self) -> SearchCounts:
         """The counts, without the sources themselves."""
         sides = self.sides
         return SearchCounts(sides.lowest, sides.bright, sides.dark, self.searched, self.side_px)
 
     @property
-    def by_controls(self) -> ControlRates | None:
+    def control_rates(self) -> ControlRates | None:
         """False-discovery rates by the controls; None if none of them was searched."""
-        if self.controls is None:
-            return None
-        return self.controls.rates(self.sides, self.searched_px)
+        return None if self.controls is None else self.controls.rates(self.sides, self.searched_px)
 
     @property
     def thresholds(self) -> dict[str, float | None]:
         """The threshold that each estimate would choose; None where nothing can be believed."""
-        wanted = self.settings.fdr
-        found = {"negative": self.sides.choose(wanted)}
-        if self.by_controls is not None:
-            found["control"] = self.sides.lowest_with(self.by_controls.fdr, wanted)
-        return found
+        wanted, by_controls = self.settings.fdr, self.control_rates
+        thresholds = {"negative": self.sides.choose(wanted)}
+        if by_controls is not None:
+            thresholds["control"] = self.sides.choose(wanted, by_controls.fdr)
+        return thresholds
 
     @property
     def threshold_from(self) -> str:
         """The estimate that the threshold rests on: ``negative`` or ``control``."""
-        found = self.thresholds
-        if "control" not in found or self.settings.threshold_from != "strictest":
-            asked = self.settings.threshold_from
-            return asked if asked in found else "negative"
-        return max(found, key=lambda name: _or_endless(found[name]))
+        thresholds = self.thresholds
+        if "control" not in thresholds:
+            return "negative"
+        if self.settings.threshold_from != "strictest":
+            return self.settings.threshold_from
+        endless = {name: math.inf if t is None else t for name, t in thresholds.items()}
+        return max(endless, key=endless.__getitem__)
 
     @property
     def threshold(self) -> float | None:
         """The chosen signal-to-noise ratio; None if nothing can be believed."""
         chosen = self.thresholds[self.threshold_from]
-        if chosen is None or not self.lost:
+        if chosen is None or not self.numbers["dropped"]:
             return chosen
-        # of the bin in which the list ends some are lost
+        # some of the sources in the bin where the list ends were dropped
         last = int(self.sides.bins(self.found["above"].min()))
         return max(chosen, float(self.sides.thresholds[last + 1]))
 
-    def listed(self) -> tuple[NDArray[np.void], NDArray[np.float64]]:
-        """Return the candidates above the threshold, and the false-discovery rate of each."""
-        threshold = self.threshold
+    def listed(self) -> NDArray[np.void]:
+        """Return the candidates above the threshold, (N,) `LISTED`."""
+        threshold, bins = self.threshold, self.sides.bins(self.found["above"])
         if threshold is None:
-            return self.found[:0], np.zeros(0)
-        bins = self.sides.bins(self.found["above"])
+            return np.zeros(0, LISTED)
         chosen = self.sides.thresholds[bins] >= threshold
-        return self.found[chosen], self.sides.rates()[bins[chosen]]
-
-    def listed_by_controls(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Return the rate by the controls of each listed candidate, and its upper 95 % limit."""
-        rates = self.by_controls
-        if rates is None:
-            return None
-        bins = self.sides.bins(self.listed()[0]["above"])
-        return rates.fdr[bins], rates.high[bins]
+        bins = bins[chosen]
+        listed = np.zeros(len(bins), LISTED)
+        for name in MEASURED.names or ():
+            listed[name] = self.found[name][chosen]
+        listed["fdr"] = self.sides.rates()[bins]
+        listed["fdr_control"] = listed["fdr_control_high95"] = np.nan
+        by_controls = self.control_rates
+        if by_controls is not None:
+            listed["fdr_control"] = by_controls.fdr[bins]
+            listed["fdr_control_high95"] = by_controls.high[bins]
+        return listed
 
     def report(self, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
         """Return the content of detection.json."""
-        listed, _ = self.listed()
-        threshold = self.threshold
-        counted = int(np.count_nonzero((listed["flags"] & UNCOUNTED) == 0))
-        place = None if threshold is None else int(self.sides.bins(threshold + 1e-6))
+        flags = self.listed()["flags"]
+        counted = int(np.count_nonzero((flags & UNCOUNTED) == 0))
+        threshold, by_controls = self.threshold, self.control_rates
+        # a little above the begin of its bin, which is rounded
+        first_bin = None if threshold is None else int(self.sides.bins(threshold + 1e-6))
+        rate_by_controls: dict[str, Any] = {"fdr_control": None, "fdr_control_ci95": None}
+        if by_controls is not None and first_bin is not None:
+            rate_by_controls = by_controls.to_json(first_bin)
         return {
             "candidates": counted,
-            "not_counted": len(listed) - counted,
-            "fdr": None if place is None else float(self.sides.rates()[place]),
-            **self._rate_by_controls(place),
+            "not_counted": len(flags) - counted,
+            "fdr": None if first_bin is None else float(self.sides.rates()[first_bin]),
+            **rate_by_controls,
             "threshold_snr": threshold,
             "threshold_from": self.threshold_from,
             "thresholds": self.thresholds,
             **density(counted, self.searched_px, pixel_size_um),
             "searched_px": self.searched_px,
-            "masked_px": {
-                "no_data": self.masked.no_data,
-                "saturated": self.masked.saturated,
-                "misregistered": self.masked.misregistered,
-            },
-            "extended_px": self.extended_px,
-            "dropped": self.lost,
-            "controls": None if self.controls is None else self.controls.told(place),
-            "by_threshold": self.sides.table(self.controls, self.by_controls),
+            "masked_px": {name: self.numbers[name] for name in UNUSABLE},
+            "extended_px": self.numbers["extended"],
+            "dropped": self.numbers["dropped"],
+            "controls": None if self.controls is None else self.controls.to_json(first_bin),
+            "by_threshold": self.sides.table(by_controls),
         }
-
-    def _rate_by_controls(self, place: int | None) -> dict[str, Any]:
-        """Return the rate by the controls from a bin on; None for what is not known."""
-        rates = self.by_controls
-        if rates is None or place is None:
-            return {"fdr_control": None, "fdr_control_ci95": None}
-        return rates.told(place)
-
-
-def _or_endless(threshold: float | None) -> float:
-    return math.inf if threshold is None else threshold
 
 
 @step("search")
@@ -250,7 +232,7 @@ def search(
     tile: int = DETECT_TILE,
     most: int = CANDIDATES,
     band: Band | None = None,
-) -> Candidates:
+) -> SearchResult:
     """Search all of a pair, or a band of it.
 
     Parameters
@@ -271,48 +253,41 @@ def search(
         Which rows of tiles to look at, of all; None for all.
     """
     settings = scene.settings
-    total = nothing_yet(settings, scene.post.shape, controls, most)
-    work = partial(_search_tile, scene, section)
+    result = SearchResult.empty(settings, scene.post.shape, controls, most)
     around = HALO + max(margin_of(scene), around_px(settings))
-    for part in bounded_map(work, tiles(scene, tile, around, band), workers):
-        total.add(part)
-    total.finish()
-    return total
-
-
-def nothing_yet(
-    settings: DetectSettings,
-    shape: tuple[int, int],
-    controls: Controls | None,
-    most: int = CANDIDATES,
-) -> Candidates:
-    """Return what is known of a pair of ``shape`` before the first tile."""
-    sides = Sides.create(settings.min_snr)
-    return Candidates(settings, sides, no_squares(shape), square_px(shape), controls, most=most)
+    search_tile = partial(_search_tile, scene, section)
+    for part in bounded_map(search_tile, tiles(scene, tile, around, band), workers):
+        result.add(part)
+    result.finish()
+    return result
 
 
 def _search_tile(scene: Scene, section: Section, tile: tuple[Window, Images]) -> Part:
     core, images = tile
     window = core.grow(HALO).clip(scene.post.shape)
     around = max(margin_of(scene), around_px(scene.settings))
-    seen = significance_of(scene, window, images.cut(window.grow(around)))
+    ratio = significance(scene, window, images.cut(window.grow(around)))
     inner = core.shift(-window.y0, -window.x0).slices
     lowest = scene.settings.min_snr
-    bright = find(seen.snr, lowest, window, core)
-    found = measure(scene, seen, bright.sources, section)
-    np.negative(seen.snr, out=seen.snr)
-    dark = find(seen.snr, lowest, window, core)
-    on = section.inside(dark.sources["col"], dark.sources["row"])
-    reasons = seen.reasons[inner]
-    searched = np.isfinite(seen.snr[inner]) & section.over(core)
-    return Part(
-        sources=found,
-        bright=found["above"][(found["flags"] & UNCOUNTED) == 0],
-        dark=dark.sources["above"][on],
-        masked=Masked(*(int(np.count_nonzero(reasons == reason)) for reason in (1, 2, 3))),
-        searched=per_square(searched, core, scene.post.shape),
-        extended_px=bright.extended_px,
+    bright, extended_px = find(ratio.snr, lowest, window, core)
+    found = measure(scene, ratio, bright, section)
+    np.negative(ratio.snr, out=ratio.snr)
+    dark, _ = find(ratio.snr, lowest, window, core)
+    sides = Sides.create(lowest)
+    sides.add(
+        found["above"][(found["flags"] & UNCOUNTED) == 0],
+        dark["above"][section.inside(dark["col"], dark["row"])],
     )
+    reasons = ratio.reasons[inner]
+    unusable = [int(np.count_nonzero(reasons == n)) for n in range(1, len(UNUSABLE) + 1)]
+    searched = np.isfinite(ratio.snr[inner]) & section.over(core)
+    return {
+        "found": found,
+        "bright": sides.bright,
+        "dark": sides.dark,
+        "searched": per_square(searched, core, scene.post.shape),
+        "numbers": np.array([*unusable, extended_px, 0], np.int64),
+    }
 
 
 def density(

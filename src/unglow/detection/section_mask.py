@@ -1,4 +1,4 @@
-"""Where the section is, on a small version of the image: which candidates lie on it."""
+"""Mask of the section, on a small version of the image."""
 
 from __future__ import annotations
 
@@ -21,18 +21,25 @@ if TYPE_CHECKING:
 
 _COARSE_PX = math.isqrt(SECTION_PX)
 _FINE, _BROAD, _ENERGY = 1.0, 6.0, 3.0
+"""Standard deviations of Gaussians, px of the small image: texture is what lies between the first
+two, and its energy is averaged over the third."""
 _TEXTURE = 0.12
 """Texture below this share of the image's strongest counts as glass."""
 _RISE = 0.15
-"""The section begins where this share of its brightness above the glass is reached."""
+"""The section begins where this share of its brightness above the glass is reached,"""
 _CLEAR = 6.0
-# Where glass is told by brightness alone: the section is brighter by so many times the spread of
-# glass, and glass is brighter than the darkest px by no more than this part of that.
+"""but no nearer to glass than so many of its standard deviations."""
 _EVEN, _NO_LIGHT = 20.0, 0.1
-# The section is brighter than glass in this share of what is textured, or texture alone tells it.
+"""Where brightness alone tells glass, the section is brighter by so many standard deviations of
+glass, and glass is brighter than the darkest px by no more than this part of that."""
 _MOST = 0.7
+"""The section is brighter than glass in this share of what is textured, or texture alone tells."""
 _LEAST_GLASS = 0.002
+"""With less than this share of the image there is no glass."""
 _LEAST_PIECE = 0.002
+"""Pieces below this share of the image are no section."""
+_SIGMA_OF_MAD = 1.4826
+"""Standard deviation of normal noise over its median absolute deviation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,27 +80,27 @@ class Section:
         return cls(mask, inside * np.float32(2**level), level)
 
     def over(self, window: Window) -> NDArray[np.bool_]:
-        """Tell which px of a window of post lie on the section, ``window.shape`` bool."""
+        """Return which px of a window of post lie on the section, ``window.shape`` bool."""
         rows = self._cells(np.arange(window.y0, window.y1), 0)
         cols = self._cells(np.arange(window.x0, window.x1), 1)
         lines = self.mask[rows[0] : rows[-1] + 1, cols]
         return np.asarray(lines[rows - rows[0]])
 
     def inside(self, col: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which px (N,) lie on the section, as `over` does."""
+        """Return which px (N,) lie on the section, as `over` does."""
         return np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
 
     def distance_at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> Floats:
         """Distance of points (N,) of post to the outline, px; negative outside of the section."""
         scale = 2.0**self.level
-        return shapes.between(self.distance, *((v - (scale - 1) / 2) / scale for v in (y, x)))
+        return shapes.interpolated(self.distance, *((v - (scale - 1) / 2) / scale for v in (y, x)))
 
     def _cells(self, at: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
         return np.asarray(np.minimum(at >> self.level, self.mask.shape[axis] - 1), np.int64)
 
 
 def section_mask(image: Floats) -> NDArray[np.bool_]:
-    """Find the section: texture tells roughly where it is, brightness where it begins.
+    """Find the section: roughly by its texture, its outline by brightness.
 
     Parameters
     ----------
@@ -102,56 +109,56 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
 
     Returns
     -------
-    (rows, cols) bool; all true where no glass can be told from the section.
+    (rows, cols) bool; all true where no glass can be distinguished from the section.
     """
-    known = np.isfinite(image)
+    has_data = np.isfinite(image)
     everything = np.ones(image.shape, dtype=np.bool_)
-    if not known.any():
+    if not has_data.any():
         return everything
-    filled = np.where(known, image, np.median(image[known]))
+    filled = np.where(has_data, image, np.median(image[has_data]))
     rooted = np.sqrt(np.maximum(filled - filled.min(), 0))
     band = shapes.blurred(rooted, _FINE) - shapes.blurred(rooted, _BROAD)
     energy = np.sqrt(shapes.blurred(band * band, _ENERGY))
-    textured = energy > max(_TEXTURE * float(np.quantile(energy[known], 0.98)), 1e-6)
+    textured = energy > max(_TEXTURE * float(np.quantile(energy[has_data], 0.98)), 1e-6)
     near = shapes.grown(textured, round(3 * _ENERGY))
-    glass = known & ~near
+    glass = has_data & ~near
     smooth = shapes.blurred(filled, _FINE)
     if np.count_nonzero(glass) < _LEAST_GLASS * glass.size:
-        glass = known & _dark(smooth, known)
+        glass = has_data & _dark(smooth, has_data)
         textured &= ~glass
-    if np.count_nonzero(glass) < _LEAST_GLASS * glass.size or not textured[known].any():
+    if np.count_nonzero(glass) < _LEAST_GLASS * glass.size or not textured[has_data].any():
         return everything
     dark = float(np.median(smooth[glass]))
-    spread = 1.4826 * float(np.median(np.abs(smooth[glass] - dark)))
-    rise = float(np.median(np.abs(smooth[textured & known] - dark)))
-    mask = known & (np.abs(smooth - dark) > max(_CLEAR * spread, _RISE * rise))
-    textured &= known
+    spread = _SIGMA_OF_MAD * float(np.median(np.abs(smooth[glass] - dark)))
+    rise = float(np.median(np.abs(smooth[textured & has_data] - dark)))
+    mask = has_data & (np.abs(smooth - dark) > max(_CLEAR * spread, _RISE * rise))
+    textured &= has_data
     if np.count_nonzero(mask & textured) < _MOST * np.count_nonzero(textured):
         # much of it is as bright as glass, as tissue between bright cells is
-        mask = known & shapes.shrunk(near, round(3 * _ENERGY))
+        mask = has_data & shapes.shrunk(near, round(3 * _ENERGY))
     mask = shapes.filled(shapes.closed(mask, 2) | mask)
     return shapes.without_pieces(mask, _LEAST_PIECE * mask.size)
 
 
-def _dark(smooth: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _dark(smooth: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Find glass by its brightness alone, where noise makes it look textured; often none.
 
     The darker class of the two that differ most (Otsu 1979), if it is nearly even and all light is
     in the other.
     """
-    values = smooth[known]
+    values = smooth[has_data]
     darkest, most = float(values.min()), float(np.quantile(values, 0.99))
     counts, edges = np.histogram(values, 256, (darkest, most))
     centres = (edges[:-1] + edges[1:]) / 2
-    below, light = np.cumsum(counts), np.cumsum(counts * centres)
+    below, sums = np.cumsum(counts), np.cumsum(counts * centres)
     above = below[-1] - below
-    apart = light / np.maximum(below, 1) - (light[-1] - light) / np.maximum(above, 1)
+    apart = sums / np.maximum(below, 1) - (sums[-1] - sums) / np.maximum(above, 1)
     limit = edges[1 + int(np.argmax(below * above * apart**2))]
     dark, bright = values[values < limit], values[values >= limit]
     if not len(dark) or not len(bright):
         return np.zeros(smooth.shape, dtype=np.bool_)
     level = float(np.median(dark))
     gap = float(np.median(bright)) - level
-    spread = 1.4826 * float(np.median(np.abs(dark - level)))
+    spread = _SIGMA_OF_MAD * float(np.median(np.abs(dark - level)))
     clear = gap > _EVEN * spread and level - darkest < _NO_LIGHT * gap
     return np.asarray(smooth < limit) & clear

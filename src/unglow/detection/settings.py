@@ -1,4 +1,4 @@
-"""What to look for."""
+"""Settings of the search for candidates: the section ``detect`` of the configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 THRESHOLD_FROM = ("strictest", "negative", "control")
 _SIGMAS = 3.0
+"""The filter is cut at so many standard deviations: 0.3 % of a Gaussian lie beyond."""
 _FWHM = math.sqrt(8 * math.log(2))
+"""Full width at half maximum of a Gaussian, in standard deviations."""
+_RANGES = {
+    "fwhm_px": (1.0, 15.0),
+    "fdr": (0.0, 1.0),
+    "min_snr": (2.5, 100.0),
+    "max_error_px": (0.0, 100.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +55,7 @@ class DetectSettings:
     threshold_from: str = "strictest"
 
     def __post_init__(self) -> None:
-        for name, (low, high) in {
-            "fwhm_px": (1.0, 15.0),
-            "fdr": (0.0, 1.0),
-            "min_snr": (2.5, 100.0),
-            "max_error_px": (0.0, 100.0),
-        }.items():
+        for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             if not low <= value <= high:
                 raise ConfigError(

@@ -1,4 +1,4 @@
-"""What a mask or a small image becomes by blurring, growing, filling and measuring, in OpenCV.
+"""Morphology of masks, blur and interpolation of small images, in OpenCV.
 
 Results are those of scipy.ndimage, which takes 0.3 s to import. Masks are (rows, cols) bool, and px
 of them touch along their edges.
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 _CROSS = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
-# A weight below this is left out, as a share of sigma.
 _REACH = 4.0
+"""Half width of a blur, in standard deviations, as in scipy."""
 
 
 def blurred(image: Floats, sigma: float) -> Floats:
@@ -61,8 +61,8 @@ def filled(mask: Bools) -> Bools:
 
 def without_pieces(mask: Bools, least_px: float) -> Bools:
     """Return a mask without its pieces of fewer px."""
-    _, labels, told, _ = cv2.connectedComponentsWithStats(mask.view(np.uint8), connectivity=4)
-    large = told[:, cv2.CC_STAT_AREA] >= least_px
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(mask.view(np.uint8), connectivity=4)
+    large = stats[:, cv2.CC_STAT_AREA] >= least_px
     large[0] = False
     return np.asarray(large[labels])
 
@@ -72,22 +72,22 @@ def distance(mask: Bools) -> Floats:
 
     At least one px has to be outside.
     """
-    found = cv2.distanceTransform(mask.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    distances = cv2.distanceTransform(mask.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
     # OpenCV is off by the last bit of a float32
-    squares = np.rint(np.square(found, dtype=np.float64))
+    squares = np.rint(np.square(distances, dtype=np.float64))
     return np.sqrt(squares, out=squares).astype(np.float32)
 
 
-def between(image: Floats, y: NDArray[np.float64], x: NDArray[np.float64]) -> Floats:
+def interpolated(image: Floats, y: NDArray[np.float64], x: NDArray[np.float64]) -> Floats:
     """Interpolate a (rows, cols) float32 image linearly at positions (N,), its edges continued."""
-    found = np.zeros(len(x))
-    for row, of_row in _beside(y, image.shape[0]):
-        for col, of_col in _beside(x, image.shape[1]):
-            found += image[row, col] * of_row * of_col
-    return found.astype(np.float32)
+    out = np.zeros(len(x))
+    for row, row_weight in _neighbours(y, image.shape[0]):
+        for col, col_weight in _neighbours(x, image.shape[1]):
+            out += image[row, col] * row_weight * col_weight
+    return out.astype(np.float32)
 
 
-def _beside(
+def _neighbours(
     at: NDArray[np.float64], size: int
 ) -> tuple[tuple[NDArray[np.intp], NDArray[np.float64]], ...]:
     """Return the px before and after positions along an axis, each with its weight."""

@@ -1,10 +1,10 @@
-"""Signal-to-noise ratio of the filtered difference: what stands out, in units of what it may be.
+"""Signal-to-noise ratio of the filtered difference.
 
 The difference is filtered with a Gaussian h of a microbe's width. The variance of the result has
 three parts: noise of post; noise of pre as resampling and filter leave it
 (`unglow.photometry.noise.resampling`), both times what the pair scatters more than such noise
 (`NoiseModel.spread`); and what an error of the map makes of the structures of pre
-(`unglow.detection.shifts`), all over the filter alike.
+(`unglow.detection.map_error`), all over the filter alike.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from unglow.core.kernels import kernel
 from unglow.core.windows import Window, cells, strips
-from unglow.detection.coarse_grid import Lattice
-from unglow.detection.shifts import SPAN, squared_shift
+from unglow.detection.coarse_grid import CoarseGrid
+from unglow.detection.map_error import SPAN, squared_shift
 from unglow.io.zarr.layout import CHUNK
 from unglow.photometry.noise.resampling import FilteredVariance
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.detection.map_error import MapError
     from unglow.detection.settings import DetectSettings
     from unglow.photometry.blur import Blur
     from unglow.photometry.gain_map import GainMap
@@ -35,12 +34,13 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-LEAST_WEIGHT = 0.5
+UNUSABLE = ("no_data", "saturated", "misregistered")
+"""Why a px cannot be used, as `Significance.reasons` numbers it from 1 on; the first one counts."""
+_LEAST_WEIGHT = 0.5
 """Share of the filter that has to lie on usable px."""
-
-
-_INNER = (slice(SPAN, -SPAN), slice(SPAN, -SPAN))
 _BAND_PX = 1 << 17
+"""px that are computed together: float32 of some images of them stay in the cache of a core."""
+_INNER = (slice(SPAN, -SPAN), slice(SPAN, -SPAN))
 
 
 class Readable(Protocol):
@@ -63,7 +63,7 @@ class Scene:
     Attributes
     ----------
     post, pre, difference
-        Raw post, aligned pre, and what is left of post; px without data are NaN in the latter two.
+        Raw post, aligned pre and the difference; px without data are NaN in the latter two.
     gain
         Of the scale method that made the difference.
     noise
@@ -72,14 +72,14 @@ class Scene:
         Map from post to pre.
     error
         Estimated error of that map.
-    tops
+    saturation
         Largest value of raw post and of raw pre: px there are saturated, or as good as.
     settings
         Filter, and the largest error of the map.
     background
         What is left of the background in the difference, grey levels.
-    light
-        What the gain is multiplied by from place to place; None for 1.
+    gain_map
+        What the gain is multiplied by at each px; None for 1.
     blur
         What one of the images went through before the subtraction; None for nothing.
     """
@@ -90,11 +90,11 @@ class Scene:
     gain: float
     noise: NoiseModel
     transform: Transform
-    error: MapError
-    tops: tuple[float, float]
+    error: CoarseGrid
+    saturation: tuple[float, float]
     settings: DetectSettings
-    background: Lattice = field(default_factory=lambda: Lattice.constant(0.0))
-    light: GainMap | None = None
+    background: CoarseGrid = field(default_factory=lambda: CoarseGrid.constant(0.0))
+    gain_map: GainMap | None = None
     blur: Blur | None = None
 
     def taps_of(self, image: str) -> NDArray[np.float64]:
@@ -115,29 +115,14 @@ class Scene:
 
     def gain_over(self, window: Window) -> Floats:
         """Gain at the px of a window that may leave the image, ``window.shape`` or (1, 1)."""
-        one = np.ones((1, 1), np.float32) if self.light is None else self.light.over(window)
-        return one * np.float32(self.gain)
+        factor = np.ones((1, 1), "f4") if self.gain_map is None else self.gain_map.over(window)
+        return factor * np.float32(self.gain)
 
     def gain_at(self, points_xy: NDArray[np.float64]) -> Floats:
         """Gain at points (N, 2) (x, y), (N,)."""
-        light = np.ones(len(points_xy)) if self.light is None else self.light.at(points_xy)
-        return (light * self.gain).astype(np.float32)
-
-
-@dataclass(frozen=True, slots=True)
-class Masked:
-    """Numbers of px that could not be used, and why; each px counts once, for the first reason."""
-
-    no_data: int = 0
-    saturated: int = 0
-    misregistered: int = 0
-
-    def __add__(self, other: Masked) -> Masked:
-        return Masked(
-            self.no_data + other.no_data,
-            self.saturated + other.saturated,
-            self.misregistered + other.misregistered,
-        )
+        n = len(points_xy)
+        factor = np.ones(n) if self.gain_map is None else self.gain_map.at(points_xy)
+        return (factor * self.gain).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +141,7 @@ class Significance:
         Of ``window`` and some px around it, background taken off the difference, which is NaN where
         a px could not be used.
     reasons
-        Of ``window``, uint8: 0 for a usable px, or 1 + its place in the fields of `Masked`.
+        Of ``window``, uint8: 0 for a usable px, or 1 + its index in `UNUSABLE`.
     """
 
     window: Window
@@ -190,7 +175,8 @@ class Images:
         there = frame.clip(scene.post.shape).shift(-frame.y0, -frame.x0)
         pixels[:, : there.y0] = pixels[:, there.y1 :] = np.nan
         pixels[:, :, : there.x0] = pixels[:, :, there.x1 :] = np.nan
-        for strip in _rows_of_chunks(inside):
+        # one row of chunks at a time: larger arrays take new pages each, and so time
+        for _, strip in cells(inside, (CHUNK, inside.x1)):
             at = strip.shift(-frame.y0, -frame.x0).slices
             for part, image in zip(pixels, (scene.post, scene.pre, scene.difference), strict=True):
                 part[at] = image.read(strip)
@@ -202,17 +188,12 @@ class Images:
         return Images(window, self.pixels[:, *at])
 
 
-def _rows_of_chunks(window: Window) -> Iterator[Window]:
-    """Cut a window where rows of chunks end: larger arrays take new pages each, and so time."""
-    return (part for _, part in cells(window, (CHUNK, window.x1)))
-
-
 def around_px(settings: DetectSettings) -> int:
     """Return how far around a px the images are looked at for its ratio, px."""
     return settings.reach + SPAN
 
 
-def significance(scene: Scene, window: Window) -> Significance:
+def significance(scene: Scene, window: Window, images: Images | None = None) -> Significance:
     """Compute the signal-to-noise ratio of a window; a px has the same bits in every window.
 
     Parameters
@@ -221,65 +202,54 @@ def significance(scene: Scene, window: Window) -> Significance:
         The pair.
     window
         Part of the post grid, inside the image.
-    """
-    outer = window.grow(around_px(scene.settings))
-    return significance_of(scene, window, Images.read(scene, outer))
-
-
-def significance_of(scene: Scene, window: Window, images: Images) -> Significance:
-    """Compute the signal-to-noise ratio of a window whose px have been read.
-
-    Parameters
-    ----------
-    scene
-        The pair.
-    window
-        Part of the post grid, inside the image.
     images
-        Of the window and at least `around_px` around it, as far on every side. Changed: what is
-        left of the background is taken off the difference, and px that cannot be used become NaN.
+        Of the window and at least `around_px` around it, as far on every side; None to read them.
+        Changed: what is left of the background is taken off the difference, and px that cannot be
+        used become NaN.
     """
+    around = around_px(scene.settings)
+    if images is None:
+        images = Images.read(scene, window.grow(around))
     outer = images.window
-    post, pre, left = images.pixels
+    post, pre, difference = images.pixels
     reasons = np.empty(outer.shape, dtype=np.uint8)
     for band in _bands(outer):
         at = band.shift(-outer.y0, -outer.x0).slices
-        _judge(scene, band, (post[at], pre[at], left[at]), reasons[at])
+        _mask_unusable(scene, band, (post[at], pre[at], difference[at]), reasons[at])
     pre = scene.subtracted(images)
     filters = _Filters.of(scene, window)
     snr, share = (np.empty(window.shape, dtype=np.float32) for _ in range(2))
     for band in _bands(window):
-        at = band.grow(around_px(scene.settings)).shift(-outer.y0, -outer.x0).slices
-        here = band.shift(-window.y0, -window.x0).slices
-        told = (post[at], pre[at], left[at]), reasons[at], (snr[here], share[here])
-        _ratio(scene, filters, band, *told)
+        at = band.grow(around).shift(-outer.y0, -outer.x0).slices
+        out = band.shift(-window.y0, -window.x0).slices
+        parts = (post[at], pre[at], difference[at]), reasons[at], (snr[out], share[out])
+        _ratio(scene, filters, band, *parts)
     inner = window.shift(-outer.y0, -outer.x0).slices
     return Significance(window, snr, share, images, reasons[inner])
 
 
 def _bands(window: Window) -> Iterator[Window]:
-    """Cut a window into parts of so few rows that what is computed of one stays in the cache."""
-    height = max(1, _BAND_PX // max(1, window.shape[1]))
-    return strips(window, height)
+    """Cut a window into strips of about `_BAND_PX`."""
+    return strips(window, max(1, _BAND_PX // max(1, window.shape[1])))
 
 
 @dataclass(frozen=True, eq=False)
 class _Filters:
-    """What the images of a window go through, and what it makes of their noise.
+    """The filter of a window, and what it makes of noise.
 
     Attributes
     ----------
     taps, squares
         The filter and its squares, (2 r + 1,) along one axis, sum 1.
-    factor
-        What resampling, and all that pre goes through, leave of noise.
+    pre_factor
+        Share of pre's variance that resampling and filters leave.
     numbers
-        (7,) float32, as ``kernels.h`` has it.
+        (7,) float32: of the noise, as ``kernels.h`` has it.
     """
 
     taps: Floats
     squares: Floats
-    factor: FilteredVariance
+    pre_factor: FilteredVariance
     numbers: Floats
 
     @classmethod
@@ -313,23 +283,23 @@ def _ratio(
     every side.
     """
     if reasons.any():
-        post, pre, left = (_usable(image, reasons) for image in images)
-        weight = _share(reasons, filters.taps, LEAST_WEIGHT)
+        post, pre, difference = (_usable(image, reasons) for image in images)
+        weight = _share(reasons, filters.taps, _LEAST_WEIGHT)
         squares = _share(reasons[_INNER], filters.squares)
     else:
-        post, pre, left = images
+        post, pre, difference = images
         weight = np.ones([n + 2 * SPAN for n in band.shape], dtype=np.float32)
         squares = np.ones(band.shape, dtype=np.float32)
     pre = _smooth(pre, filters.taps)
     pre /= weight
     gain = np.broadcast_to(scene.gain_over(band), band.shape)
     kernel("significance")(
-        _smooth(left[_INNER], filters.taps),
+        _smooth(difference[_INNER], filters.taps),
         _smooth(post[_INNER], filters.squares),
-        *(told for image in (pre, weight) for told in (image[_INNER], _stride(image))),
+        *(a for image in (pre, weight) for a in (image[_INNER], _stride(image))),
         squares,
         np.ascontiguousarray(gain),
-        filters.factor.over(band),
+        filters.pre_factor.over(band),
         squared_shift(pre, scene.error.over(band)),
         filters.numbers,
         *out,
@@ -353,8 +323,8 @@ def _share(reasons: NDArray[np.uint8], taps: Floats, least: float = -np.inf) -> 
     out = np.empty((rows - len(taps) + 1, cols - len(taps) + 1), dtype=np.float32)
     line = np.empty(63 + len(taps), dtype=np.float32)
     last = np.empty(-(-cols // 64), dtype=np.int64)
-    told = reasons, _stride(reasons), taps, len(taps)
-    kernel("usable_share")(*told, least, line, last, out, *out.shape)
+    stride = _stride(reasons)
+    kernel("usable_share")(reasons, stride, taps, len(taps), least, line, last, out, *out.shape)
     return out
 
 
@@ -367,20 +337,20 @@ def _smooth(image: Floats, taps: Floats) -> Floats:
     return out
 
 
-def _judge(
+def _mask_unusable(
     scene: Scene,
     band: Window,
     images: tuple[Floats, Floats, Floats],
     reasons: NDArray[np.uint8],
 ) -> None:
-    """Take the background off the difference, and tell which px of a band cannot be used, in place.
+    """Take the background off the difference, and find px of a band that cannot be used, in place.
 
     A px of post that is saturated where its background is not is brighter than measured, and is
     used: otherwise the brightest microbes would be lost.
     """
-    limits = np.array([*scene.tops, scene.settings.max_error_px], dtype=np.float32)
+    limits = np.array([*scene.saturation, scene.settings.max_error_px], dtype=np.float32)
     kernel("judge")(
-        *(told for image in images for told in (image, _stride(image))),
+        *(a for image in images for a in (image, _stride(image))),
         scene.background.over(band),
         scene.error.over(band),
         limits,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -28,16 +27,20 @@ if TYPE_CHECKING:
 HALO = 64
 """Sources are found whole that reach no further than this, px, and read so far around a tile."""
 DEBLENDED, UNSPLIT, EXTENDED = 1, 2, 4
-"""Flags: one of several that touch; too many touch to be told apart; on a larger structure."""
+"""Flags: one of several that touch; too many touch to be deblended; on a larger structure."""
 _CONTRAST = 0.005
-"""A source is told apart if it has this share of what touches it."""
+"""A source is deblended if it has this share of the flux of what touches it: sep's own value."""
 _LEVELS = 32
-"""Levels at which families are looked for; at a single one nothing is told apart."""
+"""Levels at which sources are deblended: sep's own value. At a single one nothing is."""
 _DOUBLINGS = 8
+"""The threshold is doubled at most so often, less one: to 128 times the lowest."""
 _ROWS = 16384
 """About so many rows of components are extracted at a time."""
 _ROOM = 1000
+"""Entries of sep's buffer besides those for px above the level and for a row."""
 _AROUND = np.ones((3, 3), np.uint8)
+_SEP_NAMES = {"x": "x", "y": "y", "col": "xcpeak", "row": "ycpeak", "area": "npix",
+              "a": "a", "b": "b", "theta": "theta", "xx": "x2", "yy": "y2"}  # fmt: skip
 # sep keeps the size of its buffer for the whole process, and the interpreter lock while it works.
 _sep = threading.Lock()
 _log = logging.getLogger(__name__)
@@ -65,26 +68,12 @@ towards y), flags. What lies on a larger structure stands out by what its peak i
 from which on it is apart from that; anything else by the whole ratio."""
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """Sources whose peak lies in the core of a tile.
+def find(
+    snr: Floats, threshold: float, window: Window, core: Window
+) -> tuple[NDArray[np.void], int]:
+    """Find the sources whose peak lies in the core of a tile.
 
-    Attributes
-    ----------
-    sources
-        (N,) `SOURCE`, in coordinates of the whole image.
-    extended_px
-        px of the core that are above the threshold and in no source: too large a structure.
-    """
-
-    sources: NDArray[np.void]
-    extended_px: int
-
-
-def find(snr: Floats, threshold: float, window: Window, core: Window) -> Found:
-    """Find the sources of a tile.
-
-    Components above the threshold with sides of at most `HALO` px are sources, told apart where
+    Components above the threshold with sides of at most `HALO` px are sources, deblended where
     several touch. In what is larger they are looked for above twice the threshold, and so on, and
     kept if they stand out from that by the threshold: a crowd, or a glow with microbes on it, hides
     nothing. All of this is the same for each tile that holds the component whole, and a tile whose
@@ -100,17 +89,23 @@ def find(snr: Floats, threshold: float, window: Window, core: Window) -> Found:
         The core with `HALO` px around it, as far as the image goes.
     core
         The part whose sources are wanted.
+
+    Returns
+    -------
+    (N,) `SOURCE` in coordinates of the whole image, and the number of px of the core that are above
+    the threshold and in no source: too large a structure.
     """
     inner = core.shift(-window.y0, -window.x0)
     image, corner, level = snr, (0, 0), np.float32(threshold)
     parts = []
     for step in range(_DOUBLINGS):
-        found = Components.of(image, float(level))
-        whole = found.longest <= HALO
-        some = _extracted(found.take(whole), float(level), corner, EXTENDED if step else 0)
-        some["above"] = some["snr"] - (level if step else np.float32(0))
-        parts.append(some)
-        larger = found.take(~whole)
+        components = Components.of(image, float(level))
+        whole = components.longest <= HALO
+        flags = EXTENDED if step else 0
+        sources = _extracted(components.take(whole), float(level), corner, flags)
+        sources["above"] = sources["snr"] - (level if step else np.float32(0))
+        parts.append(sources)
+        larger = components.take(~whole)
         if not len(larger):
             break
         image, begin = larger.cut_out()
@@ -118,9 +113,9 @@ def find(snr: Floats, threshold: float, window: Window, core: Window) -> Found:
         level = level * np.float32(2)
     sources = np.concatenate(parts)
     sources = sources[sources["above"] > threshold]
-    mine = (sources["row"] >= inner.y0) & (sources["row"] < inner.y1)
-    mine &= (sources["col"] >= inner.x0) & (sources["col"] < inner.x1)
-    sources = sources[mine]
+    in_core = (sources["row"] >= inner.y0) & (sources["row"] < inner.y1)
+    in_core &= (sources["col"] >= inner.x0) & (sources["col"] < inner.x1)
+    sources = sources[in_core]
     for name, first in (("x", window.x0), ("col", window.x0), ("y", window.y0), ("row", window.y0)):
         sources[name] += first
     for name in ("x", "y"):
@@ -128,8 +123,8 @@ def find(snr: Floats, threshold: float, window: Window, core: Window) -> Found:
     order = np.lexsort((sources["col"], sources["row"]))
     # what is left in the image is too large at every level
     part = inner.shift(-corner[0], -corner[1]).clip(image.shape).slices
-    left = int(np.count_nonzero(image[part])) if len(larger) else 0
-    return Found(sources[order], left)
+    extended_px = int(np.count_nonzero(image[part])) if len(larger) else 0
+    return sources[order], extended_px
 
 
 def _extracted(
@@ -141,18 +136,18 @@ def _extracted(
         single = _single(part)
         # in what falls off from one peak nothing is found at any level
         for chosen, levels in ((single, 1), (~single, _LEVELS)):
-            some = part.take(chosen)
-            if not len(some):
+            taken = part.take(chosen)
+            if not len(taken):
                 continue
-            table, owner = _column_sources(some, level, flags, levels)
+            table, owner = _column_sources(taken, level, flags, levels)
             for name, axis in (("x", 1), ("col", 1), ("y", 0), ("row", 0)):
-                table[name] += some.boxes[owner, axis] + corner[axis]
+                table[name] += taken.boxes[owner, axis] + corner[axis]
             tables.append(table)
     return np.concatenate(tables)
 
 
 def _single(part: Components) -> NDArray[np.bool_]:
-    """Tell which components have one px that is as bright as all around it, (N,)."""
+    """Return which components have one px that is as bright as all around it, (N,)."""
     column, tops = part.column()
     peaks = (column > 0) & (column == cv2.dilate(column, _AROUND))
     owner = np.searchsorted(tops, np.nonzero(peaks)[0], side="right") - 1
@@ -189,7 +184,7 @@ def _column_sources(
 
 
 def _family(stamp: Floats, level: float, flags: int) -> NDArray[np.void]:
-    """Extract one component, told apart if that is possible."""
+    """Extract one component, deblended if that is possible."""
     size = int(np.count_nonzero(stamp))
     try:
         found = _sep_extract(stamp, level, size, _LEVELS)
@@ -201,7 +196,7 @@ def _family(stamp: Floats, level: float, flags: int) -> NDArray[np.void]:
 
 
 class _TooCrowdedError(Exception):
-    """More sources touch than sep can tell apart."""
+    """More sources touch than sep can deblend."""
 
 
 def _sep_extract(image: Floats, level: float, above: int, levels: int) -> NDArray[np.void]:
@@ -229,12 +224,10 @@ def _sep_extract(image: Floats, level: float, above: int, levels: int) -> NDArra
 
 
 def _table(found: NDArray[Any], image: Floats, flags: int) -> NDArray[np.void]:
-    """Return what is wanted of sep's table, in coordinates of the image that it saw."""
+    """Return sep's table as `SOURCE`, in coordinates of the image that it was given."""
     out = np.zeros(len(found), SOURCE)
-    names = {"x": "x", "y": "y", "col": "xcpeak", "row": "ycpeak", "area": "npix",
-             "a": "a", "b": "b", "theta": "theta", "xx": "x2", "yy": "y2"}  # fmt: skip
-    for name, theirs in names.items():
-        out[name] = found[theirs]
+    for name, of_sep in _SEP_NAMES.items():
+        out[name] = found[of_sep]
     out["snr"] = image[found["ycpeak"], found["xcpeak"]]
     out["flags"] = flags
     return out

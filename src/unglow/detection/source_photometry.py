@@ -22,10 +22,12 @@ INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE = 8, 16, 32, 64
 section."""
 APERTURE_FWHMS = 1.5
 """Radius of the aperture that fluxes are summed over, in widths of the filter."""
-# Stamps that are measured at a time have so many px.
 _AT_ONCE_PX = 1 << 18
+"""Stamps that are measured at a time have so many px."""
 _PEAK_PX = 1
-
+"""The brightest px of the difference is at most so far from the peak of the ratio, px."""
+_LEAST_MOMENT = 1 / 12
+"""Second moment of a source of one px, px squared."""
 _MOMENTS = ("xx", "yy")
 MEASURED = np.dtype(
     [
@@ -50,7 +52,7 @@ def margin_of(scene: Scene) -> int:
 
 
 def measure(
-    scene: Scene, seen: Significance, sources: NDArray[np.void], section: Section
+    scene: Scene, ratio: Significance, sources: NDArray[np.void], section: Section
 ) -> NDArray[np.void]:
     """Measure sources, (N,) `SOURCE` to (N,) `MEASURED`.
 
@@ -65,38 +67,38 @@ def measure(
         if name not in _MOMENTS:
             out[name] = sources[name]
     out["x_err"], out["y_err"] = (
-        2 * np.sqrt(np.maximum(sources[name], 1 / 12)) / sources["snr"] for name in _MOMENTS
+        2 * np.sqrt(np.maximum(sources[name], _LEAST_MOMENT)) / sources["snr"] for name in _MOMENTS
     )
     at_once = max(1, _AT_ONCE_PX // (2 * margin_of(scene) + 1) ** 2)
     for start in range(0, len(out), at_once):
-        _measure(scene, seen, out[start : start + at_once])
+        _measure(scene, ratio, out[start : start + at_once])
     col, row = out["col"], out["row"]
-    here = row - seen.window.y0, col - seen.window.x0
+    at = row - ratio.window.y0, col - ratio.window.x0
     out["error_px"] = scene.error.at(col, row)
-    out["flags"] |= np.where(seen.noise_share[here] < 0.5, MISREGISTERED, 0).astype(np.uint16)
-    out["flags"] |= np.where(section.inside(col, row), 0, OUTSIDE).astype(np.uint16)
+    out["flags"][ratio.noise_share[at] < 0.5] |= MISREGISTERED
+    out["flags"][~section.inside(col, row)] |= OUTSIDE
     out["edge_px"] = section.distance_at(out["x"], out["y"])
     return out
 
 
-def _measure(scene: Scene, seen: Significance, out: NDArray[np.void]) -> None:
+def _measure(scene: Scene, ratio: Significance, out: NDArray[np.void]) -> None:
     """Fill in what comes from stamps, in place."""
     reach = margin_of(scene) - 1
-    frame = seen.images.window
+    frame = ratio.images.window
     rows, cols = out["row"] - frame.y0, out["col"] - frame.x0
-    all_post, all_pre, all_left = seen.images.pixels
+    all_post, all_pre, all_difference = ratio.images.pixels
     steps = np.arange(-reach - 1, reach + 2)
     at = (rows[:, None, None] + steps[None, :, None], cols[:, None, None] + steps[None, None, :])
     wide = all_pre[at]
     inner = (slice(None), slice(1, -1), slice(1, -1))
-    left, post, pre = all_left[at][inner], all_post[at][inner], wide[inner]
-    usable = np.isfinite(left)
-    left = np.where(usable, left, np.float32(0))
+    difference, post, pre = all_difference[at][inner], all_post[at][inner], wide[inner]
+    usable = np.isfinite(difference)
+    difference = np.where(usable, difference, np.float32(0))
     aperture = _aperture(scene, out, reach) * usable
-    out["flux"] = (left * aperture).sum(axis=(1, 2))
+    out["flux"] = (difference * aperture).sum(axis=(1, 2))
     out["flux_err"] = _flux_error(scene, out, wide, post, aperture)
     near = (slice(None), *(slice(reach - _PEAK_PX, reach + _PEAK_PX + 1),) * 2)
-    bright = np.where(usable[near], left[near], np.float32(-np.inf)).max(axis=(1, 2))
+    bright = np.where(usable[near], difference[near], np.float32(-np.inf)).max(axis=(1, 2))
     out["peak"] = np.where(np.isfinite(bright), bright, np.float32(np.nan))
     cut = reach - scene.settings.reach
     core = (slice(None), *(slice(cut, 2 * reach + 1 - cut),) * 2)
@@ -106,10 +108,8 @@ def _measure(scene: Scene, seen: Significance, out: NDArray[np.void]) -> None:
     for name, stamp in (("post", post), ("pre", pre)):
         filled = np.where(usable[core], stamp[core], np.float32(0))
         out[name] = (filled * weights).sum(axis=(1, 2)) / total
-    top = (post[near] >= scene.tops[0]).any(axis=(1, 2))
-    missing = (~usable[core]).any(axis=(1, 2))
-    out["flags"] |= np.where(top, SATURATED, 0).astype(np.uint16)
-    out["flags"] |= np.where(missing, INCOMPLETE, 0).astype(np.uint16)
+    out["flags"][(post[near] >= scene.saturation[0]).any(axis=(1, 2))] |= SATURATED
+    out["flags"][~usable[core].all(axis=(1, 2))] |= INCOMPLETE
 
 
 def _aperture(scene: Scene, out: NDArray[np.void], reach: int) -> Floats:

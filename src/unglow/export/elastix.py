@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unglow.export.itk import beyond_frame, numbers
-from unglow.export.targets import refuse_existing, whole_directory
+from unglow.export.targets import whole_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,91 +18,71 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from unglow.export.physical_map import PointMap
+    from unglow.export.physical_map import PhysicalMap
 
 _NAMES = ("TransformParameters.0.txt", "TransformParameters.1.txt")
 
 
-def write_parameters(found: PointMap, target: Path) -> str:
+def write_parameters(physical: PhysicalMap, target: Path) -> str:
     """Write an affine transform, and a B-spline transform that is added to it if there is a field.
 
     Exact: the cubic B-spline of elastix is the one of the field.
 
     Parameters
     ----------
-    found
-        The map; affine but for a smooth field (`PointMap.need_spline`).
+    physical
+        The map; affine but for a smooth field (`PhysicalMap.need_spline`).
     target
         Directory to make, with ``TransformParameters.0.txt`` and ``TransformParameters.1.txt``.
 
     Returns
     -------
     One line that says what was written.
-
-    Raises
-    ------
-    ConfigError
-        ``target`` exists.
     """
-    refuse_existing(target)
-    files = [_affine(found)]
-    if found.coefficients is not None:
-        files.append(_spline(found, found.coefficients))
+    files = [_affine(physical)]
+    if physical.coefficients is not None:
+        files.append(_spline(physical, physical.coefficients))
     with whole_directory(target) as partial:
         partial.mkdir()
         for name, text in zip(_NAMES, files, strict=False):
             (partial / name).write_text(text, encoding="ascii")
     last = target / _NAMES[len(files) - 1]
-    return f"{last}: for transformix -tp, in {found.sizes.unit}, exact"
+    return f"{last}: for transformix -tp, in {physical.unit}, exact"
 
 
-def _affine(found: PointMap) -> str:
-    matrix = found.matrix
-    parameters = [*matrix[:2, :2].ravel(), *matrix[:2, 2]]
-    return _text(
-        found,
-        "AffineTransform",
-        numbers(parameters),
-        len(parameters),
-        {"HowToCombineTransforms": '"Compose"', "CenterOfRotationPoint": "0.0 0.0"},
-    )
+def _affine(physical: PhysicalMap) -> str:
+    more = {"HowToCombineTransforms": '"Compose"', "CenterOfRotationPoint": "0.0 0.0"}
+    return _text(physical, "AffineTransform", physical.affine_parameters, more)
 
 
-def _spline(found: PointMap, coefficients: NDArray[np.float64]) -> str:
-    control, origin = beyond_frame(found, coefficients)
-    return _text(
-        found,
-        "BSplineTransform",
-        numbers(control.ravel()),
-        control.size,
-        {
-            "HowToCombineTransforms": '"Add"',
-            "GridSize": f"{control.shape[2]} {control.shape[1]}",
-            "GridIndex": "0 0",
-            "GridSpacing": numbers(found.knots),
-            "GridOrigin": numbers(origin),
-            "GridDirection": "1 0 0 1",
-            "BSplineTransformSplineOrder": "3",
-            "UseCyclicTransform": '"false"',
-        },
-        initial=_NAMES[0],
-    )
+def _spline(physical: PhysicalMap, coefficients: NDArray[np.float64]) -> str:
+    control, origin = beyond_frame(physical, coefficients)
+    more = {
+        "HowToCombineTransforms": '"Add"',
+        "GridSize": f"{control.shape[2]} {control.shape[1]}",
+        "GridIndex": "0 0",
+        "GridSpacing": numbers(physical.knots),
+        "GridOrigin": numbers(origin),
+        "GridDirection": "1 0 0 1",
+        "BSplineTransformSplineOrder": "3",
+        "UseCyclicTransform": '"false"',
+    }
+    return _text(physical, "BSplineTransform", control.ravel(), more, initial=_NAMES[0])
 
 
 def _text(
-    found: PointMap,
+    physical: PhysicalMap,
     name: str,
-    parameters: str,
-    count: int,
+    parameters: NDArray[np.float64],
     more: dict[str, str],
     initial: str = "NoInitialTransform",
 ) -> str:
     """One file: a transform, the frame of post, and how transformix is to resample pre."""
-    rows, cols = found.transform.post_shape
+    rows, cols = physical.transform.post_shape
     lines = {
         "Transform": f'"{name}"',
-        "NumberOfParameters": str(count),
-        "TransformParameters": parameters,
+        "NumberOfParameters": str(parameters.size),
+        "TransformParameters": numbers(parameters),
         # every version reads this spelling; the newer one, ...ParameterFileName, not all
         "InitialTransformParametersFileName": f'"{initial}"',
         **more,
@@ -112,7 +92,7 @@ def _text(
         "MovingInternalImagePixelType": '"float"',
         "Size": f"{cols} {rows}",
         "Index": "0 0",
-        "Spacing": numbers(found.sizes.post),
+        "Spacing": numbers(physical.post_size),
         "Origin": "0 0",
         "Direction": "1 0 0 1",
         "UseDirectionCosines": '"true"',

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import replacing
 from unglow.core.progress import step
-from unglow.core.windows import Window
+from unglow.core.windows import grid
 from unglow.export.provenance import about, provenance
 from unglow.export.targets import EXPORT_BAND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 BLOCK = 2880
 """Header and data are whole numbers of blocks of so many bytes."""
 _CARD, _TEXT, _STRING = 80, 72, 68
+"""Characters of a card, of text in one, and of a string that is a value."""
 # BITPIX, and BZERO for the types that FITS does not have: they are stored with another sign.
 _BITPIX = {
     "uint8": (8, 0),
@@ -80,9 +80,11 @@ def write_fits(store: Image, target: Path) -> None:
     header = fits_header(store)
     rows, cols = (0, 0) if store.empty is not None else store.shape
     size = rows * cols * store.dtype.itemsize
+    height, width = store.layout.chunks
+    width *= max(1, EXPORT_BAND // (height * width * store.dtype.itemsize))
     with replacing(target) as partial, partial.open("wb") as stream:
         stream.write(header)
-        for window in _bands(store) if size else ():
+        for window in grid((rows, cols), (height, width)):
             block = _big_endian(store.read(window))
             for row, line in enumerate(block, start=window.y0):
                 stream.seek(len(header) + (row * cols + window.x0) * store.dtype.itemsize)
@@ -108,21 +110,18 @@ def fits_header(store: Image) -> bytes:
     ]
     for axis, size in enumerate(store.pixel_size_um or (), start=1):
         cards += [_card(f"PIXSIZE{axis}", size, "size of a pixel, micrometres")]
-    told = provenance(store)
+    texts = provenance(store)
     for name, (keyword, comment) in _KEYWORDS.items():
-        if name in told:
-            plain = store.attributes.get(name, told[name])
-            cards += [_card(keyword, _short(plain), comment)]
+        if name in texts:
+            value = store.attributes.get(name, texts[name])
+            if isinstance(value, str):  # the hexadecimal digits of a digest just fit a card
+                value = value.removeprefix("sha256:")
+            cards += [_card(keyword, value, comment)]
     cards += [card for text in (about(store), _ROW_ORDER) for card in _lines("COMMENT", text)]
-    others = (f"{name} = {text}" for name, text in told.items() if name not in _KEYWORDS)
+    others = (f"{name} = {text}" for name, text in texts.items() if name not in _KEYWORDS)
     cards += [card for line in others for card in _lines("HISTORY", line)]
     joined = "".join([*cards, "END".ljust(_CARD)])
     return joined.ljust(-(-len(joined) // BLOCK) * BLOCK).encode("ascii")
-
-
-def _short(value: Any) -> Any:
-    """Return a digest as its hexadecimal digits, which just fit a card."""
-    return value.removeprefix("sha256:") if isinstance(value, str) else value
 
 
 def _card(keyword: str, value: Any = None, comment: str = "") -> str:
@@ -150,16 +149,6 @@ def _ascii(text: str) -> str:
     """Return text with everything that FITS does not allow written out."""
     plain = text.encode("ascii", "backslashreplace").decode("ascii")
     return "".join(c if " " <= c <= "~" else " " for c in plain)
-
-
-def _bands(store: Image) -> Iterator[Window]:
-    """Windows of a chunk's height, as wide as `EXPORT_BAND` allow."""
-    height, width = store.layout.chunks
-    rows, cols = store.shape
-    wide = max(1, EXPORT_BAND // (height * store.dtype.itemsize * width)) * width
-    for top in range(0, rows, height):
-        for left in range(0, cols, wide):
-            yield Window(top, min(top + height, rows), left, min(left + wide, cols))
 
 
 def _big_endian(block: NDArray[Any]) -> NDArray[Any]:

@@ -12,8 +12,7 @@ import numpy as np
 
 from unglow.core.files import replacing, write_text
 from unglow.core.windows import Window
-from unglow.export.map_sampling import Grid, precision, widest_step
-from unglow.export.targets import refuse_existing
+from unglow.export.map_sampling import SampleGrid, precision, widest_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,47 +20,40 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.export.physical_map import PointMap
+    from unglow.export.physical_map import PhysicalMap
 
 _BAND_SAMPLES = 1 << 20
+"""Samples of a band of rows, which is held at a time: at most 16 MB."""
 _TILE_COLUMNS = 1024
+"""Columns of it that are computed at a time."""
 
 
-def write_field(found: PointMap, target: Path, step: int | None = None) -> str:
+def write_field(physical: PhysicalMap, target: Path, step: int | None = None) -> str:
     """Write the whole displacement, pre minus post position, as an uncompressed MetaImage.
 
     Parameters
     ----------
-    found
+    physical
         The map.
     target
         ``*.mha`` to write: vectors (x, y) of float32, or float64 where that is too coarse.
     step
-        Distance of the samples, whole px of post; None for the widest that linear interpolation
-        forgives (`unglow.export.map_sampling.ERROR_PX`), 1 with strips.
+        Distance of the samples, whole px of post; None for `widest_step`.
 
     Returns
     -------
     One line that says what was written.
-
-    Raises
-    ------
-    ConfigError
-        ``target`` exists.
-    UnglowError
-        It could not be written.
     """
-    refuse_existing(target)
-    grid = Grid(step or widest_step(found.transform), found.transform.post_shape)
-    dtype = np.dtype(precision(found.transform, matrix=True)).newbyteorder("<")
+    grid = SampleGrid(physical.transform, step or widest_step(physical.transform))
+    dtype = np.dtype(precision(physical.transform, matrix=True)).newbyteorder("<")
     with replacing(target) as partial, partial.open("wb") as stream:
-        stream.write(_header(found, grid, dtype).encode("ascii"))
-        for band in _bands(found, grid, dtype):
+        stream.write(_header(physical, grid, dtype).encode("ascii"))
+        for band in _bands(physical, grid, dtype):
             stream.write(band.data)
-    return f"{target}: displacements in {found.sizes.unit}, {grid.described(found.transform)}"
+    return f"{target}: displacements in {physical.unit}, {grid.description()}"
 
 
-def write_transform(found: PointMap, target: Path) -> str:
+def write_transform(physical: PhysicalMap, target: Path) -> str:
     """Write the map as an ITK transform file: an affine transform, after a B-spline if deformed.
 
     Exact: ITK's cubic B-spline is the one of the field. It moves the point before the affine
@@ -69,41 +61,31 @@ def write_transform(found: PointMap, target: Path) -> str:
 
     Parameters
     ----------
-    found
-        The map; affine but for a smooth field (`PointMap.need_spline`).
+    physical
+        The map; affine but for a smooth field (`PhysicalMap.need_spline`).
     target
         ``*.tfm`` to write.
 
     Returns
     -------
     One line that says what was written.
-
-    Raises
-    ------
-    ConfigError
-        ``target`` exists.
-    UnglowError
-        It could not be written.
     """
-    refuse_existing(target)
-    matrix = found.matrix
-    parameters = [*matrix[:2, :2].ravel(), *matrix[:2, 2]]
-    affine = _section("AffineTransform_double_2_2", parameters, [0, 0])
+    affine = _section("AffineTransform_double_2_2", physical.affine_parameters, [0, 0])
     sections, what = [affine], "affine transform"
-    if found.coefficients is not None:
-        moved = np.tensordot(np.linalg.inv(matrix[:2, :2]), found.coefficients, axes=1)
-        control, origin = beyond_frame(found, moved)
-        fixed = [*control.shape[:0:-1], *origin, *found.knots, 1, 0, 0, 1]
+    if physical.coefficients is not None:
+        moved = np.tensordot(np.linalg.inv(physical.matrix[:2, :2]), physical.coefficients, axes=1)
+        control, origin = beyond_frame(physical, moved)
+        fixed = [*control.shape[:0:-1], *origin, *physical.knots, 1, 0, 0, 1]
         spline = _section("BSplineTransform_double_2_2", control.ravel(), fixed)
         sections = ["Transform: CompositeTransform_double_2_2\n", affine, spline]
         what = f"affine transform after a cubic B-spline of {control[0].size} control points"
     text = "#Insight Transform File V1.0\n"
     write_text(target, text + "".join(f"#Transform {k}\n{s}" for k, s in enumerate(sections)))
-    return f"{target}: {what}, in {found.sizes.unit}, exact"
+    return f"{target}: {what}, in {physical.unit}, exact"
 
 
 def beyond_frame(
-    found: PointMap, control: NDArray[np.float64]
+    physical: PhysicalMap, control: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], tuple[float, float]]:
     """Add a row and a column of control points at the far end; ITK needs them on the last knot.
 
@@ -112,7 +94,7 @@ def beyond_frame(
 
     Parameters
     ----------
-    found
+    physical
         The map that the control points belong to.
     control
         (2, ny, nx) float64.
@@ -122,7 +104,7 @@ def beyond_frame(
     (2, ny + 1, nx + 1) control points, and the position (x, y) of the first one, physical.
     """
     padded = np.pad(control, ((0, 0), (0, 1), (0, 1)), mode="edge")
-    return padded, (-found.knots[0], -found.knots[1])
+    return padded, (-physical.knots[0], -physical.knots[1])
 
 
 def numbers(values: NDArray[np.float64] | list[float] | tuple[float, ...]) -> str:
@@ -130,14 +112,14 @@ def numbers(values: NDArray[np.float64] | list[float] | tuple[float, ...]) -> st
     return " ".join(repr(float(v)) for v in values)
 
 
-def _section(name: str, parameters: NDArray[np.float64] | list[float], fixed: list[float]) -> str:
+def _section(name: str, parameters: NDArray[np.float64], fixed: list[float]) -> str:
     return (
         f"Transform: {name}\nParameters: {numbers(parameters)}\nFixedParameters: {numbers(fixed)}\n"
     )
 
 
-def _header(found: PointMap, grid: Grid, dtype: np.dtype[Any]) -> str:
-    spacing = [grid.step * size for size in found.sizes.post]
+def _header(physical: PhysicalMap, grid: SampleGrid, dtype: np.dtype[Any]) -> str:
+    spacing = [grid.step * size for size in physical.post_size]
     lines = {
         "ObjectType": "Image",
         "NDims": "2",
@@ -156,16 +138,16 @@ def _header(found: PointMap, grid: Grid, dtype: np.dtype[Any]) -> str:
     return "".join(f"{key} = {value}\n" for key, value in lines.items())
 
 
-def _bands(found: PointMap, grid: Grid, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+def _bands(physical: PhysicalMap, grid: SampleGrid, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
     """Displacements (rows, columns, 2) of band after band of rows, physical."""
     ny, nx = grid.shape
-    pre, post = (np.array(size)[:, None, None] for size in (found.sizes.pre, found.sizes.post))
+    pre, post = (np.array(size)[:, None, None] for size in (physical.pre_size, physical.post_size))
     height = max(1, _BAND_SAMPLES // nx)
     for top in range(0, ny, height):
         rows = min(height, ny - top)
         band = np.empty((rows, nx, 2), dtype=dtype)
         for left in range(0, nx, _TILE_COLUMNS):
             window = Window(top, top + rows, left, min(left + _TILE_COLUMNS, nx))
-            moved = grid.mapped(found.transform, window) * pre - grid.points(window) * post
+            moved = grid.mapped(window) * pre - grid.points(window) * post
             band[:, window.x0 : window.x1] = moved.transpose(1, 2, 0)
         yield band

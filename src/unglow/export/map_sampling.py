@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ERROR_PX = 0.005
-"""What linear interpolation may be off at most, px of pre, where the step is chosen here."""
+"""Error of linear interpolation that is allowed where the step is chosen here, px of pre."""
 _WIDEST = 256
 """The widest step that is chosen, px: a field that is coarser than that is small enough."""
 _FLOAT32_PX = 4096.0
@@ -40,24 +40,24 @@ _FLOAT32_PX = 4096.0
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Samples ``step`` px of post apart, from the centre of its first pixel to its last or beyond.
+class SampleGrid:
+    """Samples of a map, from the centre of the first pixel of post to its last or beyond.
 
     Attributes
     ----------
+    transform
+        Any that did not fail.
     step
-        Whole px of post.
-    frame
-        (rows, columns) of post.
+        Distance of the samples, whole px of post.
     """
 
+    transform: Transform
     step: int
-    frame: tuple[int, int]
 
     @property
     def shape(self) -> tuple[int, int]:
         """(rows, columns) of samples."""
-        ny, nx = (-(-(n - 1) // self.step) + 1 for n in self.frame)
+        ny, nx = (-(-(n - 1) // self.step) + 1 for n in self.transform.post_shape)
         return ny, nx
 
     def points(self, window: Window) -> Floats:
@@ -65,15 +65,8 @@ class Grid:
         y, x = np.mgrid[window.slices].astype(np.float64) * self.step
         return np.stack([x, y])
 
-    def mapped(self, transform: Transform, window: Window) -> Floats:
-        """Map the samples of a window of the grid into pre.
-
-        Parameters
-        ----------
-        transform
-            Any that did not fail.
-        window
-            Rows and columns of the grid.
+    def mapped(self, window: Window) -> Floats:
+        """Map the samples of a window (rows and columns of the grid) into pre.
 
         Returns
         -------
@@ -82,22 +75,31 @@ class Grid:
         """
         points = self.points(window)
         flat = points.reshape(2, -1).T
-        found = apply_matrix(transform.matrix, flat).T.reshape(points.shape)
-        field = transform.displacement
+        mapped = apply_matrix(self.transform.matrix, flat).T.reshape(points.shape)
+        field = self.transform.displacement
         if field is not None:
-            found += _spline(field, self, window)
+            mapped += self._displacements(field, window)
         if field is not None and field.strips is not None:
-            _step(found, points, field.strips)
-        return found
+            _add_offsets(mapped, points, field.strips)
+        return mapped
 
-    def described(self, transform: Transform) -> str:
+    def _displacements(self, field: Displacement, window: Window) -> Floats:
+        """Displacements of the samples of a window, (2, rows, cols) px, by two matrix products."""
+        rows, cols = self.transform.post_shape
+        spacing, (_, ny, nx) = field.spacing_px, field.coefficients.shape
+        top, down = _operator(window.y0, window.y1, self.step, rows, spacing, ny)
+        left, across = _operator(window.x0, window.x1, self.step, cols, spacing, nx)
+        part = field.coefficients[:, top : top + down.shape[1], left : left + across.shape[1]]
+        return np.asarray(down @ part @ across.T, dtype=np.float64)
+
+    def description(self) -> str:
         """Return how many samples there are, how far apart, and how precise that is, in words."""
         ny, nx = self.shape
         text = (
             f"{nx} x {ny} samples {self.step} px apart; linear interpolation between them is off "
-            f"by at most {error_px(transform, self.step):.2g} px"
+            f"by at most {error_px(self.transform, self.step):.2g} px"
         )
-        strips = _strips(transform)
+        strips = _strips(self.transform)
         if strips is None:
             return text
         return (
@@ -112,10 +114,10 @@ def error_px(transform: Transform, step: int) -> float:
     It does not hold between samples on two sides of a seam.
     """
     far = np.array([[0.0, 0.0], np.array(transform.post_shape[::-1]) - 1.0 + step])
-    bend = _bend(transform.matrix, far)
+    curvature = _matrix_curvature(transform.matrix, far)
     if transform.displacement is not None:
-        bend += _spline_bend(transform.displacement)
-    return float(step**2 / 8 * bend)
+        curvature += _field_curvature(transform.displacement)
+    return float(step**2 / 8 * curvature)
 
 
 def widest_step(transform: Transform) -> int:
@@ -155,7 +157,7 @@ def _strips(transform: Transform) -> Strips | None:
     return None if transform.displacement is None else transform.displacement.strips
 
 
-def _step(mapped: Floats, points: Floats, strips: Strips) -> None:
+def _add_offsets(mapped: Floats, points: Floats, strips: Strips) -> None:
     """Add the displacements of strips to points that the rest of a map has mapped, in place.
 
     Both are (2, rows, cols); the frame of seams of pre is what they are mapped to.
@@ -165,7 +167,7 @@ def _step(mapped: Floats, points: Floats, strips: Strips) -> None:
         mapped[component] += strips.offsets[index, component]
 
 
-def _bend(matrix: Floats, corners: Floats) -> float:
+def _matrix_curvature(matrix: Floats, corners: Floats) -> float:
     """Sum of the greatest lengths of the second derivatives along x and y; 0 for an affine map.
 
     Parameters
@@ -193,19 +195,10 @@ def _bend(matrix: Floats, corners: Floats) -> float:
     return total
 
 
-def _spline_bend(field: Displacement) -> float:
+def _field_curvature(field: Displacement) -> float:
     """Sum of the greatest lengths of the second derivatives of a field along x and y, 1/px."""
     along = [np.hypot(*np.diff(field.coefficients, n=2, axis=axis)).max() for axis in (1, 2)]
     return float(sum(along)) / field.spacing_px**2
-
-
-def _spline(field: Displacement, grid: Grid, window: Window) -> Floats:
-    """Displacements of the samples of a window, (2, rows, cols) px, by two matrix products."""
-    _, ny, nx = field.coefficients.shape
-    top, down = _operator(window.y0, window.y1, grid.step, grid.frame[0], field.spacing_px, ny)
-    left, across = _operator(window.x0, window.x1, grid.step, grid.frame[1], field.spacing_px, nx)
-    part = field.coefficients[:, top : top + down.shape[1], left : left + across.shape[1]]
-    return np.asarray(down @ part @ across.T, dtype=np.float64)
 
 
 @lru_cache(maxsize=128)  # the same columns come again in each band of rows

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.windows import grid as windows
-from unglow.export.map_sampling import Grid, precision, widest_step
-from unglow.export.targets import refuse_existing, whole_directory
+from unglow.export.map_sampling import SampleGrid, precision, widest_step
+from unglow.export.targets import whole_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Window
-    from unglow.export.physical_map import PointMap
+    from unglow.export.physical_map import PhysicalMap
 
 VERSION = "0.6"
 """Of the OME-Zarr specification that the scene follows."""
 _FIELD = "coordinateTransformations/displacements"
 _CHUNK = 512
+"""Side of the chunks of displacements, samples."""
 
 
-def write_scene(found: PointMap, target: Path, step: int | None = None) -> str:
+def write_scene(physical: PhysicalMap, target: Path, step: int | None = None) -> str:
     """Write a scene with the transformation from ``post`` to ``pre``.
 
     With an affine matrix, the field comes first and the matrix after it, so that the matrix stays
@@ -38,35 +39,28 @@ def write_scene(found: PointMap, target: Path, step: int | None = None) -> str:
 
     Parameters
     ----------
-    found
+    physical
         The map.
     target
         ``*.zarr`` directory to make.
     step
-        Distance of the samples of the field, whole px of post; None for the widest that linear
-        interpolation forgives (`unglow.export.map_sampling.ERROR_PX`), 1 with strips.
+        Distance of the samples of the field, whole px of post; None for `widest_step`.
 
     Returns
     -------
     One line that says what was written.
-
-    Raises
-    ------
-    ConfigError
-        ``target`` exists.
     """
     import zarr  # noqa: PLC0415 (0.2 s)
 
-    refuse_existing(target)
-    sampled = found.transform.displacement is not None or not found.affine
+    sampled = physical.transform.displacement is not None or not physical.affine
     with whole_directory(target) as partial:
-        scene = _scene(found, sampled=sampled)
+        scene = _scene(physical, sampled=sampled)
         root = zarr.create_group(partial, zarr_format=3, attributes={"ome": scene})
         if not sampled:
-            return f"{target}: affine transformation in {found.sizes.unit}, exact"
-        grid = Grid(step or widest_step(found.transform), found.transform.post_shape)
-        group = root.create_group(_FIELD, attributes={"ome": _field(found, grid)})
-        dtype = precision(found.transform, matrix=not found.affine)
+            return f"{target}: affine transformation in {physical.unit}, exact"
+        grid = SampleGrid(physical.transform, step or widest_step(physical.transform))
+        group = root.create_group(_FIELD, attributes={"ome": _field(physical, grid)})
+        dtype = precision(physical.transform, matrix=not physical.affine)
         array = group.create_array(
             "0",
             shape=(2, *grid.shape),
@@ -76,18 +70,18 @@ def write_scene(found: PointMap, target: Path, step: int | None = None) -> str:
             dimension_names=("c", "y", "x"),
         )
         for window in windows(grid.shape, (_CHUNK, _CHUNK)):
-            array[(slice(None), *window.slices)] = _displacements(found, grid, window)
-    return f"{target}: displacements in {found.sizes.unit}, {grid.described(found.transform)}"
+            array[(slice(None), *window.slices)] = _displacements(physical, grid, window)
+    return f"{target}: displacements in {physical.unit}, {grid.description()}"
 
 
-def _scene(found: PointMap, *, sampled: bool) -> dict[str, Any]:
+def _scene(physical: PhysicalMap, *, sampled: bool) -> dict[str, Any]:
     """Metadata of the scene, the value of ``ome``."""
-    affine = {"type": "affine", "affine": _by_row(found.matrix).tolist()}
+    affine = {"type": "affine", "affine": _by_row(physical.matrix).tolist()}
     field = {"type": "displacements", "path": _FIELD, "interpolation": "linear"}
-    steps = [*([field] if sampled else []), *([affine] if found.affine else [])]
+    steps = [*([field] if sampled else []), *([affine] if physical.affine else [])]
     only = steps[0] if len(steps) == 1 else {"type": "sequence", "transformations": steps}
     ends = {"name": "post to pre", "input": {"name": "post"}, "output": {"name": "pre"}}
-    axes = _axes(found)
+    axes = _axes(physical)
     return {
         "version": VERSION,
         "scene": {
@@ -97,11 +91,11 @@ def _scene(found: PointMap, *, sampled: bool) -> dict[str, Any]:
     }
 
 
-def _field(found: PointMap, grid: Grid) -> dict[str, Any]:
+def _field(physical: PhysicalMap, grid: SampleGrid) -> dict[str, Any]:
     """Metadata of the multiscale image of displacements, the value of ``ome``."""
-    scale = [1.0, *(grid.step * size for size in reversed(found.sizes.post))]
+    scale = [1.0, *(grid.step * size for size in reversed(physical.post_size))]
     ends = {"input": {"path": "0"}, "output": {"name": "field"}}
-    axes = [{"name": "c", "type": "displacement", "discrete": True}, *_axes(found)]
+    axes = [{"name": "c", "type": "displacement", "discrete": True}, *_axes(physical)]
     return {
         "version": VERSION,
         "multiscales": [
@@ -119,8 +113,8 @@ def _field(found: PointMap, grid: Grid) -> dict[str, Any]:
     }
 
 
-def _axes(found: PointMap) -> list[dict[str, str]]:
-    unit = {"unit": "micrometer"} if found.sizes.unit == "um" else {}
+def _axes(physical: PhysicalMap) -> list[dict[str, str]]:
+    unit = {"unit": "micrometer"} if physical.unit == "um" else {}
     return [{"name": name, "type": "space", **unit} for name in ("y", "x")]
 
 
@@ -129,12 +123,12 @@ def _by_row(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     return matrix[np.ix_((1, 0), (1, 0, 2))]
 
 
-def _displacements(found: PointMap, grid: Grid, window: Window) -> NDArray[np.float64]:
+def _displacements(physical: PhysicalMap, grid: SampleGrid, window: Window) -> NDArray[np.float64]:
     """Displacements before the affine part of the samples of a window, (2, rows, cols) y and x."""
-    points = grid.points(window) * np.array(found.sizes.post)[:, None, None]
-    mapped = grid.mapped(found.transform, window) * np.array(found.sizes.pre)[:, None, None]
-    if found.affine:
-        matrix = found.matrix
+    points = grid.points(window) * np.array(physical.post_size)[:, None, None]
+    mapped = grid.mapped(window) * np.array(physical.pre_size)[:, None, None]
+    if physical.affine:
+        matrix = physical.matrix
         back = np.linalg.inv(matrix[:2, :2])
         mapped = np.tensordot(back, mapped - matrix[:2, 2, None, None], axes=1)
     return np.asarray((mapped - points)[::-1], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""A registration in the units of other tools: matrix and field that map post to pre."""
+"""A registration in physical units: matrix and field that map post to pre."""
 
 from __future__ import annotations
 
@@ -23,25 +23,27 @@ if TYPE_CHECKING:
 Unit = Literal["um", "px"]
 
 
-@dataclass(frozen=True, slots=True)
-class PixelSizes:
-    """Size (x, y) of a pixel of post and of pre, in ``unit``; 1 each if that is ``px``."""
-
-    unit: Unit = "px"
-    post: tuple[float, float] = (1.0, 1.0)
-    pre: tuple[float, float] = (1.0, 1.0)
-
-
 @dataclass(frozen=True)
-class PointMap:
-    """A transform that did not fail, with the sizes of the pixels of its two images.
+class PhysicalMap:
+    """A transform that did not fail, from post to pre in the units of other programs.
 
     Physical coordinates are (x, y) with the origin in the centre of the first pixel, as ITK and
     OME-Zarr have it: pixel position times pixel size.
+
+    Attributes
+    ----------
+    transform
+        The map in px.
+    unit
+        Of physical coordinates.
+    post_size, pre_size
+        Size (x, y) of a pixel of post and of pre in ``unit``; 1 each if that is ``px``.
     """
 
     transform: Transform
-    sizes: PixelSizes
+    unit: Unit = "px"
+    post_size: tuple[float, float] = (1.0, 1.0)
+    pre_size: tuple[float, float] = (1.0, 1.0)
 
     @property
     def affine(self) -> bool:
@@ -51,9 +53,14 @@ class PointMap:
     @property
     def matrix(self) -> Floats:
         """(3, 3) float64, physical post (x, y, 1) to physical pre, element [2, 2] = 1."""
-        into_px = np.diag([1 / self.sizes.post[0], 1 / self.sizes.post[1], 1.0])
-        matrix = np.diag([*self.sizes.pre, 1.0]) @ self.transform.matrix @ into_px
+        into_px = np.diag([1 / self.post_size[0], 1 / self.post_size[1], 1.0])
+        matrix = np.diag([*self.pre_size, 1.0]) @ self.transform.matrix @ into_px
         return np.asarray(matrix / matrix[2, 2], dtype=np.float64)
+
+    @property
+    def affine_parameters(self) -> Floats:
+        """(6,) float64: the linear part of the matrix by rows, and the translation."""
+        return np.concatenate([self.matrix[:2, :2].ravel(), self.matrix[:2, 2]])
 
     @property
     def coefficients(self) -> Floats | None:
@@ -63,18 +70,18 @@ class PointMap:
         """
         if self.transform.displacement is None:
             return None
-        sizes = np.array(self.sizes.pre, dtype=np.float64)[:, None, None]
-        return np.asarray(self.transform.displacement.coefficients * sizes, dtype=np.float64)
+        size = np.array(self.pre_size, dtype=np.float64)[:, None, None]
+        return np.asarray(self.transform.displacement.coefficients * size, dtype=np.float64)
 
     @property
     def knots(self) -> tuple[float, float]:
         """Distance (x, y) of the control points of the field, physical; (0, 0) without a field."""
         field = self.transform.displacement
         spacing = 0 if field is None else field.spacing_px
-        return spacing * self.sizes.post[0], spacing * self.sizes.post[1]
+        return spacing * self.post_size[0], spacing * self.post_size[1]
 
     def need_spline(self, path: Path, tool: str) -> None:
-        """See that an affine matrix and a smooth field are all there is.
+        """Refuse what is more than an affine matrix and a smooth field.
 
         Raises
         ------
@@ -95,7 +102,7 @@ class PointMap:
             )
 
 
-def load(path: Path, unit: Unit | None = None) -> PointMap:
+def load(path: Path, unit: Unit | None = None) -> PhysicalMap:
     """Read a ``transform.json`` with its field, and the pixel sizes of the stores beside it.
 
     Parameters
@@ -117,26 +124,22 @@ def load(path: Path, unit: Unit | None = None) -> PointMap:
     """
     if path.is_dir():
         raise InputError(f"{path} is a directory: name the transform.json of a pair.")
-    found = transform.load(path)
-    if found.failed:
-        raise InputError(f"{path} has no map to export: {' '.join(found.reasons)}")
+    in_px = transform.load(path)
+    if in_px.failed:
+        raise InputError(f"{path} has no map to export: {' '.join(in_px.reasons)}")
     if unit == "px":
-        return PointMap(found, PixelSizes())
-    sizes = _sizes(path)
-    if sizes is None and unit == "um":
+        return PhysicalMap(in_px)
+    post, pre = (_pixel_size_um(path, name) for name in ("post.ome.zarr", "pre.ome.zarr"))
+    if post is not None and pre is not None:
+        return PhysicalMap(in_px, "um", post, pre)
+    if unit == "um":
         raise ConfigError(
             f"the pixel sizes of post and pre are not known beside {path}: export with --unit px."
         )
-    return PointMap(found, sizes or PixelSizes())
+    return PhysicalMap(in_px)
 
 
-def _sizes(path: Path) -> PixelSizes | None:
-    sizes = [_size(path, name) for name in ("post.ome.zarr", "pre.ome.zarr")]
-    post, pre = sizes
-    return None if post is None or pre is None else PixelSizes("um", post, pre)
-
-
-def _size(path: Path, name: str) -> tuple[float, float] | None:
+def _pixel_size_um(path: Path, name: str) -> tuple[float, float] | None:
     for folder in path.absolute().parents[:2]:
         if (folder / name).is_dir():
             return open_store(folder / name).pixel_size_um

@@ -1,4 +1,4 @@
-"""What an exported image tells of itself: parameters and fingerprints, never a time or a path."""
+"""Provenance of an exported image: parameters and fingerprints, never a time or a path."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def provenance(store: Image) -> dict[str, str]:
     Nested names are joined with dots (``inputs.post``). Numbers and lists are JSON. How the store
     lies on disk is left out.
     """
-    kept = {k: v for k, v in store.attributes.items() if k not in _OF_THE_STORE}
-    return dict(sorted(_flat(kept, "")))
+    attributes = {k: v for k, v in store.attributes.items() if k not in _OF_THE_STORE}
+    return dict(sorted(_flat(attributes, "")))
 
 
 def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:

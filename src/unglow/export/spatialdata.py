@@ -10,7 +10,7 @@ import numpy as np
 
 from unglow.core.errors import ConfigError, StoreError, UnglowError
 from unglow.core.windows import Window
-from unglow.export.targets import refuse_existing, whole_directory
+from unglow.export.targets import whole_directory
 from unglow.io.candidates_csv import read_candidates
 from unglow.photometry.difference import open_image
 
@@ -71,8 +71,7 @@ def export_spatialdata(
     UnglowError
         If the package spatialdata is not installed.
     ConfigError
-        If a name cannot be used in SpatialData, ``target`` exists, or the pixel size of candidates
-        is not clear.
+        If a name cannot be used in SpatialData, or the pixel size of candidates is not clear.
     InputError
         If a table of candidates cannot be used.
     StoreError
@@ -81,7 +80,6 @@ def export_spatialdata(
     target = Path(target)
     tables = {name: read_candidates(path) for name, path in (candidates or {}).items()}
     _check_names([*stores, *tables])
-    refuse_existing(target)
     opened = {name: open_image(path) for name, path in stores.items()}
     for store in opened.values():
         if store.empty is not None:

@@ -20,12 +20,12 @@ EXPORT_BAND = 16_000_000
 
 
 def refuse_existing(target: Path) -> None:
-    """See that there is nothing at ``target`` yet.
+    """Refuse to write where there is something.
 
     Raises
     ------
     ConfigError
-        There is.
+        ``target`` exists.
     """
     if target.exists():
         raise ConfigError(f"{target} exists already; remove it or export to another path")

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 TILE = 512
 """Side of the tiles of all levels, px."""
-_DEFLATE_LEVEL = 1  # 6 takes four times as long for files that are at most 8 % smaller
+_DEFLATE_LEVEL = 1
+"""Level 6 takes four times as long for files that are at most 8 % smaller."""
 _HORIZONTAL = 2
+"""The predictor of whole numbers: horizontal differences."""
 _NAMESPACE = "http://www.openmicroscopy.org/Schemas/OME/2016-06"
 _TYPES = {"float32": "float", "float64": "double"}
 
@@ -61,10 +63,10 @@ def write_tiff(store: Image, target: Path, *, workers: int = 1) -> None:
     integer = store.dtype.kind in "iu"
     with replacing(target) as partial, tifffile.TiffWriter(partial, bigtiff=True) as tiff:
         for level in range(levels):
-            whole: dict[str, Any] = {"subfiletype": 1}
+            tags: dict[str, Any] = {"subfiletype": 1}
             if level == 0:
-                whole = {"description": ome_xml(store), "software": "unglow", **_resolution(store)}
-                whole["subifds"] = levels - 1
+                tags = {"description": ome_xml(store), "software": "unglow", **_resolution(store)}
+                tags["subifds"] = levels - 1
             tiff.write(
                 _tiles(store, level, workers),
                 shape=_shape(store, level),
@@ -74,7 +76,7 @@ def write_tiff(store: Image, target: Path, *, workers: int = 1) -> None:
                 compression="adobe_deflate",
                 predictor=_HORIZONTAL if integer else None,
                 metadata=None,
-                **whole,
+                **tags,
             )
 
 

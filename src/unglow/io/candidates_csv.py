@@ -1,4 +1,4 @@
-"""Reading what the search for candidates found: the table, and the report beside it.
+"""Reading the candidates of a pair: candidates.csv, and detection.json beside it.
 
 Without the libraries of the search itself, for figures and exports.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-NEEDED = ("id", "x", "y", "snr", "flags")
+_NEEDED = ("id", "x", "y", "snr", "flags")
 SHOWN = ("x", "y", "snr", "fdr")
 """Columns that figures show."""
 NOT_COUNTED = ("outside",)
@@ -90,8 +90,8 @@ def read_candidates(path: Path, columns: Collection[str] | None = None) -> Candi
             rows = csv.reader(stream, strict=True)
             names = next(rows, [])
             _check_columns(path, names)
-            kept = [name for name in names if columns is None or name in columns]
-            cells = {name: array("d") for name in kept if name != "flags"}
+            wanted = [name for name in names if columns is None or name in columns]
+            cells = {name: array("d") for name in wanted if name != "flags"}
             flags: list[str] = []
             for row in rows:
                 named = dict(zip(names, row, strict=True))
@@ -125,7 +125,7 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 def _check_columns(path: Path, names: list[str]) -> None:
-    missing = [name for name in NEEDED if name not in names]
+    missing = [name for name in _NEEDED if name not in names]
     if missing:
         raise InputError(
             f"{path} is no candidates.csv of unglow: it has no column {', '.join(missing)}."

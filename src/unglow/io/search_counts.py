@@ -1,11 +1,11 @@
-"""What a search counted, as a small file: sources by significance, and where it has looked.
+"""Counts of a search: sources by significance, and px that were searched, as a small file.
 
 Without the libraries of the search itself, for figures and for pairs that read it of others.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
 
 GRID = 48
-"""Squares along the longer side of an image. 2, 3, 4, 6, 8 and 12 of them fit into it without a
-rest, so that a figure may join them."""
+"""Squares along the longer side of an image. It is divisible by 2, 3, 4, 6, 8 and 12, so that a
+figure may join that many."""
 
 
 def square_px(shape: tuple[int, int]) -> int:
@@ -64,14 +64,13 @@ def per_square(searched: NDArray[np.bool_], window: Window, shape: tuple[int, in
     lines = [part.sum(axis=0, dtype=np.uint32) for part in np.split(searched, down[1:])]
     counts = np.add.reduceat(np.stack(lines), across, axis=1, dtype=np.int64)
     out = no_squares(shape)
-    place = tuple(slice(f, f + n) for f, n in zip(firsts, counts.shape, strict=True))
-    out[place] = counts
+    out[tuple(slice(f, f + n) for f, n in zip(firsts, counts.shape, strict=True))] = counts
     return out
 
 
 @dataclass(frozen=True, eq=False)
 class SearchCounts:
-    """What a search counted.
+    """Counts of a search.
 
     Attributes
     ----------
@@ -97,7 +96,7 @@ class SearchCounts:
 
     @classmethod
     def refused(cls, reason: str) -> SearchCounts:
-        """Return the tally of a pair in which nothing was searched."""
+        """Return the counts of a pair in which nothing was searched."""
         none = np.zeros(0, np.int64)
         return cls(0.0, none, none, np.zeros((0, 0), np.int64), 1, reason)
 
@@ -108,8 +107,7 @@ class SearchCounts:
 
     def save(self, path: Path | str) -> None:
         """Write search.npz, whole or not at all; equal counts give equal bytes."""
-        arrays = {name: np.asarray(getattr(self, name)) for name in _NAMES}
-        save_arrays(path, arrays)
+        save_arrays(path, {f.name: np.asarray(getattr(self, f.name)) for f in fields(self)})
 
     @classmethod
     def load(cls, path: Path | str) -> SearchCounts:
@@ -129,6 +127,3 @@ class SearchCounts:
             return cls(float(lowest), bright, dark, searched, int(side), str(reason))
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(path) from error
-
-
-_NAMES = ("lowest", "bright", "dark", "searched", "side_px", "reason")

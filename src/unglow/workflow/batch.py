@@ -231,8 +231,8 @@ class Batch:
             if dye not in stained
         ]
 
-    def control_tallies(self, wildcards: Mapping[str, str]) -> list[str]:
-        """Return the tallies of the controls of a pair's dye, those of the same variant."""
+    def control_search_counts(self, wildcards: Mapping[str, str]) -> list[str]:
+        """Return search.npz of each control of a pair's dye, those of the same variant."""
         pattern = self.outputs.subtracted("search.npz")
         return [
             pattern.format(**{**wildcards, "sample": sample}) for sample in self.controls(wildcards)

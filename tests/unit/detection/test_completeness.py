@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from unglow.core.windows import ArrayPixels, Window
+from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.completeness import completeness, spot_volume
 from unglow.detection.detection_limits import Trials, isotonic, limits
-from unglow.detection.map_error import MapError
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene
@@ -42,8 +42,8 @@ def scene(sigma=SIGMA, top=1000.0, seed=0):
         gain=1.0,
         noise=NoiseModel(0.0, sigma**2 / 100, 0.0, 0.0, least=0.0),
         transform=Transform("ok", SHAPE, SHAPE, matrix=np.eye(3)),
-        error=MapError.constant(0.0),
-        tops=(top, top),
+        error=CoarseGrid.constant(0.0),
+        saturation=(top, top),
         settings=DetectSettings(min_snr=4.0),
     )
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from unglow.detection.candidate_table import write_csv, write_geojson
 from unglow.detection.false_discovery import Controls, Sides
-from unglow.detection.search import Candidates
+from unglow.detection.search import SearchResult
 from unglow.detection.settings import DetectSettings
 from unglow.detection.source_photometry import MEASURED
 from unglow.io.search_counts import SearchCounts
-from unglow.workflow.stages.detect import properties
+from unglow.workflow.stages.detect import geojson_properties
 
 # places of sources, in the middle of their bins
 AT = {t: t + 0.025 for t in (3.5, 4.0, 4.5, 5.0, 6.0)}
@@ -38,8 +37,8 @@ def control(bright, searched_px=1_000_000):
     return SearchCounts(3.5, own.bright, own.dark, np.array([[searched_px]]), 1000)
 
 
-def controls(*tallies):
-    return Controls(tuple(f"C{n}" for n in range(1, len(tallies) + 1)), tallies)
+def controls(*searches):
+    return Controls(tuple(f"C{n}" for n in range(1, len(searches) + 1)), searches)
 
 
 def rates_at(rates, threshold):
@@ -128,7 +127,7 @@ def candidates(own, some, **settings):
     found["snr"] = found["above"] = ratios
     found["x"] = np.arange(len(ratios))
     searched = np.array([[1_000_000]])
-    return Candidates(DetectSettings(**settings), own, searched, 1000, some, found)
+    return SearchResult(DetectSettings(**settings), own, searched, 1000, some, found)
 
 
 OWN = sides(spread(a=(3.5, 600), b=(4.0, 200), c=(5.0, 400)), spread(a=(3.5, 600), b=(4.0, 15)))
@@ -172,7 +171,7 @@ def test_the_threshold_rests_on_what_was_asked_for_and_controls_never_lower_it_b
 
 def test_the_report_tells_the_rate_its_interval_and_which_controls_were_used():
     refused = SearchCounts.refused("Registration was refused.")
-    some = replace(STRICT, samples=("Blank1", "Blank2"), tallies=(*STRICT.tallies, refused))
+    some = Controls(("Blank1", "Blank2"), (*STRICT.search_counts, refused))
     report = candidates(OWN, some, threshold_from="negative").report(None)
     assert report["threshold_from"] == "negative"
     place = round((report["threshold_snr"] - 3.5) / 0.05)
@@ -201,31 +200,28 @@ def test_without_controls_nothing_is_said_of_them():
     report = candidates(OWN, None).report(None)
     assert report["fdr_control"] is report["fdr_control_ci95"] is report["controls"] is None
     assert not any("control" in key for row in report["by_threshold"] for key in row)
-    assert candidates(OWN, None).listed_by_controls() is None
+    listed = candidates(OWN, None).listed()
+    assert np.isnan(listed["fdr_control"]).all()
+    assert np.isnan(listed["fdr_control_high95"]).all()
 
 
 def test_each_candidate_has_the_rate_of_its_own_ratio():
     made = candidates(OWN, STRICT, threshold_from="negative")
-    listed, _ = made.listed()
-    fdr, high = made.listed_by_controls()
+    listed = made.listed()
     rates = STRICT.rates(OWN, 1_000_000)
-    assert len(fdr) == len(high) == len(listed)
-    assert math.isclose(fdr[-1], rates.fdr[30])
-    assert (fdr <= high).all()
+    assert math.isclose(listed["fdr_control"][-1], rates.fdr[30])
+    assert (listed["fdr_control"] <= listed["fdr_control_high95"]).all()
 
 
 def test_table_and_geojson_have_the_rate_and_its_upper_limit(tmp_path):
     made = candidates(OWN, STRICT, threshold_from="negative")
-    (listed, fdr), by_controls = made.listed(), made.listed_by_controls()
-    report = made.report(None)
-    write_csv(tmp_path / "c.csv", listed, fdr, by_controls)
-    write_geojson(tmp_path / "c.geojson", listed, properties(report), fdr, by_controls)
+    listed, report = made.listed(), made.report(None)
+    write_csv(tmp_path / "c.csv", listed)
+    write_geojson(tmp_path / "c.geojson", listed, geojson_properties(report))
     with (tmp_path / "c.csv").open() as stream:
         rows = list(csv.DictReader(stream))
-    assert [float(row["fdr_control"]) for row in rows] == pytest.approx(by_controls[0], rel=1e-4)
-    assert [float(row["fdr_control_high95"]) for row in rows] == pytest.approx(
-        by_controls[1], rel=1e-4
-    )
+    for name in ("fdr_control", "fdr_control_high95"):
+        assert [float(row[name]) for row in rows] == pytest.approx(listed[name], rel=1e-4)
     read = json.loads((tmp_path / "c.geojson").read_text())
     for name in ("fdr_control", "fdr_control_ci95"):
         assert read["properties"][name] == report[name]
@@ -235,7 +231,7 @@ def test_table_and_geojson_have_the_rate_and_its_upper_limit(tmp_path):
 
 def test_without_controls_the_cells_are_empty(tmp_path):
     made = candidates(OWN, None)
-    write_csv(tmp_path / "c.csv", *made.listed(), made.listed_by_controls())
+    write_csv(tmp_path / "c.csv", made.listed())
     with (tmp_path / "c.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert {row[name] for row in rows for name in ("fdr_control", "fdr_control_high95")} == {""}

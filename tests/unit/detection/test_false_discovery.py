@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy.special import gammaincinv
 
-from unglow.detection.false_discovery import HIGHEST, Sides, with_tail
+from unglow.detection.false_discovery import HIGHEST, ControlRates, Sides, with_tail
 from unglow.detection.poisson import poisson_interval, poisson_limits
 from unglow.detection.search import density
 
@@ -62,7 +60,7 @@ def test_where_many_are_dark_the_rate_is_their_share():
 def test_beyond_the_last_dark_ones_the_expectation_falls_off_instead_of_ending():
     rng = np.random.default_rng(1)
     made = sides([], 3.5 + rng.exponential(0.25, 4000))
-    expected, counted = made.expected_dark(), made.above[1]
+    expected, counted = with_tail(made.dark), made.above[1]
     thresholds = made.thresholds
     true = 4000 * np.exp(-(thresholds - 3.5) / 0.25)
     some = true > 1
@@ -95,11 +93,11 @@ def test_the_lowest_threshold_with_a_rate_that_is_low_enough_is_chosen():
     made = sides([3.5, 3.6, 3.7], [])
     rates = np.ones(len(made.bright))
     rates[2:] = 0.05
-    assert made.lowest_with(rates, 0.05) == 3.6
-    assert made.lowest_with(rates, 0.049) is None
+    assert made.choose(0.05, rates) == 3.6
+    assert made.choose(0.049, rates) is None
     rates[:] = 1
     rates[5:] = 0  # where nothing bright is left
-    assert made.lowest_with(rates, 0.05) is None
+    assert made.choose(0.05, rates) is None
     assert made.choose(0.0) == 3.5
 
 
@@ -163,22 +161,15 @@ def test_the_table_is_in_steps_of_a_quarter_up_to_ten():
     assert told[2] == {"snr": 4.0, "candidates": 2, "negative": 1, "fdr": 0.5}
 
 
-class Told:
-    """Stands for rates by controls."""
-
-    def told(self, k):
-        return {"fdr_control": k / 100}
-
-
 def test_the_table_tells_of_controls_where_there_are_any():
     found = sides([4.0, 6.0], [4.1])
-    controls = SimpleNamespace(counts=np.arange(931))
-    told = found.table(controls, Told())
+    rates = ControlRates(*(np.arange(931) * k for k in (0.01, 0.001, 0.1)), np.arange(931))
+    told = found.table(rates)
     assert told[2] == {
-        "snr": 4.0, "candidates": 2, "negative": 1, "fdr": 0.5, "control": 10, "fdr_control": 0.1,
+        "snr": 4.0, "candidates": 2, "negative": 1, "fdr": 0.5,
+        "control": 10, "fdr_control": 0.1, "fdr_control_ci95": [0.01, 1.0],
     }  # fmt: skip
     assert len(told) == 27
-    assert found.table(controls) == found.table(None, Told()) == found.table()
 
 
 def test_rates_are_told_in_four_digits():

@@ -11,7 +11,7 @@ from scipy import ndimage
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection import tiles
 from unglow.detection.connected_components import Components
-from unglow.detection.shifts import SPAN, squared_shift
+from unglow.detection.map_error import SPAN, squared_shift
 from unglow.detection.snr import Images, _smooth
 from unglow.photometry.noise.resampling import (
     filtered_noise,

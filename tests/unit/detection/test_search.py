@@ -13,10 +13,11 @@ from scipy.ndimage import gaussian_filter
 
 from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.background import Background
+from unglow.detection.background import background_of
 from unglow.detection.candidate_table import NAMES, words, write_csv, write_geojson
-from unglow.detection.map_error import MapError
-from unglow.detection.search import nothing_yet, search
+from unglow.detection.coarse_grid import CoarseGrid
+from unglow.detection.map_error import error_of
+from unglow.detection.search import SearchResult, search
 from unglow.detection.section_mask import Section, section_mask
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
@@ -25,7 +26,7 @@ from unglow.photometry.gain_map import GainMap
 from unglow.photometry.noise.model import NoiseModel
 from unglow.transform import Quantiles, Transform
 from unglow.transform.displacement import Displacement
-from unglow.workflow.stages.detect import properties
+from unglow.workflow.stages.detect import geojson_properties
 
 SHAPE = (300, 340)
 SIGMA = 3.0
@@ -49,12 +50,14 @@ def images(seed=0, spots=(), level=100.0, sigma=SIGMA):
     return post, pre
 
 
-def scene(post, pre, gain=1.0, error=None, settings=None, tops=(math.inf, math.inf), left=None):
+def scene(
+    post, pre, gain=1.0, error=None, settings=None, saturation=(math.inf, math.inf), left=None
+):
     left = post - np.float32(gain) * pre if left is None else left
     noise = NoiseModel(SIGMA**2, 0.0, SIGMA**2, 0.0)
     images_ = (ArrayPixels(i.astype(np.float32)) for i in (post, pre, left))
-    error = error or MapError.constant(0.0)
-    return Scene(*images_, gain, noise, TRANSFORM, error, tops, settings or DetectSettings())
+    error = error or CoarseGrid.constant(0.0)
+    return Scene(*images_, gain, noise, TRANSFORM, error, saturation, settings or DetectSettings())
 
 
 WHOLE = Window.of(SHAPE)
@@ -76,7 +79,7 @@ def test_the_gain_of_a_place_is_that_of_its_light():
     light = GainMap(SHAPE, np.array([[1.0, 0.3], [0.0, 0.0]]), (0.7, 1.3), 0.0)
     post, pre = images()
     even = post - light.over(WHOLE) * pre
-    seen = significance(replace(scene(post, pre, left=even - even.mean()), light=light), WHOLE)
+    seen = significance(replace(scene(post, pre, left=even - even.mean()), gain_map=light), WHOLE)
     plain = significance(scene(post, pre, left=even - even.mean()), WHOLE)
     for column in (20, 300):
         m = 1 + 0.3 * (2 * column / (SHAPE[1] - 1) - 1)
@@ -114,7 +117,7 @@ def test_saturated_pre_is_left_out_and_saturated_post_only_where_it_is_no_signal
     pre[100:110, 100:110] = 255
     post[100:110, 100:110] = 255  # a grain
     post[200:206, 200:206] = 255  # a microbe
-    seen = significance(scene(post, pre, tops=(255, 255)), WHOLE)
+    seen = significance(scene(post, pre, saturation=(255, 255)), WHOLE)
     assert (seen.reasons[100:110, 100:110] == 2).all()
     assert np.isnan(seen.snr[105, 105])
     assert (seen.reasons[200:206, 200:206] == 0).all()
@@ -125,7 +128,7 @@ def test_an_error_of_the_map_takes_significance_from_edges_and_none_from_even_pl
     edge = (np.where(np.arange(SHAPE[1]) < 170, 50, 150) * np.ones((SHAPE[0], 1))).astype("f4")
     post, pre = edge, np.roll(edge, 1, axis=1)
     ignored = significance(scene(post, pre), WHOLE).snr
-    counted = significance(scene(post, pre, error=MapError.constant(1.0)), WHOLE)
+    counted = significance(scene(post, pre, error=CoarseGrid.constant(1.0)), WHOLE)
     assert np.nanmax(np.abs(ignored[:, 160:180])) > 20
     assert np.nanmax(np.abs(counted.snr[:, 160:180])) <= math.sqrt(2) + 0.1
     np.testing.assert_array_equal(counted.snr[:, 20:150], ignored[:, 20:150])
@@ -137,7 +140,7 @@ def test_where_the_error_is_too_large_or_not_known_nothing_is_looked_for():
     values = np.full((8, 9), 0.1, np.float32)
     values[:, 6:] = 9.0
     values[4:, :] = np.nan
-    error = MapError(values, 64.0, -64.0)
+    error = CoarseGrid(values, 64.0, -64.0)
     seen = significance(scene(*images(), error=error), WHOLE)
     over = error.over(WHOLE)
     np.testing.assert_array_equal(seen.reasons == 3, ~(over <= 3.0))
@@ -148,7 +151,7 @@ def test_where_the_error_is_too_large_or_not_known_nothing_is_looked_for():
 def test_the_error_of_a_field_is_read_between_its_control_points():
     values = np.arange(20, dtype=np.float32).reshape(4, 5)
     field = Displacement(100, np.zeros((2, 4, 5)), values)
-    error = MapError.of(replace(TRANSFORM, displacement=field))
+    error = error_of(replace(TRANSFORM, displacement=field))
     window = Window(0, 101, 0, 101)
     over = error.over(window)
     assert over[0, 0] == values[1, 1]
@@ -159,8 +162,8 @@ def test_the_error_of_a_field_is_read_between_its_control_points():
     part = Window(30, 60, 40, 90)
     np.testing.assert_array_equal(error.over(part), over[part.slices])
     plain = replace(TRANSFORM, error_px=Quantiles(0.02, 0.05))
-    assert (MapError.of(plain).over(window) == np.float32(0.05)).all()
-    assert not MapError.of(replace(TRANSFORM, error_px=Quantiles())).known
+    assert (error_of(plain).over(window) == np.float32(0.05)).all()
+    assert not error_of(replace(TRANSFORM, error_px=Quantiles())).has_values
 
 
 # -------------------------------------------------------------------------------- the background
@@ -172,7 +175,7 @@ def test_what_is_left_of_the_background_is_told_by_medians_whatever_is_stained()
     image = slope.copy()
     image[200:216, 200:216] += 300  # stain
     image[:, :100] = np.nan
-    level = Background.of(ArrayPixels(image, levels=5))
+    level = background_of(ArrayPixels(image, levels=5))
     assert level.values.shape == (4, 5)
     found = level.over(Window.of(image.shape))
     assert np.abs(found - slope)[:, 192:576].max() < 0.02
@@ -182,12 +185,12 @@ def test_what_is_left_of_the_background_is_told_by_medians_whatever_is_stained()
 
 
 def test_an_image_smaller_than_a_block_has_one_level_and_one_without_data_has_none():
-    small = Background.of(ArrayPixels(np.full((50, 60), 2.5, np.float32)))
+    small = background_of(ArrayPixels(np.full((50, 60), 2.5, np.float32)))
     assert (small.over(Window(0, 50, 0, 60)) == 2.5).all()
-    strip = Background.of(ArrayPixels(np.full((50, 600), 2.5, np.float32)))
+    strip = background_of(ArrayPixels(np.full((50, 600), 2.5, np.float32)))
     assert (strip.over(Window(0, 50, 0, 600)) == 2.5).all()
     assert (strip.at(np.array([0, 599]), np.array([0, 49])) == 2.5).all()
-    nothing = Background.of(ArrayPixels(np.full((50, 60), np.nan, np.float32)))
+    nothing = background_of(ArrayPixels(np.full((50, 60), np.nan, np.float32)))
     assert (nothing.over(Window(0, 50, 0, 60)) == 0).all()
 
 
@@ -195,7 +198,7 @@ def test_a_level_that_is_left_makes_nothing_significant():
     post, pre = images(9)
     plain = search(scene(post, pre), EVERYWHERE, workers=1)
     made = scene(post + np.float32(2.0), pre)
-    level = replace(made, background=Background.of(made.difference))
+    level = replace(made, background=background_of(made.difference))
     assert len(search(made, EVERYWHERE, workers=1).found) > 5 * len(plain.found)
     mended = search(level, EVERYWHERE, workers=1)
     assert len(mended.found) == pytest.approx(len(plain.found), abs=10)
@@ -206,7 +209,7 @@ def test_a_level_that_is_left_makes_nothing_significant():
 
 def test_spots_are_found_measured_and_told_from_noise():
     found = search(scene(*images(1, SPOTS)), EVERYWHERE, workers=1)
-    listed, fdr = found.listed()
+    listed = found.listed()
     assert len(listed) == len(SPOTS)
     for row, (x, y, peak) in zip(listed, SPOTS, strict=True):
         assert math.hypot(row["x"] - x, row["y"] - y) < 0.4
@@ -217,7 +220,7 @@ def test_spots_are_found_measured_and_told_from_noise():
         assert row["pre"] == pytest.approx(100, abs=SIGMA)
         assert row["post"] > 100 + peak / 4
         assert math.isnan(row["edge_px"])
-    assert (fdr <= 0.05).all()
+    assert (listed["fdr"] <= 0.05).all()
     assert 4 < found.threshold < 10
 
 
@@ -225,7 +228,7 @@ def test_spots_on_a_glow_count_by_what_they_stand_out_from_it():
     post, pre = images(1, SPOTS)
     post[:, :250] += 9.0  # about 10 standard deviations of the filtered difference
     found = search(scene(post, pre), EVERYWHERE, workers=1)
-    listed, _ = found.listed()
+    listed = found.listed()
     assert [words(f) for f in listed["flags"]] == ["extended", "extended", ""]
     assert found.report(None)["candidates"] == 3
     assert (listed["snr"] - listed["above"])[:2] == pytest.approx(14.0)
@@ -234,7 +237,7 @@ def test_spots_on_a_glow_count_by_what_they_stand_out_from_it():
 
 def test_the_error_of_a_flux_is_its_spread_over_noise():
     spots = [(x, y, 40.0) for x in range(20, 330, 25) for y in range(20, 290, 25)]
-    listed, _ = search(scene(*images(3, spots)), EVERYWHERE, workers=1).listed()
+    listed = search(scene(*images(3, spots)), EVERYWHERE, workers=1).listed()
     listed = listed[listed["snr"] > 10]
     assert len(listed) == len(spots)
     ratio = np.std(listed["flux"]) / np.mean(listed["flux_err"])
@@ -251,13 +254,12 @@ def test_neither_tiles_nor_workers_change_a_byte(tmp_path, tile, workers):
     pre[:, 335:] = np.nan
     post[40:44, 40:44] = 400
     values = np.random.default_rng(6).uniform(0.01, 1.5, (9, 9)).astype(np.float32)
-    made = scene(post, pre, tops=(400.0, 1e9), error=MapError(values, 60.0, -60.0))
+    made = scene(post, pre, saturation=(400.0, 1e9), error=CoarseGrid(values, 60.0, -60.0))
     texts = []
     for side, count in ((4096, 1), (tile, workers)):
         found = search(made, EVERYWHERE, workers=count, tile=side)
-        listed, fdr = found.listed()
-        write_csv(tmp_path / "c.csv", listed, fdr)
-        found.tally.save(tmp_path / "search.npz")
+        write_csv(tmp_path / "c.csv", found.listed())
+        found.search_counts.save(tmp_path / "search.npz")
         made_of = [(tmp_path / name).read_bytes() for name in ("c.csv", "search.npz")]
         texts.append((*made_of, found.report((0.5, 0.5))))
     assert texts[0][0].count(b"\n") > 40
@@ -271,7 +273,7 @@ def test_too_many_sources_leave_the_most_significant_ones_whatever_the_tiles():
     few = [search(made, EVERYWHERE, workers=1, tile=t, most=30) for t in (60, 4096)]
     assert few[0].found.tobytes() == few[1].found.tobytes()
     assert len(few[0].found) == 30
-    assert few[0].lost == len(everything.found) - 30
+    assert few[0].numbers["dropped"] == len(everything.found) - 30
     assert few[0].threshold > everything.threshold
     least = np.sort(everything.found["snr"])[-30]
     assert few[0].found["snr"].min() == least
@@ -283,15 +285,15 @@ def test_bands_that_are_joined_in_any_order_find_what_one_search_finds(count, mo
     spots = [(x, y, 10.0 + x / 10) for x in range(20, 330, 25) for y in range(20, 290, 25)]
     made = scene(*images(3, spots))
     whole = search(made, EVERYWHERE, workers=1, tile=60, most=most)
-    joined = nothing_yet(made.settings, SHAPE, None, most)
+    joined = SearchResult.empty(made.settings, SHAPE, most=most)
     for band in reversed(all_bands(count)):
         part = search(made, EVERYWHERE, workers=1, tile=60, most=most, band=band)
-        joined.merge_counts(part.counts)
+        joined.add(part.part)
     joined.finish()
     assert joined.found.tobytes() == whole.found.tobytes()
-    assert joined.lost == whole.lost
+    assert joined.numbers == whole.numbers
     assert joined.report((0.5, 0.5)) == whole.report((0.5, 0.5))
-    assert joined.tally.searched.tobytes() == whole.tally.searched.tobytes()
+    assert joined.search_counts.searched.tobytes() == whole.search_counts.searched.tobytes()
 
 
 def test_candidates_off_the_section_are_listed_and_not_counted():
@@ -299,20 +301,20 @@ def test_candidates_off_the_section_are_listed_and_not_counted():
     mask[:, :60] = False  # the first 120 px of the image
     section = Section.from_mask(mask, 1)
     found = search(scene(*images(1, SPOTS)), section, workers=1)
-    listed, _ = found.listed()
+    listed = found.listed()
     report = found.report((0.5, 0.5))
     assert [words(f) for f in listed["flags"]] == ["outside", "", ""]
     assert (report["candidates"], report["not_counted"]) == (2, 1)
     assert report["searched_px"] == 298 * 219  # but the outermost px, which have no slope
     assert list(np.round(listed["edge_px"])) == [-60, 80, 181]
-    tally = found.tally
-    assert (tally.side_px, tally.searched.shape) == (8, (38, 43))
-    assert tally.searched_px == report["searched_px"]
-    assert (tally.searched[1:37, 15:42] == 64).all()
-    assert (tally.searched[:, :15] == 0).all()
-    assert (tally.searched[0, 15:42] == 7 * 8).all()
-    assert (tally.searched[37, 15:42] == 3 * 8).all()
-    assert tally.bright.sum() == found.sides.above[0][0]
+    counts = found.search_counts
+    assert (counts.side_px, counts.searched.shape) == (8, (38, 43))
+    assert counts.searched_px == report["searched_px"]
+    assert (counts.searched[1:37, 15:42] == 64).all()
+    assert (counts.searched[:, :15] == 0).all()
+    assert (counts.searched[0, 15:42] == 7 * 8).all()
+    assert (counts.searched[37, 15:42] == 3 * 8).all()
+    assert counts.bright.sum() == found.sides.above[0][0]
 
 
 # ----------------------------------------------------------------------------------- the section
@@ -370,8 +372,8 @@ def found():
 
 
 def test_the_table_has_the_columns_that_are_promised(found, tmp_path):
-    listed, fdr = found.listed()
-    write_csv(tmp_path / "candidates.csv", listed, fdr)
+    listed = found.listed()
+    write_csv(tmp_path / "candidates.csv", listed)
     with (tmp_path / "candidates.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     wanted = "id,x,y,x_err,y_err,peak,flux,flux_err,snr,area_px,a,b,theta,flags"
@@ -384,9 +386,9 @@ def test_the_table_has_the_columns_that_are_promised(found, tmp_path):
 
 
 def test_geojson_is_a_collection_of_detections_half_a_pixel_on(found, tmp_path):
-    listed, fdr = found.listed()
-    said = properties(found.report(None))
-    write_geojson(tmp_path / "c.geojson", listed, said, fdr)
+    listed = found.listed()
+    said = geojson_properties(found.report(None))
+    write_geojson(tmp_path / "c.geojson", listed, said)
     read = json.loads((tmp_path / "c.geojson").read_text())
     assert read["type"] == "FeatureCollection"
     assert read["properties"]["candidates"] == 3
@@ -400,7 +402,7 @@ def test_geojson_is_a_collection_of_detections_half_a_pixel_on(found, tmp_path):
     assert first["properties"]["measurements"]["Signal to noise"] == round(
         float(listed["snr"][0]), 2
     )
-    write_geojson(tmp_path / "none.geojson", listed[:0], {"reason": "No match."}, fdr[:0])
+    write_geojson(tmp_path / "none.geojson", listed[:0], {"reason": "No match."})
     assert json.loads((tmp_path / "none.geojson").read_text())["features"] == []
 
 

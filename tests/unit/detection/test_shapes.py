@@ -84,11 +84,11 @@ def test_values_between_px_are_those_of_scipy():
     expected = ndimage.map_coordinates(
         IMAGE, [y, x], order=1, mode="nearest", prefilter=False, output=np.float32
     )
-    found = shapes.between(IMAGE, y, x)
+    found = shapes.interpolated(IMAGE, y, x)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, expected)
     unknown = np.full((4, 5), np.nan, np.float32)
-    assert np.isnan(shapes.between(unknown, y, x)).all()
-    assert shapes.between(IMAGE, y[:0], x[:0]).shape == (0,)
+    assert np.isnan(shapes.interpolated(unknown, y, x)).all()
+    assert shapes.interpolated(IMAGE, y[:0], x[:0]).shape == (0,)
     row = IMAGE[:1]
-    assert (shapes.between(row, y[:50], x[:50] * 0 + 3) == row[0, 3]).all()
+    assert (shapes.interpolated(row, y[:50], x[:50] * 0 + 3) == row[0, 3]).all()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.map_error import MapError
+from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
 from unglow.io.zarr import StoreLayout, StoreWriter, open_store
@@ -29,7 +29,7 @@ def scene():
     images = (ArrayPixels(image) for image in (post, pre, post - pre))
     noise = NoiseModel(9.0, 0.0, 9.0, 0.0)
     errors = np.random.default_rng(1).uniform(0.01, 4.0, (9, 9)).astype(np.float32)
-    error = MapError(errors, 60.0, -60.0)
+    error = CoarseGrid(errors, 60.0, -60.0)
     transform = Transform("ok", SHAPE, SHAPE, matrix=np.eye(3))
     return Scene(*images, 1.0, noise, transform, error, (math.inf, 255.0), DetectSettings())
 

@@ -84,9 +84,9 @@ def test_names_that_differ_only_in_case(tmp_path):
         export_spatialdata({"DAPI": tmp_path, "dapi": tmp_path}, tmp_path / "out.zarr")
 
 
-def test_target_exists(tmp_path):
-    with pytest.raises(ConfigError, match="exists already"):
-        export_spatialdata({}, tmp_path)
+def test_target_exists(tmp_path, capsys):
+    assert main(["export", "--spatialdata", str(tmp_path), str(tmp_path / "post.ome.zarr")]) == 2
+    assert "exists already" in capsys.readouterr().err
 
 
 def test_stores_without_pixels(tmp_path):

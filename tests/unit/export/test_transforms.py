@@ -25,7 +25,7 @@ from made_maps import (
 )
 
 from unglow.cli import main
-from unglow.export.map_sampling import ERROR_PX, Grid, error_px, precision, widest_step
+from unglow.export.map_sampling import ERROR_PX, SampleGrid, error_px, precision, widest_step
 from unglow.transform import Transform
 from unglow.transform.scanner_strips import Strips
 
@@ -172,15 +172,15 @@ def test_long_displacements_are_float64(tmp_path):
 
 def test_windows_of_a_grid_fit_together():
     found = Transform("ok", FRAMES[1], PRE, matrix=HOMOGRAPHY, displacement=wavy(FRAMES[1]))
-    grid = Grid(7, FRAMES[1])
-    whole = grid.mapped(found, window_of(grid.shape))
+    grid = SampleGrid(found, 7)
+    whole = grid.mapped(window_of(grid.shape))
     for window in ((0, 30, 0, 37), (29, 30, 35, 37), (3, 9, 36, 37)):
         part = window_of(*window)
         np.testing.assert_array_equal(
             grid.points(part), grid.points(window_of(grid.shape))[(slice(None), *part.slices)]
         )
         np.testing.assert_allclose(
-            grid.mapped(found, part), whole[(slice(None), *part.slices)], atol=1e-11
+            grid.mapped(part), whole[(slice(None), *part.slices)], atol=1e-11
         )
 
 
@@ -332,11 +332,11 @@ def test_scene_has_the_strips(tmp_path, image, along, capsys):
 def test_windows_of_a_grid_with_strips_fit_together(image, along):
     field = torn(FRAMES[1], image, along)
     found = Transform("ok", FRAMES[1], PRE, matrix=AFFINE, displacement=field)
-    grid = Grid(1, FRAMES[1])
-    whole = grid.mapped(found, window_of(grid.shape))
+    grid = SampleGrid(found, 1)
+    whole = grid.mapped(window_of(grid.shape))
     for window in ((0, 90, 0, 251), (50, 70, 60, 200)):
         part = window_of(*window)
-        mapped = grid.mapped(found, part)
+        mapped = grid.mapped(part)
         np.testing.assert_allclose(mapped, whole[(slice(None), *part.slices)], atol=1e-11)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import InputError
-from unglow.io.candidates_csv import NOT_COUNTED, read_candidates, read_report
+from unglow.io.candidates_csv import read_candidates, read_report
 
 TABLE = """id,x,y,snr,flags,fdr
 1,10.250,20.500,12.50,,0.0010
@@ -62,10 +62,3 @@ def test_reports(tmp_path):
         path.write_text(text)
         with pytest.raises(InputError, match="is damaged"):
             read_report(path)
-
-
-def test_the_words_of_those_that_are_not_counted_are_those_of_the_search():
-    table = pytest.importorskip(
-        "unglow.detection.candidate_table", reason="no search for candidates here"
-    )
-    assert {w for w, bit in table.FLAGS.items() if bit & table.UNCOUNTED} == set(NOT_COUNTED)

@@ -46,7 +46,7 @@ def test_a_refusal_keeps_its_reason(tmp_path):
     assert (read.reason, read.searched_px) == ("the noise of S – 1 is not known.", 0)
 
 
-def test_what_is_no_tally_is_named(tmp_path):
+def test_what_is_no_file_of_counts_is_named(tmp_path):
     path = tmp_path / "search.npz"
     path.write_bytes(b"PK")
     with pytest.raises(StoreError, match=r"search.npz is damaged"):

@@ -10,8 +10,8 @@ from scipy import ndimage
 
 from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels, Window, grid
-from unglow.detection.completeness import _Spots
-from unglow.detection.map_error import MapError
+from unglow.detection.coarse_grid import CoarseGrid
+from unglow.detection.completeness import add_spots
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Images as Pixels
 from unglow.detection.snr import Scene, significance
@@ -213,8 +213,8 @@ def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
         gain=1.0,
         noise=NoiseModel(100.0, 0.0, 100.0, 0.0),
         transform=Transform("ok", shape, shape, matrix=np.eye(3), error_px=Quantiles(0.0, 0.0)),
-        error=MapError.constant(0.0),
-        tops=(1e4, 1e4),
+        error=CoarseGrid.constant(0.0),
+        saturation=(1e4, 1e4),
         settings=DetectSettings(),
         blur=blur,
     )
@@ -223,10 +223,9 @@ def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
     part = Window(100, 190, 50, 300)
     np.testing.assert_array_equal(significance(scene, part).snr, whole[part.shift(-20, -20).slices])
     core = Window(100, 300, 100, 300)
-    at = np.array([200.0]), np.array([200.0])
-    spots = _Spots.of(core, *at, np.array([300.0]), scene, rng)
+    spot = np.array([200.0]), np.array([200.0]), np.array([300.0])
     pixels = Pixels.read(scene, core)
-    spots.add_to(pixels, scene)
+    add_spots(pixels, core, spot, scene, rng)
     added = pixels.pixels[2] - scene.difference.read(core)
     light = pixels.pixels[0] - scene.post.read(core)
     assert light.max() > 200

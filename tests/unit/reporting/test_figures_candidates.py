@@ -89,7 +89,7 @@ def difference(shape=SHAPE):
     return image
 
 
-def tally(shape=SHAPE, step=4):
+def search_counts(shape=SHAPE, step=4):
     """All of an image was searched, but for its left fifth."""
     whole = shape[0] * step, shape[1] * step
     searched = np.ones(whole, bool)
@@ -112,7 +112,7 @@ def stamps(count, size=39):
 
 
 def drawn(shape, found, told):
-    return figures.draw_candidates(difference(shape), found, told, tally(shape), step=4)
+    return figures.draw_candidates(difference(shape), found, told, search_counts(shape), step=4)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def drawings():
     ]
     return {
         "candidates": figures.draw_candidates(
-            *(difference(), candidates(200), report(), tally()),
+            *(difference(), candidates(200), report(), search_counts()),
             step=4,
             pixel_size_um=0.325,
             title="A DAPI",

@@ -83,12 +83,12 @@ def test_controls_are_those_of_the_same_dye_and_variant(work):
     batch = Batch.load({"sweep": {"scale.percentile": [40, 60]}}, work)
     a = names("A", subtraction="percentile-40")
     assert batch.controls(a) == ("Blank", "Empty")
-    assert batch.control_tallies(a) == [
+    assert batch.control_search_counts(a) == [
         f"<results>/{sample}/SYTO9/percentile-40/search.npz" for sample in ("Blank", "Empty")
     ]
     for sample, dye in (("Blank", "SYTO9"), ("C", "DAPI"), ("Blank", "DAPI")):
         assert batch.controls(names(sample, dye)) == ()
-        assert batch.control_tallies(names(sample, dye)) == []
+        assert batch.control_search_counts(names(sample, dye)) == []
     controls = {(e.sample, e.dye) for e in batch.entries("logs") if e.control}
     assert controls == {("Blank", "SYTO9"), ("Empty", "SYTO9")}
     assert batch.idle_controls == []

@@ -17,7 +17,7 @@ from unglow.workflow.stages import figures as gallery
 
 SHAPE = (300, 420)
 NAMES = ("candidates", "purity", "gallery")
-TALLY = SearchCounts(3.5, *np.zeros((2, 0), np.int64), np.full((34, 48), 70), 9)
+COUNTS = SearchCounts(3.5, *np.zeros((2, 0), np.int64), np.full((34, 48), 70), 9)
 
 
 def store(path, image):
@@ -90,7 +90,7 @@ def test_every_figure_is_drawn_with_the_same_bytes_each_time(pair, tmp_path):
     found = listed(np.linspace(4, 20, 50))
     for copy in "ab":
         gallery.draw_candidates(
-            pair, found, report(50, 4.0), TALLY, targets(tmp_path / copy), "S D"
+            pair, found, report(50, 4.0), COUNTS, targets(tmp_path / copy), "S D"
         )
     for name in NAMES:
         bytes_of = [(tmp_path / copy / f"{name}.png").read_bytes() for copy in "ab"]
@@ -114,7 +114,7 @@ def test_stamps_hold_what_was_subtracted_and_nothing_beyond_the_image(pair, monk
     monkeypatch.setattr(
         figures, "draw_gallery", lambda best, *a, **k: seen.extend(best) or draw(best, *a, **k)
     )
-    gallery.draw_candidates(pair, listed([9.0]), report(1, 4.0), TALLY, targets(tmp_path), "S D")
+    gallery.draw_candidates(pair, listed([9.0]), report(1, 4.0), COUNTS, targets(tmp_path), "S D")
     (stamp,) = seen
     assert stamp.post.shape == (39, 39)
     assert stamp.post[19, 19] == pair.post.read(gallery_window())[30, 20]
@@ -122,7 +122,7 @@ def test_stamps_hold_what_was_subtracted_and_nothing_beyond_the_image(pair, monk
     assert stamp.difference[19, 19] == pytest.approx(stamp.post[19, 19] - 78.5)
     edge = listed([9.0])
     edge.numbers["x"][:] = 0
-    gallery.draw_candidates(pair, edge, report(1, 4.0), TALLY, targets(tmp_path), "S D")
+    gallery.draw_candidates(pair, edge, report(1, 4.0), COUNTS, targets(tmp_path), "S D")
     assert np.isnan(seen[1].post[:, :19]).all()
     assert np.isfinite(seen[1].post[:, 19:]).all()
 
@@ -145,7 +145,7 @@ def test_a_pair_that_was_not_searched_says_why_in_each_place(pair, tmp_path):
 
 
 def test_a_pair_without_candidates_has_figures_and_no_gallery(pair, tmp_path):
-    gallery.draw_candidates(pair, listed([]), report(0, None), TALLY, targets(tmp_path), "S D")
+    gallery.draw_candidates(pair, listed([]), report(0, None), COUNTS, targets(tmp_path), "S D")
     reason = "There are no candidates: no threshold has so few false ones as is wanted."
     save_png(figures.draw_refusal("S D", reason, None), tmp_path / "expected.png")
     made = {name: path.read_bytes() for name, path in targets(tmp_path).items()}

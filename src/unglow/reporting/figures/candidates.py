@@ -63,7 +63,7 @@ def draw_candidates(
     diff_thumb: NDArray[np.float32],
     candidates: Candidates,
     report: Mapping[str, Any],
-    tally: SearchCounts,
+    search_counts: SearchCounts,
     histogram: DifferenceHistogram | None = None,
     *,
     step: float = 1.0,
@@ -81,7 +81,7 @@ def draw_candidates(
         Those of the list; the ones that do not count are left out.
     report
         Content of detection.json.
-    tally
+    search_counts
         Where was searched.
     histogram
         Of the whole difference at full resolution.
@@ -113,7 +113,7 @@ def draw_candidates(
         text += f" Circles: the {len(best):,} most significant."
     note_below(figure, axes, text)
     shape = (diff_thumb.shape[0] * step, diff_thumb.shape[1] * step)
-    end = _density(figure, points, tally, shape, pixel_size_um)
+    end = _density(figure, points, search_counts, shape, pixel_size_um)
     _facts(figure, end + 0.75, report)
     return figure
 
@@ -171,12 +171,12 @@ def _circles(
 def _density(
     figure: Figure,
     points: NDArray[np.float64],
-    tally: SearchCounts,
+    search_counts: SearchCounts,
     shape: tuple[float, float],
     pixel_size_um: float | None,
 ) -> float:
     """Draw candidates per area in square cells; return where the map ends, inches from the top."""
-    cells, side = density(points, tally)
+    cells, side = density(points, search_counts)
     unit = "Mpx" if pixel_size_um is None else "mm²"
     area = side**2 / 1e6 * (1 if pixel_size_um is None else pixel_size_um**2)
     values = cells / area
@@ -193,14 +193,16 @@ def _density(
     return end
 
 
-def density(points: NDArray[np.float64], tally: SearchCounts) -> tuple[NDArray[np.float64], int]:
+def density(
+    points: NDArray[np.float64], search_counts: SearchCounts
+) -> tuple[NDArray[np.float64], int]:
     """Count points in square cells, as if each of them had been searched whole.
 
     Parameters
     ----------
     points
         (N, 2) positions (x, y), level-0 px.
-    tally
+    search_counts
         Where was searched.
 
     Returns
@@ -208,13 +210,13 @@ def density(points: NDArray[np.float64], tally: SearchCounts) -> tuple[NDArray[n
     (rows, cols) float64 counts per whole cell, NaN where a fifth of the cell or less was searched;
     and the side of a cell, level-0 px.
     """
-    squares = tally.searched > 0
+    squares = search_counts.searched > 0
     wanted = np.sqrt(len(points) / _PER_CELL * max(squares.shape) ** 2 / max(squares.sum(), 1))
     joined = max((n for n in _JOINED if GRID / n >= wanted), default=_JOINED[0])
-    side = joined * tally.side_px
+    side = joined * search_counts.side_px
     rows, cols = (-(-n // joined) for n in squares.shape)
     padded = np.zeros((rows * joined, cols * joined), np.int64)
-    padded[: squares.shape[0], : squares.shape[1]] = tally.searched
+    padded[: squares.shape[0], : squares.shape[1]] = search_counts.searched
     share = padded.reshape(rows, joined, cols, joined).sum(axis=(1, 3)) / side**2
     # the edges of the first cell are half a px before the first centre
     place = np.floor((points[:, ::-1] + 0.5) / side).astype(np.intp)

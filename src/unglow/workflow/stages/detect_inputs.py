@@ -1,14 +1,15 @@
-"""What a search reads of a pair: opened from its files, and put together as a scene."""
+"""Inputs of a search: results of a pair, opened and put together as a scene."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from unglow.core.errors import InputError
 from unglow.core.grey_levels import value_range
-from unglow.detection.background import Background
-from unglow.detection.map_error import MapError
+from unglow.detection.background import background_of
+from unglow.detection.map_error import error_of
 from unglow.detection.snr import Scene
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import difference_of
@@ -24,68 +25,76 @@ if TYPE_CHECKING:
     from unglow.transform import Transform
 
 
-def open_inputs(files: Mapping[str, Any]) -> tuple[dict[str, Image], Scale, Transform]:
-    """Open the files that a rule names.
+@dataclass(frozen=True)
+class DetectInputs:
+    """The images of a pair, what made the difference, and the map with its error.
 
-    Parameters
+    Attributes
     ----------
-    files
-        Paths of ``post``, ``pre``, ``aligned``, ``difference`` (root metadata of stores),
-        ``transform``, ``scale`` and ``gain_map``.
-
-    Returns
-    -------
-    The stores ``post``, ``pre``, ``aligned`` and ``difference``, what made the difference, and the
-    map. The difference is that of the default method: where another one is written, because that
-    gave no gain, it is computed when it is read.
+    post, pre, aligned
+        Stores of the raw images and of pre in the frame of post.
+    difference
+        That of the default method: where another one is written, because the default gave no gain,
+        it is computed when it is read.
+    scale, transform
+        Gain, offset and noise by method; the map from post to pre.
     """
-    scale = Scale.load(Path(files["scale"]), Path(files["gain_map"]))
-    written = Path(files["difference"]).parent
-    post, pre, aligned = (
-        open_store(Path(files[name]).parent) for name in ("post", "pre", "aligned")
-    )
-    left = difference_of(post, aligned, scale, written)
-    stores = {"post": post, "pre": pre, "aligned": aligned, "difference": left}
-    return stores, scale, load(Path(files["transform"]))
 
+    post: Image
+    pre: Image
+    aligned: Image
+    difference: Image
+    scale: Scale
+    transform: Transform
 
-def scene_of(
-    stores: Mapping[str, Image],
-    scale: Scale,
-    transform: Transform,
-    settings: DetectSettings,
-) -> Scene:
-    """Put together what the search looks at; parameters as for `detect`.
+    @classmethod
+    def open(cls, files: Mapping[str, Any]) -> Self:
+        """Open the files that a rule names.
 
-    Raises
-    ------
-    InputError
-        Nothing can be searched: the pair was refused, or its noise or the error of its map are not
-        known.
-    """
-    chosen = scale.chosen
-    empty = stores["difference"].empty
-    if empty is not None or chosen.gain is None:
-        raise InputError(empty or chosen.reason or f"{scale.default} found no gain.")
-    noise = chosen.details.get("noise")
-    if noise is None:
-        raise InputError(
-            "the noise of the images is not known, so chance cannot be told from stain."
+        ``files`` are paths of ``post``, ``pre``, ``aligned``, ``difference`` (root metadata of
+        stores), ``transform``, ``scale`` and ``gain_map``.
+        """
+        scale = Scale.load(Path(files["scale"]), Path(files["gain_map"]))
+        post, pre, aligned = (
+            open_store(Path(files[name]).parent) for name in ("post", "pre", "aligned")
         )
-    error = MapError.of(transform)
-    if not error.known:
-        raise InputError("the error of the map is not known, so edges cannot be told from stain.")
-    return Scene(
-        stores["post"],
-        stores["aligned"],
-        stores["difference"],
-        chosen.gain,
-        NoiseModel.from_json(noise),
-        transform,
-        error,
-        (value_range(stores["post"].attributes)[1], value_range(stores["pre"].attributes)[1]),
-        settings,
-        Background.of(stores["difference"]),
-        chosen.gain_map,
-        scale.blur,
-    )
+        difference = difference_of(post, aligned, scale, Path(files["difference"]).parent)
+        return cls(post, pre, aligned, difference, scale, load(Path(files["transform"])))
+
+    def scene(self, settings: DetectSettings) -> Scene:
+        """Put together what the search looks at.
+
+        Raises
+        ------
+        InputError
+            Nothing can be searched: the pair was refused, or its noise or the error of its map are
+            not known.
+        """
+        chosen, empty = self.scale.chosen, self.difference.empty
+        if empty is not None or chosen.gain is None:
+            raise InputError(empty or chosen.reason or f"{self.scale.default} found no gain.")
+        noise = chosen.details.get("noise")
+        if noise is None:
+            raise InputError(
+                "the noise of the images is not known, so chance cannot be told from stain."
+            )
+        error = error_of(self.transform)
+        if not error.has_values:
+            raise InputError(
+                "the error of the map is not known, so edges cannot be told from stain."
+            )
+        post_max, pre_max = (value_range(s.attributes)[1] for s in (self.post, self.pre))
+        return Scene(
+            self.post,
+            self.aligned,
+            self.difference,
+            chosen.gain,
+            NoiseModel.from_json(noise),
+            self.transform,
+            error,
+            (post_max, pre_max),
+            settings,
+            background_of(self.difference),
+            chosen.gain_map,
+            self.scale.blur,
+        )

@@ -229,7 +229,7 @@ def draw_candidates(
     found: Differences,
     candidates: Candidates,
     report: Mapping[str, Any],
-    tally: SearchCounts,
+    search_counts: SearchCounts,
     targets: Mapping[str, Path],
     title: str,
 ) -> None:
@@ -245,7 +245,7 @@ def draw_candidates(
         view.image,
         candidates,
         report,
-        tally,
+        search_counts,
         histogram,
         step=view.step,
         pixel_size_um=pixel_size(post),

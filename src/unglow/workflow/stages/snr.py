@@ -1,4 +1,4 @@
-"""The signal-to-noise ratio as an image, for those who want to look at what is searched."""
+"""The signal-to-noise ratio as an image: what is searched, to be looked at."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from unglow.core.windows import Window, bounded_map, grid
 from unglow.detection.sizes import SNR_TILE
 from unglow.detection.snr import significance
 from unglow.io.zarr import StoreWriter
-from unglow.workflow.stages.detect_inputs import scene_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -25,35 +23,32 @@ if TYPE_CHECKING:
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Scene
     from unglow.io.zarr import StoreLayout
-    from unglow.photometry.difference import Image
-    from unglow.photometry.gain.scale import Scale
-    from unglow.transform import Transform
+    from unglow.workflow.stages.detect_inputs import DetectInputs
 
-VERSION = 1
 STEP = 1 / 256
 """The ratio is rounded to multiples of this: half of it is far below the noise, which is 1, and the
 store takes less space."""
 
 
 def write_snr(
-    stores: Mapping[str, Image],
-    scale: Scale,
-    transform: Transform,
+    inputs: DetectInputs,
     settings: DetectSettings,
     layout: StoreLayout,
     target: Path,
     *,
+    version: int,
     workers: int,
 ) -> None:
     """Write the signal-to-noise ratio of a pair as a store; an empty one where there is none.
 
     Parameters
     ----------
-    stores, scale, transform, settings
-        As for `unglow.workflow.stages.detect.detect`; of the settings, the filter and the largest
-        error of the map count.
+    inputs, settings
+        The pair; of the settings, the filter and the largest error of the map count.
     layout, target
         Layout (float32) and directory of the store.
+    version
+        Of the algorithm, as the rule has it.
     workers
         Shards in flight.
     """
@@ -61,15 +56,15 @@ def write_snr(
         target,
         layout,
         name="signal-to-noise ratio",
-        pixel_size_um=stores["post"].pixel_size_um,
+        pixel_size_um=inputs.post.pixel_size_um,
         attributes={
             "role": "snr",
-            "version": VERSION,
-            "method": scale.default,
+            "version": version,
+            "method": inputs.scale.default,
             "inputs": {
-                "post": stores["post"].digest,
-                "aligned_pre": stores["aligned"].digest,
-                "difference": stores["difference"].digest,
+                "post": inputs.post.digest,
+                "aligned_pre": inputs.aligned.digest,
+                "difference": inputs.difference.digest,
             },
             "settings": {k: asdict(settings)[k] for k in ("fwhm_px", "max_error_px")},
         },
@@ -77,7 +72,7 @@ def write_snr(
     )
     with writer:
         try:
-            scene = scene_of(stores, scale, transform, settings)
+            scene = inputs.scene(settings)
         except InputError as refusal:
             writer.publish_empty(str(refusal))
             return
@@ -100,6 +95,6 @@ def ratio_over(scene: Scene, window: Window, tile: int = SNR_TILE) -> NDArray[np
     """Return the rounded ratio of a window inside the image, ``window.shape``; NaN for none."""
     out = np.empty(window.shape, np.float32)
     for part in grid(window.shape, (tile, tile)):
-        seen = significance(scene, part.shift(window.y0, window.x0))
-        out[part.slices] = quantise(seen.snr, STEP)
+        ratio = significance(scene, part.shift(window.y0, window.x0))
+        out[part.slices] = quantise(ratio.snr, STEP)
     return out
