@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.archive import damaged, load_arrays, save_arrays
+from unglow.photometry.saved import Saved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_VERSION = 1
-
 
 @dataclass(frozen=True, eq=False, slots=True)
-class GainMap:
+class GainMap(Saved):
     """A relative gain m over the frame of post, with a mean of 1 over the section.
 
     Attributes
@@ -43,6 +41,9 @@ class GainMap:
     dark
         c0, the offset of post that light does not multiply, grey levels.
     """
+
+    PARAMETERS = (("shape", (int, int)), ("limits", (float, float)), ("dark", (float,)))
+    ARRAYS = ("coefficients",)
 
     shape: tuple[int, int]
     coefficients: Floats
@@ -102,36 +103,15 @@ def legendre(positions: NDArray[np.generic], side: int, count: int) -> Floats:
     return np.stack(found[:count])
 
 
+_NONE = GainMap((0, 0), np.zeros((0, 0)), (0.0, 0.0), 0.0)
+
+
 def save(path: Path | str, found: GainMap | None) -> None:
     """Write a gain map as ``.npz``; None is written too, without coefficients."""
-    empty = np.zeros((0, 0))
-    numbers = [0.0, 0.0, 0.0, 0.0, 0.0]
-    if found is not None:
-        numbers = [*found.shape, *found.limits, found.dark]
-    save_arrays(
-        path,
-        {
-            "parameters": np.array([_VERSION, *numbers], np.float64),
-            "coefficients": empty if found is None else found.coefficients,
-        },
-    )
+    (found or _NONE).save(path)
 
 
 def load(path: Path | str) -> GainMap | None:
-    """Read what `save` wrote.
-
-    Raises
-    ------
-    StoreError
-        If the file is damaged or from another version.
-    """
-    arrays = load_arrays(path)
-    try:
-        version, rows, cols, low, high, dark = (float(v) for v in arrays["parameters"])
-        if version != _VERSION:
-            raise damaged(path)
-        if not arrays["coefficients"].size:
-            return None
-        return GainMap((int(rows), int(cols)), arrays["coefficients"], (low, high), dark)
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged(path) from error
+    """Read what `save` wrote; StoreError if it is damaged or from another version."""
+    found = GainMap.load(path)
+    return found if found.coefficients.size else None

@@ -1,4 +1,4 @@
-"""What is to be estimated between pre and post, what each method found, and ``scale.json``.
+"""Scale methods and their settings, the gain and offset of each, and ``scale.json``.
 
 The difference of a method is post - (gain * pre + offset).
 """
@@ -6,36 +6,62 @@ The difference of a method is post - (gain * pre + offset).
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.archive import damaged
-from unglow.core.errors import ConfigError
 from unglow.core.files import write_json
 from unglow.photometry import gain_map
-from unglow.photometry.focus.sharpness import Sharpness
+from unglow.photometry.blur import Sharpness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from unglow.photometry.blur import Blur
     from unglow.photometry.gain_map import GainMap
 
 _VERSION = 1
-METHODS = ("linear", "moffat", "percentile", "manual")
-"""Names of the methods that there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """What sets a scale method apart.
+
+    Attributes
+    ----------
+    finds_offset
+        Whether it estimates an offset of the images; all others take it as 0.
+    is_given
+        Whether its gain is not estimated at all.
+    """
+
+    finds_offset: bool = False
+    is_given: bool = False
+
+    @property
+    def takes_ratios(self) -> bool:
+        """Whether it rests on ratios of the images, which an offset makes wrong."""
+        return not self.finds_offset and not self.is_given
+
+
+METHODS = {
+    "linear": Method(finds_offset=True),
+    "moffat": Method(),
+    "percentile": Method(),
+    "manual": Method(is_given=True),
+}
+"""The methods that there are; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleSettings:
-    """What to estimate.
+    """What to estimate; the schema of the configuration checks it.
 
     Attributes
     ----------
     methods
-        ``linear``, ``moffat``, ``percentile`` and ``manual``, in the order of the figures.
+        Names of `METHODS`, in the order of the figures.
     percentile
         Percentile of log10(post / pre) that the percentile method takes, 0 to 100 exclusive.
     manual
@@ -48,57 +74,23 @@ class ScaleSettings:
         ``auto`` blurs the sharper image like the other where that is worth it; or ``never``.
     """
 
-    methods: tuple[str, ...] = ("linear", "moffat", "percentile")
+    methods: Sequence[str] = ("linear", "moffat", "percentile")
     percentile: float = 50.0
     manual: float | None = None
     default: str | None = None
     gain_map: str = "auto"
     match_blur: str = "auto"
 
-    def __post_init__(self) -> None:
-        """Check values; a list of methods, as YAML gives it, becomes a tuple."""
-        object.__setattr__(self, "methods", tuple(self.methods))
-        if not self.names or len(set(self.methods)) != len(self.methods):
-            raise ConfigError("'scale.methods' has to name at least one method, each once.")
-        for name in (*self.methods, *filter(None, [self.default])):
-            if name not in METHODS:
-                raise ConfigError(
-                    f"'{name}' in 'scale' is not a scale method; use {', '.join(METHODS)}."
-                )
-        if self.default is not None and self.default not in self.names:
-            raise ConfigError(
-                f"'scale.default' is '{self.default}' but only {', '.join(self.names)} would be "
-                "estimated; add it to 'scale.methods' or choose another default."
-            )
-        if not 0 < self.percentile < 100:
-            raise ConfigError(
-                f"'scale.percentile' is {self.percentile:g} but has to lie between 0 and 100."
-            )
-        for key in ("gain_map", "match_blur"):
-            if getattr(self, key) not in ("auto", "never"):
-                raise ConfigError(f"'scale.{key}' is '{getattr(self, key)}'; use auto or never.")
-        if self.manual is not None and not 0 < self.manual < math.inf:
-            raise ConfigError(f"'scale.manual' is {self.manual:g} but a gain has to be positive.")
-
     @property
     def names(self) -> tuple[str, ...]:
         """Methods that are estimated: `methods`, and ``manual`` where a manual gain is given."""
         extra = self.manual is not None and "manual" not in self.methods
-        return (*self.methods, "manual") if extra else self.methods
+        return (*self.methods, "manual") if extra else tuple(self.methods)
 
     @property
     def first(self) -> str:
         """The default method, if it gives a gain."""
         return self.default or self.names[0]
-
-    @classmethod
-    def of(cls, section: Mapping[str, Any]) -> ScaleSettings:
-        """Return the settings of a config section; keys of no concern here are refused."""
-        known = {f.name for f in fields(cls)}
-        for key in section:
-            if key not in known:
-                raise ConfigError(f"'scale.{key}' is not known; use {', '.join(sorted(known))}.")
-        return cls(**section)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +140,8 @@ class MethodResult:
             "status": "ok",
             "gain": self.gain,
             "offset": self.offset,
-            "gain_ci95": _listed(self.gain_ci95),
-            "offset_ci95": _listed(self.offset_ci95),
+            "gain_ci95": self.gain_ci95 and list(self.gain_ci95),
+            "offset_ci95": self.offset_ci95 and list(self.offset_ci95),
             **self.details,
         }
 
@@ -160,16 +152,11 @@ class MethodResult:
         if rest.pop("status") != "ok":
             return cls.failed(str(rest.pop("reason")), rest)
         gain, offset = rest.pop("gain"), rest.pop("offset")
-        of_gain, of_offset = (_interval_of(rest.pop(key)) for key in ("gain_ci95", "offset_ci95"))
-        return cls(gain, offset, of_gain, rest, offset_ci95=of_offset)
-
-
-def _listed(interval: tuple[float, float] | None) -> list[float] | None:
-    return None if interval is None else list(interval)
-
-
-def _interval_of(ends: list[float] | None) -> tuple[float, float] | None:
-    return None if ends is None else (ends[0], ends[1])
+        gain_ci95, offset_ci95 = (
+            None if ends is None else (ends[0], ends[1])
+            for ends in (rest.pop("gain_ci95"), rest.pop("offset_ci95"))
+        )
+        return cls(gain, offset, gain_ci95, rest, offset_ci95=offset_ci95)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +193,12 @@ class Scale:
         """Result of the default method."""
         return self.methods[self.default]
 
+    @property
+    def gain_map(self) -> GainMap | None:
+        """The gain map of the method that has one; there is one such method at most."""
+        maps = (result.gain_map for result in self.methods.values())
+        return next((one for one in maps if one is not None), None)
+
     @classmethod
     def failed(cls, reason: str, settings: ScaleSettings | None = None) -> Scale:
         """Return the scale of a pair that was refused: every method failed for ``reason``."""
@@ -228,12 +221,9 @@ class Scale:
 
     @classmethod
     def load(cls, path: Path | str, light: Path | None = None) -> Scale:
-        """Read ``scale.json``, and ``gain_map.npz`` beside it where ``light`` names it.
+        """Read ``scale.json``, and the gain map from ``light`` (``gain_map.npz``) if it is given.
 
-        Raises
-        ------
-        StoreError
-            If the file is damaged or from another version.
+        StoreError if a file is damaged or from another version.
         """
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from unglow.core.grey_levels import grey_level, has_grey_levels, quantise, value
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.zarr.stage_store import StageStore
-from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform.resample import warp_window
 
@@ -67,7 +67,7 @@ class AlignedStore(StageStore):
         self._integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
         if transform.failed:
             self.statistics = JointStatistics.empty()
-            self.bins = BinSamples.create(post.shape, (0.0, 0.0))
+            self.bins = CellMoments.create(post.shape, (0.0, 0.0))
             return
         ranges = value_range(post.attributes), value_range(pre.attributes)
         self.statistics = JointStatistics.create(
@@ -76,7 +76,7 @@ class AlignedStore(StageStore):
             grey_level=grey_level(ranges, integer=self._integer),
             integer=self._integer,
         )
-        self.bins = BinSamples.create(post.shape, (ranges[0][1], ranges[1][1]))
+        self.bins = CellMoments.create(post.shape, (ranges[0][1], ranges[1][1]))
 
     def write(self, writer: ShardWriter, workers: int) -> str | None:
         """Warp the shards of a writer; see `StageStore.write`."""
@@ -103,10 +103,9 @@ class AlignedStore(StageStore):
 
     def counts(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
         """Return the statistics, and the cells of a band of rows."""
-        return {**self.statistics.counts, **self.bins.of_rows(rows)}
+        return {**self.statistics.arrays, **self.bins.of_rows(rows)}
 
     def merge_counts(self, counts: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
         """Add the `counts` of a band of rows."""
         self.statistics.merge_counts(counts)
-        for name, cells in self.bins.of_rows(rows).items():
-            cells[...] = counts[name]
+        self.bins.set_rows(counts, rows)

@@ -13,7 +13,7 @@ from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, strips
 from unglow.io.zarr.stage_store import StageStore
 from unglow.photometry.background_medians import SIDE, BackgroundMedians
-from unglow.photometry.difference import Glow, Matched, attributes_of, reason_of
+from unglow.photometry.difference import Matched, attributes_of, reason_of, subtracted
 from unglow.photometry.difference_histogram import DifferenceHistogram
 
 if TYPE_CHECKING:
@@ -40,16 +40,12 @@ class Residue:
 
     def counts(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
         """Return the histogram, and the medians of a band of rows (first px, px after the last)."""
-        return {
-            "counts": self.histogram.counts,
-            "missing": self.histogram.missing,
-            "medians": self.background.of_rows(rows),
-        }
+        return {**self.histogram.arrays, **self.background.of_rows(rows)}
 
     def merge_counts(self, counts: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
         """Add the `counts` of a band of rows."""
-        self.histogram.merge_counts(counts["counts"], counts["missing"])
-        self.background.of_rows(rows)[...] = counts["medians"]
+        self.histogram.merge_counts(counts)
+        self.background.set_rows(counts, rows)
 
 
 class DifferenceStore(StageStore):
@@ -108,22 +104,22 @@ class DifferenceStore(StageStore):
 
     def write(self, writer: ShardWriter, workers: int) -> str | None:
         """Subtract by each method in the shards of a writer; see `StageStore.write`."""
-        found = {name: Glow.of(self._scale.methods[name]) for name in self.residues}
-        glows = {name: glow for name, glow in found.items() if glow is not None}
+        results = {name: self._scale.methods[name] for name in self.residues}
+        results = {name: result for name, result in results.items() if result.ok}
         with step("subtract"):
             for counted in bounded_map(
-                lambda window: self._subtract(window, glows, writer),
-                writer.windows() if glows else (),
+                lambda window: self._subtract(window, results, writer),
+                writer.windows() if results else (),
                 workers,
             ):
                 for name, histogram in counted.items():
                     self.residues[name].histogram.merge(histogram)
-        if self._written in glows:
+        if self._written in results:
             return None
         return reason_of(self._images.aligned, self._written, self._scale.methods[self._written])
 
     def _subtract(
-        self, window: Window, glows: Mapping[str, Glow], writer: ShardWriter
+        self, window: Window, results: Mapping[str, MethodResult], writer: ShardWriter
     ) -> dict[str, DifferenceHistogram]:
         """Subtract by each method and count in one shard, which is read once; write the first.
 
@@ -131,19 +127,19 @@ class DifferenceStore(StageStore):
         """
         post, pre = self._images.read(window)
         integer = has_grey_levels(self._images.post.attributes)
-        counted = {name: self.residues[name].histogram.fresh() for name in glows}
+        counted = {name: self.residues[name].histogram.fresh() for name in results}
         # The one that is written comes last: it takes the place of pre, which is of no more use.
-        order = sorted(glows, key=lambda name: name == self._written)
+        order = sorted(results, key=lambda name: name == self._written)
         for strip in strips(window, SIDE):  # whole squares of `BackgroundMedians`
             rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
             part = post[rows].astype(np.float32, copy=False), pre[rows]
             for name in order:
-                left = glows[name].taken_off(part, strip, integer=integer)
+                left = subtracted(results[name], part, strip, integer=integer)
                 counted[name].add(left)
                 self.residues[name].background.add(left, (strip.y0, strip.x0))
-            if self._written in glows:
+            if self._written in results:
                 pre[rows] = left
-        if self._written in glows:
+        if self._written in results:
             writer.write(window, pre)
         return counted
 
