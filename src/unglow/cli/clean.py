@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from unglow.cli.directories import add_directory, add_lost, results_of
 
 if TYPE_CHECKING:
     import argparse
@@ -17,30 +18,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "were never published. Results themselves are never touched, and nothing is removed while "
         "something of a run may still be at work."
     )
-    parser.add_argument(
-        "directory",
-        nargs="?",
-        type=Path,
-        default=Path(),
-        metavar="DIR",
-        help="working directory or results directory (here)",
-    )
+    add_directory(parser)
     parser.add_argument(
         "-n", "--dry-run", action="store_true", help="only say what would be removed"
     )
-    parser.add_argument(
-        "--lost",
-        action="append",
-        default=[],
-        metavar="HOST",
-        help="say that a machine is gone for good, so that nothing on it is waited for",
-    )
+    add_lost(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Remove, and print what; return 1 if something could not be removed."""
-    from unglow.cli.directories import results_of  # noqa: PLC0415 (so do the others)
-    from unglow.jobs.leftovers import leftovers, remove, size_mb  # noqa: PLC0415
+    from unglow.jobs.leftovers import leftovers, remove, size_mb  # noqa: PLC0415 (only here)
     from unglow.jobs.resume.resume import refuse_if_at_work  # noqa: PLC0415
 
     results = results_of(arguments.directory)

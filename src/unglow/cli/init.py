@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from unglow.cli.directories import add_working_directory
 from unglow.cli.inventory import inventory
 from unglow.cli.survey import SHEET, text
 from unglow.core.errors import ConfigError
@@ -42,13 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "status is 1 if the survey shows problems."
     )
     parser.add_argument("raw", type=Path, metavar="RAW", help="directory of raw images")
-    parser.add_argument(
-        "--directory",
-        type=Path,
-        default=Path(),
-        metavar="W",
-        help="working directory that config/ belongs to (default: the current one)",
-    )
+    add_working_directory(parser, "working directory that config/ belongs to")
     parser.add_argument("--force", action="store_true", help="overwrite files that are there")
 
 

@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.cli.directories import add_directory, results_of
+
 if TYPE_CHECKING:
     import argparse
 
@@ -21,19 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "One line for each pair: how many of its jobs are done, and what runs, is missing or went "
         "wrong. The exit status is 1 if something went wrong."
     )
-    parser.add_argument(
-        "directory",
-        nargs="?",
-        type=Path,
-        default=Path(),
-        metavar="DIR",
-        help="working directory or results directory (here)",
-    )
+    add_directory(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; return 1 if a pair failed, is incomplete or was left out."""
-    from unglow.cli.directories import results_of  # noqa: PLC0415
     from unglow.cli.survey import table  # noqa: PLC0415
     from unglow.core.printable import clean, shortened  # noqa: PLC0415
     from unglow.reporting.terminal.run_view import Watched  # noqa: PLC0415

@@ -103,17 +103,8 @@ def table(rows: Sequence[Sequence[str]], right: str) -> str:
 
 
 def _files(files: list[dict[str, Any]]) -> str:
-    head = [
-        "sample",
-        "dye",
-        "image",
-        "rows x cols",
-        "dtype",
-        "layout",
-        "compression",
-        "um/px",
-        "MB",
-    ]
+    head = ["sample", "dye", "image", "rows x cols", "dtype"]
+    head += ["layout", "compression", "um/px", "MB"]
     return table([head, *map(_file_row, files)], "lllrlllrr")
 
 

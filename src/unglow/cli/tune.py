@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from unglow.cli.directories import add_working_directory
 from unglow.cli.survey import SHEET
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.files import write_text
@@ -64,13 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="profile to write (default: profiles/tuned)",
     )
-    parser.add_argument(
-        "--directory",
-        type=Path,
-        default=Path(),
-        metavar="W",
-        help="working directory of the run (default: the current one)",
-    )
+    add_working_directory(parser, "working directory of the run")
     parser.add_argument(
         "-s", "--snakefile", type=Path, metavar="FILE", help="unglow's Snakefile, if not found"
     )

@@ -17,8 +17,8 @@ from unglow.reporting.figures.style import (
     FAINT,
     INK,
     PAPER,
-    SOFT,
     dimmed,
+    facts,
     image,
     label,
     map_axes,
@@ -106,15 +106,12 @@ def draw_map_error(
 def _draw_residuals(axes: Axes, blocks: NDArray[np.void]) -> None:
     """Draw the blocks in the colours of the length of their residual, held-out ones larger."""
     axes.set_title("Residuals of the blocks (large: held out)")
-    axes.plot(*_places(blocks[~blocks["used"]]), "x", color=DISAGREES, markersize=5)
+    unused = blocks[~blocks["used"]]
+    axes.plot(unused["x"], unused["y"], "x", color=DISAGREES, markersize=5)
     for held, size, edge in ((False, 18, 0.0), (True, 42, 1.0)):
         some = blocks[blocks["used"] & (blocks["held_out"] == held)]
         colours = ERROR.of(np.hypot(some["dx"], some["dy"])) / 255
-        axes.scatter(*_places(some), s=size, c=colours, edgecolors=PAPER, linewidths=edge)
-
-
-def _places(blocks: NDArray[np.void]) -> tuple[NDArray[Any], NDArray[Any]]:
-    return blocks["x"], blocks["y"]
+        axes.scatter(some["x"], some["y"], s=size, c=colours, edgecolors=PAPER, linewidths=edge)
 
 
 def _facts(figure: Figure, transform: Transform, blocks: NDArray[np.void]) -> None:
@@ -131,10 +128,7 @@ def _facts(figure: Figure, transform: Transform, blocks: NDArray[np.void]) -> No
     ]
     if field is not None:
         rows.append(("knots every", f"{field.spacing_px} px"))
-    for n, (name, value) in enumerate(rows):
-        label(figure, _RIGHT, _TOP + 0.25 * n, name, color=SOFT)
-        strong = "bold" if n < 2 else "normal"
-        label(figure, 13.7, _TOP + 0.25 * n, value, ha="right", weight=strong)
+    facts(figure, rows, left=_RIGHT, top=_TOP, line=0.25, values=13.7, align="right", bold=2)
 
 
 def _legend(figure: Figure, top: float, *, crosses: bool) -> None:

@@ -11,10 +11,10 @@ from matplotlib.patches import Patch
 from unglow.core.rounding import DASH, measured, uncertainty
 from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.style import (
-    SOFT,
     STATUS,
     Crop,
     checker,
+    facts,
     frame,
     image,
     label,
@@ -130,11 +130,7 @@ def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, floa
         ("shift x", measured(shift[0], transform.error_px.median, "px")),
         ("shift y", measured(shift[1], transform.error_px.median, "px")),
     ]
-    for n, (name, value) in enumerate(rows):
-        top = 1.95 + 0.27 * n
-        strong = "bold" if n < 2 else "normal"
-        label(figure, left, top, name, color=SOFT)
-        label(figure, 13.7, top, value, ha="right", weight=strong)
+    facts(figure, rows, left=left, top=1.95, line=0.27, values=13.7, align="right", bold=2)
     if transform.reasons:
         lines = [line for reason in transform.reasons for line in textwrap.wrap(reason, 32)]
         if len(lines) > _REASON_LINES:

@@ -15,8 +15,8 @@ from unglow.reporting.figures.style import (
     INK,
     ORANGE,
     SKY,
-    SOFT,
     dimmed,
+    facts,
     graph,
     image,
     label,
@@ -194,9 +194,7 @@ def _residual_facts(
         ("model", transform.model_name or DASH),
         ("arrows", arrows),
     ]
-    for n, (name, value) in enumerate(rows):
-        label(figure, left, 1.27 + 0.27 * n, name, color=SOFT)
-        label(figure, left + 1.45, 1.27 + 0.27 * n, value)
+    facts(figure, rows, left=left, top=1.27, line=0.27, values=left + 1.45)
     figure.legend(
         *axes.get_legend_handles_labels(),
         loc="upper left",
