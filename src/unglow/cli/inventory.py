@@ -54,9 +54,9 @@ def inventory(found: Discovery, settings: Settings) -> dict[str, Any]:
         files += record.pop("files")
         pairs.append(record)
         problems += [
-            {"message": told, "kind": "image", "sample": pair.sample, "dye": pair.dye,
+            {"message": failure, "kind": "image", "sample": pair.sample, "dye": pair.dye,
              "paths": [str(pair.post), str(pair.pre)]}
-            for told in failures
+            for failure in failures
         ]  # fmt: skip
     _, unusable = map_sources(usable, shapes, settings["register"]["from"])
     problems += [_problem(asdict(problem)) for problem in unusable]

@@ -38,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     results = results_of(arguments.directory)
     history = Watched(results).history()
     last = history.last
-    told = last.run.fields if last is not None else {}
-    work = Path(str(told.get("directory") or results.absolute().parent))
-    settings = dict(told.get("config") or read_config(work / CONFIG))
+    recorded = last.run.fields if last is not None else {}
+    work = Path(str(recorded.get("directory") or results.absolute().parent))
+    settings = dict(recorded.get("config") or read_config(work / CONFIG))
     found = standings(Batch.load(settings, work), results, history)
     width = min(_WIDEST, shutil.get_terminal_size((120, 0)).columns)
     rows = [("sample", "dye", "status", "jobs", "")]

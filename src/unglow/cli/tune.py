@@ -164,10 +164,10 @@ def _trial(
     last = History.of(read).last
     if done.returncode != 0 or last is None:
         end = "\n".join(done.stdout.splitlines()[-_LAST_LINES:])
-        kept = Path(tempfile.mkdtemp(prefix="unglow-tune-"))
-        shutil.copytree(place / "logs", kept / "logs", dirs_exist_ok=True)
+        logs = Path(tempfile.mkdtemp(prefix="unglow-tune-"))
+        shutil.copytree(place / "logs", logs / "logs", dirs_exist_ok=True)
         raise UnglowError(
             f"the run with {cores} cores ended with status {done.returncode} (its logs are in "
-            f"{kept}):\n{end}"
+            f"{logs}):\n{end}"
         )
     return trial_of(last, cores)

@@ -73,10 +73,10 @@ def draw_small_maps(
     names = (f"−{uncertainty(limit)} %", "0", f"+{uncertainty(limit)} %")
     ticks = list(zip((colours.low, 1.0, colours.high), names, strict=True))
     _small_map(figure, places[1], areas, colours, known, ticks)
-    said = " to ".join(
+    change = " to ".join(
         f"{'−' if share < 0 else '+'}{uncertainty(abs(share))}" for share in (low, high)
     )
-    _heading(figure, places[1], f"Area change: {said} %")
+    _heading(figure, places[1], f"Area change: {change} %")
 
 
 def _small_map(

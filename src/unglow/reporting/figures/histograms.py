@@ -255,8 +255,8 @@ def draw_ratio(
     # Beside the axes: whatever corner it stood in, there are images whose bars or lines cross it.
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     used = f"{stats.n['ratio']:,} pixels with post above 0 and pre at least one grey level"
-    told = "" if fit.converged else "; the fit did not converge, the gain is the highest bin"
-    label(figure, 1.0, 6.8, used + told + ".", color=SOFT if fit.converged else STATUS["suspect"])
+    note = "" if fit.converged else "; the fit did not converge, the gain is the highest bin"
+    label(figure, 1.0, 6.8, used + note + ".", color=SOFT if fit.converged else STATUS["suspect"])
     return figure
 
 

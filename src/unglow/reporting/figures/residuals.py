@@ -118,8 +118,8 @@ def draw_residuals(
     axes.set_ylim(post_thumb.shape[0] * step - 0.5, -0.5)
     axes.set_title(f"arrows × {magnified:g}: pre measured minus mapped", loc="right")
     most = max(arrows.most for arrows in kinds.values())
-    said = "one block each" if most <= 1 else f"medians over squares of {side:.0f} px"
-    _residual_facts(figure, axes, used, len(blocks), transform, said)
+    arrows = "one block each" if most <= 1 else f"medians over squares of {side:.0f} px"
+    _residual_facts(figure, axes, used, len(blocks), transform, arrows)
     return figure
 
 

@@ -100,7 +100,7 @@ def _run(history: History, h: RunHistory) -> Model:
         "lines": _lines(h, _BINS if h is history.last else _FEW_BINS),
         "rules": [_with_rates(asdict(row), row.mb_per_s, row.cores) for row in by_rule(h.attempts)],
         "steps": _steps(h),
-        "overhead": asdict(told) if (told := overhead(h)) else None,
+        "overhead": asdict(took) if (took := overhead(h)) else None,
         "messages": [{"t": m.t, "level": m.level, "text": m.text} for m in run.messages],
         "environment": {k: run.fields[k] for k in _ENVIRONMENT if run.fields.get(k) is not None},
         "config": run.fields.get("config"),

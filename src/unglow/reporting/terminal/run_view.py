@@ -110,7 +110,7 @@ class RunView:
     done, of
         Jobs; ``of`` is 0 if it is not known.
     rules, jobs
-        The rules in the order in which Snakemake told them; the running jobs by start.
+        The rules in the order in which Snakemake named them; the running jobs by start.
     budget_mb, machine_mb, available_mb
         Memory for all jobs together, of the machine, and what of that is free now; None where it
         is not known, or the run is over.
@@ -291,14 +291,17 @@ def _last(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float | None:
 
 
 def _machine_mb(h: RunHistory) -> float | None:
-    told = [h.run.fields] if h.run.id != UNRECORDED else [a.attempt.fields for a in h.attempts]
-    return max((mb for fields in told if (mb := machine_mb(fields))), default=None)
+    records = [h.run.fields] if h.run.id != UNRECORDED else [a.attempt.fields for a in h.attempts]
+    return max((mb for fields in records if (mb := machine_mb(fields))), default=None)
 
 
 def _available_mb(host: str, running: list[Placed], machine: Machine) -> float | None:
     """Return the free memory of the run's machine: asked here, or as its jobs tell."""
     if host == machine.host:
         return memory_available_mb()
-    told = [(a.end, mb) for a in running if a.attempt.host == host
-            and (mb := _last(a.attempt.samples.available)) is not None]  # fmt: skip
-    return max(told, default=(-math.inf, None))[1]
+    samples = [
+        (a.end, mb)
+        for a in running
+        if a.attempt.host == host and (mb := _last(a.attempt.samples.available)) is not None
+    ]
+    return max(samples, default=(-math.inf, None))[1]

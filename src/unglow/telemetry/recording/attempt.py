@@ -36,7 +36,7 @@ class Attempt:
         that has the same name without suffix. None for a job that keeps no records.
     clock
         The monotonic time at which it began, s.
-    told
+    job
         What else the first line says about the job.
     profiled
         Whether to write the stacks of its threads as well: by py-spy if that is possible.
@@ -46,7 +46,7 @@ class Attempt:
         self,
         record: Path | None,
         clock: float,
-        told: Mapping[str, Any],
+        job: Mapping[str, Any],
         *,
         profiled: bool = False,
     ) -> None:
@@ -66,7 +66,7 @@ class Attempt:
             {
                 "kind": "attempt",
                 "schema": SCHEMA,
-                **told,
+                **job,
                 **identity(),
                 "wall": round(wall, 3),
                 "clock": round(clock, 3),
@@ -102,8 +102,8 @@ class Attempt:
 
     def forked(self, pid: int) -> None:
         """Tell the process that the job itself runs in."""
-        told = {"pid": pid, "started": started_ticks(pid)}
-        self._file.write({"kind": "process", "t": round(self.t, 4), **told})
+        process = {"pid": pid, "started": started_ticks(pid)}
+        self._file.write({"kind": "process", "t": round(self.t, 4), **process})
         if self._profile is not None and not self._no_spy:
             self._py_spy = py_spy.PySpy(self._profile, self._spy, pid, log.warning)
 
@@ -120,8 +120,8 @@ class Attempt:
 
     def stall(self, seconds: float, because: str = "") -> None:
         """Tell that the job has done nothing for a time, s, and why, as far as that is known."""
-        told = {"kind": "stall", "t": round(self.t, 3), "seconds": round(seconds, 1)}
-        self._file.write({**told, "message": because})
+        stall = {"kind": "stall", "t": round(self.t, 3), "seconds": round(seconds, 1)}
+        self._file.write({**stall, "message": because})
 
     def end(self, outcome: str, message: str = "", **measured: Any) -> None:
         """Tell how it ended, and write no more."""
