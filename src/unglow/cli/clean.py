@@ -31,16 +31,16 @@ def run(arguments: argparse.Namespace) -> int:
     from unglow.jobs.resume.resume import refuse_if_at_work  # noqa: PLC0415
 
     results = results_of(arguments.directory)
-    found = leftovers(results)
-    if found and not arguments.dry_run:
+    paths = leftovers(results)
+    if paths and not arguments.dry_run:
         refuse_if_at_work(results, arguments.lost, lambda words: print(words, file=sys.stderr))
     total, stayed = 0.0, 0
-    for path in found:
+    for path in paths:
         mb = size_mb(path)
         gone = arguments.dry_run or remove(path)
         word = "would remove" if arguments.dry_run else "removed" if gone else "could not remove"
         print(f"{word} {path} ({mb:.1f} MB)")
         total, stayed = total + mb * gone, stayed + (not gone)
     would = "would be" if arguments.dry_run else "were"
-    print(f"{total:.1f} MB {would} removed." if found else "There is nothing to remove.")
+    print(f"{total:.1f} MB {would} removed." if paths else "There is nothing to remove.")
     return 1 if stayed else 0

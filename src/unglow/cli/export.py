@@ -156,10 +156,10 @@ def _export_transform(arguments: argparse.Namespace) -> None:
     from unglow.export import physical_map  # noqa: PLC0415 - heavy
 
     (path,) = arguments.inputs
-    found = physical_map.load(path, arguments.unit)
-    print(_write(found, path, arguments))
-    if found.transform.status == "suspect":
-        print(f"{path} is suspect: {' '.join(found.transform.reasons)}", file=sys.stderr)
+    point_map = physical_map.load(path, arguments.unit)
+    print(_write(point_map, path, arguments))
+    if point_map.transform.status == "suspect":
+        print(f"{path} is suspect: {' '.join(point_map.transform.reasons)}", file=sys.stderr)
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -175,16 +175,16 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"--spacing is in whole px, 1 or more, not {arguments.spacing}.")
 
 
-def _write(found: PointMap, path: Path, arguments: argparse.Namespace) -> str:
+def _write(point_map: PointMap, path: Path, arguments: argparse.Namespace) -> str:
     """Write what is asked for; return what to tell of it."""
     from unglow.export import elastix, itk, ngff  # noqa: PLC0415 - heavy
 
     if arguments.ngff is not None:
-        return ngff.write_scene(found, arguments.ngff, arguments.spacing)
+        return ngff.write_scene(point_map, arguments.ngff, arguments.spacing)
     if arguments.itk is not None and arguments.itk.suffix == ".mha":
-        return itk.write_field(found, arguments.itk, arguments.spacing)
+        return itk.write_field(point_map, arguments.itk, arguments.spacing)
     if arguments.itk is not None:
-        found.need_spline(path, "an ITK transform file")
-        return itk.write_transform(found, arguments.itk)
-    found.need_spline(path, "elastix")
-    return elastix.write_parameters(found, arguments.elastix)
+        point_map.need_spline(path, "an ITK transform file")
+        return itk.write_transform(point_map, arguments.itk)
+    point_map.need_spline(path, "elastix")
+    return elastix.write_parameters(point_map, arguments.elastix)

@@ -56,13 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
             f"{' and '.join(there)} {'are' if len(there) > 1 else 'is'} there already; use --force "
             "to overwrite, or `unglow survey` to only look."
         )
-    found = discover(arguments.raw)
-    report = inventory(found, configuration.load({}))
-    if found.pairs:
+    discovery = discover(arguments.raw)
+    report = inventory(discovery, configuration.load({}))
+    if discovery.pairs:
         write_text(targets[0], config_text(_from(arguments.raw, arguments.directory)))
-        write_text(targets[1], _sheet(found, arguments.directory))
+        write_text(targets[1], _sheet(discovery, arguments.directory))
     print(printable(text(report)))
-    if found.pairs:
+    if discovery.pairs:
         print(f"Written: {targets[0]}, {targets[1]}")
     else:
         print("Nothing written, since no pair was found.")
@@ -116,8 +116,8 @@ def _from(raw: Path, directory: Path) -> str:
     return str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
 
 
-def _sheet(found: Discovery, directory: Path) -> str:
+def _sheet(discovery: Discovery, directory: Path) -> str:
     """Return the sample sheet; what could not be paired is kept in it as comments."""
-    lines = [f"# left out: {problem.message}" for problem in found.problems]
+    lines = [f"# left out: {problem.message}" for problem in discovery.problems]
     lines.append(_ABOUT_CONTROLS)
-    return sheet_text(found.pairs, directory) + "".join(f"{line}\n" for line in lines)
+    return sheet_text(discovery.pairs, directory) + "".join(f"{line}\n" for line in lines)

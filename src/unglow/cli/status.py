@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 # Statuses with which a pair is as it should be, or on its way there.
 _WELL = ("ok", "suspect", "running", "waiting")
-_WIDEST = 200
-_NAME = 40
+# Characters of a line, and of the name of a sample or dye in it.
+_WIDEST, _NAME = 200, 40
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,14 +41,14 @@ def run(arguments: argparse.Namespace) -> int:
     recorded = last.run.fields if last is not None else {}
     work = Path(str(recorded.get("directory") or results.absolute().parent))
     settings = dict(recorded.get("config") or read_config(work / CONFIG))
-    found = standings(Batch.load(settings, work), results, history)
+    pairs = standings(Batch.load(settings, work), results, history)
     width = min(_WIDEST, shutil.get_terminal_size((120, 0)).columns)
     rows = [("sample", "dye", "status", "jobs", "")]
-    for p in found:
+    for p in pairs:
         sample, dye = (shortened(clean(name), _NAME) for name in (p.sample, p.dye))
         rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(p.note)))
     for line in table(rows, "lllrl").splitlines():
         print(line if len(line) <= width else f"{line[: width - 1]}…")
     for line in what_next(history):
         print(line)
-    return int(any(pair.status not in _WELL for pair in found))
+    return int(any(pair.status not in _WELL for pair in pairs))

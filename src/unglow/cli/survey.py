@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unglow.workflow.samples import Discovery
     from unglow.workflow.schema import Settings
 
+# Characters of a line.
 WIDTH = 100
 SHEET = Path("config") / "samples.tsv"
 
@@ -43,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     settings = read_config(CONFIG)
     if arguments.channel:
         settings["channel"] = arguments.channel
-    found = find(settings, arguments.raw, arguments.sheet)
-    report = inventory(found, settings)
+    discovery = find(settings, arguments.raw, arguments.sheet)
+    report = inventory(discovery, settings)
     print(json.dumps(report, indent=1) if arguments.json else printable(text(report)))
     return 1 if report["problems"] else 0
 

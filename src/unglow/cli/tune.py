@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from unglow.workflow.samples import Pair
     from unglow.workflow.schema import Settings
 
+# Lines of a failed run's output that are shown.
 _LAST_LINES = 15
+# A load above this share of the processors makes times say little.
 _BUSY = 0.4
+# Raw files are read in pieces of so many bytes.
 _READ = 1 << 24
 
 
@@ -109,10 +112,10 @@ def _numbers(given: Sequence[int] | None) -> list[int]:
 
 def _snakefile(given: Path | None) -> Path:
     checkout = Path(__file__).resolve().parents[3] / "Snakefile"
-    found = given or checkout
-    if not found.is_file():
-        raise InputError(f"{found} does not exist; say with -s where unglow's Snakefile is.")
-    return found.absolute()
+    path = given or checkout
+    if not path.is_file():
+        raise InputError(f"{path} does not exist; say with -s where unglow's Snakefile is.")
+    return path.absolute()
 
 
 def _chosen(batch: Batch, name: str | None) -> Pair:
@@ -123,8 +126,8 @@ def _chosen(batch: Batch, name: str | None) -> Pair:
         )
     sample, _, dye = name.partition("/")
     if (sample, dye) not in batch.pairs:
-        known = ", ".join("/".join(key) for key in list(batch.pairs)[:5])
-        raise InputError(f"--pair {name} is none of the pairs: {known}.")
+        names = ", ".join("/".join(key) for key in list(batch.pairs)[:5])
+        raise InputError(f"--pair {name} is none of the pairs: {names}.")
     return batch.pairs[sample, dye]
 
 

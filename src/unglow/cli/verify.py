@@ -82,12 +82,12 @@ def _other_images(results: Path, places: list[Path]) -> Iterator[Problem]:
     from unglow.workflow.originals import check_images, pairs_of  # noqa: PLC0415 (imports numpy)
 
     try:
-        known = pairs_of(results)
+        pairs = pairs_of(results)
     except UnglowError as error:
         _note(f"raw images were not compared: {error}")
         return
     for place in places:
-        pair = known.get((place.parent.name, place.name))
+        pair = pairs.get((place.parent.name, place.name))
         if pair is None:
             _note(f"raw images of {place} were not compared: they are not here")
         else:

@@ -41,12 +41,14 @@ if TYPE_CHECKING:
 CLASSES = ((0.001, "#ffffff", 1.0), (0.01, "#ffe14d", 0.85), (np.inf, "#e58fc0", 0.7))
 MOST_CIRCLES = 5000
 """More would hide each other; the density is of all candidates."""
+# Where the right column and its map begin, and the most that the map has, inches.
 _LEFT, _HEIGHT = 9.75, 2.6
 _WIDE, _TALLEST = 3.8, 3.3
 # Cells of the density are so large that they hold this many candidates on average. They are made of
 # so many squares of the search along each side.
 _PER_CELL = 4.0
 _JOINED = (2, 3, 4, 6, 8, 12)
+# Of a cell of which less was searched, share of its area, no density is told.
 _LEAST_SEARCHED = 0.2
 
 
@@ -122,11 +124,11 @@ def _circles(
     """Draw each candidate in the colour of its class, the best on top, and tell the classes."""
     largest = float(np.clip(9 * (200 / max(len(points), 1)) ** 0.3, 2.0, 9.0))
     thin = 0.6 + 0.5 * largest / 9
-    known = np.nan_to_num(fdr, nan=np.inf)
+    rates = np.nan_to_num(fdr, nan=np.inf)
     handles: list[Line2D] = []
     below = -np.inf
     for bound, colour, share in CLASSES:
-        inside = (known > below) & (known <= bound)
+        inside = (rates > below) & (rates <= bound)
         style: dict[str, Any] = {"marker": "o", "linestyle": "", "mfc": "none", "mec": colour}
         rings = Line2D(*points[inside].T, **style, ms=share * largest, mew=thin)
         rings.set_zorder(3 - 0.1 * len(handles))

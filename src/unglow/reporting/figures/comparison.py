@@ -39,6 +39,7 @@ _COLUMNS = (
     ("residual (px)\nmedian / p95", 10.0),
     ("difference (grey levels)\nmedian / MAD", 11.8),
 )
+# Inches: the sheet, its edge, the gap between pictures, a line of text, and room around a row.
 _WIDTH, _EDGE, _GAP = 14.0, 0.3, 0.2
 _LINE, _PAD = 0.21, 0.17
 _NAME_CHARACTERS = 58

@@ -66,8 +66,8 @@ def knee_of(
     if histogram is not None and histogram.total > 0:
         typical = histogram.median_absolute()
     else:
-        known = np.abs(difference[np.isfinite(difference)])
-        typical = float(np.median(known)) if known.size else 0.0
+        values = np.abs(difference[np.isfinite(difference)])
+        typical = float(np.median(values)) if values.size else 0.0
     return max(typical, grey_level)
 
 
@@ -87,8 +87,8 @@ def symmetric_limit(
     if histogram is not None and histogram.total > 0:
         far = max(-histogram.quantile(0.0025), histogram.quantile(0.9975))
         return max(float(np.arcsinh(far / knee)), 1.0)
-    known = np.abs(values[np.isfinite(values)])
-    return max(float(np.quantile(known, 0.995)), 1.0) if known.size else 1.0
+    finite = np.abs(values[np.isfinite(values)])
+    return max(float(np.quantile(finite, 0.995)), 1.0) if finite.size else 1.0
 
 
 def colours_of(
@@ -221,8 +221,8 @@ def _round_levels(knee: float, limit: float, apart: float) -> list[float]:
 
 def _brighter(colours: Compressed, crops: Sequence[Crop]) -> Compressed:
     """Return the colours of the crops: their brightest places must stand out from noise."""
-    known = [c.difference for c in crops if c.difference is not None]
-    tops = [float(np.nanquantile(d, 0.999)) for d in known if np.isfinite(d).any()]
+    differences = [c.difference for c in crops if c.difference is not None]
+    tops = [float(np.nanquantile(d, 0.999)) for d in differences if np.isfinite(d).any()]
     limits = (float(np.arcsinh(top / colours.knee)) for top in tops)
     return replace(colours, limit=max([colours.limit, *limits]))
 

@@ -39,9 +39,8 @@ GREEN, MAGENTA = "#00c800", "#e000e0"
 CROPS = 3
 DETAIL_PX = 108
 """Side of the squares at full resolution; each of their px takes 2 x 2 of the paper."""
-_PANEL = 5.0
-_DETAIL = 2 * DETAIL_PX / DPI
-_REASON_LINES = 7
+# Widths of a panel and of a detail, inches, and how many lines of reasons there is room for.
+_PANEL, _DETAIL, _REASON_LINES = 5.0, 2 * DETAIL_PX / DPI, 7
 
 
 @styled

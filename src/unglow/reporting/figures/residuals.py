@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 CELLS = 22
 """At most so many arrows of a kind along the longer side of a section."""
-_TYPICAL = 0.85
-_LONGEST = 2.0
+# Arrows are magnified so that this share of them is shorter than a cell is wide. A longer one is
+# cut at so many of these widths.
+_TYPICAL, _LONGEST = 0.85, 2.0
 _MOST_BINS = 36
 
 

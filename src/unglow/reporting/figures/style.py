@@ -269,11 +269,11 @@ def stretch(pixels: NDArray[Any], reference: NDArray[Any] | None = None) -> NDAr
     NaN stays NaN.
     """
     values = np.asarray(pixels, np.float32)
-    known = np.asarray(values if reference is None else reference, np.float32)
-    known = known[np.isfinite(known)]
-    if known.size == 0:
+    finite = np.asarray(values if reference is None else reference, np.float32)
+    finite = finite[np.isfinite(finite)]
+    if finite.size == 0:
         return np.zeros_like(values)
-    some = known[:: max(1, known.size // _ENOUGH)]
+    some = finite[:: max(1, finite.size // _ENOUGH)]
     low, high = (np.float32(v) for v in np.quantile(some, (0.01, 0.997)))
     unit = values - low
     unit /= max(high - low, np.float32(1e-6))
