@@ -83,11 +83,11 @@ def results_of(directory: Path) -> Path:
             raise InputError(f"{place} is a file, but has to be a directory: move it away.")
     if (configured / _TELEMETRY).is_dir():
         return _readable(configured)
-    found = sorted(p.parent for p in directory.glob(f"*/{_TELEMETRY}") if p.is_dir())
-    if len(found) > 1:
-        names = " and ".join(str(place) for place in found)
+    several = sorted(p.parent for p in directory.glob(f"*/{_TELEMETRY}") if p.is_dir())
+    if len(several) > 1:
+        names = " and ".join(str(place) for place in several)
         raise InputError(f"{directory} holds several results directories: name one, {names}.")
-    return _readable(found[0]) if found else configured
+    return _readable(several[0]) if several else configured
 
 
 def all_results_of(directories: Iterable[Path]) -> list[Path]:

@@ -91,8 +91,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a request."""
         token, parts, asked = self._asked()
-        known = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
-        if not (known and self._is_asked_by_own_name()):
+        authentic = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
+        if not (authentic and self._is_asked_by_own_name()):
             self.close_connection = True
             self._answer(HTTPStatus.FORBIDDEN, _TEXT, "Use the whole address that was printed.\n")
             return

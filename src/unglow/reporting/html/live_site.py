@@ -146,8 +146,8 @@ class Site:
         """Return the page of the n-th directory; pictures come later."""
         source = self.sources[n]
         version, model = source.model()
-        known = {"version": version, "places": self.places(n)}
-        return page(model | known, (), title=f"unglow monitor: {source.name}")
+        state = {"version": version, "places": self.places(n)}
+        return page(model | state, (), title=f"unglow monitor: {source.name}")
 
     def news(self, n: int, version: int) -> dict[str, Any]:
         """Return what has changed in the n-th directory after a state."""

@@ -112,8 +112,8 @@ def _with_rates(row: Model, mb_per_s: float | None, cores: float | None) -> Mode
 
 
 def _largest_machine(h: RunHistory) -> float | None:
-    known = (machine_mb(a.attempt.fields) for a in h.attempts)
-    return max((mb for mb in known if mb), default=None)
+    sizes = (machine_mb(a.attempt.fields) for a in h.attempts)
+    return max((mb for mb in sizes if mb), default=None)
 
 
 def _lines(h: RunHistory, bins: int) -> Model | None:

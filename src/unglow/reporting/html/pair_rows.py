@@ -41,8 +41,8 @@ def rows_of(results: Path, history: History) -> list[dict[str, Any]]:
     before = {_names(row): row for row in summary}
     for row in made:
         row["control"] = before.get(_names(row), {}).get("control")
-    known = {_names(row) for row in made}
-    rows_made = [*(row for row in summary if _names(row) not in known), *made]
+    made_names = {_names(row) for row in made}
+    rows_made = [*(row for row in summary if _names(row) not in made_names), *made]
     return _with_states(rows_made, history)
 
 
@@ -83,13 +83,13 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def _entries(results: Path, history: History) -> Iterator[Entry]:
     """Find pairs and variants by the files that are there; a pair without any has none yet."""
-    known = {path.parent for path in results.glob("*/*/plan.json")}
+    directories = {path.parent for path in results.glob("*/*/plan.json")}
     last = history.last
     pairs = last.run.fields.get("pairs") if last is not None else None
     for names in pairs if isinstance(pairs, list) else ():
         if isinstance(names, list) and len(names) == 2:
-            known.add(results.joinpath(*map(str, names)))
-    for pair in sorted(known):
+            directories.add(results.joinpath(*map(str, names)))
+    for pair in sorted(directories):
         if pair.relative_to(results).parts[0] not in _RECORDS:
             yield from _variants(results, pair)
 

@@ -74,14 +74,14 @@ def runs_of(place: Path) -> list[Named]:
         results = place / "results"
     following = Follower(results)
     following.poll()
-    found = [h for h in History.of(following).runs if h.attempts and wanted in (None, h.run.id)]
-    if not found:
+    runs = [h for h in History.of(following).runs if h.attempts and wanted in (None, h.run.id)]
+    if not runs:
         raise InputError(
             f"{place} holds no telemetry of a run; give results directories, or files of "
             f"{Path('results', 'telemetry', RUNS)}."
         )
     name = results.absolute().parent.name if results.name == "results" else results.name
-    return [Named(f"{name} {h.run.id[:15]}".strip(), h) for h in found]
+    return [Named(f"{name} {h.run.id[:15]}".strip(), h) for h in runs]
 
 
 def chosen(places: Sequence[Path]) -> list[Named]:
@@ -92,8 +92,8 @@ def chosen(places: Sequence[Path]) -> list[Named]:
     InputError
         One of the places holds no telemetry, or there is only one run.
     """
-    found = [runs_of(place) for place in places]
-    named = found[0] if len(found) == 1 else [runs[-1] for runs in found]
+    groups = [runs_of(place) for place in places]
+    named = groups[0] if len(groups) == 1 else [runs[-1] for runs in groups]
     if len(named) < 2:
         raise InputError(
             f"{places[0]} holds one run only, so there is nothing to compare it with; give another "
