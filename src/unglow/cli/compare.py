@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.cli.survey import table
+from unglow.cli.text_table import table
 from unglow.core.printable import harmless
 from unglow.core.rounding import amount
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_directory, results_of
+from unglow.cli.text_table import table
 
 if TYPE_CHECKING:
     import argparse
@@ -28,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; return 1 if a pair failed, is incomplete or was left out."""
-    from unglow.cli.survey import table  # noqa: PLC0415
     from unglow.core.printable import clean, shortened  # noqa: PLC0415
     from unglow.reporting.terminal.run_view import Watched  # noqa: PLC0415
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)

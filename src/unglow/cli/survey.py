@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.cli.inventory import inventory
+from unglow.cli.text_table import table
 from unglow.core.printable import printable
 from unglow.core.rounding import number, percent
 from unglow.workflow.config import CONFIG, read_config
@@ -15,7 +16,6 @@ from unglow.workflow.samples import discover, read_sheet
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from unglow.workflow.samples import Discovery
     from unglow.workflow.schema import Settings
@@ -82,25 +82,6 @@ def text(report: dict[str, Any]) -> str:
         + (f"{count} problem{'' if count == 1 else 's'}." if count else "no problems.")
     )
     return "\n".join(parts)
-
-
-def table(rows: Sequence[Sequence[str]], right: str) -> str:
-    """Align cells in columns, two blanks apart and two in front; numbers to the right.
-
-    Parameters
-    ----------
-    rows
-        The first is the header.
-    right
-        One letter per column: ``l`` or ``r``.
-    """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(right))]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(w) if side == "r" else cell.ljust(w)
-                 for cell, w, side in zip(row, widths, right, strict=True)]  # fmt: skip
-        lines.append("  " + "  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def _files(files: list[dict[str, Any]]) -> str:
