@@ -1,6 +1,6 @@
 """At a terminal: status lines below Snakemake's own while it runs, see docs/monitor.md."""
 
-from unglow.reporting.terminal.status_process import StatusBeside, is_wanted
+from unglow.reporting.terminal.status_handler import StatusHandler, is_wanted
 
 
 def watch_run():
@@ -11,7 +11,7 @@ def watch_run():
     if not another and is_wanted(sys.stderr, os.environ, quiet):
         # now: in a module the names of paths mean something else later
         results = Path(workflow.pathvars.apply("<results>")).absolute()
-        logger.addHandler(StatusBeside(results))
+        logger.addHandler(StatusHandler(results))
 
 
 if run_recorder is not None:

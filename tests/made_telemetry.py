@@ -6,6 +6,8 @@ import json
 import time
 from typing import TYPE_CHECKING
 
+from unglow.telemetry.speedscope import SUFFIX, Frame, write_profile
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -146,22 +148,10 @@ def write(path, lines):
     return path
 
 
-def call(number, inside, name, *, file="f.py", line=1, **more):
-    """A node of the tree of calls in a file of stacks."""
-    return {
-        "kind": "node",
-        "id": number,
-        "in": inside,
-        "name": name,
-        "file": file,
-        "line": line,
-    } | more
-
-
-def stacks(attempt, *lines):
-    """Write the stacks of an attempt, beside its file."""
-    head = {"kind": "stacks", "schema": 1, "hz": 100, "how": "inside"}
-    return write(attempt.with_suffix(".stacks"), [head, *lines])
+def profile(attempt, seconds):
+    """Write the profile of an attempt, beside its file: seconds of stacks of (name, file, line)."""
+    stacks = {tuple(Frame(*frame) for frame in stack): s for stack, s in seconds.items()}
+    write_profile(attempt.with_suffix(SUFFIX), "unglow", stacks)
 
 
 def many(results, jobs=1000, samples=60, cores=8):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from unglow.cli.directories import add_directory, add_lost, results_of
 
 if TYPE_CHECKING:
     import argparse
@@ -17,43 +18,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "were never published. Results themselves are never touched, and nothing is removed while "
         "something of a run may still be at work."
     )
-    parser.add_argument(
-        "directory",
-        nargs="?",
-        type=Path,
-        default=Path(),
-        metavar="DIR",
-        help="working directory or results directory (here)",
-    )
+    add_directory(parser)
     parser.add_argument(
         "-n", "--dry-run", action="store_true", help="only say what would be removed"
     )
-    parser.add_argument(
-        "--lost",
-        action="append",
-        default=[],
-        metavar="HOST",
-        help="say that a machine is gone for good, so that nothing on it is waited for",
-    )
+    add_lost(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Remove, and print what; return 1 if something could not be removed."""
-    from unglow.cli.directories import results_of  # noqa: PLC0415 (so do the others)
-    from unglow.jobs.leftovers import leftovers, remove, size_mb  # noqa: PLC0415
+    from unglow.jobs.leftovers import leftovers, remove, size_mb  # noqa: PLC0415 (only here)
     from unglow.jobs.resume.resume import refuse_if_at_work  # noqa: PLC0415
 
     results = results_of(arguments.directory)
-    found = leftovers(results)
-    if found and not arguments.dry_run:
+    paths = leftovers(results)
+    if paths and not arguments.dry_run:
         refuse_if_at_work(results, arguments.lost, lambda words: print(words, file=sys.stderr))
     total, stayed = 0.0, 0
-    for path in found:
+    for path in paths:
         mb = size_mb(path)
         gone = arguments.dry_run or remove(path)
         word = "would remove" if arguments.dry_run else "removed" if gone else "could not remove"
         print(f"{word} {path} ({mb:.1f} MB)")
         total, stayed = total + mb * gone, stayed + (not gone)
     would = "would be" if arguments.dry_run else "were"
-    print(f"{total:.1f} MB {would} removed." if found else "There is nothing to remove.")
+    print(f"{total:.1f} MB {would} removed." if paths else "There is nothing to remove.")
     return 1 if stayed else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.cli.survey import table
+from unglow.cli.text_table import table
 from unglow.core.printable import harmless
 from unglow.core.rounding import amount
 
@@ -53,7 +53,7 @@ def text(named: Sequence[Named]) -> str:
 
     names = [n.name for n in named]
     sides = "l" + "r" * len(names)
-    told = [
+    numbers = [
         [
             row.name,
             *(amount(value, row.unit) for value in row.values),
@@ -61,9 +61,9 @@ def text(named: Sequence[Named]) -> str:
         ]
         for row in rows(named)
     ]
-    lines = [table([["", *names, ""], *told], sides + "r"), ""]
+    lines = [table([["", *names, ""], *numbers], sides + "r"), ""]
     for what, key, unit in (("time of all jobs", "seconds", "s"), ("peak memory", "peak_mb", "MB")):
         cells = [[r["rule"], *(amount(value, unit) for value in r[key])] for r in rules(named)]
         lines += [f"By rule: {what}", table([["", *names], *cells], sides), ""]
-    lines += [harmless(told) for told in computed_by(named)]
+    lines += [harmless(sentence) for sentence in computed_by(named)]
     return "\n".join(lines).rstrip()

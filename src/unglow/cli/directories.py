@@ -1,18 +1,64 @@
-"""Which results directory is meant by a directory that a user names."""
+"""Directories that users name: options of several commands, and which results are meant."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
 from unglow.workflow.config import CONFIG, read_config
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable
-    from pathlib import Path
 
 _TELEMETRY = "telemetry"
+
+
+def add_directory(parser: argparse.ArgumentParser) -> None:
+    """Add the argument ``directory``, for `results_of`."""
+    about = "working directory or results directory (here)"
+    parser.add_argument(
+        "directory", nargs="?", type=Path, default=Path(), metavar="DIR", help=about
+    )
+
+
+def add_results(parser: argparse.ArgumentParser) -> None:
+    """Add the argument ``results``, for `existing`."""
+    parser.add_argument(
+        "results",
+        nargs="?",
+        type=Path,
+        default=Path("results"),
+        metavar="RESULTS",
+        help="results directory (default: results)",
+    )
+
+
+def add_working_directory(parser: argparse.ArgumentParser, about: str) -> None:
+    """Add the option ``--directory``, a working directory."""
+    about += " (default: the current one)"
+    parser.add_argument("--directory", type=Path, default=Path(), metavar="W", help=about)
+
+
+def add_lost(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--lost`` of commands that wait for what is still at work."""
+    about = "say that a machine is gone for good, so that nothing on it is waited for"
+    parser.add_argument("--lost", action="append", default=[], metavar="HOST", help=about)
+
+
+def existing(results: Path) -> Path:
+    """Return a results directory that has to be there.
+
+    Raises
+    ------
+    InputError
+        It is not.
+    """
+    if not results.is_dir():
+        raise InputError(f"{results} is no directory; give the results directory of a run.")
+    return results
 
 
 def results_of(directory: Path) -> Path:
@@ -37,11 +83,11 @@ def results_of(directory: Path) -> Path:
             raise InputError(f"{place} is a file, but has to be a directory: move it away.")
     if (configured / _TELEMETRY).is_dir():
         return _readable(configured)
-    found = sorted(p.parent for p in directory.glob(f"*/{_TELEMETRY}") if p.is_dir())
-    if len(found) > 1:
-        names = " and ".join(str(place) for place in found)
+    several = sorted(p.parent for p in directory.glob(f"*/{_TELEMETRY}") if p.is_dir())
+    if len(several) > 1:
+        names = " and ".join(str(place) for place in several)
         raise InputError(f"{directory} holds several results directories: name one, {names}.")
-    return _readable(found[0]) if found else configured
+    return _readable(several[0]) if several else configured
 
 
 def all_results_of(directories: Iterable[Path]) -> list[Path]:

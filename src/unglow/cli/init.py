@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from unglow.cli.directories import add_working_directory
 from unglow.cli.inventory import inventory
 from unglow.cli.survey import SHEET, text
 from unglow.core.errors import ConfigError
@@ -42,13 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "status is 1 if the survey shows problems."
     )
     parser.add_argument("raw", type=Path, metavar="RAW", help="directory of raw images")
-    parser.add_argument(
-        "--directory",
-        type=Path,
-        default=Path(),
-        metavar="W",
-        help="working directory that config/ belongs to (default: the current one)",
-    )
+    add_working_directory(parser, "working directory that config/ belongs to")
     parser.add_argument("--force", action="store_true", help="overwrite files that are there")
 
 
@@ -61,13 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
             f"{' and '.join(there)} {'are' if len(there) > 1 else 'is'} there already; use --force "
             "to overwrite, or `unglow survey` to only look."
         )
-    found = discover(arguments.raw)
-    report = inventory(found, configuration.load({}))
-    if found.pairs:
+    discovery = discover(arguments.raw)
+    report = inventory(discovery, configuration.load({}))
+    if discovery.pairs:
         write_text(targets[0], config_text(_from(arguments.raw, arguments.directory)))
-        write_text(targets[1], _sheet(found, arguments.directory))
+        write_text(targets[1], _sheet(discovery, arguments.directory))
     print(printable(text(report)))
-    if found.pairs:
+    if discovery.pairs:
         print(f"Written: {targets[0]}, {targets[1]}")
     else:
         print("Nothing written, since no pair was found.")
@@ -121,8 +116,8 @@ def _from(raw: Path, directory: Path) -> str:
     return str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
 
 
-def _sheet(found: Discovery, directory: Path) -> str:
+def _sheet(discovery: Discovery, directory: Path) -> str:
     """Return the sample sheet; what could not be paired is kept in it as comments."""
-    lines = [f"# left out: {problem.message}" for problem in found.problems]
+    lines = [f"# left out: {problem.message}" for problem in discovery.problems]
     lines.append(_ABOUT_CONTROLS)
-    return sheet_text(found.pairs, directory) + "".join(f"{line}\n" for line in lines)
+    return sheet_text(discovery.pairs, directory) + "".join(f"{line}\n" for line in lines)

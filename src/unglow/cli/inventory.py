@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 ROLES = ("post", "pre")
 
 
-def inventory(found: Discovery, settings: Settings) -> dict[str, Any]:
+def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     """Look at every file of every pair.
 
     Parameters
     ----------
-    found
+    discovery
         Pairs and the problems known so far.
     settings
         Configuration (`unglow.workflow.config.load`).
@@ -45,8 +45,8 @@ def inventory(found: Discovery, settings: Settings) -> dict[str, Any]:
     shapes: dict[tuple[str, str], list[list[int]]] = {}
     files: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
-    problems = [_problem(asdict(problem)) for problem in found.problems]
-    for pair in found.pairs:
+    problems = [_problem(asdict(problem)) for problem in discovery.problems]
+    for pair in discovery.pairs:
         record, failures = _look(pair, settings, cache)
         if not failures:
             usable[pair.key] = pair
@@ -54,13 +54,13 @@ def inventory(found: Discovery, settings: Settings) -> dict[str, Any]:
         files += record.pop("files")
         pairs.append(record)
         problems += [
-            {"message": told, "kind": "image", "sample": pair.sample, "dye": pair.dye,
+            {"message": failure, "kind": "image", "sample": pair.sample, "dye": pair.dye,
              "paths": [str(pair.post), str(pair.pre)]}
-            for told in failures
+            for failure in failures
         ]  # fmt: skip
     _, unusable = map_sources(usable, shapes, settings["register"]["from"])
     problems += [_problem(asdict(problem)) for problem in unusable]
-    return {"layout": found.layout, "files": files, "pairs": pairs, "problems": problems}
+    return {"layout": discovery.layout, "files": files, "pairs": pairs, "problems": problems}
 
 
 def _problem(plain: dict[str, Any]) -> dict[str, Any]:

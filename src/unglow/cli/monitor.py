@@ -8,6 +8,7 @@ from pathlib import Path
 
 from unglow.cli.directories import all_results_of
 
+# Between two looks; a shorter time would only be spent on looking.
 _SHORTEST_S, _LONGEST_S = 0.1, 3600.0
 
 

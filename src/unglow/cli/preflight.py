@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from unglow.cli.directories import add_working_directory
 from unglow.core.errors import ConfigError
 from unglow.core.machine import memory_limit_mb, processors
 from unglow.workflow.batch import Batch
@@ -51,13 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="settings that go before those of config/config.yaml",
     )
-    parser.add_argument(
-        "--directory",
-        type=Path,
-        default=Path(),
-        metavar="W",
-        help="working directory of the run (default: the current one)",
-    )
+    add_working_directory(parser, "working directory of the run")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.core.errors import InputError
+from unglow.cli.directories import add_results, existing
 
 if TYPE_CHECKING:
     import argparse
@@ -18,25 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "attempt, in one HTML file that opens anywhere. Each run writes it as it ends; this "
         "command also does while one goes on, or after it was killed."
     )
-    parser.add_argument(
-        "results",
-        nargs="?",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="results directory (default: results)",
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="file to write (default: DIR/report.html)"
-    )
+    add_results(parser)
+    about = "file to write (default: RESULTS/report.html)"
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the report and print where it is."""
     from unglow.reporting.html.report import write_report  # noqa: PLC0415 (imports numpy)
 
-    results = arguments.results
-    if not results.is_dir():
-        raise InputError(f"{results} is no directory; give the results directory of a run.")
-    print(write_report(results, arguments.output))
+    print(write_report(existing(arguments.results), arguments.output))
     return 0

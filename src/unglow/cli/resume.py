@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from unglow.cli.directories import add_directory, add_lost, results_of
 
 if TYPE_CHECKING:
     import argparse
@@ -23,27 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.usage = "unglow resume [-h] [--lost HOST] [DIR] [-- WORDS...]"
     parser.epilog = "WORDS are added to the snakemake command."
-    parser.add_argument(
-        "directory",
-        nargs="?",
-        type=Path,
-        default=Path(),
-        metavar="DIR",
-        help="working directory or results directory (here)",
-    )
-    parser.add_argument(
-        "--lost",
-        action="append",
-        default=[],
-        metavar="HOST",
-        help="say that a machine is gone for good, so that nothing on it is waited for",
-    )
+    add_directory(parser)
+    add_lost(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Become Snakemake."""
-    from unglow.cli.directories import results_of  # noqa: PLC0415
-    from unglow.jobs.resume.resume import resume  # noqa: PLC0415
+    from unglow.jobs.resume.resume import resume  # noqa: PLC0415 (only here)
 
     def say(sentence: str) -> None:
         print(f"unglow resume: {sentence}", file=sys.stderr, flush=True)

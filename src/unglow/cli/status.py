@@ -6,13 +6,16 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.cli.directories import add_directory, results_of
+from unglow.cli.text_table import table
+
 if TYPE_CHECKING:
     import argparse
 
 # Statuses with which a pair is as it should be, or on its way there.
 _WELL = ("ok", "suspect", "running", "waiting")
-_WIDEST = 200
-_NAME = 40
+# Characters of a line, and of the name of a sample or dye in it.
+_WIDEST, _NAME = 200, 40
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,20 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "One line for each pair: how many of its jobs are done, and what runs, is missing or went "
         "wrong. The exit status is 1 if something went wrong."
     )
-    parser.add_argument(
-        "directory",
-        nargs="?",
-        type=Path,
-        default=Path(),
-        metavar="DIR",
-        help="working directory or results directory (here)",
-    )
+    add_directory(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; return 1 if a pair failed, is incomplete or was left out."""
-    from unglow.cli.directories import results_of  # noqa: PLC0415
-    from unglow.cli.survey import table  # noqa: PLC0415
     from unglow.core.printable import clean, shortened  # noqa: PLC0415
     from unglow.reporting.terminal.run_view import Watched  # noqa: PLC0415
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)
@@ -44,17 +38,17 @@ def run(arguments: argparse.Namespace) -> int:
     results = results_of(arguments.directory)
     history = Watched(results).history()
     last = history.last
-    told = last.run.fields if last is not None else {}
-    work = Path(str(told.get("directory") or results.absolute().parent))
-    settings = dict(told.get("config") or read_config(work / CONFIG))
-    found = standings(Batch.load(settings, work), results, history)
+    recorded = last.run.fields if last is not None else {}
+    work = Path(str(recorded.get("directory") or results.absolute().parent))
+    settings = dict(recorded.get("config") or read_config(work / CONFIG))
+    pairs = standings(Batch.load(settings, work), results, history)
     width = min(_WIDEST, shutil.get_terminal_size((120, 0)).columns)
     rows = [("sample", "dye", "status", "jobs", "")]
-    for p in found:
+    for p in pairs:
         sample, dye = (shortened(clean(name), _NAME) for name in (p.sample, p.dye))
         rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(p.note)))
     for line in table(rows, "lllrl").splitlines():
         print(line if len(line) <= width else f"{line[: width - 1]}…")
     for line in what_next(history):
         print(line)
-    return int(any(pair.status not in _WELL for pair in found))
+    return int(any(pair.status not in _WELL for pair in pairs))

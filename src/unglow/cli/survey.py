@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.cli.inventory import inventory
+from unglow.cli.text_table import table
 from unglow.core.printable import printable
 from unglow.core.rounding import number, percent
 from unglow.workflow.config import CONFIG, read_config
@@ -15,11 +16,11 @@ from unglow.workflow.samples import discover, read_sheet
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from unglow.workflow.samples import Discovery
     from unglow.workflow.schema import Settings
 
+# Characters of a line.
 WIDTH = 100
 SHEET = Path("config") / "samples.tsv"
 
@@ -43,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     settings = read_config(CONFIG)
     if arguments.channel:
         settings["channel"] = arguments.channel
-    found = find(settings, arguments.raw, arguments.sheet)
-    report = inventory(found, settings)
+    discovery = find(settings, arguments.raw, arguments.sheet)
+    report = inventory(discovery, settings)
     print(json.dumps(report, indent=1) if arguments.json else printable(text(report)))
     return 1 if report["problems"] else 0
 
@@ -83,37 +84,9 @@ def text(report: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def table(rows: Sequence[Sequence[str]], right: str) -> str:
-    """Align cells in columns, two blanks apart and two in front; numbers to the right.
-
-    Parameters
-    ----------
-    rows
-        The first is the header.
-    right
-        One letter per column: ``l`` or ``r``.
-    """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(right))]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(w) if side == "r" else cell.ljust(w)
-                 for cell, w, side in zip(row, widths, right, strict=True)]  # fmt: skip
-        lines.append("  " + "  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
 def _files(files: list[dict[str, Any]]) -> str:
-    head = [
-        "sample",
-        "dye",
-        "image",
-        "rows x cols",
-        "dtype",
-        "layout",
-        "compression",
-        "um/px",
-        "MB",
-    ]
+    head = ["sample", "dye", "image", "rows x cols", "dtype"]
+    head += ["layout", "compression", "um/px", "MB"]
     return table([head, *map(_file_row, files)], "lllrlllrr")
 
 

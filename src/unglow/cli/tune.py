@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from unglow.cli.directories import add_working_directory
 from unglow.cli.survey import SHEET
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.files import write_text
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
     from unglow.workflow.samples import Pair
     from unglow.workflow.schema import Settings
 
+# Lines of a failed run's output that are shown.
 _LAST_LINES = 15
+# A load above this share of the processors makes times say little.
 _BUSY = 0.4
+# Raw files are read in pieces of so many bytes.
 _READ = 1 << 24
 
 
@@ -64,13 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="profile to write (default: profiles/tuned)",
     )
-    parser.add_argument(
-        "--directory",
-        type=Path,
-        default=Path(),
-        metavar="W",
-        help="working directory of the run (default: the current one)",
-    )
+    add_working_directory(parser, "working directory of the run")
     parser.add_argument(
         "-s", "--snakefile", type=Path, metavar="FILE", help="unglow's Snakefile, if not found"
     )
@@ -114,10 +112,10 @@ def _numbers(given: Sequence[int] | None) -> list[int]:
 
 def _snakefile(given: Path | None) -> Path:
     checkout = Path(__file__).resolve().parents[3] / "Snakefile"
-    found = given or checkout
-    if not found.is_file():
-        raise InputError(f"{found} does not exist; say with -s where unglow's Snakefile is.")
-    return found.absolute()
+    path = given or checkout
+    if not path.is_file():
+        raise InputError(f"{path} does not exist; say with -s where unglow's Snakefile is.")
+    return path.absolute()
 
 
 def _chosen(batch: Batch, name: str | None) -> Pair:
@@ -128,8 +126,8 @@ def _chosen(batch: Batch, name: str | None) -> Pair:
         )
     sample, _, dye = name.partition("/")
     if (sample, dye) not in batch.pairs:
-        known = ", ".join("/".join(key) for key in list(batch.pairs)[:5])
-        raise InputError(f"--pair {name} is none of the pairs: {known}.")
+        names = ", ".join("/".join(key) for key in list(batch.pairs)[:5])
+        raise InputError(f"--pair {name} is none of the pairs: {names}.")
     return batch.pairs[sample, dye]
 
 
@@ -169,10 +167,10 @@ def _trial(
     last = History.of(read).last
     if done.returncode != 0 or last is None:
         end = "\n".join(done.stdout.splitlines()[-_LAST_LINES:])
-        kept = Path(tempfile.mkdtemp(prefix="unglow-tune-"))
-        shutil.copytree(place / "logs", kept / "logs", dirs_exist_ok=True)
+        logs = Path(tempfile.mkdtemp(prefix="unglow-tune-"))
+        shutil.copytree(place / "logs", logs / "logs", dirs_exist_ok=True)
         raise UnglowError(
             f"the run with {cores} cores ended with status {done.returncode} (its logs are in "
-            f"{kept}):\n{end}"
+            f"{logs}):\n{end}"
         )
     return trial_of(last, cores)

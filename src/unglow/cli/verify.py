@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.core.errors import InputError, UnglowError
+from unglow.cli.directories import add_results, existing
+from unglow.core.errors import UnglowError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from pathlib import Path
 
     from unglow.workflow.verify import Problem
 
@@ -22,14 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with those of what they were made from, raw images included. A line for each problem; the "
         "exit status is 1 if there are any."
     )
-    parser.add_argument(
-        "results",
-        nargs="?",
-        type=Path,
-        default=Path("results"),
-        metavar="RESULTS",
-        help="results directory (default: results)",
-    )
+    add_results(parser)
     parser.add_argument(
         "--repair",
         action="store_true",
@@ -39,9 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the problems; return 1 if there are any."""
-    results = arguments.results
-    if not results.is_dir():
-        raise InputError(f"{results} is no directory; give the results directory of a run.")
+    results = existing(arguments.results)
     problems = []
     for problem in _problems(results):
         print(problem.message, flush=True)
@@ -90,12 +82,12 @@ def _other_images(results: Path, places: list[Path]) -> Iterator[Problem]:
     from unglow.workflow.originals import check_images, pairs_of  # noqa: PLC0415 (imports numpy)
 
     try:
-        known = pairs_of(results)
+        pairs = pairs_of(results)
     except UnglowError as error:
         _note(f"raw images were not compared: {error}")
         return
     for place in places:
-        pair = known.get((place.parent.name, place.name))
+        pair = pairs.get((place.parent.name, place.name))
         if pair is None:
             _note(f"raw images of {place} were not compared: they are not here")
         else:

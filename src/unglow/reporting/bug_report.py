@@ -119,8 +119,8 @@ def write_bundle(
     with replacing(target) as temporary:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(_entry(f"{target.stem}/README.txt"), ABOUT)
-            told = json.dumps(environment, indent=1, default=str)
-            archive.writestr(_entry(f"{target.stem}/environment.json"), told)
+            text = json.dumps(environment, indent=1, default=str)
+            archive.writestr(_entry(f"{target.stem}/environment.json"), text)
             for part, name, path in parts(directory, results):
                 try:
                     content = path.read_bytes()

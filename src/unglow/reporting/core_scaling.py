@@ -128,5 +128,5 @@ def profile_text(trials: Sequence[Trial], what: str, total_mb: float) -> str:
     usual, most = _SHARES
     share = usual if best.declared_mb <= usual * total_mb else most
     lines = "\n".join(f"#   {line}" for line in table(trials))
-    said = advice(trials)
-    return _PROFILE.format(what=what, advice=said, table=lines, cores=best.cores, share=share)
+    sentence = advice(trials)
+    return _PROFILE.format(what=what, advice=sentence, table=lines, cores=best.cores, share=share)

@@ -29,57 +29,21 @@ if TYPE_CHECKING:
     from unglow.photometry.difference_histogram import DifferenceHistogram
     from unglow.transform import Transform
 
-COLUMNS = (
-    "sample",
-    "dye",
-    "registration",
-    "subtraction",
-    "status",
-    "reasons",
-    "notes",
-    "channels",
-    "model",
-    "rotation_deg",
-    "scale",
-    "shift_x_px",
-    "shift_y_px",
-    "residual_median_px",
-    "residual_p95_px",
-    "error_median_px",
-    "error_p95_px",
-    "inliers",
-    "blocks",
-    "overlap",
-    "method",
-    "gain",
-    "gain_low95",
-    "gain_high95",
-    "offset",
-    "difference_median",
-    "difference_mad",
-    "other_gains",
-    "candidates",
-    "candidates_fdr",
-    "density_per_mm2",
-    "density_low95",
-    "density_high95",
-    "control",
-    "fdr_control",
-    "fdr_control_low95",
-    "fdr_control_high95",
-)
 _DENSITY = ("density_per_mm2", "density_low95", "density_high95")
 _FDR_CONTROL = ("fdr_control", "fdr_control_low95", "fdr_control_high95")
+_RESIDUALS = ("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px")
+COLUMNS = (
+    *("sample", "dye", "registration", "subtraction", "status", "reasons", "notes", "channels"),
+    *("model", "rotation_deg", "scale", "shift_x_px", "shift_y_px"),
+    *(*_RESIDUALS, "inliers", "blocks", "overlap"),
+    *("method", "gain", "gain_low95", "gain_high95", "offset"),
+    *("difference_median", "difference_mad", "other_gains"),
+    *("candidates", "candidates_fdr", *_DENSITY, "control", *_FDR_CONTROL),
+)
 _SHARES = ("overlap", "candidates_fdr")
-_ERRORS = (
-    *("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px"),
-    "difference_mad",
-)
+_ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
-_OPTIONAL = (
-    *("registration", "subtraction", "notes"),
-    *("control", "fdr_control", "fdr_control_low95", "fdr_control_high95"),
-)
+_OPTIONAL = ("registration", "subtraction", "notes", "control", *_FDR_CONTROL)
 """Columns that are left out where no pair has them."""
 STATUSES = ("ok", "suspect", "failed", "incomplete")
 
@@ -132,16 +96,12 @@ def rows(
     results
         The results directory.
     """
-    told = [
-        {
-            "sample": p["sample"] or "",
-            "dye": p["dye"] or "",
-            "status": "failed",
-            "reasons": p["message"],
-        }
+    left_out = [
+        {key: p[key] or "" for key in ("sample", "dye")}
+        | {"status": "failed", "reasons": p["message"]}
         for p in problems
     ]
-    return [*told, *(_row(entry, results) for entry in entries)]
+    return [*left_out, *(_row(entry, results) for entry in entries)]
 
 
 def comparison(entries: Iterable[Entry], results: Path) -> list[dict[str, Any]]:
@@ -159,8 +119,8 @@ def table(summary: Iterable[Mapping[str, Any]]) -> str:
     )
     writer.writeheader()
     for row in filled:
-        told = texts(row)
-        writer.writerow({k: cell(told.get(k, "")) for k in columns})
+        cells = texts(row)
+        writer.writerow({k: cell(cells.get(k, "")) for k in columns})
     return stream.getvalue()
 
 
@@ -182,10 +142,10 @@ def write_summary(
 
 def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
     """Return counts by status and a line for each pair that is not ok."""
-    told = list(summary)
-    counts = [(s, sum(row["status"] == s for row in told)) for s in STATUSES]
+    pairs = list(summary)
+    counts = [(s, sum(row["status"] == s for row in pairs)) for s in STATUSES]
     lines = [", ".join(f"{n} {s}" for s, n in counts if n) or "no pairs"]
-    for row in told:
+    for row in pairs:
         if row["status"] != "ok":
             name = " ".join(
                 str(row[k]) for k in ("sample", "dye", "registration", "subtraction") if row.get(k)
@@ -213,8 +173,8 @@ def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, An
         entry.detection,
     )
     missing = [path for path in paths if not (results / path).is_file()]
-    said = (results / path for path in (entry.plan, entry.transform, entry.scale))
-    refused = first_reasons(said) if missing else None
+    stages = (results / path for path in (entry.plan, entry.transform, entry.scale))
+    refused = first_reasons(stages) if missing else None
     if refused is not None:  # what is missing would say no more
         row |= {"status": "failed", "reasons": refused}
         return row
@@ -234,20 +194,20 @@ def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, An
 def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
     """Return the columns of a variant that has all its files, for a method or the default one."""
     plan = _read_plan(results / entry.plan)
-    found = transforms.load(results / entry.transform)
+    transform = transforms.load(results / entry.transform)
     scale = Scale.load(results / entry.scale)
     if scale.default not in scale.methods:
         raise damaged(results / entry.scale)
     shown = method or scale.default
     histogram = load_of((results / path for path in entry.histograms.values()), shown)
     detection = _read_detection(results / entry.detection)
-    status, reasons = status_of(plan, found, scale, _doubts(detection))
+    status, reasons = status_of(plan, transform, scale, _warnings(detection))
     return {
         "status": status,
         "reasons": reasons,
         "notes": " ".join(scale.notes),
         "channels": "+".join(plan["choice"].get("names", ())),
-        **_registration_columns(found),
+        **_registration_columns(transform),
         **_scale_columns(scale, histogram, shown),
         **_detection_columns(results / entry.detection, detection, shown),
     }
@@ -265,56 +225,59 @@ def _read_plan(path: Path) -> dict[str, Any]:
 def _read_detection(path: Path) -> dict[str, Any]:
     """Read detection.json; ``reason`` is None if candidates were looked for."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        refused = found["status"] == "failed"
-        used = [control["reason"] is None for control in found.get("controls") or ()]
-        return {**found, "reason": str(found["reason"]) if refused else None, "used": used}
+        detection: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        refused = detection["status"] == "failed"
+        used = [control["reason"] is None for control in detection.get("controls") or ()]
+        return {**detection, "reason": str(detection["reason"]) if refused else None, "used": used}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
 
 
-def _doubts(detection: Mapping[str, Any]) -> list[str]:
+def _warnings(detection: Mapping[str, Any]) -> list[str]:
     """Return what makes the search doubtful."""
     if detection["reason"] is not None:
         return [f"Candidates were not looked for: {detection['reason']}"]
     if detection["used"] and not any(detection["used"]):
-        told = "No unstained control of this dye could be searched, so what share of the candidates"
-        return [f"{told} is false rests on the negated difference alone."]
+        reason = (
+            "No unstained control of this dye could be searched, so what share of the candidates "
+            "is false rests on the negated difference alone."
+        )
+        return [reason]
     return []
 
 
 def status_of(
-    plan: Mapping[str, Any], found: Transform, scale: Scale, doubts: Sequence[str] = ()
+    plan: Mapping[str, Any], transform: Transform, scale: Scale, warnings: Sequence[str] = ()
 ) -> tuple[str, str]:
     """Return the status of a pair and its reasons: the first stage that failed speaks.
 
-    ``doubts`` are what makes the search for candidates doubtful.
+    ``warnings`` are what makes the search for candidates doubtful.
     """
     if plan["status"] == "failed":
         return "failed", str(plan["reason"])
-    if found.status == "failed":
-        return "failed", " ".join(found.reasons)
+    if transform.status == "failed":
+        return "failed", " ".join(transform.reasons)
     if scale.status == "failed":
         return "failed", " ".join(scale.reasons)
-    reasons = " ".join([*found.reasons, *scale.reasons, *doubts])
-    doubtful = found.status == "suspect" or scale.reasons or doubts
-    return ("suspect", reasons) if doubtful else ("ok", "")
+    reasons = " ".join([*transform.reasons, *scale.reasons, *warnings])
+    suspect = transform.status == "suspect" or scale.reasons or warnings
+    return ("suspect", reasons) if suspect else ("ok", "")
 
 
-def _registration_columns(found: Transform) -> dict[str, Any]:
+def _registration_columns(transform: Transform) -> dict[str, Any]:
     return {
-        "model": found.model_name,
-        "rotation_deg": Measured(found.rotation_deg, math.degrees(found.turn_error)),
-        "scale": Measured(found.scale, found.turn_error),
-        "shift_x_px": Measured(found.shift_px[0], found.error_px.median),
-        "shift_y_px": Measured(found.shift_px[1], found.error_px.median),
-        "residual_median_px": found.residual_px.median,
-        "residual_p95_px": found.residual_px.p95,
-        "error_median_px": found.error_px.median,
-        "error_p95_px": found.error_px.p95,
-        "inliers": found.inliers,
-        "blocks": found.blocks,
-        "overlap": found.overlap,
+        "model": transform.model_name,
+        "rotation_deg": Measured(transform.rotation_deg, math.degrees(transform.turn_error)),
+        "scale": Measured(transform.scale, transform.turn_error),
+        "shift_x_px": Measured(transform.shift_px[0], transform.error_px.median),
+        "shift_y_px": Measured(transform.shift_px[1], transform.error_px.median),
+        "residual_median_px": transform.residual_px.median,
+        "residual_p95_px": transform.residual_px.p95,
+        "error_median_px": transform.error_px.median,
+        "error_p95_px": transform.error_px.p95,
+        "inliers": transform.inliers,
+        "blocks": transform.blocks,
+        "overlap": transform.overlap,
     }
 
 
@@ -339,17 +302,17 @@ def _scale_columns(
     }
 
 
-def _detection_columns(path: Path, found: Mapping[str, Any], method: str) -> dict[str, Any]:
+def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) -> dict[str, Any]:
     """Return what was found on the difference of a method; nothing for all but the default one."""
     try:
-        if found["method"] != method or found["status"] != "ok":
+        if detection["method"] != method or detection["status"] != "ok":
             return {}
-        density, control = found["density_per_mm2"], found.get("fdr_control")
+        density, control = detection["density_per_mm2"], detection.get("fdr_control")
         return {
-            "candidates": found["candidates"],
-            "candidates_fdr": found["fdr"],
-            **_interval(_DENSITY, density, found["density_ci95_per_mm2"]),
-            **_interval(_FDR_CONTROL, control, found.get("fdr_control_ci95")),
+            "candidates": detection["candidates"],
+            "candidates_fdr": detection["fdr"],
+            **_interval(_DENSITY, density, detection["density_ci95_per_mm2"]),
+            **_interval(_FDR_CONTROL, control, detection.get("fdr_control_ci95")),
         }
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
@@ -380,5 +343,5 @@ def _text(column: str, value: Any) -> str:
         if value.error > 0:
             return plain(value, decimals(value.error))
         return ends(value, None)[0]
-    told = uncertainty(value) if column in _ERRORS else number(value)
-    return told.replace(",", "")
+    text = uncertainty(value) if column in _ERRORS else number(value)
+    return text.replace(",", "")

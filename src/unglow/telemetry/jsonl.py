@@ -95,11 +95,6 @@ class LineFile:
         except OSError as error:  # the disk is full, perhaps not for ever
             self._fail(error)
 
-    def beside(self, suffix: str) -> LineFile:
-        """Return another file of the same name with another suffix, which has yet to be written."""
-        path = None if self._descriptor is None or self.path is None else self.path
-        return LineFile(path and path.with_suffix(suffix), self._warn or _ignore)
-
     def hush(self) -> None:
         """Say nothing more about what cannot be written: another process will."""
         self._warn = None
@@ -120,7 +115,3 @@ class LineFile:
 def _line(content: dict[str, Any] | list[Any]) -> bytes:
     # ASCII, for what else ends a line in Unicode, and for file names that are no text at all
     return json.dumps(content, separators=(",", ":"), default=str).encode("ascii") + b"\n"
-
-
-def _ignore(_: str) -> None:
-    pass

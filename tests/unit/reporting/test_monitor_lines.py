@@ -14,11 +14,11 @@ import pytest
 from made_telemetry import BOOT, WALL, Made, job, sample, state
 from rich.console import Console
 
-from unglow.reporting.terminal import status_process
+from unglow.reporting.terminal import status_handler
 from unglow.reporting.terminal.run_view import Watched
 from unglow.reporting.terminal.scroll_region import Region
+from unglow.reporting.terminal.status_handler import StatusHandler, is_wanted
 from unglow.reporting.terminal.status_lines import lines_of, status
-from unglow.reporting.terminal.status_process import StatusBeside, is_wanted
 from unglow.telemetry.reading.outcomes import Machine
 
 
@@ -135,8 +135,8 @@ def record(event):
 
 
 def test_a_program_that_cannot_be_started_is_told_and_no_more(monkeypatch, capfd, tmp_path):
-    monkeypatch.setattr(status_process.sys, "executable", str(tmp_path / "no-python"))
-    handler = StatusBeside(tmp_path)
+    monkeypatch.setattr(status_handler.sys, "executable", str(tmp_path / "no-python"))
+    handler = StatusHandler(tmp_path)
     handler.emit(record("job_info"))
     assert capfd.readouterr().err == ""
     for _ in range(2):
@@ -147,7 +147,7 @@ def test_a_program_that_cannot_be_started_is_told_and_no_more(monkeypatch, capfd
 
 
 def test_a_program_that_fails_says_so_in_one_line(capfd, tmp_path):
-    handler = StatusBeside(tmp_path)  # where it writes to is no terminal
+    handler = StatusHandler(tmp_path)  # where it writes to is no terminal
     handler.emit(record("run_info"))
     until = time.monotonic() + 20
     while handler._program.poll() is None and time.monotonic() < until:

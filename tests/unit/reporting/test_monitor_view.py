@@ -13,7 +13,7 @@ from unglow.cli.directories import all_results_of, results_of
 from unglow.core.errors import InputError
 from unglow.core.printable import clean
 from unglow.core.rounding import duration, memory
-from unglow.reporting.terminal.event_lines import News
+from unglow.reporting.terminal.event_lines import EventLines
 from unglow.reporting.terminal.follow import console_for, follow
 from unglow.reporting.terminal.formatting import stopwatch
 from unglow.reporting.terminal.run_view import STARTING, Watched, cores_busy
@@ -242,15 +242,15 @@ def test_jobs_of_an_older_version_have_no_run(made):
 
 
 def test_events_are_told_once_and_in_order(made):
-    news, watched = News(made.results, "b\x1b[1mold"), Watched(made.results)
+    events, watched = EventLines(made.results, "b\x1b[1mold"), Watched(made.results)
     made.run({"kind": "end", "t": 1.0, "outcome": "ok"}, start=-50, pid=1)
-    assert news.lines(watched.history(elsewhere())) == []  # was over before
+    assert events.lines(watched.history(elsewhere())) == []  # was over before
     going_on(made)
     failed = (
         "needs more memory than the 400 MB that were declared for it. "
         "What helps: snakemake --set-resources register:mem_mb=650"
     )
-    assert news.lines(watched.history(elsewhere())) == [
+    assert events.lines(watched.history(elsewhere())) == [
         "14:13:20 b[1mold: run of 6 jobs on node7",
         "14:13:21 b[1mold: plan s1 DAPI begins",
         "14:13:23 b[1mold: plan s1 DAPI ended well after 2 s, peak 60 MB of 400 MB declared",
@@ -258,11 +258,11 @@ def test_events_are_told_once_and_in_order(made):
         f"14:14:04 b[1mold: register s1 DAPI: memory: {failed}",
         "14:14:10 b[1mold: register s1 DAPI (attempt 2) begins",
     ]
-    assert news.lines(watched.history(elsewhere())) == []
+    assert events.lines(watched.history(elsewhere())) == []
     (path,) = (made.results / "telemetry" / "runs").glob("*-99.jsonl")
     with path.open("a") as stream:
         stream.write('{"kind": "end", "t": 140.0, "outcome": "failed"}\n')
-    assert news.lines(watched.history(elsewhere()))[-1] == (
+    assert events.lines(watched.history(elsewhere()))[-1] == (
         "14:15:40 b[1mold: the run failed after 2 min 20 s, 1 of 6 jobs done"
     )
 

@@ -7,7 +7,7 @@ from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 
 from unglow.reporting.html.page_model import build
 from unglow.reporting.html.pair_rows import rows_of
-from unglow.reporting.terminal.event_lines import News
+from unglow.reporting.terminal.event_lines import EventLines
 from unglow.reporting.terminal.run_view import Watched
 from unglow.telemetry.reading.outcomes import Machine
 from unglow.workflow.pair_status import what_next
@@ -131,8 +131,8 @@ def test_a_pair_that_failed_is_an_incident_at_once_and_told_what_helps(made):
     assert (told.kind, told.cause, told.title) == ("pair", "failed", "s1 FITC")
     assert "take the map of DAPI (setting register: from: DAPI)" in told.helps
     assert "more than 1.25 times" in told.helps
-    news = News(made.results)
-    lines = news.lines(Watched(made.results).history(Machine("x", boot=BOOT, now=WALL + 60)))
+    events = EventLines(made.results)
+    lines = events.lines(Watched(made.results).history(Machine("x", boot=BOOT, now=WALL + 60)))
     (line,) = [line for line in lines if "s1 FITC: failed" in line]
     assert UNLIKE in line
     assert "What helps: click landmarks" in line

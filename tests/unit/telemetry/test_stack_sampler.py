@@ -1,4 +1,4 @@
-"""The profiler: what it writes down, what it costs nothing of, and how it is read back."""
+"""The profiler in the job: what it writes down, what it costs nothing of, and how it is read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import weakref
 import pytest
 
 from unglow.core.errors import ConfigError
-from unglow.telemetry.jsonl import LineFile
-from unglow.telemetry.reading.profiles import Call, Calls, Span, read_profile, seconds_by_node
 from unglow.telemetry.recording.stack_sampler import VARIABLE, StackSampler, wanted
+from unglow.telemetry.speedscope import Frame, read_profile, write_profile
 
 
 def spin(seconds):
@@ -27,24 +26,21 @@ def slow(seconds):
 
 
 def profiled(path, work):
-    sampler = StackSampler(LineFile(path, pytest.fail), time.monotonic(), "")
+    sampler = StackSampler(path, pytest.fail)
     sampler.start()
     work()
     sampler.stop()
-    calls = Calls()
-    return calls, read_profile(path, calls)
+    return read_profile(path)
 
 
-def took(calls, spans, *names):
-    """Seconds of the calls that end in these names, all together."""
-    seconds, total = seconds_by_node(calls, spans), 0.0
-    for node in range(1, len(calls.calls)):
-        at, found = node, []
-        while at and len(found) < len(names):
-            found.insert(0, calls.calls[at].name)
-            at = calls.parents[at]
-        total += seconds[node] if found == list(names) else 0.0
-    return total
+def took(profile, *names):
+    """Seconds of stacks in which calls of these names follow each other."""
+    runs = {stack: [frame.name for frame in stack] for stack in profile}
+    return sum(
+        seconds
+        for stack, seconds in profile.items()
+        if any(tuple(runs[stack][k : k + len(names)]) == names for k in range(len(stack)))
+    )
 
 
 def test_time_goes_to_the_functions_that_took_it(tmp_path):
@@ -52,16 +48,17 @@ def test_time_goes_to_the_functions_that_took_it(tmp_path):
         slow(0.6)
         spin(0.3)
 
-    calls, spans = profiled(tmp_path / "a.stacks", work)
-    whole = spans[-1].end - spans[0].start
-    assert took(calls, spans, "slow", "spin") == pytest.approx(0.6, abs=0.15)
-    assert took(calls, spans, "spin") == pytest.approx(whole, abs=0.15)
-    node = next(n for n, c in enumerate(calls.calls) if c and c.name == "slow")
-    assert calls.calls[node].file.endswith("telemetry/test_stack_sampler.py")
-    assert calls.calls[node].line == slow.__code__.co_firstlineno
+    begun = time.monotonic()
+    profile = profiled(tmp_path / "a.json", work)
+    whole = time.monotonic() - begun
+    assert took(profile, "slow", "spin") == pytest.approx(0.6, abs=0.15)
+    assert took(profile, "spin") == pytest.approx(whole, abs=0.15)
+    frame = next(f for stack in profile for f in stack if f.name == "slow")
+    assert frame.file == "unit/telemetry/test_stack_sampler.py"
+    assert frame.line == slow.__code__.co_firstlineno
 
 
-def test_all_threads_are_seen_and_waiting_is_told(tmp_path):
+def test_all_threads_are_seen(tmp_path):
     def work():
         others = [threading.Thread(target=slow, args=(0.4,)) for _ in range(2)]
         for other in others:
@@ -69,10 +66,8 @@ def test_all_threads_are_seen_and_waiting_is_told(tmp_path):
         for other in others:
             other.join()
 
-    calls, spans = profiled(tmp_path / "a.stacks", work)
-    assert took(calls, spans, "slow") == pytest.approx(0.8, abs=0.3)
-    waiting = [c.name for c in calls.calls if c is not None and c.waits]
-    assert any("join" in name or "_wait_for_tstate_lock" in name for name in waiting)
+    profile = profiled(tmp_path / "a.json", work)
+    assert took(profile, "slow") == pytest.approx(0.8, abs=0.3)
 
 
 class Held:
@@ -90,48 +85,81 @@ def test_what_functions_held_is_let_go_when_they_return(tmp_path):
 
     gc.disable()  # a cycle would be found some time; until then it is memory that was not declared
     try:
-        profiled(tmp_path / "a.stacks", lambda: [holding() for _ in range(20)])
+        profiled(tmp_path / "a.json", lambda: [holding() for _ in range(20)])
         alive = sum(one() is not None for one in seen)
     finally:
         gc.enable()
     assert alive == 0
 
 
-def written(path, *lines):
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+def test_a_job_that_is_killed_leaves_what_was_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr("unglow.telemetry.recording.stack_sampler._WRITE_S", 0.1)
+    path = tmp_path / "a.json"
+    sampler = StackSampler(path, pytest.fail)
+    sampler.start()
+    end = time.monotonic() + 20
+    while not took(read_profile(path), "spin"):
+        assert time.monotonic() < end
+        spin(0.05)
+    sampler.stop()
 
 
-def node(number, parent, name):
-    return {"kind": "node", "id": number, "in": parent, "name": name, "file": "f.py", "line": 1}
+def test_a_profile_that_cannot_be_written_is_told_and_harms_nothing(tmp_path):
+    (tmp_path / "file").touch()
+    warnings = []
+    sampler = StackSampler(tmp_path / "file" / "a.json", warnings.append)
+    sampler.start()
+    sampler.stop()
+    (warning,) = warnings
+    assert "a.json could not be written" in warning
 
 
-def test_samples_become_spans_with_exact_times(tmp_path):
-    path = tmp_path / "a.stacks"
-    head = {"kind": "stacks", "schema": 1, "hz": 100, "how": "inside"}
-    written(
-        path, head, node(1, 0, "main"), node(2, 1, "read"), [0.50, 2], [0.51, 2], node(3, 1, "fit"),
-        [0.52, 3, 2], {"kind": "new"}, [5.00, 3], [5.01, 1],
-    )  # fmt: skip
-    with path.open("a") as stream:
-        stream.write("[5.02, 1")  # torn when the job was killed
-    calls = Calls()
-    spans = read_profile(path, calls)
-    assert [c and c.name for c in calls.calls] == [None, "main", "read", "fit"]
-    # 4.48 s without a sample stand for 0.2 s
-    assert [(round(s.start, 3), round(s.end, 3), s.node) for s in spans] == [
-        (0.49, 0.51, 2), (0.51, 0.52, 2), (0.51, 0.52, 3), (4.8, 5.0, 3), (5.0, 5.01, 1),
-    ]  # fmt: skip
-    assert seconds_by_node(calls, spans) == pytest.approx([0.25, 0.25, 0.03, 0.21])
+def test_a_profile_is_what_speedscope_reads(tmp_path):
+    main, fit = Frame("main", "/home/me/env/a/b/f.py", 1), Frame("Model.fit", "g.py", 7)
+    path = tmp_path / "a.speedscope.json"
+    write_profile(path, "unglow", {(main, fit): 0.5, (main,): 0.25})
+    content = json.loads(path.read_text())
+    assert content == {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "exporter": "unglow",
+        "name": "a",
+        "shared": {
+            "frames": [
+                {"name": "main", "file": "a/b/f.py", "line": 1},
+                {"name": "Model.fit", "file": "g.py", "line": 7},
+            ]
+        },
+        "profiles": [
+            {
+                "type": "sampled",
+                "name": "all threads",
+                "unit": "seconds",
+                "startValue": 0,
+                "endValue": 0.75,
+                "samples": [[0, 1], [0]],
+                "weights": [0.5, 0.25],
+            }
+        ],
+    }
+    short = main._replace(file="a/b/f.py")
+    assert read_profile(path) == {(short, fit): 0.5, (short,): 0.25}
 
 
-def test_profiles_of_several_attempts_share_a_tree(tmp_path):
-    calls = Calls()
-    for name in ("a", "b"):
-        written(tmp_path / name, node(1, 0, "main"), node(2, 1, name), [0.01, 2])
-    spans = [span for name in ("a", "b") for span in read_profile(tmp_path / name, calls)]
-    assert [c.name for c in calls.calls[1:]] == ["main", "a", "b"]
-    assert spans == [Span(0.0, 0.01, 2), Span(0.0, 0.01, 3)]
-    assert calls.calls[1] == Call("main", "f.py", 1)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "",
+        "[]",
+        '{"shared":{"frames":[]},"profiles":[{"samples":[[0]],"weights":[1]}]}',
+        '{"shared":{"frames":[{"name":"f"}]},"profiles":[]}',
+        '{"shared":{"frames":[]},"profiles":[{"samples":[[]],"weights":[]}]}',
+        3000 * "[" + 3000 * "]",
+    ],
+)
+def test_a_file_that_is_no_profile_holds_nothing(tmp_path, wrong):
+    (tmp_path / "a.json").write_text(wrong)
+    assert not read_profile(tmp_path / "a.json")
+    assert not read_profile(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(
@@ -151,23 +179,3 @@ def test_a_rule_that_does_not_exist_is_refused():
     assert config.load({})["profile"] is False
     with pytest.raises(ConfigError, match="profile"):
         config.load({"profile": ["regster"]})
-
-
-def test_lines_that_are_torn_or_wrong_are_passed_over(tmp_path):
-    wrong = (
-        *(
-            3000 * "[" + 3000 * "]",
-            '{"kind":"node","id":1}',
-            "[]",
-            '["a",1]',
-            "[1e308,1]",
-            "7",
-            "{",
-        ),
-        *("[1,[1]]", json.dumps(node("x", 0, "g")), json.dumps(node(1, 0, "f")), "[0.01,1]"),
-    )
-    path = tmp_path / "a.stacks"
-    path.write_text("".join(line + "\n" for line in wrong))
-    calls = Calls()
-    assert read_profile(path, calls) == [Span(0.0, 0.01, 1)]
-    assert [call and call.name for call in calls.calls] == [None, "f"]

@@ -11,23 +11,15 @@ from unglow.core.rounding import estimate, number, percent, plus_minus
 from unglow.io.search_counts import GRID
 from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.colour_maps import Colours, bar
-from unglow.reporting.figures.difference import (
-    colour_bar,
-    compressed,
-    knee_of,
-    note_below,
-    symmetric_limit,
-)
+from unglow.reporting.figures.difference import colours_of, draw_overview
 from unglow.reporting.figures.style import (
     INK,
     PAPER,
     SOFT,
-    diverging,
+    facts,
     framed,
-    image,
     label,
     nice,
-    panel,
     scale_bar,
     sheet,
     styled,
@@ -49,12 +41,14 @@ if TYPE_CHECKING:
 CLASSES = ((0.001, "#ffffff", 1.0), (0.01, "#ffe14d", 0.85), (np.inf, "#e58fc0", 0.7))
 MOST_CIRCLES = 5000
 """More would hide each other; the density is of all candidates."""
+# Where the right column and its map begin, and the most that the map has, inches.
 _LEFT, _HEIGHT = 9.75, 2.6
 _WIDE, _TALLEST = 3.8, 3.3
 # Cells of the density are so large that they hold this many candidates on average. They are made of
 # so many squares of the search along each side.
 _PER_CELL = 4.0
 _JOINED = (2, 3, 4, 6, 8, 12)
+# Of a cell of which less was searched, share of its area, no density is told.
 _LEAST_SEARCHED = 0.2
 
 
@@ -97,21 +91,13 @@ def draw_candidates(
     best = np.argsort(-candidates.snr[counted], kind="stable")[:MOST_CIRCLES]
     what = "false candidate" if report["is_control"] else "candidate"
     figure = sheet(14.0, 8.95, f"{title}: {_plural(len(points), what)}")
-    knee = knee_of(diff_thumb, histogram, grey_level)
-    values = compressed(diff_thumb, knee)
-    limit = symmetric_limit(values, histogram, knee)
-    axes = panel(figure, 0.85, 1.1, 7.4, 6.9)
-    axes.set_anchor("NW")
-    drawn = diverging(values, limit)
-    image(axes, drawn, step)
+    colours = colours_of(diff_thumb, histogram, grey_level)
+    fewer = len(best) < len(points)
+    more = f" Circles: the {len(best):,} most significant." if fewer else ""
+    axes = draw_overview(figure, diff_thumb, colours, width=7.4, step=step, more=more)
     _circles(figure, axes, points[best], fdr[best])
     scale_bar(axes, pixel_size_um)
-    colour_bar(figure, axes, knee, limit)
     label(figure, 0.32, 0.55, _summary(report), color=SOFT)
-    text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
-    if len(best) < len(points):
-        text += f" Circles: the {len(best):,} most significant."
-    note_below(figure, axes, text)
     shape = (diff_thumb.shape[0] * step, diff_thumb.shape[1] * step)
     end = _density(figure, points, search_counts, shape, pixel_size_um)
     _facts(figure, end + 0.75, report)
@@ -138,11 +124,11 @@ def _circles(
     """Draw each candidate in the colour of its class, the best on top, and tell the classes."""
     largest = float(np.clip(9 * (200 / max(len(points), 1)) ** 0.3, 2.0, 9.0))
     thin = 0.6 + 0.5 * largest / 9
-    known = np.nan_to_num(fdr, nan=np.inf)
+    rates = np.nan_to_num(fdr, nan=np.inf)
     handles: list[Line2D] = []
     below = -np.inf
     for bound, colour, share in CLASSES:
-        inside = (known > below) & (known <= bound)
+        inside = (rates > below) & (rates <= bound)
         style: dict[str, Any] = {"marker": "o", "linestyle": "", "mfc": "none", "mec": colour}
         rings = Line2D(*points[inside].T, **style, ms=share * largest, mew=thin)
         rings.set_zorder(3 - 0.1 * len(handles))
@@ -250,9 +236,7 @@ def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
     for name, key in (("50 % found from", "peak_50"), ("90 % found from", "peak_90")):
         limit = (report["completeness"] or {}).get(key)
         lines += [(name, _limit_text(limit))] if limit else []
-    for n, (name, text) in enumerate(lines):
-        label(figure, _LEFT, top + 0.2 * n, name, size=9, color=SOFT)
-        label(figure, _LEFT + 1.25, top + 0.2 * n, text, size=9)
+    facts(figure, lines, left=_LEFT, top=top, line=0.2, values=_LEFT + 1.25, size=9)
 
 
 def by_controls(report: Mapping[str, Any]) -> str:

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     Place = tuple[float, float, float, float]
 
 STRIPE = "#bcc3cb"
-_STRIPE = 3
-_BAR = 0.16
-_MARK = 4
+# Width of a stripe (px), height of a colour bar (inches), length of the marks beside one (px).
+_STRIPE, _BAR, _MARK = 3, 0.16, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Colours:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Coverage:
     """Where values over post mean something.
 
     Attributes
@@ -107,32 +106,38 @@ def painted(
     return out
 
 
-def map_panel(figure: Figure, place: Place, values: Grid, colours: Colours, known: Known) -> Axes:
+def map_panel(
+    figure: Figure, place: Place, values: Grid, colours: Colours, coverage: Coverage
+) -> Axes:
     """Show values over post in axes of level-0 px; ``place`` as for `style.panel`."""
     axes = panel(figure, *place)
     axes.set_anchor("N")
-    shown = _over_frame(paper_px(axes, known.frame), values, colours, known)
-    left, right, bottom, top = extent(known.frame, 1)
+    shown = _over_frame(paper_px(axes, coverage.frame), values, colours, coverage)
+    left, right, bottom, top = extent(coverage.frame, 1)
     axes.add_artist(Picture(shown, (left, right, bottom, top), nearest=True))
     axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     return axes
 
 
-def map_tile(figure: Figure, place: Place, values: Grid, colours: Colours, known: Known) -> None:
+def map_tile(
+    figure: Figure, place: Place, values: Grid, colours: Colours, coverage: Coverage
+) -> None:
     """Show values over post without axes, which take ten times as long."""
     left, top, width, height = place
-    scale = DPI * min(height / known.frame[0], width / known.frame[1])
-    shown = _over_frame(scale, values, colours, known)
+    scale = DPI * min(height / coverage.frame[0], width / coverage.frame[1])
+    shown = _over_frame(scale, values, colours, coverage)
     framed(figure, round(left * DPI), round(top * DPI), shown)
 
 
-def _over_frame(scale: float, values: Grid, colours: Colours, known: Known) -> NDArray[np.uint8]:
+def _over_frame(
+    scale: float, values: Grid, colours: Colours, coverage: Coverage
+) -> NDArray[np.uint8]:
     """Return RGB of values over the frame, ``scale`` px of paper for each px of level 0."""
-    rows, cols = (max(1, round(n * scale)) for n in known.frame)
-    near = known.near.sampled(known.frame, rows, cols)
-    high, wide = known.data.shape
-    data = known.data[np.ix_(np.arange(rows) * high // rows, np.arange(cols) * wide // cols)]
-    return painted(values.sampled(known.frame, rows, cols), colours, near, data)
+    rows, cols = (max(1, round(n * scale)) for n in coverage.frame)
+    near = coverage.near.sampled(coverage.frame, rows, cols)
+    high, wide = coverage.data.shape
+    data = coverage.data[np.ix_(np.arange(rows) * high // rows, np.arange(cols) * wide // cols)]
+    return painted(values.sampled(coverage.frame, rows, cols), colours, near, data)
 
 
 def paper_px(axes: Axes, frame: tuple[int, int]) -> float:

@@ -39,6 +39,7 @@ _COLUMNS = (
     ("residual (px)\nmedian / p95", 10.0),
     ("difference (grey levels)\nmedian / MAD", 11.8),
 )
+# Inches: the sheet, its edge, the gap between pictures, a line of text, and room around a row.
 _WIDTH, _EDGE, _GAP = 14.0, 0.3, 0.2
 _LINE, _PAD = 0.21, 0.17
 _NAME_CHARACTERS = 58
@@ -97,8 +98,8 @@ def draw_comparison(
     below = top + max(sum(heights), _LINE) + 0.75
     figure = sheet(_WIDTH, below + lines * (tall + 0.35) + 0.1, title)
     for name, left in _COLUMNS:
-        told = of if name == _NAME else name
-        label(figure, left, top - 0.12, told, va="bottom", weight="bold", size=9.5, color=SOFT)
+        heading = of if name == _NAME else name
+        label(figure, left, top - 0.12, heading, va="bottom", weight="bold", size=9.5, color=SOFT)
     for n, (row, wrapped, height) in enumerate(zip(rows, names, heights, strict=True)):
         _draw_row(figure, row, n + 1, wrapped, top + sum(heights[:n]), height)
     if not rows:
@@ -108,8 +109,10 @@ def draw_comparison(
     limit = max([symmetric_limit(values) for _, values in shown], default=1.0)
     if shown:
         level = number(float(knee * np.sinh(limit)))
-        told = f"post − (gain × pre + offset), all in the same colours, up to ±{level} grey levels"
-        label(figure, _EDGE, below - 0.5, told, weight="bold", size=9.5, color=SOFT)
+        heading = (
+            f"post − (gain × pre + offset), all in the same colours, up to ±{level} grey levels"
+        )
+        label(figure, _EDGE, below - 0.5, heading, weight="bold", size=9.5, color=SOFT)
     for k, (n, values) in enumerate(shown):
         line, column = divmod(k, beside)
         place = _EDGE + column * (side + _GAP), below + line * (tall + 0.35), side, tall

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +40,21 @@ _LEFT = 9.42
 _LINE = 0.16
 
 
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """Colours of a difference: asinh, linear near zero and logarithmic far away, zero black.
+
+    They turn at ``knee`` grey levels and end at asinh(difference / ``knee``) = +-``limit``.
+    """
+
+    knee: float
+    limit: float
+
+    def pixels(self, difference: NDArray[np.float32]) -> NDArray[np.uint8]:
+        """Return RGB of a difference; light grey where there is none."""
+        return diverging(compressed(difference, self.knee), self.limit)
+
+
 def knee_of(
     difference: NDArray[np.float32], histogram: DifferenceHistogram | None, grey_level: float
 ) -> float:
@@ -50,8 +66,8 @@ def knee_of(
     if histogram is not None and histogram.total > 0:
         typical = histogram.median_absolute()
     else:
-        known = np.abs(difference[np.isfinite(difference)])
-        typical = float(np.median(known)) if known.size else 0.0
+        values = np.abs(difference[np.isfinite(difference)])
+        typical = float(np.median(values)) if values.size else 0.0
     return max(typical, grey_level)
 
 
@@ -71,8 +87,16 @@ def symmetric_limit(
     if histogram is not None and histogram.total > 0:
         far = max(-histogram.quantile(0.0025), histogram.quantile(0.9975))
         return max(float(np.arcsinh(far / knee)), 1.0)
-    known = np.abs(values[np.isfinite(values)])
-    return max(float(np.quantile(known, 0.995)), 1.0) if known.size else 1.0
+    finite = np.abs(values[np.isfinite(values)])
+    return max(float(np.quantile(finite, 0.995)), 1.0) if finite.size else 1.0
+
+
+def colours_of(
+    difference: NDArray[np.float32], histogram: DifferenceHistogram | None, grey_level: float
+) -> Compressed:
+    """Return the colours for a difference, of which ``grey_level`` is the smallest step."""
+    knee = knee_of(difference, histogram, grey_level)
+    return Compressed(knee, symmetric_limit(compressed(difference, knee), histogram, knee))
 
 
 @styled
@@ -112,29 +136,43 @@ def draw_difference(
         Full-resolution squares with post, aligned pre and difference; the first four are shown.
     """
     figure = sheet(14.0, 8.95, title)
-    knee = knee_of(diff_thumb, histogram, grey_level)
-    values = compressed(diff_thumb, knee)
-    limit = symmetric_limit(values, histogram, knee)
+    colours = colours_of(diff_thumb, histogram, grey_level)
     wide = 7.4 if crops else 12.0
-    axes = panel(figure, 0.85, 1.1, wide, 6.9)
-    axes.set_anchor("NW")
-    drawn = diverging(values, limit)
-    image(axes, drawn, step)
+    axes = draw_overview(figure, diff_thumb, colours, width=wide, step=step)
     scale_bar(axes, pixel_size_um)
-    colour_bar(figure, axes, knee, limit)
     line = _line(gain, offset) + (", light evened out" if evened else "")
     label(figure, 0.32, 0.55, f"{method}: {line}{_spread(histogram)}", color=SOFT)
-    text = f"Colours: asinh, linear up to about ±{number(knee)} grey levels. Light grey: no data."
-    note_below(figure, axes, text)
-    bright = _crop_limit(crops[:CROPS], knee, limit)
+    bright = _brighter(colours, crops[:CROPS])
     if crops:
-        level = number(float(knee * np.sinh(bright)))
+        level = number(bright.knee * np.sinh(bright.limit))
         text = f"post  |  pre, aligned  |  difference, colours up to ±{level}"
         label(figure, _LEFT, 0.56, text, color=SOFT, size=9)
     for n, crop in enumerate(crops[:CROPS]):
         frame(axes, crop, n + 1, crop.post.shape[1])
-        _row(figure, crop, n, knee, bright)
+        _row(figure, crop, n, bright)
     return figure
+
+
+def draw_overview(
+    figure: Figure,
+    difference: NDArray[np.float32],
+    colours: Compressed,
+    *,
+    width: float,
+    step: float,
+    more: str = "",
+) -> Axes:
+    """Draw an overview in axes of ``width`` inches, with a colour bar, and a note with ``more``."""
+    axes = panel(figure, 0.85, 1.1, width, 6.9)
+    axes.set_anchor("NW")
+    image(axes, colours.pixels(difference), step)
+    axes.apply_aspect()
+    _colour_bar(figure, axes, colours)
+    knee = number(colours.knee)
+    text = f"Colours: asinh, linear up to about ±{knee} grey levels. Light grey: no data.{more}"
+    bottom = (1 - axes.get_position().y0) * figure.get_figheight()
+    label(figure, 0.85, bottom + 0.6, text, color=SOFT, size=9)
+    return axes
 
 
 def _line(gain: float, offset: float) -> str:
@@ -149,19 +187,9 @@ def _spread(histogram: DifferenceHistogram | None) -> str:
     return f"   ·   median {median}, MAD {mad} grey levels"
 
 
-def note_below(figure: Figure, axes: Axes, text: str) -> None:
-    """Write a note below axes of level-0 px, wherever their image ends."""
-    axes.apply_aspect()
-    bottom = (1 - axes.get_position().y0) * figure.get_figheight()
-    label(figure, 0.85, bottom + 0.6, text, color=SOFT, size=9)
-
-
-def colour_bar(figure: Figure, axes: Axes, knee: float, limit: float) -> None:
-    """Put a colour bar beside an image of compressed values, with round grey levels on it.
-
-    ``knee`` and ``limit`` are those that the image was drawn with.
-    """
-    axes.apply_aspect()
+def _colour_bar(figure: Figure, axes: Axes, colours: Compressed) -> None:
+    """Put a colour bar beside an image in these colours, with round grey levels on it."""
+    knee, limit = colours.knee, colours.limit
     box = axes.get_position()
     wide, high = figure.get_size_inches()
     left, top, height = box.x1 * wide + 0.12, (1 - box.y1) * high, box.height * high
@@ -191,14 +219,15 @@ def _round_levels(knee: float, limit: float, apart: float) -> list[float]:
     return [-v for v in reversed(levels)] + [0.0] + levels
 
 
-def _crop_limit(crops: Sequence[Crop], knee: float, limit: float) -> float:
-    """Return the colour limit of the crops: their brightest places must stand out from noise."""
-    known = [c.difference for c in crops if c.difference is not None]
-    tops = [float(np.nanquantile(d, 0.999)) for d in known if np.isfinite(d).any()]
-    return max([limit, *(float(np.arcsinh(top / knee)) for top in tops)])
+def _brighter(colours: Compressed, crops: Sequence[Crop]) -> Compressed:
+    """Return the colours of the crops: their brightest places must stand out from noise."""
+    differences = [c.difference for c in crops if c.difference is not None]
+    tops = [float(np.nanquantile(d, 0.999)) for d in differences if np.isfinite(d).any()]
+    limits = (float(np.arcsinh(top / colours.knee)) for top in tops)
+    return replace(colours, limit=max([colours.limit, *limits]))
 
 
-def _row(figure: Figure, crop: Crop, n: int, knee: float, limit: float) -> None:
+def _row(figure: Figure, crop: Crop, n: int, colours: Compressed) -> None:
     """Show one crop as post, aligned pre and difference."""
     side, left, top = 1.42, _LEFT, 1.1 + 1.83 * n
     name = f"{n + 1}   ({crop.x:.0f}, {crop.y:.0f}), {crop.post.shape[1]} px"
@@ -208,5 +237,5 @@ def _row(figure: Figure, crop: Crop, n: int, knee: float, limit: float) -> None:
     for k, pixels in enumerate((crop.post, crop.pre)):
         tile(figure, left + k * (side + 0.05), top, side, grey(stretch(pixels, both)))
     if crop.difference is not None:
-        colours = diverging(compressed(crop.difference, knee), limit)
-        tile(figure, left + 2 * (side + 0.05), top, side, colours)
+        shown = colours.pixels(crop.difference)
+        tile(figure, left + 2 * (side + 0.05), top, side, shown)

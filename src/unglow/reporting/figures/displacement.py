@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from unglow.reporting.figures.colour_maps import Known, Place
+    from unglow.reporting.figures.colour_maps import Coverage, Place
     from unglow.reporting.figures.map_grids import Grid
     from unglow.transform import Transform
     from unglow.transform.displacement import Displacement
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 SQUARES = 16
 """The deformed grid has at least so many squares along the longer side of a section."""
-_POINTS = 4
-_STEEPEST = 0.6
-_SMALL, _TALLEST = 2.25, 1.75
-_WIDE_SECTION = 0.6
+# Points along a side of a square, and the steepest bend that is drawn: 1 would fold the grid.
+_POINTS, _STEEPEST = 4, 0.6
+# The small maps, inches; those of a section lower than this share of its width stand side by side.
+_SMALL, _TALLEST, _WIDE_SECTION = 2.25, 1.75, 0.6
 
 
 def small_places(
@@ -57,26 +57,26 @@ def draw_small_maps(
     transform: Transform,
     field: Displacement,
     places: Sequence[Place],
-    known: Known,
+    coverage: Coverage,
 ) -> None:
     """Draw the length of the displacement and the change of areas, each with its colour bar."""
-    lengths, areas = displacement_length(field, known.frame), area_ratio(transform)
-    _, longest = _range(lengths, known.near)
+    lengths, areas = displacement_length(field, coverage.frame), area_ratio(transform)
+    _, longest = _range(lengths, coverage.near)
     colours = Colours("viridis", 0.0, max(longest, 1e-3))
     ticks = [(0.0, "0"), (colours.high, number(colours.high, "px"))]
-    _small_map(figure, places[0], lengths, colours, known, ticks)
+    _small_map(figure, places[0], lengths, colours, coverage, ticks)
     _heading(figure, places[0], f"Length of the field: to {number(longest, 'px')}")
 
-    low, high = (round(100 * (ratio - 1), 3) + 0.0 for ratio in _range(areas, known.near))
+    low, high = (round(100 * (ratio - 1), 3) + 0.0 for ratio in _range(areas, coverage.near))
     limit = max(abs(low), abs(high), 1e-3)
     colours = Colours("PuOr_r", 1 - limit / 100, 1 + limit / 100)
     names = (f"−{uncertainty(limit)} %", "0", f"+{uncertainty(limit)} %")
     ticks = list(zip((colours.low, 1.0, colours.high), names, strict=True))
-    _small_map(figure, places[1], areas, colours, known, ticks)
-    said = " to ".join(
+    _small_map(figure, places[1], areas, colours, coverage, ticks)
+    change = " to ".join(
         f"{'−' if share < 0 else '+'}{uncertainty(abs(share))}" for share in (low, high)
     )
-    _heading(figure, places[1], f"Area change: {said} %")
+    _heading(figure, places[1], f"Area change: {change} %")
 
 
 def _small_map(
@@ -84,11 +84,11 @@ def _small_map(
     place: Place,
     values: Grid,
     colours: Colours,
-    known: Known,
+    coverage: Coverage,
     ticks: list[tuple[float, str]],
 ) -> None:
     left, top, width, height = place
-    map_tile(figure, place, values, colours, known)
+    map_tile(figure, place, values, colours, coverage)
     bar(figure, (left + 0.2, top + height + 0.1, min(width, _SMALL) - 0.5), colours, ticks)
 
 

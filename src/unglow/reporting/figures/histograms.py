@@ -15,6 +15,7 @@ from unglow.reporting.figures.style import (
     FAINT,
     INK,
     METHOD,
+    PAPER,
     SOFT,
     STATUS,
     graph,
@@ -65,11 +66,7 @@ def draw_joint_histogram(
     scale
         Estimated scale; lines are drawn for methods that gave a gain.
     """
-    figure = sheet(9.6, 8.5, title)
-    axes = _square(figure, stats, stats.joint.T, "pixels per bin", "viridis")
-    _lines(axes, scale)
-    _note(figure, stats)
-    return figure
+    return _square(title, stats, scale, stats.joint.T, "pixels per bin", "viridis")
 
 
 @styled
@@ -88,20 +85,25 @@ def draw_excess(
     scale
         Estimated scale; lines are drawn for methods that gave a gain.
     """
-    figure = sheet(9.6, 8.5, title)
     excess = np.triu(stats.joint - stats.joint.T, 1)
-    axes = _square(figure, stats, excess.T, "pixels in excess per bin", "magma")
-    axes.set_facecolor("#e8eaed")
-    _lines(axes, scale)
-    _note(figure, stats)
-    return figure
+    return _square(
+        title, stats, scale, excess.T, "pixels in excess per bin", "magma", back="#e8eaed"
+    )
 
 
 def _square(
-    figure: Figure, stats: JointStatistics, counts: NDArray[np.int64], name: str, colours: str
-) -> Axes:
+    title: str,
+    stats: JointStatistics,
+    scale: Scale,
+    counts: NDArray[np.int64],
+    name: str,
+    colours: str,
+    back: str = PAPER,
+) -> Figure:
     """Show counts [post bin, pre bin] over grey levels, with a logarithmic colour bar."""
+    figure = sheet(9.6, 8.5, title)
     axes = panel(figure, 0.9, 0.7, 7.0, 7.0)
+    axes.set_facecolor(back)
     low, high = _occupied(stats, stats.joint.sum(axis=0) + stats.joint.sum(axis=1))
     first, last = (int(n) for n in np.searchsorted(stats.edges, (low, high)))
     inside = slice(max(first - 1, 0), min(last, len(counts)))
@@ -123,7 +125,9 @@ def _square(
     ]
     shades = shown.of(np.geomspace(shown.low, shown.high, 256))
     upright_bar(figure, (8.15, 0.7, 0.22, 7.0), shades, ticks, name)
-    return axes
+    _lines(axes, scale)
+    _note(figure, stats)
+    return figure
 
 
 def _occupied(stats: JointStatistics, counts: NDArray[np.int64]) -> tuple[float, float]:
@@ -251,8 +255,8 @@ def draw_ratio(
     # Beside the axes: whatever corner it stood in, there are images whose bars or lines cross it.
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     used = f"{stats.n['ratio']:,} pixels with post above 0 and pre at least one grey level"
-    told = "" if fit.converged else "; the fit did not converge, the gain is the highest bin"
-    label(figure, 1.0, 6.8, used + told + ".", color=SOFT if fit.converged else STATUS["suspect"])
+    note = "" if fit.converged else "; the fit did not converge, the gain is the highest bin"
+    label(figure, 1.0, 6.8, used + note + ".", color=SOFT if fit.converged else STATUS["suspect"])
     return figure
 
 

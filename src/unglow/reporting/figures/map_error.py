@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from unglow.core.rounding import DASH, uncertainty
-from unglow.reporting.figures.colour_maps import STRIPE, Colours, Known, bar, map_panel
+from unglow.reporting.figures.colour_maps import STRIPE, Colours, Coverage, bar, map_panel
 from unglow.reporting.figures.displacement import draw_deformed_grid, draw_small_maps, small_places
 from unglow.reporting.figures.map_grids import covered, error_of_map
 from unglow.reporting.figures.style import (
@@ -17,8 +17,8 @@ from unglow.reporting.figures.style import (
     FAINT,
     INK,
     PAPER,
-    SOFT,
     dimmed,
+    facts,
     image,
     label,
     map_axes,
@@ -38,6 +38,7 @@ ERROR = Colours("inferno_r", 0.01, 5.0, log=True)
 _TICKS = ((0.01, "≤ 0.01 px"), (0.05, "0.05"), (0.2, "0.2"), (1.0, "1"), (5.0, "≥ 5"))
 # How well spots are found (F1) if the map is off by so much: docs/results.md says where from.
 _DETECTION = ("", "0.94", "0.88", "0.55", "")
+# Inches: the most that a panel has, where panels and facts begin, and the height of the facts.
 _WIDE, _TALLEST = 5.0, 6.5
 _LEFT, _SECOND, _RIGHT, _TOP = 0.85, 6.1, 11.45, 0.95
 _FACTS = 2.2
@@ -79,9 +80,9 @@ def draw_map_error(
     figure = sheet(
         14.0, height if field is None else max(height, bottom), title, status=transform.status
     )
-    known = Known(frame, covered(blocks, frame), data)
+    coverage = Coverage(frame, covered(blocks, frame), data)
     where = (_LEFT, _TOP, _WIDE, tall)
-    axes = map_panel(figure, where, error_of_map(transform, blocks), ERROR, known)
+    axes = map_panel(figure, where, error_of_map(transform, blocks), ERROR, coverage)
     map_axes(axes)
     held = blocks[blocks["used"] & blocks["held_out"]]
     axes.plot(held["x"], held["y"], ".", color=INK, markersize=1.5)
@@ -95,8 +96,8 @@ def draw_map_error(
     if field is None:
         _draw_residuals(axes, blocks)
     else:
-        draw_deformed_grid(figure, axes, transform, field, known.near, below)
-        draw_small_maps(figure, transform, field, places, known)
+        draw_deformed_grid(figure, axes, transform, field, coverage.near, below)
+        draw_small_maps(figure, transform, field, places, coverage)
     axes.set(xlim=(-0.5, frame[1] - 0.5), ylim=(frame[0] - 0.5, -0.5))
     _facts(figure, transform, blocks)
     _legend(figure, below, crosses=field is None)
@@ -106,15 +107,12 @@ def draw_map_error(
 def _draw_residuals(axes: Axes, blocks: NDArray[np.void]) -> None:
     """Draw the blocks in the colours of the length of their residual, held-out ones larger."""
     axes.set_title("Residuals of the blocks (large: held out)")
-    axes.plot(*_places(blocks[~blocks["used"]]), "x", color=DISAGREES, markersize=5)
+    unused = blocks[~blocks["used"]]
+    axes.plot(unused["x"], unused["y"], "x", color=DISAGREES, markersize=5)
     for held, size, edge in ((False, 18, 0.0), (True, 42, 1.0)):
         some = blocks[blocks["used"] & (blocks["held_out"] == held)]
         colours = ERROR.of(np.hypot(some["dx"], some["dy"])) / 255
-        axes.scatter(*_places(some), s=size, c=colours, edgecolors=PAPER, linewidths=edge)
-
-
-def _places(blocks: NDArray[np.void]) -> tuple[NDArray[Any], NDArray[Any]]:
-    return blocks["x"], blocks["y"]
+        axes.scatter(some["x"], some["y"], s=size, c=colours, edgecolors=PAPER, linewidths=edge)
 
 
 def _facts(figure: Figure, transform: Transform, blocks: NDArray[np.void]) -> None:
@@ -131,10 +129,7 @@ def _facts(figure: Figure, transform: Transform, blocks: NDArray[np.void]) -> No
     ]
     if field is not None:
         rows.append(("knots every", f"{field.spacing_px} px"))
-    for n, (name, value) in enumerate(rows):
-        label(figure, _RIGHT, _TOP + 0.25 * n, name, color=SOFT)
-        strong = "bold" if n < 2 else "normal"
-        label(figure, 13.7, _TOP + 0.25 * n, value, ha="right", weight=strong)
+    facts(figure, rows, left=_RIGHT, top=_TOP, line=0.25, values=13.7, align="right", bold=2)
 
 
 def _legend(figure: Figure, top: float, *, crosses: bool) -> None:

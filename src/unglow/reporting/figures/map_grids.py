@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# Cells along the longer side of a section: of what is computed at each of them, and of the error of
+# a matrix, which takes longer.
 _FINE, _COARSE = 110, 32
+# The error of a matrix is estimated from so many blocks at least.
 _LEAST_FITTED = 8
+# Width of the cells of `covered`, in mean distances of blocks.
 _NEARBY = 1.5
 
 
@@ -41,10 +45,10 @@ class Grid:
     def sampled(self, frame: tuple[int, int], rows: int, cols: int) -> NDArray[Any]:
         """Return the nearest values for (rows, cols) pixels that share a frame (rows, columns)."""
         nearest = []
-        for size, count, known in zip(frame, (rows, cols), self.values.shape, strict=True):
+        for size, count, length in zip(frame, (rows, cols), self.values.shape, strict=True):
             at = (np.arange(count) + 0.5) * size / count - 0.5
             index = np.rint((at - self.first) / self.step).astype(np.intp)
-            nearest.append(np.clip(index, 0, known - 1))
+            nearest.append(np.clip(index, 0, length - 1))
         return np.asarray(self.values[np.ix_(*nearest)])
 
     def at(self, points: Floats) -> NDArray[Any]:
@@ -100,7 +104,7 @@ def error_of_map(transform: Transform, blocks: NDArray[np.void]) -> Grid:
 def covered(blocks: NDArray[np.void], frame: tuple[int, int]) -> Grid:
     """Return where a block that agrees with the map is near: in a cell or one of the 8 around it.
 
-    Cells are 1.5 times as wide as blocks lie apart on average.
+    Cells are `_NEARBY` times as wide as blocks lie apart on average.
     """
     area = np.ptp(blocks["x"]) * np.ptp(blocks["y"]) if len(blocks) else 0.0
     side = _NEARBY * float(np.sqrt(area / max(len(blocks), 1)))

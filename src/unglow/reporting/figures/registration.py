@@ -11,10 +11,10 @@ from matplotlib.patches import Patch
 from unglow.core.rounding import DASH, measured, uncertainty
 from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.style import (
-    SOFT,
     STATUS,
     Crop,
     checker,
+    facts,
     frame,
     image,
     label,
@@ -39,9 +39,8 @@ GREEN, MAGENTA = "#00c800", "#e000e0"
 CROPS = 3
 DETAIL_PX = 108
 """Side of the squares at full resolution; each of their px takes 2 x 2 of the paper."""
-_PANEL = 5.0
-_DETAIL = 2 * DETAIL_PX / DPI
-_REASON_LINES = 7
+# Widths of a panel and of a detail, inches, and how many lines of reasons there is room for.
+_PANEL, _DETAIL, _REASON_LINES = 5.0, 2 * DETAIL_PX / DPI, 7
 
 
 @styled
@@ -130,11 +129,7 @@ def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, floa
         ("shift x", measured(shift[0], transform.error_px.median, "px")),
         ("shift y", measured(shift[1], transform.error_px.median, "px")),
     ]
-    for n, (name, value) in enumerate(rows):
-        top = 1.95 + 0.27 * n
-        strong = "bold" if n < 2 else "normal"
-        label(figure, left, top, name, color=SOFT)
-        label(figure, 13.7, top, value, ha="right", weight=strong)
+    facts(figure, rows, left=left, top=1.95, line=0.27, values=13.7, align="right", bold=2)
     if transform.reasons:
         lines = [line for reason in transform.reasons for line in textwrap.wrap(reason, 32)]
         if len(lines) > _REASON_LINES:

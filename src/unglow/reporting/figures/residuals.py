@@ -15,8 +15,8 @@ from unglow.reporting.figures.style import (
     INK,
     ORANGE,
     SKY,
-    SOFT,
     dimmed,
+    facts,
     graph,
     image,
     label,
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 CELLS = 22
 """At most so many arrows of a kind along the longer side of a section."""
-_TYPICAL = 0.85
-_LONGEST = 2.0
+# Arrows are magnified so that this share of them is shorter than a cell is wide. A longer one is
+# cut at so many of these widths.
+_TYPICAL, _LONGEST = 0.85, 2.0
 _MOST_BINS = 36
 
 
@@ -118,8 +119,8 @@ def draw_residuals(
     axes.set_ylim(post_thumb.shape[0] * step - 0.5, -0.5)
     axes.set_title(f"arrows × {magnified:g}: pre measured minus mapped", loc="right")
     most = max(arrows.most for arrows in kinds.values())
-    said = "one block each" if most <= 1 else f"medians over squares of {side:.0f} px"
-    _residual_facts(figure, axes, used, len(blocks), transform, said)
+    arrows = "one block each" if most <= 1 else f"medians over squares of {side:.0f} px"
+    _residual_facts(figure, axes, used, len(blocks), transform, arrows)
     return figure
 
 
@@ -194,9 +195,7 @@ def _residual_facts(
         ("model", transform.model_name or DASH),
         ("arrows", arrows),
     ]
-    for n, (name, value) in enumerate(rows):
-        label(figure, left, 1.27 + 0.27 * n, name, color=SOFT)
-        label(figure, left + 1.45, 1.27 + 0.27 * n, value)
+    facts(figure, rows, left=left, top=1.27, line=0.27, values=left + 1.45)
     figure.legend(
         *axes.get_legend_handles_labels(),
         loc="upper left",

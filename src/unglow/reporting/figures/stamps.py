@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 COLUMNS, ROWS = 3, 8
 SIDE_PX = 39
 """Side of a stamp, level-0 px; odd, so that the candidate is in the middle."""
+# Inches: side of a square, gap between squares, distances of stamps, where both halves begin.
 _SIDE, _GAP = 0.78, 0.03
 _PITCH_X, _PITCH_Y = 2.62, 1.04
 _TOP, _HALF = 1.42, 8.2

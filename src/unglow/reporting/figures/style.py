@@ -138,6 +138,29 @@ def label(figure: Figure, left: float, top: float, text: str, **kwargs: Any) -> 
     figure.text(left / full_width, 1 - top / full_height, text, **kwargs)
 
 
+def facts(
+    figure: Figure,
+    rows: Sequence[tuple[str, str]],
+    *,
+    left: float,
+    top: float,
+    line: float,
+    values: float,
+    align: str = "left",
+    bold: int = 0,
+    size: float | None = None,
+) -> None:
+    """Write names, and beside them their values, one line each.
+
+    Names begin at ``left``, values begin or end at ``values`` as they are aligned (inches); the
+    first ``bold`` values are set in bold type.
+    """
+    for n, (name, value) in enumerate(rows):
+        label(figure, left, top + line * n, name, color=SOFT, size=size)
+        weight = "bold" if n < bold else "normal"
+        label(figure, values, top + line * n, value, ha=align, weight=weight, size=size)
+
+
 def graph(axes: Axes, x: str, y: str) -> None:
     """Dress axes as a graph with named axes."""
     axes.set(xlabel=x, ylabel=y)
@@ -246,11 +269,11 @@ def stretch(pixels: NDArray[Any], reference: NDArray[Any] | None = None) -> NDAr
     NaN stays NaN.
     """
     values = np.asarray(pixels, np.float32)
-    known = np.asarray(values if reference is None else reference, np.float32)
-    known = known[np.isfinite(known)]
-    if known.size == 0:
+    finite = np.asarray(values if reference is None else reference, np.float32)
+    finite = finite[np.isfinite(finite)]
+    if finite.size == 0:
         return np.zeros_like(values)
-    some = known[:: max(1, known.size // _ENOUGH)]
+    some = finite[:: max(1, finite.size // _ENOUGH)]
     low, high = (np.float32(v) for v in np.quantile(some, (0.01, 0.997)))
     unit = values - low
     unit /= max(high - low, np.float32(1e-6))

@@ -79,11 +79,11 @@ def low_high(
     edges
         (m + 1,) rising; a value at an edge counts to the bin that begins there.
     """
-    known = ~np.isnan(values)
-    place = np.clip(np.searchsorted(edges, t[known], side="right") - 1, 0, len(edges) - 2)
+    finite = ~np.isnan(values)
+    place = np.clip(np.searchsorted(edges, t[finite], side="right") - 1, 0, len(edges) - 2)
     low, high = np.full(len(edges) - 1, np.inf), np.full(len(edges) - 1, -np.inf)
-    np.minimum.at(low, place, values[known])
-    np.maximum.at(high, place, values[known])
+    np.minimum.at(low, place, values[finite])
+    np.maximum.at(high, place, values[finite])
     empty = np.isinf(high)
     low[empty] = high[empty] = np.nan
     return low, high
@@ -121,11 +121,11 @@ def _at(
     when: NDArray[np.float64], t: NDArray[np.float64], sums: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return what a sum that never falls had come to at given times; 0 at first."""
-    known = ~np.isnan(sums)
-    if not known.any():
+    finite = ~np.isnan(sums)
+    if not finite.any():
         return np.zeros(len(when))
-    rising = np.maximum.accumulate(sums[known])
-    return np.asarray(np.interp(when, np.append(0.0, t[known]), np.append(0.0, rising)))
+    rising = np.maximum.accumulate(sums[finite])
+    return np.asarray(np.interp(when, np.append(0.0, t[finite]), np.append(0.0, rising)))
 
 
 def rounded(values: NDArray[np.float64], digits: int) -> Numbers:

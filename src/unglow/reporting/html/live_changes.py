@@ -31,12 +31,12 @@ class Changes:
         """Take the model as it is now."""
         self._made = model[_TIME]
         parts = _parts(model)
-        told = {key: json.dumps(value, allow_nan=False) for key, value in parts.items()}
-        same = {k: k in self._parts and self._parts[k][1] == text for k, text in told.items()}
-        if len(told) != len(self._parts) or not all(same.values()):
+        texts = {key: json.dumps(value, allow_nan=False) for key, value in parts.items()}
+        same = {k: k in self._parts and self._parts[k][1] == text for k, text in texts.items()}
+        if len(texts) != len(self._parts) or not all(same.values()):
             self.version += 1
         self._parts = {
-            key: self._parts[key] if same[key] else (self.version, told[key], value)
+            key: self._parts[key] if same[key] else (self.version, texts[key], value)
             for key, value in parts.items()
         }
 

@@ -1,4 +1,4 @@
-"""Which connections a server keeps: who does not know the token cannot keep out who does."""
+"""Which connections a server keeps: those without the token cannot keep out those with it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 # A browser opens six connections; the rest of what a process may open is for reading results.
 _MOST, _FEWEST, _SHARE = 128, 8, 4
-#: How long a stranger has from the first byte of its request to the last of the answer, s.
-STRANGER_S = 10.0
+#: How long a connection without the token has from the first byte of its request to the last of the
+#: answer, s.
+UNAUTHENTICATED_S = 10.0
 #: How long a connection that has shown the token may wait before it has asked again, s.
-KNOWN_S = 60.0
+AUTHENTICATED_S = 60.0
 
 
 def room() -> int:
@@ -27,17 +28,17 @@ def room() -> int:
 
 
 @dataclass
-class _Guest:
-    known: bool
+class _Connection:
+    authenticated: bool
     due: float
 
 
-class Guests:
+class Connections:
     """The open connections of a server; all methods may be called by any thread.
 
-    A connection is a stranger's until it has shown the token. A stranger has `STRANGER_S` in all,
-    however it drips; and where there are too many connections, the oldest stranger goes, then who
-    has shown the token and asked for nothing for the longest time.
+    A connection has `UNAUTHENTICATED_S` in all to show the token, however slowly it sends. Where
+    there are too many, the oldest of those without the token is closed, then the one that has shown
+    it and has asked for nothing for the longest time.
 
     Parameters
     ----------
@@ -47,33 +48,34 @@ class Guests:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._open: dict[socket.socket, _Guest] = {}
+        self._open: dict[socket.socket, _Connection] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def enter(self, connection: socket.socket) -> None:
-        """Take a stranger in; if there is no room for it, another one goes."""
+    def add(self, connection: socket.socket) -> None:
+        """Take a new connection; if there is no room for it, another one is closed."""
         with self._lock:
             while len(self._open) >= self._most:
                 self._drop_one()
-            self._open[connection] = _Guest(known=False, due=time.monotonic() + STRANGER_S)
+            due = time.monotonic() + UNAUTHENTICATED_S
+            self._open[connection] = _Connection(authenticated=False, due=due)
 
-    def know(self, connection: socket.socket) -> None:
+    def authenticate(self, connection: socket.socket) -> None:
         """Take note that a connection has shown the token, and is being answered."""
         with self._lock:
             if connection in self._open:
-                self._open[connection] = _Guest(known=True, due=math.inf)
+                self._open[connection] = _Connection(authenticated=True, due=math.inf)
 
     def answered(self, connection: socket.socket) -> None:
         """Take note that a connection has its answer; if it has shown the token, it may ask on."""
         with self._lock:
-            guest = self._open.get(connection)
-            if guest is not None and guest.known:
-                guest.due = time.monotonic() + KNOWN_S
+            one = self._open.get(connection)
+            if one is not None and one.authenticated:
+                one.due = time.monotonic() + AUTHENTICATED_S
 
-    def leave(self, connection: socket.socket) -> None:
+    def remove(self, connection: socket.socket) -> None:
         """Forget a connection; call it before the connection is closed."""
         with self._lock:
             self._open.pop(connection, None)
@@ -82,7 +84,7 @@ class Guests:
         """End the connections whose time is over."""
         now = time.monotonic()
         with self._lock:
-            for connection in [c for c, guest in self._open.items() if guest.due < now]:
+            for connection in [c for c, one in self._open.items() if one.due < now]:
                 self._drop(connection)
 
     def make_room(self) -> None:
@@ -92,7 +94,7 @@ class Guests:
                 self._drop_one()
 
     def _drop_one(self) -> None:
-        self._drop(min(self._open, key=lambda c: (self._open[c].known, self._open[c].due)))
+        self._drop(min(self._open, key=lambda c: (self._open[c].authenticated, self._open[c].due)))
 
     def _drop(self, connection: socket.socket) -> None:
         """End a connection; the thread that reads it then sees its end, and closes it."""

@@ -3,8 +3,8 @@
 It listens on 127.0.0.1, answers nobody who does not know the token in the address, and no name but
 that of this machine (a web site may give its own name the address 127.0.0.1). No path of a request
 is ever a path of a file. Everybody who works on the machine can connect, so connections are few and
-those of strangers short (see `unglow.reporting.html.live_connections`). Servers from libraries stop
-accepting when they are full, which lets strangers keep everybody out.
+those without the token short (`unglow.reporting.html.live_connections`). Servers from libraries
+stop accepting when they are full, which lets anybody keep everybody out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
-from unglow.reporting.html.live_connections import KNOWN_S, Guests, room
+from unglow.reporting.html.live_connections import AUTHENTICATED_S, Connections, room
 from unglow.reporting.html.page import policy
 
 if TYPE_CHECKING:
@@ -69,11 +69,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """Answers one browser."""
 
     protocol_version = "HTTP/1.1"
-    timeout = KNOWN_S
+    timeout = AUTHENTICATED_S
     rfile: _Requests
 
-    def __init__(self, *arguments: Any, site: Site, token: str, guests: Guests) -> None:
-        self._site, self._token, self._guests = site, token, guests
+    def __init__(self, *arguments: Any, site: Site, token: str, connections: Connections) -> None:
+        self._site, self._token, self._connections = site, token, connections
         super().__init__(*arguments)
 
     def setup(self) -> None:
@@ -86,17 +86,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Read a request and answer it."""
         self.rfile.begin()
         super().handle_one_request()
-        self._guests.answered(self.connection)
+        self._connections.answered(self.connection)
 
     def do_GET(self) -> None:
         """Answer a request."""
         token, parts, asked = self._asked()
-        known = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
-        if not (known and self._is_asked_by_own_name()):
+        authentic = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
+        if not (authentic and self._is_asked_by_own_name()):
             self.close_connection = True
             self._answer(HTTPStatus.FORBIDDEN, _TEXT, "Use the whole address that was printed.\n")
             return
-        self._guests.know(self.connection)
+        self._connections.authenticate(self.connection)
         if parts in ([], [""]):
             self._answer(HTTPStatus.FOUND, _TEXT, "", location=f"/{self._token}/0/")
             return
@@ -201,9 +201,9 @@ class Server(http.server.ThreadingHTTPServer):
 
     def __init__(self, site: Site, port: int | None = None) -> None:
         self.token = secrets.token_urlsafe(16)
-        self._guests = Guests(room())
+        self._connections = Connections(room())
         self._traced: set[tuple[str, int | None]] = set()
-        handler = partial(Handler, site=site, token=self.token, guests=self._guests)
+        handler = partial(Handler, site=site, token=self.token, connections=self._connections)
         ports = range(PORT, PORT + _MORE_PORTS) if port is None else (port,)
         for candidate in ports:
             try:
@@ -232,7 +232,7 @@ class Server(http.server.ThreadingHTTPServer):
             if error.errno in _NO_ROOM:
                 self._make_room()
             raise
-        self._guests.enter(connection)
+        self._connections.add(connection)
         return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -244,16 +244,16 @@ class Server(http.server.ThreadingHTTPServer):
             self._make_room()
 
     def _make_room(self) -> None:
-        self._guests.make_room()
+        self._connections.make_room()
         time.sleep(_NO_ROOM_S)  # until then nothing is accepted, and nothing tried
 
     def service_actions(self) -> None:
         """End the connections whose time is over."""
-        self._guests.drop_late()
+        self._connections.drop_late()
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection."""
-        self._guests.leave(request)
+        self._connections.remove(request)
         super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.reporting.html.live_changes import Changes
 from unglow.reporting.html.live_logs import log_of
-from unglow.reporting.html.page import page, told_pictures
+from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build
 from unglow.reporting.html.pair_rows import rows_of
 from unglow.reporting.terminal.run_view import Watched, view_of
@@ -146,8 +146,8 @@ class Site:
         """Return the page of the n-th directory; pictures come later."""
         source = self.sources[n]
         version, model = source.model()
-        known = {"version": version, "places": self.places(n)}
-        return page(model | known, (), title=f"unglow monitor: {source.name}")
+        state = {"version": version, "places": self.places(n)}
+        return page(model | state, (), title=f"unglow monitor: {source.name}")
 
     def news(self, n: int, version: int) -> dict[str, Any]:
         """Return what has changed in the n-th directory after a state."""
@@ -155,8 +155,8 @@ class Site:
 
     def pictures(self, n: int) -> list[list[dict[str, str]]]:
         """Return the pictures of the n-th directory, as a page keeps them; no file is served."""
-        told = told_pictures(self.sources[n].pictures())
-        return [[picture | {"file": ""} for picture in group] for group in told]
+        pictures = self.sources[n].pictures()
+        return [[asdict(picture) | {"file": ""} for picture in group] for group in pictures]
 
     def places(self, shown: int) -> list[dict[str, Any]]:
         """Return names and states of all directories."""

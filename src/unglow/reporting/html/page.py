@@ -12,6 +12,7 @@ import hashlib
 import html
 import json
 import math
+from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -139,15 +140,8 @@ def embedded(content: object, key: str) -> str:
     return f'<script type="application/gzip" id="{key}">{packed}</script>'
 
 
-def told_pictures(pictures: Sequence[Sequence[Picture]]) -> list[list[dict[str, str]]]:
-    """Return pictures as plain values, as a page reads them."""
-    return [
-        [{"name": p.name, "small": p.small, "large": p.large, "file": p.file} for p in group]
-        for group in pictures
-    ]
-
-
 def _pictures(pictures: Sequence[Sequence[Picture]]) -> str:
     """Return the pictures as one element of JSON, which is read only when it is needed."""
-    text = json.dumps(told_pictures(pictures), separators=(",", ":")).replace("<", "\\u003c")
+    plain = [[asdict(picture) for picture in group] for group in pictures]
+    text = json.dumps(plain, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="pictures">{text}</script>'

@@ -100,7 +100,7 @@ def _run(history: History, h: RunHistory) -> Model:
         "lines": _lines(h, _BINS if h is history.last else _FEW_BINS),
         "rules": [_with_rates(asdict(row), row.mb_per_s, row.cores) for row in by_rule(h.attempts)],
         "steps": _steps(h),
-        "overhead": asdict(told) if (told := overhead(h)) else None,
+        "overhead": asdict(took) if (took := overhead(h)) else None,
         "messages": [{"t": m.t, "level": m.level, "text": m.text} for m in run.messages],
         "environment": {k: run.fields[k] for k in _ENVIRONMENT if run.fields.get(k) is not None},
         "config": run.fields.get("config"),
@@ -112,8 +112,8 @@ def _with_rates(row: Model, mb_per_s: float | None, cores: float | None) -> Mode
 
 
 def _largest_machine(h: RunHistory) -> float | None:
-    known = (machine_mb(a.attempt.fields) for a in h.attempts)
-    return max((mb for mb in known if mb), default=None)
+    sizes = (machine_mb(a.attempt.fields) for a in h.attempts)
+    return max((mb for mb in sizes if mb), default=None)
 
 
 def _lines(h: RunHistory, bins: int) -> Model | None:

@@ -31,18 +31,18 @@ def rows_of(results: Path, history: History) -> list[dict[str, Any]]:
     ``waiting`` or ``running``; what then runs, and how far it is, is its ``working``.
     """
     try:
-        told = [dict(row) for row in read_summary(results / "summary.tsv")]
+        summary = [dict(row) for row in read_summary(results / "summary.tsv")]
     except OSError:
-        told = []
+        summary = []
     recorded = [h for h in history.runs if h.run.id != UNRECORDED]
-    if told and (not recorded or recorded[-1].outcome in _CONCLUDED):
-        return _with_states(told, history)
+    if summary and (not recorded or recorded[-1].outcome in _CONCLUDED):
+        return _with_states(summary, history)
     made = [_plain(row) for row in rows(_entries(results, history), (), results)]
-    before = {_names(row): row for row in told}
+    before = {_names(row): row for row in summary}
     for row in made:
         row["control"] = before.get(_names(row), {}).get("control")
-    known = {_names(row) for row in made}
-    rows_made = [*(row for row in told if _names(row) not in known), *made]
+    made_names = {_names(row) for row in made}
+    rows_made = [*(row for row in summary if _names(row) not in made_names), *made]
     return _with_states(rows_made, history)
 
 
@@ -51,11 +51,11 @@ def name_of(row: Mapping[str, Any]) -> str:
     return " ".join(filter(None, _names(row)))
 
 
-def _with_states(told: list[dict[str, Any]], history: History) -> list[dict[str, Any]]:
+def _with_states(rows: list[dict[str, Any]], history: History) -> list[dict[str, Any]]:
     """Tell pairs that are not done yet from those that a fault has stopped."""
     last = history.last
     if last is None or last.run.id == UNRECORDED:
-        return told
+        return rows
     attempts = last_attempts(history)
 
     def settled(row: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _with_states(told: list[dict[str, Any]], history: History) -> list[dict[str,
             return row | {"reasons": note} if last.outcome == RUNNING else row
         return row | {"status": WAITING, "reasons": ""} if last.outcome in _NO_FAULT else row
 
-    return [settled(row) for row in told]
+    return [settled(row) for row in rows]
 
 
 def _names(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -83,13 +83,13 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def _entries(results: Path, history: History) -> Iterator[Entry]:
     """Find pairs and variants by the files that are there; a pair without any has none yet."""
-    known = {path.parent for path in results.glob("*/*/plan.json")}
+    directories = {path.parent for path in results.glob("*/*/plan.json")}
     last = history.last
-    told = last.run.fields.get("pairs") if last is not None else None
-    for names in told if isinstance(told, list) else ():
+    pairs = last.run.fields.get("pairs") if last is not None else None
+    for names in pairs if isinstance(pairs, list) else ():
         if isinstance(names, list) and len(names) == 2:
-            known.add(results.joinpath(*map(str, names)))
-    for pair in sorted(known):
+            directories.add(results.joinpath(*map(str, names)))
+    for pair in sorted(directories):
         if pair.relative_to(results).parts[0] not in _RECORDS:
             yield from _variants(results, pair)
 

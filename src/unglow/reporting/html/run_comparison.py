@@ -74,14 +74,14 @@ def runs_of(place: Path) -> list[Named]:
         results = place / "results"
     following = Follower(results)
     following.poll()
-    found = [h for h in History.of(following).runs if h.attempts and wanted in (None, h.run.id)]
-    if not found:
+    runs = [h for h in History.of(following).runs if h.attempts and wanted in (None, h.run.id)]
+    if not runs:
         raise InputError(
             f"{place} holds no telemetry of a run; give results directories, or files of "
             f"{Path('results', 'telemetry', RUNS)}."
         )
     name = results.absolute().parent.name if results.name == "results" else results.name
-    return [Named(f"{name} {h.run.id[:15]}".strip(), h) for h in found]
+    return [Named(f"{name} {h.run.id[:15]}".strip(), h) for h in runs]
 
 
 def chosen(places: Sequence[Path]) -> list[Named]:
@@ -92,8 +92,8 @@ def chosen(places: Sequence[Path]) -> list[Named]:
     InputError
         One of the places holds no telemetry, or there is only one run.
     """
-    found = [runs_of(place) for place in places]
-    named = found[0] if len(found) == 1 else [runs[-1] for runs in found]
+    groups = [runs_of(place) for place in places]
+    named = groups[0] if len(groups) == 1 else [runs[-1] for runs in groups]
     if len(named) < 2:
         raise InputError(
             f"{places[0]} holds one run only, so there is nothing to compare it with; give another "
@@ -113,20 +113,22 @@ def rows(named: Sequence[Named]) -> list[Row]:
 
 def _part(run: RunHistory, key: str, part: str) -> Any:
     """Return a part of what a run has recorded; None where it has not."""
-    told = run.run.fields.get(key)
-    return told.get(part) if isinstance(told, dict) else None
+    record = run.run.fields.get(key)
+    return record.get(part) if isinstance(record, dict) else None
 
 
 def computed_by(named: Sequence[Named]) -> list[str]:
     """Return a sentence for each run that was computed by other things than the first."""
-    first, *others = (n.history.run.fields for n in named)
-    found = (sentence(first, other) for other in others)
-    return [
-        f"{n.name}: {told}" for n, told in zip(named[1:], found, strict=True) if told is not None
-    ]
+    first, *others = named
+    sentences = {n.name: sentence(first.history.run.fields, n.history.run.fields) for n in others}
+    return [f"{name}: {text}" for name, text in sentences.items() if text is not None]
 
 
-def _words(key: str) -> Callable[[RunHistory], Any]:
+def _not_ended_well(run: RunHistory) -> int:
+    return sum(a.outcome not in (ENDED_WELL, RUNNING) for a in run.attempts)
+
+
+def _field(key: str) -> Callable[[RunHistory], Any]:
     return lambda run: run.run.fields.get(key)
 
 
@@ -146,8 +148,8 @@ def _declared_mb(run: RunHistory) -> float | None:
 
 def _took(key: str) -> Callable[[RunHistory], float | None]:
     def of(run: RunHistory) -> float | None:
-        told = overhead(run)
-        return None if told is None else getattr(told, key)
+        times = overhead(run)
+        return None if times is None else getattr(times, key)
 
     return of
 
@@ -159,7 +161,7 @@ def _busy(run: RunHistory) -> float | None:
 
 _NUMBERS: tuple[tuple[str, str, Callable[[RunHistory], Any]], ...] = (
     ("outcome", "", lambda run: run.outcome or "not recorded"),
-    ("unglow", "", _words("unglow")),
+    ("unglow", "", _field("unglow")),
     ("machine", "", lambda run: run.run.host),
     ("processor", "", lambda run: _part(run, "processor", "name")),
     ("linear algebra for", "", lambda run: _part(run, "blas", "kernels")),
@@ -167,11 +169,7 @@ _NUMBERS: tuple[tuple[str, str, Callable[[RunHistory], Any]], ...] = (
     ("memory for all jobs", "MB", lambda run: run.run.budget_mb),
     ("time", "s", lambda run: run.seconds),
     ("attempts", "", lambda run: len(run.attempts)),
-    (
-        "not ended well",
-        "",
-        lambda run: sum(a.outcome not in (ENDED_WELL, RUNNING) for a in run.attempts),
-    ),
+    ("not ended well", "", _not_ended_well),
     ("peak memory of all jobs", "MB", _peak_mb),
     ("most declared at a time", "MB", _declared_mb),
     ("processor time", "s", _total(lambda row: row.cpu_s)),
@@ -206,7 +204,6 @@ def rules(named: Sequence[Named]) -> list[Model]:
 
 def build(named: Sequence[Named]) -> Model:
     """Return the model of a page that compares runs."""
-    told = rows(named)
     return {
         "schema": SCHEMA,
         "kind": "compare",
@@ -215,7 +212,7 @@ def build(named: Sequence[Named]) -> Model:
         "runs": [_curves(n) for n in named],
         "rows": [
             {"name": row.name, "unit": row.unit, "values": row.values, "change": row.change}
-            for row in told
+            for row in rows(named)
         ],
         "rules": rules(named),
     }

@@ -160,32 +160,32 @@ def _images(stores: _Stores, largest: int) -> Iterator[tuple[str, NDArray[np.flo
 
 def _grey(image: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Stretch an image between two of its quantiles; no data is bluish."""
-    known = np.isfinite(image)
+    finite = np.isfinite(image)
     low, high = _quantiles(image, _SHARE)
     level = np.clip((image - low) * (255.0 / max(high - low, 1e-6)), 0, 255)
-    grey = np.where(known, level, 0).astype(np.uint8)
-    return _without_data(np.repeat(grey[..., None], 3, axis=2), known)
+    grey = np.where(finite, level, 0).astype(np.uint8)
+    return _without_data(np.repeat(grey[..., None], 3, axis=2), finite)
 
 
 def _diverging(image: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Draw 0 as black, positive values as orange, negative ones as blue, small ones brighter."""
-    known = np.isfinite(image)
+    finite = np.isfinite(image)
     (limit,) = _quantiles(np.abs(image), _SHARE[1:])
-    share = np.where(known, np.clip(image / max(limit, 1e-6), -1, 1), 0)[..., None]
+    share = np.where(finite, np.clip(image / max(limit, 1e-6), -1, 1), 0)[..., None]
     bright = np.abs(share) ** _GAMMA
     colour = np.where(share > 0, bright * _ORANGE, bright * _BLUE)
-    return _without_data(colour.astype(np.uint8), known)
+    return _without_data(colour.astype(np.uint8), finite)
 
 
 def _quantiles(image: NDArray[np.float32], percent: Sequence[float]) -> list[float]:
     """Return quantiles of a part of the px that is large enough for a picture."""
     few = image[:: max(1, image.shape[0] // 256), :: max(1, image.shape[1] // 256)]
-    known = few[np.isfinite(few)]
-    return np.percentile(known, percent).tolist() if known.size else [p / 100 for p in percent]
+    finite = few[np.isfinite(few)]
+    return np.percentile(finite, percent).tolist() if finite.size else [p / 100 for p in percent]
 
 
-def _without_data(drawn: NDArray[np.uint8], known: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    drawn[~known] = _NO_DATA
+def _without_data(drawn: NDArray[np.uint8], finite: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    drawn[~finite] = _NO_DATA
     return drawn
 
 

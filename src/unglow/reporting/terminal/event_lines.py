@@ -1,4 +1,4 @@
-"""What has happened since one last looked, a line for each event: for log files and pipes."""
+"""Events of runs as lines, for log files and pipes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _Event = tuple[float, str]
 
 
-class News:
-    """Tells each event of a results directory once.
+class EventLines:
+    """Lines for the events of a results directory, each once.
 
     Parameters
     ----------
@@ -35,21 +35,20 @@ class News:
     def __init__(self, results: Path, name: str = "") -> None:
         self.results = results
         self._name = f"{clean(name)}: " if name else ""
-        self._told: set[str] = set()
-        self._followed: set[str] | None = None
+        self._written: set[str] = set()
+        self._left_out: set[str] | None = None
 
     def lines(self, history: History) -> list[str]:
-        """Return a line for each event that was not told before, by time.
+        """Return a line for each event that was not among those before, by time.
 
-        Of the runs that were there at the first look, those that go on are told from their start.
+        Of the runs that were there at the first look, those that go on are followed from their
+        start.
         """
-        known = {h.run.id for h in history.runs}
-        if self._followed is None:
-            alive = {h.run.id for h in history.runs if h.outcome == RUNNING}
-            self._followed = known - alive
+        if self._left_out is None:
+            self._left_out = {h.run.id for h in history.runs if h.outcome != RUNNING}
         events: list[_Event] = []
         for h in history.runs:
-            if h.run.id not in self._followed:
+            if h.run.id not in self._left_out:
                 events += self._run(h)
         return [f"{clock(wall)} {self._name}{text}" for wall, text in sorted(events)]
 
@@ -70,8 +69,8 @@ class News:
             yield from self._once(f"{run.id} end", run.wall + h.seconds, _run_ended(h))
 
     def _once(self, key: str, wall: float, text: str) -> Iterable[_Event]:
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._written:
+            self._written.add(key)
             yield wall, text
 
 

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from unglow.core.printable import clean
-from unglow.reporting.terminal.event_lines import News
+from unglow.reporting.terminal.event_lines import EventLines
 from unglow.reporting.terminal.run_view import Watched
 from unglow.reporting.terminal.screen import drawn, fitting
 
@@ -46,7 +46,7 @@ def follow(places: Sequence[Path], stream: TextIO, interval: float, *, once: boo
     places
         The directories.
     stream
-        Where to; if it is no terminal, events are told as lines.
+        Where to; if it is no terminal, events are written as lines.
     interval
         Time between two looks, s; more where looking takes long.
     once
@@ -117,18 +117,19 @@ def _screen(console: Console, watched: Sequence[Watched], interval: float) -> li
 
 def _lines(console: Console, watched: Sequence[Watched], interval: float) -> list[RunView]:
     runs: list[RunView] = []
-    told = [News(one.results, str(one.results) if len(watched) > 1 else "") for one in watched]
+    names = [str(one.results) if len(watched) > 1 else "" for one in watched]
+    events = [EventLines(one.results, name) for one, name in zip(watched, names, strict=True)]
 
-    def tell() -> bool:
+    def show() -> bool:
         nonlocal runs
         runs = _look(watched)
-        for one, news in zip(watched, told, strict=True):
-            for line in news.lines(one.seen):
+        for one, new in zip(watched, events, strict=True):
+            for line in new.lines(one.seen):
                 console.print(Text(line), soft_wrap=True)
         console.file.flush()
         return _over(watched, runs)
 
-    _repeat(tell, interval)
+    _repeat(show, interval)
     return runs
 
 

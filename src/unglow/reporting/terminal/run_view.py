@@ -110,7 +110,7 @@ class RunView:
     done, of
         Jobs; ``of`` is 0 if it is not known.
     rules, jobs
-        The rules in the order in which Snakemake told them; the running jobs by start.
+        The rules in the order in which Snakemake named them; the running jobs by start.
     budget_mb, machine_mb, available_mb
         Memory for all jobs together, of the machine, and what of that is free now; None where it
         is not known, or the run is over.
@@ -229,12 +229,12 @@ def _rules(h: RunHistory) -> tuple[RuleRow, ...]:
     return tuple(
         RuleRow(
             rule,
-            of=max(h.run.totals.get(rule, 0), len(known)),
-            done=known.count("finished"),
-            running=0 if over else known.count("started"),
-            failed=known.count("failed"),
+            of=max(h.run.totals.get(rule, 0), len(of_rule)),
+            done=of_rule.count("finished"),
+            running=0 if over else of_rule.count("started"),
+            failed=of_rule.count("failed"),
         )
-        for rule, known in states.items()
+        for rule, of_rule in states.items()
         if rule not in _TARGETS
     )
 
@@ -256,7 +256,7 @@ def _starting(job: Job) -> JobRow:
 def _row(attempt: Attempt) -> JobRow:
     samples = attempt.samples
     open_steps = [s.name for s in attempt.steps if s.end is None]
-    known = bool(attempt.of) and attempt.done is not None
+    counts_work = bool(attempt.of) and attempt.done is not None
     return JobRow(
         attempt.title,
         step=open_steps[-1] if open_steps else "",
@@ -268,7 +268,7 @@ def _row(attempt: Attempt) -> JobRow:
         declared_mb=attempt.declared_mb,
         cores=cores_busy(samples),
         threads=attempt.threads,
-        share=min(1.0, (attempt.done or 0.0) / (attempt.of or 1.0)) if known else None,
+        share=min(1.0, (attempt.done or 0.0) / (attempt.of or 1.0)) if counts_work else None,
         host=attempt.host,
         attempt=attempt.id,
     )
@@ -276,8 +276,8 @@ def _row(attempt: Attempt) -> JobRow:
 
 def cores_busy(samples: Samples) -> float | None:
     """Return how many processors were busy of late; None before there are two samples."""
-    known = ~np.isnan(samples.cpu)
-    t, cpu = samples.t[known], samples.cpu[known]
+    finite = ~np.isnan(samples.cpu)
+    t, cpu = samples.t[finite], samples.cpu[finite]
     if len(t) < 2:
         return None
     first = min(int(np.searchsorted(t, t[-1] - _CPU_OVER_S)), len(t) - 2)
@@ -286,19 +286,22 @@ def cores_busy(samples: Samples) -> float | None:
 
 
 def _last(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known[-1]) if len(known) else None
+    finite = values[~np.isnan(values)]
+    return float(finite[-1]) if len(finite) else None
 
 
 def _machine_mb(h: RunHistory) -> float | None:
-    told = [h.run.fields] if h.run.id != UNRECORDED else [a.attempt.fields for a in h.attempts]
-    return max((mb for fields in told if (mb := machine_mb(fields))), default=None)
+    records = [h.run.fields] if h.run.id != UNRECORDED else [a.attempt.fields for a in h.attempts]
+    return max((mb for fields in records if (mb := machine_mb(fields))), default=None)
 
 
 def _available_mb(host: str, running: list[Placed], machine: Machine) -> float | None:
     """Return the free memory of the run's machine: asked here, or as its jobs tell."""
     if host == machine.host:
         return memory_available_mb()
-    told = [(a.end, mb) for a in running if a.attempt.host == host
-            and (mb := _last(a.attempt.samples.available)) is not None]  # fmt: skip
-    return max(told, default=(-math.inf, None))[1]
+    samples = [
+        (a.end, mb)
+        for a in running
+        if a.attempt.host == host and (mb := _last(a.attempt.samples.available)) is not None
+    ]
+    return max(samples, default=(-math.inf, None))[1]

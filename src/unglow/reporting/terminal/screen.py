@@ -139,19 +139,19 @@ def _head(run: RunView) -> Text:
     text.append(f" {OUTCOMES.get(run.outcome, clean(run.outcome))}", style=_style(run))
     spent = duration(run.seconds)
     if run.over:
-        told = f" after {spent}, at {clock(run.wall + run.seconds)}"
+        when = f" after {spent}, at {clock(run.wall + run.seconds)}"
     else:
         left = "" if run.left_s is None else f", about {duration(run.left_s)} left"
-        told = f" for {spent}{left}"
-    return text.append(told, style="not bold default")
+        when = f" for {spent}{left}"
+    return text.append(when, style="not bold default")
 
 
 def _memory(run: RunView) -> Text:
     limit = "" if run.budget_mb is None else f" of {memory(run.budget_mb)} allowed"
-    told = f"jobs take {memory(run.used_mb)} (PSS){limit} ({memory(run.declared_mb)} declared)"
+    text = f"jobs take {memory(run.used_mb)} (PSS){limit} ({memory(run.declared_mb)} declared)"
     if run.available_mb is not None:
-        told += f"; machine: {memory(run.available_mb)} of {memory(run.machine_mb)} free"
-    return Text(told)
+        text += f"; machine: {memory(run.available_mb)} of {memory(run.machine_mb)} free"
+    return Text(text)
 
 
 def _is_shown(row: RuleRow, which: str) -> bool:
@@ -244,9 +244,9 @@ def _cells(job: JobRow) -> dict[str, RenderableType]:
     }
 
 
-def _incidents(found: Sequence[Incident], most: int) -> list[RenderableType]:
+def _incidents(incidents: Sequence[Incident], most: int) -> list[RenderableType]:
     parts: list[RenderableType] = []
-    for incident in found[:most]:
+    for incident in incidents[:most]:
         line = Text("" if incident.wall is None else f"{clock(incident.wall)} ")
         line.append(f"{clean(incident.title)}: ", style="bold")
         style = STYLES["ok"] if incident.mended else BAD
@@ -260,7 +260,7 @@ def _incidents(found: Sequence[Incident], most: int) -> list[RenderableType]:
             parts.append(Text(f"  {clean(incident.remedy)}", style="bold"))
         elif incident.helps:
             parts.append(Text(f"  What helps: {clean(incident.helps)}"))
-    more = len(found) - most
+    more = len(incidents) - most
     if more > 0:
         parts.append(Text(f"and {count(more, 'earlier incident')}", style="dim"))
     return parts

@@ -45,7 +45,7 @@ def status(run: RunView, jobs: int) -> RenderableType:
     left = "" if run.left_s is None else f", about {duration(run.left_s)} left"
     budget = "" if run.budget_mb is None else f" of {memory(run.budget_mb)}"
     failed = sum(row.failed for row in run.rules)
-    told = Text.assemble(
+    line = Text.assemble(
         f"{run.done} of {run.of} jobs",
         (f", {failed} failed" if failed else "", BAD),
         f", {duration(run.seconds)}{left}; jobs take {memory(run.used_mb)} (PSS){budget}",
@@ -53,7 +53,7 @@ def status(run: RunView, jobs: int) -> RenderableType:
         overflow="ellipsis",
     )
     head = Table.grid(padding=(0, 1))
-    head.add_row(Bar(run.done / max(1, run.of), 20), told)
+    head.add_row(Bar(run.done / max(1, run.of), 20), line)
     return Group(head, job_lines(run.jobs[:jobs]))
 
 

@@ -15,7 +15,8 @@ from unglow.core.version import __version__
 from unglow.telemetry.jsonl import SCHEMA, LineFile, file_name, identity
 from unglow.telemetry.recording import py_spy
 from unglow.telemetry.recording.process_sampler import COLUMNS
-from unglow.telemetry.recording.stack_sampler import SUFFIX, StackSampler
+from unglow.telemetry.recording.stack_sampler import StackSampler
+from unglow.telemetry.speedscope import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,27 +37,28 @@ class Attempt:
         that has the same name without suffix. None for a job that keeps no records.
     clock
         The monotonic time at which it began, s.
-    told
+    job
         What else the first line says about the job.
     profiled
-        Whether to write the stacks of its threads as well: from outside if that is possible.
+        Whether to write the stacks of its threads as well: by py-spy if that is possible.
     """
 
     def __init__(
         self,
         record: Path | None,
         clock: float,
-        told: Mapping[str, Any],
+        job: Mapping[str, Any],
         *,
         profiled: bool = False,
     ) -> None:
-        self._clock, self._profiled = clock, profiled and record is not None
+        self._clock = clock
         wall = time.time() - (time.monotonic() - clock)
         path = None if record is None else record.with_suffix("") / file_name(wall, os.getpid())
         self._file = LineFile(path, log.warning)
+        self._profile = path.with_suffix(SUFFIX) if path is not None and profiled else None
         self._stacks: StackSampler | None = None
-        self._outside: py_spy.Outside | None = None
-        self._spy, self._blind = py_spy.program() if self._profiled else ("", "")
+        self._py_spy: py_spy.PySpy | None = None
+        self._spy, self._no_spy = py_spy.program() if self._profile else ("", "")
         if path is None:
             return
         physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -65,7 +67,7 @@ class Attempt:
             {
                 "kind": "attempt",
                 "schema": SCHEMA,
-                **told,
+                **job,
                 **identity(),
                 "wall": round(wall, 3),
                 "clock": round(clock, 3),
@@ -87,10 +89,11 @@ class Attempt:
         """In the job's own process: have its steps written, and leave complaints to the other."""
         self._file.hush()
         record_steps(self._file, self._clock)
-        if self._profiled and self._blind:
-            self._stacks = StackSampler(self._file.beside(SUFFIX), self._clock, self._blind)
+        if self._profile is not None and self._no_spy:
+            log.info("profiled by a thread of the job, not by py-spy: %s", self._no_spy)
+            self._stacks = StackSampler(self._profile, log.warning)
             self._stacks.start()
-        elif self._profiled:
+        elif self._profile is not None:
             py_spy.permit(os.getppid())
 
     def leave_job(self) -> None:
@@ -100,27 +103,26 @@ class Attempt:
 
     def forked(self, pid: int) -> None:
         """Tell the process that the job itself runs in."""
-        told = {"pid": pid, "started": started_ticks(pid)}
-        self._file.write({"kind": "process", "t": round(self.t, 4), **told})
-        if self._profiled and not self._blind:
-            stacks = self._file.beside(SUFFIX)
-            self._outside = py_spy.Outside(stacks, self._clock, self._spy, pid, log.warning)
+        process = {"pid": pid, "started": started_ticks(pid)}
+        self._file.write({"kind": "process", "t": round(self.t, 4), **process})
+        if self._profile is not None and not self._no_spy:
+            self._py_spy = py_spy.PySpy(self._profile, self._spy, pid, log.warning)
 
     def sample(self, taken: Sample) -> None:
         """Add a sample."""
         self._file.write(taken.row(self.t))
-        if self._outside is not None:
-            self._outside.look()
+        if self._py_spy is not None:
+            self._py_spy.look()
 
     def ended(self) -> None:
         """Before the process of the job is waited for: nobody looks into it any more."""
-        if self._outside is not None:
-            self._outside.finish()
+        if self._py_spy is not None:
+            self._py_spy.finish()
 
     def stall(self, seconds: float, because: str = "") -> None:
         """Tell that the job has done nothing for a time, s, and why, as far as that is known."""
-        told = {"kind": "stall", "t": round(self.t, 3), "seconds": round(seconds, 1)}
-        self._file.write({**told, "message": because})
+        stall = {"kind": "stall", "t": round(self.t, 3), "seconds": round(seconds, 1)}
+        self._file.write({**stall, "message": because})
 
     def end(self, outcome: str, message: str = "", **measured: Any) -> None:
         """Tell how it ended, and write no more."""

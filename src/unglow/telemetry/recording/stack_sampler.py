@@ -1,43 +1,36 @@
-"""What the threads of a job are doing, a hundred times a second: a statistical profiler.
+"""Sampling profiler in the job: the stacks of its threads, a hundred times a second.
 
-It is a thread of the job itself, so it needs no privileges, changes no exit status, and sees every
-thread that Python knows; while compiled code holds the interpreter's lock it sees nothing, so it is
-for where `unglow.telemetry.recording.py_spy` cannot be. The file
-beside that of the attempt, ``.stacks`` instead of ``.jsonl``, has a head, the nodes of one tree of
-calls as they are met, and for each sample the innermost call of each thread.
+A thread of the job needs no privileges and no other program; while compiled code holds the
+interpreter's lock it sees nothing, which `unglow.telemetry.recording.py_spy` does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from typing import TYPE_CHECKING
 
-from unglow.telemetry.jsonl import SCHEMA
+from unglow.core.errors import UnglowError
+from unglow.telemetry.speedscope import HZ, Frame, write_profile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
     from types import FrameType
 
-    from unglow.telemetry.jsonl import LineFile
+    from unglow.telemetry.speedscope import Stack
 
 VARIABLE = "UNGLOW_PROFILE"
 """Environment variable with the rules to profile, separated by commas, or ``all``."""
-SUFFIX = ".stacks"
-HZ = 100
-# Lines are kept for so long, s, before they are written together.
-_WRITE_S = 0.5
-# Of what a thread does that only waits, the innermost call is one of these.
-_WAITING = {
-    "queue.py": ("get", "put"),
-    "selectors.py": ("select",),
-    "socket.py": ("accept",),
-    "subprocess.py": ("_try_wait", "_communicate"),
-    "thread.py": ("_worker",),
-    "threading.py": ("_wait_for_tstate_lock", "join", "wait"),
-}
+# A sample stands for the time since the one before, but not for more than this, s: while compiled
+# code holds the interpreter's lock nobody knows what else was going on.
+_LONGEST_S = 20 / HZ
+# The file is written anew every so often, s: what a job leaves that is killed.
+_WRITE_S = 10.0
 
 
 def wanted(rule: str) -> bool:
@@ -51,26 +44,21 @@ class StackSampler:
 
     Parameters
     ----------
-    file
-        Where to.
-    origin
-        The monotonic time at which the attempt began, s.
-    why
-        Why they are not taken from outside.
+    path
+        The file that is written.
+    warn
+        Called once with a sentence, if it cannot be written.
     """
 
-    def __init__(self, file: LineFile, origin: float, why: str) -> None:
-        self._file, self._origin, self._why = file, origin, why
-        # not by the code itself: that of a module is freed once it is imported
-        self._nodes: dict[tuple[int, str, str, int], int] = {}
-        self._lines: list[dict[str, Any] | list[Any]] = []
+    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
+        self._path, self._warn = path, warn
+        self._seconds: defaultdict[Stack, float] = defaultdict(float)
+        self._frames: dict[Frame, Frame] = {}  # each is held once
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="unglow-stacks", daemon=True)
 
     def start(self) -> None:
         """Begin; costs about 1 % of a processor."""
-        head = {"kind": "stacks", "schema": SCHEMA, "hz": HZ, "how": "inside", "why": self._why}
-        self._file.write(head)
         self._thread.start()
 
     def stop(self) -> None:
@@ -78,59 +66,35 @@ class StackSampler:
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._file.close()
 
     def _run(self) -> None:
-        due = written = time.monotonic()
-        while not self._over.wait(max(0.0, due - time.monotonic())):
+        last = written = time.monotonic()
+        while not self._over.wait(max(0.0, last + 1 / HZ - time.monotonic())):
             now = time.monotonic()
-            due = max(due + 1 / HZ, now)  # what was missed is not made up for
-            self._take(now)
+            self._take(min(now - last, _LONGEST_S))
+            last = now
             if now - written >= _WRITE_S:
-                self._write()
-                written = now
-        self._write()
+                with contextlib.suppress(UnglowError):  # the disk is full, perhaps not for ever
+                    write_profile(self._path, "unglow", self._seconds)
+                written = time.monotonic()
+        try:
+            write_profile(self._path, "unglow", self._seconds)
+        except UnglowError as error:  # telemetry is no reason to lose a result
+            self._warn(str(error))
 
-    def _take(self, now: float) -> None:
+    def _take(self, seconds: float) -> None:
         frames = sys._current_frames()  # noqa: SLF001 (documented, and what every profiler uses)
         # this very call, which with a variable that holds it would keep all that others hold alive
         del frames[threading.get_ident()]
-        nodes = [self._node(frame) for frame in frames.values()]
-        self._lines.append([round(now - self._origin, 3), *nodes])
+        for innermost in frames.values():
+            self._seconds[self._stack(innermost)] += seconds
 
-    def _node(self, frame: FrameType | None) -> int:
-        """Return the number of the innermost call of a stack, 0 for none."""
+    def _stack(self, at: FrameType | None) -> Stack:
+        """Return the calls of a thread, without anything that would keep its code alive."""
         calls = []
-        while frame is not None:
-            calls.append(frame.f_code)
-            frame = frame.f_back
-        node = 0
-        for code in reversed(calls):
-            key = (node, code.co_qualname, code.co_filename, code.co_firstlineno)
-            known = self._nodes.get(key)
-            if known is None:
-                known = self._nodes[key] = len(self._nodes) + 1
-                self._lines.append(told(known, *key))
-            node = known
-        return node
-
-    def _write(self) -> None:
-        lines, self._lines = self._lines, []
-        self._file.write_all(lines)
-
-
-def told(number: int, parent: int, name: str, path: str, line: int) -> dict[str, Any]:
-    """Return the line of a call.
-
-    Parameters
-    ----------
-    number, parent
-        Its own number, from 1, and that of the call that made it, 0 for none.
-    name, path, line
-        The function with the classes that it is in, its file, and the line where it begins.
-    """
-    parts = PurePath(path).parts
-    node = {"kind": "node", "id": number, "in": parent, "name": name}
-    node |= {"file": "/".join(parts[-3:]), "line": line}
-    waiting = _WAITING.get(parts[-1], ()) if parts else ()
-    return {**node, "waits": True} if name.rpartition(".")[2] in waiting else node
+        while at is not None:
+            code = at.f_code
+            frame = Frame(code.co_qualname, code.co_filename, code.co_firstlineno)
+            calls.append(self._frames.setdefault(frame, frame))
+            at = at.f_back
+        return tuple(reversed(calls))

@@ -34,27 +34,24 @@ function attemptPanel(a) {
 
 function attemptChart(host, a) {
   const t = edges(a.curve.hi.length, a.end - a.start);
-  const stepped = uPlot.paths.stepped({ align: 1 });
   const own = new Axis(a.end - a.start);
   own.name = "attempt " + a.id;
   const declared = a.declared_mb || 0;
-  const value = (u, v) => (v === null || v === undefined ? "–" : mb(v));
   chart(host, own, {
     height: 170,
     legend: true,
     scales: { y: { range: (u, min, max) => [0, 1.1 * Math.max(declared, a.peak_mb || 0, max || 1)] }, cpu: { range: (u, min, max) => [0, 1.1 * Math.max(a.threads, max || 0)] } },
-    left: { values: (u, ticks) => ticks.map((v) => (v ? mb(v) : "0")) },
+    left: { values: tickTexts(mb) },
     right: axisStyle({ side: 1, size: RIGHT, scale: "cpu", grid: { show: false } }),
     series: [
-      { label: "time", value: (u, v) => (v === null ? "–" : seconds(v)) },
-      { label: "memory, highest", paths: stepped, stroke: css("--ink"), fill: css("--cpu-fill"), width: 1.5, points: { show: false }, value, spanGaps: true },
-      { label: "memory, lowest", paths: stepped, stroke: css("--soft"), width: 1, points: { show: false }, value, spanGaps: true },
-      { label: "shared pages counted once", stroke: css("--free"), width: 1.5, points: { show: false }, value, spanGaps: true },
-      { label: "true peak of a process", paths: stepped, stroke: css("--budget"), dash: [2, 3], width: 1, points: { show: false }, value },
-      { label: "declared", paths: stepped, stroke: css("--declared"), dash: [6, 3], width: 1.5, points: { show: false }, value },
-      { label: "processors", scale: "cpu", paths: stepped, stroke: css("--io"), dash: [4, 2], width: 1, points: { show: false }, value: (u, v) => (v === null || v === undefined ? "–" : v.toFixed(1)) },
+      timeSeries(),
+      stepSeries("memory, highest", css("--ink"), mb, { fill: css("--cpu-fill"), spanGaps: true }),
+      stepSeries("memory, lowest", css("--soft"), mb, { width: 1, spanGaps: true }),
+      stepSeries("shared pages counted once", css("--free"), mb, { paths: undefined, spanGaps: true }),
+      stepSeries("true peak of a process", css("--budget"), mb, { dash: [2, 3], width: 1 }),
+      stepSeries("declared", css("--declared"), mb, { dash: [6, 3] }),
+      stepSeries("processors", css("--io"), oneDecimal, { scale: "cpu", dash: [4, 2], width: 1 }),
     ],
-    hooks: {},
     renew: () => [t, held(a.curve.hi), held(a.curve.lo), held(a.curve.pss), t.map(() => a.peak_mb), t.map(() => declared || null), held(a.curve.cpu)],
   });
 }

@@ -9,7 +9,7 @@ class Axis {
     this.full = [0, Math.max(seconds, 1e-3)];
     this.shown = this.full;
     this.setting = false;
-    this.changed = () => {}; // told of every other time that is shown
+    this.changed = () => {}; // called when another time is shown
   }
   join(chart) {
     this.charts.push(chart);
@@ -112,24 +112,39 @@ function edges(n, length) {
 }
 const held = (values) => [...values, values[values.length - 1]];
 
+// How a series of a chart looks, and how its legend writes a value.
+const written = (show) => (u, v) => (v === null || v === undefined ? "–" : show(v));
+const timeSeries = () => ({ label: "time", value: written(seconds) });
+function stepSeries(label, stroke, show, more) {
+  return { label, paths: uPlot.paths.stepped({ align: 1 }), stroke, width: 1.5, points: { show: false }, value: written(show), ...more };
+}
+const oneDecimal = (v) => v.toFixed(1);
+const tickTexts = (show) => (u, ticks) => ticks.map((v) => (v ? show(v) : "0"));
+
+function freeCharts(axis) {
+  for (const made of axis.charts) {
+    made.watch.disconnect();
+    made.destroy();
+  }
+  axis.charts = [];
+}
+
 function memoryChart(host, axis, state, look, limits) {
-  const stepped = uPlot.paths.stepped({ align: 1 });
   const top = () => {
     const { lines, budget_mb: budget, machine_mb: machine } = state.run;
     const used = Math.max(lines.peak.mb, ...lines.declared.map((v) => v || 0));
     return 1.15 * Math.max(used, ...(limits.shown ? [budget || 0, machine || 0] : []));
   };
-  const value = (u, v) => (v === null || v === undefined ? "–" : mb(v));
   return chart(host, axis, {
     height: 260,
     legend: true,
     scales: { y: { range: () => [0, top()] } },
-    left: { values: (u, ticks) => ticks.map((v) => (v ? mb(v) : "0")) },
+    left: { values: tickTexts(mb) },
     series: [
-      { label: "time", value: (u, v) => (v === null ? "–" : seconds(v)) },
-      { label: "all jobs", paths: stepped, stroke: css("--ink"), width: 1.5, points: { show: false }, value },
-      { label: "declared", paths: stepped, stroke: css("--declared"), width: 1.5, dash: [6, 3], points: { show: false }, value },
-      { label: "free on the machine", paths: stepped, stroke: css("--free"), width: 1, dash: [2, 3], points: { show: false }, value, spanGaps: true },
+      timeSeries(),
+      stepSeries("all jobs", css("--ink"), mb),
+      stepSeries("declared", css("--declared"), mb, { dash: [6, 3] }),
+      stepSeries("free on the machine", css("--free"), mb, { width: 1, dash: [2, 3], spanGaps: true }),
     ],
     hooks: {
       drawClear: [(u) => drawStack(u, state.run, state.attempts, look.colourOf)],
@@ -248,22 +263,32 @@ function drawLimits(u, run, peak) {
     context.textBaseline = "top";
     context.fillText("↑ " + beyond.join(", ") + " (out of view)", left + width - 6 * ratio, top + 4 * ratio);
   }
-  if (peak.t >= u.scales.x.min && peak.t <= u.scales.x.max) {
-    const [x, y] = [u.valToPos(peak.t, "x", true), u.valToPos(peak.mb, "y", true)];
-    context.fillStyle = css("--ink");
-    context.beginPath();
-    context.arc(x, y, 3.5 * ratio, 0, 7);
-    context.fill();
-    context.textBaseline = "bottom";
-    context.textAlign = x > left + width / 2 ? "right" : "left";
-    const side = context.textAlign === "left" ? 6 : -6;
-    context.fillText("peak " + mb(peak.mb), x + side * ratio, Math.max(y - 3 * ratio, top + 14 * ratio));
-  }
+  drawPeak(u, peak, "peak", css("--ink"));
+  context.restore();
+}
+
+// A dot at the highest memory, with its name and value on the side where there is room.
+function drawPeak(u, peak, name, colour) {
+  if (peak.t < u.scales.x.min || peak.t > u.scales.x.max) return;
+  const context = u.ctx;
+  const ratio = devicePixelRatio;
+  const { left, top, width } = u.bbox;
+  const [x, y] = [u.valToPos(peak.t, "x", true), u.valToPos(peak.mb, "y", true)];
+  context.save();
+  context.fillStyle = colour;
+  context.beginPath();
+  context.arc(x, y, 3.5 * ratio, 0, 7);
+  context.fill();
+  context.fillStyle = css("--ink");
+  context.font = 12 * ratio + "px system-ui, sans-serif";
+  context.textBaseline = "bottom";
+  context.textAlign = x > left + width / 2 ? "right" : "left";
+  const side = context.textAlign === "left" ? 6 : -6;
+  context.fillText(name + " " + mb(peak.mb), x + side * ratio, Math.max(y - 3 * ratio, top + 14 * ratio));
   context.restore();
 }
 
 function activityChart(host, axis, state) {
-  const stepped = uPlot.paths.stepped({ align: 1 });
   const cores = state.run.cores || 1;
   return chart(host, axis, {
     height: 130,
@@ -272,11 +297,10 @@ function activityChart(host, axis, state) {
     left: { values: (u, ticks) => ticks.map((v) => (Number.isInteger(v) ? String(v) : "")) },
     right: axisStyle({ side: 1, size: RIGHT, scale: "io", grid: { show: false } }),
     series: [
-      { label: "time", value: (u, v) => (v === null ? "–" : seconds(v)) },
-      { label: "processors at work", paths: stepped, stroke: css("--cpu"), fill: css("--cpu-fill"), width: 1.2, points: { show: false }, value: (u, v) => (v === null ? "–" : v.toFixed(1)) },
-      { label: "MB/s read and written", scale: "io", paths: stepped, stroke: css("--io"), dash: [4, 2], width: 1.2, points: { show: false }, value: (u, v) => (v === null ? "–" : v.toFixed(1)) },
+      timeSeries(),
+      stepSeries("processors at work", css("--cpu"), oneDecimal, { fill: css("--cpu-fill"), width: 1.2 }),
+      stepSeries("MB/s read and written", css("--io"), oneDecimal, { scale: "io", dash: [4, 2], width: 1.2 }),
     ],
-    hooks: {},
     renew: () => {
       const { lines } = state.run;
       return [edges(lines.cpu.length, state.run.seconds), held(lines.cpu), held(lines.io)];

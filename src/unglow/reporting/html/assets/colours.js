@@ -18,9 +18,8 @@ function css(name) {
 }
 
 function ruleColours(attempts) {
-  const found = new Map();
-  for (const a of attempts) if (!found.has(a.rule)) found.set(a.rule, PALETTE[found.size % PALETTE.length]);
-  return found;
+  const rules = [...new Set(attempts.map((a) => a.rule))];
+  return new Map(rules.map((rule, n) => [rule, PALETTE[n % PALETTE.length]]));
 }
 
 function causeColour(outcome) {

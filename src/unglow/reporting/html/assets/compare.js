@@ -44,33 +44,13 @@ function overlay(host, axis, model, key, shown, colours, dashes, longest) {
     const values = r[key];
     return t.map((x) => (!values || x > r.seconds ? null : values[Math.min(values.length - 1, Math.floor((x / r.seconds) * values.length))]));
   });
-  const stepped = uPlot.paths.stepped({ align: 1 });
   chart(host, axis, {
     height: key === "hi" ? 280 : 170,
     legend: true,
     scales: { y: { range: (u, min, max) => [0, 1.15 * (max || 1)] } },
-    left: { values: (u, ticks) => ticks.map((v) => (v ? shown(v) : "0")) },
-    series: [{ label: "time", value: (u, v) => (v === null ? "–" : seconds(v)) }, ...model.runs.map((r, n) => ({ label: r.name, paths: stepped, stroke: colours[n], dash: dashes[n % dashes.length], width: 2, points: { show: false }, value: (u, v) => (v === null || v === undefined ? "–" : shown(v)) }))],
-    hooks: key === "hi" ? { draw: [(u) => model.runs.forEach((r, n) => r.peak && drawPeak(u, r, colours[n]))] } : {},
+    left: { values: tickTexts(shown) },
+    series: [timeSeries(), ...model.runs.map((r, n) => stepSeries(r.name, colours[n], shown, { dash: dashes[n % dashes.length], width: 2 }))],
+    hooks: key === "hi" ? { draw: [(u) => model.runs.forEach((r, n) => r.peak && drawPeak(u, r.peak, r.name + ":", colours[n]))] } : {},
     renew: () => [t, ...curves],
   });
-}
-
-function drawPeak(u, run, colour) {
-  const { peak, name } = run;
-  if (peak.t < u.scales.x.min || peak.t > u.scales.x.max) return;
-  const ratio = devicePixelRatio;
-  const [x, y] = [u.valToPos(peak.t, "x", true), u.valToPos(peak.mb, "y", true)];
-  const context = u.ctx;
-  context.save();
-  context.fillStyle = colour;
-  context.beginPath();
-  context.arc(x, y, 4 * ratio, 0, 7);
-  context.fill();
-  context.fillStyle = css("--ink");
-  context.font = 12 * ratio + "px system-ui, sans-serif";
-  context.textBaseline = "bottom";
-  context.textAlign = x > u.bbox.left + u.bbox.width / 2 ? "right" : "left";
-  context.fillText(name + ": " + mb(peak.mb), x + (context.textAlign === "left" ? 7 : -7) * ratio, y - 3 * ratio);
-  context.restore();
 }

@@ -14,7 +14,7 @@ function el(name, attributes, ...children) {
 
 function add(parent, children) {
   for (const child of children.flat(Infinity)) {
-    if (child !== null && child !== undefined && child !== false && child !== "") parent.append(child);
+    if (isKnown(child) && child !== false) parent.append(child);
   }
 }
 
@@ -27,9 +27,9 @@ function fill(parent, ...children) {
 function section(id, title, note) {
   const body = el("div", { class: "body" });
   const heading = el("h2", {}, title);
-  const told = el("span", { class: "note" }, note || "");
-  const made = el("section", { id, "aria-label": title }, el("header", {}, heading, told), body);
-  return { made, body, note: told };
+  const beside = el("span", { class: "note" }, note || "");
+  const made = el("section", { id, "aria-label": title }, el("header", {}, heading, beside), body);
+  return { made, body, note: beside };
 }
 
 function copyButton(text, what) {
@@ -68,26 +68,25 @@ function commandLine(text, what) {
 }
 
 function badge(outcome) {
-  const told = OUTCOMES[outcome] || { word: outcome, sign: "•", kind: "bad" };
-  const sign = el("span", { "aria-hidden": "true" }, told.sign);
-  return el("span", { class: "badge " + told.kind, title: told.means || null }, sign, " ", told.word);
+  const { word, sign, kind, means } = OUTCOMES[outcome] || { word: outcome, sign: "•", kind: "bad" };
+  return el("span", { class: "badge " + kind, title: means || null }, el("span", { "aria-hidden": "true" }, sign), " ", word);
 }
 
 // What a reader opened or sorted, for when it is drawn anew.
-const kept = new Map();
+const remembered = new Map();
 
 // A part that is only built once it is opened.
 function folded(title, build, options) {
   const settings = Object.assign({ key: title, open: false }, options);
   const key = "open " + settings.key;
-  const part = el("details", { open: kept.has(key) ? kept.get(key) : settings.open }, el("summary", {}, title));
+  const part = el("details", { open: remembered.has(key) ? remembered.get(key) : settings.open }, el("summary", {}, title));
   let built = false;
   const make = () => {
     if (part.open && !built) add(part, [build()]);
     built = built || part.open;
   };
   part.addEventListener("toggle", () => {
-    kept.set(key, part.open);
+    remembered.set(key, part.open);
     make();
   });
   make();
@@ -98,14 +97,14 @@ function folded(title, build, options) {
 function table(columns, rows, options) {
   const settings = Object.assign({ key: "", onrow: null }, options);
   const body = el("tbody");
-  let { sort, down } = kept.get("sort " + settings.key) || { sort: null, down: false };
+  let { sort, down } = remembered.get("sort " + settings.key) || { sort: null, down: false };
   const heads = columns.map((column, n) => {
     const button = el("button", { type: "button", title: column.title || null }, column.name);
     const head = el("th", { scope: "col", class: column.number ? "number" : null }, button);
     button.addEventListener("click", () => {
       down = sort === n ? !down : Boolean(column.number);
       sort = n;
-      if (settings.key) kept.set("sort " + settings.key, { sort, down });
+      if (settings.key) remembered.set("sort " + settings.key, { sort, down });
       draw();
     });
     return head;
@@ -142,15 +141,14 @@ function table(columns, rows, options) {
 
 function sorted(rows, of, down) {
   const sign = down ? -1 : 1;
-  const empty = (v) => v === null || v === undefined || v === "";
   return [...rows].sort((a, b) => {
     const [x, y] = [of(a), of(b)];
-    if (empty(x) || empty(y)) return empty(x) - empty(y);
+    if (!isKnown(x) || !isKnown(y)) return isKnown(y) - isKnown(x);
     return sign * (typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y)));
   });
 }
 
 function facts(pairs) {
-  const told = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return el("dl", { class: "facts" }, told.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  const known = pairs.filter(([, value]) => isKnown(value));
+  return el("dl", { class: "facts" }, known.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }

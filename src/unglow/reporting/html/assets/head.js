@@ -87,7 +87,7 @@ function incident(i, open, model, view) {
   const line = el("summary", {},
     badge(i.cause), " ", el("b", {}, i.title),
     el("span", { class: "soft" }, [i.wall === null ? "" : when(i.wall), n.number ? "attempt " + n.number : "", later].filter(Boolean).join(" · ")));
-  const told = facts([
+  const numbers = facts([
     ["peak memory", mb(n.peak_mb)],
     ["declared", mb(n.declared_mb)],
     ["would need", mb(n.needed_mb)],
@@ -102,7 +102,7 @@ function incident(i, open, model, view) {
     i.message ? el("p", { class: "message" }, i.message) : null,
     i.remedy ? el("div", {}, el("span", { class: "soft" }, "What helps:"), commandLine(i.remedy, "the remedy")) : null,
     i.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), i.helps) : null,
-    told.childElementCount ? told : null,
+    numbers.childElementCount ? numbers : null,
     i.tail ? logTail(i.tail) : null,
     link);
 }

@@ -32,7 +32,7 @@ class Live {
   }
 
   async ask() {
-    const news = await told("news?since=" + this.version).catch(() => null);
+    const news = await asked("news?since=" + this.version).catch(() => null);
     if (news) this.take(news);
     const then = when(this.model.made);
     const known = (this.running ? "live" : "nothing runs") + " · as of " + then;
@@ -69,18 +69,18 @@ class Live {
     const pairs = JSON.stringify(settled(this.model.pairs));
     if (this.drawing || pairs === this.pictured) return;
     this.drawing = true;
-    const pictures = await told("pictures").catch(() => null);
+    const pictures = await asked("pictures").catch(() => null);
     this.drawing = false;
     if (!pictures) return;
     document.getElementById("pictures").textContent = JSON.stringify(pictures);
     this.pictured = pairs;
     this.view.viewer.all = null;
-    delete this.view.told.pairs;
+    delete this.view.shown.pairs;
     this.view.show(this.model);
   }
 }
 
-async function told(path) {
+async function asked(path) {
   const answer = await fetch(path, { cache: "no-store" });
   if (!answer.ok) throw new Error(answer.status);
   return answer.json();
@@ -151,7 +151,7 @@ class LogView {
     clearTimeout(this.timer);
     const { id } = this;
     try {
-      const log = await told("log?attempt=" + encodeURIComponent(id));
+      const log = await asked("log?attempt=" + encodeURIComponent(id));
       if (id !== this.id) return;
       this.put(log);
     } catch {

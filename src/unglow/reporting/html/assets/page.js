@@ -13,7 +13,7 @@ class View {
     const bar = el("nav", { "aria-label": "Parts of the report" }, links.map(([id, name]) => el("a", { href: "#" + id, class: "to-" + id }, name)));
     this.top = el("div");
     this.main = el("main", {}, this.top, this.head, bar, this.incidents, this.pairs, this.resources.part.made, this.flames.part.made, this.environment);
-    this.told = {};
+    this.shown = {}; // what each part was made of
   }
 
   show(model) {
@@ -30,9 +30,9 @@ class View {
 
   // A part is only made anew if what it shows is new, so that what a reader opened stays open.
   part(name, about, build) {
-    const told = JSON.stringify(about);
-    if (this.told[name] === told) return;
-    this.told[name] = told;
+    const text = JSON.stringify(about);
+    if (this.shown[name] === text) return;
+    this.shown[name] = text;
     this[name].replaceChildren(build());
   }
 }

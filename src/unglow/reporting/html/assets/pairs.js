@@ -27,7 +27,7 @@ const nameOf = (pair) => ["sample", "dye", "registration", "subtraction"].map((k
 
 // The numbers of a pair come as summary.tsv has them: in as many digits as their errors leave.
 function range(low, high) {
-  return low === undefined || low === null || low === "" ? "" : " (" + low + " to " + high + ")";
+  return isKnown(low) ? " (" + low + " to " + high + ")" : "";
 }
 
 // How pairs stand that are not done, on cards that stay as they are.
@@ -42,10 +42,9 @@ function tellStates(rows, model) {
 const settled = (pairs) => pairs.map((p) => (p.status === "running" ? { ...p, status: "waiting" } : p));
 
 function pairCard({ pair, n, state }, view) {
-  const share = (v) => (v === undefined || v === null || v === "" ? null : percent(Number(v)));
-  const known = (key) => pair[key] !== undefined && pair[key] !== null && pair[key] !== "";
-  const both = (a, b) => (known(a) ? pair[a] + " px, " + pair[b] + " px" : null);
-  const estimate = (key, low, high, unit) => (known(key) ? pair[key] + range(pair[low], pair[high]) + (unit || "") : null);
+  const share = (v) => (isKnown(v) ? percent(Number(v)) : null);
+  const both = (a, b) => (isKnown(pair[a]) ? pair[a] + " px, " + pair[b] + " px" : null);
+  const estimate = (key, low, high, unit) => (isKnown(pair[key]) ? pair[key] + range(pair[low], pair[high]) + (unit || "") : null);
   const numbers = facts([
     ["map", pair.model],
     ["map error, median and p95", both("error_median_px", "error_p95_px")],
@@ -67,10 +66,10 @@ function pairCard({ pair, n, state }, view) {
 
 function summaryTable(pairs) {
   const names = [...new Set(pairs.flatMap((p) => Object.keys(p)))];
-  const isNumber = (name) => pairs.every((p) => p[name] === undefined || p[name] === null || p[name] === "" || isFinite(Number(p[name])));
+  const isNumber = (name) => pairs.every((p) => !isKnown(p[name]) || isFinite(Number(p[name])));
   return table(names.map((name) => {
     const number = isNumber(name) && name !== "sample";
-    const of = (p) => (p[name] === undefined || p[name] === null || p[name] === "" ? null : number ? Number(p[name]) : p[name]);
+    const of = (p) => (isKnown(p[name]) ? (number ? Number(p[name]) : p[name]) : null);
     return { name, number, of, show: (p) => p[name] };
   }), pairs);
 }

@@ -46,7 +46,7 @@ class Resources {
     this.state.run = null;
     this.update();
     this.look.colourOf = (a) => (this.by === "rule" ? this.colours.get(a.rule) : causeColour(a.outcome));
-    this.free();
+    freeCharts(this.axis);
     this.axis = new Axis(this.state.run.seconds);
     this.axis.name = "run " + this.state.run.id;
     this.charts = el("div", { class: "charts", tabindex: "0", "aria-label": "Charts over time. Plus and minus zoom, 0 shows everything, a and d move, the arrows go from attempt to attempt." });
@@ -56,14 +56,6 @@ class Resources {
     fill(this.part.body, this.controls(), this.legend, this.charts, this.panel, this.tables);
     this.plots();
     this.choose(this.look.chosen);
-  }
-
-  free() {
-    for (const made of this.axis.charts) {
-      made.watch.disconnect();
-      made.destroy();
-    }
-    this.axis.charts = [];
   }
 
   controls() {

@@ -3,8 +3,8 @@
 function shareBar(parts) {
   const whole = parts.reduce((sum, [, value]) => sum + value, 0);
   if (!(whole > 0)) return null;
-  const told = parts.map(([name, value]) => name + " " + percent(value / whole)).join(", ");
-  const made = el("span", { class: "share", role: "img", "aria-label": told, title: told });
+  const words = parts.map(([name, value]) => name + " " + percent(value / whole)).join(", ");
+  const made = el("span", { class: "share", role: "img", "aria-label": words, title: words });
   for (const [name, value] of parts) {
     const piece = el("span", { class: "piece " + name });
     piece.style.width = (100 * value) / whole + "%";

@@ -26,10 +26,13 @@ const OUTCOMES = {
 const word = (outcome) => (OUTCOMES[outcome] || { word: outcome }).word;
 const went = (outcome) => outcome === "ok" || outcome === "running";
 
+// Whether there is a value to show.
+const isKnown = (value) => value !== null && value !== undefined && value !== "";
+
 // Numbers as unglow.core.rounding writes them: a test holds both to each other.
 
 function seconds(s) {
-  if (s === null || s === undefined || !isFinite(s)) return null;
+  if (!isKnown(s) || !isFinite(s)) return null;
   if (s < 0.0995) return (1000 * s).toFixed(0) + " ms";
   if (s < 9.95) return s.toFixed(1) + " s";
   const whole = Math.round(s);
@@ -40,20 +43,20 @@ function seconds(s) {
 }
 
 function mb(amount) {
-  if (amount === null || amount === undefined || !isFinite(amount)) return null;
+  if (!isKnown(amount) || !isFinite(amount)) return null;
   if (amount < 0.05) return "0 MB";
   if (amount >= 9999.5) return (amount / 1000).toFixed(1) + " GB";
   return (amount >= 9.95 ? amount.toFixed(0) : amount.toFixed(1)) + " MB";
 }
 
-const bytes = (count) => (count === null || count === undefined ? null : mb(count / 1e6));
+const bytes = (count) => (isKnown(count) ? mb(count / 1e6) : null);
 
 // The decimals of a number with so many significant digits.
 const decimalsOf = (value, count) => Math.max(0, count - 1 - Number(value.toExponential(count - 1).split("e")[1]));
 
 // Two digits of a share, or of what is missing to 1.
 function percent(share) {
-  if (share === null || share === undefined || !isFinite(share)) return null;
+  if (!isKnown(share) || !isFinite(share)) return null;
   if (share > 0 && share < 0.001) return "< 0.1 %";
   if (share > 0.999 && share < 1) return "> 99.9 %";
   if (share <= 0 || share >= 1) return Number((100 * share).toFixed(0)) + " %";
@@ -63,7 +66,7 @@ function percent(share) {
 
 // A number of unknown error. What stands before the point is never rounded.
 function digits(value, count) {
-  if (value === null || value === undefined || value === "") return null;
+  if (!isKnown(value)) return null;
   const number = Number(value);
   if (!isFinite(number)) return String(value);
   return number === 0 ? "0" : String(Number(number.toFixed(decimalsOf(number, count || 3))));

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 SWITCH = "UNGLOW_MONITOR"
 """Environment variable that switches the lines off if it is 0."""
 _MODULE = "unglow.reporting.terminal.status_lines"
+# What Snakemake may be asked to be quiet about (`--quiet`) that the lines are a part of.
 _QUIET = ("all", "progress")
+# The program has so long to give the terminal back, s; it does so at its next look, within 1 s.
 _PATIENCE_S = 3.0
 
 
@@ -36,7 +38,7 @@ def is_wanted(stream: TextIO, environment: Mapping[str, str], quiet: Iterable[st
     return not off and stream.isatty() and environment.get("TERM", "dumb") != "dumb"
 
 
-class StatusBeside(logging.Handler):
+class StatusHandler(logging.Handler):
     """Starts the program of the status lines once there are jobs to do, and ends it.
 
     Parameters
