@@ -23,12 +23,12 @@ rule detect_band:
     threads: 2
     resources:
         mem_mb=mem_mb("detect_band"),
-        disk_mb=candidates_disk_mb,
-        runtime=runtime(0.5, "detect"),
+        disk_mb=disk_mb("detect_band"),
+        runtime=runtime("detect_band"),
         attempt=this_attempt,
     params:
         version=3,
-        settings=detect_settings,
+        settings=of_batch(job_params.detect_settings),
     script:
         "../scripts/detect.py"
 
@@ -43,8 +43,8 @@ use rule detect_band as detect with:
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
         difference=of_main_method(store("difference/{method}")),
-        controls=control_tallies,
-        bands=bands_of("detect", out.subtracted("candidates.csv")),
+        controls=of_batch(job_params.control_tallies),
+        bands=bands_of("detect"),
     output:
         table=out.subtracted("candidates.csv"),
         geojson=out.subtracted("candidates.geojson"),
@@ -60,9 +60,9 @@ use rule detect_band as detect with:
         pair_group
     resources:
         mem_mb=mem_mb("detect"),
-        disk_mb=candidates_disk_mb,
-        runtime=runtime(0.5),
+        disk_mb=disk_mb("detect"),
+        runtime=runtime("detect"),
         attempt=this_attempt,
     params:
-        controls=control_samples,
-        is_control=is_control,
+        controls=of_batch(job_params.control_samples),
+        is_control=of_batch(job_params.is_control),

@@ -1,10 +1,15 @@
 """Preflight: before the first job, does what is missing fit memory and disk? See docs/memory.md."""
 
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
-from unglow.workflow.preflight.judge import FORCE, Level, judge
-from unglow.workflow.preflight.messages import told
-from unglow.workflow.preflight.pending_jobs import RULES, Rules, machine_for, tasks_of
+from unglow.workflow.preflight.check import FORCE, Level, check
+from unglow.workflow.preflight.messages import messages
+from unglow.workflow.preflight.pending_jobs import (
+    RuleSettings,
+    capacity_for,
+    pending_jobs,
+)
 from unglow.workflow.snakemake_internals import command_line, limit_of
+from unglow.workflow.stage_table import RULES
 
 
 def asked_for(options):
@@ -44,7 +49,7 @@ def rules_as_set():
                 known[name] = resources[key].value
         if most is not None:
             threads[name] = min(threads.get(name, most), most)
-    return Rules(threads, mem_mb)
+    return RuleSettings(threads, mem_mb)
 
 
 def preflight():
@@ -56,21 +61,21 @@ def preflight():
     only, partly = (None, True) if options is None else asked_for(options)
     results = Path(workflow.pathvars.apply("<results>"))
     again = options is not None and options.forceall
-    tasks = tasks_of(batch, results, rules_as_set(), only, again=again)
+    jobs = pending_jobs(batch, results, rules_as_set(), only, again=again)
     local = options is None or options.executor in ("local", "dryrun", "touch")
-    machine = machine_for(
-        tasks, limit_of(workflow, "_cores"), limit_of(workflow, "mem_mb"), local=local
+    capacity = capacity_for(
+        jobs, limit_of(workflow, "_cores"), limit_of(workflow, "mem_mb"), local=local
     )
-    judgement = judge(tasks, machine, batch.settings["memory_per_job"])
+    result = check(jobs, capacity, batch.settings["memory_per_job"])
     dry = workflow.output_settings.dryrun
-    lines = told(
-        judgement,
+    lines = messages(
+        result,
         snakemake_words(sys.argv),
         Level.FINE if dry else Level.WARNING,
         in_module=workflow.modifier.parent_modifier is not None,
     )
     if lines:
-        tell(judgement.level, len(tasks), lines, dry, partly)
+        tell(result.level, len(jobs), lines, dry, partly)
 
 
 def tell(level, jobs, lines, dry, partly):

@@ -26,7 +26,9 @@ ROOT = DOCUMENT
 """The file of a store that rules name: it is written last."""
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
 """Keys of ``exports`` in the configuration to how the files end."""
-
+REGISTRATION_FIGURES = tuple(
+    f"figures/{name}.png" for name in ("registration", "residuals", "map_error")
+)
 FIGURES = tuple(
     f"figures/{name}.png"
     for name in (
@@ -35,7 +37,12 @@ FIGURES = tuple(
         *("candidates", "purity", "gallery"),
     )
 )
-"""What is drawn of a subtraction, by the rule of that name."""
+"""What is drawn of a registration, and of a subtraction."""
+
+
+def store(name: str) -> str:
+    """Return the file that stands for a store: its root metadata, with a digest of all pixels."""
+    return f"{name}.ome.zarr/{ROOT}"
 
 
 def joined(output: Path) -> tuple[Path, Band | None]:
@@ -61,41 +68,36 @@ class Outputs:
         """Return the patterns for a configuration."""
         return cls(*(variants(settings, s)[0].name != "" for s in (REGISTRATION, SUBTRACTION)))
 
-    @property
-    def _registered(self) -> str:
-        return f"{PAIR}/{{registration}}" if self.registration else PAIR
-
-    @property
-    def _subtracted(self) -> str:
-        return f"{self._registered}/{{subtraction}}" if self.subtraction else self._registered
-
-    def pair(self, name: str) -> str:
-        """Return the pattern of a file that every variant of a pair shares."""
-        return f"<results>/{PAIR}/{name}"
-
-    def registered(self, name: str) -> str:
-        """Return the pattern of a file that depends on registration parameters."""
-        return f"<results>/{self._registered}/{name}"
-
-    def subtracted(self, name: str) -> str:
-        """Return the pattern of a file that depends on subtraction parameters as well."""
-        return f"<results>/{self._subtracted}/{name}"
-
-    def export(self, image: str) -> str:
-        """Return the pattern of an exported image, ``{form}`` being a value of `FORMS`.
+    def directory(self, level: str) -> str:
+        """Return the pattern of a directory below the results (or logs), with a slash at its end.
 
         Parameters
         ----------
-        image
-            ``post``, ``pre``, ``aligned_pre``, ``difference`` or ``snr``.
+        level
+            ``pair``, ``registered`` and ``subtracted`` for what depends on no swept parameter, on
+            those of the registration, and on those of the subtraction as well; or ``run``.
         """
-        if image == "difference":
-            return self.subtracted("exports/difference_{method}.{form}")
-        if image == "snr":
-            return self.subtracted("exports/snr.{form}")
-        if image == "aligned_pre":
-            return self.registered("exports/aligned_pre.{form}")
-        return self.pair(f"exports/{image}.{{form}}")
+        if level == "run":
+            return ""
+        registration = self.registration and level != "pair"
+        subtraction = self.subtraction and level == "subtracted"
+        return f"{PAIR}/{'{registration}/' * registration}{'{subtraction}/' * subtraction}"
+
+    def file(self, level: str, name: str) -> str:
+        """Return the pattern of a result of a level."""
+        return f"<results>/{self.directory(level)}{name}"
+
+    def pair(self, name: str) -> str:
+        """Return the pattern of a file that every variant of a pair shares."""
+        return self.file("pair", name)
+
+    def registered(self, name: str) -> str:
+        """Return the pattern of a file that depends on registration parameters."""
+        return self.file("registered", name)
+
+    def subtracted(self, name: str) -> str:
+        """Return the pattern of a file that depends on subtraction parameters as well."""
+        return self.file("subtracted", name)
 
     def band(self, pattern: str) -> str:
         """Return the pattern of what a job of a band leaves; ``{band}`` is a `Band`.
@@ -111,10 +113,10 @@ class Outputs:
 
     def run(self, name: str) -> str:
         """Return the path of a file that covers the whole run."""
-        return f"<results>/{name}"
+        return self.file("run", name)
 
-    def record(self, kind: str, stage: str, like: str) -> str:
-        """Return the pattern of a log, benchmark or telemetry file, wildcards as in ``like``.
+    def record(self, kind: str, stage: str, level: str) -> str:
+        """Return the pattern of a log, benchmark or telemetry file.
 
         Parameters
         ----------
@@ -122,29 +124,15 @@ class Outputs:
             ``logs``, ``benchmarks`` or ``telemetry``.
         stage
             Name of the rule, and of further wildcards such as ``ingest_{role}``.
-        like
-            ``pair``, ``registered``, ``subtracted`` or ``run``.
+        level
+            As of the outputs, see `directory`.
         """
         suffix = {"logs": "log", "benchmarks": "tsv", "telemetry": "jsonl"}[kind]
-        return f"<{kind}>/{self._places[like]}{stage}.{suffix}"
+        return f"<{kind}>/{self.directory(level)}{stage}.{suffix}"
 
-    def digests(self, stage: str, like: str) -> str:
+    def digests(self, stage: str, level: str) -> str:
         """Return the pattern of the file with the digests of what a job publishes.
 
-        Parameters
-        ----------
-        stage
-            As for `record`.
-        like
-            ``pair``, ``registered`` or ``subtracted``: all that it lists is there, or below.
+        ``stage`` and ``level`` are as for `record`; all that it lists is there, or below.
         """
-        return f"<results>/{self._places[like]}{FOLDER}/{stage}{SUFFIX}"
-
-    @property
-    def _places(self) -> dict[str, str]:
-        return {
-            "pair": f"{PAIR}/",
-            "registered": f"{self._registered}/",
-            "subtracted": f"{self._subtracted}/",
-            "run": "",
-        }
+        return self.file(level, f"{FOLDER}/{stage}{SUFFIX}")
