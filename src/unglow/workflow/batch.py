@@ -26,8 +26,16 @@ from unglow.workflow.header_cache import (
     shapes_of,
 )
 from unglow.workflow.paths import Outputs
-from unglow.workflow.samples import ROLES, Pair, Problem, discover, map_sources, read_sheet
-from unglow.workflow.samples.naming import place_to_fill_in
+from unglow.workflow.samples import (
+    ROLES,
+    Discovery,
+    Pair,
+    Problem,
+    discover,
+    map_sources,
+    read_sheet,
+)
+from unglow.workflow.samples.naming import placeholder_in
 from unglow.workflow.variants import (
     REGISTRATION,
     SUBTRACTION,
@@ -47,6 +55,8 @@ if TYPE_CHECKING:
     Wildcards = Mapping[str, str]
 
 DEFAULT_SHEET = Path("config") / "samples.tsv"
+# So many problems are listed where there is no pair at all.
+_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -82,14 +92,14 @@ class Batch:
         base = directory or Path()
         settings = configuration.load(config)
         _check_results(base / settings["results"])
-        _refuse_place("results", settings)
-        source, found = _find(settings, base)
+        _refuse_placeholder("results", settings)
+        source, discovery = _find(settings, base)
         cache = HeaderCache(base / CACHE)
         pairs: dict[tuple[str, str], Pair] = {}
         headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = {}
-        problems = list(found.problems)
+        problems = list(discovery.problems)
         scales = _scales(settings)
-        for pair in found.pairs:
+        for pair in discovery.pairs:
             try:
                 headers[pair.key] = headers_of(pair, settings, cache)
                 _check_manual(pair, scales)
@@ -185,40 +195,42 @@ def check_help(pair: Pair, headers: tuple[TiffHeader, TiffHeader]) -> None:
         read_initial(pair.initial_transform, *headers)
 
 
-def _find(settings: Settings, base: Path) -> tuple[Path, Any]:
+def _find(settings: Settings, base: Path) -> tuple[Path, Discovery]:
     sheet = settings["samples"]
     if sheet is not None:
         return base / sheet, read_sheet(base / sheet, base=base)
     if (base / DEFAULT_SHEET).exists():
         return base / DEFAULT_SHEET, read_sheet(base / DEFAULT_SHEET, base=base)
-    _refuse_place("raw", settings)
+    _refuse_placeholder("raw", settings)
     return base / settings["raw"], discover(base / settings["raw"])
 
 
 def _nothing_to_do(source: Path, problems: list[Problem]) -> str:
-    """Say why there is no pair at all, in as many sentences as there are problems (or 20)."""
-    told = [problem.message for problem in problems[:20]]
-    if len(problems) > len(told):
-        told.append(f"... and {len(problems) - len(told)} more; 'unglow survey' lists them all.")
-    return "\n".join([f"no pair can be processed ({source}).", *told])
+    """Say why there is no pair at all."""
+    sentences = [problem.message for problem in problems[:_LISTED]]
+    if len(problems) > _LISTED:
+        more = len(problems) - _LISTED
+        sentences.append(f"... and {more} more; 'unglow survey' lists them all.")
+    return "\n".join([f"no pair can be processed ({source}).", *sentences])
 
 
-def _refuse_place(key: str, settings: Settings) -> None:
+def _refuse_placeholder(key: str, settings: Settings) -> None:
     """Refuse a directory whose name Snakemake would not take as it is."""
-    place = place_to_fill_in(settings[key])
-    if place is not None:
+    placeholder = placeholder_in(settings[key])
+    if placeholder is not None:
         raise ConfigError(
-            f"config key '{key}' is '{settings[key]}', but Snakemake would replace {place} by "
-            "something else: rename the directory, or name a link to it that is called otherwise."
+            f"config key '{key}' is '{settings[key]}', but Snakemake would replace {placeholder} "
+            "by something else: rename the directory, or name a link to it that is called "
+            "otherwise."
         )
 
 
 def _check_results(results: Path) -> None:
     """Refuse a results directory that a file is in the way of."""
-    for place in (results, *results.parents):
-        if place.exists() and not place.is_dir():
+    for path in (results, *results.parents):
+        if path.exists() and not path.is_dir():
             raise ConfigError(
-                f"{place} is a file, so no results can be written to {results}: move the file away "
+                f"{path} is a file, so no results can be written to {results}: move the file away "
                 "or set another directory with --config results=DIRECTORY."
             )
 

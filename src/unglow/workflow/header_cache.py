@@ -14,7 +14,7 @@ from unglow.io.tiff import TiffHeader, read_header
 from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
 from unglow.workflow.channels.setting import list_names, stored_dtype
 from unglow.workflow.samples import ROLES
-from unglow.workflow.samples.naming import place_to_fill_in
+from unglow.workflow.samples.naming import placeholder_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,11 +131,11 @@ def _check_name(path: Path) -> None:
             f"the name of '{shown}' is not UTF-8 text, as names from old archives may be: rename "
             "the file."
         )
-    place = place_to_fill_in(str(path))
-    if place is not None:
+    placeholder = placeholder_in(str(path))
+    if placeholder is not None:
         raise InputError(
-            f"'{shown}' holds {place}, which Snakemake would replace by something else: rename it, "
-            "or give a link to it that is called otherwise."
+            f"'{shown}' holds {placeholder}, which Snakemake would replace by something else: "
+            "rename it, or give a link to it that is called otherwise."
         )
 
 

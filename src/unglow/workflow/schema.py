@@ -27,12 +27,12 @@ def schema(name: str) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        This copy of unglow is incomplete: the schema is in neither place.
+        This copy of unglow is incomplete: the schema is in neither.
     """
     wanted = f"{name}.schema.yaml"
     checkout = Path(__file__).resolve().parents[3] / "config" / "schemas"
-    for place in (files("unglow") / "schemas", checkout):
-        source = place.joinpath(wanted)
+    for directory in (files("unglow") / "schemas", checkout):
+        source = directory.joinpath(wanted)
         if source.is_file():
             loaded: dict[str, Any] = yaml.safe_load(source.read_text(encoding="utf-8"))
             return loaded

@@ -1,4 +1,4 @@
-"""Which pairs take the map of another dye of their sample, and which of them cannot."""
+"""Shared maps: pairs that take the map of another dye of their sample."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def map_sources(
         source = _wanted(pair, dye)
         if source is None:
             continue
-        told = _problem(pair, source, pairs, shapes, dye)
-        if told is None:
+        why = _problem(pair, source, pairs, shapes, dye)
+        if why is None:
             sources[key] = source
         else:
-            told = f"Sample {pair.sample}, dye {pair.dye} {told}."
-            problems.append(Problem(told, "source", *key, (pair.pre, pair.post)))
+            sentence = f"Sample {pair.sample}, dye {pair.dye} {why}."
+            problems.append(Problem(sentence, "source", *key, (pair.pre, pair.post)))
     return sources, problems
 
 
