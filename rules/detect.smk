@@ -43,7 +43,7 @@ use rule detect_band as detect with:
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
         difference=of_main_method(store("difference/{method}")),
-        controls=of_batch(job_params.control_tallies),
+        controls=of_batch(job_params.control_search_counts),
         bands=bands_of("detect"),
     output:
         table=out.subtracted("candidates.csv"),

@@ -24,14 +24,14 @@ def asked_for(options):
     if not options.targets or whole & set(options.targets):
         return None, partly
     results = Path(workflow.pathvars.apply("<results>"))
-    found = set()
+    pairs = set()
     for target in options.targets:
         path = Path(target)
         parts = path.relative_to(results).parts if path.is_relative_to(results) else ()
         if parts[:2] not in batch.pairs:
             return None, True
-        found.add(parts[:2])
-    return found, partly
+        pairs.add(parts[:2])
+    return pairs, partly
 
 
 def rules_as_set():
@@ -39,14 +39,14 @@ def rules_as_set():
     threads, mem_mb = {}, {}
     most = workflow.resource_settings.max_threads
     for name in RULES:
-        called = workflow.modifier.modify_rulename(name)
+        renamed = workflow.modifier.modify_rulename(name)
         # a workflow that uses this one as a module may leave rules out
-        if not workflow.is_rule(called):
+        if not workflow.is_rule(renamed):
             continue
-        resources = workflow.get_rule(called).resources
-        for key, known in (("_cores", threads), ("mem_mb", mem_mb)):
+        resources = workflow.get_rule(renamed).resources
+        for key, settings in (("_cores", threads), ("mem_mb", mem_mb)):
             if not resources[key].is_evaluable():
-                known[name] = resources[key].value
+                settings[name] = resources[key].value
         if most is not None:
             threads[name] = min(threads.get(name, most), most)
     return RuleSettings(threads, mem_mb)
@@ -80,7 +80,7 @@ def preflight():
 
 def tell(level, jobs, lines, dry, partly):
     """Print the lines as loud as it is bad; raise if this is a refusal."""
-    # A module does not see --config, which is how the remedy is told.
+    # A module does not see --config, which is how the suggestion is made.
     asked = (batch.settings, workflow.config_settings.config)
     forced = any(str(s.get(FORCE, False)).lower() == "true" for s in asked)
     if level < Level.REFUSED:

@@ -23,7 +23,6 @@ from unglow.workflow.header_cache import (
     channel_of,
     headers_of,
     layouts,
-    shapes_of,
 )
 from unglow.workflow.paths import Outputs
 from unglow.workflow.samples import (
@@ -77,12 +76,7 @@ class Batch:
     def load(cls, config: Mapping[str, Any], directory: Path | None = None) -> Batch:
         """Read the configuration, find the pairs and look at every header.
 
-        Parameters
-        ----------
-        config
-            The user's configuration, as Snakemake holds it.
-        directory
-            Working directory that relative paths start from; the current one if None.
+        Relative paths start from ``directory``; from the current one if it is None.
 
         Raises
         ------
@@ -109,7 +103,8 @@ class Batch:
                 paths = pair.pre, pair.post
                 problems.append(Problem(str(error), "header", pair.sample, pair.dye, paths))
         cache.save()
-        maps_from, unusable = map_sources(pairs, shapes_of(headers), settings["register"]["from"])
+        shapes = {key: tuple(header.shape for header in headers[key]) for key in pairs}
+        maps_from, unusable = map_sources(pairs, shapes, settings["register"]["from"])
         for problem in unusable:
             pairs.pop((str(problem.sample), str(problem.dye)))
         problems += unusable
@@ -168,12 +163,7 @@ class Batch:
     def band_count(self, stage: str, wildcards: Wildcards) -> int:
         """Return how many bands a stage of a pair is made in; 1 if it is not split.
 
-        Parameters
-        ----------
-        stage
-            ``ingest`` (with the wildcard ``role``), ``align``, ``difference`` or ``detect``.
-        wildcards
-            Of the job.
+        That is ``ingest`` (with the wildcard ``role``), ``align``, ``difference`` or ``detect``.
         """
         role = wildcards["role"] if stage == "ingest" else "derived"
         layout = self.layout(wildcards["sample"], wildcards["dye"], role)

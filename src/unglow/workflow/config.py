@@ -1,4 +1,4 @@
-"""Configuration: defaults from the schema, values checked up front, typos answered with a key.
+"""Configuration: defaults from the schema, checked values, and a sentence for each mistake.
 
 The schema (config/schemas/config.schema.yaml) is the one place where keys, types, ranges, defaults
 and their descriptions stand; this module only applies it.
@@ -53,22 +53,10 @@ _TYPES = {
 
 
 def load(config: Mapping[str, Any]) -> Settings:
-    """Fill in defaults, turn strings from the command line into their types, and check everything.
+    """Return a configuration with all defaults filled in, after all of it was checked.
 
-    Parameters
-    ----------
-    config
-        What the user set: nested mappings as from YAML. Values may be strings, as
-        ``--config 'scale={percentile: 40}'`` gives them.
-
-    Returns
-    -------
-    A new nested dict in which every key of the schema is present.
-
-    Raises
-    ------
-    ConfigError
-        One sentence with the key, what is wrong with it and what would be right.
+    Values may be strings, as ``--config 'scale={percentile: 40}'`` gives them. A `ConfigError` is
+    one sentence with the key, what is wrong with it and what would be right.
     """
     rules = schema("config")
     settings: Settings = _complete(copy.deepcopy(dict(config)), rules)
@@ -83,13 +71,7 @@ def load(config: Mapping[str, Any]) -> Settings:
 
 
 def read_config(path: Path) -> Settings:
-    """Return the configuration of a file, defaults included; only defaults if there is none.
-
-    Raises
-    ------
-    ConfigError
-        It is no file or not YAML, or a key or value in it is wrong.
-    """
+    """Return the configuration of a file, defaults included; only defaults if there is none."""
     if path.is_dir():
         raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
     try:

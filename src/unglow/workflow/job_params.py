@@ -1,4 +1,4 @@
-"""Params and special inputs of jobs: what follows from settings, sheet and headers of a pair."""
+"""Params and special inputs of jobs, from the settings, sheet and headers of their pair."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def control_samples(batch: Batch, wildcards: Wildcards) -> list[str]:
     return [] if pair.control else [s for s, dye in batch.controls if dye == pair.dye]
 
 
-def control_tallies(batch: Batch, wildcards: Wildcards) -> list[str]:
+def control_search_counts(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the counts of searches in controls of a pair's dye, those of the same variant."""
     pattern = batch.outputs.subtracted("search.npz")
     samples = control_samples(batch, wildcards)
@@ -165,7 +165,7 @@ def comparison_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]
         for file in job.files
         if job.rule in _COMPARED and file.endswith(_COMPARED[job.rule])
     ]
-    return {"evidence": sorted(_summarized(batch, *key)), "stores": stores}
+    return {"results": sorted(_summarized(batch, *key)), "stores": stores}
 
 
 def _summarized(batch: Batch, sample: str, dye: str) -> Iterator[str]:
@@ -175,16 +175,9 @@ def _summarized(batch: Batch, sample: str, dye: str) -> Iterator[str]:
 
 
 def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[str, Any]]:
-    """Return what the summary has to tell about: `Entry` of each pair in each variant.
+    """Return an `Entry` of each variant of a pair, or of all pairs without wildcards.
 
-    Parameters
-    ----------
-    batch
-        The pairs and settings.
-    wildcards
-        Sample and dye of the only pair; none for all.
-    logs
-        Directory of the logs, for the sentence about a job that did not finish.
+    ``logs`` is the directory of the logs.
     """
     out = batch.outputs
     entries = []

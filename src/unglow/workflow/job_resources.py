@@ -1,4 +1,4 @@
-"""What each job of a batch asks for: memory, disk and time."""
+"""Resources that each job of a batch asks for: memory, disk and time."""
 
 from __future__ import annotations
 
@@ -65,17 +65,7 @@ def _bands_of(batch: Batch, rule: str, wildcards: Wildcards) -> int:
 
 
 def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
-    """Return the memory demand of a job.
-
-    Parameters
-    ----------
-    batch
-        The pairs, their headers and settings.
-    rule
-        Its name.
-    wildcards
-        Of the job.
-    """
+    """Return the memory demand of a job."""
     stage = rule.removesuffix("_band")
     if stage.startswith("export"):
         return _of_export(batch, wildcards)

@@ -51,17 +51,7 @@ class PairStatus:
 
 
 def pair_statuses(batch: Batch, results: Path, history: History) -> list[PairStatus]:
-    """Return how far each pair of a batch is, then the pairs that were left out.
-
-    Parameters
-    ----------
-    batch
-        The pairs and settings.
-    results
-        The results directory.
-    history
-        Its telemetry.
-    """
+    """Return how far each pair of a batch is, then the pairs that were left out."""
     counts = Counter(job.variant[:2] for job in pending_jobs(batch, results, again=True))
     missing: dict[tuple[str, ...], list[str]] = {}
     for job in pending_jobs(batch, results):

@@ -1,4 +1,4 @@
-"""Where every file of a run lives: the output contract as path patterns.
+"""Paths: where every file of a run lives, as patterns.
 
 Patterns hold Snakemake's ``<results>``, ``<logs>``, ``<benchmarks>`` and the wildcards that a
 rule needs; rules and commands take their paths from here, so that no path is spelled twice.
@@ -50,9 +50,9 @@ def joined(output: Path) -> tuple[Path, Band | None]:
 
     The band is None for a job that makes all of it.
     """
-    found = re.fullmatch(rf"\.(.+)\.({BAND})\.band\.npz", output.name)
-    if found:
-        return output.with_name(found[1]), Band.parse(found[2])
+    of_band = re.fullmatch(rf"\.(.+)\.({BAND})\.band\.npz", output.name)
+    if of_band:
+        return output.with_name(of_band[1]), Band.parse(of_band[2])
     return (output.parent if output.name == ROOT else output), None
 
 
@@ -71,11 +71,9 @@ class Outputs:
     def directory(self, level: str) -> str:
         """Return the pattern of a directory below the results (or logs), with a slash at its end.
 
-        Parameters
-        ----------
-        level
-            ``pair``, ``registered`` and ``subtracted`` for what depends on no swept parameter, on
-            those of the registration, and on those of the subtraction as well; or ``run``.
+        Levels are ``pair``, ``registered`` and ``subtracted`` for what depends on no swept
+        parameter, on those of the registration, and on those of the subtraction as well; or
+        ``run``.
         """
         if level == "run":
             return ""
@@ -102,37 +100,25 @@ class Outputs:
     def band(self, pattern: str) -> str:
         """Return the pattern of what a job of a band leaves; ``{band}`` is a `Band`.
 
-        Parameters
-        ----------
-        pattern
-            Of the first output of the rule that joins the bands.
+        ``pattern`` is that of the first output of the rule that joins the bands.
         """
         path = pattern.removesuffix(f"/{ROOT}")
-        place, _, name = path.rpartition("/")
-        return f"{place}/.{name}.{{band}}.band.npz"
+        directory, _, name = path.rpartition("/")
+        return f"{directory}/.{name}.{{band}}.band.npz"
 
     def run(self, name: str) -> str:
         """Return the path of a file that covers the whole run."""
         return self.file("run", name)
 
     def record(self, kind: str, stage: str, level: str) -> str:
-        """Return the pattern of a log, benchmark or telemetry file.
+        """Return the pattern of one of the ``logs``, ``benchmarks`` or ``telemetry`` of a rule.
 
-        Parameters
-        ----------
-        kind
-            ``logs``, ``benchmarks`` or ``telemetry``.
-        stage
-            Name of the rule, and of further wildcards such as ``ingest_{role}``.
-        level
-            As of the outputs, see `directory`.
+        ``stage`` is the name of the rule with wildcards that the directory of the level has not,
+        such as ``ingest_{role}``.
         """
         suffix = {"logs": "log", "benchmarks": "tsv", "telemetry": "jsonl"}[kind]
         return f"<{kind}>/{self.directory(level)}{stage}.{suffix}"
 
     def digests(self, stage: str, level: str) -> str:
-        """Return the pattern of the file with the digests of what a job publishes.
-
-        ``stage`` and ``level`` are as for `record`; all that it lists is there, or below.
-        """
+        """Return the pattern of the digests of what a job publishes, all of it there or below."""
         return self.file(level, f"{FOLDER}/{stage}{SUFFIX}")

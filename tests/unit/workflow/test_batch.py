@@ -95,12 +95,12 @@ def test_controls_are_those_of_the_same_dye_and_variant(work):
     batch = Batch.load({"sweep": {"scale.percentile": [40, 60]}}, work)
     a = names("A", subtraction="percentile-40")
     assert job_params.control_samples(batch, a) == ["Blank", "Empty"]
-    assert job_params.control_tallies(batch, a) == [
+    assert job_params.control_search_counts(batch, a) == [
         f"<results>/{sample}/SYTO9/percentile-40/search.npz" for sample in ("Blank", "Empty")
     ]
     for sample, dye in (("Blank", "SYTO9"), ("C", "DAPI"), ("Blank", "DAPI")):
         assert job_params.control_samples(batch, names(sample, dye)) == []
-        assert job_params.control_tallies(batch, names(sample, dye)) == []
+        assert job_params.control_search_counts(batch, names(sample, dye)) == []
     controls = {(e.sample, e.dye) for e in entries_of(batch) if e.control}
     assert controls == {("Blank", "SYTO9"), ("Empty", "SYTO9")}
     assert job_params.idle_controls(batch) == []

@@ -73,17 +73,7 @@ class PreflightResult:
 
 
 def check(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float) -> PreflightResult:
-    """Check memory and disk for what is left to do.
-
-    Parameters
-    ----------
-    jobs
-        Every job that is still to be done.
-    capacity
-        What there is.
-    budget_mb
-        Memory that one job may take (``memory_per_job``), MB.
-    """
+    """Check memory and disk for what is left to do; one job may take ``budget_mb`` of memory."""
     memory = _memory(jobs, capacity, budget_mb)
     disks = _disks(jobs, capacity)
     suggestions: list[Suggestion] = []

@@ -25,18 +25,10 @@ def messages(
     *,
     in_module: bool = False,
 ) -> list[str]:
-    """Return the lines that say what was found, and what would help if it was too much.
+    """Return lines with the findings from a level on, and what would help if it is too much.
 
-    Parameters
-    ----------
-    result
-        What was found.
-    command
-        The words of the command that suggestions change.
-    least
-        Findings below this level are left out.
-    in_module
-        Whether the configuration belongs to a module, which no ``--config`` reaches.
+    Suggestions change the words of the ``command``. The configuration of a module (``in_module``)
+    is one that no ``--config`` reaches.
     """
     lines = []
     for finding in result.findings:

@@ -1,4 +1,4 @@
-"""What is still to be done in a batch, and what there is for it: what preflight judges.
+"""Pending jobs of a batch, and the capacity that there is for them: what preflight compares.
 
 Only headers and the names of files are looked at. A job is still to be done if one of its outputs
 is not there; a store is there if its root ``zarr.json`` is.
@@ -33,15 +33,7 @@ _DEMAND = {"register": ("registration",), "export_difference": ("subtraction", "
 
 @dataclass(frozen=True, slots=True)
 class RuleSettings:
-    """What the user has changed about rules, by their name.
-
-    Attributes
-    ----------
-    threads
-        Threads; of a rule that is not in it, one.
-    mem_mb
-        Memory set by hand, MB.
-    """
+    """Threads (one if not named) and memory set by hand, MB, by the names of rules."""
 
     threads: Mapping[str, int]
     mem_mb: Mapping[str, int]
@@ -60,20 +52,9 @@ def pending_jobs(
     *,
     again: bool = False,
 ) -> list[PendingJob]:
-    """List the jobs that are still to be done.
+    """List the jobs that are still to be done, of all pairs or ``only`` some.
 
-    Parameters
-    ----------
-    batch
-        The pairs, their headers and settings.
-    results
-        Directory of the results.
-    rules
-        Threads and memory of the rules; as shipped if None.
-    only
-        Pairs to look at; all if None.
-    again
-        Whether what is there is computed again as well; it then takes no more disk.
+    With ``again``, what is there is computed again as well; it takes no more disk then.
     """
     rules = rules or RuleSettings.shipped()
     pending: list[PendingJob] = []
@@ -99,14 +80,7 @@ def capacity_for(
 ) -> Capacity:
     """Ask the machine for what it has now: memory if jobs run on it, disks of all results.
 
-    Parameters
-    ----------
-    jobs
-        What is to be done.
-    cores, limit_mb
-        What Snakemake may use for all jobs together; None for no limit.
-    local
-        Whether the jobs run on this machine.
+    ``cores`` and ``limit_mb`` are what Snakemake may use for all jobs together; None for no limit.
     """
     disks = {job.disk for job in jobs}
     return Capacity(

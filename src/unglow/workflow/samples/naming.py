@@ -129,15 +129,7 @@ def safe_version(name: str) -> str:
 
 
 def take_apart(name: str, sample: str) -> FileName:
-    """Say what a raw file's name means.
-
-    Parameters
-    ----------
-    name
-        File name with its extension.
-    sample
-        Name of the sample's folder, left out of the search for pre and post.
-    """
+    """Take the name of a raw file apart; that of its ``sample`` is no place for pre and post."""
     ending = _EXTENSION.search(name)
     suffix = ending.group() if ending else ""
     stem = composed(name.removesuffix(suffix))

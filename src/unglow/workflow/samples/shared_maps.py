@@ -15,20 +15,10 @@ if TYPE_CHECKING:
 def map_sources(
     pairs: Mapping[Key, Pair], shapes: Mapping[Key, Any], dye: str | None
 ) -> tuple[dict[Key, str], list[Problem]]:
-    """Say whose map each pair takes.
+    """Return the dye whose map a pair takes, of each that does, and a problem of each that cannot.
 
-    Parameters
-    ----------
-    pairs
-        The pairs that can be processed, by sample and dye.
-    shapes
-        What has to be equal for two pairs to share a map, such as the shapes of their images.
-    dye
-        Whose map pairs take that do not say so themselves; None for their own.
-
-    Returns
-    -------
-    The dye for each pair that takes the map of another one, and a problem for each that cannot.
+    Pairs that share a map have equal ``shapes`` of images. ``dye`` is the one whose map pairs take
+    that do not say so themselves; None for their own.
     """
     sources: dict[Key, str] = {}
     problems = []

@@ -44,19 +44,10 @@ class _Row:
 def read_sheet(path: Path, *, base: Path) -> Discovery:
     """Read a sample sheet (config/schemas/samples.schema.yaml says which columns it may have).
 
-    Parameters
-    ----------
-    path
-        Tab-separated file, or comma-separated (semicolons work too) if it ends in .csv; UTF-8, or
-        UTF-16 as Excel's Unicode text. Blank lines and lines that start with # are skipped.
-    base
-        Working directory: what relative image paths start from, as everywhere in unglow (the
-        sheet's own directory is not tried).
-
-    Returns
-    -------
-    The rows that can be used as pairs. A row with a bad cell, a missing image or the sample and dye
-    of another row is a problem of that pair; the others go on.
+    It is tab-separated, or comma-separated (semicolons work too) if it ends in .csv; UTF-8, or
+    UTF-16 as Excel's Unicode text. Blank lines and lines that start with # are skipped. Paths in it
+    start from the working directory ``base``, as everywhere in unglow. A row with a bad cell, a
+    missing image or the sample and dye of another row is a problem of that pair.
 
     Raises
     ------
