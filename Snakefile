@@ -47,7 +47,7 @@ report: "report/workflow.rst"
 rule all:
     default_target: True
     input:
-        final_outputs(),
+        final_outputs(batch),
 
 
 include: "rules/ingest.smk"

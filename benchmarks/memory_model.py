@@ -28,7 +28,7 @@ from tables import RIGHT_RATIO, number, ratio_text, table
 from unglow.core.machine import memory_available_mb, processors
 from unglow.core.version import __version__
 from unglow.workflow.batch import Batch
-from unglow.workflow.preflight.pending_jobs import Rules, tasks_of
+from unglow.workflow.preflight.pending_jobs import RuleSettings, pending_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -290,8 +290,8 @@ def declarations(work: Path, setting: Setting, until: str | None) -> tuple[Any, 
     batch = Batch.load({"memory_per_job": setting.budget}, work)
     threads = dict.fromkeys(THREADED, setting.threads)
     found = [
-        (task.rule, task.title, task.threads, task.demand.peak_mb(setting.budget, task.threads))
-        for task in tasks_of(batch, work / "results", Rules(threads, {}))
+        (job.rule, job.title, job.threads, job.demand.peak_mb(setting.budget, job.threads))
+        for job in pending_jobs(batch, work / "results", RuleSettings(threads, {}))
     ]
     return tuple(f for f in found if until != "ingest" or f[0] == "ingest")
 

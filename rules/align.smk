@@ -19,8 +19,8 @@ rule align_band:
     threads: 2
     resources:
         mem_mb=mem_mb("align_band"),
-        disk_mb=disk_mb("derived", "align"),
-        runtime=runtime(0.1, "align"),
+        disk_mb=disk_mb("align_band"),
+        runtime=runtime("align_band"),
         attempt=this_attempt,
     params:
         version=2,
@@ -34,7 +34,7 @@ use rule align_band as align with:
         pre=out.pair(store("pre")),
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
-        bands=bands_of("align", out.registered(store("aligned_pre"))),
+        bands=bands_of("align"),
     output:
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
@@ -49,6 +49,6 @@ use rule align_band as align with:
         pair_group
     resources:
         mem_mb=mem_mb("align"),
-        disk_mb=disk_mb("derived"),
-        runtime=runtime(0.1),
+        disk_mb=disk_mb("align"),
+        runtime=runtime("align"),
         attempt=this_attempt,

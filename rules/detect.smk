@@ -27,12 +27,12 @@ rule detect_band:
     threads: 2
     resources:
         mem_mb=mem_mb("detect_band"),
-        disk_mb=candidates_disk_mb,
-        runtime=runtime(0.5, "detect"),
+        disk_mb=disk_mb("detect_band"),
+        runtime=runtime("detect_band"),
         attempt=this_attempt,
     params:
         version=3,
-        settings=detect_settings,
+        settings=of_batch(job_params.detect_settings),
     script:
         "../scripts/detect.py"
 
@@ -40,8 +40,8 @@ rule detect_band:
 use rule detect_band as detect with:
     input:
         **detect_inputs,
-        controls=control_search_counts,
-        bands=bands_of("detect", out.subtracted("candidates.csv")),
+        controls=of_batch(job_params.control_search_counts),
+        bands=bands_of("detect"),
     output:
         table=out.subtracted("candidates.csv"),
         geojson=out.subtracted("candidates.geojson"),
@@ -57,9 +57,9 @@ use rule detect_band as detect with:
         pair_group
     resources:
         mem_mb=mem_mb("detect"),
-        disk_mb=candidates_disk_mb,
-        runtime=runtime(0.5),
+        disk_mb=disk_mb("detect"),
+        runtime=runtime("detect"),
         attempt=this_attempt,
     params:
-        controls=control_samples,
-        is_control=is_control,
+        controls=of_batch(job_params.control_samples),
+        is_control=of_batch(job_params.is_control),

@@ -20,12 +20,12 @@ rule difference_band:
     threads: 2
     resources:
         mem_mb=mem_mb("difference_band"),
-        disk_mb=disk_mb("derived", "difference"),
-        runtime=runtime(0.05, "difference"),
+        disk_mb=disk_mb("difference_band"),
+        runtime=runtime("difference_band"),
         attempt=this_attempt,
     params:
         version=5,
-        counted=counted_methods,
+        counted=of_batch(counted_methods),
     script:
         "../scripts/difference.py"
 
@@ -37,7 +37,7 @@ use rule difference_band as difference with:
         statistics=out.registered("statistics.npz"),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
-        bands=bands_of("difference", out.subtracted(store("difference/{method}"))),
+        bands=bands_of("difference"),
     output:
         difference=out.subtracted(store("difference/{method}")),
         histogram=out.subtracted("difference/{method}.histogram.npz"),
@@ -52,6 +52,6 @@ use rule difference_band as difference with:
         pair_group
     resources:
         mem_mb=mem_mb("difference"),
-        disk_mb=disk_mb("derived"),
-        runtime=runtime(0.05),
+        disk_mb=disk_mb("difference"),
+        runtime=runtime("difference"),
         attempt=this_attempt,

@@ -7,9 +7,9 @@ rule export_difference:
         aligned=out.registered(store("aligned_pre")),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
-        written=difference_if_written,
+        written=of_batch(job_params.difference_if_written),
     output:
-        image=out.export("difference"),
+        image=out.subtracted("exports/difference_{method}.{form}"),
         digests=out.digests("export_difference_{method}.{form}", "subtracted"),
     log:
         out.record("logs", "export_difference_{method}.{form}", "subtracted"),
@@ -24,9 +24,9 @@ rule export_difference:
         "../envs/unglow.yaml"
     threads: 1
     resources:
-        mem_mb=mem_mb("export"),
-        disk_mb=disk_mb("derived"),
-        runtime=runtime(0.15),
+        mem_mb=mem_mb("export_difference"),
+        disk_mb=disk_mb("export_difference"),
+        runtime=runtime("export_difference"),
         attempt=this_attempt,
     params:
         version=1,
@@ -38,7 +38,7 @@ use rule export_difference as export_snr with:
     input:
         store=out.subtracted(store("snr")),
     output:
-        image=out.export("snr"),
+        image=out.subtracted("exports/snr.{form}"),
         digests=out.digests("export_snr.{form}", "subtracted"),
     log:
         out.record("logs", "export_snr.{form}", "subtracted"),
@@ -51,7 +51,7 @@ use rule export_difference as export_aligned_pre with:
     input:
         store=out.registered(store("aligned_pre")),
     output:
-        image=out.export("aligned_pre"),
+        image=out.registered("exports/aligned_pre.{form}"),
         digests=out.digests("export_aligned_pre.{form}", "registered"),
     log:
         out.record("logs", "export_aligned_pre.{form}", "registered"),
@@ -64,7 +64,7 @@ use rule export_difference as export_raw with:
     input:
         store=out.pair(store("{role}")),
     output:
-        image=out.export("{role}"),
+        image=out.pair("exports/{role}.{form}"),
         digests=out.digests("export_{role}.{form}", "pair"),
     log:
         out.record("logs", "export_{role}.{form}", "pair"),

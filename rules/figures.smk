@@ -10,27 +10,11 @@ rule figures_registration:
         displacement=out.registered("displacement.npz"),
         blocks=out.registered("blocks.csv"),
     output:
-        registration=report(
-            out.registered("figures/registration.png"),
-            caption="../report/registration.rst",
-            category="Registration",
-            subcategory="{sample} {dye}",
-            labels=labels("overlay before and after"),
+        registration=figure(
+            "registered", "registration", "Registration", "overlay before and after"
         ),
-        residuals=report(
-            out.registered("figures/residuals.png"),
-            caption="../report/residuals.rst",
-            category="Registration",
-            subcategory="{sample} {dye}",
-            labels=labels("residual vectors"),
-        ),
-        map_error=report(
-            out.registered("figures/map_error.png"),
-            caption="../report/map_error.rst",
-            category="Registration",
-            subcategory="{sample} {dye}",
-            labels=labels("map and its error"),
-        ),
+        residuals=figure("registered", "residuals", "Registration", "residual vectors"),
+        map_error=figure("registered", "map_error", "Registration", "map and its error"),
         digests=out.digests("figures_registration", "registered"),
     log:
         out.record("logs", "figures_registration", "registered"),
@@ -44,8 +28,8 @@ rule figures_registration:
     threads: 1
     resources:
         mem_mb=mem_mb("figures_registration"),
-        disk_mb=5,
-        runtime=minutes(5),
+        disk_mb=disk_mb("figures_registration"),
+        runtime=runtime("figures_registration"),
         attempt=this_attempt,
     params:
         version=5,
@@ -67,76 +51,26 @@ rule figures:
         detection=out.subtracted("detection.json"),
         search_counts=out.subtracted("search.npz"),
     output:
-        joint_histogram=report(
-            out.subtracted("figures/joint_histogram.png"),
-            caption="../report/joint_histogram.rst",
-            category="Scale",
-            subcategory="{sample} {dye}",
-            labels=labels("post against pre"),
+        joint_histogram=figure(
+            "subtracted", "joint_histogram", "Scale", "post against pre"
         ),
-        excess_histogram=report(
-            out.subtracted("figures/excess_histogram.png"),
-            caption="../report/excess_histogram.rst",
-            category="Scale",
-            subcategory="{sample} {dye}",
-            labels=labels("excess of post over pre"),
+        excess_histogram=figure(
+            "subtracted", "excess_histogram", "Scale", "excess of post over pre"
         ),
-        histograms=report(
-            out.subtracted("figures/histograms.png"),
-            caption="../report/histograms.rst",
-            category="Scale",
-            subcategory="{sample} {dye}",
-            labels=labels("grey levels"),
+        histograms=figure("subtracted", "histograms", "Scale", "grey levels"),
+        ratio_histogram=figure(
+            "subtracted", "ratio_histogram", "Scale", "ratio of post to pre"
         ),
-        ratio_histogram=report(
-            out.subtracted("figures/ratio_histogram.png"),
-            caption="../report/ratio_histogram.rst",
-            category="Scale",
-            subcategory="{sample} {dye}",
-            labels=labels("ratio of post to pre"),
+        difference=figure("subtracted", "difference", "Difference", "difference"),
+        difference_histogram=figure(
+            "subtracted", "difference_histogram", "Difference", "histogram"
         ),
-        difference=report(
-            out.subtracted("figures/difference.png"),
-            caption="../report/difference.rst",
-            category="Difference",
-            subcategory="{sample} {dye}",
-            labels=labels("difference"),
+        methods=figure(
+            "subtracted", "methods", "Difference", "scale methods side by side"
         ),
-        difference_histogram=report(
-            out.subtracted("figures/difference_histogram.png"),
-            caption="../report/difference_histogram.rst",
-            category="Difference",
-            subcategory="{sample} {dye}",
-            labels=labels("histogram"),
-        ),
-        methods=report(
-            out.subtracted("figures/methods.png"),
-            caption="../report/methods.rst",
-            category="Difference",
-            subcategory="{sample} {dye}",
-            labels=labels("scale methods side by side"),
-        ),
-        candidates=report(
-            out.subtracted("figures/candidates.png"),
-            caption="../report/candidates.rst",
-            category="Candidates",
-            subcategory="{sample} {dye}",
-            labels=labels("candidates"),
-        ),
-        purity=report(
-            out.subtracted("figures/purity.png"),
-            caption="../report/purity.rst",
-            category="Candidates",
-            subcategory="{sample} {dye}",
-            labels=labels("purity against threshold"),
-        ),
-        gallery=report(
-            out.subtracted("figures/gallery.png"),
-            caption="../report/gallery.rst",
-            category="Candidates",
-            subcategory="{sample} {dye}",
-            labels=labels("gallery of candidates"),
-        ),
+        candidates=figure("subtracted", "candidates", "Candidates", "candidates"),
+        purity=figure("subtracted", "purity", "Candidates", "purity against threshold"),
+        gallery=figure("subtracted", "gallery", "Candidates", "gallery of candidates"),
         digests=out.digests("figures", "subtracted"),
     log:
         out.record("logs", "figures", "subtracted"),
@@ -150,8 +84,8 @@ rule figures:
     threads: 1
     resources:
         mem_mb=mem_mb("figures"),
-        disk_mb=10,
-        runtime=minutes(5),
+        disk_mb=disk_mb("figures"),
+        runtime=runtime("figures"),
         attempt=this_attempt,
     params:
         version=6,

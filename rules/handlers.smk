@@ -22,8 +22,8 @@ def refresh_summary():
     if target.parent.is_dir():
         try:
             rows = write_summary(
-                entries_from(summary_entries()),
-                summary_problems(),
+                entries_from(job_params.summary_entries(batch, {}, LOGS)),
+                job_params.summary_problems(batch, {}),
                 target.parent,
                 target,
             )

@@ -3,8 +3,8 @@
 
 rule ingest_band:
     input:
-        post=raw_post,
-        pre=raw_pre,
+        post=of_batch(job_params.raw_image, role="post"),
+        pre=of_batch(job_params.raw_image, role="pre"),
     output:
         temp(out.band(out.pair(store("{role}")))),
     log:
@@ -17,24 +17,24 @@ rule ingest_band:
     threads: 1
     resources:
         mem_mb=mem_mb("ingest_band"),
-        disk_mb=disk_mb("post", "ingest"),
-        runtime=runtime(0.05, "ingest"),
+        disk_mb=disk_mb("ingest_band"),
+        runtime=runtime("ingest_band"),
         attempt=this_attempt,
     params:
         version=1,
-        channel=channel_setting,
-        post_header=header_of("post"),
-        pre_header=header_of("pre"),
+        channel=of_batch(job_params.channel_setting),
+        post_header=of_batch(job_params.header_record, role="post"),
+        pre_header=of_batch(job_params.header_record, role="pre"),
     script:
         "../scripts/ingest.py"
 
 
 use rule ingest_band as ingest with:
     input:
-        post=raw_post,
-        pre=raw_pre,
-        post_bands=raw_bands("post"),
-        pre_bands=raw_bands("pre"),
+        post=of_batch(job_params.raw_image, role="post"),
+        pre=of_batch(job_params.raw_image, role="pre"),
+        post_bands=bands_of("ingest", role="post"),
+        pre_bands=bands_of("ingest", role="pre"),
     output:
         plan=out.pair("plan.json"),
         post=out.pair(store("post")),
@@ -50,6 +50,6 @@ use rule ingest_band as ingest with:
     threads: 2  # the two images of a pair are ingested side by side
     resources:
         mem_mb=mem_mb("ingest"),
-        disk_mb=raw_disk_mb,
-        runtime=runtime(0.1),
+        disk_mb=disk_mb("ingest"),
+        runtime=runtime("ingest"),
         attempt=this_attempt,

@@ -1,10 +1,15 @@
 """Preflight: before the first job, does what is missing fit memory and disk? See docs/memory.md."""
 
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
-from unglow.workflow.preflight.judge import FORCE, Level, judge
-from unglow.workflow.preflight.messages import told
-from unglow.workflow.preflight.pending_jobs import RULES, Rules, machine_for, tasks_of
+from unglow.workflow.preflight.check import FORCE, Level, check
+from unglow.workflow.preflight.messages import messages
+from unglow.workflow.preflight.pending_jobs import (
+    RuleSettings,
+    capacity_for,
+    pending_jobs,
+)
 from unglow.workflow.snakemake_internals import command_line, limit_of
+from unglow.workflow.stage_table import RULES
 
 
 def asked_for(options):
@@ -19,14 +24,14 @@ def asked_for(options):
     if not options.targets or whole & set(options.targets):
         return None, partly
     results = Path(workflow.pathvars.apply("<results>"))
-    found = set()
+    pairs = set()
     for target in options.targets:
         path = Path(target)
         parts = path.relative_to(results).parts if path.is_relative_to(results) else ()
         if parts[:2] not in batch.pairs:
             return None, True
-        found.add(parts[:2])
-    return found, partly
+        pairs.add(parts[:2])
+    return pairs, partly
 
 
 def rules_as_set():
@@ -34,17 +39,17 @@ def rules_as_set():
     threads, mem_mb = {}, {}
     most = workflow.resource_settings.max_threads
     for name in RULES:
-        called = workflow.modifier.modify_rulename(name)
+        renamed = workflow.modifier.modify_rulename(name)
         # a workflow that uses this one as a module may leave rules out
-        if not workflow.is_rule(called):
+        if not workflow.is_rule(renamed):
             continue
-        resources = workflow.get_rule(called).resources
-        for key, known in (("_cores", threads), ("mem_mb", mem_mb)):
+        resources = workflow.get_rule(renamed).resources
+        for key, settings in (("_cores", threads), ("mem_mb", mem_mb)):
             if not resources[key].is_evaluable():
-                known[name] = resources[key].value
+                settings[name] = resources[key].value
         if most is not None:
             threads[name] = min(threads.get(name, most), most)
-    return Rules(threads, mem_mb)
+    return RuleSettings(threads, mem_mb)
 
 
 def preflight():
@@ -56,26 +61,26 @@ def preflight():
     only, partly = (None, True) if options is None else asked_for(options)
     results = Path(workflow.pathvars.apply("<results>"))
     again = options is not None and options.forceall
-    tasks = tasks_of(batch, results, rules_as_set(), only, again=again)
+    jobs = pending_jobs(batch, results, rules_as_set(), only, again=again)
     local = options is None or options.executor in ("local", "dryrun", "touch")
-    machine = machine_for(
-        tasks, limit_of(workflow, "_cores"), limit_of(workflow, "mem_mb"), local=local
+    capacity = capacity_for(
+        jobs, limit_of(workflow, "_cores"), limit_of(workflow, "mem_mb"), local=local
     )
-    judgement = judge(tasks, machine, batch.settings["memory_per_job"])
+    result = check(jobs, capacity, batch.settings["memory_per_job"])
     dry = workflow.output_settings.dryrun
-    lines = told(
-        judgement,
+    lines = messages(
+        result,
         snakemake_words(sys.argv),
         Level.FINE if dry else Level.WARNING,
         in_module=workflow.modifier.parent_modifier is not None,
     )
     if lines:
-        tell(judgement.level, len(tasks), lines, dry, partly)
+        tell(result.level, len(jobs), lines, dry, partly)
 
 
 def tell(level, jobs, lines, dry, partly):
     """Print the lines as loud as it is bad; raise if this is a refusal."""
-    # A module does not see --config, which is how the remedy is told.
+    # A module does not see --config, which is how the suggestion is made.
     asked = (batch.settings, workflow.config_settings.config)
     forced = any(str(s.get(FORCE, False)).lower() == "true" for s in asked)
     if level < Level.REFUSED:

@@ -3,7 +3,7 @@
 
 rule register:
     input:
-        unpack(register_inputs),
+        unpack(of_batch(job_params.register_inputs)),
         post=out.pair(store("post")),
         pre=out.pair(store("pre")),
     output:
@@ -23,11 +23,11 @@ rule register:
     threads: 2
     resources:
         mem_mb=mem_mb("register"),
-        disk_mb=1,
-        runtime=runtime(0.05),
+        disk_mb=disk_mb("register"),
+        runtime=runtime("register"),
         attempt=this_attempt,
     params:
         version=8,
-        settings=register_settings,
+        settings=of_batch(job_params.register_settings),
     script:
         "../scripts/register.py"

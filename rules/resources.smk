@@ -4,7 +4,7 @@ from snakemake.io import apply_wildcards
 
 from unglow.jobs.retries import next_mb, next_min
 from unglow.jobs.schedulers import node_snakemake
-from unglow.workflow import memory_model
+from unglow.workflow import job_resources
 
 
 def launcher_mb():
@@ -22,14 +22,14 @@ def record_of(rulename, wildcards):
     return Path(apply_wildcards(workflow.get_rule(rulename).log.telemetry, wildcards))
 
 
-def mem_mb(stage, beside=False):
-    """A function that predicts the peak memory of a stage, MB, from headers and budget.
+def mem_mb(rule, beside=False):
+    """A function that predicts the peak memory of a job, MB, from headers and budget.
 
     Jobs of rules that always run beside Snakemake itself need no launcher.
     """
 
     def predicted(wildcards, threads, attempt, rulename):
-        declared = batch.mem_mb(stage, wildcards, threads)
+        declared = job_resources.mem_mb(batch, rule, wildcards, threads)
         if attempt > 1:
             declared = next_mb(record_of(rulename, wildcards), declared)
         return declared + (0 if beside else launcher_mb())
@@ -37,56 +37,28 @@ def mem_mb(stage, beside=False):
     return predicted
 
 
-def disk_mb(role, split=None):
-    """A function that bounds the size of a store, MB, or of what a band of a stage writes of it."""
+def disk_mb(rule):
+    """A function that bounds what a job leaves on disk, MB."""
 
     def bound(wildcards):
-        name = wildcards.get("role", role)
-        layout = batch.layout(wildcards.sample, wildcards.dye, name)
-        count = batch.band_count(split, wildcards) if split else 1
-        return memory_model.store_disk_mb(layout, bands=count)
+        return job_resources.disk_mb(batch, rule, wildcards)
 
     return bound
 
 
-def raw_disk_mb(wildcards):
-    """A bound of the size of the stores of both raw images and of their plan, MB."""
-    layouts = (batch.layout(wildcards.sample, wildcards.dye, role) for role in ROLES)
-    return sum(memory_model.store_disk_mb(layout) for layout in layouts) + 1
-
-
-def candidates_disk_mb(wildcards):
-    """A bound of the size of the list of candidates, MB."""
-    layout = batch.layout(wildcards.sample, wildcards.dye, "derived")
-    return memory_model.candidates_disk_mb(layout)
-
-
-def runtime(seconds_per_megapixel, split=None):
-    """A function that gives the time limit of a job, or of one for a band of a stage, minutes.
-
-    The configured one, or a generous one.
-    """
+def runtime(rule):
+    """A function that gives the time limit of a job, minutes: the configured one, or a generous one."""
 
     def limit(wildcards, attempt, rulename):
-        count = batch.band_count(split, wildcards) if split else 1
-        pixels = batch.pixels(wildcards) / count
-        expected = memory_model.runtime_min(pixels, seconds_per_megapixel)
+        expected = job_resources.runtime_min(batch, rule, wildcards)
         return time_limit(expected, wildcards, attempt, rulename)
 
     return limit
 
 
-def minutes(expected):
-    """A function that gives the time limit of a job, minutes: the configured or the expected."""
-
-    def limit(wildcards, attempt, rulename):
-        return time_limit(expected, wildcards, attempt, rulename)
-
-    return limit
-
-
-def minutes_beside(expected):
+def runtime_beside(rule):
     """The time limit of a job that runs beside Snakemake itself, minutes."""
+    expected = job_resources.runtime_min(batch, rule, {})
     return batch.settings["timeout_per_job"] or expected
 
 

@@ -25,11 +25,11 @@ rule scale:
     threads: 1
     resources:
         mem_mb=mem_mb("scale"),
-        disk_mb=1,
-        runtime=minutes(5),
+        disk_mb=disk_mb("scale"),
+        runtime=runtime("scale"),
         attempt=this_attempt,
     params:
         version=6,
-        settings=scale_settings,
+        settings=of_batch(job_params.scale_settings),
     script:
         "../scripts/scale.py"

@@ -19,11 +19,11 @@ rule snr:
     threads: 2
     resources:
         mem_mb=mem_mb("snr"),
-        disk_mb=disk_mb("derived"),
-        runtime=runtime(0.3),
+        disk_mb=disk_mb("snr"),
+        runtime=runtime("snr"),
         attempt=this_attempt,
     params:
         version=1,
-        settings=snr_settings,
+        settings=of_batch(job_params.snr_settings),
     script:
         "../scripts/snr.py"

@@ -1,9 +1,12 @@
 """Summary: one row per pair and variant; a comparison where parameters are swept; the verdict."""
 
+# now: in a module the names of paths mean something else later
+LOGS = workflow.pathvars.apply("<logs>")
+
 
 rule summary:
     input:
-        all_evidence,
+        of_batch(job_params.summary_inputs),
     output:
         report(
             out.run("summary.tsv"),
@@ -22,21 +25,20 @@ rule summary:
     threads: 1
     resources:
         mem_mb=mem_mb("summary", beside=True),
-        disk_mb=1,
-        runtime=minutes_beside(5),
+        disk_mb=disk_mb("summary"),
+        runtime=runtime_beside("summary"),
         attempt=this_attempt,
     params:
         version=2,
-        entries=summary_entries(),
-        problems=summary_problems(),
+        entries=of_batch(job_params.summary_entries, logs=LOGS),
+        problems=of_batch(job_params.summary_problems),
     script:
         "../scripts/summary.py"
 
 
 rule comparison:
     input:
-        evidence=pair_evidence,
-        stores=pair_stores,
+        unpack(of_batch(job_params.comparison_inputs)),
     output:
         table=report(
             out.pair("comparison.tsv"),
@@ -65,12 +67,12 @@ rule comparison:
     threads: 1
     resources:
         mem_mb=mem_mb("comparison"),
-        disk_mb=5,
-        runtime=minutes(5),
+        disk_mb=disk_mb("comparison"),
+        runtime=runtime("comparison"),
         attempt=this_attempt,
     params:
         version=4,
-        entries=comparison_entries,
+        entries=of_batch(job_params.summary_entries, logs=LOGS),
     script:
         "../scripts/comparison.py"
 
@@ -91,9 +93,9 @@ rule verdict:
         "../envs/unglow.yaml"
     threads: 1
     resources:
-        mem_mb=mem_mb("summary", beside=True),
-        disk_mb=1,
-        runtime=minutes_beside(5),
+        mem_mb=mem_mb("verdict", beside=True),
+        disk_mb=disk_mb("verdict"),
+        runtime=runtime_beside("verdict"),
         attempt=this_attempt,
     params:
         allow_failed=batch.settings["allow_failed"],

@@ -14,7 +14,7 @@ import tifffile
 from real_runs import PROJECT, TABLES, command, runs_of, snakemake
 
 from unglow.workflow.batch import Batch
-from unglow.workflow.preflight.pending_jobs import tasks_of
+from unglow.workflow.preflight.pending_jobs import pending_jobs
 
 pytestmark = pytest.mark.workflow
 JOBS = 10  # of one pair with three scale methods, without 'all'
@@ -55,7 +55,7 @@ def test_a_dry_run_tells_jobs_at_a_time_and_disk_before_anything_exists(work):
 def test_preflight_counts_what_the_rules_declare(work, config):
     words = [f"{key}={json.dumps(value)}" for key, value in config.items()]
     run = snakemake(work, "-n", *(["--config", *words] if words else []))
-    tasks = tasks_of(Batch.load(config, work), work / "results")
+    tasks = pending_jobs(Batch.load(config, work), work / "results")
     declared = re.findall(
         r"^ *(?:local)?rule (\w+):.*?\n +resources: (.+?)\n", run.text, re.MULTILINE | re.DOTALL
     )

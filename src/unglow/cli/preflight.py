@@ -12,9 +12,9 @@ from unglow.core.errors import ConfigError
 from unglow.core.machine import memory_limit_mb, processors
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
-from unglow.workflow.preflight.judge import Level, judge
-from unglow.workflow.preflight.messages import told
-from unglow.workflow.preflight.pending_jobs import machine_for, tasks_of
+from unglow.workflow.preflight.check import Level, check
+from unglow.workflow.preflight.messages import messages
+from unglow.workflow.preflight.pending_jobs import capacity_for, pending_jobs
 
 if TYPE_CHECKING:
     import argparse
@@ -64,14 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
     batch = Batch.load(given, directory)
     for problem in batch.problems:
         print(f"left out: {problem.message}")
-    tasks = tasks_of(batch, directory / batch.settings["results"])
-    judgement = judge(tasks, machine_for(tasks, cores, limit), batch.settings["memory_per_job"])
-    refused = judgement.level == Level.REFUSED and not batch.settings["force_run"]
+    jobs = pending_jobs(batch, directory / batch.settings["results"])
+    result = check(jobs, capacity_for(jobs, cores, limit), batch.settings["memory_per_job"])
+    refused = result.level == Level.REFUSED and not batch.settings["force_run"]
     what = "a run would be refused" if refused else "a run would start"
-    print(f"{len(tasks)} jobs to do on {cores} core{'s' * (cores != 1)}: {what}.")
-    for line in told(judgement, ["unglow", *sys.argv[1:]], Level.FINE):
+    print(f"{len(jobs)} jobs to do on {cores} core{'s' * (cores != 1)}: {what}.")
+    for line in messages(result, ["unglow", *sys.argv[1:]], Level.FINE):
         print(line)
-    if judgement.remedies:
+    if result.suggestions:
         print("Give the same options to snakemake.")
     return int(refused)
 

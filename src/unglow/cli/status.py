@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     from unglow.reporting.terminal.run_view import Watched  # noqa: PLC0415
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)
     from unglow.workflow.config import CONFIG, read_config  # noqa: PLC0415
-    from unglow.workflow.pair_status import standings, what_next  # noqa: PLC0415
+    from unglow.workflow.pair_status import pair_statuses, what_next  # noqa: PLC0415
 
     results = results_of(arguments.directory)
     history = Watched(results).history()
@@ -41,14 +41,14 @@ def run(arguments: argparse.Namespace) -> int:
     recorded = last.run.fields if last is not None else {}
     work = Path(str(recorded.get("directory") or results.absolute().parent))
     settings = dict(recorded.get("config") or read_config(work / CONFIG))
-    pairs = standings(Batch.load(settings, work), results, history)
+    statuses = pair_statuses(Batch.load(settings, work), results, history)
     width = min(_WIDEST, shutil.get_terminal_size((120, 0)).columns)
     rows = [("sample", "dye", "status", "jobs", "")]
-    for p in pairs:
+    for p in statuses:
         sample, dye = (shortened(clean(name), _NAME) for name in (p.sample, p.dye))
         rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(p.note)))
     for line in table(rows, "lllrl").splitlines():
         print(line if len(line) <= width else f"{line[: width - 1]}…")
     for line in what_next(history):
         print(line)
-    return int(any(pair.status not in _WELL for pair in pairs))
+    return int(any(pair.status not in _WELL for pair in statuses))

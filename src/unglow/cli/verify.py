@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from unglow.workflow.verify import Problem
+    from unglow.workflow.verify import Defect
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def _remove(path: Path) -> None:
         print(f"removed {path}")
 
 
-def _problems(results: Path) -> Iterator[Problem]:
+def _problems(results: Path) -> Iterator[Defect]:
     from unglow.workflow.verify import check_pair, pair_directories  # noqa: PLC0415 (imports numpy)
 
     pairs = pair_directories(results)
@@ -77,7 +77,7 @@ def _problems(results: Path) -> Iterator[Problem]:
     yield from _other_images(results, [pair for pair in pairs if pair / "plan.json" not in wrong])
 
 
-def _other_images(results: Path, places: list[Path]) -> Iterator[Problem]:
+def _other_images(results: Path, places: list[Path]) -> Iterator[Defect]:
     """Yield a problem for each raw image that is another one now."""
     from unglow.workflow.originals import check_images, pairs_of  # noqa: PLC0415 (imports numpy)
 

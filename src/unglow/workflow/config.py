@@ -1,4 +1,4 @@
-"""Configuration: defaults from the schema, values checked up front, typos answered with a key.
+"""Configuration: defaults from the schema, checked values, and a sentence for each mistake.
 
 The schema (config/schemas/config.schema.yaml) is the one place where keys, types, ranges, defaults
 and their descriptions stand; this module only applies it.
@@ -18,10 +18,10 @@ from jsonschema.exceptions import best_match
 
 from unglow.core.errors import ConfigError
 from unglow.workflow.schema import Settings, schema
-from unglow.workflow.variants import with_overrides
+from unglow.workflow.variants import REGISTRATION, SUBTRACTION, with_overrides
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from jsonschema.exceptions import ValidationError
 
@@ -31,23 +31,32 @@ SOURCE = "register.from"
 """The one key of these sections that says which pairs depend on which, and cannot be swept."""
 
 
+# What is wrong with a value, by the rule of the schema that it breaks.
+_WRONG = {
+    "minimum": "has to be at least {}",
+    "maximum": "has to be at most {}",
+    "exclusiveMinimum": "has to be above {}",
+    "exclusiveMaximum": "has to be below {}",
+    "minItems": "needs at least one value",
+    "uniqueItems": "holds a value twice",
+    "minLength": "must not be empty",
+}
+_TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "a mapping of keys to values",
+}
+
+
 def load(config: Mapping[str, Any]) -> Settings:
-    """Fill in defaults, turn strings from the command line into their types, and check everything.
+    """Return a configuration with all defaults filled in, after all of it was checked.
 
-    Parameters
-    ----------
-    config
-        What the user set: nested mappings as from YAML. Values may be strings, as
-        ``--config 'scale={percentile: 40}'`` gives them.
-
-    Returns
-    -------
-    A new nested dict in which every key of the schema is present.
-
-    Raises
-    ------
-    ConfigError
-        One sentence with the key, what is wrong with it and what would be right.
+    Values may be strings, as ``--config 'scale={percentile: 40}'`` gives them. A `ConfigError` is
+    one sentence with the key, what is wrong with it and what would be right.
     """
     rules = schema("config")
     settings: Settings = _complete(copy.deepcopy(dict(config)), rules)
@@ -62,20 +71,14 @@ def load(config: Mapping[str, Any]) -> Settings:
 
 
 def read_config(path: Path) -> Settings:
-    """Return the configuration of a file, defaults included; only defaults if there is none.
-
-    Raises
-    ------
-    ConfigError
-        It is no file or not YAML, or a key or value in it is wrong.
-    """
+    """Return the configuration of a file, defaults included; only defaults if there is none."""
     if path.is_dir():
         raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
     try:
         stored = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        place = getattr(error, "problem_mark", None)
-        line = f", line {place.line + 1}" if place else ""
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
         raise ConfigError(f"{path}{line}: this is not YAML; correct it there.") from error
     if not isinstance(stored, dict | None):
         raise ConfigError(f"{path} has to hold keys and values, such as `raw: raw`.")
@@ -164,20 +167,16 @@ def _sentence(error: ValidationError) -> str:
     """Turn a schema error into one sentence about the key."""
     name = ".".join(str(part) for part in error.absolute_path) or "the configuration"
     rule = error.schema if isinstance(error.schema, dict) else {}
+    kind = str(error.validator)
     wanted: Any = error.validator_value
-    told: dict[str, Callable[[], str]] = {
-        "type": lambda: f"has to be {_types(wanted)}",
-        "enum": lambda: "has to be one of " + ", ".join(str(v) for v in wanted),
-        "minimum": lambda: f"has to be at least {error.validator_value}",
-        "maximum": lambda: f"has to be at most {error.validator_value}",
-        "exclusiveMinimum": lambda: f"has to be above {error.validator_value}",
-        "exclusiveMaximum": lambda: f"has to be below {error.validator_value}",
-        "minItems": lambda: "needs at least one value",
-        "uniqueItems": lambda: "holds a value twice",
-        "minLength": lambda: "must not be empty",
-        "pattern": lambda: f"has to be {_alternatives(rule, wanted)}",
-    }
-    what = told[str(error.validator)]() if error.validator in told else error.message
+    if kind == "type":
+        what = f"has to be {_types(wanted)}"
+    elif kind == "enum":
+        what = "has to be one of " + ", ".join(str(value) for value in wanted)
+    elif kind == "pattern":
+        what = f"has to be {_alternatives(rule, wanted)}"
+    else:
+        what = _WRONG[kind].format(wanted) if kind in _WRONG else error.message
     about = str(rule.get("description", "")).strip().split(". ")[0].rstrip(".")
     return f"config key '{name}' is {error.instance!r} but {what}" + (
         f" ({about})." if about else "."
@@ -192,16 +191,7 @@ def _alternatives(rule: Mapping[str, Any], pattern: str) -> str:
 
 
 def _types(types: str | list[str]) -> str:
-    words = {
-        "integer": "a whole number",
-        "number": "a number",
-        "string": "text",
-        "boolean": "true or false",
-        "null": "null",
-        "array": "a list",
-        "object": "a mapping of keys to values",
-    }
-    return " or ".join(words[t] for t in ([types] if isinstance(types, str) else types))
+    return " or ".join(_TYPES[t] for t in ([types] if isinstance(types, str) else types))
 
 
 def _check_methods(settings: Settings) -> None:
@@ -222,31 +212,29 @@ def _check_methods(settings: Settings) -> None:
 
 def _check_sweep(settings: Settings, rules: Mapping[str, Any]) -> None:
     """Check each swept value as if it stood in the configuration itself."""
+    sections = {
+        name: rules["properties"][name]["properties"] for name in (REGISTRATION, SUBTRACTION)
+    }
+    sweepable = {f"{s}.{key}": rule for s, keys in sections.items() for key, rule in keys.items()}
+    del sweepable[SOURCE]
     for name, values in settings["sweep"].items():
-        section, _, key = str(name).partition(".")
         if name == SOURCE:
             raise ConfigError(
                 f"config key 'sweep.{SOURCE}' cannot be swept, since pairs depend on each other by "
                 "it; compare two runs with other results directories instead."
             )
-        known = rules["properties"].get(section, {}).get("properties", {})
-        swept = {f"{s}.{k}" for s in ("register", "scale") for k in _keys(rules, s)} - {SOURCE}
-        if section not in ("register", "scale") or key not in known:
+        if name not in sweepable:
             raise ConfigError(
                 f"config key 'sweep.{name}' is not a parameter of registration or subtraction; "
-                f"{_suggest(str(name), dict.fromkeys(swept))}"
+                f"{_suggest(str(name), sweepable)}"
             )
-        read = [_complete(value, known[key]) for value in values]
-        if any(value in read[:place] for place, value in enumerate(read)):
+        read = [_complete(value, sweepable[name]) for value in values]
+        if any(value in read[:i] for i, value in enumerate(read)):
             raise ConfigError(f"config key 'sweep.{name}' holds a value twice: {read}.")
         settings["sweep"][name] = read
-        for value in settings["sweep"][name]:
-            error = best_match(Draft202012Validator(known[key]).iter_errors(value))
+        for value in read:
+            error = best_match(Draft202012Validator(sweepable[name]).iter_errors(value))
             if error is not None:
                 error.path.append(f"sweep.{name}")
                 raise ConfigError(_sentence(error))
             _check_methods(with_overrides(settings, {name: value}))
-
-
-def _keys(rules: Mapping[str, Any], section: str) -> list[str]:
-    return list(rules["properties"][section]["properties"])

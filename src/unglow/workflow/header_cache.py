@@ -1,4 +1,4 @@
-"""TIFF headers of a whole batch, each read once and kept on disk by path, size and mtime."""
+"""TIFF headers of a whole batch, each read once and cached on disk by path, size and mtime."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from unglow.io.tiff import TiffHeader, read_header
 from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
 from unglow.workflow.channels.setting import list_names, stored_dtype
 from unglow.workflow.samples import ROLES
-from unglow.workflow.samples.naming import place_to_fill_in
+from unglow.workflow.samples.naming import placeholder_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from unglow.workflow.samples import Pair
     from unglow.workflow.schema import Settings
 
@@ -58,11 +56,11 @@ class HeaderCache:
             return read_header(path, **choice)  # its sentence says what is wrong
         key = json.dumps([str(path), choice], sort_keys=True)
         stamp = [state.st_size, state.st_mtime_ns, state.st_ino]
-        known = self._entries.get(key)
+        entry = self._entries.get(key)
         # none, damaged, or written by another version of unglow: the file is read
         with contextlib.suppress(KeyError, TypeError, ValueError):
-            if known is not None and known["stamp"] == stamp:
-                return TiffHeader.from_dict(known["header"])
+            if entry is not None and entry["stamp"] == stamp:
+                return TiffHeader.from_dict(entry["header"])
         header = read_header(path, **choice)
         self._entries[key] = {"stamp": stamp, "header": header.to_dict()}
         self._new = True
@@ -131,11 +129,11 @@ def _check_name(path: Path) -> None:
             f"the name of '{shown}' is not UTF-8 text, as names from old archives may be: rename "
             "the file."
         )
-    place = place_to_fill_in(str(path))
-    if place is not None:
+    placeholder = placeholder_in(str(path))
+    if placeholder is not None:
         raise InputError(
-            f"'{shown}' holds {place}, which Snakemake would replace by something else: rename it, "
-            "or give a link to it that is called otherwise."
+            f"'{shown}' holds {placeholder}, which Snakemake would replace by something else: "
+            "rename it, or give a link to it that is called otherwise."
         )
 
 
@@ -154,16 +152,10 @@ def _check_storable(path: Path, header: TiffHeader, channel: str) -> None:
 
 def layouts(post: TiffHeader, pre: TiffHeader, channel: str) -> dict[str, StoreLayout]:
     """Return the store layouts of a pair, from the images and the channel setting alone."""
-    made = {}
-    for role, header in zip(ROLES, (post, pre), strict=True):
-        by_rows = header.preferred == "rows"
-        made[role] = plan_layout(header.shape, stored_type(header, channel), by_rows=by_rows)
-    made["derived"] = plan_layout(post.shape, "float32")
-    return made
-
-
-def shapes_of(
-    headers: Mapping[tuple[str, str], tuple[TiffHeader, TiffHeader]],
-) -> dict[tuple[str, str], tuple[tuple[int, int], ...]]:
-    """Return the shapes of post and pre of each pair."""
-    return {key: tuple(header.shape for header in both) for key, both in headers.items()}
+    of_images = {
+        role: plan_layout(
+            header.shape, stored_type(header, channel), by_rows=header.preferred == "rows"
+        )
+        for role, header in zip(ROLES, (post, pre), strict=True)
+    }
+    return {**of_images, "derived": plan_layout(post.shape, "float32")}

@@ -1,4 +1,4 @@
-"""Whether raw images are still those that results were made from."""
+"""Check of raw images: whether they are still those that results were made from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
 from unglow.workflow.samples import ROLES
 from unglow.workflow.stages.plan import Plan, fingerprint
-from unglow.workflow.verify import Problem
+from unglow.workflow.verify import Defect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def pairs_of(results: Path) -> dict[tuple[str, str], Pair]:
     return Batch.load(settings, work).pairs
 
 
-def check_images(plan_file: Path, pair: Pair) -> Iterator[Problem]:
+def check_images(plan_file: Path, pair: Pair) -> Iterator[Defect]:
     """Yield each raw image of a pair that is not the one that its plan was made from.
 
     What is not there, or cannot be read, is no other image.
@@ -52,7 +52,7 @@ def check_images(plan_file: Path, pair: Pair) -> Iterator[Problem]:
     published = Published.of((plan_file.parent / FOLDER).glob(f"*{SUFFIX}"))
     for role, path in raw.items():
         if _is_other(plan, role, path):
-            yield Problem(
+            yield Defect(
                 f"{path} is not the image that {plan_file.parent} was made from; delete "
                 f"{plan_file} and rerun the workflow to make all of it again",
                 published.with_others(plan_file),

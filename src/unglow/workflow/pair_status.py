@@ -1,4 +1,4 @@
-"""How far each pair is: what is there, what is missing, what runs and what went wrong."""
+"""The status of each pair: what is there, what is missing, what runs and what went wrong."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from unglow.reporting.html.pair_rows import rows_of
 from unglow.reporting.terminal.formatting import OUTCOMES
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.work import WAITING, last_attempts, sentence_of, state_of
-from unglow.workflow.preflight.pending_jobs import tasks_of
+from unglow.workflow.preflight.pending_jobs import pending_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from unglow.telemetry.reading.history import History, Placed, RunHistory
+    from unglow.telemetry.reading.history import History
     from unglow.workflow.batch import Batch
 
-Pair = tuple[str, str]
 # The job that repeats which pairs failed.
 _VERDICT = "verdict"
-_MOST_TOLD = 3
+# So many failed jobs are named.
+_NAMED = 3
 _WORST = ("failed", "suspect", "ok")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """One pair.
+class PairStatus:
+    """How far one pair is.
 
     Attributes
     ----------
@@ -50,36 +50,29 @@ class Standing:
     note: str = ""
 
 
-def standings(batch: Batch, results: Path, history: History) -> list[Standing]:
-    """Return how far each pair of a batch is, then the pairs that were left out.
-
-    Parameters
-    ----------
-    batch
-        The pairs and settings.
-    results
-        The results directory.
-    history
-        Its telemetry.
-    """
-    every = Counter(_pair(task.track) for task in tasks_of(batch, results, again=True))
-    missing: dict[Pair, list[str]] = {}
-    for task in tasks_of(batch, results):
-        missing.setdefault(_pair(task.track), []).append(task.rule)
+def pair_statuses(batch: Batch, results: Path, history: History) -> list[PairStatus]:
+    """Return how far each pair of a batch is, then the pairs that were left out."""
+    counts = Counter(job.variant[:2] for job in pending_jobs(batch, results, again=True))
+    missing: dict[tuple[str, ...], list[str]] = {}
+    for job in pending_jobs(batch, results):
+        missing.setdefault(job.variant[:2], []).append(job.rule)
     attempts = last_attempts(history)
     verdicts = _verdicts(rows_of(results, history))
-    found = []
+    statuses = []
     for key in batch.pairs:
         left = missing.get(key, [])
         status, note = verdicts.get(key, ("", ""))
         if not status or (left and status != _WORST[0]):
-            status, note = _at_work(key, attempts.get(key, []), history.last)
+            status, note = WAITING, ""
+            if history.last is not None:
+                wildcards = {"sample": key[0], "dye": key[1]}
+                status, note = state_of(attempts.get(key, []), history.last, wildcards)
             note = note or f"{', '.join(dict.fromkeys(left))} to do"
-        found.append(Standing(*key, status, every[key] - len(left), every[key], note))
+        statuses.append(PairStatus(*key, status, counts[key] - len(left), counts[key], note))
     for problem in batch.problems:
-        names = (problem.sample or "", problem.dye or "")
-        found.append(Standing(*names, "left out", 0, 0, problem.message))
-    return found
+        names = problem.sample or "", problem.dye or ""
+        statuses.append(PairStatus(*names, "left out", 0, 0, problem.message))
+    return statuses
 
 
 def what_next(history: History) -> list[str]:
@@ -90,11 +83,11 @@ def what_next(history: History) -> list[str]:
     last = history.last
     if last is None or last.outcome in (ENDED_WELL, RUNNING):
         return []
-    told = f"The last run {OUTCOMES.get(last.outcome, last.outcome)}"
+    ending = f"The last run {OUTCOMES.get(last.outcome, last.outcome)}"
     latest = {a.attempt.job: a for a in last.attempts}.values()
     again = [a for a in latest if a.outcome not in (RUNNING, *WORTH_ANOTHER)]
     if not again:
-        return [f"{told}: `unglow resume` goes on."]
+        return [f"{ending}: `unglow resume` goes on."]
     jobs = [a for a in again if a.attempt.stage != _VERDICT]
     if not jobs:
         because = (
@@ -102,37 +95,24 @@ def what_next(history: History) -> list[str]:
             "is said of them, or leave them out; with `allow_failed: true` in the configuration "
             "such a run counts as done."
         )
-        return [f"{told}, {because}"]
-    lines = [
-        f"{told}, and the same command (or `unglow resume`) would fail again until this is mended:"
-    ]
-    for a in jobs[:_MOST_TOLD]:
+        return [f"{ending}, {because}"]
+    again_fails = "the same command (or `unglow resume`) would fail again until this is mended:"
+    lines = [f"{ending}, and {again_fails}"]
+    for a in jobs[:_NAMED]:
         end = a.attempt.end
         lines.append(f"  {a.attempt.title}: {sentence_of(a).partition(': ')[2]}")
         if end is not None and end.remedy:
             lines.append(f"    {end.remedy}")
-    if len(jobs) > _MOST_TOLD:
-        lines.append(f"  and {len(jobs) - _MOST_TOLD} more; `unglow report` shows all of them.")
+    if len(jobs) > _NAMED:
+        lines.append(f"  and {len(jobs) - _NAMED} more; `unglow report` shows all of them.")
     return lines
 
 
-def _at_work(key: Pair, attempts: Sequence[Placed], last: RunHistory | None) -> tuple[str, str]:
-    """Return how a pair stands that is not done."""
-    if last is None:
-        return WAITING, ""
-    return state_of(attempts, last, {"sample": key[0], "dye": key[1]})
-
-
-def _pair(track: str) -> Pair:
-    sample, dye, *_ = (*track.split("/"), "")
-    return sample, dye
-
-
-def _verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[Pair, tuple[str, str]]:
+def _verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, ...], tuple[str, str]]:
     """Return status and reasons of each pair, of its worst variant."""
-    found: dict[Pair, tuple[str, str]] = {}
-    told = [row for row in rows if row.get("status") in _WORST]
-    for row in sorted(told, key=lambda row: _WORST.index(row["status"]), reverse=True):
+    verdicts: dict[tuple[str, ...], tuple[str, str]] = {}
+    rated = [row for row in rows if row.get("status") in _WORST]
+    for row in sorted(rated, key=lambda row: _WORST.index(row["status"]), reverse=True):
         key = str(row.get("sample") or ""), str(row.get("dye") or "")
-        found[key] = row["status"], str(row.get("reasons") or "")
-    return found
+        verdicts[key] = row["status"], str(row.get("reasons") or "")
+    return verdicts

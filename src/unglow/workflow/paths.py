@@ -1,4 +1,4 @@
-"""Where every file of a run lives: the output contract as path patterns.
+"""Paths: where every file of a run lives, as patterns.
 
 Patterns hold Snakemake's ``<results>``, ``<logs>``, ``<benchmarks>`` and the wildcards that a
 rule needs; rules and commands take their paths from here, so that no path is spelled twice.
@@ -26,7 +26,9 @@ ROOT = DOCUMENT
 """The file of a store that rules name: it is written last."""
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
 """Keys of ``exports`` in the configuration to how the files end."""
-
+REGISTRATION_FIGURES = tuple(
+    f"figures/{name}.png" for name in ("registration", "residuals", "map_error")
+)
 FIGURES = tuple(
     f"figures/{name}.png"
     for name in (
@@ -35,7 +37,12 @@ FIGURES = tuple(
         *("candidates", "purity", "gallery"),
     )
 )
-"""What is drawn of a subtraction, by the rule of that name."""
+"""What is drawn of a registration, and of a subtraction."""
+
+
+def store(name: str) -> str:
+    """Return the file that stands for a store: its root metadata, with a digest of all pixels."""
+    return f"{name}.ome.zarr/{ROOT}"
 
 
 def joined(output: Path) -> tuple[Path, Band | None]:
@@ -43,9 +50,9 @@ def joined(output: Path) -> tuple[Path, Band | None]:
 
     The band is None for a job that makes all of it.
     """
-    found = re.fullmatch(rf"\.(.+)\.({BAND})\.band\.npz", output.name)
-    if found:
-        return output.with_name(found[1]), Band.parse(found[2])
+    of_band = re.fullmatch(rf"\.(.+)\.({BAND})\.band\.npz", output.name)
+    if of_band:
+        return output.with_name(of_band[1]), Band.parse(of_band[2])
     return (output.parent if output.name == ROOT else output), None
 
 
@@ -61,90 +68,57 @@ class Outputs:
         """Return the patterns for a configuration."""
         return cls(*(variants(settings, s)[0].name != "" for s in (REGISTRATION, SUBTRACTION)))
 
-    @property
-    def _registered(self) -> str:
-        return f"{PAIR}/{{registration}}" if self.registration else PAIR
+    def directory(self, level: str) -> str:
+        """Return the pattern of a directory below the results (or logs), with a slash at its end.
 
-    @property
-    def _subtracted(self) -> str:
-        return f"{self._registered}/{{subtraction}}" if self.subtraction else self._registered
+        Levels are ``pair``, ``registered`` and ``subtracted`` for what depends on no swept
+        parameter, on those of the registration, and on those of the subtraction as well; or
+        ``run``.
+        """
+        if level == "run":
+            return ""
+        registration = self.registration and level != "pair"
+        subtraction = self.subtraction and level == "subtracted"
+        return f"{PAIR}/{'{registration}/' * registration}{'{subtraction}/' * subtraction}"
+
+    def file(self, level: str, name: str) -> str:
+        """Return the pattern of a result of a level."""
+        return f"<results>/{self.directory(level)}{name}"
 
     def pair(self, name: str) -> str:
         """Return the pattern of a file that every variant of a pair shares."""
-        return f"<results>/{PAIR}/{name}"
+        return self.file("pair", name)
 
     def registered(self, name: str) -> str:
         """Return the pattern of a file that depends on registration parameters."""
-        return f"<results>/{self._registered}/{name}"
+        return self.file("registered", name)
 
     def subtracted(self, name: str) -> str:
         """Return the pattern of a file that depends on subtraction parameters as well."""
-        return f"<results>/{self._subtracted}/{name}"
-
-    def export(self, image: str) -> str:
-        """Return the pattern of an exported image, ``{form}`` being a value of `FORMS`.
-
-        Parameters
-        ----------
-        image
-            ``post``, ``pre``, ``aligned_pre``, ``difference`` or ``snr``.
-        """
-        if image == "difference":
-            return self.subtracted("exports/difference_{method}.{form}")
-        if image == "snr":
-            return self.subtracted("exports/snr.{form}")
-        if image == "aligned_pre":
-            return self.registered("exports/aligned_pre.{form}")
-        return self.pair(f"exports/{image}.{{form}}")
+        return self.file("subtracted", name)
 
     def band(self, pattern: str) -> str:
         """Return the pattern of what a job of a band leaves; ``{band}`` is a `Band`.
 
-        Parameters
-        ----------
-        pattern
-            Of the first output of the rule that joins the bands.
+        ``pattern`` is that of the first output of the rule that joins the bands.
         """
         path = pattern.removesuffix(f"/{ROOT}")
-        place, _, name = path.rpartition("/")
-        return f"{place}/.{name}.{{band}}.band.npz"
+        directory, _, name = path.rpartition("/")
+        return f"{directory}/.{name}.{{band}}.band.npz"
 
     def run(self, name: str) -> str:
         """Return the path of a file that covers the whole run."""
-        return f"<results>/{name}"
+        return self.file("run", name)
 
-    def record(self, kind: str, stage: str, like: str) -> str:
-        """Return the pattern of a log, benchmark or telemetry file, wildcards as in ``like``.
+    def record(self, kind: str, stage: str, level: str) -> str:
+        """Return the pattern of one of the ``logs``, ``benchmarks`` or ``telemetry`` of a rule.
 
-        Parameters
-        ----------
-        kind
-            ``logs``, ``benchmarks`` or ``telemetry``.
-        stage
-            Name of the rule, and of further wildcards such as ``ingest_{role}``.
-        like
-            ``pair``, ``registered``, ``subtracted`` or ``run``.
+        ``stage`` is the name of the rule with wildcards that the directory of the level has not,
+        such as ``ingest_{role}``.
         """
         suffix = {"logs": "log", "benchmarks": "tsv", "telemetry": "jsonl"}[kind]
-        return f"<{kind}>/{self._places[like]}{stage}.{suffix}"
+        return f"<{kind}>/{self.directory(level)}{stage}.{suffix}"
 
-    def digests(self, stage: str, like: str) -> str:
-        """Return the pattern of the file with the digests of what a job publishes.
-
-        Parameters
-        ----------
-        stage
-            As for `record`.
-        like
-            ``pair``, ``registered`` or ``subtracted``: all that it lists is there, or below.
-        """
-        return f"<results>/{self._places[like]}{FOLDER}/{stage}{SUFFIX}"
-
-    @property
-    def _places(self) -> dict[str, str]:
-        return {
-            "pair": f"{PAIR}/",
-            "registered": f"{self._registered}/",
-            "subtracted": f"{self._subtracted}/",
-            "run": "",
-        }
+    def digests(self, stage: str, level: str) -> str:
+        """Return the pattern of the digests of what a job publishes, all of it there or below."""
+        return self.file(level, f"{FOLDER}/{stage}{SUFFIX}")

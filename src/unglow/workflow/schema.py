@@ -1,4 +1,4 @@
-"""The schemas of configuration and sample sheet, wherever this copy of unglow keeps them."""
+"""Schemas of configuration and sample sheet, wherever this copy of unglow keeps them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,12 @@ def schema(name: str) -> dict[str, Any]:
     """Return the JSON schema ``config/schemas/<name>.schema.yaml`` (draft 2020-12).
 
     A checkout keeps its schemas under config/schemas; a wheel holds the same files as package data.
-
-    Parameters
-    ----------
-    name
-        ``"config"`` or ``"samples"``.
-
-    Raises
-    ------
-    ConfigError
-        This copy of unglow is incomplete: the schema is in neither place.
+    `ConfigError` if this copy of unglow is incomplete and has neither.
     """
     wanted = f"{name}.schema.yaml"
     checkout = Path(__file__).resolve().parents[3] / "config" / "schemas"
-    for place in (files("unglow") / "schemas", checkout):
-        source = place.joinpath(wanted)
+    for directory in (files("unglow") / "schemas", checkout):
+        source = directory.joinpath(wanted)
         if source.is_file():
             loaded: dict[str, Any] = yaml.safe_load(source.read_text(encoding="utf-8"))
             return loaded

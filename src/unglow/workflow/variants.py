@@ -1,4 +1,4 @@
-"""Parameter variants side by side: which there are, what they are called, what each one changes.
+"""Variants of parameters side by side: their names, and what each one changes.
 
 A sweep over registration parameters adds a directory level below the pair, one over subtraction
 parameters another below that: variants share every stage that their parameters do not touch.
@@ -39,15 +39,7 @@ def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings
 
 
 def variants(settings: Settings, section: str) -> tuple[Variant, ...]:
-    """Return the variants of a section of the configuration, in the order of its lists.
-
-    Parameters
-    ----------
-    settings
-        A loaded configuration.
-    section
-        `REGISTRATION` or `SUBTRACTION`.
-    """
+    """Return the variants of `REGISTRATION` or `SUBTRACTION`, in the order of their values."""
     swept = {k: v for k, v in settings["sweep"].items() if k.startswith(f"{section}.")}
     if not swept:
         return (Variant(),)

@@ -1,6 +1,6 @@
-"""Whether results are whole: every byte that was published, and that what belongs together does.
+"""Checks of results: that every byte is as it was published, and that files belong together.
 
-One file or store is read at a time, in pieces, so memory does not grow with the images.
+One file or store is read at a time, block by block, so memory does not grow with the images.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PNG_END = b"IEND\xaeB`\x82"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Defect:
     """Something that is not as it was published.
 
     Attributes
@@ -65,12 +65,13 @@ def contents(pair: Path) -> tuple[list[Path], list[Path]]:
         elif path.name.endswith(STORE):
             stores.append(path)
         else:
-            more, others = contents(path)
-            stores, files = [*stores, *more], [*files, *others]
+            inner_stores, inner_files = contents(path)
+            stores += inner_stores
+            files += inner_files
     return stores, files
 
 
-def check_pair(pair: Path) -> Iterator[Problem]:
+def check_pair(pair: Path) -> Iterator[Defect]:
     """Yield what is wrong with the results of a pair, of all its variants.
 
     What a list of digests has is compared with it; of other files, their format may tell. With what
@@ -82,25 +83,25 @@ def check_pair(pair: Path) -> Iterator[Problem]:
     roots |= {path for path in published.digests if path.name == DOCUMENT}
     wrong = []
     for path in sorted({*files, *published.digests} - roots):
-        if problem := check_file(path, published):
+        if defect := check_file(path, published):
             wrong.append(path)
-            yield replace(problem, remove=published.with_others(path))
+            yield replace(defect, remove=published.with_others(path))
     for root in sorted(roots):
-        found = [*check_store(root.parent, pair, wrong)]
-        if not found and root in published.digests and (problem := check_file(root, published)):
-            found = [problem]
-        for problem in found:
-            yield replace(problem, remove=published.with_others(root))
+        defects = [*check_store(root.parent, pair, wrong)]
+        if not defects and root in published.digests and (defect := check_file(root, published)):
+            defects = [defect]
+        for defect in defects:
+            yield replace(defect, remove=published.with_others(root))
 
 
 def without_digest(pair: Path) -> list[Path]:
     """Return the files of a pair that no digest is known of: older versions kept none."""
     _, files = contents(pair)
-    known = Published.of(files).digests
-    return [path for path in files if path not in known and not digests.is_list(path)]
+    published = Published.of(files).digests
+    return [path for path in files if path not in published and not digests.is_list(path)]
 
 
-def check_store(store: Path, pair: Path, wrong: Collection[Path] = ()) -> Iterator[Problem]:
+def check_store(store: Path, pair: Path, wrong: Collection[Path] = ()) -> Iterator[Defect]:
     """Yield what is wrong with a store: damage, and inputs that are other ones by now.
 
     Files that are wrong themselves (``wrong``) prove nothing about it.
@@ -112,12 +113,12 @@ def check_store(store: Path, pair: Path, wrong: Collection[Path] = ()) -> Iterat
         damage = verify(store)
         attributes = open_store(store).attributes if not damage else {}
     except StoreError as error:
-        yield Problem(str(error), (root,))
+        yield Defect(str(error), (root,))
         return
     for sentence in damage:
-        yield Problem(sentence, (root,))
+        yield Defect(sentence, (root,))
     for name in stale(store, pair, attributes, wrong):
-        yield Problem(
+        yield Defect(
             f"{store} was made from another {name} than the one that is there now; delete {root} "
             "and rerun the workflow to make it again",
             (root,),
@@ -129,7 +130,7 @@ def stale(
 ) -> Iterator[str]:
     """Yield the names of the inputs that a store names in its attributes and that differ now.
 
-    An input that is missing, wrong, or cannot be read, is told of where it should be, not here.
+    An input that is missing, wrong, or cannot be read, is a defect of its own.
     """
 
     def read(name: str) -> dict[str, Any]:
@@ -137,8 +138,8 @@ def stale(
         return {} if path in wrong else _json(path)
 
     for name, digest in attributes.get("inputs", {}).items():
-        found = read(f"{name}{STORE}/{DOCUMENT}")
-        if found and _at(found, "attributes", "unglow", "digest") != digest:
+        metadata = read(f"{name}{STORE}/{DOCUMENT}")
+        if metadata and _at(metadata, "attributes", "unglow", "digest") != digest:
             yield f"{name}{STORE}"
     role = attributes.get("role")
     plan = read("plan.json")
@@ -165,23 +166,23 @@ def _stale_arrays(
     """Yield the archives of arrays whose digest is not the one in a store's attributes."""
     for name, load in (("displacement", displacement.load), ("gain_map", gain_map.load)):
         path = above(store, pair, f"{name}.npz")
-        told = attributes.get(name)
-        if path is None or path in wrong or not isinstance(told, dict) or "sha256" not in told:
+        digest = _at(attributes, name, "sha256")
+        if path is None or path in wrong or digest is None:
             continue
         try:
-            found = load(path)
+            archive = load(path)
         except (StoreError, OSError, ValueError, KeyError, zipfile.BadZipFile):
-            continue  # `check_file` tells
-        if found is None or found.digest != told["sha256"]:
+            continue  # a defect of its own, see `check_file`
+        if archive is None or archive.digest != digest:
             yield path.name
 
 
 def above(store: Path, pair: Path, name: str) -> Path | None:
     """Return the nearest file of that name in the directories from a store up to its pair's."""
-    for place in store.parents:
-        if (place / name).is_file():
-            return place / name
-        if place == pair:
+    for directory in store.parents:
+        if (directory / name).is_file():
+            return directory / name
+        if directory == pair:
             return None
     return None
 
@@ -198,13 +199,13 @@ def _json(path: Path | None) -> dict[str, Any]:
 
 
 def _at(content: Any, *keys: Any) -> Any:
-    """Return what lies at the end of keys; None if something on the way is no object."""
+    """Return what nested objects hold under keys; None if something on the way is no object."""
     for key in keys:
         content = content.get(key) if isinstance(content, dict) else None
     return content
 
 
-def check_file(path: Path, published: Published | None = None) -> Problem | None:
+def check_file(path: Path, published: Published | None = None) -> Defect | None:
     """Return what is wrong with a file of results; None if nothing.
 
     Without a digest, that is what its format can tell: JSON has to be JSON, archives of arrays have
@@ -225,7 +226,7 @@ def check_file(path: Path, published: Published | None = None) -> Problem | None
         fault, again = "is missing", "rerun the workflow to make it again"
     except OSError as error:
         fault = f"cannot be read ({error.strerror or error})"
-    return None if fault is None else Problem(f"{path} {fault}; {again}", (path,))
+    return None if fault is None else Defect(f"{path} {fault}; {again}", (path,))
 
 
 def _fault(path: Path) -> str | None:

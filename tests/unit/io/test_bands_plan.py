@@ -14,8 +14,10 @@ from unglow.io.zarr import plan_layout
 from unglow.io.zarr.bands import PATTERN, Band, all_bands, band_count, readable_bands
 from unglow.workflow import memory_model
 from unglow.workflow.batch import Batch
+from unglow.workflow.job_resources import demand_of, mem_mb
 from unglow.workflow.paths import Outputs, joined
-from unglow.workflow.preflight.pending_jobs import tasks_of
+from unglow.workflow.planned_jobs import band_files
+from unglow.workflow.preflight.pending_jobs import pending_jobs
 from unglow.workflow.stages import align, difference, ingest
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -111,11 +113,10 @@ NAMES = {"sample": "A", "dye": "D", "method": "linear", "registration": "", "sub
 
 def test_a_pair_that_is_not_split_has_no_files_of_bands(work):
     batch = Batch.load({}, work)
-    align_store = batch.outputs.registered("aligned_pre.ome.zarr/zarr.json")
     assert batch.band_count("align", NAMES) == 1
-    assert batch.band_files("align", align_store, NAMES) == []
+    assert band_files(batch, "align", NAMES) == []
     assert not batch.is_split(NAMES)
-    assert batch.demand("align", NAMES) == memory_model.align(
+    assert demand_of(batch, "align", NAMES) == memory_model.align(
         batch.layout("A", "D", "derived"), batch.layout("A", "D", "pre")
     )
 
@@ -126,19 +127,19 @@ def test_stages_are_split_as_asked_for_and_a_single_strip_is_not(work):
     assert counts == [3, 3, 3]
     assert batch.is_split(NAMES)
     assert [batch.band_count("ingest", {**NAMES, "role": r}) for r in ("post", "pre")] == [3, 1]
-    files = batch.band_files("align", batch.outputs.registered("a.ome.zarr/zarr.json"), NAMES)
-    assert files == [f"<results>/A/D/.a.ome.zarr.{n}-of-3.band.npz" for n in (1, 2, 3)]
+    files = band_files(batch, "align", NAMES)
+    assert files == [f"<results>/A/D/.aligned_pre.ome.zarr.{n}-of-3.band.npz" for n in (1, 2, 3)]
 
 
 def test_a_band_has_the_memory_of_its_stage_with_fewer_blocks_and_the_end_its_own(work):
     batch = Batch.load({"bands": 3}, work)
     layout = batch.layout("A", "D", "derived")
     whole = memory_model.align(layout, batch.layout("A", "D", "pre"))
-    band = batch.demand("align_band", {**NAMES, "band": "1-of-3"})
+    band = demand_of(batch, "align_band", {**NAMES, "band": "1-of-3"})
     assert (whole.most, band.most) == (3, 1)
     assert (band.base, band.each, band.fixed) == (whole.base, whole.each, whole.fixed)
-    assert batch.demand("align", NAMES) == memory_model.join_align(layout)
-    assert batch.mem_mb("difference", NAMES, 1) < batch.mem_mb("difference_band", NAMES, 1)
+    assert demand_of(batch, "align", NAMES) == memory_model.join_align(layout)
+    assert mem_mb(batch, "difference", NAMES, 1) < mem_mb(batch, "difference_band", NAMES, 1)
 
 
 def test_preflight_counts_the_bands_that_are_still_to_be_done(work):
@@ -146,13 +147,13 @@ def test_preflight_counts_the_bands_that_are_still_to_be_done(work):
     pair, results = {("A", "D")}, work / "results"
 
     def counted():
-        rules = [task.rule for task in tasks_of(batch, results, only=pair)]
+        rules = [job.rule for job in pending_jobs(batch, results, only=pair)]
         return {rule: rules.count(rule) for rule in rules if rule.startswith(("ingest", "align"))}
 
     assert counted() == {"ingest_band": 3, "ingest": 1, "align_band": 3, "align": 1}
-    tasks = tasks_of(batch, results, only=pair)
-    assert [t.title for t in tasks if t.rule == "align_band"][1] == "A D 2-of-3"
-    assert {t.threads for t in tasks if t.rule == "align_band"} == {2}
+    jobs = pending_jobs(batch, results, only=pair)
+    assert [j.title for j in jobs if j.rule == "align_band"][1] == "A D 2-of-3"
+    assert {j.threads for j in jobs if j.rule == "align_band"} == {2}
     place = results / "A" / "D"
     place.mkdir(parents=True)
     (place / ".post.ome.zarr.2-of-3.band.npz").touch()

@@ -1,4 +1,4 @@
-"""A batch: what a run consists of, known from headers alone before anything runs."""
+"""A batch: what a run consists of, known from headers alone; what its jobs are given and need."""
 
 from __future__ import annotations
 
@@ -14,9 +14,17 @@ from snakemake.rules import Wildcards
 from unglow.core.errors import ConfigError, InputError
 from unglow.io.tiff import read_header
 from unglow.jobs.base_memory import BASE
-from unglow.workflow import memory_model
+from unglow.reporting.summary import entries_from
+from unglow.workflow import job_params, memory_model
 from unglow.workflow.batch import Batch
-from unglow.workflow.header_cache import CACHE, layouts
+from unglow.workflow.header_cache import CACHE, channel_of, layouts
+from unglow.workflow.job_resources import demand_of, mem_mb
+from unglow.workflow.scale_methods import (
+    counted_methods,
+    manual_gain,
+    scale_methods,
+    written_methods,
+)
 
 GREY = {"shape": (96, 80), "dtype": np.uint8}
 
@@ -32,6 +40,10 @@ def add_pair(work, sample, dye="SYTO9", post=GREY, pre=GREY):
     for role, options in (("post", post), ("pre", pre)):
         if options is not None:
             write(work / "raw" / sample / f"{sample}_{role}_{dye}.tif", **options)
+
+
+def entries_of(batch):
+    return entries_from(job_params.summary_entries(batch, {}, "logs"))
 
 
 def names(sample, dye="SYTO9", registration="", subtraction=""):
@@ -82,23 +94,23 @@ def test_controls_are_those_of_the_same_dye_and_variant(work):
     write_sheet(work, *rows, *blanks)
     batch = Batch.load({"sweep": {"scale.percentile": [40, 60]}}, work)
     a = names("A", subtraction="percentile-40")
-    assert batch.controls(a) == ("Blank", "Empty")
-    assert batch.control_search_counts(a) == [
+    assert job_params.control_samples(batch, a) == ["Blank", "Empty"]
+    assert job_params.control_search_counts(batch, a) == [
         f"<results>/{sample}/SYTO9/percentile-40/search.npz" for sample in ("Blank", "Empty")
     ]
     for sample, dye in (("Blank", "SYTO9"), ("C", "DAPI"), ("Blank", "DAPI")):
-        assert batch.controls(names(sample, dye)) == ()
-        assert batch.control_search_counts(names(sample, dye)) == []
-    controls = {(e.sample, e.dye) for e in batch.entries("logs") if e.control}
+        assert job_params.control_samples(batch, names(sample, dye)) == []
+        assert job_params.control_search_counts(batch, names(sample, dye)) == []
+    controls = {(e.sample, e.dye) for e in entries_of(batch) if e.control}
     assert controls == {("Blank", "SYTO9"), ("Empty", "SYTO9")}
-    assert batch.idle_controls == []
+    assert job_params.idle_controls(batch) == []
 
 
 def test_a_control_of_a_dye_that_no_other_pair_has_is_told(work):
     add_pair(work, "C", "DAPI")
     write_sheet(work, ("A", "SYTO9", ""), ("C", "DAPI", "true"))
     batch = Batch.load({}, work)
-    assert batch.idle_controls == [
+    assert job_params.idle_controls(batch) == [
         "C DAPI is an unstained control, but there is no other pair of its dye."
     ]
 
@@ -108,13 +120,15 @@ def test_what_the_threshold_rests_on_concerns_only_pairs_with_controls(work):
     write_sheet(work, ("A", "SYTO9", ""), ("B", "SYTO9", "1"), ("C", "DAPI", ""))
     batch = Batch.load({"detect": {"threshold_from": "control"}}, work)
     rests_on = [
-        batch.detect_settings(names(*key))["threshold_from"]
+        job_params.detect_settings(batch, names(*key))["threshold_from"]
         for key in (("A", "SYTO9"), ("B", "SYTO9"), ("C", "DAPI"))
     ]
     assert rests_on == ["control", "negative", "negative"]
     other = Batch.load({"detect": {"threshold_from": "negative"}}, work)
     for batches in (batch, other):
-        assert list(batches.detect_settings(names("A"))) == sorted(batch.settings["detect"])
+        assert list(job_params.detect_settings(batches, names("A"))) == sorted(
+            batch.settings["detect"]
+        )
 
 
 BAD = {
@@ -243,8 +257,10 @@ def test_parsing_again_opens_nothing_and_a_changed_file_is_seen(work):
 def test_parsing_needs_neither_images_nor_the_libraries_of_the_jobs(work):
     heavy = {"cv2", "matplotlib", "scipy", "zarr"}
     code = (
-        "import sys; from unglow.workflow.batch import Batch; b = Batch.load({});"
-        "b.mem_mb('align', {'sample': 'A', 'dye': 'SYTO9'}, 2); b.entries('logs');"
+        "import sys; from unglow.workflow import job_params, job_resources;"
+        "from unglow.workflow.batch import Batch; b = Batch.load({});"
+        "job_resources.mem_mb(b, 'align', {'sample': 'A', 'dye': 'SYTO9'}, 2);"
+        "job_params.summary_entries(b, {}, 'logs');"
         f"print(sorted(m for m in sys.modules if m in {heavy!r}))"
     )
     run = [sys.executable, "-c", code]
@@ -282,24 +298,24 @@ def test_channel_and_manual_scale_of_the_sheet_win_over_the_configuration(work):
     sheet(work, row("A", channel="R", gain="1.25"), row("B"))
     batch = Batch.load({"channel": "G+B", "scale": {"manual": 3.5}}, work)
     a, b = (batch.pairs[s, "SYTO9"] for s in "AB")
-    assert (batch.channel(a), batch.channel(b)) == ("R", "G+B")
-    assert batch.manual_gain(a, batch.settings) == 1.25
-    assert batch.manual_gain(b, batch.settings) == 3.5
+    assert (channel_of(a, batch.settings), channel_of(b, batch.settings)) == ("R", "G+B")
+    assert manual_gain(a, batch.settings) == 1.25
+    assert manual_gain(b, batch.settings) == 3.5
 
 
 def test_a_number_as_channel_is_text_to_the_stages(work):
     batch = Batch.load({"channel": 1}, work)
-    assert batch.channel(batch.pairs["A", "SYTO9"]) == "1"
+    assert job_params.channel_setting(batch, names("A")) == "1"
 
 
 def test_methods_are_those_of_the_configuration_and_manual_where_a_gain_is_given(work):
     sheet(work, row("A", gain="1.25"), row("B"))
     batch = Batch.load({}, work)
-    assert batch.methods(names("A")) == ("linear", "moffat", "percentile", "manual")
-    assert batch.methods(names("B")) == ("linear", "moffat", "percentile")
+    assert scale_methods(batch, names("A")) == ("linear", "moffat", "percentile", "manual")
+    assert scale_methods(batch, names("B")) == ("linear", "moffat", "percentile")
     everywhere = Batch.load({"scale": {"manual": 2, "methods": ["manual", "moffat"]}}, work)
-    assert everywhere.methods(names("A")) == ("manual", "moffat")
-    assert everywhere.methods(names("B")) == ("manual", "moffat")
+    assert scale_methods(everywhere, names("A")) == ("manual", "moffat")
+    assert scale_methods(everywhere, names("B")) == ("manual", "moffat")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +335,7 @@ def test_manual_without_a_gain_names_the_pair_that_lacks_it(work, scale, key):
     )
     assert Batch.load({"scale": scale | {"manual": 2.0}}, work).pairs
     sheet(work, row("A", gain="1.25"), row("B", gain="1"))
-    assert "manual" in Batch.load({"scale": scale}, work).methods(names("B"))
+    assert "manual" in scale_methods(Batch.load({"scale": scale}, work), names("B"))
 
 
 @pytest.mark.parametrize(
@@ -350,7 +366,7 @@ def test_swept_values_that_do_not_fit_each_other_are_refused_together(work):
 
 
 def test_without_a_sweep_each_pair_is_one_entry(work):
-    first, second = Batch.load({}, work).entries("logs")
+    first, second = entries_of(Batch.load({}, work))
     assert first.sample == "A"
     assert first.registration == first.subtraction == ""
     assert first.plan == "A/SYTO9/plan.json"
@@ -372,7 +388,7 @@ def test_entries_of_a_sweep_are_every_combination_with_what_they_share(work):
         }
     }
     batch = Batch.load(config, work)
-    entries = [e for e in batch.entries("logs") if e.sample == "A"]
+    entries = [e for e in entries_of(batch) if e.sample == "A"]
     assert [(e.registration, e.subtraction) for e in entries] == [
         (r, s)
         for r in ("model-affine", "model-homography")
@@ -399,8 +415,8 @@ def test_settings_of_a_variant_change_what_is_swept_and_nothing_else(work):
     assert batch.variant_settings(partly)["register"]["block_px"] == 512
     assert batch.variant_settings({"sample": "A", "dye": "SYTO9"})["register"]["block_px"] == 64
     assert batch.settings["register"]["block_px"] == 256
-    small = batch.demand("register", partly | {"registration": "block_px-64"})
-    assert small.each < batch.demand("register", partly).each
+    small = demand_of(batch, "register", partly | {"registration": "block_px-64"})
+    assert small.each < demand_of(batch, "register", partly).each
 
 
 # ----------------------------------------------------------------------------- layouts and demands
@@ -485,10 +501,10 @@ def test_budget_threads_and_methods_change_no_layout(work):
 @pytest.mark.parametrize("stage", [stage for stage in BASE if stage != "ingest"])
 def test_every_stage_has_a_demand(work, stage):
     batch = Batch.load({}, work)
-    demand = batch.demand(stage, names("B"))
+    demand = demand_of(batch, stage, names("B"))
     assert demand.base == BASE[stage]
-    assert batch.mem_mb(stage, names("B"), 2) == demand.peak_mb(2000, 2)
-    assert batch.mem_mb(stage, names("B"), 2) > demand.base
+    assert mem_mb(batch, stage, names("B"), 2) == demand.peak_mb(2000, 2)
+    assert mem_mb(batch, stage, names("B"), 2) > demand.base
 
 
 @pytest.mark.parametrize(
@@ -505,12 +521,13 @@ def test_all_methods_are_counted_with_the_one_that_stands_for_the_pair(
     work, scale, written, counted
 ):
     batch = Batch.load({"scale": scale}, work)
-    assert batch.written(names("A")) == written
-    assert batch.counted(names("A") | {"method": written[0]}) == counted
+    assert written_methods(batch, names("A")) == written
+    assert counted_methods(batch, names("A") | {"method": written[0]}) == [*counted]
     for other in written[1:]:
-        assert batch.counted(names("A") | {"method": other}) == ()
-    file = f"<results>/{{sample}}/{{dye}}/difference/{written[0]}.histogram.npz"
-    assert batch.histograms(names("A")) == dict.fromkeys(batch.methods(names("A")), file)
+        assert counted_methods(batch, names("A") | {"method": other}) == []
+    file = f"A/SYTO9/difference/{written[0]}.histogram.npz"
+    (entry,) = (e for e in entries_of(batch) if e.sample == "A")
+    assert entry.histograms == dict.fromkeys(scale_methods(batch, names("A")), file)
 
 
 def test_an_unknown_method_cannot_be_written(work):
@@ -524,11 +541,11 @@ def test_ingest_needs_what_both_images_need_and_a_band_what_its_image_does(tmp_p
     big = {"shape": (1500, 1500), "dtype": np.uint16}
     add_pair(tmp_path, "A", post=big, pre={"shape": (900, 900), "dtype": np.uint16})
     batch = Batch.load({}, tmp_path)
-    post, pre = (batch.demand("ingest_band", names("A") | {"role": r}) for r in ("post", "pre"))
+    post, pre = (demand_of(batch, "ingest_band", names("A") | {"role": r}) for r in ("post", "pre"))
     alone = memory_model.ingest(batch.headers["A", "SYTO9"][0], batch.layout("A", "SYTO9", "post"))
     assert post.peak_mb(2000, 1) == alone.peak_mb(2000, 1)
     assert pre.each < post.each
-    both = batch.demand("ingest", names("A"))
+    both = demand_of(batch, "ingest", names("A"))
     assert both.images[0] == alone
     assert alone.peak_mb(0, 1) == both.peak_mb(0, 2) < both.peak_mb(2000, 2)
 
@@ -538,6 +555,6 @@ def test_what_snakemake_hands_over_is_read_as_names_are(work, stage):
     """Its wildcards are a list of values: ``in`` asks for one of them."""
     batch = Batch.load({}, work)
     known = names("B") | ({"role": "pre"} if stage == "ingest_band" else {})
-    assert batch.demand(stage, Wildcards(fromdict=known)) == batch.demand(stage, known)
+    assert demand_of(batch, stage, Wildcards(fromdict=known)) == demand_of(batch, stage, known)
     if stage == "ingest_band":
-        assert batch.demand(stage, known) != batch.demand("ingest", names("B"))
+        assert demand_of(batch, stage, known) != demand_of(batch, "ingest", names("B"))

@@ -8,6 +8,7 @@ import tifffile
 
 from unglow.cli import main
 from unglow.core.errors import ConfigError
+from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.samples import Pair, discover, map_sources, read_sheet, sheet_text
 
@@ -45,7 +46,7 @@ def test_landmarks_beside_the_images_are_found_by_their_names(tmp_path):
     assert marks == [["post_X.landmarks.csv", "PRE_x.Landmarks.TSV"], ["pre_Y.landmarks.txt"]]
     batch = Batch.load({}, tmp_path)
     assert batch.problems == ()
-    assert batch.register_inputs(names("X")) == {
+    assert job_params.register_inputs(batch, names("X")) == {
         "landmarks": [str(folder / name) for name in marks[0]]
     }
 
@@ -133,11 +134,11 @@ def test_the_sheet_names_files_and_a_dye_and_is_written_back(base):
         "S\tX\ta.tif\tb.tif\tmarks.csv\tmarks.csv\tstart.txt\tX",
     ]
     batch = Batch.load({"samples": "samples.tsv"}, base)
-    assert batch.register_inputs(names("X", "S")) == {
+    assert job_params.register_inputs(batch, names("X", "S")) == {
         "landmarks": [str(base / "marks.csv")] * 2,
         "initial": [str(base / "start.txt")],
     }
-    assert "from" not in batch.register_settings(names("X", "S"))
+    assert "from" not in job_params.register_settings(batch, names("X", "S"))
     one = Pair("S", "X", base / "a.tif", base / "b.tif", landmarks=(base / "both.csv",))
     assert sheet_text([one], base).splitlines()[0] == f"{HEADER}\tlandmarks"
 
@@ -230,15 +231,15 @@ def test_a_batch_knows_inputs_and_settings_of_pairs_that_take_a_map(tmp_path):
         ("B", "Y", "source"),
         ("C", "Y", "source"),
     ]
-    assert batch.register_inputs(names("X")) == {}
-    assert batch.register_inputs(names("Y")) == {
+    assert job_params.register_inputs(batch, names("X")) == {}
+    assert job_params.register_inputs(batch, names("Y")) == {
         "source": ["<results>/A/X/transform.json", "<results>/A/X/displacement.npz"]
     }
-    assert batch.register_settings(names("Y")) == {
-        **batch.register_settings(names("X")),
+    assert job_params.register_settings(batch, names("Y")) == {
+        **job_params.register_settings(batch, names("X")),
         "from": "X",
     }
-    assert "from" not in batch.register_settings(names("X"))
+    assert "from" not in job_params.register_settings(batch, names("X"))
 
 
 def test_a_variant_takes_the_map_of_the_same_variant_and_from_is_not_swept(tmp_path):
@@ -246,7 +247,7 @@ def test_a_variant_takes_the_map_of_the_same_variant_and_from_is_not_swept(tmp_p
         add_pair(tmp_path, dye=dye)
     settings = {"register": {"from": "X"}, "sweep": {"register.blocks": [100, 200]}}
     batch = Batch.load(settings, tmp_path)
-    found = batch.register_inputs(names("Y", registration="blocks-100"))
+    found = job_params.register_inputs(batch, names("Y", registration="blocks-100"))
     assert found["source"][0] == "<results>/A/X/blocks-100/transform.json"
     with pytest.raises(ConfigError, match=r"'sweep.register.from' cannot be swept"):
         Batch.load({"sweep": {"register.from": ["X", "Y"]}}, tmp_path)

@@ -1,4 +1,4 @@
-"""The decision: which channels of a pair are read, and why."""
+"""The choice of the channels of a pair that are read."""
 
 from __future__ import annotations
 
@@ -93,9 +93,12 @@ def decide(samples: Mapping[str, ChannelSample]) -> ChannelChoice:
     """
     first = next(iter(samples.values()))
     names = _common_names(samples)
-    shares = {image: dict(zip(names, s.shares.values(), strict=True))
-              if set(s.names) != set(names) else {n: s.shares[n] for n in names}
-              for image, s in samples.items()}  # fmt: skip
+    shares = {
+        image: {n: s.shares[n] for n in names}
+        if set(s.names) == set(names)
+        else dict(zip(names, s.shares.values(), strict=True))
+        for image, s in samples.items()
+    }
     lit = [image for image, share in shares.items() if any(share.values())]
     joint = {
         name: round(sum(shares[image][name] for image in lit) / len(lit), 4) if lit else 0.0
@@ -191,12 +194,12 @@ def _numbers(
 
 
 def _apart(shares: Mapping[str, Mapping[str, float]]) -> str:
-    told = []
+    strongest = []
     for image, share in shares.items():
         best = max(share, key=lambda n: share[n])
-        told.append(f"{best} in {image} ({100 * share[best]:.0f} %)")
+        strongest.append(f"{best} in {image} ({100 * share[best]:.0f} %)")
     return (
-        f"no channel carries signal in both images, most of it is {' and '.join(told)}: set "
+        f"no channel carries signal in both images, most of it is {' and '.join(strongest)}: set "
         "`channel` to the one that holds the stain."
     )
 

@@ -1,4 +1,4 @@
-"""How much signal each channel of an image shows, from a sample of its blocks."""
+"""The signal that each channel of an image shows, measured in a sample of its blocks."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ _FAINT = 0.005
 _ROUNDING = 0.5
 # Standard deviation of a normal distribution that has lost its outer 5 %, of the whole one's.
 _TRIMMED = 0.8706
+# Of normal noise, in standard deviations: the 1st percentile is so far below the mean, and the mean
+# of what rises above the mean is so much (1 / sqrt(2 pi)).
+_FIRST_PERCENTILE, _NOISE_RISE = 2.33, 0.4
 # Channels that differ by less than this share of their signal are one image three times.
 _EQUAL = 0.01
 
@@ -124,18 +127,17 @@ def _noise(sums: NDArray[np.float32], steps: NDArray[np.float32]) -> float:
 def _signal(values: NDArray[np.float32], noise: float) -> float:
     """Return the mean of what rises above the background; 0 if nothing rises clearly.
 
-    The level is the 1st percentile, raised by as much as noise alone lowers it (2.33 standard
-    deviations): one percent of the pixels has to be background, not half of them. From the mean
-    rise goes what noise alone gives (0.4 standard deviations).
+    The level is the 1st percentile, raised by as much as noise alone lowers it: one percent of the
+    pixels has to be background, not half of them. From the mean rise goes what noise alone gives.
     """
     if not values.size:
         return 0.0
-    level = float(np.percentile(values, 1.0)) + 2.33 * noise
+    level = float(np.percentile(values, 1.0)) + _FIRST_PERCENTILE * noise
     rise = np.maximum(values.astype(np.float64) - level, 0.0)
     clear = float(rise[rise > _CLEAR * noise].sum() / rise.size)
     if clear <= _FAINT * noise:
         return 0.0
-    return max(clear, float(rise.mean()) - 0.4 * noise)
+    return max(clear, float(rise.mean()) - _NOISE_RISE * noise)
 
 
 def _signals(pixels: Sequence[NDArray[np.float32]], noise: Sequence[float]) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Which jobs may run at once, as far as cores, memory and the order of stages go."""
+"""Concurrent jobs: which may run at once, as far as cores, memory and the order of stages go."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PendingJob:
     """One job that is still to be done.
 
     Attributes
@@ -27,12 +27,13 @@ class Task:
         Its memory demand.
     threads
         Threads that its rule asks for.
-    track, step
-        Jobs of one track run one step after the other; those of one step may run side by side.
+    variant, step
+        Jobs of one variant of a pair run one step after the other; those of one step may run side
+        by side.
     declared_mb
         Memory that the user has set for its rule; None to follow the demand.
-    disk_mb, place
-        Upper bound of what it leaves on disk, and a name of the file system it goes to.
+    disk_mb, disk
+        Upper bound of what it leaves on disk, and a directory on the file system it goes to.
     advice
         What else would help if its memory is too much; '' for nothing.
     """
@@ -41,11 +42,11 @@ class Task:
     rule: str
     demand: AnyDemand
     threads: int = 1
-    track: str = ""
+    variant: tuple[str, ...] = ()
     step: int = 0
     declared_mb: int | None = None
     disk_mb: int = 0
-    place: str = ""
+    disk: str = ""
     advice: str = ""
 
     @property
@@ -53,9 +54,24 @@ class Task:
         """Memory with one block in flight, MB."""
         return self.demand.peak_mb(0, 1)
 
+    @property
+    def is_given_too_little(self) -> bool:
+        """Whether the user has set less memory for its rule than it needs."""
+        return self.declared_mb is not None and self.least_mb > self.declared_mb
+
+    def threads_on(self, cores: int | None) -> int:
+        """Return the threads that Snakemake gives it."""
+        return self.threads if cores is None else max(1, min(self.threads, cores))
+
+    def asks_mb(self, cores: int | None, budget_mb: float) -> int:
+        """Return the memory that it asks for, MB."""
+        if self.declared_mb is not None:
+            return self.declared_mb
+        return self.demand.peak_mb(budget_mb, self.threads_on(cores))
+
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Capacity:
     """What there is to run on, and what Snakemake may use of it.
 
     Attributes
@@ -68,24 +84,13 @@ class Machine:
     available_mb
         Memory that can be taken now; None if jobs run elsewhere.
     free_mb
-        Free space of each file system by its name.
+        Free space of each file system by a directory on it.
     """
 
     cores: int | None
     limit_mb: int | None
     available_mb: float | None
     free_mb: Mapping[str, float]
-
-
-def declared_mb(task: Task, cores: int | None, budget_mb: float) -> int:
-    """Memory that a job asks for, MB."""
-    if task.declared_mb is not None:
-        return task.declared_mb
-    return task.demand.peak_mb(budget_mb, _threads(task, cores))
-
-
-def _threads(task: Task, cores: int | None) -> int:
-    return task.threads if cores is None else max(1, min(task.threads, cores))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,44 +101,46 @@ class ConcurrentJobs:
     limited_by: str
 
 
-def heaviest_at_once(tasks: Sequence[Task], machine: Machine, budget_mb: float) -> ConcurrentJobs:
+def heaviest_at_once(
+    jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float
+) -> ConcurrentJobs:
     """Choose the heaviest jobs that Snakemake may start together, as far as cores and limit go.
 
-    Heaviest for each core first, of each track one step only: once the step of the job that comes
+    Heaviest for each core first, of each variant one step only: once the step of the job that comes
     first, once the step that is heaviest as a whole; the heavier choice counts.
     """
-    limit = math.inf if machine.limit_mb is None else machine.limit_mb
+    limit = math.inf if capacity.limit_mb is None else capacity.limit_mb
     weighed = []
-    steps: Counter[tuple[str, int]] = Counter()
-    for task in tasks:
-        mb = int(min(declared_mb(task, machine.cores, budget_mb), limit))
-        weighed.append((mb, _threads(task, machine.cores), task))
-        steps[task.track, task.step] += mb
+    steps: Counter[tuple[tuple[str, ...], int]] = Counter()
+    for job in jobs:
+        mb = int(min(job.asks_mb(capacity.cores, budget_mb), limit))
+        weighed.append((mb, job.threads_on(capacity.cores), job))
+        steps[job.variant, job.step] += mb
     weighed.sort(key=lambda w: (-w[0] / w[1], -w[0]))
-    heaviest: dict[str, int] = {}
-    for (track, step), _ in steps.most_common():
-        heaviest.setdefault(track, step)
-    of_heaviest = [w for w in weighed if w[2].step == heaviest[w[2].track]]
-    choices = [_fill(choice, machine) for choice in (weighed, of_heaviest)]
+    heaviest: dict[tuple[str, ...], int] = {}
+    for (variant, step), _ in steps.most_common():
+        heaviest.setdefault(variant, step)
+    of_heaviest = [w for w in weighed if w[2].step == heaviest[w[2].variant]]
+    choices = [_fill(choice, capacity) for choice in (weighed, of_heaviest)]
     return max(choices, key=lambda at_once: sum(at_once.mb))
 
 
-def _fill(weighed: Sequence[tuple[int, int, Task]], machine: Machine) -> ConcurrentJobs:
-    """Take (MB, threads, task) in their order for as long as cores and memory last."""
-    limit = math.inf if machine.limit_mb is None else machine.limit_mb
-    cores = math.inf if machine.cores is None else machine.cores
-    steps: dict[str, int] = {}
+def _fill(weighed: Sequence[tuple[int, int, PendingJob]], capacity: Capacity) -> ConcurrentJobs:
+    """Take (MB, threads, job) in their order for as long as cores and memory last."""
+    limit = math.inf if capacity.limit_mb is None else capacity.limit_mb
+    cores = math.inf if capacity.cores is None else capacity.cores
+    steps: dict[tuple[str, ...], int] = {}
     chosen: list[int] = []
     short_of_memory = False
-    for mb, threads, task in weighed:
+    for mb, threads, job in weighed:
         if cores < 1:
             break
-        if threads > cores or steps.get(task.track, task.step) != task.step:
+        if threads > cores or steps.get(job.variant, job.step) != job.step:
             continue
         if mb > limit:
             short_of_memory = True
             continue
-        steps[task.track] = task.step
+        steps[job.variant] = job.step
         chosen.append(mb)
         cores -= threads
         limit -= mb

@@ -1,4 +1,4 @@
-"""What preflight has to say about a run, and the commands that would help."""
+"""Messages of preflight: what was found, and the commands that would help."""
 
 from __future__ import annotations
 
@@ -7,58 +7,50 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from unglow.jobs.snakemake_command import changed
-from unglow.workflow.preflight.judge import FORCE, Level
+from unglow.workflow.preflight.check import FORCE, Level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unglow.workflow.preflight.judge import Judgement, Remedy
+    from unglow.workflow.preflight.check import PreflightResult, Suggestion
 
 _MARKS = {Level.FINE: "ok", Level.WARNING: "warning", Level.REFUSED: "TOO MUCH"}
-_WIDTH = 100
+_WIDTH = 100  # characters of a line
 
 
-def told(
-    judgement: Judgement,
-    words: Sequence[str],
+def messages(
+    result: PreflightResult,
+    command: Sequence[str],
     least: Level = Level.WARNING,
     *,
     in_module: bool = False,
 ) -> list[str]:
-    """Return the lines that tell what was found, and what would help if it was too much.
+    """Return lines with the findings from a level on, and what would help if it is too much.
 
-    Parameters
-    ----------
-    judgement
-        What was found.
-    words
-        The command that remedies are told with.
-    least
-        Findings below this level are left out.
-    in_module
-        Whether the configuration belongs to a module, which no ``--config`` reaches.
+    Suggestions change the words of the ``command``. The configuration of a module (``in_module``)
+    is one that no ``--config`` reaches.
     """
     lines = []
-    for found in judgement.findings:
-        if found.level >= least:
-            start = f"  {found.about:<7} {_MARKS[found.level]:<9} "
-            lines += _wrapped(found.text, start, " " * len(start))
-    if judgement.remedies:
+    for finding in result.findings:
+        if finding.level >= least:
+            start = f"  {finding.about:<7} {_MARKS[finding.level]:<9} "
+            lines += _wrapped(finding.text, start, " " * len(start))
+    if result.suggestions:
         lines.append("What would help:")
-    for remedy in judgement.remedies:
-        lines += _remedy(remedy, words, in_module=in_module)
+    for suggestion in result.suggestions:
+        lines += _suggestion(suggestion, command, in_module=in_module)
     return lines
 
 
-def _remedy(remedy: Remedy, words: Sequence[str], *, in_module: bool) -> list[str]:
-    lines = _wrapped(remedy.text + (":" if remedy.options else ""), "  - ", "    ")
-    options = dict(remedy.options)
+def _suggestion(suggestion: Suggestion, command: Sequence[str], *, in_module: bool) -> list[str]:
+    options = dict(suggestion.options)
+    lines = _wrapped(suggestion.text + (":" if options else ""), "  - ", "    ")
     setting = options.get("--config")
     if in_module and isinstance(setting, tuple) and setting[0] != FORCE:
         lines.append(f"      in the configuration of the module: {': '.join(setting)}")
         del options["--config"]
     if options:
-        lines.append(f"      {shlex.join(changed(words, options))}")
+        lines.append(f"      {shlex.join(changed(command, options))}")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Find the pairs in a raw directory: ``raw/<sample>/<anything with pre or post>_<dye>.tif``."""
+"""Pairs of a raw directory: ``raw/<sample>/<anything with pre or post>_<dye>.tif``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.workflow.samples.landmark_files import LandmarkFiles
+from unglow.workflow.samples.hint_files import LandmarkFiles
 from unglow.workflow.samples.naming import (
     MARKERS,
     RESERVED,
@@ -57,16 +57,9 @@ class _Folder:
 def discover(raw: Path) -> Discovery:
     """Find all pairs below ``raw``, and say in one sentence each what keeps a file from being used.
 
-    Parameters
-    ----------
-    raw
-        Directory with one folder per sample. Hidden files and files that are not TIFF are ignored;
-        symbolic links are followed.
-
-    Returns
-    -------
-    Pairs sorted by sample and dye, problems by sample. A directory that cannot be used at all is a
-    single problem; nothing is raised.
+    There is one folder per sample in it. Hidden files and files that are not TIFF are ignored;
+    symbolic links are followed. A directory that cannot be used at all is a single problem; nothing
+    is raised.
     """
     unusable = check_raw(raw)
     if unusable is not None:
@@ -114,19 +107,32 @@ def _scan(path: Path) -> _Folder:
     folder.tiffs = len(tiffs)
     folder.scans = scans(entries)
     folder.landmarks = LandmarkFiles(entries, tiffs)
-    _lonely(folder)
+    for file in folder.landmarks.unmatched:
+        folder.problem(
+            "lonely-landmarks",
+            f"{file}: no image beside it has this name; call it like the image that it was clicked "
+            "in, with .landmarks.csv in the place of .tif, or move it away.",
+            file,
+        )
     _nested(folder, [entry for entry in entries if entry.is_dir()])
     if not tiffs:
         if folder.scans:
-            _only_scans(folder)
+            folder.problem(
+                "no-tiffs",
+                f"{folder.path} holds {some(folder.scans)} but nothing that ends in .tif or .tiff: "
+                f"{about_scans(folder.scans)}.",
+                *folder.scans,
+            )
         return folder
     why = unsafe(folder.sample)
     if why or folder.sample in RESERVED:
         why = why or "is the name of something that unglow itself writes into the results"
+        version = safe_version(folder.sample)
+        other = f"sample-{version}" if version in RESERVED else version
         folder.problem(
             "unsafe-name",
             f"Sample folder {path}: '{folder.sample}' {why}; rename the folder, for example to "
-            f"'{_other_name(folder.sample)}', or name the sample in config/samples.tsv.",
+            f"'{other}', or name the sample in config/samples.tsv.",
             path,
         )
         return folder
@@ -135,11 +141,6 @@ def _scan(path: Path) -> _Folder:
         if _check_name(folder, file, parts):
             folder.files.append((file, parts))
     return folder
-
-
-def _other_name(sample: str) -> str:
-    version = safe_version(sample)
-    return f"sample-{version}" if version in RESERVED else version
 
 
 def _nested(folder: _Folder, inside: list[Path]) -> None:
@@ -156,27 +157,6 @@ def _nested(folder: _Folder, inside: list[Path]) -> None:
         "images a sample of its own.",
         *deep,
     )
-
-
-def _only_scans(folder: _Folder) -> None:
-    """Name a sample whose images are all called as scanners call them."""
-    folder.problem(
-        "no-tiffs",
-        f"{folder.path} holds {some(folder.scans)} but nothing that ends in .tif or .tiff: "
-        f"{about_scans(folder.scans)}.",
-        *folder.scans,
-    )
-
-
-def _lonely(folder: _Folder) -> None:
-    """Name landmarks that no image is called like."""
-    for file in folder.landmarks.lonely:
-        folder.problem(
-            "lonely-landmarks",
-            f"{file}: no image beside it has this name; call it like the image that it was clicked "
-            "in, with .landmarks.csv in the place of .tif, or move it away.",
-            file,
-        )
 
 
 def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:
@@ -230,14 +210,22 @@ def _match(folder: _Folder) -> list[Pair]:
     for file, parts in folder.files:
         dye = parts.dye or ""
         slots.setdefault(dye, {m: [] for m in MARKERS})[parts.markers[0]].append((file, parts))
-    told = _respelled(folder, slots)
+    respelled = _respelled(folder, slots)
     pairs = []
     for dye, slot in sorted(slots.items()):
-        if dye in told:
+        if dye in respelled:
             continue
         double = [m for m in MARKERS if len(slot[m]) > 1]
         for marker in double:
-            _two(folder, dye, marker, [file for file, _ in slot[marker]])
+            files = [file for file, _ in slot[marker]]
+            folder.problem(
+                f"two-{marker}",
+                f"Sample {folder.sample}, dye {dye} has {len(files)} {marker}-stain images in "
+                f"{folder.path} ({', '.join(f.name for f in files)}); keep one, move the others "
+                "away, or give them another dye name after the last underscore.",
+                *files,
+                dye=dye,
+            )
         dangling = [file for m in MARKERS for file, _ in slot[m] if not file.exists()]
         for file in dangling:
             folder.problem("dangling-link", dangling_sentence(file), file, dye=dye)
@@ -257,8 +245,8 @@ def _match(folder: _Folder) -> list[Pair]:
 
 
 def _respelled(folder: _Folder, slots: Slots) -> set[str]:
-    """Name partners whose dyes differ only in spelling; return the dyes that are dealt with."""
-    told: set[str] = set()
+    """Name partners whose dyes differ only in spelling; return their dyes."""
+    respelled: set[str] = set()
     lonely = {
         marker: {
             dye: slot[marker][0]
@@ -269,9 +257,9 @@ def _respelled(folder: _Folder, slots: Slots) -> set[str]:
     }
     for dye, (post, post_parts) in lonely["post"].items():
         for other, (pre, pre_parts) in lonely["pre"].items():
-            if other in told or not _same_dye(dye, post_parts, other, pre_parts):
+            if other in respelled or not _same_dye(dye, post_parts, other, pre_parts):
                 continue
-            told |= {dye, other}
+            respelled |= {dye, other}
             # The longer spelling wins (an underscore cut the other short), at a tie that of post.
             if len(other) > len(dye):
                 wrong, parts, right = post, post_parts, other
@@ -290,7 +278,7 @@ def _respelled(folder: _Folder, slots: Slots) -> set[str]:
                 dye=right,
             )
             break
-    return told
+    return respelled
 
 
 def _same_dye(dye: str, parts: FileName, other: str, its: FileName) -> bool:
@@ -315,17 +303,6 @@ def _before_dye(parts: FileName, dye: str) -> str:
 
 def _letters(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).casefold()
-
-
-def _two(folder: _Folder, dye: str, marker: str, files: list[Path]) -> None:
-    folder.problem(
-        f"two-{marker}",
-        f"Sample {folder.sample}, dye {dye} has {len(files)} {marker}-stain images in "
-        f"{folder.path} ({', '.join(f.name for f in files)}); keep one, move the others away, or "
-        "give them another dye name after the last underscore.",
-        *files,
-        dye=dye,
-    )
 
 
 def _missing(

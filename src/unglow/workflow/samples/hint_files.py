@@ -1,26 +1,67 @@
-"""Files that a row of the sample sheet names: whether they are there, and what to do if not."""
+"""Files that help with a registration: landmarks beside the images, and what the sheet names."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.workflow.samples.naming import composed, take_apart
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 LANDMARKS = ("landmarks", "landmarks_post", "landmarks_pre")
 """Columns of landmarks: of both images, or of each."""
 INITIAL = "initial_transform"
+_LANDMARKS_OF_IMAGE = re.compile(r"\.landmarks\.(?:csv|tsv|txt)$", re.IGNORECASE)
 
 
-def helping_files(cells: Mapping[str, str], base: Path) -> dict[str, Path]:
+class LandmarkFiles:
+    """The landmarks in a folder: ``<name of an image>.landmarks.csv``, in any letter case."""
+
+    def __init__(self, entries: Iterable[Path], images: Iterable[Path]) -> None:
+        self._of: dict[str, list[Path]] = {_stem(image): [] for image in images}
+        self.unmatched: list[Path] = []
+        """Landmarks that no image is named like."""
+        for entry in entries:
+            if _LANDMARKS_OF_IMAGE.search(entry.name) and not entry.is_dir():
+                stem = composed(_LANDMARKS_OF_IMAGE.sub("", entry.name)).casefold()
+                self._of.get(stem, self.unmatched).append(entry)
+
+    def of(self, post: Path, pre: Path) -> tuple[Path, ...]:
+        """Return the landmarks of a pair: one file of both, or that of post and that of pre.
+
+        Raises
+        ------
+        ValueError
+            An image has several; the message is a sentence.
+        """
+        landmarks = []
+        for image in (post, pre):
+            files = self._of[_stem(image)]
+            if len(files) > 1:
+                raise ValueError(
+                    f"{image} has {len(files)} files of landmarks beside it "
+                    f"({', '.join(f.name for f in files)}); keep one."
+                )
+            landmarks += files
+        return tuple(landmarks)
+
+
+def _stem(image: Path) -> str:
+    suffix = take_apart(image.name, "").suffix
+    return composed(image.name.removesuffix(suffix)).casefold()
+
+
+def hint_files(cells: Mapping[str, str], base: Path) -> dict[str, Path]:
     """Return the files that a row names to help with its registration, by column."""
     columns = (c for c in (*LANDMARKS, INITIAL) if c in cells)
     return {column: base / Path(cells[column]).expanduser() for column in columns}
 
 
-def helping_problem(cells: Mapping[str, str], files: Mapping[str, Path], sheet: Path) -> str | None:
+def hint_problem(cells: Mapping[str, str], files: Mapping[str, Path], sheet: Path) -> str | None:
     """Return what is wrong with such files, as the rest of a sentence after the line of a row."""
     both, post, pre = (column in cells for column in LANDMARKS)
     if both and (post or pre):
@@ -29,9 +70,9 @@ def helping_problem(cells: Mapping[str, str], files: Mapping[str, Path], sheet: 
         empty = LANDMARKS[1 if pre else 2]
         return f", column '{empty}': the cell is empty, but both images need landmarks; name theirs"
     for column, file in files.items():
-        amiss = file_problem(file, sheet, cells[column], "file")
-        if amiss is not None:
-            return f", column '{column}': {amiss}"
+        problem = file_problem(file, sheet, cells[column], "file")
+        if problem is not None:
+            return f", column '{column}': {problem}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What a file name says: pre or post, and which dye; and which names may become folders.
+"""Names: what one of a raw file says (pre or post, which dye), and which may become folders.
 
 A raw file is named ``<anything with pre or post>_<dye>.tif``. The dye is what follows the last
 underscore; pre or post is looked for in what stands before it, strictest rule first:
@@ -37,8 +37,8 @@ RESERVED = frozenset(
 )
 MARKERS = ("pre", "post")
 
-# What Snakemake takes, anywhere in a path, for a place to fill in; it knows no way to escape it.
-_PLACE = re.compile(r"\{\s*[.\w]+\s*(?:,.*)?\}|<[a-z][a-z0-9_]*>", re.DOTALL)
+# What Snakemake takes, anywhere in a path, for a placeholder; it knows no way to escape it.
+_PLACEHOLDER = re.compile(r"\{\s*[.\w]+\s*(?:,.*)?\}|<[a-z][a-z0-9_]*>", re.DOTALL)
 _ENDLESS = re.compile(r"(.+?)\1{19}$")
 _EXTENSION = re.compile(r"(?:\.ome)?\.tiff?$", re.IGNORECASE)
 _STAINING = (
@@ -91,10 +91,10 @@ def unsafe(name: str) -> str | None:
     return None
 
 
-def place_to_fill_in(path: str) -> str | None:
+def placeholder_in(path: str) -> str | None:
     """Return the part of a path that Snakemake would replace, such as ``{1}``; None if none is."""
-    found = _PLACE.search(path)
-    return found.group() if found else None
+    placeholder = _PLACEHOLDER.search(path)
+    return placeholder.group() if placeholder else None
 
 
 def one_of(names: Iterable[str]) -> str:
@@ -104,8 +104,8 @@ def one_of(names: Iterable[str]) -> str:
     each file of each job: names one after the other would take a time that grows with the square of
     the number of pairs.
     """
-    kept = set(names)
-    return _branches(kept) if any(kept) else "(?!)"
+    distinct = set(names)
+    return _branches(distinct) if any(distinct) else "(?!)"
 
 
 def _branches(names: Collection[str]) -> str:
@@ -115,8 +115,8 @@ def _branches(names: Collection[str]) -> str:
         endings.setdefault(name[:1], []).append(name[1:])
     if len(endings) > 1 and all(first and rest == [""] for first, rest in endings.items()):
         return f"[{''.join(map(re.escape, endings))}]"
-    found = [re.escape(first) + _branches(rest) if first else "" for first, rest in endings.items()]
-    return found[0] if len(found) == 1 else f"(?:{'|'.join(found)})"
+    parts = [re.escape(first) + _branches(rest) if first else "" for first, rest in endings.items()]
+    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
 
 
 def safe_version(name: str) -> str:
@@ -129,15 +129,7 @@ def safe_version(name: str) -> str:
 
 
 def take_apart(name: str, sample: str) -> FileName:
-    """Say what a raw file's name means.
-
-    Parameters
-    ----------
-    name
-        File name with its extension.
-    sample
-        Name of the sample's folder, left out of the search for pre and post.
-    """
+    """Take the name of a raw file apart; that of its ``sample`` is no place for pre and post."""
     ending = _EXTENSION.search(name)
     suffix = ending.group() if ending else ""
     stem = composed(name.removesuffix(suffix))
@@ -150,8 +142,8 @@ def take_apart(name: str, sample: str) -> FileName:
 
 def without_marker(text: str) -> str:
     """Return ``text`` without its words pre and post, for a suggested name."""
-    kept = re.sub(r"pre|post", "_", text, flags=re.IGNORECASE)
-    return re.sub(r"[\W_]*_[\W_]*", "_", kept).strip("_ -.")
+    rest = re.sub(r"pre|post", "_", text, flags=re.IGNORECASE)
+    return re.sub(r"[\W_]*_[\W_]*", "_", rest).strip("_ -.")
 
 
 def _search(body: str, sample: str) -> tuple[tuple[str, ...], str]:
@@ -167,7 +159,7 @@ def _by_rules(text: str) -> tuple[tuple[str, ...], str]:
     """Apply the rules, strictest first, and stop at the first that finds a marker."""
     whole = _words(text)
     joined = re.findall(r"[^\W\d_]+", text)
-    for words, test, told in (
+    for words, test, how in (
         (whole, _is_marker, "as a whole word"),
         (whole + joined, _is_staining, "before a word of staining"),
         (joined, _touches, "as part of a word"),
@@ -177,7 +169,7 @@ def _by_rules(text: str) -> tuple[tuple[str, ...], str]:
             word = next(iter(hits.values()))
             shown = _around(text, word) if test is _is_marker else word
             where = "" if shown.lower() in MARKERS else f" in '{shown}'"
-            return tuple(hits), f"'{next(iter(hits))}' {told}{where}"
+            return tuple(hits), f"'{next(iter(hits))}' {how}{where}"
     return (), ""
 
 
@@ -199,7 +191,7 @@ def _words(text: str) -> list[str]:
     A run of capitals before small letters is split both ways, since PREstain and DAPIPost are both
     written: PRE + stain, and DAPI + Post.
     """
-    found = []
+    words = []
     for run in re.findall(r"[^\W\d_]+", text):
         cuts = [i for i in range(1, len(run)) if run[i - 1].islower() and run[i].isupper()]
         cuts += [
@@ -208,8 +200,8 @@ def _words(text: str) -> list[str]:
             if run[i - 2].isupper() and run[i - 1].isupper() and run[i].islower()
         ]
         edges = [0, *sorted(set(cuts)), len(run)]
-        found += [run[a:b] for a, b in pairwise(edges)]
-    return found
+        words += [run[a:b] for a, b in pairwise(edges)]
+    return words
 
 
 def _around(text: str, word: str) -> str:

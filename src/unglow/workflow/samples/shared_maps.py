@@ -1,4 +1,4 @@
-"""Which pairs take the map of another dye of their sample, and which of them cannot."""
+"""Shared maps: pairs that take the map of another dye of their sample."""
 
 from __future__ import annotations
 
@@ -15,20 +15,10 @@ if TYPE_CHECKING:
 def map_sources(
     pairs: Mapping[Key, Pair], shapes: Mapping[Key, Any], dye: str | None
 ) -> tuple[dict[Key, str], list[Problem]]:
-    """Say whose map each pair takes.
+    """Return the dye whose map a pair takes, of each that does, and a problem of each that cannot.
 
-    Parameters
-    ----------
-    pairs
-        The pairs that can be processed, by sample and dye.
-    shapes
-        What has to be equal for two pairs to share a map, such as the shapes of their images.
-    dye
-        Whose map pairs take that do not say so themselves; None for their own.
-
-    Returns
-    -------
-    The dye for each pair that takes the map of another one, and a problem for each that cannot.
+    Pairs that share a map have equal ``shapes`` of images. ``dye`` is the one whose map pairs take
+    that do not say so themselves; None for their own.
     """
     sources: dict[Key, str] = {}
     problems = []
@@ -36,12 +26,12 @@ def map_sources(
         source = _wanted(pair, dye)
         if source is None:
             continue
-        told = _problem(pair, source, pairs, shapes, dye)
-        if told is None:
+        why = _problem(pair, source, pairs, shapes, dye)
+        if why is None:
             sources[key] = source
         else:
-            told = f"Sample {pair.sample}, dye {pair.dye} {told}."
-            problems.append(Problem(told, "source", *key, (pair.pre, pair.post)))
+            sentence = f"Sample {pair.sample}, dye {pair.dye} {why}."
+            problems.append(Problem(sentence, "source", *key, (pair.pre, pair.post)))
     return sources, problems
 
 

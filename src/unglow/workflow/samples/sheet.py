@@ -1,4 +1,4 @@
-"""The sample sheet: pairs named one per row, for images that lie or are called otherwise."""
+"""The sample sheet: pairs named one per row, for images elsewhere or of other names."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from unglow.workflow.samples.hint_files import (
     INITIAL,
     LANDMARKS,
     file_problem,
-    helping_files,
-    helping_problem,
+    hint_files,
+    hint_problem,
 )
 from unglow.workflow.samples.naming import RESERVED, composed, unsafe
 from unglow.workflow.samples.pair import Discovery, Pair, Problem
@@ -44,19 +44,10 @@ class _Row:
 def read_sheet(path: Path, *, base: Path) -> Discovery:
     """Read a sample sheet (config/schemas/samples.schema.yaml says which columns it may have).
 
-    Parameters
-    ----------
-    path
-        Tab-separated file, or comma-separated (semicolons work too) if it ends in .csv; UTF-8, or
-        UTF-16 as Excel's Unicode text. Blank lines and lines that start with # are skipped.
-    base
-        Working directory: what relative image paths start from, as everywhere in unglow (the
-        sheet's own directory is not tried).
-
-    Returns
-    -------
-    The rows that can be used as pairs. A row with a bad cell, a missing image or the sample and dye
-    of another row is a problem of that pair; the others go on.
+    It is tab-separated, or comma-separated (semicolons work too) if it ends in .csv; UTF-8, or
+    UTF-16 as Excel's Unicode text. Blank lines and lines that start with # are skipped. Paths in it
+    start from the working directory ``base``, as everywhere in unglow. A row with a bad cell, a
+    missing image or the sample and dye of another row is a problem of that pair.
 
     Raises
     ------
@@ -75,8 +66,11 @@ def read_sheet(path: Path, *, base: Path) -> Discovery:
             repeated.setdefault(key, [first[key]]).append(row.line)
             continue
         first[key] = row.line
-        found = _pair(path, row, rules, base)
-        (pairs if isinstance(found, Pair) else problems).append(found)  # type: ignore[arg-type]
+        pair = _pair(path, row, rules, base)
+        if isinstance(pair, Pair):
+            pairs.append(pair)
+        else:
+            problems.append(pair)
     for key, lines in repeated.items():
         problems = [p for p in problems if (p.sample, p.dye) != key]
         problems.append(_repeated(path, key, lines))
@@ -89,9 +83,9 @@ def read_sheet(path: Path, *, base: Path) -> Discovery:
                 paths=(path,),
             )
         )
-    kept = [pair for pair in pairs if pair.key not in repeated]
+    unique = [pair for pair in pairs if pair.key not in repeated]
     return Discovery(
-        pairs=tuple(sorted(kept, key=lambda p: p.key)),
+        pairs=tuple(sorted(unique, key=lambda p: p.key)),
         problems=tuple(problems),
         layout=f"{path}: sample sheet with {len(rows)} row{'' if len(rows) == 1 else 's'}",
     )
@@ -207,7 +201,7 @@ def _split(path: Path, line: int, text: str, separator: str) -> list[str]:
 
 def _columns(path: Path, line: int, header: list[str]) -> list[str]:
     """Check the header; return the column names, '' for unnamed ones in between."""
-    known: Mapping[str, Any] = _schema()["properties"]
+    allowed = list(_schema()["properties"])
     names = [name.strip().lower() for name in header]
     while names and not names[-1]:
         names.pop()
@@ -216,37 +210,37 @@ def _columns(path: Path, line: int, header: list[str]) -> list[str]:
             raise InputError(
                 f"{path}, line {line}, column {place}: '{name}' is there twice; remove one."
             )
-        if name not in known:
+        if name not in allowed:
             raise InputError(
                 f"{path}, line {line}, column {place}: "
-                f"{_unknown(header[place - 1].strip(), list(known), names)}"
+                f"{_unknown(header[place - 1].strip(), allowed, names)}"
             )
     missing = [name for name in ("sample", "dye", "pre", "post") if name not in names]
     if missing:
         raise InputError(
             f"{path}, line {line}: the header lacks {' and '.join(missing)}; it has to name "
-            f"sample, dye, pre and post, and may name {', '.join(list(known)[4:])}."
+            f"sample, dye, pre and post, and may name {', '.join(allowed[4:])}."
         )
     return names
 
 
-def _unknown(name: str, known: list[str], present: list[str]) -> str:
+def _unknown(name: str, allowed: list[str], present: list[str]) -> str:
     """Say which column was probably meant."""
     if not name:
         return "the column has no name; name or remove it."
-    free = [k for k in known if k not in present]
+    free = [column for column in allowed if column not in present]
     plain = name.lower().replace(" ", "_").replace("-", "_")
     near = difflib.get_close_matches(plain, free, n=1, cutoff=0.6)
     meant = near[0] if near else _COMMON.get(plain)
     if meant in free:
         return f"there is no column '{name}'; did you mean '{meant}'?"
-    return f"there is no column '{name}'; remove it (the columns are {', '.join(known)})."
+    return f"there is no column '{name}'; remove it (the columns are {', '.join(allowed)})."
 
 
 def _repeated(path: Path, key: tuple[str, str], lines: list[int]) -> Problem:
-    places = ", ".join(map(str, lines[:-1])) + f" and {lines[-1]}"
+    numbers = ", ".join(map(str, lines[:-1])) + f" and {lines[-1]}"
     return Problem(
-        f"{path}, lines {places}: sample {key[0]}, dye {key[1]} is there {len(lines)} times; keep "
+        f"{path}, lines {numbers}: sample {key[0]}, dye {key[1]} is there {len(lines)} times; keep "
         "one row, or give the others another dye name.",
         "duplicate",
         *key,
@@ -258,16 +252,17 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
     """Turn a row into a pair, or into the first problem that it has."""
     values = {column: _value(column, cell) for column, cell in row.cells.items()}
     sample, dye = (_usable_name(values.get(name)) for name in ("sample", "dye"))
-    wrong = _cell_problem(values, row.cells, rules)
-    if wrong is not None:
-        where = f"{path}, line {row.line}, column '{wrong[0]}'"
-        return Problem(f"{where}: {wrong[1]}.", "sheet-cell", sample, dye, (path,))
+    at_fault = _cell_problem(values, row.cells, rules)
+    if at_fault is not None:
+        column, why = at_fault
+        where = f"{path}, line {row.line}, column '{column}'"
+        return Problem(f"{where}: {why}.", "sheet-cell", sample, dye, (path,))
     images = {role: base / Path(row.cells[role]).expanduser() for role in ("pre", "post")}
     for role, image in images.items():
-        amiss = file_problem(image, path, row.cells[role])
-        if amiss is not None:
+        wrong = file_problem(image, path, row.cells[role])
+        if wrong is not None:
             where = f"{path}, line {row.line}, column '{role}'"
-            return Problem(f"{where}: {amiss}.", "missing-file", sample, dye, (image,))
+            return Problem(f"{where}: {wrong}.", "missing-file", sample, dye, (image,))
     if images["pre"] == images["post"]:
         return Problem(
             f"{path}, line {row.line}: pre and post name the same file, {row.cells['pre']}; name "
@@ -277,11 +272,11 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
             dye,
             (images["pre"],),
         )
-    helps = helping_files(row.cells, base)
-    amiss = helping_problem(row.cells, helps, path)
-    if amiss is not None:
-        told = f"{path}, line {row.line}{amiss}."
-        return Problem(told, "missing-file", sample, dye, tuple(helps.values()))
+    hints = hint_files(row.cells, base)
+    wrong = hint_problem(row.cells, hints, path)
+    if wrong is not None:
+        sentence = f"{path}, line {row.line}{wrong}."
+        return Problem(sentence, "missing-file", sample, dye, tuple(hints.values()))
     series, scale = values.get("series"), values.get("manual_scale")
     return Pair(
         sample or "",
@@ -291,8 +286,8 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
         series=None if series is None else int(series),
         manual_scale=None if scale is None else float(scale),
         rule=f"line {row.line} of {path.name}",
-        landmarks=tuple(helps[column] for column in LANDMARKS if column in helps),
-        initial_transform=helps.get(INITIAL),
+        landmarks=tuple(hints[column] for column in LANDMARKS if column in hints),
+        initial_transform=hints.get(INITIAL),
         register_from=row.cells.get("register_from"),
         control=values.get("control") is True,
     )
@@ -324,8 +319,8 @@ def _cell_problem(
 
     errors = list(Draft202012Validator(rules).iter_errors(values))
     if not errors:
-        told = ((c, unsafe(values[c])) for c in ("sample", "dye"))
-        return next(((c, f"'{cells[c]}' {why}") for c, why in told if why), None)
+        names = ((c, unsafe(values[c])) for c in ("sample", "dye"))
+        return next(((c, f"'{cells[c]}' {why}") for c, why in names if why), None)
     for column, rule in rules["properties"].items():
         if column in rules["required"] and column not in values:
             return column, f"the cell is empty; {_about(rule)}"

@@ -1,4 +1,4 @@
-"""Preflight: exact judgements of plain data, what is still to be done, and commands to help."""
+"""Preflight: exact results of plain data, what is still to be done, and commands to help."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from unglow.core.machine import disk_free_mb, existing, memory_available_mb, mem
 from unglow.jobs.snakemake_command import changed, snakemake_words
 from unglow.workflow import memory_model
 from unglow.workflow.batch import Batch
-from unglow.workflow.preflight.concurrency import Machine, Task, heaviest_at_once
-from unglow.workflow.preflight.judge import Finding, Judgement, Level, Remedy, judge
-from unglow.workflow.preflight.messages import told
-from unglow.workflow.preflight.pending_jobs import Rules, machine_for, tasks_of
+from unglow.workflow.preflight.check import Finding, Level, PreflightResult, Suggestion, check
+from unglow.workflow.preflight.concurrency import Capacity, PendingJob, heaviest_at_once
+from unglow.workflow.preflight.messages import messages
+from unglow.workflow.preflight.pending_jobs import RuleSettings, capacity_for, pending_jobs
 
 # 100 MB, and 200 more for each of at most two blocks in flight.
 PAIRWISE = Demand(100.0, 200.0)
 
 
 def task(title="Rock7 SYTO9", rule="align", demand=PAIRWISE, threads=2, **more):
-    return Task(title, rule, demand, threads, **({"track": title} | more))
+    return PendingJob(title, rule, demand, threads, **({"variant": (title,)} | more))
 
 
 def rocks(count, **more):
     return [task(f"Rock{i} SYTO9", **more) for i in range(1, count + 1)]
 
 
-def machine(cores=8, limit_mb=None, available_mb=10_000.0, free=()):
-    return Machine(cores, limit_mb, available_mb, dict(free))
+def capacity(cores=8, limit_mb=None, available_mb=10_000.0, free=()):
+    return Capacity(cores, limit_mb, available_mb, dict(free))
 
 
-def texts(judgement):
-    return [f.text for f in judgement.findings]
+def texts(result):
+    return [f.text for f in result.findings]
 
 
 # ---------------------------------------------------------------------------------- jobs at a time
@@ -54,7 +54,7 @@ def texts(judgement):
     ],
 )
 def test_what_runs_at_once_is_fine_to_80_percent_and_refused_above_all(available, level, told_more):
-    found = judge(rocks(9), machine(available_mb=available), 2000)
+    found = check(rocks(9), capacity(available_mb=available), 2000)
     gb = f"{available / 1000:.2f}"
     assert found.level == level
     assert texts(found) == [
@@ -65,7 +65,7 @@ def test_what_runs_at_once_is_fine_to_80_percent_and_refused_above_all(available
 def test_the_line_of_a_run_that_memory_limits():
     heavy = Demand(1000.0, 1000.0)
     tasks = rocks(9, demand=heavy)
-    (text,) = texts(judge(tasks, machine(16, 14_400, 14_200.0), 4000))
+    (text,) = texts(check(tasks, capacity(16, 14_400, 14_200.0), 4000))
     assert text == (
         "4 jobs at a time, limited by memory (12.0 of 14.2 GB available; 14.4 GB are allowed); "
         "3 would leave 20 % free"
@@ -78,30 +78,30 @@ def test_one_pair_runs_one_step_at_a_time_and_two_pairs_may_be_at_different_step
         task(rule="ingest", step=1),
         task(rule="align", step=3),
     ]
-    assert heaviest_at_once(steps, machine(), 2000).mb == (500, 500)
-    assert heaviest_at_once(steps, machine(), 2000).limited_by == "what there is to do"
+    assert heaviest_at_once(steps, capacity(), 2000).mb == (500, 500)
+    assert heaviest_at_once(steps, capacity(), 2000).limited_by == "what there is to do"
     other = task("Rock8 SYTO9", "align", step=3)
-    assert heaviest_at_once([*steps, other], machine(), 2000).mb == (500, 500, 500)
+    assert heaviest_at_once([*steps, other], capacity(), 2000).mb == (500, 500, 500)
 
 
 def test_a_step_of_many_small_jobs_may_be_heavier_than_the_step_of_the_heaviest_job():
     small = [task(rule="figures", demand=Demand(240.0, 0.0), threads=1, step=4)] * 5
-    at_once = heaviest_at_once([task(rule="align", step=3), *small], machine(), 2000)
+    at_once = heaviest_at_once([task(rule="align", step=3), *small], capacity(), 2000)
     assert at_once.mb == (240,) * 5
 
 
 def test_threads_are_cut_to_the_cores_and_the_demand_with_them():
-    assert heaviest_at_once(rocks(3), machine(cores=1), 2000).mb == (300,)
-    assert heaviest_at_once(rocks(3), machine(cores=3), 2000).mb == (500,)
+    assert heaviest_at_once(rocks(3), capacity(cores=1), 2000).mb == (300,)
+    assert heaviest_at_once(rocks(3), capacity(cores=3), 2000).mb == (500,)
 
 
 def test_a_laptop_with_little_free_memory_runs_small_jobs():
     tasks = rocks(50, demand=Demand(60.0, 5.0), threads=1)
-    assert judge(tasks, machine(2, 4_800, 500.0), 2000).level == Level.FINE
+    assert check(tasks, capacity(2, 4_800, 500.0), 2000).level == Level.FINE
 
 
 def test_nothing_to_do_is_nothing_to_say():
-    assert judge([], machine(), 2000) == Judgement((), ())
+    assert check([], capacity(), 2000) == PreflightResult((), ())
 
 
 # ------------------------------------------------------------------------------------- single jobs
@@ -109,22 +109,22 @@ def test_nothing_to_do_is_nothing_to_say():
 
 def test_a_job_that_needs_more_than_the_budget_is_named_with_numbers_and_helped():
     large = task("Rock9 DAPI pre", "ingest", Demand(100.0, 3020.0), advice="save it in tiles")
-    found = judge([*rocks(2), large], machine(2, 6000, 10_000.0), 2000)
+    found = check([*rocks(2), large], capacity(2, 6000, 10_000.0), 2000)
     assert found.level == Level.REFUSED
     assert texts(found)[0] == (
         "memory_per_job is 2000 MB, but ingest of Rock9 DAPI pre needs at least 3120 MB, "
         "1120 MB more"
     )
-    assert found.remedies == (
-        Remedy("each job within 3120 MB", {"--config": ("memory_per_job", "3120")}),
-        Remedy("save it in tiles", {}),
-        Remedy("run anyway", {"--config": ("force_run", "True")}),
+    assert found.suggestions == (
+        Suggestion("each job within 3120 MB", {"--config": ("memory_per_job", "3120")}),
+        Suggestion("save it in tiles", {}),
+        Suggestion("run anyway", {"--config": ("force_run", "True")}),
     )
 
 
 def test_budget_and_limit_are_raised_together_where_one_alone_does_not_help():
     large = task("Rock9 DAPI pre", "ingest", Demand(100.0, 3020.0))
-    found = judge([large], machine(2, 2500, 10_000.0), 2000)
+    found = check([large], capacity(2, 2500, 10_000.0), 2000)
     budget, limit, _ = texts(found)
     assert budget == (
         "memory_per_job is 2000 MB, but ingest of Rock9 DAPI pre needs at least 3120 MB, "
@@ -134,7 +134,7 @@ def test_budget_and_limit_are_raised_together_where_one_alone_does_not_help():
         "all jobs together have 2500 MB (--resources mem_mb=2500), but ingest of Rock9 DAPI pre "
         "needs at least 3120 MB, 620 MB more"
     )
-    assert found.remedies[0].options == {
+    assert found.suggestions[0].options == {
         "--resources": ("mem_mb", "8000"),
         "--config": ("memory_per_job", "3120"),
     }
@@ -142,65 +142,65 @@ def test_budget_and_limit_are_raised_together_where_one_alone_does_not_help():
 
 def test_what_no_setting_can_help_is_said_so():
     large = task("Rock9 DAPI pre", "ingest", Demand(100.0, 3020.0))
-    found = judge([large], machine(2, 2500, 3000.0), 4000)
+    found = check([large], capacity(2, 2500, 3000.0), 4000)
     assert (
         "3.00 GB are available, but ingest of Rock9 DAPI pre needs at least 3120 MB"
         in texts(found)[1]
     )
-    assert [r.options for r in found.remedies] == [{}, {"--config": ("force_run", "True")}]
-    assert "take a machine with at least 3120 MB free" in found.remedies[0].text
+    assert [r.options for r in found.suggestions] == [{}, {"--config": ("force_run", "True")}]
+    assert "take a machine with at least 3120 MB free" in found.suggestions[0].text
 
 
 def test_a_job_that_snakemake_would_cut_silently_is_named_but_may_run_if_it_can():
-    found = judge(rocks(5), machine(limit_mb=400), 2000)
+    found = check(rocks(5), capacity(limit_mb=400), 2000)
     assert found.level == Level.WARNING
-    assert found.remedies == ()
+    assert found.suggestions == ()
     assert texts(found)[0] == (
         "align of Rock1 SYTO9 asks for 500 MB; align of Rock2 SYTO9 asks for 500 MB; align of "
         "Rock3 SYTO9 asks for 500 MB; and 2 more jobs, but all jobs together have 400 MB "
         "(--resources mem_mb=400): Snakemake gives it that, and fewer blocks are worked on at a "
         "time"
     )
-    found = judge(rocks(1), machine(limit_mb=50), 2000)
+    found = check(rocks(1), capacity(limit_mb=50), 2000)
     assert found.level == Level.REFUSED
-    assert found.remedies[0] == Remedy(
+    assert found.suggestions[0] == Suggestion(
         "all jobs together within 8000 MB (1 at a time; the least is 300 MB)",
         {"--resources": ("mem_mb", "8000")},
     )
 
 
 def test_memory_set_by_hand_goes_before_the_demand():
-    assert heaviest_at_once(rocks(1, declared_mb=900), machine(), 2000).mb == (900,)
-    found = judge(rocks(1, declared_mb=200), machine(), 2000)
+    assert heaviest_at_once(rocks(1, declared_mb=900), capacity(), 2000).mb == (900,)
+    found = check(rocks(1, declared_mb=200), capacity(), 2000)
     assert texts(found)[0] == (
         "mem_mb is set for rules: align of Rock1 SYTO9 needs at least 300 MB and is given 200 MB"
     )
-    assert found.remedies[0] == Remedy("set no mem_mb for align, or 300 MB at least", {})
+    assert found.suggestions[0] == Suggestion("set no mem_mb for align, or 300 MB at least", {})
 
 
 def test_jobs_that_run_elsewhere_are_judged_by_their_limits_only():
-    elsewhere = machine(cores=None, limit_mb=400, available_mb=None)
-    (found,) = judge(rocks(1), elsewhere, 2000).findings
+    elsewhere = capacity(cores=None, limit_mb=400, available_mb=None)
+    (found,) = check(rocks(1), elsewhere, 2000).findings
     assert found.level == Level.WARNING
-    assert judge(rocks(1), machine(None, None, None), 2000).findings == ()
-    assert judge(rocks(1), machine(None, 200, None), 2000).remedies[0].options == {
+    assert check(rocks(1), capacity(None, None, None), 2000).findings == ()
+    assert check(rocks(1), capacity(None, 200, None), 2000).suggestions[0].options == {
         "--resources": ("mem_mb", "300")
     }
 
 
-def test_every_remedy_for_memory_is_one_that_the_judge_accepts():
+def test_every_suggestion_for_memory_is_one_that_the_check_accepts():
     tasks = rocks(40)
     for cores, limit, available in [(64, None, 4000.0), (64, 9000, 1100.0), (4, None, 700.0)]:
-        given = machine(cores, limit, available)
-        found = judge(tasks, given, 2000)
+        given = capacity(cores, limit, available)
+        found = check(tasks, given, 2000)
         assert found.level == Level.REFUSED
-        helping = [r.options for r in found.remedies[:-1]]
+        helping = [r.options for r in found.suggestions[:-1]]
         assert helping
         for options in helping:
             cores_now = int(options.get("--cores", cores))
             limit_now = int(options["--resources"][1]) if "--resources" in options else limit
             budget = float(options["--config"][1]) if "--config" in options else 2000
-            again = judge(tasks, machine(cores_now, limit_now, available), budget)
+            again = check(tasks, capacity(cores_now, limit_now, available), budget)
             assert again.level < Level.REFUSED, options
 
 
@@ -213,28 +213,28 @@ def test_every_remedy_for_memory_is_one_that_the_judge_accepts():
 )
 def test_disks_are_judged_one_by_one(free, level):
     tasks = [
-        task(disk_mb=500, place="/a"),
-        task(disk_mb=300, place="/a"),
-        task(disk_mb=900, place="/b"),
-        task(disk_mb=0, place="/full"),
+        task(disk_mb=500, disk="/a"),
+        task(disk_mb=300, disk="/a"),
+        task(disk_mb=900, disk="/b"),
+        task(disk_mb=0, disk="/full"),
     ]
-    found = judge(tasks, machine(free={"/a": free, "/b": 9000.0, "/full": 0.0}.items()), 2000)
+    found = check(tasks, capacity(free={"/a": free, "/b": 9000.0, "/full": 0.0}.items()), 2000)
     assert [f.level for f in found.findings] == [Level.FINE, level, Level.FINE]
     assert texts(found)[1] == (
         f"at most 0.80 GB of results to come for /a, {free / 1000:.2f} GB free there"
     )
 
 
-def test_the_remedy_for_a_disk_says_how_much():
-    tasks = [task(disk_mb=212_400, place="/data")]
-    found = judge(tasks, machine(free={"/data": 95_000.0}.items()), 2000)
-    assert found.remedies == (
-        Remedy(
+def test_the_suggestion_for_a_disk_says_how_much():
+    tasks = [task(disk_mb=212_400, disk="/data")]
+    found = check(tasks, capacity(free={"/data": 95_000.0}.items()), 2000)
+    assert found.suggestions == (
+        Suggestion(
             "free 117 GB where /data is, or write to another one with 266 GB free (put its path "
             "for DIRECTORY)",
             {"--config": ("results", "DIRECTORY")},
         ),
-        Remedy("run anyway", {"--config": ("force_run", "True")}),
+        Suggestion("run anyway", {"--config": ("force_run", "True")}),
     )
 
 
@@ -278,26 +278,26 @@ def test_the_words_to_type():
 
 def test_lines_are_wrapped_but_commands_are_not():
     words = ["snakemake", "-s", "x" * 120]
-    judgement = Judgement(
+    result = PreflightResult(
         (
             Finding(Level.FINE, "disk", "well"),
             Finding(Level.REFUSED, "memory", "needs more " * 20),
         ),
-        (Remedy("run anyway", {"--config": ("force_run", "True")}), Remedy("wait", {})),
+        (Suggestion("run anyway", {"--config": ("force_run", "True")}), Suggestion("wait", {})),
     )
-    lines = told(judgement, words)
+    lines = messages(result, words)
     assert lines[0].startswith("  memory  TOO MUCH  needs more")
     assert not any("disk" in line for line in lines)
-    assert told(judgement, words, Level.FINE)[0] == "  disk    ok        well"
+    assert messages(result, words, Level.FINE)[0] == "  disk    ok        well"
     assert f"      {shlex.join(words)} --config force_run=True" in lines
     assert lines[-1] == "  - wait"
     assert all(len(line) <= 100 for line in lines if "xxx" not in line)
 
 
 def test_a_module_is_told_where_its_configuration_is():
-    remedy = Remedy("each job within 400 MB", {"--config": ("memory_per_job", "400")})
-    forced = Remedy("run anyway", {"--config": ("force_run", "True")})
-    lines = told(Judgement((), (remedy, forced)), ["snakemake"], in_module=True)
+    suggestion = Suggestion("each job within 400 MB", {"--config": ("memory_per_job", "400")})
+    forced = Suggestion("run anyway", {"--config": ("force_run", "True")})
+    lines = messages(PreflightResult((), (suggestion, forced)), ["snakemake"], in_module=True)
     assert "      in the configuration of the module: memory_per_job: 400" in lines
     assert "      snakemake --config force_run=True" in lines
 
@@ -323,25 +323,25 @@ def counted(tasks):
 
 
 def test_everything_is_to_be_done_in_a_fresh_directory(work):
-    tasks = tasks_of(Batch.load({}, work), work / "results")
+    tasks = pending_jobs(Batch.load({}, work), work / "results")
     assert counted(tasks) == {
         "ingest": 2, "register": 2, "align": 2, "figures_registration": 2, "scale": 2,
         "difference": 2, "detect": 2, "figures": 2, "summary": 1, "verdict": 1,
     }  # fmt: skip
     ingest = next(t for t in tasks if t.rule == "ingest")
     assert (ingest.title, ingest.threads, ingest.disk_mb) == ("A SYTO9", 2, 5)
-    assert {t.place for t in tasks} == {str(work)}
-    assert machine_for(tasks, 2, None).free_mb.keys() == {str(work)}
+    assert {t.disk for t in tasks} == {str(work)}
+    assert capacity_for(tasks, 2, None).free_mb.keys() == {str(work)}
 
 
 def test_variants_are_tracks_of_their_own(work):
     config = {"sweep": {"register.model": ["affine", "homography"], "scale.percentile": [40, 60]}}
-    tasks = tasks_of(Batch.load(config, work), work / "results", only={("A", "SYTO9")})
+    tasks = pending_jobs(Batch.load(config, work), work / "results", only={("A", "SYTO9")})
     assert counted(tasks) == {
         "ingest": 1, "register": 2, "align": 2, "figures_registration": 2, "scale": 4,
         "difference": 4, "detect": 4, "figures": 4, "comparison": 1,
     }  # fmt: skip
-    assert len({t.track for t in tasks if t.rule == "scale"}) == 4
+    assert len({t.variant for t in tasks if t.rule == "scale"}) == 4
 
 
 @pytest.mark.parametrize(
@@ -349,27 +349,27 @@ def test_variants_are_tracks_of_their_own(work):
 )
 def test_differences_that_are_written_count(work, write, count):
     batch = Batch.load({"scale": {"write": write}}, work)
-    tasks = tasks_of(batch, work / "results", only={("A", "SYTO9")})
+    tasks = pending_jobs(batch, work / "results", only={("A", "SYTO9")})
     assert counted(tasks)["difference"] == count
 
 
 def test_exports_that_are_asked_for_count(work):
     exports = {"tiff": ["difference", "post"], "fits": ["aligned_pre", "difference"]}
     batch = Batch.load({"exports": exports}, work)
-    tasks = tasks_of(batch, work / "results", only={("A", "SYTO9")})
+    tasks = pending_jobs(batch, work / "results", only={("A", "SYTO9")})
     counts = counted(tasks)
     assert [counts[f"export_{what}"] for what in ("raw", "aligned_pre", "difference")] == [1, 1, 6]
     file = work / "results" / "A" / "SYTO9" / "exports" / "difference_moffat.ome.tif"
     file.parent.mkdir(parents=True)
     file.touch()
-    counts = counted(tasks_of(batch, work / "results", only={("A", "SYTO9")}))
+    counts = counted(pending_jobs(batch, work / "results", only={("A", "SYTO9")}))
     assert counts["export_difference"] == 5
 
 
 @pytest.mark.parametrize("exports", [{"zarr": ["snr"]}, {"fits": ["snr"]}])
 def test_the_ratio_to_noise_counts_if_it_is_asked_for_in_any_form(work, exports):
     pair = {("A", "SYTO9")}
-    tasks = tasks_of(Batch.load({"exports": exports}, work), work / "results", only=pair)
+    tasks = pending_jobs(Batch.load({"exports": exports}, work), work / "results", only=pair)
     assert counted(tasks)["snr"] == 1
     assert counted(tasks).get("export_snr", 0) == len(exports.get("fits", ()))
     (task,) = (t for t in tasks if t.rule == "snr")
@@ -383,21 +383,21 @@ def test_only_missing_outputs_count_and_a_store_is_there_when_its_root_is(work):
         (pair / name).parent.mkdir(parents=True, exist_ok=True)
         (pair / name).write_text("")
     (pair / "pre.ome.zarr" / "0").mkdir(parents=True)
-    tasks = tasks_of(batch, work / "results", only={("A", "SYTO9")})
+    tasks = pending_jobs(batch, work / "results", only={("A", "SYTO9")})
     assert [t.title for t in tasks if t.rule == "ingest"] == ["A SYTO9"]  # there is no pre
     rules = counted(tasks)
     assert rules["align"] == rules["register"] == 1  # statistics.npz, blocks.csv are missing
-    again = tasks_of(batch, work / "results", only={("A", "SYTO9")}, again=True)
+    again = pending_jobs(batch, work / "results", only={("A", "SYTO9")}, again=True)
     assert [t.disk_mb for t in again if t.rule in ("ingest", "align")] == [5, 2]
     for name in ("plan.json", "pre.ome.zarr/zarr.json"):
         (pair / name).write_text("")
-    again = tasks_of(batch, work / "results", only={("A", "SYTO9")}, again=True)
+    again = pending_jobs(batch, work / "results", only={("A", "SYTO9")}, again=True)
     assert [t.disk_mb for t in again if t.rule == "ingest"] == [0]
 
 
 def test_threads_and_memory_of_rules_can_be_changed(work):
-    changed_rules = Rules({"align": 6}, {"align": 1234})
-    tasks = tasks_of(Batch.load({}, work), work / "results", changed_rules)
+    changed_rules = RuleSettings({"align": 6}, {"align": 1234})
+    tasks = pending_jobs(Batch.load({}, work), work / "results", changed_rules)
     align = next(t for t in tasks if t.rule == "align")
     assert (align.threads, align.declared_mb) == (6, 1234)
     assert next(t for t in tasks if t.rule == "ingest").threads == 1
@@ -408,14 +408,14 @@ def test_a_giant_strip_of_a_codec_that_cannot_be_streamed_is_refused_with_advice
         raw = work / "raw" / "B" / f"B_{role}_SYTO9.tif"
         image = np.zeros((7000, 7000), np.uint8)
         tifffile.imwrite(raw, image, compression="jpeg2000", rowsperstrip=7000)
-    tasks = tasks_of(Batch.load({"memory_per_job": 300}, work), work / "results")
-    found = judge(tasks, machine(2, 10_000, 20_000.0, {str(work): 1e6}.items()), 300)
+    tasks = pending_jobs(Batch.load({"memory_per_job": 300}, work), work / "results")
+    found = check(tasks, capacity(2, 10_000, 20_000.0, {str(work): 1e6}.items()), 300)
     assert found.level == Level.REFUSED
     assert "memory_per_job is 300 MB, but ingest of B SYTO9 needs at least" in texts(found)[0]
     assert any(
         r.text.startswith(f"'{work / 'raw' / 'B' / 'B_post_SYTO9.tif'}' is stored as one strip of")
         and "write it again in tiles" in r.text
-        for r in found.remedies
+        for r in found.suggestions
     )
 
 
@@ -503,7 +503,7 @@ def test_settings_are_merged_section_by_section(work, monkeypatch, capsys):
 
 def test_the_disk_bound_is_that_of_the_stores(work):
     batch = Batch.load({}, work)
-    tasks = tasks_of(batch, work / "results", only={("B", "SYTO9")})
+    tasks = pending_jobs(batch, work / "results", only={("B", "SYTO9")})
     stores = [memory_model.store_disk_mb(batch.layout("B", "SYTO9", r)) for r in ("post", "pre")]
     stores += [memory_model.store_disk_mb(batch.layout("B", "SYTO9", "derived"))] * 2
     small = len([r for r in tasks if r.rule in ("ingest", "register", "scale")])

@@ -1,0 +1,213 @@
+"""Params and special inputs of jobs, from the settings, sheet and headers of their pair."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from unglow.reporting.summary import Entry
+from unglow.workflow.header_cache import channel_of
+from unglow.workflow.paths import ROOT, store
+from unglow.workflow.planned_jobs import jobs_of_pair
+from unglow.workflow.scale_methods import main_method, manual_gain, scale_methods, written_methods
+from unglow.workflow.variants import REGISTRATION, SUBTRACTION, variants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from unglow.workflow.batch import Batch
+    from unglow.workflow.schema import Settings
+
+    Wildcards = Mapping[str, str]
+
+
+# -------------------------------------------------------------------------------- ingest, register
+
+
+def raw_image(batch: Batch, wildcards: Wildcards, *, role: str) -> str:
+    """Return the path of a raw image: ``post`` or ``pre``."""
+    return str(getattr(batch.pair(wildcards), role))
+
+
+def channel_setting(batch: Batch, wildcards: Wildcards) -> str:
+    """Return the channel setting of a pair: its own, or the run's."""
+    return channel_of(batch.pair(wildcards), batch.settings)
+
+
+def header_record(batch: Batch, wildcards: Wildcards, *, role: str) -> dict[str, Any]:
+    """Return the header of an image of a pair, without its path."""
+    record = batch.header({**wildcards, "role": role}).to_dict()
+    return {key: value for key, value in record.items() if key != "path"}
+
+
+def register_settings(batch: Batch, wildcards: Wildcards) -> Settings:
+    """Return the section ``register`` of a job, ``from`` only where another's map is taken."""
+    settings: Settings = dict(batch.variant_settings(wildcards)["register"])
+    del settings["from"]
+    dye = batch.maps_from.get(batch.pair(wildcards).key)
+    return settings if dye is None else {**settings, "from": dye}
+
+
+def register_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:
+    """Return the files besides the images that a registration reads; none for most pairs."""
+    pair = batch.pair(wildcards)
+    files = {"landmarks": [str(path) for path in pair.landmarks]}
+    if pair.initial_transform is not None:
+        files["initial"] = [str(pair.initial_transform)]
+    if pair.key in batch.maps_from:
+        names = {**wildcards, "dye": batch.maps_from[pair.key]}
+        files["source"] = [
+            batch.outputs.registered(name).format(**names)
+            for name in ("transform.json", "displacement.npz")
+        ]
+    return {name: paths for name, paths in files.items() if paths}
+
+
+# ----------------------------------------------------------------------------------- scale, detect
+
+
+def scale_settings(batch: Batch, wildcards: Wildcards) -> Settings:
+    """Return the section ``scale`` of a job, with the methods and the gain of its pair."""
+    settings = batch.variant_settings(wildcards)
+    estimated = {key: value for key, value in settings["scale"].items() if key != "write"}
+    methods = list(scale_methods(batch, wildcards))
+    return {
+        **estimated,
+        "methods": methods,
+        "manual": manual_gain(batch.pair(wildcards), settings),
+    }
+
+
+def detect_settings(batch: Batch, wildcards: Wildcards) -> Settings:
+    """Return the section ``detect`` of a job, keys sorted: their order is no change.
+
+    Without controls there is nothing to choose the threshold by but the negative side.
+    """
+    settings = dict(sorted(batch.settings["detect"].items()))
+    if control_samples(batch, wildcards):
+        return settings
+    return {**settings, "threshold_from": "negative"}
+
+
+def snr_settings(batch: Batch, _wildcards: Wildcards) -> Settings:
+    """Return those of the section ``detect`` that the signal-to-noise ratio depends on."""
+    return {name: batch.settings["detect"][name] for name in ("fwhm_px", "max_error_px")}
+
+
+def of_main_method(batch: Batch, wildcards: Wildcards, name: str) -> str:
+    """Return the pattern of a file of the main method, from one with ``{method}`` in its name."""
+    return batch.outputs.subtracted(name).replace("{method}", main_method(batch, wildcards))
+
+
+def difference_if_written(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the difference of a method; nothing where it is computed from the others."""
+    if wildcards["method"] not in written_methods(batch, wildcards):
+        return []
+    return [batch.outputs.subtracted(store("difference/{method}"))]
+
+
+def is_control(batch: Batch, wildcards: Wildcards) -> bool:
+    """Return whether a pair is an unstained control."""
+    return batch.pair(wildcards).control
+
+
+def control_samples(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the samples that are unstained controls of a pair's dye; of a control, none."""
+    pair = batch.pair(wildcards)
+    return [] if pair.control else [s for s, dye in batch.controls if dye == pair.dye]
+
+
+def control_search_counts(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the counts of searches in controls of a pair's dye, those of the same variant."""
+    pattern = batch.outputs.subtracted("search.npz")
+    samples = control_samples(batch, wildcards)
+    return [pattern.format(**{**wildcards, "sample": sample}) for sample in samples]
+
+
+def idle_controls(batch: Batch) -> list[str]:
+    """Return a sentence for each unstained control whose dye no other pair has."""
+    stained = {dye for (_, dye), pair in batch.pairs.items() if not pair.control}
+    return [
+        f"{sample} {dye} is an unstained control, but there is no other pair of its dye."
+        for sample, dye in batch.controls
+        if dye not in stained
+    ]
+
+
+# ---------------------------------------------------------------------------- summary, comparison
+
+# What summary and comparison read of each variant.
+_SUMMARIZED = (
+    *("/plan.json", "/transform.json", "/displacement.npz"),
+    *("/scale.json", ".histogram.npz", "/detection.json"),
+)
+# What the differences of variants are read or computed from, by the rule that makes it.
+_COMPARED = {
+    "ingest": f"/{store('post')}",
+    "align": f"/{store('aligned_pre')}",
+    "scale": "/gain_map.npz",
+    "difference": f"/{ROOT}",
+}
+
+
+def summary_inputs(batch: Batch, _wildcards: Wildcards) -> list[str]:
+    """Return what the summary reads of all pairs."""
+    return sorted(file for key in batch.pairs for file in _summarized(batch, *key))
+
+
+def comparison_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:
+    """Return what the comparison of the variants of a pair reads: small files, and stores."""
+    key = wildcards["sample"], wildcards["dye"]
+    stores = [
+        file
+        for job in jobs_of_pair(batch, *key)
+        for file in job.files
+        if job.rule in _COMPARED and file.endswith(_COMPARED[job.rule])
+    ]
+    return {"results": sorted(_summarized(batch, *key)), "stores": stores}
+
+
+def _summarized(batch: Batch, sample: str, dye: str) -> Iterator[str]:
+    for job in jobs_of_pair(batch, sample, dye):
+        if not job.joined:
+            yield from (file for file in job.files if file.endswith(_SUMMARIZED))
+
+
+def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[str, Any]]:
+    """Return an `Entry` of each variant of a pair, or of all pairs without wildcards.
+
+    ``logs`` is the directory of the logs.
+    """
+    out = batch.outputs
+    entries = []
+    for (sample, dye), registration, subtraction in itertools.product(
+        [(wildcards["sample"], wildcards["dye"])] if wildcards else batch.pairs,
+        variants(batch.settings, REGISTRATION),
+        variants(batch.settings, SUBTRACTION),
+    ):
+        names = {
+            "sample": sample,
+            "dye": dye,
+            "registration": registration.name,
+            "subtraction": subtraction.name,
+        }
+        subtracted = out.directory("subtracted").format(**names)
+        counts = f"{subtracted}difference/{main_method(batch, names)}.histogram.npz"
+        entry = Entry(
+            **names,
+            plan=f"{out.directory('pair').format(**names)}plan.json",
+            transform=f"{out.directory('registered').format(**names)}transform.json",
+            scale=f"{subtracted}scale.json",
+            detection=f"{subtracted}detection.json",
+            histograms=dict.fromkeys(scale_methods(batch, names), counts),
+            logs=f"{logs}/{sample}/{dye}",
+            control=batch.pairs[sample, dye].control,
+        )
+        entries.append(asdict(entry))
+    return entries
+
+
+def summary_problems(batch: Batch, _wildcards: Wildcards) -> list[dict[str, str | None]]:
+    """Return the pairs that were left out, with a sentence each."""
+    return [{"sample": p.sample, "dye": p.dye, "message": p.message} for p in batch.problems]

@@ -1,0 +1,129 @@
+"""Resources that each job of a batch asks for: memory, disk and time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from unglow.jobs.base_memory import BY_HEADER, small
+from unglow.workflow import memory_model
+from unglow.workflow.samples import ROLES
+from unglow.workflow.scale_methods import written_methods
+from unglow.workflow.stage_table import SMALL_MB, stage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unglow.core.demand import AnyDemand, Demand
+    from unglow.workflow.batch import Batch
+
+    Wildcards = Mapping[str, str]
+
+# Time limit of jobs on small files, minutes: they take seconds.
+_SHORT_MIN = 5
+# What the job needs that joins the bands of a stage.
+_JOINING = {
+    "align": memory_model.join_align,
+    "difference": memory_model.join_difference,
+    "detect": memory_model.join_detect,
+}
+
+
+def mem_mb(batch: Batch, rule: str, wildcards: Wildcards, threads: int) -> int:
+    """Return the predicted peak of a job, MB, within the budget."""
+    return demand_of(batch, rule, wildcards).peak_mb(batch.settings["memory_per_job"], threads)
+
+
+def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
+    """Return an upper bound of what a job leaves on disk, MB."""
+    kind = stage_of(rule).disk
+    if isinstance(kind, int):
+        return kind
+    key = wildcards["sample"], wildcards["dye"]
+    if kind == "both images":
+        stores = (memory_model.store_disk_mb(batch.layout(*key, role)) for role in ROLES)
+        return sum(stores) + SMALL_MB
+    if kind == "candidates":
+        return memory_model.candidates_disk_mb(batch.layout(*key, "derived"))
+    layout = batch.layout(*key, wildcards.get("role", "derived"))
+    return memory_model.store_disk_mb(layout, bands=_bands_of(batch, rule, wildcards))
+
+
+def runtime_min(batch: Batch, rule: str, wildcards: Wildcards) -> int:
+    """Return a generous time limit of a job, minutes; the configuration may set another."""
+    seconds = stage_of(rule).seconds
+    if not seconds:
+        return _SHORT_MIN
+    pixels = batch.pixels(wildcards) / _bands_of(batch, rule, wildcards)
+    return memory_model.runtime_min(pixels, seconds)
+
+
+def _bands_of(batch: Batch, rule: str, wildcards: Wildcards) -> int:
+    """Return how many bands the stage of a rule for bands is made in; 1 for all other rules."""
+    stage = rule.removesuffix("_band")
+    return 1 if rule == stage else batch.band_count(stage, wildcards)
+
+
+def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
+    """Return the memory demand of a job."""
+    stage = rule.removesuffix("_band")
+    if stage.startswith("export"):
+        return _of_export(batch, wildcards)
+    if stage not in BY_HEADER:
+        return small("summary" if stage == "verdict" else stage)
+    if stage == "ingest":
+        return _of_images(batch, wildcards)
+    if stage not in _JOINING or batch.band_count(stage, wildcards) == 1:
+        return _unsplit(batch, stage, wildcards)
+    layout = batch.layout(wildcards["sample"], wildcards["dye"], "derived")
+    if rule == stage:
+        return _JOINING[stage](layout)
+    count = batch.band_count(stage, wildcards)
+    return memory_model.of_band(_unsplit(batch, stage, wildcards), layout, count)
+
+
+def _of_export(batch: Batch, wildcards: Wildcards) -> Demand:
+    """Return the demand of an export; of a difference that is not written, of computing it too."""
+    method = wildcards.get("method")
+    computed = method is not None and method not in written_methods(batch, wildcards)
+    role = wildcards.get("role", "derived")
+    layout = batch.layout(wildcards["sample"], wildcards["dye"], role)
+    return memory_model.export(layout, computed=computed)
+
+
+def _of_images(batch: Batch, wildcards: Wildcards) -> AnyDemand:
+    """Return the demand of ingesting both images of a pair, or a band of one of them."""
+    key = wildcards["sample"], wildcards["dye"]
+    headers = batch.headers[key]
+    if wildcards.get("role") is None:  # Snakemake's wildcards are a list of values to `in`
+        post, pre = ({**wildcards, "role": role} for role in ROLES)
+        layouts = batch.layout(*key, "post"), batch.layout(*key, "pre")
+        split = batch.band_count("ingest", post) > 1, batch.band_count("ingest", pre) > 1
+        return memory_model.ingest_both(headers, layouts, split)
+    layout = batch.layout(*key, wildcards["role"])
+    whole = memory_model.ingest(batch.header(wildcards), layout)
+    part = memory_model.of_band(whole, layout, batch.band_count("ingest", wildcards))
+    return replace(part, least=max(part.least, memory_model.plan(headers).peak_mb(0, 1)))
+
+
+def _unsplit(batch: Batch, stage: str, wildcards: Wildcards) -> Demand:
+    """Return the demand of a job that does all of a stage."""
+    key = wildcards["sample"], wildcards["dye"]
+    headers = batch.headers[key]
+    if stage == "register":
+        settings = batch.variant_settings(wildcards)["register"]
+        return memory_model.register(
+            tuple(h.shape for h in headers),
+            settings["coarse_px"],
+            settings["block_px"],
+            field=settings["field"] == "auto",
+        )
+    layout = batch.layout(*key, "derived")
+    if stage == "align":
+        return memory_model.align(layout, batch.layout(*key, "pre"))
+    derived = {
+        "difference": memory_model.difference,
+        "detect": memory_model.detect,
+        "snr": memory_model.snr,
+    }
+    return derived[stage](layout)

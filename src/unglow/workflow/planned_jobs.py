@@ -1,0 +1,161 @@
+"""The jobs that a batch consists of, done or not, and the files that a run makes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from unglow.io.zarr.bands import all_bands
+from unglow.workflow.job_resources import disk_mb
+from unglow.workflow.paths import FORMS
+from unglow.workflow.samples import ROLES
+from unglow.workflow.scale_methods import scale_methods, written_methods
+from unglow.workflow.stage_table import SMALL_MB, SPLIT, STAGES
+from unglow.workflow.variants import REGISTRATION, SUBTRACTION, variants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from unglow.workflow.batch import Batch
+
+    Wildcards = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """One job of a batch.
+
+    Attributes
+    ----------
+    rule, wildcards
+        Which job it is; names of variants are '' where nothing is swept.
+    files
+        What it leaves except for digests, as paths with ``<results>``.
+    disk_mb
+        Upper bound of what it adds on disk, MB.
+    joined
+        Of a job of a band, what the job leaves that joins all bands.
+    """
+
+    rule: str
+    wildcards: Wildcards
+    files: tuple[str, ...]
+    disk_mb: int
+    joined: tuple[str, ...] = ()
+
+
+def jobs_of_pair(batch: Batch, sample: str, dye: str) -> Iterator[PlannedJob]:
+    """List every job of a pair, in the order of the table of stages."""
+    for rule, stage in STAGES.items():
+        if stage.level != "run" and _is_wanted(batch, rule):
+            for variant in _variants(batch, stage.level, {"sample": sample, "dye": dye}):
+                for wildcards in _jobs_of(batch, rule, variant):
+                    yield from _in_bands(batch, _job(batch, rule, wildcards))
+
+
+def jobs_of_run(batch: Batch) -> list[PlannedJob]:
+    """List the jobs that there are once in a run: those on the results of all pairs."""
+    return [_job(batch, rule, {}) for rule, stage in STAGES.items() if stage.level == "run"]
+
+
+def final_outputs(batch: Batch) -> list[str]:
+    """Return every file that a run makes except for digests, sorted.
+
+    Snakemake does not miss a file that nobody asks for, as long as others of its job are there.
+    Nobody asks for digests: results of a version of unglow without them are whole.
+    """
+    pairs = itertools.chain.from_iterable(jobs_of_pair(batch, *key) for key in batch.pairs)
+    jobs = itertools.chain(pairs, jobs_of_run(batch))
+    return sorted({file for job in jobs if not job.joined for file in job.files})
+
+
+def band_files(batch: Batch, rule: str, wildcards: Wildcards) -> list[str]:
+    """Return what the jobs of all bands of a stage leave; nothing where it is not split.
+
+    For ``ingest``, those of the image that the wildcard ``role`` names.
+    """
+    count = batch.band_count(rule, wildcards)
+    stage = STAGES["ingest_band" if rule == "ingest" else rule]
+    pattern = batch.outputs.band(batch.outputs.file(stage.level, stage.files[0]))
+    bands = all_bands(count) if count > 1 else ()
+    return [pattern.format(**{**wildcards, "band": str(band)}) for band in bands]
+
+
+def _variants(batch: Batch, level: str, pair: Wildcards) -> Iterator[dict[str, str]]:
+    """Yield the wildcards of each variant of a pair on a level."""
+    registrations = variants(batch.settings, REGISTRATION) if level != "pair" else ()
+    subtractions = variants(batch.settings, SUBTRACTION) if level == "subtracted" else ()
+    if not registrations:
+        yield dict(pair)
+    for registration in registrations:
+        names = {**pair, "registration": registration.name}
+        if not subtractions:
+            yield names
+        yield from ({**names, "subtraction": s.name} for s in subtractions)
+
+
+def _is_wanted(batch: Batch, rule: str) -> bool:
+    """Return whether the configuration asks for a stage: for the ratio to noise in any form."""
+    if rule == "snr":
+        return any("snr" in images for images in batch.settings["exports"].values())
+    return rule != "comparison" or bool(batch.settings["sweep"])
+
+
+def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Yield the wildcards of each job of a rule for a variant of a pair."""
+    exports = batch.settings["exports"]
+
+    def exported(image: str, **more: str) -> Iterator[dict[str, str]]:
+        forms = (form for key, form in FORMS.items() if image in exports[key])
+        yield from ({**variant, **more, "form": form} for form in forms)
+
+    match rule:
+        case "ingest_band":
+            yield from ({**variant, "role": role} for role in ROLES)
+        case "export_raw":
+            for role in ROLES:
+                yield from exported(role, role=role)
+        case "export_aligned_pre" | "export_snr":
+            yield from exported(rule.removeprefix("export_"))
+        case "export_difference":
+            for method in scale_methods(batch, variant):
+                yield from exported("difference", method=method)
+        case "difference":
+            yield from ({**variant, "method": m} for m in written_methods(batch, variant))
+        case _:
+            yield variant
+
+
+def _job(batch: Batch, rule: str, wildcards: Wildcards) -> PlannedJob:
+    stage = STAGES[rule]
+    patterns = (batch.outputs.file(stage.level, name) for name in stage.files)
+    files = tuple(pattern.format(**wildcards) for pattern in patterns)
+    return PlannedJob(rule, wildcards, files, disk_mb(batch, rule, wildcards))
+
+
+def _in_bands(batch: Batch, whole: PlannedJob) -> Iterator[PlannedJob]:
+    """Yield the jobs of a stage: those of its bands, if it is split, and the one that joins them.
+
+    What bands leave on disk is counted with them.
+    """
+    if whole.rule == "ingest":
+        images = [{**whole.wildcards, "role": role} for role in ROLES]
+        disk = SMALL_MB + sum(
+            disk_mb(batch, "ingest_band", names)
+            for names in images
+            if batch.band_count("ingest", names) == 1
+        )
+        yield replace(whole, disk_mb=disk)
+        return
+    if whole.rule not in ("ingest_band", *SPLIT):
+        yield whole
+        return
+    rule = whole.rule.removesuffix("_band")
+    files = band_files(batch, rule, whole.wildcards)
+    for band, file in zip(all_bands(len(files)), files, strict=True):
+        names = {**whole.wildcards, "band": str(band)}
+        disk = disk_mb(batch, f"{rule}_band", names)
+        yield PlannedJob(f"{rule}_band", names, (file,), disk, whole.files)
+    if rule == whole.rule:
+        yield replace(whole, disk_mb=SMALL_MB) if files else whole

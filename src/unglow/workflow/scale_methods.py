@@ -1,0 +1,51 @@
+"""The scale methods of a pair: which are on, which one is the main one, which are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unglow.workflow.batch import Batch
+    from unglow.workflow.samples import Pair
+    from unglow.workflow.schema import Settings
+
+
+def manual_gain(pair: Pair, settings: Settings) -> float | None:
+    """Return the manual gain of a pair: its own, or the configuration's, or None."""
+    own = pair.manual_scale
+    gain = own if own is not None else settings["scale"]["manual"]
+    return None if gain is None else float(gain)
+
+
+def scale_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the scale methods of a pair; a given manual gain switches ``manual`` on."""
+    settings = batch.variant_settings(wildcards)
+    methods = tuple(settings["scale"]["methods"])
+    given = manual_gain(batch.pair(wildcards), settings) is not None
+    return (*methods, "manual") if given and "manual" not in methods else methods
+
+
+def main_method(batch: Batch, wildcards: Mapping[str, str]) -> str:
+    """Return the method that stands for a pair, and whose difference is written."""
+    default = batch.variant_settings(wildcards)["scale"]["default"]
+    return str(default or scale_methods(batch, wildcards)[0])
+
+
+def written_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the methods whose differences are written at full size, the main one first."""
+    main = main_method(batch, wildcards)
+    more = batch.variant_settings(wildcards)["scale"]["write"] or ()
+    others = (m for m in scale_methods(batch, wildcards) if m != main)
+    return (main, *(m for m in others if more == "all" or m in more))
+
+
+def counted_methods(batch: Batch, wildcards: Mapping[str, str]) -> list[str]:
+    """Return the methods that the job of a difference counts beside the one it writes.
+
+    That of the main method counts all others, so that one file tells of all of them.
+    """
+    main = main_method(batch, wildcards)
+    methods = scale_methods(batch, wildcards) if wildcards["method"] == main else ()
+    return [m for m in methods if m != main]

@@ -1,0 +1,87 @@
+"""The table of stages says what the rules say, and what a run makes follows from it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tifffile
+from real_runs import PROJECT
+
+from unglow.workflow.batch import Batch
+from unglow.workflow.paths import Outputs, store
+from unglow.workflow.planned_jobs import final_outputs, jobs_of_pair
+from unglow.workflow.stage_table import RULES, STAGES, stage_of
+
+FIGURE = re.compile(r'figure\(\s*"(\w+)", "(\w+)"')
+FILE = re.compile(r'out\.(pair|registered|subtracted|run)\((store\()?"([^"]+)"')
+
+
+def rules_as_written():
+    """Outputs and threads of each rule, as they stand in the rule files."""
+    found = {}
+    for path in sorted((PROJECT / "rules").glob("*.smk")):
+        for text in re.split(r"^(?=rule |use rule )", path.read_text(), flags=re.MULTILINE)[1:]:
+            parent, name = re.match(r"(?:use rule (\w+) as |rule )(\w+)", text).groups()
+            output = re.search(r"^    output:\n(.*?)^    log:", text, re.MULTILINE | re.DOTALL)[1]
+            files = [
+                (level, store(file) if whole else file)
+                for level, whole, file in FILE.findall(output)
+            ]
+            files += [(level, f"figures/{figure}.png") for level, figure in FIGURE.findall(output)]
+            threads = re.search(r"^    threads: (\d+)", text, re.MULTILINE)
+            found[name] = set(files), int(threads[1]) if threads else found[parent][1]
+    return found
+
+
+def test_rules_leave_what_the_table_says_with_as_many_threads():
+    written = rules_as_written()
+    assert written.keys() == set(RULES)
+    for rule, (files, threads) in written.items():
+        stage = stage_of(rule)
+        made = stage.files[:1] if rule.endswith("_band") else stage.files
+        assert files == {(stage.level, file) for file in made}, rule
+        assert threads == stage.threads, rule
+
+
+@pytest.fixture
+def batch(tmp_path):
+    for role in ("pre", "post"):
+        path = tmp_path / "raw" / "A" / f"A_{role}_SYTO9.tif"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tifffile.imwrite(path, np.zeros((96, 80), np.uint8))
+    config = {
+        "sweep": {"register.model": ["affine", "homography"], "scale.percentile": [40, 60]},
+        "exports": {"tiff": ["post", "difference"], "fits": ["snr", "aligned_pre"]},
+    }
+    return Batch.load(config, tmp_path)
+
+
+def test_every_level_has_the_jobs_of_its_variants(batch):
+    jobs = list(jobs_of_pair(batch, "A", "SYTO9"))
+    counts = {rule: sum(job.rule == rule for job in jobs) for rule in STAGES}
+    assert counts == {
+        "ingest_band": 0, "ingest": 1, "export_raw": 1, "comparison": 1,
+        "register": 2, "align": 2, "export_aligned_pre": 2, "figures_registration": 2,
+        "scale": 4, "difference": 4, "export_difference": 12, "detect": 4,
+        "snr": 4, "export_snr": 4, "figures": 4, "summary": 0, "verdict": 0,
+    }  # fmt: skip
+    assert len({(job.rule, *job.wildcards.values()) for job in jobs}) == len(jobs)
+
+
+def test_a_run_makes_every_file_of_its_jobs_once(batch):
+    files = final_outputs(batch)
+    assert files == sorted(set(files))
+    assert files[-2:] == ["<results>/summary.tsv", "<results>/verdict.txt"]
+    jobs = [file for job in jobs_of_pair(batch, "A", "SYTO9") for file in job.files]
+    assert sorted(jobs) == files[:-2]
+    assert "<results>/A/SYTO9/model-affine/exports/aligned_pre.fits" in files
+    assert not any("{" in file for file in files)
+
+
+def test_a_level_that_is_not_swept_has_no_directory():
+    assert Outputs(subtraction=True).directory("registered") == "{sample}/{dye}/"
+    assert Outputs(subtraction=True).directory("subtracted") == "{sample}/{dye}/{subtraction}/"
+    assert Outputs(registration=True).directory("subtracted") == "{sample}/{dye}/{registration}/"
+    assert Outputs(registration=True).directory("run") == ""
