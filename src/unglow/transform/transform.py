@@ -51,7 +51,7 @@ class Quantiles:
 
 
 @dataclass(frozen=True, slots=True)
-class LandmarkMisfit:
+class LandmarkResiduals:
     """How far the map misses landmarks: their number, median and greatest distance, px."""
 
     count: int
@@ -123,7 +123,7 @@ class Transform:
     coarse_method: str = ""
     significance: float = math.nan
     margin: float = math.nan
-    landmarks: LandmarkMisfit | None = None
+    landmarks: LandmarkResiduals | None = None
     source: str = ""
     version: int = VERSION
 
@@ -297,7 +297,7 @@ def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Trans
         coarse_method=data["coarse"]["method"],
         significance=_float(data["coarse"]["significance"]),
         margin=_float(data["coarse"]["margin"]),
-        landmarks=LandmarkMisfit(**data["landmarks"]) if "landmarks" in data else None,
+        landmarks=LandmarkResiduals(**data["landmarks"]) if "landmarks" in data else None,
         source=data.get("from", ""),
         post_shape=_shape(data["post_shape"]),
         pre_shape=_shape(data["pre_shape"]),

@@ -15,7 +15,7 @@ import pytest
 from unglow.core.errors import InputError
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks, write_blocks
 from unglow.transform import (
-    LandmarkMisfit,
+    LandmarkResiduals,
     Quantiles,
     Transform,
     at_level,
@@ -210,7 +210,7 @@ def test_everything_that_is_known_is_in_the_file_and_comes_back(tmp_path):
     whole = transform(
         displacement=Displacement(100, coefficients, strips=strips),
         forward_backward_px=Quantiles(0.03, 0.04),
-        landmarks=LandmarkMisfit(4, 1.5, 2.5),
+        landmarks=LandmarkResiduals(4, 1.5, 2.5),
         source="Iba1",
     )
     path = tmp_path / "transform.json"
