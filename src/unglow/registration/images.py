@@ -1,4 +1,4 @@
-"""Small versions of the images: what the coarse search sees, and where the section is."""
+"""Images on the coarse level: what the search sees, and where the section is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well a global map is known: which blocks agree with it, its error, and what it covers."""
+"""Quality of a global map: which blocks agree with it, its error, and what it covers."""
 
 from __future__ import annotations
 

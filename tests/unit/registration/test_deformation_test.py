@@ -1,4 +1,4 @@
-"""Whether a section is bent: residuals that neighbours share, near and far."""
+"""Test for a deformation: residuals that neighbours share, near and far."""
 
 from __future__ import annotations
 

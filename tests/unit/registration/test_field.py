@@ -14,7 +14,7 @@ from unglow.phantom.spec import PhantomSpec
 from unglow.registration.blocks.dense import DenseMatches
 from unglow.registration.blocks.phase_correlation import detail_correlation
 from unglow.registration.bspline import choose_stiffness, fit_field, stiffness_of
-from unglow.registration.field.fit import bending_bias, field_step
+from unglow.registration.field.fit import curvature_bias, field_step
 from unglow.registration.field.folding import pinch
 from unglow.registration.register import RegisterSettings, register
 from unglow.transform.displacement import Displacement
@@ -171,7 +171,7 @@ def test_bias_of_blocks_is_the_curvature_within_them():
         grid_points(0, 16), np.column_stack([1e-4 * grid_points(0, 16)[:, 0] ** 2 / 2] * 2),
         np.ones(len(grid_points(0, 16))), Displacement.zeros(SHAPE, 64), 1e-9,
     )  # fmt: skip
-    bias = bending_bias(field, np.array([[512.0, 512.0]]), 128)
+    bias = curvature_bias(field, np.array([[512.0, 512.0]]), 128)
     assert bias[0] == pytest.approx(1e-4 * (0.14 * 128) ** 2 / 2, rel=0.05)
 
 

@@ -1,4 +1,4 @@
-"""Where to measure at full resolution: textured blocks, spread evenly over the section."""
+"""Placement of the blocks that are matched: textured, and spread evenly over the section."""
 
 from __future__ import annotations
 

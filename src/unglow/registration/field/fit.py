@@ -266,7 +266,7 @@ def minus(field: Displacement, other: Displacement) -> Displacement:
     return Displacement(field.spacing_px, field.coefficients - other.coefficients)
 
 
-def bending_bias(change: Displacement, points: Floats, size: float) -> Floats:
+def curvature_bias(change: Displacement, points: Floats, size: float) -> Floats:
     """Bias (N, 2), px, of blocks that were measured before the field changed.
 
     A block of taper variance s^2 per axis sees the change averaged over itself, which differs from
@@ -285,7 +285,7 @@ def bending_bias(change: Displacement, points: Floats, size: float) -> Floats:
 def _measured_again(pair: Pair, last: Deformation) -> DenseMatches | None:
     """Measure those blocks again that the change of the field has biased; None for hardly any."""
     blocks = last.blocks
-    bias = np.hypot(*bending_bias(last.change, blocks.post, blocks.size).T)
+    bias = np.hypot(*curvature_bias(last.change, blocks.post, blocks.size).T)
     biased = (bias > _BIAS_PX) & (blocks.peak_ratio > 1)
     strips = last.field.strips
     if strips is not None:  # blocks across a seam gain from every better one

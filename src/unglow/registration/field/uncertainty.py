@@ -1,4 +1,4 @@
-"""How well a displacement field is known, around each of its control points."""
+"""Uncertainty of a displacement field around each of its control points."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from unglow.registration.blocks.placement import HELD_OUT, fifths
 from unglow.registration.bspline import fit_field
-from unglow.registration.field.fit import bending_bias, minus
+from unglow.registration.field.fit import curvature_bias, minus
 from unglow.registration.quality import residual_variance
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
     Parts are added in squares. *Noise*: the delete-a-group jackknife (Efron & Tibshirani 1993,
     chapter 11) over four interleaved classes of blocks, raised by what it cannot see, see
     `unseen`. *Smoothing*: what a second fit, to the field itself, takes off it. *Residuals*: what
-    neighbouring ones share, see `unglow.registration.quality.residual_variance`. *Bending inside
+    neighbouring ones share, see `unglow.registration.quality.residual_variance`. *Curvature inside
     blocks*: how the field has changed since the blocks were measured, see
-    `unglow.registration.field.fit.bending_bias`. *Continuation*: at a distance r from the nearest
+    `unglow.registration.field.fit.curvature_bias`. *Continuation*: at a distance r from the nearest
     block the section's typical second derivative leaves a line by half of it times r squared;
     there the field soon goes on in one.
 
@@ -61,7 +61,7 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
     """
     squares = _noise(found) + _shared_residuals(found) + _continued(found)
     points = found.field.knots
-    for bias in (bending_bias(found.change, points, found.blocks.size), _smoothed(found, points)):
+    for bias in (curvature_bias(found.change, points, found.blocks.size), _smoothed(found, points)):
         squares += (bias**2).sum(axis=1).reshape(squares.shape)
     return np.sqrt(squares).astype(np.float32)
 

@@ -146,9 +146,9 @@ class KeptChunks:
         out = np.empty(window.shape, self._store.dtype)
         for (row, col), part in cells(window, (height, width)):
             top, left = row * height, col * width
-            place = Window(top, top + height, left, left + width).clip(self.level_shape(level))
+            chunk = Window(top, top + height, left, left + width).clip(self.level_shape(level))
             target = part.shift(-window.y0, -window.x0).slices
-            out[target] = self._chunk(level, row, col, place)[part.shift(-top, -left).slices]
+            out[target] = self._chunk(level, row, col, chunk)[part.shift(-top, -left).slices]
         return out
 
     def _chunk(self, level: int, row: int, col: int, window: Window) -> NDArray[Any]:
