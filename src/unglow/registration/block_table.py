@@ -48,14 +48,8 @@ def block_table(
 ) -> NDArray[np.void]:
     """Return N measured blocks as `BLOCK_DTYPE`.
 
-    Parameters
-    ----------
-    matches
-        The blocks.
-    before, after
-        (N, 2) what the coarse and the final map leave, px.
-    used, held_out
-        (N,) whether a block agrees, and whether it was kept out of the fit.
+    ``before`` and ``after`` (N, 2) are what the coarse and the final map leave, px; ``used`` and
+    ``held_out`` (N,) say whether a block agrees, and whether it was kept out of the fit.
     """
     blocks = np.zeros(len(matches), BLOCK_DTYPE)
     for names, values in (

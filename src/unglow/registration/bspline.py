@@ -73,14 +73,8 @@ def fit_field(
 ) -> Displacement:
     """Least-squares field on the grid of ``start``, which is also the first guess.
 
-    Parameters
-    ----------
-    points, targets
-        (N, 2) float64: positions in post and displacements wanted there, px.
-    weights
-        (N,) not negative.
-    stiffness
-        See `stiffness_of`.
+    ``points`` (N, 2) are positions in post and ``targets`` (N, 2) the displacements wanted there,
+    px; ``weights`` (N,) are not negative; `stiffness_of` says what the stiffness means.
     """
     rows, cols = start.coefficients.shape[1:]
     padded = (rows + 2 * _MARGIN, cols + 2 * _MARGIN)
@@ -115,20 +109,10 @@ def fit_robust_field(
     biweights: Floats,
     iterations: int = _ITERATIONS,
 ) -> tuple[Displacement, Floats]:
-    """Fit with Tukey's biweight, beginning with the given ones; the field and its biweights.
+    """Fit with Tukey's biweight to N blocks; the field and the (N,) biweights in 0..1.
 
-    Parameters
-    ----------
-    blocks
-        N measured blocks.
-    prior
-        (N,) inverse variances up to a factor; 0 keeps a block out for good.
-    start
-        Grid and first guess.
-    stiffness
-        See `stiffness_of`.
-    biweights
-        (N,) in 0..1.
+    ``prior`` (N,) are inverse variances up to a factor, of which 0 keeps a block out for good;
+    ``start`` is the grid and the first guess, ``biweights`` are those of the first fit.
     """
     field = start
     for _ in range(iterations):
@@ -158,25 +142,13 @@ def biweight(blocks: DenseMatches, residuals: Floats, prior: Floats) -> Floats:
 def choose_stiffness(
     blocks: DenseMatches, start: Displacement, measured_against: Displacement | None
 ) -> FieldFit | None:
-    """Fit with the stiffness that predicts held-out blocks best.
+    """Fit with the stiffness that predicts held-out blocks best; None if too few hang together.
 
     The smoothing length begins at half the distance of the blocks, and is halved or doubled by
     steps of sqrt(2) for as long as held-out blocks gain; it is at least a quarter of a block.
     Before that, a field through the blocks that hang together takes in those around them that it
-    comes near.
-
-    Parameters
-    ----------
-    blocks
-        N measured blocks.
-    start
-        Grid and first guess.
-    measured_against
-        Field that the blocks were measured against, if there is one.
-
-    Returns
-    -------
-    None if too few blocks hang together.
+    comes near. ``start`` is the grid and the first guess; ``measured_against`` is the field that
+    the blocks were measured against, if there is one.
     """
     agreeing = blocks.agreeing(measured_against)
     inside = blocks.mainland(agreeing, measured_against)

@@ -60,19 +60,10 @@ def apart(one: Matrix, other: Matrix, points: Points) -> NDArray[np.float64]:
 
 
 def consensus(post: Points, pre: Points, tolerance: float) -> Mask:
-    """Find the most matches that one similarity puts within ``tolerance`` px.
+    """Mark (N,) the most of N matches (x, y) that one similarity puts within ``tolerance`` px.
 
-    Parameters
-    ----------
-    post, pre
-        (N, 2) matched points.
-    tolerance
-        px.
-
-    Returns
-    -------
-    (N,) bool; all false for fewer than three matches. The pairs of matches that are tried come from
-    a fixed seed, so the same matches give the same answer.
+    All false for fewer than three matches. The pairs of matches that are tried come from a fixed
+    seed, so the same matches give the same answer.
     """
     count = len(post)
     if count < 3:
@@ -105,12 +96,10 @@ def consensus(post: Points, pre: Points, tolerance: float) -> Mask:
 
 
 def fit(model: str, post: Points, pre: Points, weights: NDArray[np.float64]) -> Matrix:
-    """Weighted least-squares map from post to pre.
+    """Weighted least-squares map from post to pre: one of `MODELS`.
 
     Parameters
     ----------
-    model
-        One of `MODELS`.
     post, pre
         (N, 2) matched points, N at least `MIN_POINTS` for the model.
     weights
@@ -189,18 +178,9 @@ def _newton_step(matrix: Matrix, p: Points, q: Points, weights: NDArray[np.float
 def fit_robust(
     model: str, post: Points, pre: Points, start: Mask, prior: NDArray[np.float64] | None = None
 ) -> tuple[Matrix, NDArray[np.float64]]:
-    """Fit with Tukey's biweight, beginning with the matches in ``start``.
+    """Fit one of `MODELS` with Tukey's biweight, beginning with the matches (N,) in ``start``.
 
-    Parameters
-    ----------
-    model
-        One of `MODELS`.
-    post, pre
-        (N, 2) matched points.
-    start
-        (N,) matches that the first fit uses.
-    prior
-        (N,) inverse variances up to a factor; 0 keeps a match out for good.
+    ``prior`` (N,) are inverse variances up to a factor; 0 keeps a match out for good.
 
     Returns
     -------
@@ -248,10 +228,8 @@ def choose_model(
     ----------
     post, pre
         (N, 2) matched points.
-    start
-        (N,) matches worth fitting.
-    held_out
-        (N,) matches that no fit may use.
+    start, held_out
+        (N,) matches worth fitting, and matches that no fit may use.
     models
         Candidates, simplest first.
     weights

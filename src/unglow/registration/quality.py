@@ -49,18 +49,10 @@ def agreement(matches: Matches, matrix: Matrix) -> Mask:
 
 
 def nearest(points: Points, among: Points, count: int) -> NDArray[np.intp]:
-    """Index of the ``count`` nearest of ``among`` for each of ``points``, nearest first.
+    """Index (P, min(count, N)) of the nearest of ``among`` (N, 2) for each of ``points`` (P, 2).
 
-    Of two at the same distance the first one of ``among`` comes first.
-
-    Parameters
-    ----------
-    points, among
-        (P, 2) and (N, 2), finite.
-
-    Returns
-    -------
-    (P, min(count, N)) intp.
+    Nearest first; of two at the same distance the first one of ``among`` comes first. All are
+    finite.
     """
     index = np.zeros((len(points), min(count, len(among))), np.intp)
     step = max(1, _DISTANCES // max(1, len(among)))
@@ -77,7 +69,7 @@ def nearest(points: Points, among: Points, count: int) -> NDArray[np.intp]:
 def map_error(
     model: str, matches: Matches, fitted: Mask, agreeing: Mask, matrix: Matrix, points: Points
 ) -> NDArray[np.float64]:
-    """Estimate the error of the map at points of the section, block noise removed.
+    """Estimate the error of the map at points (P, 2) (x, y) of the section, block noise removed.
 
     Two parts are added in squares: the *uncertainty of the fit*, by the delete-a-group jackknife
     (Efron & Tibshirani 1993, chapter 11) over ten groups of neighbouring blocks, evaluated at the
@@ -86,16 +78,12 @@ def map_error(
 
     Parameters
     ----------
-    model
-        The model that was fitted.
+    model, matrix
+        The model that was fitted, and the final map.
     matches
         All N measured blocks.
     fitted, agreeing
         (N,) the blocks of the fit, and all that agree.
-    matrix
-        (3, 3) the final map.
-    points
-        (P, 2) points (x, y) of the section.
 
     Returns
     -------
@@ -118,23 +106,16 @@ def residual_variance(
     around: NDArray[np.float64],
     weights_around: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Estimate the squared error of a map around each block from what neighbours share.
+    """Estimate the squared error of a map around each block from what neighbours share, (N,) px^2.
 
     Block noise is independent from block to block while the map's error is shared by neighbours, so
     the mean residual of those around a block estimates it. How much of its square is error and how
     much noise is known from the section as a whole: the result is zero where residuals are only
     noise.
 
-    Parameters
-    ----------
-    left, weights
-        (N, 2) residuals, px, and (N,) inverse variances up to a factor.
-    around, weights_around
-        (N, K, 2) and (N, K) those of the K blocks around each; 0 weight for none.
-
-    Returns
-    -------
-    (N,) float64, px squared.
+    ``left`` (N, 2) are residuals, px, and ``weights`` (N,) inverse variances up to a factor;
+    ``around`` (N, K, 2) and ``weights_around`` (N, K) those of the K blocks around each, 0 for
+    none.
     """
     total = weights_around.sum(axis=1)
     good = (total > 0) & (weights > 0)

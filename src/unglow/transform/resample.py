@@ -42,7 +42,7 @@ def warp_window(
     transform: Transform,
     window: Window,
 ) -> NDArray[np.float32]:
-    """Resample pre at the positions of a window of post.
+    """Resample pre at the positions of a window of post, which may leave the image.
 
     Parameters
     ----------
@@ -51,10 +51,6 @@ def warp_window(
         the interpolation needs (more than once if the map blows the window up beyond 2 times).
     pre_shape
         (rows, columns) of pre.
-    transform
-        Map from post to pre.
-    window
-        Part of the post grid; it may leave the image.
 
     Returns
     -------
@@ -114,23 +110,10 @@ def source_window(
     window: Window,
     pre_shape: tuple[int, int],
 ) -> Window:
-    """Return the part of pre that resampling a window of post needs.
+    """Return the part of pre, (rows, columns), that resampling a window of post needs.
 
-    Parameters
-    ----------
-    matrix
-        (3, 3) finite, with matrix[2, 2] = 1.
-    field
-        Displacements that are added to the matrix's positions, if there are any.
-    window
-        Part of the post grid.
-    pre_shape
-        (rows, columns) of pre.
-
-    Returns
-    -------
-    A window inside pre; of size 0 if the window sees nothing of pre. Where the map has its horizon
-    inside the window, the whole of pre.
+    ``matrix`` is finite, with matrix[2, 2] = 1. The window has size 0 if nothing of pre is seen;
+    where the map has its horizon inside the window of post, it is the whole of pre.
     """
     if window.size == 0:
         return Window(0, 0, 0, 0)
@@ -213,12 +196,7 @@ def catmull_rom(
 def map_arguments(matrix: NDArray[np.float64], field: Displacement | None) -> tuple[Any, ...]:
     """Return what kernels take of a map: matrix, field and strips.
 
-    Parameters
-    ----------
-    matrix
-        (3, 3) float64 without gaps, with matrix[2, 2] = 1.
-    field
-        Displacements that are added to the matrix's positions, strips included.
+    ``matrix`` (3, 3) float64 has no gaps, and matrix[2, 2] = 1; the strips are those of the field.
     """
     knots = matrix[None] if field is None else np.ascontiguousarray(field.coefficients)
     strips = None if field is None else field.strips

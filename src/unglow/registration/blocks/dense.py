@@ -199,12 +199,8 @@ def measure(
     ----------
     pair
         Images and global model.
-    size, step
-        Side and distance of the blocks.
     field
         What is known of the displacement; None unless ``level`` is 0.
-    level
-        Pyramid level.
     only
         Marks the cells (N, 2) (column, row) of the blocks to measure; all if None.
     """

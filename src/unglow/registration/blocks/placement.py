@@ -52,10 +52,8 @@ def sample_corners(
     ----------
     pair
         The images, and the map that says which part of post pre shows as well.
-    size
-        Side of a block, level-0 px.
-    count
-        At most so many blocks.
+    size, count
+        Side of the blocks, level-0 px, and how many there may be.
     level
         Pyramid level on which the blocks must lie inside both images.
 
@@ -102,14 +100,8 @@ def dense_corners(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Put blocks on a square grid wherever both images show the section, flush with the frame.
 
-    Parameters
-    ----------
-    pair
-        The images, and the map that says which part of post pre shows as well.
-    size, step
-        Side and distance of the blocks, level-0 px.
-    unit
-        Corners are multiples of it, px.
+    ``size`` and ``step`` are side and distance of the blocks, level-0 px; corners are multiples of
+    ``unit`` px.
 
     Returns
     -------
@@ -156,23 +148,11 @@ def _textured(
 
 
 def centroids(post: Thumbnail, corners: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Where the section is inside blocks: what a measured shift belongs to.
+    """Where the section is inside blocks, (N, 2) (x, y), level-0 px: what a shift belongs to.
 
     A block at the edge of the section sees only a part of it, off its centre: the centre of the
     texture weighted by the squared taper of `unglow.registration.blocks.phase_correlation`.
-
-    Parameters
-    ----------
-    post
-        Thumbnail, which says where the section is.
-    corners
-        (N, 2) int (x, y) of the first pixels, level-0 px.
-    size
-        Side of the blocks, level-0 px.
-
-    Returns
-    -------
-    (N, 2) float64 (x, y), level-0 px.
+    ``corners`` (N, 2) are the first pixels (x, y) of blocks of ``size`` px, level 0.
     """
     scale = 2**post.level
     side = max(2, round(size / scale))

@@ -36,15 +36,8 @@ def is_deformed(pair: Pair, matches: Matches, agreeing: Mask, size: int) -> bool
 
     The noise of blocks is independent from block to block, so the mean product of a residual with
     the mean of its neighbours' is zero unless the model fails to follow the section. Over a large
-    section the sample blocks lie further apart than it may be deformed; there, blocks are measured
-    that touch some of them.
-
-    Parameters
-    ----------
-    pair, matches
-        The pair and its sample blocks of ``size`` px.
-    agreeing
-        (N,) which of them the model was fitted to.
+    section the sample blocks (of ``size`` px) lie further apart than it may be deformed; there,
+    blocks are measured that touch some of them. ``agreeing`` (N,) are those that the model fits.
     """
     used = matches.keep(agreeing)
     if len(used) <= _LEAST_BLOCKS:

@@ -61,16 +61,12 @@ def follow_deformation(
 
     Parameters
     ----------
-    pair, matches
-        The pair, and its sample blocks, measured against the global model.
-    size
-        Side of the sample blocks, px.
-    found
-        What is known without a field.
+    pair, matches, size
+        The pair, and its sample blocks of ``size`` px, measured against the global model.
+    found, evidence
+        What is known without a field, and what the global model is judged by.
     coarse
         (3, 3) coarse map, for the table of blocks.
-    evidence
-        What the global model is judged by.
 
     Returns
     -------

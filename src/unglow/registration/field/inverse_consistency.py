@@ -77,15 +77,8 @@ _UNKNOWN = InverseConsistency(np.zeros((0, 2)), np.zeros(0))
 def field_consistency(pair: Pair, found: Transform, deformation: Deformation) -> InverseConsistency:
     """Measure blocks of pre on patches spread over the section, and fit a field to them.
 
-    Parameters
-    ----------
-    pair
-        The pair, mapped by the global model of ``found``.
-    found
-        The map without its field.
-    deformation
-        The field, and what it was fitted to; blocks of pre are as large and as far apart, and
-        their field is as stiff.
+    ``pair`` is mapped by the global model of ``found``, the map without its field. Blocks of pre
+    are as large and as far apart as those of the deformation, and their field is as stiff.
     """
     blocks = deformation.blocks
     back = pair.swapped()
@@ -115,14 +108,8 @@ def global_consistency(
 ) -> InverseConsistency:
     """Fit the same global model to blocks of pre, which all count alike, however clear they are.
 
-    Parameters
-    ----------
-    pair
-        The pair, mapped by ``found``, a map without a field.
-    size
-        Side of the blocks, px.
-    points
-        (N, 2) points of post to be judged at, px.
+    ``pair`` is mapped by ``found``, a map without a field; the blocks have a side of ``size`` px,
+    and ``points`` (N, 2) of post are judged.
     """
     back = pair.swapped()
     corners, _ = sample_corners(back, size, min(pair.settings.blocks, _SAMPLES))

@@ -122,11 +122,8 @@ def torn(found: Deformation, limit_px: float) -> tuple[int, Floats]:
     """Count the blocks whose surroundings the field misses by more than ``limit_px``.
 
     Only blocks with a clear peak count, and only if most of the clear blocks around them, and they
-    themselves, are off: single wrong matches are not.
-
-    Returns
-    -------
-    Their number (0 for fewer than a few), and the (x, y) of the first of them.
+    themselves, are off: single wrong matches are not. 0 for fewer than a few; and the (x, y) of the
+    first of them.
     """
     blocks = found.blocks
     clear = blocks.peak_ratio >= _CLEAR

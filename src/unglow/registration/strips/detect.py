@@ -112,15 +112,8 @@ class Profile:
 def find_strips(pair: Pair, blocks: DenseMatches, level: int) -> tuple[Strips, DenseMatches] | None:
     """Find the strips in which post or pre was scanned; None if there are none.
 
-    Parameters
-    ----------
-    pair
-        Images and global model.
-    blocks
-        Blocks measured against the global model on a pyramid level. Where they show a step, blocks
-        at half the distance are measured.
-    level
-        That level.
+    ``blocks`` were measured against the global model on a pyramid ``level``. Where they show a
+    step, blocks at half the distance are measured.
 
     Returns
     -------

@@ -37,16 +37,12 @@ def located(
 
     Parameters
     ----------
-    pair
-        Images and global model.
     strips
         Strips with rough seams and known offsets.
     smooth
         The field without strips.
     blocks
         Say where there is texture.
-    reach
-        px.
 
     Returns
     -------

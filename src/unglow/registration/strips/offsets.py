@@ -50,17 +50,9 @@ def fit_offsets(
     The partly linear model of Speckman (1988, doi:10.1111/j.2517-6161.1988.tb01729.x): what a
     smooth field can follow is taken off blocks and steps alike before the steps are fitted.
 
-    Parameters
-    ----------
-    pair
-        Says how large the frame is.
-    blocks
-        N measured blocks.
-    strips
-        Where the seams are.
-    field
-        Map that the blocks were measured against, if it holds these strips: then blocks across a
-        seam are used too, and tell how wrong its jumps are.
+    ``strips`` says where the seams are. ``field`` is the map that the blocks were measured against,
+    if it holds these strips: then blocks across a seam are used too, and tell how wrong its jumps
+    are.
     """
     if np.count_nonzero(blocks.weights) < _LEAST_BLOCKS:
         return at_seams(strips, strips.seams[:0])

@@ -35,12 +35,7 @@ KEPT_MB = 12.0
 def read_hints(post: Store, pre: Store, files: Mapping[str, Any]) -> UserHints | None:
     """Read what a user says about the map of a pair; None if nothing.
 
-    Parameters
-    ----------
-    post, pre
-        The images.
-    files
-        ``landmarks``: list of one or two files; ``initial``: list of one file; or neither.
+    ``files`` has lists of files: ``landmarks`` (one or two), ``initial`` (one), or neither.
 
     Raises
     ------
@@ -57,14 +52,9 @@ def read_hints(post: Store, pre: Store, files: Mapping[str, Any]) -> UserHints |
 
 
 def read_shared_map(dye: str | None, files: Mapping[str, Any]) -> SharedMap | None:
-    """Read the map of another dye that a pair takes over; None if it registers itself.
+    """Read the map of another dye; None if ``dye`` is, since the pair registers itself.
 
-    Parameters
-    ----------
-    dye
-        Whose map it is.
-    files
-        ``source``: ``transform.json`` first.
+    ``files`` has ``source``: ``transform.json`` first.
 
     Raises
     ------
