@@ -19,6 +19,7 @@ from unglow.transform import (
     Quantiles,
     Transform,
     at_level,
+    from_level,
     jacobians,
     load,
     to_level0,
@@ -365,6 +366,8 @@ def test_level_matrices_use_pixel_centres():
     np.testing.assert_allclose(at_level(shift, 2)[:2, 2], [2, -1])
     turn = np.array([[0, -1.0, 99], [1, 0, 0], [0, 0, 1]])  # 100 px wide, about its corner
     np.testing.assert_allclose(at_level(turn, 1) @ [0, 0, 1], [49, 0, 1], atol=1e-12)
+    np.testing.assert_allclose(from_level(at_level(turn, 1), 1), turn, atol=1e-12)
+    np.testing.assert_allclose(from_level(shift, 2)[:2, 2], 4 * shift[:2, 2])
 
 
 def test_blocks_table_round_trip(tmp_path):
