@@ -7,14 +7,14 @@ from unglow.jobs.context import Job
 with Job.of(snakemake) as job:
     from unglow.io.zarr import open_store
     from unglow.registration.block_table import write_blocks
-    from unglow.registration.register import RegisterSettings
+    from unglow.registration.settings import RegisterSettings
     from unglow.transform import displacement
     from unglow.workflow import memory_model
-    from unglow.workflow.stages.register import given_for, register_stores, source_for
+    from unglow.workflow.stages.register import read_hints, read_shared_map, register_stores
 
     job.limit_memory()
     chosen = dict(snakemake.params.settings)
-    source = source_for(chosen.pop("from", None), snakemake.input)
+    shared = read_shared_map(chosen.pop("from", None), snakemake.input)
     settings = RegisterSettings(**chosen)
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
     demand = memory_model.register(
@@ -23,9 +23,9 @@ with Job.of(snakemake) as job:
         settings.block_px,
         field=settings.field == "auto",
     )
-    given = given_for(post, pre, snakemake.input)
+    hints = read_hints(post, pre, snakemake.input)
     workers = job.workers(demand)
-    found = register_stores(post, pre, settings, workers=workers, given=given, source=source)
+    found = register_stores(post, pre, settings, workers=workers, hints=hints, shared=shared)
     write_blocks(Path(snakemake.output.blocks), found.blocks)
     # Snakemake wants the file of the field whether or not there is one
     displacement.save(Path(snakemake.output.displacement), found.transform.displacement)

@@ -30,7 +30,7 @@ from registration.writing import write_pair
 from unglow.core.windows import Window
 from unglow.phantom.geometry import PhantomMap
 from unglow.registration.field.uncertainty import at_points, length_quantile
-from unglow.registration.register import RegisterSettings
+from unglow.registration.settings import FIELDS, RegisterSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -128,6 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--bases", nargs="+", choices=GROUPS, default=GROUPS)
     parser.add_argument("--seed", type=int, help="one draw of each case and base alone")
+    parser.add_argument("--strips", choices=FIELDS, default="auto", help="setting register.strips")
     parser.add_argument("--write", type=Path, metavar="DIR", help="write images of these draws")
 
 
@@ -143,7 +144,8 @@ def run(args: argparse.Namespace) -> int:
         for seed in seeds
     ]
     outcomes: list[Outcome] = []
-    for outcome in in_children(partial(measured, data=data, folder=args.write), pairs, args.jobs):
+    work = partial(measured, data=data, strips=args.strips, folder=args.write)
+    for outcome in in_children(work, pairs, args.jobs):
         outcomes.append(outcome)
         print(_line(outcome), file=sys.stderr, flush=True)
     outcomes.sort(key=lambda o: (CASES.index(o.pair.case), GROUPS.index(o.group), o.pair.seed))
@@ -202,7 +204,9 @@ def images(pair: Pair, base: Base) -> tuple[NDArray[Any], NDArray[Any]]:
     return camera.exposed(post, rng), pre
 
 
-def measured(pair: Pair, data: Path | None, folder: Path | None = None) -> Outcome:
+def measured(
+    pair: Pair, data: Path | None, strips: str = "auto", folder: Path | None = None
+) -> Outcome:
     """Render, register and judge one pair, with and without a field."""
     base = base_of(pair, data)
     post, pre = images(pair, base)
@@ -210,7 +214,7 @@ def measured(pair: Pair, data: Path | None, folder: Path | None = None) -> Outco
         name = f"{pair.case}-{pair.base}-{pair.seed}".replace(" ", "")
         truth = {"pair": asdict(pair), "truth": pair.warp.to_json()}
         write_pair(folder / name, post, pre, truth)
-    found, cpu = registered(post, pre)
+    found, cpu = registered(post, pre, RegisterSettings(strips=strips))
     points = section_points(base, pair.shape)
     plain = float("nan")
     if found.transform.displacement is not None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.registration.blocks.dense import DenseMatches
+    from unglow.registration.blocks.phase_correlation import Matches
+
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
@@ -41,38 +44,23 @@ agrees with the map or with its neighbours, and whether it was kept out of the f
 
 
 def block_table(
-    post: Floats,
-    pre: Floats,
-    before: Floats,
-    after: Floats,
-    quality: Floats,
-    *,
-    used: Mask,
-    held_out: Mask,
+    matches: Matches | DenseMatches, before: Floats, after: Floats, *, used: Mask, held_out: Mask
 ) -> NDArray[np.void]:
-    """Return N blocks as `BLOCK_DTYPE`.
+    """Return N measured blocks as `BLOCK_DTYPE`.
 
-    Parameters
-    ----------
-    post, pre
-        (N, 2) centres and measured positions (x, y), level-0 px.
-    before, after
-        (N, 2) what the coarse and the final map leave, px.
-    quality
-        (N,) height of the correlation peak over the next one.
-    used, held_out
-        (N,) whether a block agrees, and whether it was kept out of the fit.
+    ``before`` and ``after`` (N, 2) are what the coarse and the final map leave, px; ``used`` and
+    ``held_out`` (N,) say whether a block agrees, and whether it was kept out of the fit.
     """
-    blocks = np.zeros(len(quality), BLOCK_DTYPE)
+    blocks = np.zeros(len(matches), BLOCK_DTYPE)
     for names, values in (
-        (("x", "y"), post),
-        (("pre_x", "pre_y"), pre),
+        (("x", "y"), matches.post),
+        (("pre_x", "pre_y"), matches.pre),
         (("dx_before", "dy_before"), before),
         (("dx", "dy"), after),
     ):
         for axis, name in enumerate(names):
             blocks[name] = values[:, axis]
-    blocks["quality"] = quality
+    blocks["quality"] = matches.peak_ratio
     blocks["used"] = used
     blocks["held_out"] = held_out
     return blocks

@@ -9,6 +9,7 @@ fades. The weights are Tukey's biweight times what is known of each block before
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,23 +22,40 @@ from unglow.transform.displacement import Displacement
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.dense import Dense
+    from unglow.registration.blocks.dense import DenseMatches
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
-    _Try = tuple[Displacement, Floats, float, Floats]
 
 FADE_KNOTS = 4.5
 """Knots over which a field without data straightens and falls back to the global model."""
 _MARGIN = 3
-_MOST_STEPS = 600
-_TOLERANCE = 1e-5
+"""Control points of zeros around the grid, as many as third differences reach."""
+_MOST_STEPS, _TOLERANCE = 600, 1e-5
+"""Conjugate gradients end after so many steps, or at this share of the first residual."""
 _ITERATIONS = 5
+"""Fits with new biweights."""
 _MOST_POWERS = 6
+"""The smoothing length is changed by at most so many factors of sqrt(2)."""
 _GROWTH = 3
+"""Times that blocks near the field are taken in before it is fitted in earnest."""
 _LEAST_BLOCKS = 30
+"""A field needs so many blocks that hang together."""
 _FINEST_SIGMA = 0.005
+"""px: below it all residuals count as equally good."""
 _SHORTEST = 0.25
+"""Least smoothing length as a share of a block: blocks that overlap share what is wrong."""
+_BOUND = 30.0
+"""Squared residuals count up to so many times their median when stiffnesses are compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class FieldFit:
+    """A fitted field, the (N,) final weights of the blocks (0 if held out), and its stiffness."""
+
+    field: Displacement
+    weights: Floats
+    stiffness: float
 
 
 def stiffness_of(smooth_px: float, spacing_px: int, step_px: float) -> float:
@@ -51,22 +69,12 @@ def stiffness_of(smooth_px: float, spacing_px: int, step_px: float) -> float:
 
 
 def fit_field(
-    points: Floats,
-    targets: Floats,
-    weights: Floats,
-    start: Displacement,
-    stiffness: float,
+    points: Floats, targets: Floats, weights: Floats, start: Displacement, stiffness: float
 ) -> Displacement:
     """Least-squares field on the grid of ``start``, which is also the first guess.
 
-    Parameters
-    ----------
-    points, targets
-        (N, 2) float64: positions in post and displacements wanted there, px.
-    weights
-        (N,) not negative.
-    stiffness
-        See `stiffness_of`.
+    ``points`` (N, 2) are positions in post and ``targets`` (N, 2) the displacements wanted there,
+    px; ``weights`` (N,) are not negative; `stiffness_of` says what the stiffness means.
     """
     rows, cols = start.coefficients.shape[1:]
     padded = (rows + 2 * _MARGIN, cols + 2 * _MARGIN)
@@ -74,12 +82,12 @@ def fit_field(
     right, work, solution = (np.zeros((n, *padded)) for n in (2, 3, 2))
     inner = (slice(None), slice(_MARGIN, -_MARGIN), slice(_MARGIN, -_MARGIN))
     solution[inner] = start.coefficients
-    given = [np.ascontiguousarray(v, np.float64) for v in (points, targets, weights)]
+    data = [np.ascontiguousarray(v, np.float64) for v in (points, targets, weights)]
     bending, ridge = (stiffness / FADE_KNOTS**power for power in (2, 6))
     numbers = np.array([stiffness, bending, ridge + 1e-12, _TOLERANCE])
     kernel("fit_spline")(
-        *given,
-        len(given[2]),
+        *data,
+        len(weights),
         start.spacing_px,
         numbers,
         _MOST_STEPS,
@@ -94,113 +102,99 @@ def fit_field(
 
 
 def fit_robust_field(
-    blocks: Dense,
-    trust: Floats,
+    blocks: DenseMatches,
+    prior: Floats,
     start: Displacement,
     stiffness: float,
     biweights: Floats,
     iterations: int = _ITERATIONS,
 ) -> tuple[Displacement, Floats]:
-    """Fit with Tukey's biweight, beginning with the given ones; the field and its biweights.
+    """Fit with Tukey's biweight to N blocks; the field and the (N,) biweights in 0..1.
 
-    Parameters
-    ----------
-    blocks
-        N measured blocks.
-    trust
-        (N,) inverse variances up to a factor; 0 keeps a block out for good.
-    start
-        Grid and first guess.
-    stiffness
-        See `stiffness_of`.
-    biweights
-        (N,) in 0..1.
+    ``prior`` (N,) are inverse variances up to a factor, of which 0 keeps a block out for good;
+    ``start`` is the grid and the first guess, ``biweights`` are those of the first fit.
     """
-    found = start
+    field = start
     for _ in range(iterations):
-        found = fit_field(blocks.post, blocks.off, trust * biweights, found, stiffness)
-        biweights = biweight(blocks, blocks.off - found.at(blocks.post), trust)
-    return found, biweights
+        field = fit_field(blocks.post, blocks.displacement, prior * biweights, field, stiffness)
+        biweights = biweight(blocks, blocks.beside(field), prior)
+    return field, biweights
 
 
-def biweight(blocks: Dense, off: Floats, trust: Floats) -> Floats:
+def biweight(blocks: DenseMatches, residuals: Floats, prior: Floats) -> Floats:
     """Tukey's biweights (N,) of residuals (N, 2), each measured by its own standard deviation.
 
     Where a block's neighbours are off more than most, so may it be: the field is too stiff there,
     and leaving the blocks out would make it worse.
     """
-    known = trust > 0
-    if not known.any():
-        return np.zeros(len(trust))
-    squares = np.where(known, (off**2).sum(axis=1) * trust, np.nan)
+    usable = prior > 0
+    if not usable.any():
+        return np.zeros(len(prior))
+    squares = np.where(usable, (residuals**2).sum(axis=1) * prior, np.nan)
     scale = float(np.nanmedian(squares)) / MEDIAN_OF_SQUARES
-    scale = max(scale, _FINEST_SIGMA**2 * float(np.median(trust[known])))
+    scale = max(scale, _FINEST_SIGMA**2 * float(np.median(prior[usable])))
     around = blocks.around(squares[:, None])[0][:, 0]
     local = np.nan_to_num(around) / MEDIAN_OF_SQUARES
     ratio = squares / (TUKEY**2 * np.maximum(scale, local))
-    return np.where(known, np.clip(1 - ratio, 0, None) ** 2, 0.0)
+    return np.where(usable, np.clip(1 - ratio, 0, None) ** 2, 0.0)
 
 
 def choose_stiffness(
-    blocks: Dense, start: Displacement, known: Displacement | None
-) -> tuple[Displacement, Floats, float] | None:
-    """Fit with the stiffness that predicts held-out blocks best.
+    blocks: DenseMatches, start: Displacement, measured_against: Displacement | None
+) -> FieldFit | None:
+    """Fit with the stiffness that predicts held-out blocks best; None if too few hang together.
 
     The smoothing length begins at half the distance of the blocks, and is halved or doubled by
-    steps of sqrt(2) for as long as held-out blocks gain; it is at least a quarter of a block, since
-    blocks that overlap share what is wrong with them. Before that, a field through the blocks
-    that hang together takes in those around them that it comes near.
-
-    Parameters
-    ----------
-    blocks
-        N measured blocks.
-    start
-        Grid and first guess.
-    known
-        Field that the blocks were measured against, if there is one.
-
-    Returns
-    -------
-    The field, the (N,) final weights (0 for held-out blocks), and the stiffness; None if too few
-    blocks hang together.
+    steps of sqrt(2) for as long as held-out blocks gain; it is at least a quarter of a block.
+    Before that, a field through the blocks that hang together takes in those around them that it
+    comes near. ``start`` is the grid and the first guess; ``measured_against`` is the field that
+    the blocks were measured against, if there is one.
     """
-    agreeing = blocks.agreeing(known)
-    inside = blocks.mainland(agreeing, known)
+    agreeing = blocks.agreeing(measured_against)
+    inside = blocks.mainland(agreeing, measured_against)
     if np.count_nonzero(inside & ~blocks.held_out) < _LEAST_BLOCKS:
         return None
-    unit = float(np.median(blocks.trust[inside]))
+    unit = float(np.median(blocks.weights[inside]))
 
-    def tried(power: int, start: Displacement, biweights: Floats, iterations: int) -> _Try:
+    def fitted(power: int, start: Displacement, biweights: Floats, iterations: int) -> FieldFit:
         length = max(blocks.step / 2 * 2 ** (power / 2), _SHORTEST * blocks.size)
         stiffness = unit * stiffness_of(length, start.spacing_px, blocks.step)
-        trust = np.where(inside & ~blocks.held_out, blocks.trust, 0.0)
-        field, weights = fit_robust_field(blocks, trust, start, stiffness, biweights, iterations)
-        squares = ((blocks.off - field.at(blocks.post)) ** 2).sum(axis=1) * blocks.trust
-        return field, trust * weights, stiffness, squares
+        prior = np.where(inside & ~blocks.held_out, blocks.weights, 0.0)
+        field, biweights = fit_robust_field(blocks, prior, start, stiffness, biweights, iterations)
+        return FieldFit(field, prior * biweights, stiffness)
 
     field = start
     for _ in range(_GROWTH):
-        field = tried(0, field, inside.astype(np.float64), 1)[0]
-        near = np.hypot(*(blocks.off - field.at(blocks.post)).T) <= NEAR_PX
+        field = fitted(0, field, inside.astype(np.float64), 1).field
+        near = np.hypot(*blocks.beside(field).T) <= NEAR_PX
         inside = inside | (agreeing & near)
-    best = tried(0, field, inside.astype(np.float64), _ITERATIONS)
+    best = fitted(0, field, inside.astype(np.float64), _ITERATIONS)
     test = blocks.held_out & inside
-    bound = 30 * float(np.median(best[3][test])) if test.any() else 0.0
+
+    def squares(fit: FieldFit) -> Floats:
+        """Weighted squared residuals of the held-out blocks."""
+        left = (blocks.beside(fit.field) ** 2).sum(axis=1)
+        return np.asarray((left * blocks.weights)[test])
+
+    first = squares(best)
+    bound = _BOUND * float(np.median(first)) if len(first) else 0.0
+    least = _score(first, bound)
     for direction in (1, -1):
         for steps in range(1, _MOST_POWERS + 1):
-            other = tried(direction * steps, best[0], _biweights(best[1], blocks), 2)
-            if not _score(other[3][test], bound) < _score(best[3][test], bound):
+            biweights = _over(best.weights, blocks.weights)
+            other = fitted(direction * steps, best.field, biweights, 2)
+            score = _score(squares(other), bound)
+            if not score < least:
                 break
-            best = other
+            best, least = other, score
         if steps > 1:
             break
-    return best[:3]
+    return best
 
 
-def _biweights(weights: Floats, blocks: Dense) -> Floats:
-    """Weights without what is known of the blocks beforehand."""
-    return np.divide(weights, blocks.trust, out=np.zeros_like(weights), where=blocks.trust > 0)
+def _over(weights: Floats, prior: Floats) -> Floats:
+    """Weights (N,) over prior ones, 0 where there are none."""
+    return np.divide(weights, prior, out=np.zeros_like(weights), where=prior > 0)
 
 
 def _score(squares: Floats, bound: float) -> float:

@@ -37,14 +37,10 @@ def backward(spectrum: NDArray[np.complex64], shape: tuple[int, int]) -> NDArray
     return image
 
 
-def fast_length(least: int) -> int:
-    """Smallest length from ``least`` on that has no prime factor above 5."""
-    length = least
-    while True:
-        rest = length
-        for factor in (2, 3, 5):
-            while rest % factor == 0:
-                rest //= factor
-        if rest == 1:
-            return length
-        length += 1
+def cross_spectrum(
+    one: NDArray[np.float32], other: NDArray[np.float32], shape: tuple[int, int]
+) -> NDArray[np.complex64]:
+    """Half spectrum of the correlation of two images padded to ``shape``, see `forward`."""
+    product, factor = forward(one, shape), forward(other, shape)
+    product *= np.conj(factor, out=factor)
+    return product

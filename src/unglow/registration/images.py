@@ -1,23 +1,61 @@
-"""Small versions of the images: what the coarse search sees, and where the section is."""
+"""Images on the coarse level: what the search sees, and where the section is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
 
-from unglow.core.windows import Pixels, Window, halve
-from unglow.registration.blocks.phase_correlation import Plane
+from unglow.core.windows import Window, halve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from unglow.core.windows import Pixels
+
 MIN_SIDE = 128
+"""Least side of an image, px of level 0: two of the smallest blocks."""
 _BAND_PX = 1 << 22
+"""About so many px of a level are read at a time, which bounds the memory."""
+_DARK_SHARE, _BRIGHT_SHARE = 0.001, 0.998
+"""Quantiles of the grey levels that stand for the background and for the brightest structures."""
+_BELOW_BACKGROUND = 0.02
+"""The floor lies this share of the range of grey levels below the background."""
+_FINE_PX, _BROAD_PX, _AROUND_PX = 1.0, 6.0, 10.0
+"""Sigmas of the band pass of the texture, and of the average of its energy, px of the thumbnail."""
 _TEXTURE_SHARE = 0.12
 """Texture below this share of the image's strongest texture counts as background."""
+_MOST_CONTRAST = 3.0
+"""Detail is clipped at so many times its local standard deviation: a few bright spots must not
+outweigh the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """One image at one resolution, to be read window by window.
+
+    Attributes
+    ----------
+    read
+        Returns the pixels of a window inside the plane.
+    shape
+        (rows, columns).
+    floor
+        Grey level just below the background; square roots are taken above it.
+    """
+
+    read: Callable[[Window], NDArray[Any]]
+    shape: tuple[int, int]
+    floor: float
+
+    @classmethod
+    def of(cls, pixels: Pixels, level: int, floor: float) -> Plane:
+        """Return a stored pyramid level."""
+        return cls(lambda window: pixels.read(window, level), pixels.level_shape(level), floor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +91,32 @@ class Thumbnail:
         """The thumbnail for block matching."""
         return Plane(lambda window: self.image[window.slices], self.image.shape, self.floor)
 
+    def section_points(self, count: int = 2000) -> NDArray[np.float64]:
+        """About ``count`` points (x, y) of the section at most, thumbnail px, evenly spread."""
+        rows, cols = np.nonzero(self.section)
+        step = max(1, round(np.sqrt(len(rows) / count)))
+        even = (rows % step == 0) & (cols % step == 0)
+        return np.column_stack([cols[even], rows[even]]).astype(np.float64)
+
 
 def thumbnail(pixels: Pixels, level: int) -> Thumbnail:
     """Read a pyramid level (or average a finer one down to it) and find the section on it."""
     image = read_level(pixels, level)
     finite = np.isfinite(image)
-    low, high = np.quantile(image[finite], (0.001, 0.998)) if finite.any() else (0.0, 0.0)
+    low, high = (
+        np.quantile(image[finite], (_DARK_SHARE, _BRIGHT_SHARE)) if finite.any() else (0.0, 0.0)
+    )
     image = np.where(finite, image, np.float32(low))
-    floor = float(low - 0.02 * (high - low))
+    floor = float(low - _BELOW_BACKGROUND * (high - low))
     detail, section = _detail(np.sqrt(np.clip(image - floor, 0, None)), finite)
     top = image == image.max()
     return Thumbnail(image, level, detail, section, floor, float(top.mean()))
 
 
 def unusable(name: str, shape: tuple[int, int], thumb: Thumbnail) -> str | None:
-    """Return one sentence if an image cannot be registered at all.
+    """Return one sentence if the image ``name`` (post or pre) cannot be registered at all.
 
-    Parameters
-    ----------
-    name
-        ``post`` or ``pre``.
-    shape
-        (rows, columns) of level 0.
-    thumb
-        The image on the coarse level.
+    ``shape`` is (rows, columns) of level 0, ``thumb`` the image on the coarse level.
     """
     rows, cols = shape
     if min(shape) < MIN_SIDE:
@@ -115,12 +155,12 @@ def _detail(
     image: NDArray[np.float32], finite: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Band-passed image of even local contrast, and the mask of where it has texture."""
-    band = blur(image, 1.0) - blur(image, 6.0)
-    energy = np.sqrt(blur(band * band, 10.0))
+    band = blur(image, _FINE_PX) - blur(image, _BROAD_PX)
+    energy = np.sqrt(blur(band * band, _AROUND_PX))
     reference = float(np.quantile(energy, 0.98)) if energy.size else 0.0
     section = finite & (energy > max(_TEXTURE_SHARE * reference, 1e-6))
-    # a few bright spots must not outweigh the rest
-    even = np.clip(band / (energy + np.float32(0.02 * reference + 1e-12)), -3, 3)
+    even = band / (energy + np.float32(0.02 * reference + 1e-12))
+    even = np.clip(even, -_MOST_CONTRAST, _MOST_CONTRAST)
     return np.where(section, even, np.float32(0)), section
 
 

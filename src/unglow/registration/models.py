@@ -29,10 +29,23 @@ MEDIAN_OF_SQUARES = 1.3863
 """Of the sum of two squared standard normals: 2 ln 2."""
 
 _ITERATIONS = 20
+_SETTLED_PX = 1e-7
+"""Fits end after so many iterations, or when no match is mapped further from where it was, px."""
+_NEWTON_STEPS = 6
+"""Of a homography; each about squares the error of the last."""
 _HYPOTHESES = 500
-_CONSENSUS_ERRORS = 1 << 16
+"""Pairs of matches that are tried: where a quarter is right, no pair is, in 1e-14 of cases."""
 _SEED = 20011
-_FINEST_SIGMA = 0.01  # px: below it all residuals count as equally good
+_CONSENSUS_ERRORS = 1 << 16
+"""Errors that are held at a time, which bounds the memory."""
+_FINEST_SIGMA = 0.01
+"""px: below it all residuals count as equally good."""
+_MEDIAN_OF_LENGTHS = 1.1774
+"""Median length of two-dimensional normal residuals over their standard deviation: sqrt(2 ln 2)."""
+_SURE, _GAIN = 2.0, 0.05
+"""A richer model has to gain so many standard errors, and this share of the squared residuals."""
+_BOUND = 9.0
+"""Squared residuals count up to so many times their median when models are compared."""
 
 
 def residuals(matrix: Matrix, post: Points, pre: Points) -> Points:
@@ -47,19 +60,10 @@ def apart(one: Matrix, other: Matrix, points: Points) -> NDArray[np.float64]:
 
 
 def consensus(post: Points, pre: Points, tolerance: float) -> Mask:
-    """Find the most matches that one similarity puts within ``tolerance`` px.
+    """Mark (N,) the most of N matches (x, y) that one similarity puts within ``tolerance`` px.
 
-    Parameters
-    ----------
-    post, pre
-        (N, 2) matched points.
-    tolerance
-        px.
-
-    Returns
-    -------
-    (N,) bool; all false for fewer than three matches. The pairs of matches that are tried come from
-    a fixed seed, so the same matches give the same answer.
+    All false for fewer than three matches. The pairs of matches that are tried come from a fixed
+    seed, so the same matches give the same answer.
     """
     count = len(post)
     if count < 3:
@@ -92,12 +96,10 @@ def consensus(post: Points, pre: Points, tolerance: float) -> Mask:
 
 
 def fit(model: str, post: Points, pre: Points, weights: NDArray[np.float64]) -> Matrix:
-    """Weighted least-squares map from post to pre.
+    """Weighted least-squares map from post to pre: one of `MODELS`.
 
     Parameters
     ----------
-    model
-        One of `MODELS`.
     post, pre
         (N, 2) matched points, N at least `MIN_POINTS` for the model.
     weights
@@ -121,7 +123,7 @@ def fit(model: str, post: Points, pre: Points, weights: NDArray[np.float64]) -> 
         return matrix
     unit = _fit_linear(model, p, q, weights)
     if model == "homography":
-        for _ in range(6):
+        for _ in range(_NEWTON_STEPS):
             unit = _newton_step(unit, p, q, weights)
     matrix = np.linalg.inv(to_unit_pre) @ unit @ to_unit_post
     return np.asarray(matrix / matrix[2, 2], dtype=np.float64)
@@ -176,18 +178,9 @@ def _newton_step(matrix: Matrix, p: Points, q: Points, weights: NDArray[np.float
 def fit_robust(
     model: str, post: Points, pre: Points, start: Mask, prior: NDArray[np.float64] | None = None
 ) -> tuple[Matrix, NDArray[np.float64]]:
-    """Fit with Tukey's biweight, beginning with the matches in ``start``.
+    """Fit one of `MODELS` with Tukey's biweight, beginning with the matches (N,) in ``start``.
 
-    Parameters
-    ----------
-    model
-        One of `MODELS`.
-    post, pre
-        (N, 2) matched points.
-    start
-        (N,) matches that the first fit uses.
-    prior
-        (N,) inverse variances up to a factor; 0 keeps a match out for good.
+    ``prior`` (N,) are inverse variances up to a factor; 0 keeps a match out for good.
 
     Returns
     -------
@@ -198,22 +191,22 @@ def fit_robust(
     numpy.linalg.LinAlgError
         Too few matches, or they do not determine the model.
     """
-    trust = np.ones(len(post)) if prior is None else prior
-    known = trust > 0
+    prior = np.ones(len(post)) if prior is None else prior
+    usable = prior > 0
     # lengths count in units of what is usual for a match as good as this one
-    unit = np.sqrt(trust / (np.median(trust[known]) if known.any() else 1.0))
-    weights = np.where(start, trust, 0.0)
+    unit = np.sqrt(prior / (np.median(prior[usable]) if usable.any() else 1.0))
+    weights = np.where(start, prior, 0.0)
     matrix = np.eye(3)
     for _ in range(_ITERATIONS):
         if np.count_nonzero(weights) < max(MIN_POINTS[model], 2):
             raise np.linalg.LinAlgError("too few matches agree")
         previous, matrix = matrix, fit(model, post, pre, weights)
         lengths = np.minimum(np.hypot(*residuals(matrix, post, pre).T), 1e9) * unit
-        inside = lengths[(weights > 0) & known]
-        sigma = max(float(np.median(inside)) / 1.1774, _FINEST_SIGMA)
-        biweight = np.where(known, np.clip(1 - (lengths / (TUKEY * sigma)) ** 2, 0, None) ** 2, 0)
-        weights = trust * biweight
-        if np.abs(apply_matrix(matrix, post) - apply_matrix(previous, post)).max() < 1e-7:
+        inside = lengths[(weights > 0) & usable]
+        sigma = max(float(np.median(inside)) / _MEDIAN_OF_LENGTHS, _FINEST_SIGMA)
+        biweight = np.where(usable, np.clip(1 - (lengths / (TUKEY * sigma)) ** 2, 0, None) ** 2, 0)
+        weights = prior * biweight
+        if np.abs(apply_matrix(matrix, post) - apply_matrix(previous, post)).max() < _SETTLED_PX:
             break
     return matrix, biweight
 
@@ -224,7 +217,7 @@ def choose_model(
     start: Mask,
     held_out: Mask,
     models: Sequence[str] = MODELS,
-    trust: NDArray[np.float64] | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> tuple[str, Matrix]:
     """Take the simplest model that no richer one clearly beats on held-out matches.
 
@@ -235,13 +228,11 @@ def choose_model(
     ----------
     post, pre
         (N, 2) matched points.
-    start
-        (N,) matches worth fitting.
-    held_out
-        (N,) matches that no fit may use.
+    start, held_out
+        (N,) matches worth fitting, and matches that no fit may use.
     models
         Candidates, simplest first.
-    trust
+    weights
         (N,) inverse variances of the matches, up to a factor; the same for all if None.
 
     Returns
@@ -253,10 +244,10 @@ def choose_model(
     numpy.linalg.LinAlgError
         Not even the simplest model can be fitted.
     """
-    trust = np.ones(len(post)) if trust is None else trust
-    prior = np.where(held_out, 0.0, trust)
-    test = held_out & start & (trust > 0)
-    unit = trust[test] / (np.median(trust[test]) if test.any() else 1.0)
+    weights = np.ones(len(post)) if weights is None else weights
+    prior = np.where(held_out, 0.0, weights)
+    test = held_out & start & (weights > 0)
+    unit = weights[test] / (np.median(weights[test]) if test.any() else 1.0)
     fitted: list[tuple[str, Matrix, NDArray[np.float64]]] = []
     for model in models:
         try:
@@ -270,12 +261,12 @@ def choose_model(
     if not test.any():
         return fitted[0][:2]
     # one bound for all models, so that a few wild matches decide nothing
-    bound = 9 * min(float(np.median(squares)) for *_, squares in fitted) + 1e-6
+    bound = _BOUND * min(float(np.median(squares)) for *_, squares in fitted) + 1e-6
     best = fitted[0]
     for other in fitted[1:]:
         mine, theirs = (np.minimum(item[2], bound) for item in (best, other))
         gain = mine - theirs
-        doubt = float(gain.std()) / np.sqrt(len(gain))
-        if gain.mean() > 2 * doubt and gain.mean() > 0.05 * mine.mean():
+        error = float(gain.std()) / np.sqrt(len(gain))
+        if gain.mean() > _SURE * error and gain.mean() > _GAIN * mine.mean():
             best = other
     return best[:2]

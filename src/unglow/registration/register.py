@@ -8,106 +8,82 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.own_memory import release_pages
 from unglow.core.progress import step
-from unglow.core.windows import coarse_level
-from unglow.registration.block_table import BLOCK_DTYPE, block_table
-from unglow.registration.blocks.dense import Images
-from unglow.registration.blocks.phase_correlation import Matches, Plane, match_blocks
-from unglow.registration.blocks.placement import Frames, block_size, sample_corners
-from unglow.registration.coarse.coarse import (
-    Candidate,
-    Coarse,
-    find_coarse,
-    section_points,
-    singular_values,
+from unglow.registration.block_table import block_table
+from unglow.registration.blocks.phase_correlation import (
+    Matches,
+    block_shifts,
+    match_blocks,
+    matches_of,
 )
+from unglow.registration.blocks.placement import block_size, sample_corners
+from unglow.registration.coarse.coarse import Candidate, find_coarse, singular_values
 from unglow.registration.field.deformation_test import is_deformed
-from unglow.registration.field.inverse_consistency import global_closure
-from unglow.registration.field.verdict import bent
-from unglow.registration.images import Thumbnail, thumbnail, unusable
+from unglow.registration.field.follow import follow_deformation
+from unglow.registration.field.inverse_consistency import global_consistency
+from unglow.registration.images import unusable
 from unglow.registration.models import apart, choose_model, consensus, fit_robust, residuals
+from unglow.registration.pair import Pair
 from unglow.registration.quality import (
-    Evidence,
     agreement,
     confirmed_reach,
-    doubts,
     inside_frame,
     map_error,
-    refusals,
     uncovered_share,
-    unlike,
 )
 from unglow.registration.settings import MODELS, RegisterSettings
-from unglow.registration.user_hints import Given, checked, given_start
-from unglow.transform import Quantiles, Transform, apply_matrix, at_level, jacobians, to_level0
+from unglow.registration.user_hints import UserHints, check_hints, start_from_hints
+from unglow.registration.verdict import (
+    MIN_SIGNIFICANCE,
+    MIRRORED,
+    Evidence,
+    Registration,
+    judged,
+    rejected,
+    rejections,
+    unlike,
+    warnings,
+    way_back_warnings,
+)
+from unglow.transform import Quantiles, Transform, apply_matrix, from_level, jacobians
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Pixels
-    from unglow.registration.field.inverse_consistency import Closure
 
     Matrix = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
 
-__all__ = ["Given", "RegisterSettings", "Registration", "register"]
+__all__ = ["RegisterSettings", "Registration", "UserHints", "register"]
 
 log = logging.getLogger(__name__)
 
-MIN_SIGNIFICANCE = 12.0
-"""Unrelated images reach about 8, true pairs 30 to 200."""
-_MID_BLOCKS = 100
+_MID_BLOCKS, _MID_SIZE = 100, 128
+"""Number of blocks on a level between the thumbnails and full resolution, and their side, px."""
+_LEAST_AGREEING, _LEAST_SHARE = 5, 0.2
+"""There, so many blocks and this share of them have to agree, or the map stays as it is."""
 _MOST_PASSES = 2
 _SETTLED_PX = 0.1
 """Blocks are measured once more if 5 % of them were mapped further off than this."""
-_REACH_PX = 4.0
-_MIRRORED = (
-    "The pre-stain image is a mirror image of the post-stain image: if the section was turned "
-    "over, set mirror: true; if not, one of the files was flipped when it was saved."
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Registration:
-    """A transform and the sample blocks (`block_table.BLOCK_DTYPE`) that it rests on."""
-
-    transform: Transform
-    blocks: NDArray[np.void]
+_CONSENSUS_PX = 4.0
+"""Blocks this near to one similarity agree, px of their level."""
+_INLIER_PX = 2.0
+"""Blocks this near to the map are inliers."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
-    """Both images with their thumbnails, and how to work on them."""
+class _Samples:
+    """Sample blocks of ``size`` px, and which of them (N,) are held out of all fits."""
 
-    post: Pixels
-    pre: Pixels
-    post_thumb: Thumbnail
-    pre_thumb: Thumbnail
-    settings: RegisterSettings
-    workers: int
-
-    def planes(self, level: int) -> tuple[Plane, Plane]:
-        """Both images at a pyramid level."""
-        return _plane(self.post, self.post_thumb, level), _plane(self.pre, self.pre_thumb, level)
-
-    def images(self, matrix: Matrix, sign: int) -> Images:
-        """Both images as passes over dense blocks take them."""
-        return Images(
-            planes=self.planes,
-            levels=min(self.post.levels, self.pre.levels),
-            post=self.post_thumb,
-            pre=self.pre_thumb,
-            post_shape=self.post.shape,
-            pre_shape=self.pre.shape,
-            matrix=matrix,
-            sign=sign,
-            workers=self.workers,
-            strips=self.settings.strips == "auto",
-        )
+    matches: Matches
+    held_out: Mask
+    size: int
 
 
 def register(
@@ -116,7 +92,7 @@ def register(
     settings: RegisterSettings | None = None,
     *,
     workers: int = 1,
-    given: Given | None = None,
+    hints: UserHints | None = None,
 ) -> Registration:
     """Find the map from post to pre, and say how far it can be trusted.
 
@@ -129,8 +105,8 @@ def register(
         See `RegisterSettings`.
     workers
         Threads for block matching. The result has the same bytes for any number.
-    given
-        What a person says about the map. It is the start, if it leads to a map; only if it does not
+    hints
+        What the user says about the map. It is the start, if it leads to a map; only if it does not
         is one searched.
 
     Returns
@@ -138,179 +114,127 @@ def register(
     The transform and its sample blocks. An unusable pair gives status ``failed`` and the reasons;
     no exception is raised for it.
     """
-    settings = settings or RegisterSettings()
     release_pages()  # what importing them touched is hardly what will be used
-    level = coarse_level((post.shape, pre.shape), settings.coarse_px)
-    with step("thumbnails"):
-        thumbs = thumbnail(post, level), thumbnail(pre, level)
-    pair = _Pair(post, pre, *thumbs, settings, workers)
-    for name, pixels, thumb in zip(("post", "pre"), (post, pre), thumbs, strict=True):
+    pair = Pair.read(post, pre, settings or RegisterSettings(), workers)
+    for name, pixels, thumb in (("post", post, pair.post_thumb), ("pre", pre, pair.pre_thumb)):
         problem = unusable(name, pixels.shape, thumb)
         if problem:
-            return _failed(pair, [problem])
-    if given is None:
+            return _rejected(pair, [problem])
+    if hints is None:
         return _searched(pair)
-    start = given_start(*thumbs, given, settings, workers)
+    start = start_from_hints(pair, hints)
     release_pages("cv2")
-    found = None if start is None else _continued(pair, start)
-    if found is None or found.transform.failed:
+    registration = None if start is None else _continued(pair, start)
+    if registration is None or registration.transform.failed:
         searched = _searched(pair)
-        found = searched if found is None or not searched.transform.failed else found
-    return replace(found, transform=checked(found.transform, given, settings))
+        if registration is None or not searched.transform.failed:
+            registration = searched
+    checked = check_hints(registration.transform, hints, pair.settings)
+    return replace(registration, transform=checked)
 
 
-def _searched(pair: _Pair) -> Registration:
+def _rejected(
+    pair: Pair,
+    reasons: list[str],
+    start: Candidate | None = None,
+    blocks: NDArray[np.void] | None = None,
+) -> Registration:
+    details = {} if start is None else _start_fields(start)
+    inliers = 0 if blocks is None else int(blocks["used"].sum())
+    return rejected(pair.post.shape, pair.pre.shape, reasons, blocks, inliers=inliers, **details)
+
+
+def _start_fields(start: Candidate) -> dict[str, Any]:
+    """Return what a `Transform` tells about the coarse map."""
+    return {
+        "coarse_method": start.method,
+        "significance": start.significance,
+        "margin": start.margin,
+    }
+
+
+def _searched(pair: Pair) -> Registration:
     """Search for a start, and go on from there."""
     with step("search"):
-        coarse = find_coarse(pair.post_thumb, pair.pre_thumb, pair.settings, pair.workers)
+        start = find_coarse(pair)
     release_pages("cv2")
-    if coarse is None or coarse.best.significance < MIN_SIGNIFICANCE:
-        best, margin = (coarse.best, coarse.margin) if coarse else (None, np.nan)
-        return _failed(pair, [unlike(pair.settings)], best=best, margin=margin)
-    return _continued(pair, coarse)
+    if start is None or start.significance < MIN_SIGNIFICANCE:
+        return _rejected(pair, [unlike(pair.settings)], start)
+    return _continued(pair, start)
 
 
-def _continued(pair: _Pair, coarse: Coarse) -> Registration:
-    """Take a start to full resolution, if it is not mirrored against the settings."""
-    if not pair.settings.mirror and np.linalg.det(coarse.best.matrix) < 0:
-        return _failed(pair, [_MIRRORED], best=coarse.best, margin=coarse.margin)
-    log.info("coarse map by %s, significance %.1f", coarse.best.method, coarse.best.significance)
-    return _refined(pair, coarse.best, coarse.margin)
-
-
-def _plane(pixels: Pixels, thumb: Thumbnail, level: int) -> Plane:
-    if level >= pixels.levels:
-        return thumb.plane
-    return Plane(lambda window: pixels.read(window, level), pixels.level_shape(level), thumb.floor)
-
-
-def _failed(
-    pair: _Pair,
-    reasons: list[str],
-    blocks: NDArray[np.void] | None = None,
-    best: Candidate | None = None,
-    margin: float = float("nan"),
-) -> Registration:
-    table = np.zeros(0, BLOCK_DTYPE) if blocks is None else blocks
-    transform = Transform(
-        status="failed",
-        reasons=tuple(reasons),
-        post_shape=pair.post.shape,
-        pre_shape=pair.pre.shape,
-        blocks=len(table),
-        inliers=int(table["used"].sum()),
-        coarse_method=best.method if best else "",
-        significance=best.significance if best else np.nan,
-        margin=margin,
-    )
-    return Registration(transform, table)
-
-
-def _refined(pair: _Pair, best: Candidate, margin: float) -> Registration:
-    """Take a coarse candidate to full resolution and judge it."""
-    up = to_level0(pair.post_thumb.level)
-    coarse = up @ best.matrix @ np.linalg.inv(up)
-    matrix = coarse
+def _continued(pair: Pair, start: Candidate) -> Registration:
+    """Take a start to full resolution and judge it, if it is not mirrored against the settings."""
+    if not pair.settings.mirror and np.linalg.det(start.matrix) < 0:
+        return _rejected(pair, [MIRRORED], start)
+    log.info("coarse map by %s, significance %.1f", start.method, start.significance)
     level = pair.post_thumb.level
+    coarse = from_level(start.matrix, level)
+    pair = replace(pair, matrix=coarse, sign=start.sign)
     while level > 1:
         level = (level + 1) // 2
-        matrix = _mid_level(pair, matrix, best.sign, level)
-    share = float(pair.post_thumb.section.mean())
-    size = block_size(pair.post.shape, share, pair.settings.block_px)
-    for _ in range(_MOST_PASSES):
-        matches, held_out = _measure(pair, matrix, size, best.sign)
-        start = consensus(matches.post, matches.pre, _REACH_PX)
-        before = matrix
-        try:
-            fitted = start & ~held_out
-            matrix, _ = fit_robust("affine", matches.post, matches.pre, fitted, matches.trust)
-        except np.linalg.LinAlgError:
-            break
-        if np.quantile(apart(before, matrix, matches.post), 0.95) <= _SETTLED_PX:
-            break
-    return _concluded(pair, best, margin, coarse, matrix, matches, held_out, size)
+        pair = pair.mapped_by(_improved(pair, level))
+    pair, samples = _measured(pair)
+    return _concluded(pair, samples, start, coarse)
 
 
 @step("mid level")
-def _mid_level(pair: _Pair, matrix: Matrix, sign: int, level: int) -> Matrix:
+def _improved(pair: Pair, level: int) -> Matrix:
     """Improve the map on a level between the thumbnails and full resolution."""
-    if level >= min(pair.post.levels, pair.pre.levels):
-        return matrix
-    size = 128
-    shape, other = pair.post.level_shape(level), pair.pre.level_shape(level)
-    step = 2**level
-    frames = Frames(
-        pair.post_thumb,
-        pair.pre_thumb,
-        (shape[0] * step, shape[1] * step),
-        (other[0] * step, other[1] * step),
-        matrix,
-    )
-    corners, _ = sample_corners(frames, size * step, _MID_BLOCKS)
-    found = match_blocks(
-        *pair.planes(level),
-        at_level(matrix, level),
-        corners // step,
-        size,
-        sign=sign,
-        workers=pair.workers,
-    )
-    agree = consensus(found.post, found.pre, _REACH_PX)
-    if agree.sum() < max(5, 0.2 * len(found)):
-        return matrix
+    if level >= pair.levels:
+        return pair.matrix
+    unit = 2**level
+    corners, _ = sample_corners(pair, _MID_SIZE * unit, _MID_BLOCKS, level)
+    matches = match_blocks(pair.at(level), corners // unit, _MID_SIZE)
+    agree = consensus(matches.post, matches.pre, _CONSENSUS_PX)
+    if agree.sum() < max(_LEAST_AGREEING, _LEAST_SHARE * len(matches)):
+        return pair.matrix
     try:
-        better, _ = fit_robust("affine", found.post, found.pre, agree)
+        better, _ = fit_robust("affine", matches.post, matches.pre, agree)
     except np.linalg.LinAlgError:
-        return matrix
-    up = to_level0(level)
-    return up @ better @ np.linalg.inv(up)
+        return pair.matrix
+    return from_level(better, level)
+
+
+def _measured(pair: Pair) -> tuple[Pair, _Samples]:
+    """Match full-resolution blocks, once more if the map was too far off, and fit the map."""
+    share = float(pair.post_thumb.section.mean())
+    size = block_size(pair.post.shape, share, pair.settings.block_px)
+    for _ in range(_MOST_PASSES):
+        samples = _sampled(pair, size)
+        matches = samples.matches
+        fitted = consensus(matches.post, matches.pre, _CONSENSUS_PX) & ~samples.held_out
+        try:
+            matrix, _ = fit_robust("affine", matches.post, matches.pre, fitted, matches.weights)
+        except np.linalg.LinAlgError:
+            break
+        moved = apart(pair.matrix, matrix, matches.post)
+        pair = pair.mapped_by(matrix)
+        if np.quantile(moved, 0.95) <= _SETTLED_PX:
+            break
+    return pair, samples
 
 
 @step("match")
-def _measure(
-    pair: _Pair, matrix: Matrix, size: int, sign: int
-) -> tuple[Matches, NDArray[np.bool_]]:
-    """Match full-resolution blocks; the matches, and which of them are held out."""
-    frames = Frames(pair.post_thumb, pair.pre_thumb, pair.post.shape, pair.pre.shape, matrix)
-    corners, held_out = sample_corners(frames, size, pair.settings.blocks)
-    matches = match_blocks(*pair.planes(0), matrix, corners, size, sign=sign, workers=pair.workers)
-    # blocks without content are left out by the matching: find the flags of the others
-    flags = {tuple(c): bool(h) for c, h in zip(corners.tolist(), held_out, strict=True)}
-    at = np.rint(matches.post - (size - 1) / 2).astype(np.int64).tolist()
-    return matches, np.array([flags[tuple(c)] for c in at], dtype=bool)
+def _sampled(pair: Pair, size: int) -> _Samples:
+    """Match full-resolution blocks spread over the section."""
+    corners, held_out = sample_corners(pair, size, pair.settings.blocks)
+    shifts = block_shifts(pair.at(0), corners, size)
+    matches = matches_of(pair.at(0), corners, size, shifts)
+    return _Samples(matches, held_out[np.isfinite(shifts[:, 2])], size)
 
 
 @step("judge")
-def _concluded(
-    pair: _Pair,
-    best: Candidate,
-    margin: float,
-    coarse: Matrix,
-    matrix: Matrix,
-    matches: Matches,
-    held_out: NDArray[np.bool_],
-    size: int,
-) -> Registration:
+def _concluded(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) -> Registration:
     """Choose the model, gather the evidence, give the verdict."""
-    settings = pair.settings
-    models = MODELS if settings.model == "auto" else (settings.model,)
-    agreeing = agreement(matches, matrix)
-    model = models[0]
-    try:
-        model, matrix = choose_model(
-            matches.post, matches.pre, agreeing, held_out, models, matches.trust
-        )
-        agreeing = agreement(matches, matrix)
-    except np.linalg.LinAlgError:
-        agreeing[:] = False
-    points = section_points(pair.post_thumb)
-    points = apply_matrix(to_level0(pair.post_thumb.level), points)
-    mapped = apply_matrix(matrix, points)
-    seen = inside_frame(mapped, pair.pre.shape)
+    matches, held_out, settings = samples.matches, samples.held_out, pair.settings
+    model, pair, agreeing = _chosen(pair, samples)
+    points = pair.section_points()
+    seen = inside_frame(apply_matrix(pair.matrix, points), pair.pre.shape)
     centre = points[seen].mean(axis=0) if seen.any() else points.mean(axis=0)
-    largest, smallest = singular_values(matrix, centre)
-    off = residuals(matrix, matches.post, matches.pre)
-    lengths = np.hypot(*off.T)
+    largest, smallest = singular_values(pair.matrix, centre)
+    left = residuals(pair.matrix, matches.post, matches.pre)
+    lengths = np.hypot(*left.T)
     residual = Quantiles.of(lengths[held_out & agreeing])
     evidence = Evidence(
         measured=len(matches),
@@ -318,64 +242,55 @@ def _concluded(
         residual_p95=residual.p95,
         overlap=float(seen.mean()),
         uncovered=uncovered_share(
-            points[seen], matches.post[agreeing], confirmed_reach(points, size)
+            points[seen], matches.post[agreeing], confirmed_reach(points, samples.size)
         ),
         scale=float(np.sqrt(largest * smallest)),
         shear=largest / smallest,
-        margin=margin,
+        margin=start.margin,
     )
-    blocks = block_table(
-        matches.post,
-        matches.pre,
-        residuals(coarse, matches.post, matches.pre),
-        off,
-        matches.quality,
-        used=agreeing,
-        held_out=held_out,
-    )
-    refused = refusals(evidence, settings)
-    if refused:
-        return _failed(pair, refused, blocks, best, margin)
-    error = Quantiles.of(
-        map_error(model, matches, agreeing & ~held_out, agreeing, matrix, points[seen])
-    )
-    reasons = doubts(evidence, error.p95, settings)
-    jacobian = jacobians(matrix, centre[None])[0]
-    shift = apply_matrix(matrix, centre[None])[0] - centre
-    transform = Transform(
-        status="suspect" if reasons else "ok",
-        reasons=tuple(reasons),
+    before = residuals(coarse, matches.post, matches.pre)
+    blocks = block_table(matches, before, left, used=agreeing, held_out=held_out)
+    reasons = rejections(evidence, settings)
+    if reasons:
+        return _rejected(pair, reasons, start, blocks)
+    fitted = agreeing & ~held_out
+    error = Quantiles.of(map_error(model, matches, fitted, agreeing, pair.matrix, points[seen]))
+    jacobian = jacobians(pair.matrix, centre[None])[0]
+    shift = apply_matrix(pair.matrix, centre[None])[0] - centre
+    found = Transform(
+        status="ok",
         post_shape=pair.post.shape,
         pre_shape=pair.pre.shape,
-        matrix=matrix,
+        matrix=pair.matrix,
         model=model,
         residual_px=residual,
         error_px=error,
-        inliers=int((lengths <= 2.0).sum()),
+        inliers=int((lengths <= _INLIER_PX).sum()),
         blocks=len(matches),
         overlap=evidence.overlap,
         scale=evidence.scale,
         rotation_deg=float(np.rad2deg(np.arctan2(jacobian[1, 0], jacobian[0, 0]))),
         shift_px=(float(shift[0]), float(shift[1])),
-        coarse_method=best.method,
-        significance=best.significance,
-        margin=margin,
+        **_start_fields(start),
     )
-    images = pair.images(matrix, best.sign)
-    if settings.field == "auto" and is_deformed(images, matches, agreeing, matrix, size):
-        followed = bent(images, matches, size, transform, coarse, evidence, settings)
+    if settings.field == "auto" and is_deformed(pair, matches, agreeing, samples.size):
+        followed = follow_deformation(pair, matches, samples.size, found, coarse, evidence)
         if followed is not None:
-            return Registration(*followed)
-    closure = global_closure(images, transform, size, settings.blocks, points[seen])
-    return Registration(_with_closure(transform, closure, settings), blocks)
+            return followed
+    way_back = global_consistency(pair, found, samples.size, points[seen]).quantiles
+    reasons = warnings(evidence, error.p95, settings) + way_back_warnings(way_back.p95, settings)
+    return Registration(judged(replace(found, forward_backward_px=way_back), reasons), blocks)
 
 
-def _with_closure(found: Transform, closure: Closure, settings: RegisterSettings) -> Transform:
-    """Add what going there and back tells."""
-    reasons = (*found.reasons, *closure.doubts(settings))
-    return replace(
-        found,
-        status="suspect" if reasons else "ok",
-        reasons=reasons,
-        forward_backward_px=closure.quantiles,
-    )
+def _chosen(pair: Pair, samples: _Samples) -> tuple[str, Pair, Mask]:
+    """Choose the model; its name, the pair mapped by it, and the blocks (N,) that agree with it."""
+    matches = samples.matches
+    models = MODELS if pair.settings.model == "auto" else (pair.settings.model,)
+    agreeing = agreement(matches, pair.matrix)
+    try:
+        model, matrix = choose_model(
+            matches.post, matches.pre, agreeing, samples.held_out, models, matches.weights
+        )
+    except np.linalg.LinAlgError:
+        return models[0], pair, np.zeros_like(agreeing)
+    return model, pair.mapped_by(matrix), agreement(matches, matrix)

@@ -1,4 +1,4 @@
-"""What a user may choose about registration (config section ``register``)."""
+"""Settings of registration (config section ``register``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking over the map of another dye of the same sample: nothing is fitted, everything is checked.
+"""The map of another dye of the same sample: nothing is fitted, everything is checked.
 
 Sample blocks are matched against the whole map, displacement field included, so what they leave is
 what this dye's images say against it.
@@ -14,27 +14,30 @@ import numpy as np
 
 from unglow.core.own_memory import release_pages
 from unglow.core.progress import step
-from unglow.core.windows import coarse_level
-from unglow.registration.block_table import BLOCK_DTYPE, block_table
-from unglow.registration.blocks.phase_correlation import Matches, Plane, block_shifts
-from unglow.registration.blocks.placement import Frames, block_size, sample_corners
-from unglow.registration.coarse.coarse import SURE, Candidate, held_to, scored, section_points
-from unglow.registration.images import thumbnail
+from unglow.registration.block_table import block_table
+from unglow.registration.blocks.phase_correlation import Matches, block_shifts, matches_of
+from unglow.registration.blocks.placement import block_size, sample_corners
+from unglow.registration.coarse.coarse import SURE, Candidate, score_guess
 from unglow.registration.models import residuals
+from unglow.registration.pair import Pair
 from unglow.registration.quality import (
     AGREE_PX,
-    MIN_AGREEING,
-    MIN_SHARE,
-    Evidence,
+    NEIGHBOURS,
     agreement,
     confirmed_reach,
-    doubts,
     inside_frame,
     nearest,
     uncovered_share,
 )
-from unglow.registration.register import MIN_SIGNIFICANCE, Registration
-from unglow.transform import Quantiles, Transform, apply_matrix, at_level, to_level0
+from unglow.registration.verdict import (
+    MIN_SIGNIFICANCE,
+    Evidence,
+    Registration,
+    judged,
+    rejected,
+    warnings,
+)
+from unglow.transform import Quantiles, Transform, apply_matrix, at_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,11 +54,11 @@ METHOD = "reused"
 _FAR = 10.0
 """Images that lie this many times ``suspect_px`` from the map refute it."""
 _RIVAL = 1.15
-_NEIGHBOURS = 6
+"""So do images that match so many times better at another place."""
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class SharedMap:
     """The map of another dye of the same sample, and the dye's name."""
 
     dye: str
@@ -70,47 +73,53 @@ class _Check:
     ----------
     coarse
         The map on the thumbnails, with its score there.
-    matches, off
+    matches, left
         Blocks, and (N, 2) float64 measured minus mapped pre positions, px.
     agreeing
         (N,) bool: blocks that agree with the map or with their neighbours.
     points
         (P, 2) float64 (x, y) of the section that pre shows as well, level-0 px.
-    overlap
-        Share of the section that those are.
-    reach
-        How far from a block the map still counts as confirmed, px.
+    evidence
+        For the warnings that any map gets. Whether scale, shear and margin are odd was judged where
+        the map was found.
     """
 
     coarse: Candidate
     matches: Matches
-    off: Floats
+    left: Floats
     agreeing: Mask
     points: Floats
-    overlap: float
-    reach: float
+    evidence: Evidence
 
     @property
     def shift(self) -> Floats:
         """(2,) median (x, y) of what agreeing blocks leave, px."""
-        return np.asarray(np.median(self.off[self.agreeing], axis=0), dtype=np.float64)
+        return np.asarray(np.median(self.left[self.agreeing], axis=0), dtype=np.float64)
 
     @property
-    def telling(self) -> bool:
-        """Whether enough blocks agree with the map, or with each other, to say anything."""
-        return int(self.agreeing.sum()) >= max(MIN_AGREEING, MIN_SHARE * len(self.agreeing))
-
-    @property
-    def elsewhere(self) -> bool:
+    def match_elsewhere(self) -> bool:
         """Whether the images clearly match better at a place far from the map."""
         best = self.coarse
         clear = best.significance * best.rival >= MIN_SIGNIFICANCE * best.score
         return clear and best.rival > _RIVAL * best.score
 
+    @property
+    def error(self) -> Floats:
+        """(P,) float64 error of the map over the section, px; none if no block agrees.
+
+        Mean residuals of the six nearest blocks: neighbours share the error and not the noise, of
+        which a sixth of the variance is left.
+        """
+        if not self.agreeing.any():
+            return np.zeros(0)
+        around = nearest(self.points, self.matches.post[self.agreeing], NEIGHBOURS)
+        mean = self.left[self.agreeing][around].mean(axis=1)
+        return np.asarray(np.hypot(*mean.T), dtype=np.float64)
+
 
 @step("check map")
-def reuse(
-    post: Pixels, pre: Pixels, source: Source, settings: RegisterSettings, *, workers: int = 1
+def take_over(
+    post: Pixels, pre: Pixels, shared: SharedMap, settings: RegisterSettings, *, workers: int = 1
 ) -> Registration:
     """Take over a map, and say whether these images agree with it.
 
@@ -118,7 +127,7 @@ def reuse(
     ----------
     post, pre
         As for `unglow.registration.register.register`.
-    source
+    shared
         Whose map it is.
     settings
         Of them count ``coarse_px``, ``block_px``, ``blocks`` and ``suspect_px``.
@@ -131,204 +140,137 @@ def reuse(
     held out. Status ``failed`` if there is no map, if the images have other shapes or refute it;
     ``suspect`` if they lie beside it or cannot confirm it.
     """
-    refused = _refused(source, post.shape, pre.shape)
-    if refused is not None:
-        return _failed(post, pre, source, refused, np.zeros(0, BLOCK_DTYPE))
-    release_pages()  # as `register` does
-    check = _checked(post, pre, source.transform, settings, workers)
-    log.info("the map of %s, significance %.1f", source.dye, check.coarse.significance)
-    seen = check.matches
-    table = block_table(
-        seen.post,
-        seen.pre,
-        residuals(source.transform.matrix, seen.post, seen.pre),
-        check.off,
-        seen.quality,
-        used=check.agreeing,
-        held_out=np.ones(len(seen), dtype=bool),
-    )
-    refused = _refuted(check, source, settings)
-    if refused is not None:
-        return _failed(post, pre, source, refused, table)
-    return Registration(_judged(check, source, settings), table)
+    reason = _unusable(shared, post.shape, pre.shape)
+    table = None
+    if reason is None:
+        release_pages()  # as `register` does
+        pair = Pair.read(post, pre, settings, workers).mapped_by(shared.transform.matrix)
+        check = _checked(pair, shared.transform)
+        log.info("the map of %s, significance %.1f", shared.dye, check.coarse.significance)
+        matches = check.matches
+        table = block_table(
+            matches,
+            residuals(pair.matrix, matches.post, matches.pre),
+            check.left,
+            used=check.agreeing,
+            held_out=np.ones(len(matches), dtype=bool),
+        )
+        reason = _refutation(check, shared.dye, settings)
+        if reason is None:
+            return Registration(_judged(check, shared, settings), table)
+    return rejected(post.shape, pre.shape, [reason], table, coarse_method=METHOD, source=shared.dye)
 
 
-def _refused(source: Source, post_shape: tuple[int, int], pre_shape: tuple[int, int]) -> str | None:
+def _unusable(
+    shared: SharedMap, post_shape: tuple[int, int], pre_shape: tuple[int, int]
+) -> str | None:
     """Say why there is no map to take over."""
-    theirs = source.transform
+    theirs = shared.transform
     if theirs.failed:
-        told = " ".join(theirs.reasons)
-        return f"The map was to come from {source.dye}, whose registration failed: {told}"
-    for role, mine, its in (
+        reasons = " ".join(theirs.reasons)
+        return f"The map was to come from {shared.dye}, whose registration failed: {reasons}"
+    for role, own, other in (
         ("post", post_shape, theirs.post_shape),
         ("pre", pre_shape, theirs.pre_shape),
     ):
-        if mine != its:
+        if own != other:
             return (
-                f"The map was to come from {source.dye}, whose {role}-stain image has "
-                f"{its[1]} x {its[0]} px and not {mine[1]} x {mine[0]} px: only images of the same "
-                "frame share a map."
+                f"The map was to come from {shared.dye}, whose {role}-stain image has {other[1]} x "
+                f"{other[0]} px and not {own[1]} x {own[0]} px: only images of the same frame "
+                "share a map."
             )
     return None
 
 
-def _failed(
-    post: Pixels, pre: Pixels, source: Source, reason: str, table: NDArray[np.void]
-) -> Registration:
-    refused = Transform(
-        "failed",
-        post.shape,
-        pre.shape,
-        (reason,),
-        blocks=len(table),
-        coarse_method=METHOD,
-        source=source.dye,
-    )
-    return Registration(refused, table)
-
-
-def _checked(
-    post: Pixels, pre: Pixels, theirs: Transform, settings: RegisterSettings, workers: int
-) -> _Check:
+def _checked(pair: Pair, theirs: Transform) -> _Check:
     """Look at a map on thumbnails, and match full-resolution blocks against it."""
-    level = coarse_level((post.shape, pre.shape), settings.coarse_px)
-    thumbs = thumbnail(post, level), thumbnail(pre, level)
-    with held_to(workers):
-        coarse = scored(*thumbs, Candidate(METHOD, at_level(theirs.matrix, level)))
+    coarse = score_guess(pair, (METHOD, at_level(theirs.matrix, pair.post_thumb.level)))
     release_pages("cv2")
-    size = block_size(post.shape, float(thumbs[0].section.mean()), settings.block_px)
-    frames = Frames(*thumbs, post.shape, pre.shape, theirs.matrix)
-    corners, _ = sample_corners(frames, size, settings.blocks)
+    share = float(pair.post_thumb.section.mean())
+    size = block_size(pair.post.shape, share, pair.settings.block_px)
+    corners, _ = sample_corners(pair, size, pair.settings.blocks)
     # thumbnails that do not fit do not tell either whether the contrast is reversed
     signs = (coarse.sign,) if coarse.significance >= SURE else (1, -1)
-    planes = (
-        Plane(post.read, post.shape, thumbs[0].floor),
-        Plane(pre.read, pre.shape, thumbs[1].floor),
-    )
-    matches = _matched(planes, theirs, corners, size, signs, workers)
+    planes = [replace(pair, sign=sign).at(0, theirs.displacement) for sign in signs]
+    shifts = [block_shifts(one, corners, size) for one in planes]
+    best = max(shifts, key=lambda found: float(np.nansum(found[:, 2])))
+    matches = matches_of(planes[0], corners, size, best)
+    left = matches.pre - theirs.map(matches.post)
     plain = apply_matrix(theirs.matrix, matches.post)
-    off = matches.pre - theirs.map(matches.post)
-    points = apply_matrix(to_level0(level), section_points(thumbs[0]))
-    seen = inside_frame(theirs.map(points), pre.shape)
-    return _Check(
-        coarse=coarse,
-        matches=matches,
-        off=off,
-        agreeing=agreement(replace(matches, pre=plain + off), theirs.matrix),
-        points=points[seen],
-        overlap=float(seen.mean()) if len(points) else np.nan,
-        reach=confirmed_reach(points, size),
-    )
-
-
-def _matched(
-    planes: tuple[Plane, Plane],
-    theirs: Transform,
-    corners: NDArray[np.int64],
-    size: int,
-    signs: tuple[int, ...],
-    workers: int,
-) -> Matches:
-    """Match blocks against a whole map, with the sign of the contrast that gives higher peaks."""
-    tried = [
-        block_shifts(
-            *planes,
-            matrix=theirs.matrix,
-            corners=corners,
-            size=size,
-            field=theirs.displacement,
-            sign=sign,
-            workers=workers,
-        )
-        for sign in signs
-    ]
-    shifts = max(tried, key=lambda found: float(np.nansum(found[:, 2])))
-    known = np.isfinite(shifts[:, 2])
-    centres = np.asarray(corners[known] + (size - 1) / 2, dtype=np.float64)
-    return Matches(centres, theirs.map(centres - shifts[known, :2]), shifts[known, 2])
-
-
-def _refuted(check: _Check, source: Source, settings: RegisterSettings) -> str | None:
-    """Say why the images show that the map is wrong; None if they do not."""
-    if check.elsewhere:
-        return (
-            f"The images match better at another place than where the map of {source.dye} puts "
-            "them: let this dye register itself (register_from: its own name)."
-        )
-    if check.telling and np.hypot(*check.shift) > _FAR * settings.suspect_px:
-        return _shifted(check, source.dye, settings)
-    return None
-
-
-def _judged(check: _Check, source: Source, settings: RegisterSettings) -> Transform:
-    """Return the map with what is known of it in these images."""
-    lengths = np.hypot(*check.off.T)
-    residual = Quantiles.of(lengths[check.agreeing])
-    error = Quantiles.of(_error(check))
-    agreeing = check.matches.post[check.agreeing]
+    agreeing = agreement(replace(matches, pre=plain + left), theirs.matrix)
+    points = pair.section_points()
+    seen = inside_frame(theirs.map(points), pair.pre.shape)
     evidence = Evidence(
-        measured=len(check.matches),
-        agreeing=len(agreeing),
-        residual_p95=residual.p95,
-        overlap=check.overlap,
-        uncovered=uncovered_share(check.points, agreeing, check.reach),
-        scale=1.0,  # whether scale and shear are odd was judged where the map was found
+        measured=len(matches),
+        agreeing=int(agreeing.sum()),
+        residual_p95=Quantiles.of(np.hypot(*left[agreeing].T)).p95,
+        overlap=float(seen.mean()) if len(points) else np.nan,
+        uncovered=uncovered_share(
+            points[seen], matches.post[agreeing], confirmed_reach(points, size)
+        ),
+        scale=1.0,
         shear=1.0,
         margin=np.inf,
     )
-    reasons = _doubts(check, evidence, error.p95, source, settings)
-    return replace(
-        source.transform,
-        status="suspect" if reasons else "ok",
-        reasons=tuple(reasons),
-        residual_px=residual,
+    return _Check(coarse, matches, left, agreeing, points[seen], evidence)
+
+
+def _refutation(check: _Check, dye: str, settings: RegisterSettings) -> str | None:
+    """Say why the images show that the map is wrong; None if they do not."""
+    if check.match_elsewhere:
+        return (
+            f"The images match better at another place than where the map of {dye} puts "
+            "them: let this dye register itself (register_from: its own name)."
+        )
+    if check.evidence.enough_agree and np.hypot(*check.shift) > _FAR * settings.suspect_px:
+        return _shifted(check, dye, settings)
+    return None
+
+
+def _judged(check: _Check, shared: SharedMap, settings: RegisterSettings) -> Transform:
+    """Return the map with what is known of it in these images."""
+    lengths = np.hypot(*check.left.T)
+    error = Quantiles.of(check.error)
+    found = replace(
+        shared.transform,
+        status="ok",
+        reasons=(),
+        residual_px=Quantiles.of(lengths[check.agreeing]),
         error_px=error,
-        forward_backward_px=Quantiles(),  # that of the source says nothing about these images
+        forward_backward_px=Quantiles(),  # that of the other dye says nothing about these images
         inliers=int((lengths <= AGREE_PX).sum()),
         blocks=len(check.matches),
-        overlap=check.overlap,
+        overlap=check.evidence.overlap,
         coarse_method=METHOD,
         significance=check.coarse.significance,
         margin=np.nan,
         landmarks=None,
-        source=source.dye,
+        source=shared.dye,
     )
+    return judged(found, _warnings(check, error.p95, shared, settings))
 
 
-def _error(check: _Check) -> Floats:
-    """Estimate the error of the map over the section: mean residuals of the six nearest blocks.
-
-    Neighbours share the error and not the noise, of which a sixth of the variance is left.
-
-    Returns
-    -------
-    (P,) float64, px; none if no block agrees.
-    """
-    post, off = check.matches.post[check.agreeing], check.off[check.agreeing]
-    if not len(post):
-        return np.zeros(0)
-    around = nearest(check.points, post, _NEIGHBOURS)
-    return np.asarray(np.hypot(*off[around].mean(axis=1).T), dtype=np.float64)
-
-
-def _doubts(
-    check: _Check, evidence: Evidence, error_p95: float, source: Source, settings: RegisterSettings
+def _warnings(
+    check: _Check, error_p95: float, shared: SharedMap, settings: RegisterSettings
 ) -> list[str]:
     """Sentences that say what to check before the map is believed for this dye."""
-    out = []
-    if not check.telling:
-        out.append(
+    evidence = check.evidence
+    if not evidence.enough_agree:
+        undecided = (
             f"Only {evidence.agreeing} of {evidence.measured} sample blocks say anything about the "
-            f"map of {source.dye}, so that these images neither confirm nor refute it: check the "
+            f"map of {shared.dye}, so that these images neither confirm nor refute it: check the "
             "overlay."
         )
+        reasons = [undecided]
     elif np.hypot(*check.shift) > settings.suspect_px:
-        out.append(_shifted(check, source.dye, settings))
+        reasons = [_shifted(check, shared.dye, settings)]
     else:
-        out += doubts(evidence, error_p95, settings)
-    if source.transform.status == "suspect":
-        out.append(f"The map is that of {source.dye}, which is suspect itself: see its reasons.")
-    return out
+        reasons = warnings(evidence, error_p95, settings)
+    if shared.transform.status == "suspect":
+        reasons.append(
+            f"The map is that of {shared.dye}, which is suspect itself: see its reasons."
+        )
+    return reasons
 
 
 def _shifted(check: _Check, dye: str, settings: RegisterSettings) -> str:

@@ -1,4 +1,4 @@
-"""What a person says about the map: as a start instead of the search, and as a check of the end."""
+"""User hints: landmarks and an initial matrix, as a start instead of the search and as a check."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ import numpy as np
 
 from unglow.registration.coarse.coarse import (
     SURE,
-    Candidate,
-    Coarse,
-    held_to,
+    best_of,
     judge_guesses,
     plausible,
-    scored,
-    section_points,
+    score_guess,
     singular_values,
 )
 from unglow.registration.models import consensus, fit, fit_robust
-from unglow.transform import LandmarkMisfit, apply_matrix, at_level
+from unglow.registration.verdict import judged
+from unglow.transform import LandmarkResiduals, apply_matrix, at_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.coarse.coarse import Guess
-    from unglow.registration.images import Thumbnail
+    from unglow.registration.coarse.coarse import Candidate, Guess
+    from unglow.registration.pair import Pair
     from unglow.registration.settings import RegisterSettings
     from unglow.transform import Transform
     from unglow.transform.landmarks import Landmarks
@@ -34,18 +32,22 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Points = NDArray[np.float64]
 
+LANDMARKS, INITIAL = "landmarks", "initial"
+"""Names of the two hints as the method of a coarse map."""
 CLICK_SHARE = 0.01
 """A map may miss a landmark by this share of the diagonal of post, which is about 15 px of a screen
 that shows the whole image: more than a person's clicks are off by."""
 CLICK_PX = 10.0
 """It may always miss one by this much, px."""
 _MODELS = (("affine", 3), ("similarity", 2))
-LANDMARKS, INITIAL = "landmarks", "initial"
+"""Models that are fitted to landmarks, and how many each needs."""
+_SCALE_ROOM = 1.1
+"""The scale that hints ask for may exceed what is accepted by this factor: clicks are rough."""
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """What a person knows of the map from post to pre, level-0 px.
+class UserHints:
+    """What a user says about the map from post to pre, level-0 px.
 
     Attributes
     ----------
@@ -59,36 +61,32 @@ class Given:
     initial: Matrix | None = None
 
 
-def given_start(
-    post: Thumbnail, pre: Thumbnail, given: Given, settings: RegisterSettings, workers: int = 1
-) -> Coarse | None:
-    """Improve what is given on the thumbnails, and take what scores best.
+def start_from_hints(pair: Pair, hints: UserHints) -> Candidate | None:
+    """Improve the hints on the thumbnails, and take what scores best.
 
     Returns
     -------
     The start, in thumbnail px; None if nothing of it is a modest scaling with little shear. Where
     landmarks lead, no other place is a rival of the one that a person has pointed at.
     """
-    found: list[Guess] = []
-    if given.landmarks is not None:
-        found += [(LANDMARKS, matrix) for matrix in landmark_maps(given.landmarks)]
-    if given.initial is not None:
-        found.append((INITIAL, given.initial))
-    centre = section_points(post).mean(axis=0)
-    guesses = [
-        (method, at_level(matrix, post.level))
-        for method, matrix in found
-        if plausible(at_level(matrix, post.level), centre, 1.1 * settings.max_scale)
-    ]
+    maps: list[Guess] = []
+    if hints.landmarks is not None:
+        maps += [(LANDMARKS, matrix) for matrix in landmark_maps(hints.landmarks)]
+    if hints.initial is not None:
+        maps.append((INITIAL, hints.initial))
+    centre = pair.post_thumb.section_points().mean(axis=0)
+    most = _SCALE_ROOM * pair.settings.max_scale
+    guesses = [(method, at_level(matrix, pair.post_thumb.level)) for method, matrix in maps]
+    guesses = [(method, matrix) for method, matrix in guesses if plausible(matrix, centre, most)]
     if not guesses:
         return None
-    start = judge_guesses(post, pre, guesses, settings, workers)
-    if start is None or start.best.significance < SURE:
+    start = judge_guesses(pair, guesses)
+    if start is None or start.significance < SURE:
         # the thumbnails have too little in common to improve on a person
-        with held_to(workers):
-            best = scored(post, pre, Candidate(*guesses[0]))
-        start = Coarse(best, best.score / max(best.rival, 1e-9))
-    return replace(start, margin=math.inf) if start.best.method == LANDMARKS else start
+        start = best_of([score_guess(pair, guesses[0])], pair.post_thumb)
+    if start is not None and start.method == LANDMARKS:
+        start = replace(start, margin=math.inf)
+    return start
 
 
 def click_limit(shape: tuple[int, ...]) -> float:
@@ -113,53 +111,43 @@ def landmark_maps(landmarks: Landmarks) -> list[Matrix]:
     for model, least in models if len(post) > _MODELS[0][1] else models[::-1]:
         try:
             # as many landmarks as the model needs fit exactly: none of them can be told to be wrong
-            exact = len(post) == least
-            maps.append(
-                fit(model, post, pre, np.ones(len(post)))
-                if exact
-                else fit_robust(model, post, pre, start)[0]
-            )
+            if len(post) == least:
+                maps.append(fit(model, post, pre, np.ones(len(post))))
+            else:
+                maps.append(fit_robust(model, post, pre, start)[0])
         except np.linalg.LinAlgError:  # on one line, for example
             continue
     return maps
 
 
-def checked(found: Transform, given: Given, settings: RegisterSettings) -> Transform:
-    """Compare a map with what was given: what it misses the landmarks by, and doubts about it."""
-    doubts = []
-    misfit = None
-    if given.landmarks is not None and found.failed:
-        doubts.append(_unhelpful(given.landmarks, settings.max_scale))
-    elif given.landmarks is not None:
-        misfit, told = _missed(found, given.landmarks)
-        doubts += told
-    if given.initial is not None and not found.failed and _searched(found):
-        off = _distance(found, given.initial)
-        doubts.append(
+def check_hints(found: Transform, hints: UserHints, settings: RegisterSettings) -> Transform:
+    """Compare a map with the hints: what it misses landmarks by, and warnings about it."""
+    reasons = []
+    if hints.landmarks is not None and found.failed:
+        reasons.append(_unhelpful(hints.landmarks, settings.max_scale))
+    elif hints.landmarks is not None:
+        missed = _lengths(found.map(hints.landmarks.post), hints.landmarks)
+        left = LandmarkResiduals(len(missed), float(np.median(missed)), float(missed.max()))
+        found = replace(found, landmarks=left)
+        if not left.max_px <= click_limit(found.post_shape):
+            reasons.append(_missed(left, hints.landmarks.names[int(missed.argmax())]))
+    searched = found.coarse_method not in (LANDMARKS, INITIAL)
+    if hints.initial is not None and not found.failed and searched:
+        centre = (np.array(found.post_shape[::-1], dtype=np.float64)[None] - 1) / 2
+        off = np.hypot(*(found.map(centre) - apply_matrix(hints.initial, centre))[0])
+        reasons.append(
             "The initial transform led to no map, so that one was searched, which differs from it "
             f"by {off:.0f} px at the centre of the image: check the overlay."
         )
-    status = "suspect" if doubts and found.status == "ok" else found.status
-    return replace(found, status=status, reasons=(*found.reasons, *doubts), landmarks=misfit)
+    return judged(found, reasons)
 
 
-def _searched(found: Transform) -> bool:
-    return found.coarse_method not in (LANDMARKS, INITIAL)
-
-
-def _missed(found: Transform, landmarks: Landmarks) -> tuple[LandmarkMisfit, list[str]]:
-    """Measure how far a map misses the landmarks; a sentence if that is much."""
-    lengths = _lengths(found.map(landmarks.post), landmarks)
-    worst = int(lengths.argmax())
-    misfit = LandmarkMisfit(len(landmarks), float(np.median(lengths)), float(lengths[worst]))
-    if misfit.max_px <= click_limit(found.post_shape):
-        return misfit, []
-    told = (
-        f"The map misses landmark {landmarks.names[worst]} by {misfit.max_px:.0f} px (the median "
-        f"of {len(landmarks)} landmarks is {misfit.median_px:.0f} px), more than clicks are off "
+def _missed(left: LandmarkResiduals, name: str) -> str:
+    return (
+        f"The map misses landmark {name} by {left.max_px:.0f} px (the median "
+        f"of {left.count} landmarks is {left.median_px:.0f} px), more than clicks are off "
         "by: correct or remove it if it is wrong, and check the overlay."
     )
-    return misfit, [told]
 
 
 def _unhelpful(landmarks: Landmarks, max_scale: float) -> str:
@@ -184,9 +172,3 @@ def _unhelpful(landmarks: Landmarks, max_scale: float) -> str:
 def _lengths(mapped: Points, landmarks: Landmarks) -> Points:
     """(N,) distances between the landmarks in pre and where a map puts those of post, px."""
     return np.asarray(np.hypot(*(mapped - landmarks.pre).T), dtype=np.float64)
-
-
-def _distance(found: Transform, initial: Matrix) -> float:
-    """Distance between where a map and a matrix put the centre of post, px."""
-    centre = (np.array(found.post_shape[::-1], dtype=np.float64)[None] - 1) / 2
-    return float(np.hypot(*(found.map(centre) - apply_matrix(initial, centre))[0]))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from unglow.transform.matrix import apply_matrix, at_level, jacobians, to_level0
-from unglow.transform.transform import FIELD_FILE, LandmarkMisfit, Quantiles, Transform, load
+from unglow.transform.matrix import apply_matrix, at_level, from_level, jacobians, to_level0
+from unglow.transform.transform import FIELD_FILE, LandmarkResiduals, Quantiles, Transform, load
 
 __all__ = [
     "FIELD_FILE",
-    "LandmarkMisfit",
+    "LandmarkResiduals",
     "Quantiles",
     "Transform",
     "apply_matrix",
     "at_level",
+    "from_level",
     "jacobians",
     "load",
     "to_level0",

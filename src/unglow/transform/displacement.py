@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     _Basis = Callable[[Floats], Floats]
 
 SUPPORT = 4
+"""Control points along each axis that a point feels."""
 
 
 @dataclass(frozen=True, eq=False)

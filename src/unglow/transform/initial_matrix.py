@@ -1,4 +1,4 @@
-"""A first map that a person gives: a 3 x 3 matrix in a file, from post to pre."""
+"""Initial matrix: a first map from post to pre that the user gives in a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from unglow.transform.landmarks import Frame
 
-_PLACES = 5
+_SAMPLES = 5
+"""Points along each axis of post that show whether a matrix leads into pre."""
+_LEAST_AREA = 1e-6
+"""Least change of area of a matrix that maps post onto an area."""
 
 
 def read_initial(path: Path, post: Frame, pre: Frame) -> NDArray[np.float64]:
@@ -103,7 +106,7 @@ def _numbers(path: Path, content: Any) -> NDArray[np.float64]:
         raise InputError(f"{path} holds something else than numbers: {_wanted()}") from error
     if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
         raise InputError(f"{path} does not hold 3 x 3 finite numbers: {_wanted()}")
-    if matrix[2, 2] == 0 or abs(np.linalg.det(matrix / matrix[2, 2])) < 1e-6:
+    if matrix[2, 2] == 0 or abs(np.linalg.det(matrix / matrix[2, 2])) < _LEAST_AREA:
         raise InputError(
             f"{path} holds a matrix that maps post onto a line or a point: correct it."
         )
@@ -111,9 +114,9 @@ def _numbers(path: Path, content: Any) -> NDArray[np.float64]:
 
 
 def _check(path: Path, matrix: NDArray[np.float64], post: Frame, pre: Frame) -> None:
-    """Raise for a matrix that sends no place of post into pre."""
+    """Raise for a matrix that sends no point of post into pre."""
     rows, cols = post.shape
-    x, y = np.meshgrid(np.linspace(0, cols - 1, _PLACES), np.linspace(0, rows - 1, _PLACES))
+    x, y = np.meshgrid(np.linspace(0, cols - 1, _SAMPLES), np.linspace(0, rows - 1, _SAMPLES))
     mapped = apply_matrix(matrix, np.column_stack([x.ravel(), y.ravel()]))
     with np.errstate(invalid="ignore"):
         inside = ((mapped >= 0) & (mapped <= np.array(pre.shape)[::-1] - 1)).all(axis=1)

@@ -41,7 +41,10 @@ LEAST = 2
 """So many landmarks make a similarity; three make an affine map."""
 _LABELS = ("label", "name", "landmark", "index", "")
 _CORNER_PX = 0.5
+"""From the corner of a pixel, where QuPath counts from, to its centre."""
 _LEAST_SPREAD = 0.02
+"""Landmarks have to lie this share of the diagonal of an image from each other: nearer together,
+clicks that are off by a few px turn the map by degrees."""
 _AXIS = re.compile(r"axis-\d+")
 _MICRO = str.maketrans("μ", "µ")  # two letters that look the same
 _ROLES = ("post", "pre")

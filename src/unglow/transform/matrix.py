@@ -46,6 +46,12 @@ def at_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
     return np.linalg.inv(up) @ matrix @ up
 
 
+def from_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
+    """Convert a matrix in the pixels of pyramid ``level`` (of both images) into a level-0 one."""
+    up = to_level0(level)
+    return up @ matrix @ np.linalg.inv(up)
+
+
 def to_level0(level: int) -> NDArray[np.float64]:
     """Return the 3 x 3 matrix from pixels of a pyramid level to level-0 pixels."""
     factor = float(2**level)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.kernels import kernel
-from unglow.core.windows import Window
+from unglow.core.windows import Window, grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,12 @@ SUPPORT = 2
 """Pixels that the interpolation needs beyond the floor of a position (one before, two after)."""
 
 _SPARE_PX = 1 << 16
+"""Source px that a window may take beyond 5/4 of its own before it is split: small windows, and
+maps that turn or enlarge a little, are resampled in one piece."""
+_HORIZON = 1e-9
+"""Homogeneous coordinate up to which a corner counts as beyond the horizon."""
+_FAR_PX = 1e4
+"""Positions are cut off this far outside of pre."""
 
 
 def warp_window(
@@ -36,7 +42,7 @@ def warp_window(
     transform: Transform,
     window: Window,
 ) -> NDArray[np.float32]:
-    """Resample pre at the positions of a window of post.
+    """Resample pre at the positions of a window of post, which may leave the image.
 
     Parameters
     ----------
@@ -45,10 +51,6 @@ def warp_window(
         the interpolation needs (more than once if the map blows the window up beyond 2 times).
     pre_shape
         (rows, columns) of pre.
-    transform
-        Map from post to pre.
-    window
-        Part of the post grid; it may leave the image.
 
     Returns
     -------
@@ -87,26 +89,15 @@ def _warp_into(
 
     Memory stays bounded for any matrix, however absurd.
     """
-    source = _source_window(matrix, field, window, pre_shape, 0)
+    source = source_window(matrix, field, window, pre_shape)
     if window.size == 0 or source.size == 0:
         return
     if source.size > limit and window.size > 1:
         rows, cols = window.shape
-        half = max(rows, cols) // 2
-        if rows >= cols:
-            parts = (
-                Window(window.y0, window.y0 + half, window.x0, window.x1),
-                Window(window.y0 + half, window.y1, window.x0, window.x1),
-            )
-        else:
-            parts = (
-                Window(window.y0, window.y1, window.x0, window.x0 + half),
-                Window(window.y0, window.y1, window.x0 + half, window.x1),
-            )
-        for part in parts:
-            y, x = part.y0 - window.y0, part.x0 - window.x0
-            target = out[y : y + part.shape[0], x : x + part.shape[1]]
-            _warp_into(target, read_pre, pre_shape, matrix, field, part, limit)
+        half = (-(-rows // 2), cols) if rows >= cols else (rows, -(-cols // 2))
+        for part in grid(window.shape, half):
+            whole = part.shift(window.y0, window.x0)
+            _warp_into(out[part.slices], read_pre, pre_shape, matrix, field, whole, limit)
         return
     pixels = np.ascontiguousarray(read_pre(source), dtype=np.float32)
     corner = source.y0, source.x0
@@ -114,39 +105,16 @@ def _warp_into(
 
 
 def source_window(
-    transform: Transform, window: Window, pre_shape: tuple[int, int], halo: int = 0
-) -> Window:
-    """Return the part of pre that resampling a window of post needs.
-
-    Parameters
-    ----------
-    transform
-        Map from post to pre.
-    window
-        Part of the post grid.
-    pre_shape
-        (rows, columns) of pre.
-    halo
-        More px on every side, beyond the support of the interpolation.
-
-    Returns
-    -------
-    A window inside pre; of size 0 if the window sees nothing of pre. Where the map has its horizon
-    inside the window, the whole of pre.
-    """
-    if not np.isfinite(transform.matrix).all():
-        return Window(0, 0, 0, 0)
-    matrix = transform.matrix / transform.matrix[2, 2]
-    return _source_window(matrix, transform.displacement, window, pre_shape, halo)
-
-
-def _source_window(
     matrix: NDArray[np.float64],
     field: Displacement | None,
     window: Window,
     pre_shape: tuple[int, int],
-    halo: int,
 ) -> Window:
+    """Return the part of pre, (rows, columns), that resampling a window of post needs.
+
+    ``matrix`` is finite, with matrix[2, 2] = 1. The window has size 0 if nothing of pre is seen;
+    where the map has its horizon inside the window of post, it is the whole of pre.
+    """
     if window.size == 0:
         return Window(0, 0, 0, 0)
     xs, ys = (window.x0, window.x1 - 1), (window.y0, window.y1 - 1)
@@ -154,15 +122,18 @@ def _source_window(
     u, v, w = matrix @ corners
     if (w <= 0).all():
         return Window(0, 0, 0, 0)
-    if (w <= 1e-9).any():
+    if (w <= _HORIZON).any():
         return Window.of(pre_shape)
-    reach = SUPPORT + halo
     low, high = (np.zeros(2), np.zeros(2)) if field is None else field.bounds(window)
     # clipped to just beyond the image first, so that absurd positions fit an int
-    y_range = np.clip([np.min(v / w) + low[1], np.max(v / w) + high[1]], -1e4, pre_shape[0] + 1e4)
-    x_range = np.clip([np.min(u / w) + low[0], np.max(u / w) + high[0]], -1e4, pre_shape[1] + 1e4)
-    y0, y1 = int(np.floor(y_range[0])) - reach, int(np.floor(y_range[1])) + reach + 2
-    x0, x1 = int(np.floor(x_range[0])) - reach, int(np.floor(x_range[1])) + reach + 2
+    y_range = np.clip(
+        [np.min(v / w) + low[1], np.max(v / w) + high[1]], -_FAR_PX, pre_shape[0] + _FAR_PX
+    )
+    x_range = np.clip(
+        [np.min(u / w) + low[0], np.max(u / w) + high[0]], -_FAR_PX, pre_shape[1] + _FAR_PX
+    )
+    y0, y1 = int(np.floor(y_range[0])) - SUPPORT, int(np.floor(y_range[1])) + SUPPORT + 2
+    x0, x1 = int(np.floor(x_range[0])) - SUPPORT, int(np.floor(x_range[1])) + SUPPORT + 2
     return Window(y0, y1, x0, x1).clip(pre_shape)
 
 
@@ -225,12 +196,7 @@ def catmull_rom(
 def map_arguments(matrix: NDArray[np.float64], field: Displacement | None) -> tuple[Any, ...]:
     """Return what kernels take of a map: matrix, field and strips.
 
-    Parameters
-    ----------
-    matrix
-        (3, 3) float64 without gaps, with matrix[2, 2] = 1.
-    field
-        Displacements that are added to the matrix's positions, strips included.
+    ``matrix`` (3, 3) float64 has no gaps, and matrix[2, 2] = 1; the strips are those of the field.
     """
     knots = matrix[None] if field is None else np.ascontiguousarray(field.coefficients)
     strips = None if field is None else field.strips

@@ -1,4 +1,4 @@
-"""Steps of a stage: an image that was scanned in strips, each displaced as a whole.
+"""Scanner strips: an image that was scanned in strips, each displaced as a whole.
 
 Strips lie along the rows or the columns of post or of pre. Seams of post are straight in post;
 those of pre are straight in pre, and are found from where the rest of the map puts a point.

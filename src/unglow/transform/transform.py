@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from unglow.transform.displacement import Displacement
 
 VERSION = 1
+"""Of ``transform.json``."""
 FIELD_FILE = "displacement.npz"
 """The file beside ``transform.json`` that holds the field."""
-_INVERSE_STEPS = 60
-_INVERSE_PX = 1e-6
+_INVERSE_STEPS, _INVERSE_PX = 60, 1e-6
+"""Steps of the fixed point at most, and how near it comes, px; a field with
+slopes of 0.5 needs about 30."""
 Status = Literal["ok", "suspect", "failed"]
 
 
@@ -51,16 +53,12 @@ class Quantiles:
 
 
 @dataclass(frozen=True, slots=True)
-class LandmarkMisfit:
+class LandmarkResiduals:
     """How far the map misses landmarks: their number, median and greatest distance, px."""
 
     count: int
     median_px: float
     max_px: float
-
-
-def _nan_matrix() -> NDArray[np.float64]:
-    return np.full((3, 3), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +121,13 @@ class Transform:
     coarse_method: str = ""
     significance: float = math.nan
     margin: float = math.nan
-    landmarks: LandmarkMisfit | None = None
+    landmarks: LandmarkResiduals | None = None
     source: str = ""
     version: int = VERSION
 
     def __post_init__(self) -> None:
         given: NDArray[np.float64] | None = self.matrix
-        matrix = _nan_matrix() if given is None else np.array(given, dtype=np.float64)
+        matrix = np.full((3, 3), np.nan) if given is None else np.array(given, dtype=np.float64)
         if matrix.shape != (3, 3):
             raise ValueError(f"a transform needs a 3 x 3 matrix, not {matrix.shape}")
         matrix.setflags(write=False)
@@ -174,15 +172,15 @@ class Transform:
         if not np.isfinite(self.matrix).all():
             return np.full_like(points, np.nan)
         inverse = np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
-        found = apply_matrix(inverse, points)
+        post = apply_matrix(inverse, points)
         if self.displacement is None:
-            return found
+            return post
         for _ in range(_INVERSE_STEPS):
-            last, found = found, apply_matrix(inverse, points - self.displacement.at(found))
-            if not np.abs(found - last).max(initial=0.0) > _INVERSE_PX / 10:
+            last, post = post, apply_matrix(inverse, points - self.displacement.at(post))
+            if not np.abs(post - last).max(initial=0.0) > _INVERSE_PX / 10:
                 break
-        off = np.hypot(*(self.map(found) - points).T)
-        return np.where((off <= _INVERSE_PX)[:, None], found, np.nan)
+        left = np.hypot(*(self.map(post) - points).T)
+        return np.where((left <= _INVERSE_PX)[:, None], post, np.nan)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of ``transform.json``, in its order; NaN becomes None.
@@ -249,28 +247,28 @@ def load(path: str | os.PathLike[str]) -> Transform:
         ) from error
 
 
-def _field(path: Path, known: dict[str, Any] | None) -> Displacement | None:
+def _field(path: Path, entry: dict[str, Any] | None) -> Displacement | None:
     """Read the field beside a ``transform.json``, and see that it is the one that belongs there."""
-    if known is None:
+    if entry is None:
         return None
     from unglow.transform import displacement  # noqa: PLC0415 (most transforms need none)
 
-    found = displacement.load(path.with_name(known["path"]))
-    if found is None or found.digest != known["sha256"]:
-        raise ValueError(f"the field in {known['path']} is another one")
-    return found
+    field = displacement.load(path.with_name(entry["path"]))
+    if field is None or field.digest != entry["sha256"]:
+        raise ValueError(f"the field in {entry['path']} is another one")
+    return field
 
 
-def _field_dict(found: Displacement | None) -> dict[str, Any] | None:
-    if found is None:
+def _field_dict(field: Displacement | None) -> dict[str, Any] | None:
+    if field is None:
         return None
     return {
         "path": FIELD_FILE,
-        "spacing_px": found.spacing_px,
-        "grid": [int(n) for n in found.coefficients.shape[1:]],
-        "max_px": float(np.hypot(*found.coefficients).max()),
-        "strips": None if found.strips is None else found.strips.as_dict(),
-        "sha256": found.digest,
+        "spacing_px": field.spacing_px,
+        "grid": [int(n) for n in field.coefficients.shape[1:]],
+        "max_px": float(np.hypot(*field.coefficients).max()),
+        "strips": None if field.strips is None else field.strips.as_dict(),
+        "sha256": field.digest,
     }
 
 
@@ -297,7 +295,7 @@ def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Trans
         coarse_method=data["coarse"]["method"],
         significance=_float(data["coarse"]["significance"]),
         margin=_float(data["coarse"]["margin"]),
-        landmarks=LandmarkMisfit(**data["landmarks"]) if "landmarks" in data else None,
+        landmarks=LandmarkResiduals(**data["landmarks"]) if "landmarks" in data else None,
         source=data.get("from", ""),
         post_shape=_shape(data["post_shape"]),
         pre_shape=_shape(data["pre_shape"]),

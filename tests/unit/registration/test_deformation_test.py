@@ -1,11 +1,13 @@
-"""Whether a section is bent: residuals that neighbours share, near and far."""
+"""Test for a deformation: residuals that neighbours share, near and far."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
 import pytest
-from made_images import images_of
+from made_images import pair_of
 
 from unglow.registration.blocks.phase_correlation import Matches, match_blocks
 from unglow.registration.field.deformation_test import is_deformed
@@ -30,14 +32,14 @@ def bent_pair(amplitude, length=400.0, seed=2):
 
 @pytest.mark.parametrize(("amplitude", "deformed"), [(0.0, False), (1.0, True)])
 def test_blocks_far_apart_are_compared_with_blocks_that_touch_them(amplitude, deformed):
-    images = images_of(*bent_pair(amplitude), IDENTITY)
+    pair = pair_of(*bent_pair(amplitude), IDENTITY)
     corners = np.array([(x, y) for y in range(60, 1900, APART) for x in range(60, 1900, APART)])
-    matches = match_blocks(*images.planes(0), IDENTITY, corners, SIZE)
+    matches = match_blocks(pair.at(0), corners, SIZE)
     assert len(matches) == len(corners)
     agreeing = np.ones(len(matches), dtype=bool)
-    assert is_deformed(images, matches, agreeing, IDENTITY, SIZE) is deformed
+    assert is_deformed(pair, matches, agreeing, SIZE) is deformed
     # of themselves they cannot tell: that is what the touching blocks are for
-    assert not is_deformed(images, matches, agreeing, IDENTITY, APART)
+    assert not is_deformed(pair, matches, agreeing, APART)
 
 
 @pytest.mark.parametrize(("amplitude", "deformed"), [(0.0, False), (0.01, False), (0.5, True)])
@@ -49,5 +51,5 @@ def test_blocks_near_each_other_need_no_others(amplitude, deformed):
     pre = post + bend + rng.normal(0, 0.05, post.shape)
     matches = Matches(post, pre, np.full(len(post), 15.0))
     everything = np.ones(len(post), dtype=bool)
-    no_images = None  # are not looked at
-    assert is_deformed(no_images, matches, everything, IDENTITY, SIZE) is deformed
+    no_images = SimpleNamespace(matrix=IDENTITY)  # are not looked at
+    assert is_deformed(no_images, matches, everything, SIZE) is deformed

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unglow.registration.blocks.dense import Dense
+from unglow.registration.blocks.dense import DenseMatches
 from unglow.registration.bspline import choose_stiffness
 from unglow.registration.field.fit import Deformation, minus
-from unglow.registration.field.inverse_consistency import Closure
+from unglow.registration.field.inverse_consistency import InverseConsistency
 from unglow.registration.field.uncertainty import (
     at_points,
     error_map,
@@ -38,13 +38,14 @@ def blocks_of(noise, seed):
     corner = place * STEP
     post = corner + (SIZE - 1) / 2
     off = wave(post) + rng.normal(0, noise, post.shape)
-    return Dense(post, post + off, off, np.full(len(post), 20.0), place, corner, SIZE, STEP)
+    return DenseMatches(post, post + off, off, np.full(len(post), 20.0), place, corner, SIZE, STEP)
 
 
 def fitted(blocks):
     start = Displacement.zeros(SHAPE, STEP)
-    field, weights, stiffness = choose_stiffness(blocks, start, None)
-    return Deformation(field, blocks, weights, stiffness, minus(field, field), 1)
+    fit = choose_stiffness(blocks, start, None)
+    change = minus(fit.field, fit.field)
+    return Deformation(fit.field, blocks, fit.weights, fit.stiffness, change, 1)
 
 
 # -------------------------------------------------------------------------------------- quantiles
@@ -71,7 +72,7 @@ def test_quantiles_of_one_error_are_rayleighs():
 def test_the_jackknife_misses_what_overlapping_blocks_share():
     blocks = blocks_of(0.05, 0)
     use = ~blocks.held_out
-    inner = use & (blocks.place > 0).all(axis=1) & (blocks.place < blocks.place.max()).all(axis=1)
+    inner = use & (blocks.cell > 0).all(axis=1) & (blocks.cell < blocks.cell.max()).all(axis=1)
     apart = replace(blocks, post=2 * blocks.post)
     np.testing.assert_allclose(unseen(apart, use)[inner], 1.1)
     # blocks half a side apart share 3 / 70 of their noise, and 3 of the 4 are used
@@ -106,7 +107,9 @@ def test_a_way_back_that_misses_by_both_errors_raises_nothing():
     field = replace(Displacement.zeros(SHAPE, STEP), error_px=np.full((28, 28), 0.1, np.float32))
     post = rng.uniform(0, 1599, (500, 2))
     miss = 0.1 * np.hypot(*rng.normal(size=(2, 500)))  # sqrt(2) times the error's length
-    np.testing.assert_array_equal(raised(field, Closure(post, 0.8 * miss)), field.error_px)
-    np.testing.assert_allclose(raised(field, Closure(post, 3 * miss)), 0.3, rtol=0.1)
-    few = Closure(post[:29], 3 * miss[:29])
+    np.testing.assert_array_equal(
+        raised(field, InverseConsistency(post, 0.8 * miss)), field.error_px
+    )
+    np.testing.assert_allclose(raised(field, InverseConsistency(post, 3 * miss)), 0.3, rtol=0.1)
+    few = InverseConsistency(post[:29], 3 * miss[:29])
     np.testing.assert_array_equal(raised(field, few), field.error_px)

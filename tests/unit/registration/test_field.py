@@ -11,10 +11,10 @@ from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
-from unglow.registration.blocks.dense import Dense
+from unglow.registration.blocks.dense import DenseMatches
 from unglow.registration.blocks.phase_correlation import detail_correlation
 from unglow.registration.bspline import choose_stiffness, fit_field, stiffness_of
-from unglow.registration.field.fit import bending_bias, field_step
+from unglow.registration.field.fit import curvature_bias, field_step
 from unglow.registration.field.folding import pinch
 from unglow.registration.register import RegisterSettings, register
 from unglow.transform.displacement import Displacement
@@ -41,7 +41,7 @@ def blocks_of(off, noise=0.05, step=32, size=64, seed=1, wrong=0.0):
     bad = rng.random(len(post)) < wrong
     found[bad] = rng.uniform(-16, 16, (int(bad.sum()), 2))
     quality[bad] = rng.uniform(1, 1.9, int(bad.sum()))
-    return Dense(post, post + found, found, quality, place, corner, size, step)
+    return DenseMatches(post, post + found, found, quality, place, corner, size, step)
 
 
 def grid_points(margin=40, step=23):
@@ -112,19 +112,19 @@ def test_the_fit_goes_on_bending_beyond_its_points():
 def test_a_wave_is_followed_through_noise_and_wrong_matches(wrong):
     blocks = blocks_of(wave, wrong=wrong)
     start = Displacement.zeros(SHAPE, 32)
-    field, weights, _ = choose_stiffness(blocks, start, None)
-    error = np.hypot(*(field.at(grid_points()) - wave(grid_points())).T)
+    fit = choose_stiffness(blocks, start, None)
+    error = np.hypot(*(fit.field.at(grid_points()) - wave(grid_points())).T)
     assert np.median(error) < 0.06
     assert np.quantile(error, 0.99) < 0.5
-    assert (weights[blocks.held_out] == 0).all()
+    assert (fit.weights[blocks.held_out] == 0).all()
     assert 0.15 < blocks.held_out.mean() < 0.25
 
 
 def test_noisier_blocks_make_a_stiffer_field():
     start = Displacement.zeros(SHAPE, 32)
     fits = [choose_stiffness(blocks_of(wave, noise=n), start, None) for n in (0.01, 1.0)]
-    # stiffness is measured in units of the blocks' trust, which is the same
-    assert fits[1][2] > 4 * fits[0][2]
+    # stiffness is measured in units of the blocks' weights, which is the same
+    assert fits[1].stiffness > 4 * fits[0].stiffness
 
 
 def test_dirt_that_moves_on_its_own_is_left_out():
@@ -134,16 +134,16 @@ def test_dirt_that_moves_on_its_own_is_left_out():
         found[dirt] += [15.0, 3.0]
         return found
 
-    field, _, _ = choose_stiffness(blocks_of(off), Displacement.zeros(SHAPE, 32), None)
+    field = choose_stiffness(blocks_of(off), Displacement.zeros(SHAPE, 32), None).field
     assert np.hypot(*field.at(grid_points()).T).max() < 3
 
 
 def test_without_blocks_the_field_fades():
     blocks = blocks_of(lambda p: wave(p) + 6.0)
     left = blocks.post[:, 0] < 250
-    part = Dense(*(getattr(blocks, n)[left] for n in
-                   ("post", "pre", "off", "quality", "place", "corner")), 64, 32)  # fmt: skip
-    field, _, _ = choose_stiffness(part, Displacement.zeros(SHAPE, 32), None)
+    names = ("post", "pre", "displacement", "peak_ratio", "cell", "corner")
+    part = DenseMatches(*(getattr(blocks, name)[left] for name in names), 64, 32)
+    field = choose_stiffness(part, Displacement.zeros(SHAPE, 32), None).field
     away = field.at(grid_points()[grid_points()[:, 0] > 800])
     assert np.abs(away).max() < 1.0
 
@@ -171,7 +171,7 @@ def test_bias_of_blocks_is_the_curvature_within_them():
         grid_points(0, 16), np.column_stack([1e-4 * grid_points(0, 16)[:, 0] ** 2 / 2] * 2),
         np.ones(len(grid_points(0, 16))), Displacement.zeros(SHAPE, 64), 1e-9,
     )  # fmt: skip
-    bias = bending_bias(field, np.array([[512.0, 512.0]]), 128)
+    bias = curvature_bias(field, np.array([[512.0, 512.0]]), 128)
     assert bias[0] == pytest.approx(1e-4 * (0.14 * 128) ** 2 / 2, rel=0.05)
 
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.ndimage import gaussian_filter, zoom
 
 from unglow.core.windows import ArrayPixels
-from unglow.registration.quality import magnified
 from unglow.registration.register import RegisterSettings, register
+from unglow.registration.verdict import magnified
 
 SETTINGS = RegisterSettings()
 

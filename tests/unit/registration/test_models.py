@@ -9,17 +9,15 @@ from unglow.core.errors import ConfigError
 from unglow.registration.blocks.phase_correlation import Matches
 from unglow.registration.models import choose_model, consensus, fit, fit_robust, residuals
 from unglow.registration.quality import (
-    Evidence,
     agreement,
     confirmed_reach,
-    doubts,
     inside_frame,
     map_error,
     nearest,
-    refusals,
     uncovered_share,
 )
 from unglow.registration.settings import MODELS, RegisterSettings
+from unglow.registration.verdict import Evidence, rejections, warnings
 from unglow.transform import apply_matrix
 
 RNG = np.random.default_rng(8)
@@ -152,17 +150,17 @@ def evidence(**changes):
 )
 def test_verdicts(changes, refused, doubtful):
     case = evidence(**changes)
-    for sentences, wanted in ((refusals(case, RegisterSettings()), refused),):
+    for sentences, wanted in ((rejections(case, RegisterSettings()), refused),):
         assert (wanted is None) == (not sentences)
         assert wanted is None or wanted in " ".join(sentences)
     if refused is None:
-        sentences = doubts(case, 0.1, RegisterSettings())
+        sentences = warnings(case, 0.1, RegisterSettings())
         assert (doubtful is None) == (not sentences)
         assert doubtful is None or doubtful in " ".join(sentences)
 
 
 def test_an_estimated_error_beyond_the_limit_is_a_doubt_even_where_residuals_are_small():
-    (sentence,) = doubts(evidence(), 4.96, RegisterSettings())
+    (sentence,) = warnings(evidence(), 4.96, RegisterSettings())
     assert "off by about 5.0 px or more in 5 % of the section" in sentence
 
 

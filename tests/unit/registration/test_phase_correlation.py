@@ -8,9 +8,10 @@ import scipy.fft
 from scipy.ndimage import gaussian_filter
 
 from unglow.core.windows import ArrayPixels, coarse_level
-from unglow.registration.blocks.phase_correlation import Plane, block_shift, compress, match_blocks
-from unglow.registration.blocks.placement import Frames, block_size, sample_corners
-from unglow.registration.images import read_level, thumbnail
+from unglow.registration.blocks.phase_correlation import block_shift, compress, match_blocks
+from unglow.registration.blocks.placement import block_size, sample_corners
+from unglow.registration.images import Plane, read_level, thumbnail
+from unglow.registration.pair import Pair, PlanePair
 
 RNG = np.random.default_rng(12)
 SCENE = 1000 + 300 * gaussian_filter(RNG.normal(0, 1, (512, 512)), 1.2) / 0.24
@@ -71,11 +72,11 @@ def test_match_blocks_gives_positions_in_pre():
     planes = [Plane(lambda w, v=v: v[w.slices], v.shape, 0.0) for v in (image, SCENE)]
     guess = np.array([[1.0, 0, -2], [0, 1, 1], [0, 0, 1]])
     corners = np.array([[10, 10], [200, 100], [300, 380]])
-    found = match_blocks(*planes, guess, corners, 128, workers=2)
+    found = match_blocks(PlanePair(*planes, guess, workers=2), corners, 128)
     np.testing.assert_array_equal(found.post, corners + 63.5)
     np.testing.assert_allclose(found.pre - found.post, [[-2.25, 1.5]] * 3, atol=0.02)
     guess[0, 2] = 2000
-    assert len(match_blocks(*planes, guess, corners, 128)) == 0
+    assert len(match_blocks(PlanePair(*planes, guess), corners, 128)) == 0
 
 
 def test_thumbnail_of_a_stored_and_of_a_missing_level_are_the_same():
@@ -120,8 +121,8 @@ def test_samples_lie_on_the_section_and_inside_both_images():
     thumb = thumbnail(pixels, 1)
     shift = np.eye(3)
     shift[0, 2] = 400
-    frames = Frames(thumb, thumb, image.shape, image.shape, shift)
-    corners, held = sample_corners(frames, 128, 60)
+    pair = Pair(pixels, pixels, thumb, thumb, matrix=shift)
+    corners, held = sample_corners(pair, 128, 60)
     assert 20 <= len(corners) <= 60
     assert 0.1 < held.mean() < 0.3
     x, y = corners.T

@@ -10,9 +10,9 @@ import pytest
 from made_scenes import render, similarity
 
 from unglow.core.windows import ArrayPixels
-from unglow.registration.register import Given, RegisterSettings
-from unglow.registration.shared_map import Source, reuse
-from unglow.transform import LandmarkMisfit, Quantiles, Transform, apply_matrix, load
+from unglow.registration.register import RegisterSettings, UserHints
+from unglow.registration.shared_map import SharedMap, take_over
+from unglow.transform import LandmarkResiduals, Quantiles, Transform, apply_matrix, load
 from unglow.transform.displacement import Displacement
 from unglow.transform.landmarks import Landmarks
 from unglow.workflow.stages import register
@@ -31,16 +31,16 @@ def source(matrix=MATRIX, **changes):
     found = Transform(
         "ok", SHAPE, SHAPE, matrix=matrix, model="affine", scale=1.01, residual_px=Quantiles(9, 9)
     )
-    return Source("DAPI", replace(found, **changes))
+    return SharedMap("DAPI", replace(found, **changes))
 
 
 def moved(x, y):
     return np.array([[1.0, 0, x], [0, 1, y], [0, 0, 1]]) @ MATRIX
 
 
-def run(images, given, settings=None, **kwargs):
+def run(images, shared, settings=None, **kwargs):
     pixels = [ArrayPixels(image, 2) for image in images]
-    return reuse(*pixels, given, settings or RegisterSettings(), **kwargs)
+    return take_over(*pixels, shared, settings or RegisterSettings(), **kwargs)
 
 
 def test_a_map_that_fits_is_taken_over_unchanged_and_measured(images, tmp_path):
@@ -134,7 +134,7 @@ def test_reversed_contrast_is_followed(images):
 
 
 def test_a_failed_source_fails_with_its_reason(images):
-    failed = Source("DAPI", Transform("failed", SHAPE, SHAPE, ("It is black.",)))
+    failed = SharedMap("DAPI", Transform("failed", SHAPE, SHAPE, ("It is black.",)))
     found = run(images, failed)
     assert found.transform.reasons == (
         "The map was to come from DAPI, whose registration failed: It is black.",
@@ -149,8 +149,8 @@ def test_a_suspect_source_leaves_a_doubt(images):
 
 @pytest.mark.parametrize("role", ["post", "pre"])
 def test_images_of_another_shape_share_no_map(images, role):
-    given = source(**{f"{role}_shape": (500, 512)})
-    (reason,) = run(images, given).transform.reasons
+    other = source(**{f"{role}_shape": (500, 512)})
+    (reason,) = run(images, other).transform.reasons
     assert f"whose {role}-stain image has 512 x 500 px and not 512 x 512 px" in reason
 
 
@@ -169,8 +169,8 @@ def test_landmarks_are_compared_with_a_map_that_is_taken_over(images, monkeypatc
     )
     post, pre = (Image(image, 2) for image in images)
     found = register.register_stores(
-        post, pre, RegisterSettings(), workers=1, given=Given(marks), source=source()
+        post, pre, RegisterSettings(), workers=1, hints=UserHints(marks), shared=source()
     ).transform
     assert (found.status, found.source) == ("suspect", "DAPI")
-    assert found.landmarks == LandmarkMisfit(2, pytest.approx(27.5), pytest.approx(50))
+    assert found.landmarks == LandmarkResiduals(2, pytest.approx(27.5), pytest.approx(50))
     assert found.reasons[0].startswith("The map misses landmark b by 50 px")

@@ -7,24 +7,30 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_images import images_of
+from made_images import pair_of
 
 from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels, Window
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
-from unglow.registration.blocks.dense import Dense, measure
+from unglow.registration.blocks.dense import DenseMatches, measure
 from unglow.registration.field.fit import Deformation, leaves_less
 from unglow.registration.register import RegisterSettings, register
 from unglow.registration.strips.detect import find_strips, profile, unexplained, with_more
-from unglow.registration.strips.offsets import at_seams, misfit, smooth_field, with_jumps, without
+from unglow.registration.strips.offsets import (
+    at_seams,
+    fit_offsets,
+    residual_ratio,
+    smooth_field,
+    without_strips,
+)
 from unglow.transform.displacement import Displacement
 from unglow.transform.scanner_strips import Strips
 
 pytestmark = pytest.mark.slow
 
 SHAPE = (1024, 1024)
-FRAME = SimpleNamespace(post_shape=SHAPE, matrix=np.eye(3))
+FRAME = SimpleNamespace(post=SimpleNamespace(shape=SHAPE), matrix=np.eye(3))
 SEAMS = [310.0, 655.0]
 OFFSETS = np.array([[0.5, -0.25], [-1.0, 1.0], [0.5, -0.75]])
 JUMPS = [[-1.5, 1.25], [1.5, -1.75]]
@@ -44,7 +50,7 @@ def blocks_of(off, noise=0.05, step=32, size=64, seed=1):
     post = corner + (size - 1) / 2
     quality = rng.uniform(5, 25, len(post))
     found = off(post) + rng.normal(0, 1, post.shape) * (noise * 15 / (quality - 1))[:, None]
-    return Dense(post, post + found, found, quality, place, corner, size, step)
+    return DenseMatches(post, post + found, found, quality, place, corner, size, step)
 
 
 def strips_of(seams=SEAMS, offsets=OFFSETS, along="rows", image="post"):
@@ -68,7 +74,7 @@ def torn_blocks(image="post", along="rows", **kind):
 @pytest.mark.parametrize("image", ["post", "pre"])
 def test_jumps_are_found_beside_a_wave(image, along):
     blocks, strips = torn_blocks(image, along)
-    found = with_jumps(blocks, at_seams(strips, strips.seams), FRAME)
+    found = fit_offsets(FRAME, blocks, at_seams(strips, strips.seams))
     np.testing.assert_array_equal(found.seams, SEAMS)
     np.testing.assert_allclose(found.jumps, JUMPS, atol=0.08)
     np.testing.assert_allclose(found.offsets.mean(axis=0), 0, atol=1e-12)
@@ -77,24 +83,26 @@ def test_jumps_are_found_beside_a_wave(image, along):
 def test_false_seams_are_dropped():
     blocks, strips = torn_blocks()
     many = at_seams(strips, np.sort([150.0, *SEAMS, 500, 850]))
-    found = with_jumps(blocks, many, FRAME)
+    found = fit_offsets(FRAME, blocks, many)
     np.testing.assert_array_equal(found.seams, SEAMS)
     np.testing.assert_allclose(found.jumps, JUMPS, atol=0.06)
     smooth = blocks_of(wave)
-    assert len(with_jumps(smooth, many, FRAME).seams) == 0
+    assert len(fit_offsets(FRAME, smooth, many).seams) == 0
 
 
 def test_jumps_below_a_quarter_px_are_left_to_the_field():
     for height, count in ((0.2, 0), (0.4, 1)):
         strips = strips_of([500.0], [[0, 0], [height, 0]])
         blocks = blocks_of(lambda p, s=strips: wave(p) + s.at(p, p), noise=0.02)
-        assert len(with_jumps(blocks, strips, FRAME).seams) == count
+        assert len(fit_offsets(FRAME, blocks, strips).seams) == count
 
 
 def test_few_blocks_tell_no_jump():
     blocks, strips = torn_blocks()
-    blind = replace(blocks, quality=np.where(np.arange(len(blocks)) < 29, blocks.quality, 1.0))
-    assert len(with_jumps(blind, strips, FRAME).seams) == 0
+    blind = replace(
+        blocks, peak_ratio=np.where(np.arange(len(blocks)) < 29, blocks.peak_ratio, 1.0)
+    )
+    assert len(fit_offsets(FRAME, blind, strips).seams) == 0
 
 
 def test_a_strip_without_blocks_of_its_own_is_none():
@@ -102,7 +110,7 @@ def test_a_strip_without_blocks_of_its_own_is_none():
     blocks, strips = torn_blocks()
     last = replace(strips, seams=np.array([*SEAMS, 980.0]), offsets=OFFSETS[[0, 1, 2, 2]])
     for known in (None, smooth_wave(strips)):
-        found = with_jumps(blocks, last, FRAME, known)
+        found = fit_offsets(FRAME, blocks, last, known)
         np.testing.assert_array_equal(found.seams, SEAMS)
         np.testing.assert_allclose(found.jumps, JUMPS, atol=0.08)
 
@@ -110,7 +118,7 @@ def test_a_strip_without_blocks_of_its_own_is_none():
 def test_jumps_are_improved_by_blocks_measured_against_them():
     blocks, strips = torn_blocks(noise=0.02)
     rough = replace(strips, offsets=0.8 * OFFSETS)
-    found = with_jumps(blocks, strips, FRAME, smooth_wave(rough))
+    found = fit_offsets(FRAME, blocks, strips, smooth_wave(rough))
     np.testing.assert_allclose(found.jumps, JUMPS, atol=0.06)
 
 
@@ -128,22 +136,22 @@ def smooth_wave(strips):
 def test_seams_that_were_unseen_are_added():
     blocks, strips = torn_blocks()
     one = replace(strips, seams=strips.seams[:1], offsets=OFFSETS[[0, 1]])
-    found = with_more(blocks, one, smooth_wave(None), FRAME)
+    found = with_more(FRAME, blocks, one, smooth_wave(None))
     assert len(found.seams) == 2
     np.testing.assert_allclose(found.seams, SEAMS, atol=32)
 
 
 def test_blocks_without_their_strips():
     blocks, strips = torn_blocks(noise=0.0)
-    rest = without(blocks, strips, None)
-    np.testing.assert_allclose(rest.off, wave(blocks.post), atol=1e-12)
+    rest = without_strips(blocks, strips, None)
+    np.testing.assert_allclose(rest.displacement, wave(blocks.post), atol=1e-12)
     across = np.abs(blocks.post[:, 1, None] - SEAMS).min(axis=1) < 0.35 * 64
-    np.testing.assert_array_equal(rest.trust == 0, across)
-    assert (without(blocks, strips, smooth_wave(None)).trust > 0).all()
-    assert misfit(blocks, FRAME, strips) < 0.2
+    np.testing.assert_array_equal(rest.weights == 0, across)
+    assert (without_strips(blocks, strips, smooth_wave(None)).weights > 0).all()
+    assert residual_ratio(FRAME, blocks, strips) < 0.2
     elsewhere = replace(strips, seams=strips.seams + 150)
-    assert misfit(blocks, FRAME, elsewhere) > 0.9
-    assert misfit(blocks, FRAME, at_seams(strips, strips.seams[:0])) == np.inf
+    assert residual_ratio(FRAME, blocks, elsewhere) > 0.9
+    assert residual_ratio(FRAME, blocks, at_seams(strips, strips.seams[:0])) == np.inf
 
 
 # ---------------------------------------------------------------------------------------- profile
@@ -175,7 +183,7 @@ def test_small_jumps_stand_out_of_what_a_smooth_field_leaves():
     raw = profile(blocks, none)
     seen = raw.seams(max(0.3, 3 * raw.usual), 48.0)
     assert np.abs(np.subtract.outer(SEAMS, seen)).min(axis=1).max() > 24
-    shown = profile(unexplained(blocks, none, FRAME), none)
+    shown = profile(unexplained(FRAME, blocks, none), none)
     found = shown.seams(max(0.3, 3 * shown.usual), 48.0)
     assert len(found) == 2
     np.testing.assert_allclose(found, SEAMS, atol=24)
@@ -185,7 +193,7 @@ def test_a_wave_and_no_blocks_have_no_seams():
     nothing = strips_of([], [[0, 0]])
     shown = profile(blocks_of(wave), nothing)
     assert len(shown.seams(max(0.5, 3 * shown.usual), 48.0)) == 0
-    blind = replace(blocks_of(wave), quality=np.ones(31 * 31))
+    blind = replace(blocks_of(wave), peak_ratio=np.ones(31 * 31))
     shown = profile(blind, nothing)
     assert (len(shown.at), shown.usual, len(shown.seams(0.1, 1.0))) == (0, 0.0, 0)
 
@@ -245,9 +253,9 @@ def test_strips_of_either_image_are_found(pair, image):
     if image == "post":  # the other way round
         post, pre, matrix = pre, post, np.linalg.inv(matrix)
         jumps = -jumps
-    images = images_of(post, pre, matrix)
-    blocks = measure(images, None, 128, 128)
-    found, finer = find_strips(images, blocks, 0)
+    seen = pair_of(post, pre, matrix)
+    blocks = measure(seen, 128, 128)
+    found, finer = find_strips(seen, blocks, 0)
     assert found.name == f"rows of {image}"
     assert finer.step == 64
     np.testing.assert_allclose(found.seams, EDGES, atol=3)
@@ -265,8 +273,8 @@ def test_strips_are_found_across_a_turn():
         part = Renderer(replace(turned, shift_px=tuple(np.add(turned.shift_px, move))))
         window = Window(bounds[k], bounds[k + 1], 0, SIDE)
         pre[window.slices] = plain(part, "pre", window)
-    images = images_of(post, pre, renderer.map.matrix)
-    found, _ = find_strips(images, measure(images, None, 128, 128), 0)
+    seen = pair_of(post, pre, renderer.map.matrix)
+    found, _ = find_strips(seen, measure(seen, 128, 128), 0)
     assert found.name == "rows of pre"
     np.testing.assert_allclose(found.seams, EDGES, atol=3)
 
@@ -274,8 +282,8 @@ def test_strips_are_found_across_a_turn():
 @pytest.mark.parametrize("deform_px", [0.0, 4.0])
 def test_images_in_one_piece_have_no_strips(deform_px):
     renderer = Renderer(replace(SPEC, deform_px=deform_px))
-    images = images_of(plain(renderer, "post"), plain(renderer, "pre"), renderer.map.matrix)
-    assert find_strips(images, measure(images, None, 128, 64), 0) is None
+    seen = pair_of(plain(renderer, "post"), plain(renderer, "pre"), renderer.map.matrix)
+    assert find_strips(seen, measure(seen, 128, 64), 0) is None
 
 
 @pytest.fixture(scope="module")
@@ -334,11 +342,11 @@ def jitter(points):
 @pytest.mark.parametrize("torn", [True, False])
 def test_strips_have_to_leave_less_of_held_out_blocks_than_a_smooth_field(torn):
     blocks, strips = torn_blocks(along="columns") if torn else (blocks_of(jitter), None)
-    guessed = with_jumps(blocks, strips_of(along="columns"), FRAME) if strips is None else strips
-    field = smooth_field(without(blocks, guessed, None), FRAME, 1.0)
-    plain = smooth_field(blocks, FRAME, 1.0)
+    guessed = fit_offsets(FRAME, blocks, strips_of(along="columns")) if strips is None else strips
+    field = smooth_field(FRAME, without_strips(blocks, guessed, None), 1.0)
+    plain = smooth_field(FRAME, blocks, 1.0)
     both = [
-        Deformation(one, blocks, blocks.trust, 1.0, plain, 1)
+        Deformation(one, blocks, blocks.weights, 1.0, plain, 1)
         for one in (replace(field, strips=guessed), plain)
     ]
     assert leaves_less(*both) == torn

@@ -9,7 +9,7 @@ import pytest
 from scipy.ndimage import map_coordinates
 
 from unglow.core.windows import ArrayPixels
-from unglow.registration.register import Given, RegisterSettings, register
+from unglow.registration.register import RegisterSettings, UserHints, register
 from unglow.registration.user_hints import click_limit, landmark_maps
 from unglow.transform import apply_matrix, load
 from unglow.transform.landmarks import Landmarks
@@ -57,9 +57,9 @@ def hard():
     return image(MATRIX, 20), image(np.eye(3), 40)
 
 
-def run(pair, given=None, settings=SETTINGS):
+def run(pair, hints=None, settings=SETTINGS):
     post, pre = (ArrayPixels(i, 3) for i in pair)
-    return register(post, pre, settings, given=given).transform
+    return register(post, pre, settings, hints=hints).transform
 
 
 def clicked(places=PLACES, off=CLICKS):
@@ -78,7 +78,7 @@ def test_without_help_the_pair_fails(hard):
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_landmarks_start_what_the_search_does_not_find(hard, count, tmp_path):
-    found = run(hard, Given(landmarks=clicked(PLACES[:count])))
+    found = run(hard, UserHints(landmarks=clicked(PLACES[:count])))
     assert found.status == "ok", found.reasons
     assert found.coarse_method == "landmarks"
     assert np.median(error(found)) < 0.1
@@ -95,7 +95,7 @@ def test_landmarks_start_what_the_search_does_not_find(hard, count, tmp_path):
 
 def test_an_initial_matrix_starts_in_the_same_way(hard):
     rough = similarity(30.5, 1.02, (34.0, -18.0))
-    found = run(hard, Given(initial=rough))
+    found = run(hard, UserHints(initial=rough))
     assert found.coarse_method == "initial"
     assert np.median(error(found)) < 0.1
     assert found.landmarks is None
@@ -106,14 +106,14 @@ def test_an_initial_matrix_starts_in_the_same_way(hard):
 
 def test_of_two_starts_the_one_that_the_images_like_better_is_taken(hard):
     wrong = similarity(200, 1.0, (0.0, 0.0))
-    found = run(hard, Given(landmarks=clicked(), initial=wrong))
+    found = run(hard, UserHints(landmarks=clicked(), initial=wrong))
     assert (found.status, found.coarse_method) == ("ok", "landmarks"), found.reasons
 
 
 def test_one_wrong_landmark_of_five_is_outvoted_and_named(hard):
     off = CLICKS.copy()
     off[2] += (90, -60)
-    found = run(hard, Given(landmarks=clicked(off=off)))
+    found = run(hard, UserHints(landmarks=clicked(off=off)))
     assert found.status == "suspect"
     assert np.median(error(found)) < 0.1
     assert found.landmarks.median_px < 5
@@ -124,7 +124,7 @@ def test_one_wrong_landmark_of_five_is_outvoted_and_named(hard):
 def test_wrong_landmarks_lead_to_nothing_and_say_so(hard):
     swapped = clicked()
     swapped = Landmarks(swapped.post, swapped.pre[[1, 0, 3, 2, 4]], swapped.names)
-    found = run(hard, Given(landmarks=swapped))
+    found = run(hard, UserHints(landmarks=swapped))
     assert found.status == "failed"
     assert found.landmarks is None
     assert "The landmarks led to no map either" in found.reasons[-1] or "mirror" in found.reasons[0]
@@ -133,7 +133,7 @@ def test_wrong_landmarks_lead_to_nothing_and_say_so(hard):
 def test_landmarks_of_another_magnification_name_the_setting(hard):
     far = clicked()
     far = Landmarks(far.post, 1.6 * far.pre - 200, far.names)
-    found = run(hard, Given(landmarks=far))
+    found = run(hard, UserHints(landmarks=far))
     assert found.status == "failed"
     assert "landmarks ask for a scale of 1.64, outside the accepted range" in found.reasons[-1]
     assert "(setting max_scale)" in found.reasons[-1]
@@ -145,7 +145,7 @@ def test_landmarks_do_not_make_a_map_of_unrelated_images(hard, seed):
     points = np.column_stack([cols.ravel(), rows.ravel()]).astype(float)
     values = sum(smooth(points, size, seed + k) for k, size in enumerate((4.0, 12.0, 40.0)))
     other = np.rint(300 * np.exp(values.reshape(SHAPE))).astype(np.uint16)
-    found = run((hard[0], other), Given(landmarks=clicked()))
+    found = run((hard[0], other), UserHints(landmarks=clicked()))
     assert found.status == "failed"
     assert "sample blocks show the same structures" in found.reasons[0]
 
@@ -167,7 +167,7 @@ def easy():
 
 def test_where_landmarks_mislead_the_search_goes_on_and_the_pair_is_suspect(easy):
     lost = Landmarks(PLACES, PLACES[::-1].copy(), tuple("12345"))
-    found = run(easy, Given(landmarks=lost))
+    found = run(easy, UserHints(landmarks=lost))
     assert found.status == "suspect"
     assert found.coarse_method in ("features", "spectrum", "rotations")
     assert np.median(error(found)) < 0.1
@@ -177,14 +177,14 @@ def test_where_landmarks_mislead_the_search_goes_on_and_the_pair_is_suspect(easy
 
 
 def test_where_a_first_map_misleads_the_search_goes_on_and_the_pair_is_suspect(easy):
-    found = run(easy, Given(initial=similarity(170, 1.0, (200.0, 0.0))))
+    found = run(easy, UserHints(initial=similarity(170, 1.0, (200.0, 0.0))))
     assert found.status == "suspect"
     assert np.median(error(found)) < 0.1
     assert "The initial transform led to no map, so that one was searched" in found.reasons[0]
 
 
 def test_landmarks_that_fit_leave_no_doubt_whatever_the_search_would_say(easy):
-    searched, helped = run(easy), run(easy, Given(landmarks=clicked()))
+    searched, helped = run(easy), run(easy, UserHints(landmarks=clicked()))
     assert (searched.status, helped.status) == ("ok", "ok")
     np.testing.assert_allclose(helped.matrix, searched.matrix, atol=0.02)
 

@@ -161,7 +161,9 @@ def test_any_tiling_of_a_bent_warp_gives_the_same_bits(perspective, block):
     for window in grid(SHAPE, block):
         part = warp_window(read, SOURCE.shape, found, window)
         np.testing.assert_array_equal(part.view(np.uint32), whole[window.slices].view(np.uint32))
-    needed = source_window(found, Window(100, 140, 100, 150), SOURCE.shape)
+    needed = source_window(
+        found.matrix, found.displacement, Window(100, 140, 100, 150), SOURCE.shape
+    )
     mapped = found.map(np.array([[x, y] for x in range(100, 150) for y in range(100, 140)]))
     assert needed.x0 <= mapped[:, 0].min() - 1
     assert needed.x1 >= mapped[:, 0].max() + 2

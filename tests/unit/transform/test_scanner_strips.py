@@ -228,7 +228,7 @@ def test_source_windows_hold_what_is_needed(image, along):
     for window in grid(SHAPE, (40, 50)):
         at = np.argwhere(np.ones(window.shape))[:, ::-1] + [window.x0, window.y0]
         mapped = found.map(at)
-        needed = source_window(found, window, SHAPE)
+        needed = source_window(found.matrix, found.displacement, window, SHAPE)
         last = np.array(SHAPE[::-1]) - 1
         low = np.clip(np.floor(mapped.min(axis=0)) - 1, 0, last)
         high = np.clip(np.floor(mapped.max(axis=0)) + 2, 0, last)

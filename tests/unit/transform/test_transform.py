@@ -15,10 +15,11 @@ import pytest
 from unglow.core.errors import InputError
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks, write_blocks
 from unglow.transform import (
-    LandmarkMisfit,
+    LandmarkResiduals,
     Quantiles,
     Transform,
     at_level,
+    from_level,
     jacobians,
     load,
     to_level0,
@@ -210,7 +211,7 @@ def test_everything_that_is_known_is_in_the_file_and_comes_back(tmp_path):
     whole = transform(
         displacement=Displacement(100, coefficients, strips=strips),
         forward_backward_px=Quantiles(0.03, 0.04),
-        landmarks=LandmarkMisfit(4, 1.5, 2.5),
+        landmarks=LandmarkResiduals(4, 1.5, 2.5),
         source="Iba1",
     )
     path = tmp_path / "transform.json"
@@ -365,6 +366,8 @@ def test_level_matrices_use_pixel_centres():
     np.testing.assert_allclose(at_level(shift, 2)[:2, 2], [2, -1])
     turn = np.array([[0, -1.0, 99], [1, 0, 0], [0, 0, 1]])  # 100 px wide, about its corner
     np.testing.assert_allclose(at_level(turn, 1) @ [0, 0, 1], [49, 0, 1], atol=1e-12)
+    np.testing.assert_allclose(from_level(at_level(turn, 1), 1), turn, atol=1e-12)
+    np.testing.assert_allclose(from_level(shift, 2)[:2, 2], 4 * shift[:2, 2])
 
 
 def test_blocks_table_round_trip(tmp_path):

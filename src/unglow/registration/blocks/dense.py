@@ -8,67 +8,48 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
-from unglow.registration.blocks.phase_correlation import MIN_QUALITY, block_shifts, trust_of
+from unglow.registration.blocks.phase_correlation import (
+    MIN_PEAK_RATIO,
+    block_shifts,
+    block_weights,
+)
 from unglow.registration.blocks.placement import (
+    HELD_OUT,
     SMALLEST_PX,
-    Frames,
     centroids,
     dense_corners,
     fifths,
     rim_corners,
 )
-from unglow.transform import apply_matrix, at_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.phase_correlation import Plane
+    from unglow.registration.pair import Pair
     from unglow.transform.displacement import Displacement
 
     Floats = NDArray[np.float64]
+    Cells = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
 TAPER_SIGMA = 0.14
 """Standard deviation, along an axis, of the squared taper of a block, as a share of its side."""
 NEAR_PX = 2.0
-"""Blocks within this distance of a known field agree with it."""
-_ISLAND_SHARE = 0.02
-_ISLAND_BLOCKS = 8
-_LEAST = 3
+"""Blocks within this distance of a field agree with it."""
 _SLOPE = 0.02
+"""Without a field, displacements of neighbours may differ by this share of their distance more."""
+_LEAST_NEIGHBOURS = 3
+_ISLAND_SHARE, _ISLAND_BLOCKS = 0.02, 8
+"""Blocks that hang together count if they are this share of the agreeing ones, and so many."""
 _PART = 1 << 13
-_COLUMNS = ("post", "pre", "off", "quality", "place", "corner")
+"""Blocks whose neighbours are held at a time, which bounds the memory."""
+_COLUMNS = ("post", "pre", "displacement", "peak_ratio", "cell", "corner")
 
 
 @dataclass(frozen=True, slots=True)
-class Images(Frames):
-    """Both images and where to look: what every pass over blocks needs.
-
-    Attributes
-    ----------
-    planes
-        Returns post and pre at a pyramid level.
-    levels
-        How many levels both have.
-    sign
-        -1 if the contrast is reversed.
-    workers
-        Threads.
-    strips
-        Whether a scanner's strips are to be looked for.
-    """
-
-    planes: Callable[[int], tuple[Plane, Plane]]
-    levels: int
-    sign: int
-    workers: int
-    strips: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Dense:
+class DenseMatches:
     """N measured blocks on a grid.
 
     Attributes
@@ -77,11 +58,11 @@ class Dense:
         (N, 2) float64 centres (x, y) of what the blocks see of the section, level-0 px.
     pre
         (N, 2) float64 measured positions, level-0 px.
-    off
-        (N, 2) float64 measured positions minus those of the global model.
-    quality
+    displacement
+        (N, 2) float64 measured positions minus those of the global model, px.
+    peak_ratio
         (N,) float64, see `block_shift`.
-    place
+    cell
         (N, 2) int (column, row) on the grid.
     corner
         (N, 2) int (x, y) of the first pixel, level-0 px.
@@ -91,66 +72,69 @@ class Dense:
 
     post: Floats
     pre: Floats
-    off: Floats
-    quality: Floats
-    place: NDArray[np.int64]
+    displacement: Floats
+    peak_ratio: Floats
+    cell: Cells
     corner: NDArray[np.int64]
     size: int
     step: int
 
     def __len__(self) -> int:
-        return len(self.quality)
+        return len(self.peak_ratio)
 
     @property
     def held_out(self) -> Mask:
         """(N,) every fifth block, spatially interleaved, which no fit may use."""
-        mask: Mask = fifths(self.place) == 0
+        mask: Mask = fifths(self.cell) == HELD_OUT
         return mask
 
     @property
-    def trust(self) -> Floats:
-        """(N,) inverse variances up to a factor: `blocks.phase_correlation.trust_of`."""
-        return trust_of(self.quality)
+    def weights(self) -> Floats:
+        """(N,) inverse variances up to a factor: `blocks.phase_correlation.block_weights`."""
+        return block_weights(self.peak_ratio)
 
-    def on_grid(self, values: Floats, reach: int = 1) -> tuple[Floats, NDArray[np.int64]]:
-        """Spread (N,) or (N, K) values over the grid, NaN where there is no block.
+    def beside(self, field: Displacement | None) -> Floats:
+        """(N, 2) displacements beside a field, px; all of them if it is None."""
+        return self.displacement if field is None else self.displacement - field.at(self.post)
+
+    def on_grid(self, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+        """Spread (N,) or (N, K) values over the grid and a rim of one cell, NaN for no block.
 
         Returns
         -------
-        (rows + 2 * reach, cols + 2 * reach[, K]), and the flat index of each block in it.
+        (rows + 2, cols + 2[, K]), and the flat index of each block in it.
         """
-        place = self.place - self.place.min(axis=0) + reach
-        cols, rows = (int(n) for n in place.max(axis=0) + 1 + reach)
+        cell = self.cell - self.cell.min(axis=0) + 1
+        cols, rows = (int(n) for n in cell.max(axis=0) + 2)
         out = np.full((rows * cols, *values.shape[1:]), np.nan)
-        index = place[:, 1] * cols + place[:, 0]
+        index = cell[:, 1] * cols + cell[:, 0]
         out[index] = values
         return out.reshape(rows, cols, *values.shape[1:]), index
 
-    def agreeing(self, known: Displacement | None = None) -> Mask:
-        """(N,) blocks that lie near the median of the blocks around them, beside a known field."""
-        good = self.quality >= MIN_QUALITY
-        if not good.any():
-            return good
-        off = self.off if known is None else self.off - known.at(self.post)
-        middle, number = self.around(np.where(good[:, None], off, np.nan))
-        enough = good & (number >= _LEAST)
+    def agreeing(self, field: Displacement | None = None) -> Mask:
+        """(N,) blocks that lie near the median of the blocks around them, beside a field."""
+        clear = self.peak_ratio >= MIN_PEAK_RATIO
+        if not clear.any():
+            return clear
+        beside = self.beside(field)
+        middle, number = self.around(np.where(clear[:, None], beside, np.nan))
+        enough = clear & (number >= _LEAST_NEIGHBOURS)
         with np.errstate(invalid="ignore"):
-            near = np.hypot(*(off - middle).T) <= self.reach(known)
+            near = np.hypot(*(beside - middle).T) <= self._reach(field)
         return np.asarray(enough & near, dtype=np.bool_)
 
-    def reach(self, known: Displacement | None) -> float:
+    def _reach(self, field: Displacement | None) -> float:
         """How much a displacement may change from block to block, px."""
-        return NEAR_PX if known is not None else NEAR_PX + _SLOPE * self.step
+        return NEAR_PX if field is not None else NEAR_PX + _SLOPE * self.step
 
-    def mainland(self, agreeing: Mask, known: Displacement | None = None) -> Mask:
+    def mainland(self, agreeing: Mask, field: Displacement | None = None) -> Mask:
         """(N,) agreeing blocks from which one comes to many others in small steps.
 
         Dirt on the glass moves on its own: a few blocks of it, at the edge of the section, agree
         with each other and with nothing else.
         """
-        off = self.off if known is None else self.off - known.at(self.post)
-        grid, index = self.on_grid(np.where(agreeing[:, None], off, np.nan))
-        (rows, cols), reach = grid.shape[:2], self.reach(known)
+        grid, index = self.on_grid(np.where(agreeing[:, None], self.beside(field), np.nan))
+        (rows, cols), reach = grid.shape[:2], self._reach(field)
         # blocks are at even places of a finer grid, and between two of them is what links them
         mask = np.zeros((2 * rows - 1, 2 * cols - 1), np.uint8)
         mask[::2, ::2] = np.isfinite(grid[..., 0])
@@ -163,12 +147,12 @@ class Dense:
         least = max(_ISLAND_BLOCKS, _ISLAND_SHARE * np.count_nonzero(agreeing))
         return np.asarray(agreeing & (sizes >= least)[label], dtype=np.bool_)
 
-    def replaced(self, again: Dense) -> Dense:
-        """Return these blocks with those that were measured again in their places."""
-        place = np.concatenate([self.place, again.place])
-        # of blocks with the same place the last one counts
-        _, last = np.unique(place[::-1], axis=0, return_index=True)
-        keep = len(place) - 1 - np.sort(last)[::-1]
+    def replaced(self, again: DenseMatches) -> DenseMatches:
+        """Return these blocks with those that were measured again in their cells."""
+        cells = np.concatenate([self.cell, again.cell])
+        # of blocks in the same cell the last one counts
+        _, last = np.unique(cells[::-1], axis=0, return_index=True)
+        keep = len(cells) - 1 - np.sort(last)[::-1]
         joined: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(again, name)])[keep]
             for name in _COLUMNS
@@ -201,78 +185,64 @@ class Dense:
 
 
 def measure(
-    images: Images,
-    field: Displacement | None,
+    pair: Pair,
     size: int,
     step: int,
+    *,
+    field: Displacement | None = None,
     level: int = 0,
-    only: NDArray[np.int64] | Callable[[NDArray[np.int64]], Mask] | None = None,
-) -> Dense:
+    only: Callable[[Cells], Mask] | None = None,
+) -> DenseMatches:
     """Match blocks of ``size`` px, ``step`` px apart (level-0 px), on a pyramid level.
 
     Parameters
     ----------
-    images
+    pair
         Images and global model.
     field
-        What is known of the field; None unless ``level`` is 0.
-    size, step
-        Side and distance of the blocks.
-    level
-        Pyramid level.
+        What is known of the displacement; None unless ``level`` is 0.
     only
-        (N, 2) places (column, row) of the blocks to measure, or a function that marks them; all
-        if None.
+        Marks the cells (N, 2) (column, row) of the blocks to measure; all if None.
     """
-    whole = dense_corners(images, size, step, 2**level)
-    groups = [(*whole, size)]
+    corners, cells = dense_corners(pair, size, step, 2**level)
+    groups = [(corners, cells, size)]
     if level == 0 and size >= 2 * SMALLEST_PX:  # blocks of half the side are for rims
-        groups.append((*rim_corners(images, size, step, whole[1]), size // 2))
+        groups.append((*rim_corners(pair, size, step, cells), size // 2))
     parts = []
-    for corners, place, side in groups:
-        if only is None:
-            chosen = np.ones(len(place), dtype=bool)
-        else:
-            chosen = only(place) if callable(only) else _listed(place, only)
-        parts.append(_matched(images, field, corners[chosen], place[chosen], side, level))
+    for corners, cells, side in groups:
+        chosen = slice(None) if only is None else only(cells)
+        parts.append(_matched(pair, field, corners[chosen], cells[chosen], side, level))
     joined: dict[str, Any] = {
         name: np.concatenate([part[name] for part in parts]) for name in parts[0]
     }
-    return Dense(**joined, size=size, step=step)
+    return DenseMatches(**joined, size=size, step=step)
 
 
 def _matched(
-    images: Images,
+    pair: Pair,
     field: Displacement | None,
     corners: NDArray[np.int64],
-    place: NDArray[np.int64],
+    cells: Cells,
     size: int,
     level: int,
 ) -> dict[str, NDArray[Any]]:
-    """Match blocks of one side: the columns of `Dense`."""
+    """Match blocks of one side: the columns of `DenseMatches`."""
     unit = 2**level
-    matrix = at_level(images.matrix, level) if level else images.matrix
-    shifts = block_shifts(
-        *images.planes(level),
-        matrix,
-        corners // unit,
-        size // unit,
-        field,
-        sign=images.sign,
-        workers=images.workers,
-    )
-    found = np.isfinite(shifts[:, 2])
-    corners, place, shifts = corners[found], place[found], shifts[found]
-    centres = centroids(images.post, corners, size)
-    moved = centres - shifts[:, :2] * unit
-    pre = apply_matrix(images.matrix, moved)
-    if field is not None:
-        pre += field.at(moved)
-    off = pre - apply_matrix(images.matrix, centres)
-    columns = centres, pre, off, shifts[:, 2], place, corners
+    shifts = block_shifts(pair.at(level, field), corners // unit, size // unit)
+    measured = np.isfinite(shifts[:, 2])
+    corners, cells, shifts = corners[measured], cells[measured], shifts[measured]
+    centres = centroids(pair.post_thumb, corners, size)
+    pre = pair.at(0, field).map(centres - shifts[:, :2] * unit)
+    displacement = pre - pair.at(0).map(centres)
+    columns = centres, pre, displacement, shifts[:, 2], cells, corners
     return dict(zip(_COLUMNS, columns, strict=True))
 
 
-def _listed(place: NDArray[np.int64], wanted: NDArray[np.int64]) -> Mask:
-    known = {(c, r) for c, r in wanted.tolist()}
-    return np.array([(c, r) in known for c, r in place.tolist()], dtype=bool)
+def one_of(wanted: Cells) -> Callable[[Cells], Mask]:
+    """Return a function that marks the cells (N, 2) that are among the wanted ones."""
+    listed = {(c, r) for c, r in wanted.tolist()}
+
+    def marked(cells: Cells) -> Mask:
+        return np.array([(c, r) in listed for c, r in cells.tolist()], dtype=bool)
+
+    return marked

@@ -10,7 +10,7 @@ would weigh those that are all noise like those that are all signal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,75 +19,71 @@ import numpy as np
 from unglow.core.kernels import kernel
 from unglow.core.progress import progress
 from unglow.core.windows import Window, bounded_map
-from unglow.registration.fft import backward, forward
-from unglow.transform import apply_matrix
+from unglow.registration.fft import backward, cross_spectrum, forward
 from unglow.transform.resample import warp_matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-    from unglow.transform.displacement import Displacement
+    from unglow.registration.pair import PlanePair
 
-MIN_QUALITY = 1.4
-"""Peaks lower than this over the next one are chance."""
-_FLOOR = 30.0
+MIN_PEAK_RATIO = 1.4
+"""Correlation peaks lower than this over the next one are chance."""
+_MOST_WEIGHT = 30.0
+"""Square root of the greatest weight of a block: beyond it, other errors than noise prevail."""
 UPSAMPLING = 8
+"""Samples per px of the fine correlation, on which a parabola is put."""
 CLIP = 3.0
-_ROUNDS = 2
+"""New bright signal is in one image only: values are clipped at so many standard deviations."""
+_CLIP_ROUNDS = 2
 _LEAST_SPREAD = 1e-6
+"""Standard deviation, square roots of grey levels, below which a block holds nothing."""
 _PEAK_RADIUS = 5
-_MAX_EMPTY = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Plane:
-    """One image at one resolution, to be read window by window.
-
-    Attributes
-    ----------
-    read
-        Returns the pixels of a window inside the plane.
-    shape
-        (rows, columns).
-    floor
-        Grey level just below the background; square roots are taken above it.
-    """
-
-    read: Callable[[Window], NDArray[Any]]
-    shape: tuple[int, int]
-    floor: float
+"""The next peak of a correlation lies further than this from the highest one, px."""
+_MOST_EMPTY = 0.25
+"""Greatest share of a block without data."""
+_HIGHEST_FREQUENCY = 0.35
+"""Cycles per px: noise and sampling lie above."""
+_LONGEST_WAVES = 4
+"""Shading has fewer waves than this over a block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Measured positions of N blocks: ``post``, ``pre`` (N, 2) float64 (x, y), ``quality`` (N,)."""
+    """Measured positions of N blocks.
+
+    Attributes
+    ----------
+    post, pre
+        (N, 2) float64 (x, y).
+    peak_ratio
+        (N,) height of the correlation peak over the next one, see `block_shift`.
+    """
 
     post: NDArray[np.float64]
     pre: NDArray[np.float64]
-    quality: NDArray[np.float64]
+    peak_ratio: NDArray[np.float64]
 
     def __len__(self) -> int:
-        return len(self.quality)
+        return len(self.peak_ratio)
 
     @property
-    def trust(self) -> NDArray[np.float64]:
-        """(N,) see `trust_of`."""
-        return trust_of(self.quality)
+    def weights(self) -> NDArray[np.float64]:
+        """(N,) see `block_weights`."""
+        return block_weights(self.peak_ratio)
 
     def keep(self, mask: NDArray[np.bool_]) -> Matches:
         """Return the matches where ``mask`` (N,) is true."""
-        return Matches(self.post[mask], self.pre[mask], self.quality[mask])
+        return Matches(self.post[mask], self.pre[mask], self.peak_ratio[mask])
 
 
-def trust_of(quality: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Inverse variances of blocks, up to a factor: the error of one goes as 1 / (quality - 1).
+def block_weights(peak_ratio: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Inverse variances of blocks, up to a factor: the error of one goes as 1 / (peak_ratio - 1).
 
     0 for blocks whose peak may be chance.
     """
-    above = np.clip(quality - 1, 1e-3, None)
-    return np.where(quality >= MIN_QUALITY, 1 / (above**-2 + _FLOOR**-2), 0.0)
+    above = np.clip(peak_ratio - 1, 1e-3, None)
+    return np.where(peak_ratio >= MIN_PEAK_RATIO, 1 / (above**-2 + _MOST_WEIGHT**-2), 0.0)
 
 
 class _Fourier:
@@ -98,7 +94,7 @@ class _Fourier:
         self.taper = taper[:, None] * taper[None]
         self.fy, self.fx = np.fft.fftfreq(size), np.fft.rfftfreq(size)
         radius = np.hypot(self.fy[:, None], self.fx[None])
-        low, high = 4 / size, 0.35  # cycles per px: shading below, noise and sampling above
+        low, high = _LONGEST_WAVES / size, _HIGHEST_FREQUENCY
         band = (1 - np.exp(-((radius / low) ** 4))) * np.exp(-((radius / high) ** 4))
         self.band = band.astype(np.float32)
         self.steps = np.arange(-UPSAMPLING, UPSAMPLING + 1) / UPSAMPLING
@@ -128,19 +124,19 @@ def block_shift(
 
     Returns
     -------
-    dx, dy, quality: post(x, y) matches pre(x - dx, y - dy), in px; quality is the height of the
-    correlation peak over the highest one elsewhere, about 1 for unrelated blocks.
+    dx, dy, peak_ratio: post(x, y) matches pre(x - dx, y - dy), in px; the ratio is that of the
+    correlation peak to the highest one elsewhere, about 1 for unrelated blocks.
     """
     size = post.shape[0]
     f = _fourier(size)
-    cross, other = (forward((block - block.mean()) * f.taper, post.shape) for block in (post, pre))
-    cross *= np.conj(other, out=other)
+    a, b = ((block - block.mean()) * f.taper for block in (post, pre))
+    cross = cross_spectrum(a, b, (size, size))
     magnitude = np.abs(cross)
     magnitude += 1e-3 * magnitude.mean() + 1e-20
     cross *= (sign * f.band) / magnitude
     correlation = backward(cross.copy(), post.shape)
     row, col = divmod(int(correlation.argmax()), size)
-    quality = _peak_ratio(correlation, row, col)
+    peak_ratio = _peak_ratio(correlation, row, col)
     dy, dx = (k - size if k > size // 2 else k for k in (row, col))
     cross *= np.sqrt(magnitude)  # strong waves are known better than weak ones
     up_y = f.up_y * np.exp(2j * np.pi * dy * f.fy).astype(np.complex64)
@@ -150,7 +146,7 @@ def block_shift(
     return (
         float(dx + f.steps[j] + _vertex(fine[i], j) / UPSAMPLING),
         float(dy + f.steps[i] + _vertex(fine[:, j], i) / UPSAMPLING),
-        quality,
+        peak_ratio,
     )
 
 
@@ -174,10 +170,10 @@ def _peak_ratio(correlation: NDArray[np.float32], row: int, col: int) -> float:
     around = np.arange(-_PEAK_RADIUS, _PEAK_RADIUS + 1)
     index = np.ix_((row + around) % size, (col + around) % size)
     peak = float(correlation[row, col])
-    kept = correlation[index]
+    around_peak = correlation[index]
     correlation[index] = -1
     other = float(correlation.max())
-    correlation[index] = kept
+    correlation[index] = around_peak
     return min(peak / max(other, 1e-9), 1e3)
 
 
@@ -186,96 +182,74 @@ def _vertex(values: NDArray[np.float32], i: int) -> float:
     if not 0 < i < len(values) - 1:
         return 0.0
     before, here, after = (float(v) for v in values[i - 1 : i + 2])
-    bend = before - 2 * here + after
-    return 0.5 * (before - after) / bend if bend < 0 else 0.0
+    curvature = before - 2 * here + after
+    return 0.5 * (before - after) / curvature if curvature < 0 else 0.0
 
 
 def compress(block: NDArray[Any], floor: float) -> NDArray[np.float32] | None:
     """Take the square root above ``floor``; None if too much is missing or nothing varies."""
     values = np.array(block, dtype=np.float32, order="C")
     spread = np.empty(1)
-    # new bright signal is in one image only: bound what it can do
-    kernel("compress")(
-        values, values.size, floor, CLIP, _ROUNDS, int(_MAX_EMPTY * values.size), spread
-    )
+    most_empty = int(_MOST_EMPTY * values.size)
+    kernel("compress")(values, values.size, floor, CLIP, _CLIP_ROUNDS, most_empty, spread)
     return values if spread[0] > _LEAST_SPREAD else None
 
 
-def match_blocks(
-    post: Plane,
-    pre: Plane,
-    matrix: NDArray[np.float64],
-    corners: NDArray[np.int64],
-    size: int,
-    *,
-    sign: int = 1,
-    workers: int = 1,
-) -> Matches:
-    """Measure where blocks of post lie in pre, near where ``matrix`` puts them.
-
-    Parameters
-    ----------
-    post, pre
-        The images, at the same pyramid level.
-    matrix
-        (3, 3) current map in the pixels of that level; found shifts reach size / 4 with confidence.
-    corners
-        (N, 2) int (x, y) of the first pixel of each block; blocks must lie inside post.
-    size
-        Side of a block, px.
-    sign
-        -1 if the contrast is reversed.
-    workers
-        Threads; the result does not depend on it.
+def match_blocks(planes: PlanePair, corners: NDArray[np.int64], size: int) -> Matches:
+    """Measure where blocks of post lie in pre; parameters are those of `block_shifts`.
 
     Returns
     -------
     At most N matches (blocks without content or outside pre are left out), at block centres, in
-    pixels of that level.
+    pixels of the planes.
     """
-    shifts = block_shifts(post, pre, matrix, corners, size, sign=sign, workers=workers)
-    found = np.isfinite(shifts[:, 2])
-    centres = np.asarray(corners[found] + (size - 1) / 2, dtype=np.float64)
-    moved = apply_matrix(matrix, centres - shifts[found, :2])
-    return Matches(centres, moved, shifts[found, 2])
+    return matches_of(planes, corners, size, block_shifts(planes, corners, size))
 
 
-def block_shifts(
-    post: Plane,
-    pre: Plane,
-    matrix: NDArray[np.float64],
-    corners: NDArray[np.int64],
-    size: int,
-    field: Displacement | None = None,
-    *,
-    sign: int = 1,
-    workers: int = 1,
-) -> NDArray[np.float64]:
+def matches_of(
+    planes: PlanePair, corners: NDArray[np.int64], size: int, shifts: NDArray[np.float64]
+) -> Matches:
+    """Return the measured ones of `block_shifts` as positions."""
+    measured = np.isfinite(shifts[:, 2])
+    centres = np.asarray(corners[measured] + (size - 1) / 2, dtype=np.float64)
+    pre = planes.map(centres - shifts[measured, :2])
+    return Matches(centres, pre, shifts[measured, 2])
+
+
+def block_shifts(planes: PlanePair, corners: NDArray[np.int64], size: int) -> NDArray[np.float64]:
     """Measure how far the content of each block of post lies from that of mapped pre.
 
-    Parameters are those of `match_blocks`, and a field, if there is one, in px of the same level.
+    Parameters
+    ----------
+    planes
+        The images and the current map; found shifts reach size / 4 with confidence.
+    corners
+        (N, 2) int (x, y) of the first pixel of each block; blocks must lie inside post.
+    size
+        Side of a block, px.
 
     Returns
     -------
-    (N, 3) float64: dx, dy, quality of `block_shift`; NaN for blocks without content or outside pre.
+    (N, 3) float64 of `block_shift`; NaN for blocks without content or outside pre.
     """
-    steps, back = _to_whole_px(matrix, field, np.asarray(corners + size // 2, dtype=np.float64))
+    steps, back = _to_whole_px(planes, np.asarray(corners + size // 2, dtype=np.float64))
 
     def measure(k: int) -> tuple[float, float, float] | None:
-        blocks = mapped_blocks(post, pre, _translated(matrix, steps[k]), field, size, corners[k])
-        return None if blocks is None else block_shift(*blocks, sign)
+        moved = replace(planes, matrix=_translated(planes.matrix, steps[k]))
+        blocks = mapped_blocks(moved, size, corners[k])
+        return None if blocks is None else block_shift(*blocks, planes.sign)
 
-    found = np.full((len(corners), 3), np.nan)
-    for i, shift in enumerate(bounded_map(measure, range(len(corners)), workers)):
+    shifts = np.full((len(corners), 3), np.nan)
+    for i, shift in enumerate(bounded_map(measure, range(len(corners)), planes.workers)):
         if shift is not None:
-            found[i] = shift
+            shifts[i] = shift
         progress(i + 1, len(corners), "block")
-    found[:, :2] -= back
-    return found
+    shifts[:, :2] -= back
+    return shifts
 
 
 def _to_whole_px(
-    matrix: NDArray[np.float64], field: Displacement | None, pixels: NDArray[np.float64]
+    planes: PlanePair, pixels: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Find steps in pre that put pixels (N, 2) on whole px, and the same in post, (N, 2) each.
 
@@ -285,14 +259,13 @@ def _to_whole_px(
     """
     around = 0.5 * np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]])
     points = (pixels[:, None] + around).reshape(-1, 2)
-    at = apply_matrix(matrix, points)
-    if field is not None:
-        at += field.smooth.at(points)
-    at = at.reshape(-1, 5, 2)
+    if planes.displacement is not None:
+        planes = replace(planes, displacement=planes.displacement.smooth)
+    at = planes.map(points).reshape(-1, 5, 2)
     steps = np.rint(at[:, 0]) - at[:, 0]
     slopes = np.stack([at[:, 1] - at[:, 2], at[:, 3] - at[:, 4]], axis=2)
-    known = np.isfinite(at).all(axis=(1, 2))
-    steps[~known], slopes[~known] = 0.0, np.eye(2)
+    beyond = ~np.isfinite(at).all(axis=(1, 2))
+    steps[beyond], slopes[beyond] = 0.0, np.eye(2)
     back = np.asarray(np.linalg.solve(slopes, steps[..., None])[..., 0], dtype=np.float64)
     return steps, back
 
@@ -303,20 +276,17 @@ def _translated(matrix: NDArray[np.float64], step: NDArray[np.float64]) -> NDArr
 
 
 def mapped_blocks(
-    post: Plane,
-    pre: Plane,
-    matrix: NDArray[np.float64],
-    field: Displacement | None,
-    size: int,
-    corner: NDArray[np.int64],
+    planes: PlanePair, size: int, corner: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
     """Return a block of post and what the map brings there from pre, both compressed, or None."""
     x0, y0 = (int(v) for v in corner)
     window = Window(y0, y0 + size, x0, x0 + size)
+    post, pre = planes.post, planes.pre
     a = compress(post.read(window), post.floor)
     if a is None:
         return None
-    b = compress(warp_matrix(pre.read, pre.shape, matrix, window, field), pre.floor)
+    warped = warp_matrix(pre.read, pre.shape, planes.matrix, window, planes.displacement)
+    b = compress(warped, pre.floor)
     return None if b is None else (a, b)
 
 

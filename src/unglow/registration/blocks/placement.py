@@ -1,9 +1,8 @@
-"""Where to measure at full resolution: textured blocks, spread evenly over the section."""
+"""Placement of the blocks that are matched: textured, and spread evenly over the section."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cv2
@@ -15,35 +14,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.registration.images import Thumbnail
+    from unglow.registration.pair import Pair
 
 SMALLEST_PX = 64
 """Side of the smallest blocks, level-0 px."""
+HELD_OUT = 0
+"""Class of `fifths` that is held out of all fits."""
 _MIN_SECTION = 0.3
 """Least share of a block's area that must belong to the section in both images."""
 _MOST_CANDIDATES = 1 << 18
+"""About so many places are compared to choose sample blocks, which bounds time and memory."""
 _BAND_PX = 1 << 17
+"""Thumbnail px whose positions are held at a time."""
 _STRIP_PX = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """Where blocks may lie: both images, small, with their frames and the map between them.
-
-    Attributes
-    ----------
-    post, pre
-        Thumbnails, which say where there is texture.
-    post_shape, pre_shape
-        (rows, columns) of level 0.
-    matrix
-        (3, 3) current map from post to pre, level-0 px.
-    """
-
-    post: Thumbnail
-    pre: Thumbnail
-    post_shape: tuple[int, int]
-    pre_shape: tuple[int, int]
-    matrix: NDArray[np.float64]
+"""Dense blocks follow each other in strips of this width, so that neighbours are read together."""
 
 
 def block_size(shape: tuple[int, int], section_share: float, wanted: int) -> int:
@@ -60,35 +44,35 @@ def block_size(shape: tuple[int, int], section_share: float, wanted: int) -> int
 
 
 def sample_corners(
-    frames: Frames,
-    size: int,
-    count: int,
+    pair: Pair, size: int, count: int, level: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Choose blocks: one per cell of a square grid, where the texture is best.
 
     Parameters
     ----------
-    frames
-        Where blocks may lie.
-    size
-        Side of a block, level-0 px.
-    count
-        At most so many blocks.
+    pair
+        The images, and the map that says which part of post pre shows as well.
+    size, count
+        Side of the blocks, level-0 px, and how many there may be.
+    level
+        Pyramid level on which the blocks must lie inside both images.
 
     Returns
     -------
     (N, 2) int corners (x, y) in level-0 px, and an (N,) bool that marks every fifth cell, spatially
     interleaved, to be held out of fits.
     """
-    merit = _merit(frames, size)
-    scale = 2**frames.post.level
+    (height, width), pre_shape = (
+        tuple(n * 2**level for n in image.level_shape(level)) for image in (pair.post, pair.pre)
+    )
+    merit = _merit(pair, size, pre_shape)
+    scale = 2**pair.post_thumb.level
     stride = max(1, size // (8 * scale))
     candidates = np.count_nonzero(merit) / stride**2
     stride *= max(1, math.ceil(math.sqrt(candidates / max(_MOST_CANDIDATES, 8 * count))))
     rows, cols = (stride * v for v in np.nonzero(merit[::stride, ::stride] > 0))
     # of the thumbnail pixels, those around which a whole block fits into post
     x0, y0 = (np.rint(scale * v + (scale - size) / 2) for v in (cols, rows))
-    height, width = frames.post_shape
     whole = (x0 >= 0) & (y0 >= 0) & (x0 + size <= width) & (y0 + size <= height)
     rows, cols, x0, y0 = rows[whole], cols[whole], x0[whole], y0[whole]
     if not len(rows):
@@ -102,82 +86,57 @@ def sample_corners(
             break
         side *= 1.03
     corners = np.column_stack([x0[picked], y0[picked]]).astype(np.int64)
-    return corners, fifths(cells) == 0
+    return corners, fifths(cells) == HELD_OUT
 
 
-def fifths(places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Class 0..4 of places (N, 2) (column, row) on a grid, spatially interleaved.
-
-    Blocks of class 0 are held out of all fits.
-    """
-    classes: NDArray[np.int64] = (places[:, 0] + 2 * places[:, 1]) % 5
+def fifths(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Class 0..4 of cells (N, 2) (column, row) of a grid, spatially interleaved."""
+    classes: NDArray[np.int64] = (cells[:, 0] + 2 * cells[:, 1]) % 5
     return classes
 
 
 def dense_corners(
-    frames: Frames,
-    size: int,
-    step: int,
-    unit: int = 1,
+    pair: Pair, size: int, step: int, unit: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Put blocks on a square grid wherever both images show the section, flush with the frame.
 
-    Parameters are those of `sample_corners`, and:
-
-    step
-        Distance of the blocks, level-0 px.
-    unit
-        Corners are multiples of it.
+    ``size`` and ``step`` are side and distance of the blocks, level-0 px; corners are multiples of
+    ``unit`` px.
 
     Returns
     -------
-    (N, 2) int corners (x, y) in level-0 px, and their (N, 2) places (column, row) on the grid.
-    Blocks follow each other in strips of about a thousand px, so that neighbours are read together.
+    (N, 2) int corners (x, y) in level-0 px, and their (N, 2) cells (column, row) of the grid.
     """
-    merit = _merit(frames, size)
-    xs, ys = (_starts(n, size, step, unit) for n in frames.post_shape[::-1])
-    return _worth(merit, 2**frames.post.level, xs, ys, size)
+    xs, ys = (_starts(n, size, step, unit) for n in pair.post.shape[::-1])
+    return _textured(pair, xs, ys, size)
 
 
 def rim_corners(
-    frames: Frames,
-    size: int,
-    step: int,
-    taken: NDArray[np.int64],
+    pair: Pair, size: int, step: int, taken: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Put blocks of half the side where whole ones do not fit: along rims of frames and section.
 
-    A field is known as far as there are centres of blocks. Parameters are those of `dense_corners`,
-    and:
-
-    taken
-        (N, 2) places of the whole blocks.
-
-    Returns
-    -------
-    Corners and places as from `dense_corners`; the grid goes on by one place on each side.
+    A field is known as far as there are centres of blocks. Parameters and results are those of
+    `dense_corners`; ``taken`` are the (N, 2) cells of whole blocks, and the grid goes on by one
+    cell on each side.
     """
     half = size // 2
-    merit = _merit(frames, half)
     starts: list[NDArray[np.int64]] = []
-    for length in frames.post_shape[::-1]:
+    for length in pair.post.shape[::-1]:
         inner = _starts(length, size, step, 1) + size // 4
         starts.append(np.concatenate([[0], inner, [length - half]]).astype(np.int64))
-    corners, place = _worth(merit, 2**frames.post.level, starts[0], starts[1], half)
-    place -= 1
-    width = len(starts[0]) + 1  # so that each place has a number of its own
-    free = ~np.isin(place @ [1, width], taken @ [1, width])
-    return corners[free], place[free]
+    corners, cells = _textured(pair, starts[0], starts[1], half)
+    cells -= 1
+    width = len(starts[0]) + 1  # so that each cell has a number of its own
+    free = ~np.isin(cells @ [1, width], taken @ [1, width])
+    return corners[free], cells[free]
 
 
-def _worth(
-    merit: NDArray[np.float32],
-    scale: int,
-    xs: NDArray[np.int64],
-    ys: NDArray[np.int64],
-    size: int,
+def _textured(
+    pair: Pair, xs: NDArray[np.int64], ys: NDArray[np.int64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Corners and places on a grid of starts, for blocks in whose middle there is merit."""
+    """Corners and cells of a grid of starts, for blocks in whose middle there is texture."""
+    merit, scale = _merit(pair, size, pair.pre.shape), 2**pair.post_thumb.level
     at_x, at_y = (
         np.clip((v + size // 2) // scale, 0, n - 1)
         for v, n in ((xs, merit.shape[1]), (ys, merit.shape[0]))
@@ -189,23 +148,11 @@ def _worth(
 
 
 def centroids(post: Thumbnail, corners: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Where the section is inside blocks: what a measured shift belongs to.
+    """Where the section is inside blocks, (N, 2) (x, y), level-0 px: what a shift belongs to.
 
-    A block at the edge of the section sees only a part of it, off its centre.
-
-    Parameters
-    ----------
-    post
-        Thumbnail, which says where the section is.
-    corners
-        (N, 2) int (x, y) of the first pixels, level-0 px.
-    size
-        Side of the blocks, level-0 px.
-
-    Returns
-    -------
-    (N, 2) float64 (x, y), level-0 px: centres of the section weighted by the squared taper of
-    `unglow.registration.blocks.phase_correlation`.
+    A block at the edge of the section sees only a part of it, off its centre: the centre of the
+    texture weighted by the squared taper of `unglow.registration.blocks.phase_correlation`.
+    ``corners`` (N, 2) are the first pixels (x, y) of blocks of ``size`` px, level 0.
     """
     scale = 2**post.level
     side = max(2, round(size / scale))
@@ -246,42 +193,44 @@ def _best_per_cell(
     return order[first], cells[first]
 
 
-def _merit(frames: Frames, size: int) -> NDArray[np.float32]:
+def _merit(pair: Pair, size: int, pre_shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Texture around each thumbnail pixel of post; 0 where a block would see too little."""
-    post, pre = frames.post, frames.pre
+    post = pair.post_thumb
     box = max(1, size // 2**post.level) | 1
     merit, share = (_box(v, box) for v in (np.abs(post.detail), post.section))
     merit += np.float32(1e-3)
-    share_pre = _box(pre.section, box)
+    share_pre = _box(pair.pre_thumb.section, box)
     rows, cols = merit.shape
     step = max(1, _BAND_PX // max(1, cols))
     for y0 in range(0, rows, step):  # positions take 20 times the memory of the thumbnail
         band = slice(y0, min(y0 + step, rows))
-        seen = _seen_share(share_pre, frames, size / 2, band, cols)
+        mapped = _mapped(pair, band, cols)
+        inside = _holds_blocks(mapped, pre_shape, size / 2)
+        last = np.array(share_pre.shape[::-1]) - 1
+        at = np.nan_to_num(mapped / 2**post.level).clip(0, last).astype(np.int64)
+        seen = np.where(inside, share_pre[at[:, 1], at[:, 0]], np.float32(0)).reshape(-1, cols)
         merit[band] *= (seen > _MIN_SECTION) & (share[band] > _MIN_SECTION)
+        del mapped, at
     return merit
 
 
-def _seen_share(
-    share_pre: NDArray[np.float32], frames: Frames, reach: float, band: slice, cols: int
-) -> NDArray[np.float32]:
-    """Section share in pre at thumbnail pixels of post; 0 where a block would leave pre."""
-    scale = 2**frames.post.level
+def _mapped(pair: Pair, band: slice, cols: int) -> NDArray[np.float64]:
+    """Where the map puts the thumbnail px of a band of post's rows, (N, 2), level-0 px of pre."""
+    scale = 2**pair.post_thumb.level
     y, x = np.mgrid[band, 0:cols].astype(np.float64)
     centres = np.column_stack([x.ravel(), y.ravel()]) * float(scale) + (scale - 1) / 2
-    mapped = apply_matrix(frames.matrix, centres)
-    height, width = frames.pre_shape
+    return apply_matrix(pair.matrix, centres)
+
+
+def _holds_blocks(
+    centres: NDArray[np.float64], shape: tuple[int, ...], half: float
+) -> NDArray[np.bool_]:
+    """Mark the centres (N, 2) of blocks that lie inside an image of (rows, columns)."""
+    height, width = shape
+    x, y = centres.T
     with np.errstate(invalid="ignore"):
-        inside = (
-            (mapped[:, 0] >= reach)
-            & (mapped[:, 1] >= reach)
-            & (mapped[:, 0] <= width - 1 - reach)
-            & (mapped[:, 1] <= height - 1 - reach)
-        )
-    last = np.array(share_pre.shape[::-1]) - 1
-    at = np.nan_to_num(mapped / scale).clip(0, last).astype(np.int64)
-    seen = np.where(inside, share_pre[at[:, 1], at[:, 0]], np.float32(0))
-    return seen.reshape(x.shape)
+        inside = (x >= half) & (y >= half) & (x <= width - 1 - half) & (y <= height - 1 - half)
+    return np.asarray(inside, dtype=np.bool_)
 
 
 def _box(values: NDArray[np.generic], size: int) -> NDArray[np.float32]:

@@ -23,26 +23,41 @@ from unglow.registration.coarse.guesses import (
     rotation_guesses,
     spectrum_guesses,
 )
-from unglow.registration.fft import backward, fast_length, forward
+from unglow.registration.fft import backward, cross_spectrum
 from unglow.registration.models import apart, consensus, fit_robust
+from unglow.registration.pair import PlanePair
 from unglow.transform import jacobians
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from unglow.registration.images import Thumbnail
-    from unglow.registration.settings import RegisterSettings
+    from unglow.registration.pair import Pair
 
     Matrix = NDArray[np.float64]
     Guess = tuple[str, Matrix]
 
 SURE = 20.0
-"""Significance from which no further guesses are needed."""
-SAME_PX = 8.0
-_NEAR_PX = 3
+"""Significance from which no further guesses are needed; unrelated images reach about 8."""
+_SAME_PX = 8.0
+"""Maps that put the section nearer to each other than this are one, px of the thumbnail."""
+_NEAR_PX, _AWAY_PX = 3, 24
+"""A candidate's score is the best correlation up to the former shift; of all beyond the latter,
+none is its own, px of the thumbnail."""
+_LEAST_COMMON = 32 * 32
+"""px of the thumbnail that both images have to show of the section."""
 _MAX_SHEAR = 1.2
+"""Greatest ratio of the two magnifications of a guess."""
+_GUESS_ROOM, _REFINED_ROOM = 1.1, 1.02
+"""The scale of a guess may be beyond what is accepted, before and after it is refined."""
+_REFINEMENTS = 2
+_CONSENSUS_PX = 3.0
+"""Blocks this near to one similarity agree, px of the thumbnail."""
+_LEAST_BLOCKS = 5
+_LEAST_SECTION = 0.3
+"""Share of a block's area that must belong to the section."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +79,8 @@ class Candidate:
         Score over the standard deviation of the same correlation at wrong shifts.
     rival
         Highest score at a wrong shift.
+    margin
+        Score over that of the best clearly different candidate or shift; NaN before `best_of`.
     """
 
     method: str
@@ -72,50 +89,39 @@ class Candidate:
     score: float = 0.0
     significance: float = 0.0
     rival: float = 0.0
+    margin: float = float("nan")
 
 
-@dataclass(frozen=True, slots=True)
-class Coarse:
-    """The best candidate, and its score over the best clearly different one."""
-
-    best: Candidate
-    margin: float
-
-
-def find_coarse(
-    post: Thumbnail, pre: Thumbnail, settings: RegisterSettings, workers: int = 1
-) -> Coarse | None:
+def find_coarse(pair: Pair) -> Candidate | None:
     """Find the map between two thumbnails, or None if there is no plausible guess at all.
 
-    OpenCV is held to ``workers`` threads meanwhile. Reversed contrast is tried always, mirrored
-    images if the settings ask for it (a mirrored map may be found even so, and is for the caller to
-    refuse).
+    Reversed contrast is tried always, mirrored images if the settings ask for it (a mirrored map
+    may be found even so, and is for the caller to refuse).
     """
-    with held_to(workers):
+    with opencv_threads(pair.workers):
         found: list[Candidate] = []
-        for guess in (_first_guesses, _finer_guesses, _last_guesses):
-            more = guess(post, pre, settings)
-            found += _judge(post, pre, more, settings, workers, found)
+        for ways in (_quick_guesses, _finer_guesses, _exhaustive_guesses):
+            found += _judge(pair, _guesses(pair, ways), found)
             if max((c.significance for c in found), default=0.0) >= SURE:
                 break
-    return _best(found, post)
+    return best_of(found, pair.post_thumb)
 
 
-def judge_guesses(
-    post: Thumbnail,
-    pre: Thumbnail,
-    guesses: list[Guess],
-    settings: RegisterSettings,
-    workers: int = 1,
-) -> Coarse | None:
+def judge_guesses(pair: Pair, guesses: list[Guess]) -> Candidate | None:
     """Refine and score guesses (method, matrix in thumbnail px); None if none is plausible."""
-    with held_to(workers):
-        found = _judge(post, pre, guesses, settings, workers)
-    return _best(found, post)
+    with opencv_threads(pair.workers):
+        found = _judge(pair, guesses, [])
+    return best_of(found, pair.post_thumb)
+
+
+def score_guess(pair: Pair, guess: Guess) -> Candidate:
+    """Score a guess as it is."""
+    with opencv_threads(pair.workers):
+        return _scored(pair, Candidate(*guess))
 
 
 @contextmanager
-def held_to(workers: int) -> Iterator[None]:
+def opencv_threads(workers: int) -> Iterator[None]:
     """Hold OpenCV to so many threads."""
     threads = cv2.getNumThreads()
     cv2.setNumThreads(workers)
@@ -125,24 +131,14 @@ def held_to(workers: int) -> Iterator[None]:
         cv2.setNumThreads(threads)
 
 
-def _best(found: list[Candidate], post: Thumbnail) -> Coarse | None:
-    """Return the candidate with the highest score, and how far it is above the others."""
-    if not found:
+def best_of(candidates: Sequence[Candidate], post: Thumbnail) -> Candidate | None:
+    """Return the candidate with the highest score, with its margin over the others."""
+    if not candidates:
         return None
-    found.sort(key=lambda c: -c.score)
-    best = found[0]
-    points = section_points(post)
-    others = [c.score for c in found[1:] if _apart(best.matrix, c.matrix, points) > SAME_PX]
-    rival = max([best.rival, *others])
-    return Coarse(best, best.score / max(rival, 1e-9))
-
-
-def section_points(post: Thumbnail, count: int = 2000) -> NDArray[np.float64]:
-    """At most about ``count`` points (x, y) of the section, in thumbnail pixels, evenly spread."""
-    rows, cols = np.nonzero(post.section)
-    step = max(1, round(np.sqrt(len(rows) / count)))
-    even = (rows % step == 0) & (cols % step == 0)
-    return np.column_stack([cols[even], rows[even]]).astype(np.float64)
+    best, *others = sorted(candidates, key=lambda c: -c.score)
+    points = post.section_points()
+    rivals = [c.score for c in others if _apart(best.matrix, c.matrix, points) > _SAME_PX]
+    return replace(best, margin=best.score / max([best.rival, *rivals, 1e-9]))
 
 
 def plausible(matrix: Matrix, centre: NDArray[np.float64], max_scale: float) -> bool:
@@ -163,108 +159,97 @@ def singular_values(matrix: Matrix, at: NDArray[np.float64]) -> tuple[float, flo
     return float(largest), float(smallest)
 
 
-def _first_guesses(post: Thumbnail, pre: Thumbnail, settings: RegisterSettings) -> list[Guess]:
-    guesses: list[Guess] = []
-    for seen, mirror in _orientations(pre, settings):
-        guesses += [("features", mirror @ m) for m in _maybe(feature_guess(post, seen))]
-        spectrum = spectrum_guesses(post, seen, settings.max_scale)
-        guesses += [("spectrum", mirror @ m) for m in spectrum]
-    return guesses
+def _guesses(
+    pair: Pair, ways: Callable[[Thumbnail, Thumbnail, float], list[tuple[str, Matrix | None]]]
+) -> list[Guess]:
+    """Guesses for pre as it is and, if asked for, mirrored."""
+    return [
+        (method, mirror @ matrix)
+        for seen, mirror in _orientations(pair)
+        for method, matrix in ways(pair.post_thumb, seen, pair.settings.max_scale)
+        if matrix is not None
+    ]
 
 
-def _finer_guesses(post: Thumbnail, pre: Thumbnail, settings: RegisterSettings) -> list[Guess]:
-    guesses: list[Guess] = []
-    if halvings(post, pre):
-        for seen, mirror in _orientations(pre, settings):
-            found = _maybe(feature_guess(post, seen, whole=True))
-            guesses += [("features", mirror @ m) for m in found]
-    return guesses
-
-
-def _last_guesses(post: Thumbnail, pre: Thumbnail, settings: RegisterSettings) -> list[Guess]:
-    guesses: list[Guess] = []
-    for seen, mirror in _orientations(pre, settings):
-        for whole in (False, True) if halvings(post, seen) else (False,):
-            found = _maybe(feature_guess(post, seen, -1, whole=whole))
-            guesses += [("features", mirror @ m) for m in found]
-        turned = rotation_guesses(post, seen, settings.max_scale)
-        guesses += [("rotations", mirror @ m) for m in turned]
-    return guesses
-
-
-def _maybe(matrix: Matrix | None) -> list[Matrix]:
-    return [] if matrix is None else [matrix]
-
-
-def _orientations(pre: Thumbnail, settings: RegisterSettings) -> Iterator[tuple[Thumbnail, Matrix]]:
+def _orientations(pair: Pair) -> Iterator[tuple[Thumbnail, Matrix]]:
     """Pre as it is and, if asked for, mirrored; each with the matrix back to pre."""
+    pre = pair.pre_thumb
     yield pre, np.eye(3)
-    if settings.mirror:
+    if pair.settings.mirror:
         image, detail = (np.ascontiguousarray(v[:, ::-1]) for v in (pre.image, pre.detail))
         flipped = replace(pre, image=image, detail=detail, section=pre.section[:, ::-1].copy())
         yield flipped, np.array([[-1.0, 0, image.shape[1] - 1], [0, 1, 0], [0, 0, 1]])
 
 
-def _judge(
-    post: Thumbnail,
-    pre: Thumbnail,
-    guesses: list[Guess],
-    settings: RegisterSettings,
-    workers: int,
-    known: Iterable[Candidate] = (),
-) -> list[Candidate]:
+def _quick_guesses(
+    post: Thumbnail, pre: Thumbnail, max_scale: float
+) -> list[tuple[str, Matrix | None]]:
+    spectrum = spectrum_guesses(post, pre, max_scale)
+    return [("features", feature_guess(post, pre)), *(("spectrum", m) for m in spectrum)]
+
+
+def _finer_guesses(
+    post: Thumbnail, pre: Thumbnail, _max_scale: float
+) -> list[tuple[str, Matrix | None]]:
+    whole = bool(halvings(post, pre))
+    return [("features", feature_guess(post, pre, whole=True))] if whole else []
+
+
+def _exhaustive_guesses(
+    post: Thumbnail, pre: Thumbnail, max_scale: float
+) -> list[tuple[str, Matrix | None]]:
+    sizes = (False, True) if halvings(post, pre) else (False,)
+    features = [feature_guess(post, pre, -1, whole=whole) for whole in sizes]
+    turned = rotation_guesses(post, pre, max_scale)
+    return [*(("features", m) for m in features), *(("rotations", m) for m in turned)]
+
+
+def _judge(pair: Pair, guesses: list[Guess], earlier: list[Candidate]) -> list[Candidate]:
     """Refine and score the plausible guesses that do not repeat an earlier one."""
-    points = section_points(post)
+    points = pair.post_thumb.section_points()
     if not len(points):
         return []
-    centre = points.mean(axis=0)
-    done, new = list(known), []
+    centre, max_scale = points.mean(axis=0), pair.settings.max_scale
+    new: list[Candidate] = []
     for method, matrix in guesses:
-        if not plausible(matrix, centre, settings.max_scale * 1.1):
+        if not plausible(matrix, centre, max_scale * _GUESS_ROOM):
             continue
-        if any(_apart(matrix, c.matrix, points) < SAME_PX for c in done):
+        if any(_apart(matrix, c.matrix, points) < _SAME_PX for c in (*earlier, *new)):
             continue
-        candidate = _refine(post, pre, scored(post, pre, Candidate(method, matrix)), workers)
-        if plausible(candidate.matrix, centre, settings.max_scale * 1.02):
-            done.append(candidate)
+        candidate = _refined(pair, _scored(pair, Candidate(method, matrix)))
+        if plausible(candidate.matrix, centre, max_scale * _REFINED_ROOM):
             new.append(candidate)
     return new
 
 
-def _refine(post: Thumbnail, pre: Thumbnail, candidate: Candidate, workers: int) -> Candidate:
+def _refined(pair: Pair, candidate: Candidate) -> Candidate:
     """Improve a candidate by two rounds of block matching; keep what scores better."""
-    size = thumb_block(post.image.shape)
-    corners = _thumb_corners(post, size)
-    for _ in range(2):
-        found = match_blocks(
-            post.plane,
-            pre.plane,
-            candidate.matrix,
-            corners,
-            size,
-            sign=candidate.sign,
-            workers=workers,
-        )
-        agree = consensus(found.post, found.pre, 3.0)
-        if agree.sum() < 5:
+    post, pre = pair.post_thumb, pair.pre_thumb
+    size = _block_size(post.image.shape)
+    corners = _corners(post, size)
+    for _ in range(_REFINEMENTS):
+        planes = PlanePair(post.plane, pre.plane, candidate.matrix, candidate.sign, pair.workers)
+        matches = match_blocks(planes, corners, size)
+        agree = consensus(matches.post, matches.pre, _CONSENSUS_PX)
+        if agree.sum() < _LEAST_BLOCKS:
             return candidate
         try:
-            matrix, _ = fit_robust("affine", found.post, found.pre, agree)
+            matrix, _ = fit_robust("affine", matches.post, matches.pre, agree)
         except np.linalg.LinAlgError:
             return candidate
-        better = scored(post, pre, replace(candidate, matrix=matrix))
+        better = _scored(pair, replace(candidate, matrix=matrix))
         if better.score <= candidate.score:
             return candidate
         candidate = better
     return candidate
 
 
-def thumb_block(shape: tuple[int, ...]) -> int:
+def _block_size(shape: tuple[int, ...]) -> int:
     """Side of the blocks that are matched on a thumbnail, px."""
     return 128 if min(shape) >= 512 else 64 if min(shape) >= 160 else 32
 
 
-def _thumb_corners(post: Thumbnail, size: int) -> NDArray[np.int64]:
+def _corners(post: Thumbnail, size: int) -> NDArray[np.int64]:
     """Corners (x, y) of blocks that overlap by a third and lie mostly on the section."""
     rows, cols = post.image.shape
     step = size * 2 // 3
@@ -272,13 +257,14 @@ def _thumb_corners(post: Thumbnail, size: int) -> NDArray[np.int64]:
         (x, y)
         for y in range(0, rows - size + 1, step)
         for x in range(0, cols - size + 1, step)
-        if post.section[y : y + size, x : x + size].mean() > 0.3
+        if post.section[y : y + size, x : x + size].mean() > _LEAST_SECTION
     ]
     return np.array(corners, dtype=np.int64).reshape(-1, 2)
 
 
-def scored(post: Thumbnail, pre: Thumbnail, candidate: Candidate) -> Candidate:
+def _scored(pair: Pair, candidate: Candidate) -> Candidate:
     """Correlate the detail images under a candidate, at the right and at all wrong shifts."""
+    post, pre = pair.post_thumb, pair.pre_thumb
     rows, cols = post.image.shape
     b, inside = (
         _resampled(source, candidate.matrix, post.image.shape)
@@ -286,7 +272,7 @@ def scored(post: Thumbnail, pre: Thumbnail, candidate: Candidate) -> Candidate:
     )
     common = post.section & (inside > 127)
     del inside
-    if common.sum() < 32 * 32:
+    if common.sum() < _LEAST_COMMON:
         return candidate
     a = post.detail.copy()
     power = 1.0
@@ -295,18 +281,16 @@ def scored(post: Thumbnail, pre: Thumbnail, candidate: Candidate) -> Candidate:
         np.subtract(image, np.float32(mean), out=image)
         np.multiply(image, common, out=image)
         power *= float((image * image).sum(dtype=np.float64))
-    size = fast_length(rows), fast_length(cols)
-    product, other = forward(a, size), forward(b, size)
+    size = cv2.getOptimalDFTSize(rows), cv2.getOptimalDFTSize(cols)
+    product = cross_spectrum(a, b, size)
     del a, b
-    product *= np.conj(other, out=other)
-    del other
     values = backward(product, size)
     values *= np.float32(size[0] * size[1] / max(np.sqrt(power), 1e-12))
     near = _periodic_square(values, _NEAR_PX)
     sign = 1 if values[near].max() >= -values[near].min() else -1
     values *= sign
     score = float(values[near].max())
-    values[_periodic_square(values, 24)] = 0
+    values[_periodic_square(values, _AWAY_PX)] = 0
     deviation = float(values.std()) + 1e-9
     return replace(
         candidate,

@@ -11,9 +11,10 @@ import cv2
 import numpy as np
 
 from unglow.core.windows import Window, grid, halve
-from unglow.registration.fft import backward, fast_length, forward
+from unglow.registration.fft import backward, cross_spectrum
 from unglow.registration.images import blur
 from unglow.registration.sizes import FEATURE_PX
+from unglow.transform import from_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,15 +27,29 @@ if TYPE_CHECKING:
     Image = NDArray[np.float32]
 
 _FEATURES = 2500
+"""So many of the strongest features of each image are matched."""
+_CONTRAST = 0.01
+"""SIFT's threshold; OpenCV's own of 0.04 leaves too few in dim sections."""
 _TILE, _TILE_MARGIN = 512, 32
+"""Side of the tiles that features are searched on, and the part of it that overlaps, px."""
 _RATIO = 0.85
+"""A match has to be nearer than this share of the next one's distance (Lowe 2004 takes 0.8)."""
 _MIN_MATCHES = 6
+"""Twice what an affine map needs."""
+_MAGSAC_PX = 2.0
+"""Scale of the errors of matches, px."""
 _SPECTRUM_PX = 512
-_SPECTRUM_PEAKS = 3
+"""Longest side of the images that spectra are taken of, px."""
 _ANGLES, _RADII = 256, 256
+"""Samples of half a turn (0.7 degrees), and of the radius."""
+_SPECTRUM_PEAKS, _PEAK_RADIUS = 3, 4
+"""So many peaks are tried, with so many samples around each left out of the search for the next."""
+_LEAST_RADIUS = 8
+"""Waves over the image; longer ones are shading."""
 _ROTATION_PX = 192
-_ROTATION_STEP_DEG = 5.0
-_ROTATION_STEP_SCALE = 1.08
+"""Longest side of the images on which all rotations and scales are tried, px."""
+_ROTATION_STEP_DEG, _ROTATION_STEP_SCALE = 5.0, 1.08
+"""Steps in which they are tried: half a step of either moves the rim of the image by 4 px."""
 _ROTATION_PEAKS = 3
 
 
@@ -43,22 +58,16 @@ def feature_guess(
 ) -> Matrix | None:
     """Affine map from SIFT matches, by MAGSAC; None if fewer than six agree.
 
-    Parameters
-    ----------
-    post, pre
-        Thumbnails; they are halved until neither has more than `FEATURE_PX` px.
-    sign
-        -1 looks for reversed contrast.
-    whole
-        Do not halve them: more features, of finer structures.
+    ``sign`` -1 looks for reversed contrast. The thumbnails are halved until neither has more than
+    `FEATURE_PX` px, unless ``whole`` asks for more features, of finer structures.
     """
     half = 0 if whole else halvings(post, pre)
-    points_post, words_post = _features(*_feature_image(post, half))
+    points_post, descriptors_post = _features(*_feature_image(post, half))
     grey, mask = _feature_image(pre, half)
-    points_pre, words_pre = _features(grey if sign > 0 else 255 - grey, mask)
+    points_pre, descriptors_pre = _features(grey if sign > 0 else 255 - grey, mask)
     if min(len(points_post), len(points_pre)) < _MIN_MATCHES:
         return None
-    pairs = cv2.BFMatcher(cv2.NORM_L2).knnMatch(words_post, words_pre, k=2)
+    pairs = cv2.BFMatcher(cv2.NORM_L2).knnMatch(descriptors_post, descriptors_pre, k=2)
     good = [p[0] for p in pairs if len(p) == 2 and p[0].distance < _RATIO * p[1].distance]
     if len(good) < _MIN_MATCHES:
         return None
@@ -67,13 +76,13 @@ def feature_guess(
         points_post[[m.queryIdx for m in good]],
         points_pre[[m.trainIdx for m in good]],
         method=cv2.USAC_MAGSAC,
-        ransacReprojThreshold=2.0,
+        ransacReprojThreshold=_MAGSAC_PX,
         maxIters=10000,
         confidence=0.999,
     )
     if affine is None or int(inside.sum()) < _MIN_MATCHES or not np.isfinite(affine).all():
         return None
-    return _enlarge(np.vstack([affine, [0.0, 0.0, 1.0]]), half)
+    return from_level(np.vstack([affine, [0.0, 0.0, 1.0]]), half)
 
 
 def halvings(post: Thumbnail, pre: Thumbnail) -> int:
@@ -108,8 +117,8 @@ def _features(
 
     A large image is searched in overlapping tiles: SIFT takes 220 bytes per px of what it sees.
     """
-    sift: Any = cv2.SIFT.create(_FEATURES, contrastThreshold=0.01)  # OpenCV has no type for it
-    points, words = [np.zeros((0, 3))], [np.zeros((0, 128), np.float32)]
+    sift: Any = cv2.SIFT.create(_FEATURES, contrastThreshold=_CONTRAST)  # OpenCV has no type for it
+    parts = [(np.zeros((0, 3)), np.zeros((0, 128), np.float32))]
     for core, tile in _tiles(grey.shape):
         mask = section[tile.slices].astype(np.uint8) * 255
         keys, found = sift.detectAndCompute(np.ascontiguousarray(grey[tile.slices]), mask)
@@ -118,9 +127,8 @@ def _features(
         at = np.array([(k.pt[0] + tile.x0, k.pt[1] + tile.y0, k.response) for k in keys])
         x, y = np.rint(at[:, 0]), np.rint(at[:, 1])
         own = (x >= core.x0) & (x < core.x1) & (y >= core.y0) & (y < core.y1)
-        points.append(at[own])
-        words.append(found[own])
-    table, descriptors = np.concatenate(points), np.concatenate(words)
+        parts.append((at[own], found[own]))
+    table, descriptors = (np.concatenate(part) for part in zip(*parts, strict=True))
     best = np.sort(np.argsort(-table[:, 2], kind="stable")[:_FEATURES])
     table, descriptors = table[best], descriptors[best]
     rooted = np.sqrt(descriptors / (descriptors.sum(axis=1, keepdims=True) + 1e-7))
@@ -145,7 +153,7 @@ def spectrum_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[
     size = max(*a.shape, *b.shape)
     polar_a, polar_b = (_log_polar(image, size) for image in (a, b))
     log_step = np.log(size / 2) / _RADII
-    product = _cross_spectrum(polar_a, polar_b, polar_a.shape)
+    product = cross_spectrum(polar_a, polar_b, polar_a.shape)
     product /= np.abs(product) + 1e-3 * np.abs(product).mean() + 1e-20
     values = _soften(backward(product, polar_a.shape))
     columns = np.arange(_RADII)
@@ -156,12 +164,11 @@ def spectrum_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[
         row, col = divmod(int(values.argmax()), _RADII)
         scale = float(np.exp(shifts[col] * log_step))
         angle = -180.0 * row / _ANGLES
-        found = [_shifted(a, b, angle + turn, scale) for turn in (0.0, 180.0)]
-        guesses += [(strength, matrix) for strength, matrix in found]
-        rows = np.arange(row - 4, row + 5) % _ANGLES
-        values[np.ix_(rows, np.arange(col - 4, col + 5) % _RADII)] = -np.inf
+        guesses += [_shifted(a, b, angle + turn, scale) for turn in (0.0, 180.0)]
+        around = np.arange(-_PEAK_RADIUS, _PEAK_RADIUS + 1)
+        values[np.ix_((row + around) % _ANGLES, (col + around) % _RADII)] = -np.inf
     guesses.sort(key=lambda g: -g[0])
-    return [_enlarge(matrix, half) for _, matrix in guesses[:_SPECTRUM_PEAKS]]
+    return [from_level(matrix, half) for _, matrix in guesses[:_SPECTRUM_PEAKS]]
 
 
 def _log_polar(image: Image, size: int) -> Image:
@@ -173,17 +180,12 @@ def _log_polar(image: Image, size: int) -> Image:
     magnitude = np.abs(np.fft.fft2(padded, norm="forward")) * np.float32(size * size)
     spectrum = np.fft.fftshift(np.log1p(magnitude).astype(np.float32))
     centre = (float(size // 2), float(size // 2))
-    turns = cv2.warpPolar(
-        spectrum,
-        (_RADII, 2 * _ANGLES),
-        centre,
-        size / 2,
-        cv2.WARP_POLAR_LOG | cv2.INTER_LINEAR,
-    )
-    polar = np.asarray(turns[:_ANGLES], dtype=np.float32)
+    flags = cv2.WARP_POLAR_LOG | cv2.INTER_LINEAR
+    whole_turn = cv2.warpPolar(spectrum, (_RADII, 2 * _ANGLES), centre, size / 2, flags)
+    polar = np.asarray(whole_turn[:_ANGLES], dtype=np.float32)
     polar = polar - polar.mean(axis=0, keepdims=True)  # what the band-pass alone makes
     radius = np.exp(np.arange(_RADII) * np.log(size / 2) / _RADII)
-    return np.asarray(polar * (np.hanning(_RADII) * (radius > 8)), dtype=np.float32)
+    return np.asarray(polar * (np.hanning(_RADII) * (radius > _LEAST_RADIUS)), dtype=np.float32)
 
 
 def rotation_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[Matrix]:
@@ -193,13 +195,13 @@ def rotation_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[
     a, b = (_broad_detail(t, half) for t in (post, pre))
     count = int(np.ceil(np.log(max_scale) / np.log(_ROTATION_STEP_SCALE)))
     scales = [max_scale ** (k / count) for k in range(-count, count + 1)]
-    found = [
+    guesses = [
         _shifted(a, b, angle, scale, whiten=False)
         for scale in scales
         for angle in np.arange(0.0, 360.0, _ROTATION_STEP_DEG)
     ]
-    found.sort(key=lambda g: -g[0])
-    return [_enlarge(matrix, half) for _, matrix in found[:_ROTATION_PEAKS]]
+    guesses.sort(key=lambda g: -g[0])
+    return [from_level(matrix, half) for _, matrix in guesses[:_ROTATION_PEAKS]]
 
 
 def _broad_detail(thumb: Thumbnail, half: int) -> Image:
@@ -224,8 +226,8 @@ def _shifted(
     warped = cv2.warpAffine(
         b, turned[:2], a.shape[::-1], flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     )
-    rows, cols = (fast_length(2 * n) for n in a.shape)
-    product = _cross_spectrum(a, np.asarray(warped, dtype=np.float32), (rows, cols))
+    rows, cols = (cv2.getOptimalDFTSize(2 * n) for n in a.shape)
+    product = cross_spectrum(a, np.asarray(warped, dtype=np.float32), (rows, cols))
     if whiten:
         magnitude = np.abs(product)
         product /= magnitude + 1e-2 * magnitude.mean() + 1e-20
@@ -237,12 +239,6 @@ def _shifted(
     back = np.array([[1.0, 0, -dx], [0, 1, -dy], [0, 0, 1]])
     strength = float(abs(values.flat[peak])) / (float(values.std()) + 1e-12)
     return strength, turned @ back
-
-
-def _cross_spectrum(a: Image, b: Image, shape: tuple[int, int]) -> NDArray[np.complex64]:
-    product, other = forward(a, shape), forward(b, shape)
-    product *= np.conj(other, out=other)
-    return product
 
 
 def _about_centres(
@@ -267,10 +263,3 @@ def _shrink(image: Image | NDArray[np.bool_], times: int) -> Image:
     for _ in range(times):
         image = halve(image)
     return np.asarray(image, dtype=np.float32)
-
-
-def _enlarge(matrix: Matrix, times: int) -> Matrix:
-    """Convert a matrix between shrunken images into thumbnail pixels."""
-    factor, offset = 2.0**times, (2.0**times - 1) / 2
-    up = np.array([[factor, 0, offset], [0, factor, offset], [0, 0, 1]])
-    return up @ matrix @ np.linalg.inv(up)

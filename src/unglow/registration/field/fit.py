@@ -1,10 +1,10 @@
 """The displacement field of a deformed section, from passes over dense blocks.
 
-Each pass warps pre by the map of the last one.
-A block sees the mean displacement of what is in it, so a pass against a map that is still bent
-inside the blocks is biased; blocks are measured again against the current field until the field's
-change is too straight to matter. The field is kept only if it beats every global model on blocks
-that no fit has used, and if it makes the images themselves more alike there.
+Each pass warps pre by the map of the last one. A block sees the mean displacement of what is in it,
+so a pass against a map that is still deformed inside the blocks is biased; blocks are measured
+again against the current field until the field's change is too straight to matter. The field is
+kept only if it beats every global model on blocks that no fit has used, and if it makes the images
+themselves more alike there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.registration.blocks.dense import TAPER_SIGMA, Dense, Images, measure
+from unglow.registration.blocks.dense import TAPER_SIGMA, DenseMatches, measure, one_of
 from unglow.registration.blocks.phase_correlation import detail_correlation, mapped_blocks
 from unglow.registration.blocks.placement import SMALLEST_PX
 from unglow.registration.bspline import choose_stiffness
@@ -26,12 +26,13 @@ from unglow.registration.settings import MODELS
 from unglow.registration.sizes import FIELD_POINTS
 from unglow.registration.strips.detect import find_strips, with_more
 from unglow.registration.strips.locate_seams import located
-from unglow.registration.strips.offsets import without
+from unglow.registration.strips.offsets import without_strips
 from unglow.transform.displacement import Displacement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.registration.pair import Pair
     from unglow.transform.scanner_strips import Strips
 
     Floats = NDArray[np.float64]
@@ -40,14 +41,27 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FEW_POINTS = 2000
-_MOST_PASSES = 3
-_BIAS_PX = 0.01
-_SEAM_PX = 24.0
-_SEAM_CHANGE = 0.1
+"""In a frame of fewer blocks they lie a quarter of their side apart, not half."""
+_FINE_PASSES = 2
+"""Passes at full resolution, after a coarse one."""
+_BIAS_PX, _BIAS_SHARE = 0.01, 0.02
+"""Blocks with a larger bias are measured again, if they are this share of all."""
+_NEAR_PX = 1.0
+"""Blocks within this distance of the map agree with it."""
+_SEAM_PX, _SEAM_CHANGE_PX = 24.0, 0.1
+"""Seams are located again, within the former distance, if a jump has changed by the latter."""
+_CLEARLY = 0.75
+"""Strips are clear if they leave less than this share of what a smooth field leaves."""
+_BOUND = 9.0
+"""Squared residuals count up to so many times their median: a few wild blocks decide nothing."""
+_SURE, _GAIN = 3.0, 0.1
+"""A field has to gain so many standard errors, and this share of the squared residuals."""
+_LEAST_TESTED = 10
+"""Held-out blocks on which a field has to be compared."""
 _COMPARED = 120
-_WILD = 9.0
-_CLEAR = 0.75
-_PINCHED = (0.5, 2.0)
+"""About so many held-out blocks are compared as images."""
+_LEAST_AREA, _MOST_AREA = 0.5, 2.0
+"""A field that changes areas by more than these factors pinches the section: it is not used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,66 +85,55 @@ class Deformation:
     """
 
     field: Displacement
-    blocks: Dense
+    blocks: DenseMatches
     weights: Floats
     stiffness: float
     change: Displacement
     passes: int
 
     @property
-    def smooth_off(self) -> Floats:
+    def smooth_displacement(self) -> Floats:
         """(N, 2) what the smooth part of the field was fitted to, px."""
-        strips, smooth = self.field.strips, self.field.smooth
-        return self.blocks.off if strips is None else without(self.blocks, strips, smooth).off
+        strips, blocks = self.field.strips, self.blocks
+        if strips is None:
+            return blocks.displacement
+        return without_strips(blocks, strips, self.field.smooth).displacement
 
     @property
-    def off(self) -> Floats:
+    def residuals(self) -> Floats:
         """(N, 2) measured positions minus those of the map, px."""
-        return self.blocks.off - self.field.at(self.blocks.post)
+        return self.blocks.beside(self.field)
 
     @property
     def agreeing(self) -> Mask:
         """(N,) blocks that lie near the blocks around them or near the map."""
-        near = np.hypot(*self.off.T) <= 1.0
-        return np.asarray(self.blocks.agreeing(self.field) | (near & (self.blocks.trust > 0)))
+        near = np.hypot(*self.residuals.T) <= _NEAR_PX
+        return np.asarray(self.blocks.agreeing(self.field) | (near & (self.blocks.weights > 0)))
 
 
-def find_deformation(images: Images, size: int) -> Deformation | None:
+def find_deformation(pair: Pair, size: int) -> Deformation | None:
     """Fit a field in several passes; None if too few blocks can be matched.
 
     Strips are part of it only if they leave less of held-out blocks than a field without them.
-
-    Parameters
-    ----------
-    images
-        Images, thumbnails and global model.
-    size
-        Side of the sample blocks, level-0 px; `dense_side` says that of the dense ones.
+    ``size`` is the side of the sample blocks, level-0 px; `dense_side` says that of the dense ones.
     """
-    found = _in_passes(images, size)
-    if found is None or found.field.strips is None or _strips_are_clear(images, found):
+    found = _in_passes(pair, size, strips=pair.settings.strips == "auto")
+    if found is None or found.field.strips is None or _strips_are_clear(pair, found):
         return found
-    plain = _in_passes(replace(images, strips=False), size)
+    plain = _in_passes(pair, size, strips=False)
     return found if plain is None or leaves_less(found, plain) else plain
 
 
-def _in_passes(images: Images, size: int) -> Deformation | None:
-    side = dense_side(images.post_shape, size)
-    found = None
-    for level, block, step, spacing in _passes(images, side):
-        found = _passed(images, found, block, step, spacing, level)
-        if found is None:
-            return None
+def _in_passes(pair: Pair, size: int, *, strips: bool) -> Deformation | None:
+    """Fit a field, after a first pass over fewer and larger blocks, or ones of a coarser level."""
+    side = dense_side(pair.post.shape, size)
+    step = field_step(pair.post.shape, side)
+    coarse = side > SMALLEST_PX and pair.levels > 1 and step >= side // 2
+    found = _first_pass(pair, max(side, 2 * SMALLEST_PX), 2 * step, int(coarse), strips=strips)
+    for _ in range(_FINE_PASSES):
+        if found is not None:
+            found = _next_pass(pair, found, side, step)
     return found
-
-
-def _passes(images: Images, side: int) -> list[tuple[int, int, int, int]]:
-    """Level, block side, step and spacing of the knots of each pass."""
-    step = field_step(images.post_shape, side)
-    coarse = side > SMALLEST_PX and images.levels > 1 and step >= side // 2
-    block = side if side > SMALLEST_PX else 2 * side
-    first = (int(coarse), block, 2 * step, 2 * step)
-    return [first, *[(0, side, step, step)] * (_MOST_PASSES - 1)]
 
 
 def dense_side(shape: tuple[int, int], size: int) -> int:
@@ -152,90 +155,102 @@ def field_step(shape: tuple[int, int], side: int) -> int:
     return step
 
 
-def _passed(
-    images: Images, last: Deformation | None, block: int, step: int, spacing: int, level: int
+def _first_pass(
+    pair: Pair, side: int, step: int, level: int, *, strips: bool
 ) -> Deformation | None:
-    """Measure all blocks against the current map and fit the field to them."""
-    known = None if last is None else last.field
-    if last is not None and last.blocks.step == step and last.blocks.size == block:
-        blocks = _measured_again(images, last)
-        if blocks is None:
+    """Measure blocks against the global model, look for strips, and fit the field."""
+    blocks = measure(pair, side, step, level=level)
+    found = find_strips(pair, blocks, level) if strips else None
+    start = Displacement.zeros(pair.post.shape, step)
+    if found is None:
+        return _fitted(blocks, None, start, None, 1)
+    return _fitted(found[1], found[0], start, None, 1)
+
+
+def _next_pass(pair: Pair, last: Deformation, side: int, step: int) -> Deformation | None:
+    """Measure blocks against the current map and fit the field to them; the last if all is well."""
+    field = last.field
+    if last.blocks.step == step and last.blocks.size == side:
+        again = _measured_again(pair, last)
+        if again is None:
             return last
+        blocks = again
     else:
-        blocks = measure(images, known, block, step, level)
-    start = Displacement.zeros(images.post_shape, spacing)
-    if known is not None:
-        while known.spacing_px > spacing:
-            known = known.finer(images.post_shape)
-        start = known.smooth
-    strips, blocks = _strips(images, blocks, known, level)
-    smooth = None if known is None else known.smooth
-    rest = blocks if strips is None else without(blocks, strips, smooth)
-    fitted = choose_stiffness(rest, start, smooth)
-    if fitted is None:
+        blocks = measure(pair, side, step, field=field)
+    while field.spacing_px > step:
+        field = field.finer(pair.post.shape)
+    strips = None if field.strips is None else _improved(pair, blocks, field.strips, field.smooth)
+    return _fitted(blocks, strips, field.smooth, field.smooth, last.passes + 1)
+
+
+def _fitted(
+    blocks: DenseMatches,
+    strips: Strips | None,
+    start: Displacement,
+    last: Displacement | None,
+    passes: int,
+) -> Deformation | None:
+    """Fit a field, from ``start`` on, to blocks that were measured against the ``last`` one."""
+    rest = blocks if strips is None else without_strips(blocks, strips, last)
+    fit = choose_stiffness(rest, start, last)
+    if fit is None:
         return None
-    field, weights, stiffness = fitted
-    change = field if smooth is None else minus(field, smooth)
-    field = replace(field, strips=strips)
-    passes = 1 if last is None else last.passes + 1
-    used = np.count_nonzero(weights)
-    log.info("pass %d: %d of %d blocks of %d px used", passes, used, len(blocks), block)
-    return Deformation(field, blocks, weights, stiffness, change, passes)
+    used = np.count_nonzero(fit.weights)
+    log.info("pass %d: %d of %d blocks of %d px used", passes, used, len(blocks), blocks.size)
+    change = fit.field if last is None else minus(fit.field, last)
+    field = replace(fit.field, strips=strips)
+    return Deformation(field, blocks, fit.weights, fit.stiffness, change, passes)
 
 
-def _strips(
-    images: Images, blocks: Dense, known: Displacement | None, level: int
-) -> tuple[Strips | None, Dense]:
-    """Find a scanner's strips, or improve those that are known; and the blocks to go on with."""
-    if known is None:
-        found = find_strips(images, blocks, level) if images.strips else None
-        return (None, blocks) if found is None else found
-    if known.strips is None:
-        return None, blocks
-    strips = with_more(blocks, known.strips, known.smooth, images)
-    if len(strips.seams) and _changed(strips, known.strips) > _SEAM_CHANGE:
-        strips, _ = located(images, strips, known.smooth, blocks, _SEAM_PX)
-    return (strips if len(strips.seams) else None), blocks
+def _improved(
+    pair: Pair, blocks: DenseMatches, strips: Strips, smooth: Displacement
+) -> Strips | None:
+    """Improve strips by blocks that were measured against them."""
+    better = with_more(pair, blocks, strips, smooth)
+    if not len(better.seams):
+        return None
+    if _changed(better, strips) > _SEAM_CHANGE_PX:
+        better, _ = located(pair, better, smooth, blocks, _SEAM_PX)
+    return better if len(better.seams) else None
 
 
-def _strips_are_clear(images: Images, found: Deformation) -> bool:
+def _strips_are_clear(pair: Pair, found: Deformation) -> bool:
     """Whether strips leave far less of held-out blocks than a smooth field through the same ones.
 
     A field can follow small jumps, and the jitter of a stage that moves in no strips at all.
     """
     blocks = found.blocks
-    start = Displacement.zeros(images.post_shape, found.field.spacing_px)
-    fitted = choose_stiffness(blocks, start, None)
+    start = Displacement.zeros(pair.post.shape, found.field.spacing_px)
+    smooth = choose_stiffness(blocks, start, None)
     test = blocks.held_out & found.agreeing
-    if fitted is None or not test.any():
+    if smooth is None or not test.any():
         return True
-    smooth = blocks.off - fitted[0].at(blocks.post)
-    mine, theirs = _bounded(found.off[test], smooth[test])
-    return float(mine.mean()) < _CLEAR**2 * float(theirs.mean())
+    own, others = _bounded(found.residuals[test], blocks.beside(smooth.field)[test])
+    return float(own.mean()) < _CLEARLY**2 * float(others.mean())
 
 
 def leaves_less(found: Deformation, other: Deformation) -> bool:
     """Whether a map leaves less of the held-out blocks that both have."""
-    off = []
+    left = []
     for one in (found, other):
-        known = one.blocks.held_out & (one.blocks.trust > 0)
-        places = map(tuple, one.blocks.place[known].tolist())
-        off.append(dict(zip(places, one.off[known], strict=True)))
-    both = sorted(off[0].keys() & off[1].keys())
+        test = one.blocks.held_out & (one.blocks.weights > 0)
+        cells = map(tuple, one.blocks.cell[test].tolist())
+        left.append(dict(zip(cells, one.residuals[test], strict=True)))
+    both = sorted(left[0].keys() & left[1].keys())
     if not both:
         return True
-    mine, theirs = (
+    own, others = (
         float(squares.mean())
-        for squares in _bounded(*(np.array([one[place] for place in both]) for one in off))
+        for squares in _bounded(*(np.array([one[cell] for cell in both]) for one in left))
     )
-    log.info("held-out blocks: %.3f px with strips, %.3f px without", mine**0.5, theirs**0.5)
-    return mine < theirs
+    log.info("held-out blocks: %.3f px with strips, %.3f px without", own**0.5, others**0.5)
+    return own < others
 
 
-def _bounded(*offs: Floats) -> list[Floats]:
-    """Squares (N,) of residuals (N, 2), up to a bound for all: a few wild ones decide nothing."""
-    squares = [(off**2).sum(axis=1) for off in offs]
-    bound = _WILD * max(min(float(np.median(s)) for s in squares), 1e-6)
+def _bounded(*residuals_of: Floats) -> list[Floats]:
+    """Squares (N,) of residuals (N, 2), up to one bound for all."""
+    squares = [(left**2).sum(axis=1) for left in residuals_of]
+    bound = _BOUND * max(min(float(np.median(s)) for s in squares), 1e-6)
     return [np.minimum(s, bound) for s in squares]
 
 
@@ -251,7 +266,7 @@ def minus(field: Displacement, other: Displacement) -> Displacement:
     return Displacement(field.spacing_px, field.coefficients - other.coefficients)
 
 
-def bending_bias(change: Displacement, points: Floats, size: float) -> Floats:
+def curvature_bias(change: Displacement, points: Floats, size: float) -> Floats:
     """Bias (N, 2), px, of blocks that were measured before the field changed.
 
     A block of taper variance s^2 per axis sees the change averaged over itself, which differs from
@@ -267,19 +282,30 @@ def bending_bias(change: Displacement, points: Floats, size: float) -> Floats:
     return total
 
 
-def _measured_again(images: Images, last: Deformation) -> Dense | None:
-    """Measure those blocks again that the change of the field has bent; None if there are none."""
+def _measured_again(pair: Pair, last: Deformation) -> DenseMatches | None:
+    """Measure those blocks again that the change of the field has biased; None for hardly any."""
     blocks = last.blocks
-    bias = np.hypot(*bending_bias(last.change, blocks.post, blocks.size).T)
-    bent = (bias > _BIAS_PX) & (blocks.quality > 1)
+    bias = np.hypot(*curvature_bias(last.change, blocks.post, blocks.size).T)
+    biased = (bias > _BIAS_PX) & (blocks.peak_ratio > 1)
     strips = last.field.strips
     if strips is not None:  # blocks across a seam gain from every better one
         smooth = last.field.smooth.at(blocks.post)
-        bent |= strips.gap(strips.across(blocks.post, smooth)) < blocks.size / 2
-    if np.count_nonzero(bent) < 0.02 * len(blocks):
+        biased |= strips.gap(strips.across(blocks.post, smooth)) < blocks.size / 2
+    if np.count_nonzero(biased) < _BIAS_SHARE * len(blocks):
         return None
-    again = measure(images, last.field, blocks.size, blocks.step, only=blocks.place[bent])
-    return blocks.replaced(again)
+    only = one_of(blocks.cell[biased])
+    return blocks.replaced(measure(pair, blocks.size, blocks.step, field=last.field, only=only))
+
+
+def usable(pair: Pair, found: Deformation) -> bool:
+    """Whether the field is better than none: by held-out blocks, by the images, and unfolded."""
+    if not beats_global(found, pair.matrix):
+        return False
+    low, high = pinch(found.field, pair.matrix)
+    if not (low >= _LEAST_AREA and high <= _MOST_AREA):  # NaN beyond a horizon counts as pinched
+        log.info("the field would pinch the section (area ratios %.2f to %.2f)", low, high)
+        return False
+    return makes_alike(pair, found)
 
 
 def beats_global(found: Deformation, matrix: Floats) -> bool:
@@ -291,49 +317,36 @@ def beats_global(found: Deformation, matrix: Floats) -> bool:
     """
     blocks, agreeing = found.blocks, found.agreeing
     test = blocks.held_out & agreeing
-    if np.count_nonzero(test) < 10:
+    if np.count_nonzero(test) < _LEAST_TESTED:
         return False
     rivals = [matrix]
     with contextlib.suppress(np.linalg.LinAlgError):
-        given = (blocks.post, blocks.pre, agreeing, blocks.held_out, MODELS, blocks.trust)
-        rivals.append(choose_model(*given)[1])
-    offs = (residuals(m, blocks.post[test], blocks.pre[test]) for m in rivals)
-    mine, *others = _bounded(found.off[test], *offs)
-    theirs = min(others, key=lambda squares: float(squares.mean()))
-    gain = theirs - mine
-    doubt = float(gain.std()) / np.sqrt(len(gain))
-    return bool(gain.mean() > 3 * doubt and gain.mean() > 0.1 * theirs.mean())
+        data = (blocks.post, blocks.pre, agreeing, blocks.held_out, MODELS, blocks.weights)
+        rivals.append(choose_model(*data)[1])
+    left = (residuals(m, blocks.post[test], blocks.pre[test]) for m in rivals)
+    own, *others = _bounded(found.residuals[test], *left)
+    best = min(others, key=lambda squares: float(squares.mean()))
+    gain = best - own
+    error = float(gain.std()) / np.sqrt(len(gain))
+    return bool(gain.mean() > _SURE * error and gain.mean() > _GAIN * best.mean())
 
 
-def makes_alike(images: Images, found: Deformation) -> bool:
+def makes_alike(pair: Pair, found: Deformation) -> bool:
     """Whether the field raises the correlation of band-passed held-out blocks as they lie."""
     blocks = found.blocks
-    last = np.array(images.post_shape[::-1]) - blocks.size
+    last = np.array(pair.post.shape[::-1]) - blocks.size
     fits = (blocks.corner <= last).all(axis=1)
-    test = np.flatnonzero(blocks.held_out & (blocks.trust > 0) & fits)
+    test = np.flatnonzero(blocks.held_out & (blocks.weights > 0) & fits)
     test = test[:: max(1, len(test) // _COMPARED)]
-    planes = images.planes(0)
+    maps = pair.at(0), pair.at(0, found.field)
     gains = []
     for corner in np.rint(blocks.corner[test]).astype(np.int64):
-        scores = []
-        for field in (None, found.field):
-            both = mapped_blocks(*planes, images.matrix, field, blocks.size, corner)
-            if both is not None:
-                scores.append(detail_correlation(*both, images.sign))
-        if len(scores) == 2:
+        both = [mapped_blocks(planes, blocks.size, corner) for planes in maps]
+        scores = [detail_correlation(*one, pair.sign) for one in both if one is not None]
+        if len(scores) == len(maps):
             gains.append(scores[1] - scores[0])
-    return len(gains) >= 10 and float(np.mean(gains)) > 0 and float(np.median(gains)) > 0
-
-
-def usable(images: Images, found: Deformation | None) -> bool:
-    """Whether the field is better than none: by held-out blocks, by the images, and unfolded."""
-    if found is None or not beats_global(found, images.matrix):
-        return False
-    low, high = pinch(found.field, images.matrix)
-    if not (_PINCHED[0] <= low and high <= _PINCHED[1]):  # NaN beyond a horizon counts as pinched
-        log.info("the field would pinch the section (area ratios %.2f to %.2f)", low, high)
-        return False
-    return makes_alike(images, found)
+    enough = len(gains) >= _LEAST_TESTED
+    return enough and float(np.mean(gains)) > 0 and float(np.median(gains)) > 0
 
 
 def with_error(found: Deformation, error_px: NDArray[np.float32]) -> Deformation:

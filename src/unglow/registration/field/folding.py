@@ -1,4 +1,4 @@
-"""Whether a field folds a section or pinches it: bounds of how it changes areas.
+"""Folding: bounds of how a field changes areas, which show whether it folds or pinches a section.
 
 Bounds are pairs (low, high), stacked along the first axis; sums and products of them are those of
 interval arithmetic.
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _INSERTIONS = 2
-# Rows of control points at a time, so that memory stays put.
+"""Times that knots are inserted: each quarters what the bounds are too wide by."""
 _BAND = 32
+"""Rows of control points at a time, which bounds the memory."""
 
 
 def pinch(field: Displacement, matrix: Floats) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""How well a displacement field is known, around each of its control points."""
+"""Uncertainty of a displacement field around each of its control points."""
 
 from __future__ import annotations
 
@@ -7,33 +7,40 @@ from typing import TYPE_CHECKING
 import cv2
 import numpy as np
 
-from unglow.registration.blocks.placement import fifths
+from unglow.registration.blocks.placement import HELD_OUT, fifths
 from unglow.registration.bspline import fit_field
-from unglow.registration.field.fit import bending_bias, minus
-from unglow.registration.quality import shared_squares
+from unglow.registration.field.fit import curvature_bias, minus
+from unglow.registration.quality import residual_variance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.dense import Dense
+    from unglow.registration.blocks.dense import DenseMatches
     from unglow.registration.field.fit import Deformation
-    from unglow.registration.field.inverse_consistency import Closure
+    from unglow.registration.field.inverse_consistency import InverseConsistency
     from unglow.transform.displacement import Displacement
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-_TORN_BLOCKS = 4
-_TORN_SHARE = 0.01
 _CLEAR = 2.0
-_LIKE = 3
+"""Peak ratio of blocks that tell of a tear."""
+_TORN_BLOCKS, _TORN_SHARE, _TORN_AROUND = 4, 0.01, 3
+"""A section is torn where so many blocks are off, this share of the clear ones, each with so many
+others of its 8 neighbours."""
 _LEAST_POINTS = 30
+"""Points on which the way back is compared with the error map."""
 _BISECTIONS = 60
-_FARTHEST = 1e6
+"""Of a quantile: down to the last bits of a double."""
+_FARTHEST_PX = 1e6
+"""Errors beyond, infinite ones too, count like this."""
 _STIFF = 1.1
+"""What leaving out blocks makes fits too stiff by (tests: noise of blocks that share none)."""
 _MOST_SHARED = 2.5
-_SAMPLES = 128
+"""Variance of a mean of blocks over that of independent ones, beyond which it is not estimated."""
+_TAPER_SAMPLES = 128
 _PART = 1 << 13
+"""Blocks whose neighbours are held at a time, which bounds the memory."""
 
 
 def error_map(found: Deformation) -> NDArray[np.float32]:
@@ -41,37 +48,37 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
 
     Parts are added in squares. *Noise*: the delete-a-group jackknife (Efron & Tibshirani 1993,
     chapter 11) over four interleaved classes of blocks, raised by what it cannot see, see
-    `unseen`. *Smoothing*: what a second fit, to the field itself, takes off it. *Misfit*: what
-    neighbouring residuals share, shrunk by the part of it that is noise, as
-    `unglow.registration.quality.map_error` does. *Bending inside blocks*: how the field has changed
-    since the blocks were measured, see `unglow.registration.field.fit.bending_bias`.
-    *Continuation*: at a distance r from the nearest block the section's typical second derivative
-    leaves a line by half of it times r squared; there the field soon goes on in one.
+    `unseen`. *Smoothing*: what a second fit, to the field itself, takes off it. *Residuals*: what
+    neighbouring ones share, see `unglow.registration.quality.residual_variance`. *Curvature inside
+    blocks*: how the field has changed since the blocks were measured, see
+    `unglow.registration.field.fit.curvature_bias`. *Continuation*: at a distance r from the nearest
+    block the section's typical second derivative leaves a line by half of it times r squared;
+    there the field soon goes on in one.
 
     Returns
     -------
     (ny, nx) float32, root mean square of the error's length, px.
     """
-    squares = _noise(found) + _misfit(found) + _continued(found)
+    squares = _noise(found) + _shared_residuals(found) + _continued(found)
     points = found.field.knots
-    for bias in (bending_bias(found.change, points, found.blocks.size), _smoothed(found, points)):
+    for bias in (curvature_bias(found.change, points, found.blocks.size), _smoothed(found, points)):
         squares += (bias**2).sum(axis=1).reshape(squares.shape)
     return np.sqrt(squares).astype(np.float32)
 
 
-def raised(found: Displacement, closure: Closure) -> NDArray[np.float32]:
+def raised(field: Displacement, way_back: InverseConsistency) -> NDArray[np.float32]:
     """Return the error map, raised where going to post and back misses by more than it says.
 
     The way back has an error like the way there, so that both together miss by sqrt(2) times as
     much. Only medians are compared: the way back rests on patches, at whose rims it is worse.
     """
-    said = at_points(found, found.error_px, closure.post)
-    known = np.isfinite(said) & np.isfinite(closure.miss)
-    if np.count_nonzero(known) < _LEAST_POINTS:
-        return found.error_px
-    usual = max(length_quantile(said[known], 0.5), 1e-6)
-    factor = max(1.0, float(np.median(closure.miss[known])) / (np.sqrt(2) * usual))
-    return np.asarray(found.error_px * np.float32(factor), dtype=np.float32)
+    errors = at_points(field, field.error_px, way_back.post)
+    valid = np.isfinite(errors) & np.isfinite(way_back.miss)
+    if np.count_nonzero(valid) < _LEAST_POINTS:
+        return field.error_px
+    usual = max(length_quantile(errors[valid], 0.5), 1e-6)
+    factor = max(1.0, float(np.median(way_back.miss[valid])) / (np.sqrt(2) * usual))
+    return np.asarray(field.error_px * np.float32(factor), dtype=np.float32)
 
 
 def length_quantile(errors: Floats, share: float) -> float:
@@ -82,7 +89,7 @@ def length_quantile(errors: Floats, share: float) -> float:
     """
     if not len(errors):
         return float("nan")
-    errors = np.clip(errors, 1e-12, _FARTHEST)
+    errors = np.clip(errors, 1e-12, _FARTHEST_PX)
     rates = errors**-2
     low, high = 0.0, 3.0 * float(errors.max())
     for _ in range(_BISECTIONS):
@@ -115,24 +122,21 @@ def torn(found: Deformation, limit_px: float) -> tuple[int, Floats]:
     """Count the blocks whose surroundings the field misses by more than ``limit_px``.
 
     Only blocks with a clear peak count, and only if most of the clear blocks around them, and they
-    themselves, are off: single wrong matches are not.
-
-    Returns
-    -------
-    Their number (0 for fewer than a few), and the (x, y) of the first of them.
+    themselves, are off: single wrong matches are not. 0 for fewer than a few; and the (x, y) of the
+    first of them.
     """
     blocks = found.blocks
-    clear = blocks.quality >= _CLEAR
-    lengths = np.where(clear, np.hypot(*found.off.T), np.nan)
+    clear = blocks.peak_ratio >= _CLEAR
+    lengths = np.where(clear, np.hypot(*found.residuals.T), np.nan)
     around = blocks.neighbours(lengths[:, None])[..., 0]
-    off = (around > limit_px).sum(axis=0) >= _LIKE
-    most = 2 * (around > limit_px).sum(axis=0) > np.isfinite(around).sum(axis=0)
+    others = (around > limit_px).sum(axis=0)
+    most = 2 * others > np.isfinite(around).sum(axis=0)
     with np.errstate(invalid="ignore"):
-        bad = clear & (lengths > limit_px) & off & most
-    count = int(np.count_nonzero(bad))
+        off = clear & (lengths > limit_px) & (others >= _TORN_AROUND) & most
+    count = int(np.count_nonzero(off))
     if count < max(_TORN_BLOCKS, _TORN_SHARE * np.count_nonzero(clear)):
         return 0, np.zeros(2)
-    return count, blocks.post[np.flatnonzero(bad)[0]]
+    return count, blocks.post[np.flatnonzero(off)[0]]
 
 
 def _cell_of(field: Displacement, points: Floats) -> NDArray[np.int64]:
@@ -144,13 +148,13 @@ def _cell_of(field: Displacement, points: Floats) -> NDArray[np.int64]:
 def _noise(found: Deformation) -> Floats:
     """Variance of the field at its control points, both components together."""
     field, blocks = found.field.smooth, found.blocks
-    off = found.smooth_off
-    group = fifths(blocks.place)
+    displacement = found.smooth_displacement
+    group = fifths(blocks.cell)
     points = field.knots
     moved = []
-    for left_out in range(1, 5):  # those of class 0 are held out anyway
+    for left_out in sorted(set(range(5)) - {HELD_OUT}):
         weights = np.where(group == left_out, 0.0, found.weights)
-        other = fit_field(blocks.post, off, weights, field, found.stiffness)
+        other = fit_field(blocks.post, displacement, weights, field, found.stiffness)
         moved.append(minus(other, field).at(points))
     spread = np.array(moved)
     spread -= spread.mean(axis=0)
@@ -164,7 +168,7 @@ def _noise(found: Deformation) -> Floats:
     return np.asarray(cv2.blur(variance, (3, 3), borderType=cv2.BORDER_REPLICATE))
 
 
-def unseen(blocks: Dense, use: Mask) -> Floats:
+def unseen(blocks: DenseMatches, use: Mask) -> Floats:
     """How many times larger than the jackknife says the variance is that noise of blocks makes.
 
     Blocks that overlap share noise: by the correlation of their squared tapers, which at the edge
@@ -177,13 +181,15 @@ def unseen(blocks: Dense, use: Mask) -> Floats:
     -------
     (N,) at least 1.
     """
-    at = np.arange(_SAMPLES) / _SAMPLES
-    taper = np.sin(np.pi * (at + 0.5 / _SAMPLES)) ** 4
-    shared = np.array([(taper[k:] * taper[: _SAMPLES - k]).sum() for k in range(_SAMPLES)])
-    places, total = np.where(use[:, None], blocks.post, np.nan), np.ones(len(blocks))
+    at = np.arange(_TAPER_SAMPLES) / _TAPER_SAMPLES
+    taper = np.sin(np.pi * (at + 0.5 / _TAPER_SAMPLES)) ** 4
+    shared = np.array(
+        [(taper[k:] * taper[: _TAPER_SAMPLES - k]).sum() for k in range(_TAPER_SAMPLES)]
+    )
+    centres, total = np.where(use[:, None], blocks.post, np.nan), np.ones(len(blocks))
     for begin in range(0, len(blocks), _PART):  # in parts, so that memory stays put
         part = slice(begin, begin + _PART)
-        apart = np.abs(blocks.neighbours(places, part) - blocks.post[part]) / blocks.size
+        apart = np.abs(blocks.neighbours(centres, part) - blocks.post[part]) / blocks.size
         both = np.interp(np.nan_to_num(apart, nan=1.0), at, shared / shared[0], right=0.0)
         total[part] += both.prod(axis=2).sum(axis=0)
     return np.asarray(_STIFF * 3 * total / (4 - np.minimum(total, _MOST_SHARED)))
@@ -196,23 +202,23 @@ def _smoothed(found: Deformation, points: Floats) -> Floats:
     return minus(again, field).at(points)
 
 
-def _misfit(found: Deformation) -> Floats:
+def _shared_residuals(found: Deformation) -> Floats:
     """Squared residuals that neighbours share, averaged around each control point."""
     blocks, field = found.blocks, found.field
     shape = field.coefficients.shape[1:]
-    use = found.agreeing & (blocks.trust > 0)
+    use = found.agreeing & (blocks.weights > 0)
     if not use.any():
         return np.zeros(shape)
-    off = np.where(use[:, None], found.off, np.nan)
-    trust = np.where(use, blocks.trust, 0.0)
-    around = np.moveaxis(blocks.neighbours(off), 0, 1)
-    others = np.nan_to_num(blocks.neighbours(trust[:, None])[..., 0]).T
-    squares = shared_squares(found.off, trust, around, others)
+    left = np.where(use[:, None], found.residuals, np.nan)
+    weights = np.where(use, blocks.weights, 0.0)
+    around = np.moveaxis(blocks.neighbours(left), 0, 1)
+    others = np.nan_to_num(blocks.neighbours(weights[:, None])[..., 0]).T
+    squares = residual_variance(found.residuals, weights, around, others)
     return _spread(field, blocks, use, squares[use], float(np.median(squares[use])))
 
 
 def _spread(
-    field: Displacement, blocks: Dense, use: Mask, values: Floats, otherwise: float
+    field: Displacement, blocks: DenseMatches, use: Mask, values: Floats, otherwise: float
 ) -> Floats:
     """Mean of the values of blocks around each control point; ``otherwise`` where there is none."""
     shape = field.coefficients.shape[1:]
@@ -230,13 +236,13 @@ def _continued(found: Deformation) -> Floats:
     field = found.field
     away = distances(found)
     c = field.coefficients
-    bends = [
+    second = [
         c[:, 1:-1, :-2] - 2 * c[:, 1:-1, 1:-1] + c[:, 1:-1, 2:],
         c[:, :-2, 1:-1] - 2 * c[:, 1:-1, 1:-1] + c[:, 2:, 1:-1],
     ]
     near = (away <= field.spacing_px)[1:-1, 1:-1]
     if not near.any():
         return np.full(away.shape, np.inf)
-    squares = sum((b**2).sum(axis=0)[near] for b in bends) / 2
+    squares = sum((d**2).sum(axis=0)[near] for d in second) / 2
     typical = float(np.sqrt(np.mean(squares))) / field.spacing_px**2
     return (typical / 2 * away**2) ** 2

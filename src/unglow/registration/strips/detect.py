@@ -1,8 +1,8 @@
-"""Finding the strips of a scanner in the displacements of dense blocks.
+"""Detection of a scanner's strips in the displacements of dense blocks.
 
 A stage that steps between strips leaves a jump that all blocks along a seam share, while a section
-bends differently from place to place. So steps from block to block are collected by where between
-the two blocks lies, and their median stands out at a seam.
+is deformed differently from place to place. So steps from block to block are collected by where
+between the two blocks lies, and their median stands out at a seam.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from unglow.registration.blocks.dense import measure
 from unglow.registration.strips.locate_seams import located
 from unglow.registration.strips.offsets import (
     LEAST_PX,
-    ROUGH,
+    STIFF,
     SURE,
     at_seams,
-    misfit,
+    fit_offsets,
+    residual_ratio,
     smooth_field,
-    with_jumps,
-    without,
+    without_strips,
 )
 from unglow.transform.scanner_strips import ALONG, IMAGES, Strips
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.dense import Dense, Images
+    from unglow.registration.blocks.dense import DenseMatches
+    from unglow.registration.pair import Pair
     from unglow.transform.displacement import Displacement
 
     Floats = NDArray[np.float64]
@@ -40,18 +41,31 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SUSPECT_PX = 0.3
+_SUSPECT_PX, _SUSPECT_TIMES = 0.3, 3.0
+"""A step of so many px, and so many times as long as usual, is worth a closer look."""
 _SMOOTH = 0.75
+"""Sides of the blocks over which the field is smoothed that steps are seen beside."""
 _LEAST_PAIRS = 6
+"""Pairs of blocks that a step is the median of."""
+_LEAST_ERROR_PX = 0.01
+_MEDIAN_ERROR = 1.48 * 1.25
+"""Standard error of a median over the median deviation, times the root of their number."""
 _ROUNDS = 3
+"""Times that seams are sought in what the others leave."""
 _CLEAREST = 0.4
-_RARE = 3.0
-_LINES = 4
-_LEAST_LINES = 16
+"""In each of them, steps count that are this share of the longest one."""
+_LINES, _LEAST_LINES = 4, 16
+"""For a first look every fourth line of blocks is measured, but not less than so many."""
 _MOST_SEAMS = 200
 _WORTH = 0.9
+"""Strips have to leave less than this share of what is left without them."""
 _ALIKE = 3.0
+"""Strips of the other image, that leave less than so many times as much, are rivals."""
 _NEAR, _FAR = 3, 8
+"""Surroundings of a step: positions that are so many half steps of the blocks away, at least and
+at most."""
+_APART = 1.5
+"""Seams lie this many steps of the blocks from each other, and are known to as much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,86 +78,77 @@ class Profile:
         (S,) positions across the strips, px.
     step
         (S, 2) median step there beyond what the surroundings have, px; NaN where there is none.
-    doubt
+    error
         (S,) standard error of a step, px.
     """
 
     at: Floats
     step: Floats
-    doubt: Floats
+    error: Floats
 
     @property
-    def strength(self) -> Floats:
-        """(S,) lengths of the steps over their standard errors, 0 where there is none."""
-        return np.asarray(np.nan_to_num(np.hypot(*self.step.T) / self.doubt))
+    def length(self) -> Floats:
+        """(S,) lengths of the steps, px; 0 where there is none."""
+        return np.asarray(np.nan_to_num(np.hypot(*self.step.T)))
 
     @property
     def usual(self) -> float:
         """Median length of the steps, px."""
-        length = np.hypot(*self.step[np.isfinite(self.doubt)].T)
+        length = np.hypot(*self.step[np.isfinite(self.error)].T)
         return float(np.median(length)) if len(length) else 0.0
 
     def seams(self, least_px: float, apart: float) -> Floats:
         """Positions of the clear steps, at least ``apart`` px from each other, increasing."""
-        length = np.nan_to_num(np.hypot(*self.step.T))
-        clear = (self.strength >= SURE) & (length >= least_px)
-        found: list[float] = []
+        length = self.length
+        strength = np.nan_to_num(np.hypot(*self.step.T) / self.error)
+        clear = (strength >= SURE) & (length >= least_px)
+        seams: list[float] = []
         for k in np.argsort(-length, kind="stable"):
-            if clear[k] and all(abs(self.at[k] - other) > apart for other in found):
-                found.append(float(self.at[k]))
-        return np.sort(np.array(found[:_MOST_SEAMS]))
+            if clear[k] and all(abs(self.at[k] - other) > apart for other in seams):
+                seams.append(float(self.at[k]))
+        return np.sort(np.array(seams[:_MOST_SEAMS]))
 
 
-def find_strips(images: Images, blocks: Dense, level: int) -> tuple[Strips, Dense] | None:
+def find_strips(pair: Pair, blocks: DenseMatches, level: int) -> tuple[Strips, DenseMatches] | None:
     """Find the strips in which post or pre was scanned; None if there are none.
 
-    Parameters
-    ----------
-    images
-        Images, thumbnails and global model.
-    blocks
-        Blocks measured against the global model on a pyramid level. Where they show a step, blocks
-        at half the distance are measured.
-    level
-        That level.
+    ``blocks`` were measured against the global model on a pyramid ``level``. Where they show a
+    step, blocks at half the distance are measured.
 
     Returns
     -------
     Strips with seams known to about half a step of the blocks, and the blocks that they rest on.
     """
-    suspects = _suspects(images, blocks)
+    suspects = _suspects(pair, blocks)
     step = blocks.size // 2
     if step < blocks.step:
         parts = [
-            measure(images, None, blocks.size, step, level, _lines(axis))
-            for axis in sorted({_way(strips) for strips in suspects})
+            measure(pair, blocks.size, step, level=level, only=_lines(axis))
+            for axis in sorted({_axis(strips) for strips in suspects})
         ]
-        suspects = [strips for part in parts for strips in _suspects(images, part)]
+        suspects = [strips for part in parts for strips in _suspects(pair, part)]
         if suspects:
-            blocks = measure(images, None, blocks.size, step, level)
-    if not suspects:
-        return None
+            blocks = measure(pair, blocks.size, step, level=level)
+    axes = {_axis(strips) for strips in suspects}
     found: list[tuple[float, Strips]] = []
-    ways = {_way(strips) for strips in suspects}
-    for empty in _kinds(images):
-        if _way(empty) in ways:
-            strips = _grown(blocks, empty, images)
-            left = misfit(blocks, images, strips)
-            log.info("strips along %s: %.3f of the misfit", strips.name, left)
-            if left < _WORTH:
-                found.append((left, strips))
+    for empty in _kinds(pair):
+        if _axis(empty) in axes:
+            strips = _grown(pair, blocks, empty)
+            ratio = residual_ratio(pair, blocks, strips)
+            log.info("strips along %s: %.3f of the residuals", strips.name, ratio)
+            if ratio < _WORTH:
+                found.append((ratio, strips))
     if not found:
         return None
     least, best = min(found, key=lambda item: item[0])
-    rivals = [s for left, s in found if _way(s) == _way(best) and left < _ALIKE * least]
-    seen = [_at_lines(images, strips, blocks) for strips in rivals]
-    strips = min(seen, key=lambda item: item[1])[0]
+    rivals = [s for ratio, s in found if _axis(s) == _axis(best) and ratio < _ALIKE * least]
+    strips = min((_at_lines(pair, blocks, s) for s in rivals), key=lambda item: item[1])[0]
     return (strips, blocks) if len(strips.seams) else None
 
 
-def _kinds(images: Images) -> list[Strips]:
+def _kinds(pair: Pair) -> list[Strips]:
     """Return strips of all kinds, none with a seam yet."""
-    frames = {"post": np.eye(3), "pre": images.matrix}
+    frames = {"post": np.eye(3), "pre": pair.matrix}
     return [
         Strips(image, along, frames[image], np.zeros(0), np.zeros((1, 2)))
         for along in ALONG
@@ -151,150 +156,141 @@ def _kinds(images: Images) -> list[Strips]:
     ]
 
 
-def _way(strips: Strips) -> int:
-    """Return which way leads across seams: 0 along rows of post, 1 down its columns."""
+def _axis(strips: Strips) -> int:
+    """Return the axis of post across seams: 0 for x, 1 for y."""
     across = np.abs(strips.frame[strips.axis, :2])
     return int(across[1] > across[0])
 
 
-def _lines(way: int) -> Callable[[NDArray[np.int64]], Mask]:
+def _lines(axis: int) -> Callable[[NDArray[np.int64]], Mask]:
     """Mark every few lines of blocks across strips: enough to see whether there are any."""
 
-    def marked(place: NDArray[np.int64]) -> Mask:
-        beside = place[:, 1 - way]
-        lines = int(np.ptp(beside)) + 1 if len(place) else 0
+    def marked(cells: NDArray[np.int64]) -> Mask:
+        beside = cells[:, 1 - axis]
+        lines = int(np.ptp(beside)) + 1 if len(cells) else 0
         every = min(_LINES, max(1, lines // _LEAST_LINES))
         return np.asarray(beside % every == 0)
 
     return marked
 
 
-def _suspects(images: Images, blocks: Dense) -> list[Strips]:
+def _suspects(pair: Pair, blocks: DenseMatches) -> list[Strips]:
     """Return the kinds of strips of which there are steps that stick out.
 
     A section that waves has steps of all lengths, of which a smooth field takes most. Where the
     images are turned against each other, seams of one are smeared along the other.
     """
-    kinds = _kinds(images)
-    rest = unexplained(blocks, kinds[0], images)
+    kinds = _kinds(pair)
+    rest = unexplained(pair, blocks, kinds[0])
     return [strips for strips in kinds if _stands_out(profile(rest, strips))]
 
 
-def _stands_out(shown: Profile) -> bool:
-    return len(shown.seams(max(_SUSPECT_PX, _RARE * shown.usual), 0.0)) > 0
+def _stands_out(steps: Profile) -> bool:
+    return len(steps.seams(max(_SUSPECT_PX, _SUSPECT_TIMES * steps.usual), 0.0)) > 0
 
 
-def _at_lines(images: Images, strips: Strips, blocks: Dense) -> tuple[Strips, float]:
+def _at_lines(pair: Pair, blocks: DenseMatches, strips: Strips) -> tuple[Strips, float]:
     """Move seams to where the images have them, and fit their jumps again; and what is lost."""
-    smooth = smooth_field(without(blocks, strips, None), images, ROUGH)
-    strips, lost = located(images, strips, smooth, blocks, 1.5 * blocks.step)
+    smooth = smooth_field(pair, without_strips(blocks, strips, None), STIFF)
+    strips, lost = located(pair, strips, smooth, blocks, _APART * blocks.step)
     log.info("seams along %s: %.3f lost", strips.name, lost)
-    return with_jumps(blocks, strips, images), lost
+    return fit_offsets(pair, blocks, strips), lost
 
 
-def _grown(blocks: Dense, strips: Strips, images: Images) -> Strips:
+def _grown(pair: Pair, blocks: DenseMatches, strips: Strips) -> Strips:
     """Find the clearest seams first, and others in what they and a smooth field leave."""
     for _ in range(_ROUNDS):
-        shown = profile(unexplained(blocks, strips, images), strips)
-        largest = float(np.nan_to_num(np.hypot(*shown.step.T)).max(initial=0.0))
-        far = _unseen(shown, strips, blocks, max(LEAST_PX, _CLEAREST * largest))
-        if not len(far):
+        steps = profile(unexplained(pair, blocks, strips), strips)
+        longest = float(steps.length.max(initial=0.0))
+        new = _unseen(steps, strips, blocks, max(LEAST_PX, _CLEAREST * longest))
+        if not len(new):
             break
-        seams = np.sort(np.concatenate([strips.seams, far]))
-        strips = with_jumps(blocks, at_seams(strips, seams), images)
+        seams = np.sort(np.concatenate([strips.seams, new]))
+        strips = fit_offsets(pair, blocks, at_seams(strips, seams))
         if not len(strips.seams):
             break
     return strips
 
 
-def unexplained(blocks: Dense, strips: Strips, images: Images) -> Dense:
+def unexplained(pair: Pair, blocks: DenseMatches, strips: Strips) -> DenseMatches:
     """Return what strips and a smooth field leave of the blocks: half a jump beside its seam."""
-    apart = without(blocks, strips, None)
-    field = smooth_field(apart, images, _SMOOTH * blocks.size / blocks.step)
-    return replace(blocks, off=apart.off - field.at(blocks.post))
+    rest = without_strips(blocks, strips, None)
+    field = smooth_field(pair, rest, _SMOOTH * blocks.size / blocks.step)
+    return replace(blocks, displacement=rest.beside(field))
 
 
-def profile(blocks: Dense, strips: Strips) -> Profile:
+def profile(blocks: DenseMatches, strips: Strips) -> Profile:
     """Collect the steps between neighbouring blocks across possible strips.
 
     A step counts at all positions between its two blocks. From the median there, the median of the
     surroundings is taken off: what the section's own slope is.
     """
-    across = strips.across(blocks.post, blocks.off)
-    first, second = _pairs(blocks, strips)
+    across = strips.across(blocks.post, blocks.displacement)
+    first, second = _neighbours(blocks, strips)
     swap = across[first] > across[second]
     first, second = np.where(swap, second, first), np.where(swap, first, second)
-    steps = blocks.off[second] - blocks.off[first]
+    steps = blocks.displacement[second] - blocks.displacement[first]
     low, high = across[first], across[second]
     spacing = blocks.step / 2
     if not len(steps):
         return Profile(np.zeros(0), np.zeros((0, 2)), np.zeros(0))
     at = np.arange(np.floor(low.min() / spacing), np.ceil(high.max() / spacing) + 1) * spacing
-    step, doubt = np.full((len(at), 2), np.nan), np.full(len(at), np.nan)
+    step, error = np.full((len(at), 2), np.nan), np.full(len(at), np.nan)
     order = np.argsort(low, kind="stable")
     reach = float((high - low).max())
-    for k, place in enumerate(at):
-        near = order[slice(*np.searchsorted(low[order], [place - reach, place]))]
-        here = steps[near[high[near] > place]]
+    for k, position in enumerate(at):
+        near = order[slice(*np.searchsorted(low[order], [position - reach, position]))]
+        here = steps[near[high[near] > position]]
         if len(here) >= _LEAST_PAIRS:
             step[k] = np.median(here, axis=0)
             spread = np.median(np.abs(here - step[k]), axis=0).max()
-            doubt[k] = max(1.48 * 1.25 * spread / np.sqrt(len(here)), 0.01)
-    return Profile(at, step - _surroundings(step), doubt)
-
-
-def _pairs(blocks: Dense, strips: Strips) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Pair trusted blocks that lie next to each other across strips: indices of both."""
-    where, index = blocks.on_grid(np.arange(len(blocks), dtype=np.float64))
-    ids = np.full(where.shape, -1, np.int64)
-    trusted = blocks.trust > 0
-    ids.ravel()[index[trusted]] = np.flatnonzero(trusted)
-    first, second = (ids[:-1], ids[1:]) if _way(strips) == 1 else (ids[:, :-1], ids[:, 1:])
-    both = (first >= 0) & (second >= 0)
-    return first[both], second[both]
-
-
-def with_more(blocks: Dense, strips: Strips, smooth: Displacement, images: Images) -> Strips:
-    """Fit the jumps of known strips to blocks measured against them, and of seams still unseen.
-
-    Parameters
-    ----------
-    blocks
-        N blocks measured against ``smooth`` with ``strips``.
-    strips
-        What is known of them.
-    smooth
-        The field without strips.
-    images
-        Says how large the frame is.
-    """
-    known = replace(smooth, strips=strips)
-    rest = replace(blocks, off=blocks.off - known.at(blocks.post))
-    far = _unseen(profile(rest, strips), strips, blocks, LEAST_PX)
-    at = np.searchsorted(strips.seams, far)
-    if len(far):  # a new strip begins with the offset of the one it was part of
-        strips = replace(
-            strips,
-            seams=np.insert(strips.seams, at, far),
-            offsets=np.insert(strips.offsets, at, strips.offsets[at], axis=0),
-        )
-    return with_jumps(blocks, strips, images, known)
-
-
-def _unseen(shown: Profile, strips: Strips, blocks: Dense, least_px: float) -> Floats:
-    """Positions of clear steps that no seam is near, increasing: a block and a half apart."""
-    apart = 1.5 * blocks.step
-    seams = shown.seams(least_px, apart)
-    return seams[strips.gap(seams) > apart]
+            error[k] = max(_MEDIAN_ERROR * spread / np.sqrt(len(here)), _LEAST_ERROR_PX)
+    return Profile(at, step - _surroundings(step), error)
 
 
 def _surroundings(step: Floats) -> Floats:
     """Median of the steps some way off, on both sides."""
     count = len(step)
     padded = np.pad(step, ((_FAR, _FAR), (0, 0)), constant_values=np.nan)
-    ways = [k for k in range(-_FAR, _FAR + 1) if abs(k) >= _NEAR]
-    around = np.stack([padded[_FAR + k : _FAR + k + count] for k in ways])
-    known = np.isfinite(around[..., 0]).any(axis=0)
+    shifts = [k for k in range(-_FAR, _FAR + 1) if abs(k) >= _NEAR]
+    around = np.stack([padded[_FAR + k : _FAR + k + count] for k in shifts])
+    measured = np.isfinite(around[..., 0]).any(axis=0)
     out = np.zeros_like(step)
-    out[known] = np.nanmedian(around[:, known], axis=0)
+    out[measured] = np.nanmedian(around[:, measured], axis=0)
     return out
+
+
+def _neighbours(blocks: DenseMatches, strips: Strips) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pair clear blocks that lie next to each other across strips: indices of both."""
+    grid, index = blocks.on_grid(np.arange(len(blocks), dtype=np.float64))
+    ids = np.full(grid.shape, -1, np.int64)
+    clear = blocks.weights > 0
+    ids.ravel()[index[clear]] = np.flatnonzero(clear)
+    first, second = (ids[:-1], ids[1:]) if _axis(strips) == 1 else (ids[:, :-1], ids[:, 1:])
+    both = (first >= 0) & (second >= 0)
+    return first[both], second[both]
+
+
+def with_more(pair: Pair, blocks: DenseMatches, strips: Strips, smooth: Displacement) -> Strips:
+    """Fit the jumps of known strips to blocks measured against them, and of seams still unseen.
+
+    ``blocks`` were measured against ``smooth``, a field without strips, together with ``strips``.
+    """
+    field = replace(smooth, strips=strips)
+    rest = replace(blocks, displacement=blocks.beside(field))
+    new = _unseen(profile(rest, strips), strips, blocks, LEAST_PX)
+    at = np.searchsorted(strips.seams, new)
+    if len(new):  # a new strip begins with the offset of the one it was part of
+        strips = replace(
+            strips,
+            seams=np.insert(strips.seams, at, new),
+            offsets=np.insert(strips.offsets, at, strips.offsets[at], axis=0),
+        )
+    return fit_offsets(pair, blocks, strips, field)
+
+
+def _unseen(steps: Profile, strips: Strips, blocks: DenseMatches, least_px: float) -> Floats:
+    """Positions of clear steps that no seam is near, increasing."""
+    apart = _APART * blocks.step
+    seams = steps.seams(least_px, apart)
+    return seams[strips.gap(seams) > apart]

@@ -1,4 +1,4 @@
-"""Where exactly a seam lies: the px up to which one strip's map fits, and from which the next."""
+"""Location of seams to a px: where one strip's map stops fitting the images and the next begins."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from unglow.transform.displacement import Displacement
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.dense import Dense, Images
+    from unglow.registration.blocks.dense import DenseMatches
+    from unglow.registration.pair import Pair
     from unglow.transform.scanner_strips import Strips
 
     Floats = NDArray[np.float64]
 
 _WINDOWS = 8
+"""Windows that are looked at along each seam."""
+_RIM_PX = 16
+"""They go on this far beyond where the seam is sought, at least."""
 
 
 def located(
-    images: Images, strips: Strips, smooth: Displacement, blocks: Dense, reach: float
+    pair: Pair, strips: Strips, smooth: Displacement, blocks: DenseMatches, reach: float
 ) -> tuple[Strips, float]:
     """Move seams to where the images say, by at most ``reach`` px.
 
@@ -33,16 +37,12 @@ def located(
 
     Parameters
     ----------
-    images
-        Images and global model.
     strips
         Strips with rough seams and known offsets.
     smooth
         The field without strips.
     blocks
         Say where there is texture.
-    reach
-        px.
 
     Returns
     -------
@@ -56,15 +56,13 @@ def located(
         middle = (strips.seams[:-1] + strips.seams[1:]) / 2
         low = max([seam - reach, *middle[k - 1 : k]])
         high = min([seam + reach, *middle[k : k + 1]])
-        side = min(2 * 2 ** math.ceil(math.log2(reach + 16)), *images.post_shape)
-        corners = _corners(images, strips, blocks, across, seam, side)
-        first = math.floor(low)
-        gains = [
-            gain
-            for corner in corners
-            if (gain := _gain(images, strips, smooth, k, corner, side, (first, math.ceil(high))))
-            is not None
+        side = min(2 * 2 ** math.ceil(math.log2(reach + _RIM_PX)), *pair.post.shape)
+        first, last = math.floor(low), math.ceil(high)
+        every = [
+            _gain(pair, strips, smooth, k, corner, side, (first, last))
+            for corner in _corners(pair, strips, blocks, across, seam, side)
         ]
+        gains = [gain for gain in every if gain is not None]
         if gains:
             total = np.sum(gains, axis=0)
             seams[k] = first + int(total.argmax()) + 0.5
@@ -75,21 +73,21 @@ def located(
 
 
 def _corners(
-    images: Images, strips: Strips, blocks: Dense, across: Floats, seam: float, side: int
+    pair: Pair, strips: Strips, blocks: DenseMatches, across: Floats, seam: float, side: int
 ) -> NDArray[np.int64]:
     """First pixels (x, y) of windows along a seam, evenly spread over where there is texture."""
-    near = np.flatnonzero((np.abs(across - seam) <= blocks.step) & (blocks.trust > 0))
+    near = np.flatnonzero((np.abs(across - seam) <= blocks.step) & (blocks.weights > 0))
     order = near[np.argsort(blocks.post[near, 1 - strips.axis], kind="stable")]
     chosen = order[np.linspace(0, len(order) - 1, min(_WINDOWS, len(order))).astype(np.int64)]
     slope = strips.frame[strips.axis, :2]
     move = (seam - across[chosen])[:, None] * slope / float(slope @ slope)
     corners = np.rint(blocks.post[chosen] + move - (side - 1) / 2).astype(np.int64)
-    last = np.array(images.post_shape[::-1]) - side
+    last = np.array(pair.post.shape[::-1]) - side
     return np.unique(np.clip(corners, 0, np.maximum(last, 0)), axis=0)
 
 
 def _gain(
-    images: Images,
+    pair: Pair,
     strips: Strips,
     smooth: Displacement,
     k: int,
@@ -107,13 +105,13 @@ def _gain(
     products = []
     for offset in strips.offsets[k : k + 2]:
         moved = Displacement(smooth.spacing_px, smooth.coefficients + offset[:, None, None])
-        both = mapped_blocks(*images.planes(0), images.matrix, moved, side, corner)
+        both = mapped_blocks(pair.at(0, moved), side, corner)
         if both is None:
             return None
         post, pre = (band_passed(v) for v in both)
         power = float(np.sqrt(np.mean(post * post) * np.mean(pre * pre)))
         products.append(post * pre / max(power, 1e-12))
-    better = images.sign * (products[0] - products[1]).ravel()
+    better = pair.sign * (products[0] - products[1]).ravel()
     first, last = span
     index = np.clip(_positions(strips, smooth, window) - first, 0, last - first + 1)
     sums = np.bincount(index, better, last - first + 2)
@@ -123,8 +121,8 @@ def _gain(
 def _positions(strips: Strips, smooth: Displacement, window: Window) -> NDArray[np.int64]:
     """Nearest whole px across the strips of all pixels of a window, in row order."""
     rows, cols = (n - 1 for n in window.shape)  # seams hardly bend in a window
-    place = np.array([(x, y) for y in (0, rows) for x in (0, cols)], dtype=np.float64)
-    corners = place + np.array([window.x0, window.y0])
+    corners = np.array([(x, y) for y in (0, rows) for x in (0, cols)], dtype=np.float64)
+    corners += np.array([window.x0, window.y0])
     at = strips.across(corners, smooth.at(corners)).reshape(2, 2)
     down, right = (np.linspace(0, 1, n) for n in window.shape)
     left = at[0, 0] + (at[1, 0] - at[0, 0]) * down

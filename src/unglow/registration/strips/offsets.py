@@ -1,4 +1,4 @@
-"""How far the strips of a scanner jump at known seams, beside a smooth field."""
+"""Offsets between the strips of a scanner at given seams, beside a smooth field."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from unglow.transform.displacement import Displacement
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.dense import Dense, Images
+    from unglow.registration.blocks.dense import DenseMatches
+    from unglow.registration.pair import Pair
     from unglow.transform.scanner_strips import Strips
 
     Floats = NDArray[np.float64]
@@ -24,57 +25,84 @@ if TYPE_CHECKING:
 LEAST_PX = 0.25
 """Smaller jumps are left to the field."""
 SURE = 5.0
-"""Standard errors from which a step is one."""
-ROUGH, FINE = 1.5, 0.75
+"""Standard errors from which a jump is one."""
+STIFF, SOFT = 1.5, 0.75
 """Steps of the blocks over which fields are smoothed, before and after the strips are known."""
 _ROUNDS = 3
+"""Fits with new biweights."""
 _LEAST_BLOCKS = 30
+"""Fewer blocks tell of no jump."""
 _LEAST_ALONE = 4
-_TORN = 0.35
+"""A strip needs so many blocks that see it alone."""
+_ACROSS = 0.35
+"""A block that is nearer to a seam than this share of its side sees both strips."""
 _BESIDE = 0.75
+"""A block that is nearer than this share of its side tells whether a seam is one."""
 _PART = 1 << 12
+"""Blocks that are multiplied at a time, which bounds the memory."""
 
 
-def with_jumps(
-    blocks: Dense, strips: Strips, images: Images, known: Displacement | None = None
+def fit_offsets(
+    pair: Pair, blocks: DenseMatches, strips: Strips, field: Displacement | None = None
 ) -> Strips:
     """Fit the jumps at given seams beside a smooth field, and drop seams without one.
 
     The partly linear model of Speckman (1988, doi:10.1111/j.2517-6161.1988.tb01729.x): what a
     smooth field can follow is taken off blocks and steps alike before the steps are fitted.
 
-    Parameters
-    ----------
-    blocks
-        N measured blocks.
-    strips
-        Where the seams are.
-    images
-        Says how large the frame is.
-    known
-        Map that the blocks were measured against, if it holds these strips: then blocks across a
-        seam are used too, and tell how wrong its jumps are.
+    ``strips`` says where the seams are. ``field`` is the map that the blocks were measured against,
+    if it holds these strips: then blocks across a seam are used too, and tell how wrong its jumps
+    are.
     """
-    if np.count_nonzero(blocks.trust) < _LEAST_BLOCKS:
+    if np.count_nonzero(blocks.weights) < _LEAST_BLOCKS:
         return at_seams(strips, strips.seams[:0])
-    strips = _borne(blocks, strips, known)
+    strips = _seen_alone(blocks, strips, field)
     while len(strips.seams):
-        jumps, doubt = _jumps(blocks, strips, images, known)
+        jumps, errors = _jumps(pair, blocks, strips, field)
         lengths = np.hypot(*jumps.T)
-        weakest = int(np.argmin(lengths / np.maximum(LEAST_PX, SURE * doubt)))
-        if lengths[weakest] >= max(LEAST_PX, SURE * doubt[weakest]):
-            return _offset(strips, jumps)
+        least = np.maximum(LEAST_PX, SURE * errors)
+        weakest = int(np.argmin(lengths / least))
+        if lengths[weakest] >= least[weakest]:
+            offsets = np.concatenate([np.zeros((1, 2)), np.cumsum(jumps, axis=0)])
+            return replace(strips, offsets=offsets - offsets.mean(axis=0))
         strips = at_seams(strips, np.delete(strips.seams, weakest))
     return strips
 
 
-def _borne(blocks: Dense, strips: Strips, known: Displacement | None) -> Strips:
+def at_seams(strips: Strips, seams: Floats) -> Strips:
+    """Return strips with other seams and no jumps yet."""
+    return replace(strips, seams=seams, offsets=np.zeros((len(seams) + 1, 2)))
+
+
+def without_strips(
+    blocks: DenseMatches, strips: Strips, smooth: Displacement | None
+) -> DenseMatches:
+    """Return the blocks as if there were no strips.
+
+    Blocks across a seam get no weight, unless they were measured against ``smooth`` with strips.
+    """
+    displaced, across = _across(blocks, strips, smooth)
+    displacement = blocks.displacement - strips.at(blocks.post, displaced)
+    peak_ratio = blocks.peak_ratio
+    if smooth is None:
+        peak_ratio = np.where(strips.gap(across) < _ACROSS * blocks.size, 0.0, peak_ratio)
+    return replace(blocks, displacement=displacement, peak_ratio=peak_ratio)
+
+
+def _across(
+    blocks: DenseMatches, strips: Strips, smooth: Displacement | None
+) -> tuple[Floats, Floats]:
+    """Smooth displacements (N, 2) of the blocks, and their positions (N,) across the strips."""
+    displaced = blocks.displacement if smooth is None else smooth.at(blocks.post)
+    return displaced, strips.across(blocks.post, displaced)
+
+
+def _seen_alone(blocks: DenseMatches, strips: Strips, field: Displacement | None) -> Strips:
     """Drop seams of strips that hardly a block sees alone, as at the end of a section."""
-    smooth = blocks.off if known is None else known.smooth.at(blocks.post)
-    across = strips.across(blocks.post, smooth)
-    across = across[blocks.agreeing(known)]
+    _, across = _across(blocks, strips, None if field is None else field.smooth)
+    across = across[blocks.agreeing(field)]
     while len(strips.seams):
-        alone = strips.gap(across) >= _TORN * blocks.size
+        alone = strips.gap(across) >= _ACROSS * blocks.size
         counts = np.bincount(strips.index(across[alone]), minlength=len(strips.offsets))
         bare = np.flatnonzero(counts < _LEAST_ALONE)
         if not len(bare):
@@ -90,62 +118,45 @@ def _merged(strips: Strips, seam: int) -> Strips:
     return replace(strips, seams=seams, offsets=offsets if len(seams) else np.zeros((1, 2)))
 
 
-def without(blocks: Dense, strips: Strips, field: Displacement | None) -> Dense:
-    """Return the blocks as if there were no strips; those across a seam are not trusted.
-
-    ``field`` is the smooth field, if it is known.
-    """
-    smooth = blocks.off if field is None else field.at(blocks.post)
-    off = blocks.off - strips.at(blocks.post, smooth)
-    across = strips.across(blocks.post, smooth)
-    torn = strips.gap(across) < _TORN * blocks.size if field is None else np.zeros(len(off), bool)
-    quality = np.where(torn, 0.0, blocks.quality)
-    return replace(blocks, off=off, quality=quality)
-
-
-def at_seams(strips: Strips, seams: Floats) -> Strips:
-    """Return strips with other seams and no jumps yet."""
-    return replace(strips, seams=seams, offsets=np.zeros((len(seams) + 1, 2)))
-
-
-def _offset(strips: Strips, jumps: Floats) -> Strips:
-    offsets = np.concatenate([np.zeros((1, 2)), np.cumsum(jumps, axis=0)])
-    return replace(strips, offsets=offsets - offsets.mean(axis=0))
-
-
 def _jumps(
-    blocks: Dense, strips: Strips, images: Images, known: Displacement | None
+    pair: Pair, blocks: DenseMatches, strips: Strips, field: Displacement | None
 ) -> tuple[Floats, Floats]:
     """Jumps (K, 2) at the seams, px, and their standard errors (K,)."""
-    smooth = blocks.off if known is None else known.smooth.at(blocks.post)
-    across = strips.across(blocks.post, smooth)
-    trust = np.where(blocks.held_out, 0.0, blocks.trust)
-    if known is None:
-        trust = np.where(strips.gap(across) < _TORN * blocks.size, 0.0, trust)
-    soft = TAPER_SIGMA * blocks.size if known is not None else 1e-3
-    start, stiffness = _grid(blocks, trust, images, ROUGH if known is None else FINE)
-    weights = trust * blocks.agreeing(known)
+    smooth = None if field is None else field.smooth
+    displaced, across = _across(blocks, strips, smooth)
+    prior = np.where(blocks.held_out, 0.0, blocks.weights)
+    if field is None:
+        prior = np.where(strips.gap(across) < _ACROSS * blocks.size, 0.0, prior)
+    width = TAPER_SIGMA * blocks.size if field is not None else 1e-3
+    start, stiffness = _grid(pair, blocks, prior, STIFF if field is None else SOFT)
+    weights = prior * blocks.agreeing(field)
 
-    def rough(values: Floats) -> Floats:
+    def beside_smooth(values: Floats) -> Floats:
         return values - fit_field(blocks.post, values, weights, start, stiffness).at(blocks.post)
 
     count = len(strips.seams)
     steps = np.empty((len(blocks), count), np.float32)
     for k in range(0, count, 2):  # a field has two components: two steps are fitted at a time
         two = strips.seams[[k, min(k + 1, count - 1)]]
-        steps[:, k : k + 2] = rough(_ramp((across[:, None] - two) / soft))[:, : count - k]
-    off = rough(blocks.off if known is None else blocks.off - strips.at(blocks.post, smooth))
+        ramps = beside_smooth(_ramp((across[:, None] - two) / width))
+        steps[:, k : k + 2] = ramps[:, : count - k]
+    displacement = blocks.displacement
+    if field is not None:
+        displacement = displacement - strips.at(blocks.post, displaced)
+    displacement = beside_smooth(displacement)
     for _ in range(_ROUNDS):
-        normal, right = _normal_equations(steps, off, weights)
+        normal, right = _normal_equations(steps, displacement, weights)
         jumps = np.asarray(np.linalg.solve(normal, right))
-        left = ((off - _product(steps, jumps)) ** 2).sum(axis=1) * trust
-        scale = max(float(np.median(left[weights > 0])) / MEDIAN_OF_SQUARES, 1e-12)
-        weights = trust * np.clip(1 - left / (TUKEY**2 * scale), 0, None) ** 2
-    doubt = np.sqrt(np.diag(np.linalg.inv(normal)) * scale)
-    return jumps + (0 if known is None else strips.jumps), doubt
+        squares = ((displacement - _product(steps, jumps)) ** 2).sum(axis=1) * prior
+        scale = max(float(np.median(squares[weights > 0])) / MEDIAN_OF_SQUARES, 1e-12)
+        weights = prior * np.clip(1 - squares / (TUKEY**2 * scale), 0, None) ** 2
+    errors = np.sqrt(np.diag(np.linalg.inv(normal)) * scale)
+    return jumps + (0 if field is None else strips.jumps), errors
 
 
-def _normal_equations(steps: _Steps, off: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def _normal_equations(
+    steps: _Steps, displacement: Floats, weights: Floats
+) -> tuple[Floats, Floats]:
     """Weighted normal matrix (K, K) and right side (K, 2), in parts: N x K numbers are many."""
     count = steps.shape[1]
     normal, right = 1e-9 * np.eye(count), np.zeros((count, 2))
@@ -153,7 +164,7 @@ def _normal_equations(steps: _Steps, off: Floats, weights: Floats) -> tuple[Floa
         exact = steps[part].astype(np.float64)
         weighted = exact * weights[part, None]
         normal += exact.T @ weighted
-        right += weighted.T @ off[part]
+        right += weighted.T @ displacement[part]
     return normal, right
 
 
@@ -171,35 +182,36 @@ def _ramp(t: Floats) -> Floats:
     return np.asarray(0.5 * (1 + np.tanh(0.7978846 * (t + 0.044715 * np.clip(t, -50, 50) ** 3))))
 
 
-def misfit(blocks: Dense, images: Images, strips: Strips) -> float:
+def residual_ratio(pair: Pair, blocks: DenseMatches, strips: Strips) -> float:
     """Compare what a smooth field leaves of held-out blocks beside seams with and without strips.
 
     The ratio of medians, below 1 if strips help; infinite if there is no such block. Strips do not
     answer for blocks across a seam, which no smooth field can follow.
     """
-    apart = without(blocks, strips, None)
-    gap = strips.gap(strips.across(blocks.post, blocks.off))
+    gap = strips.gap(strips.across(blocks.post, blocks.displacement))
     beside = blocks.held_out & (gap <= _BESIDE * blocks.size)
-    both = []
-    for some in (apart, blocks):
-        test = beside & (some.trust > 0)
+    medians = []
+    for some in (without_strips(blocks, strips, None), blocks):
+        test = beside & (some.weights > 0)
         if not test.any():
             return np.inf
-        field = smooth_field(some, images, ROUGH)
-        left = np.hypot(*(some.off - field.at(blocks.post))[test].T)
-        both.append(float(np.median(left)))  # a few wild blocks decide nothing
-    return both[0] / max(both[1], 1e-12)
+        left = np.hypot(*some.beside(smooth_field(pair, some, STIFF))[test].T)
+        medians.append(float(np.median(left)))  # a few wild blocks decide nothing
+    return medians[0] / max(medians[1], 1e-12)
 
 
-def smooth_field(blocks: Dense, images: Images, steps: float) -> Displacement:
+def smooth_field(pair: Pair, blocks: DenseMatches, steps: float) -> Displacement:
     """Field through blocks that are not held out, smoothed over so many steps of the blocks."""
-    trust = np.where(blocks.held_out, 0.0, blocks.trust) * blocks.agreeing()
-    start, stiffness = _grid(blocks, trust, images, steps)
-    return fit_field(blocks.post, blocks.off, trust, start, stiffness)
+    prior = np.where(blocks.held_out, 0.0, blocks.weights)
+    weights = prior * blocks.agreeing()
+    start, stiffness = _grid(pair, blocks, weights, steps)
+    return fit_field(blocks.post, blocks.displacement, weights, start, stiffness)
 
 
-def _grid(blocks: Dense, trust: Floats, images: Images, steps: float) -> tuple[Displacement, float]:
+def _grid(
+    pair: Pair, blocks: DenseMatches, weights: Floats, steps: float
+) -> tuple[Displacement, float]:
     """Knots two steps of the blocks apart, and the stiffness that smooths over so many steps."""
-    start = Displacement.zeros(images.post_shape, 2 * blocks.step)
-    unit = float(np.median(trust[trust > 0])) if (trust > 0).any() else 1.0
+    start = Displacement.zeros(pair.post.shape, 2 * blocks.step)
+    unit = float(np.median(weights[weights > 0])) if (weights > 0).any() else 1.0
     return start, unit * stiffness_of(steps * blocks.step, start.spacing_px, blocks.step)

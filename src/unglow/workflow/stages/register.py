@@ -6,16 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from unglow.io.zarr.chunk_cache import ChunkCache
 from unglow.io.zarr.layout import CHUNK
-from unglow.registration.block_table import BLOCK_DTYPE
-from unglow.registration.quality import magnified
-from unglow.registration.register import Given, RegisterSettings, Registration, register
-from unglow.registration.shared_map import Source, reuse
-from unglow.registration.user_hints import checked
-from unglow.transform import Transform, load
+from unglow.registration.register import UserHints, register
+from unglow.registration.shared_map import SharedMap, take_over
+from unglow.registration.user_hints import check_hints
+from unglow.registration.verdict import judged, magnified, rejected
+from unglow.transform import load
 from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
 
@@ -23,20 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from unglow.io.zarr import Store
+    from unglow.registration.settings import RegisterSettings
+    from unglow.registration.verdict import Registration
 
 KEPT_MB = 12.0
 """Decoded chunks that are kept of each store, MB."""
 
 
-def given_for(post: Store, pre: Store, files: Mapping[str, Any]) -> Given | None:
-    """Read what a person says about the map of a pair; None if nothing.
+def read_hints(post: Store, pre: Store, files: Mapping[str, Any]) -> UserHints | None:
+    """Read what a user says about the map of a pair; None if nothing.
 
-    Parameters
-    ----------
-    post, pre
-        The images.
-    files
-        ``landmarks``: list of one or two files; ``initial``: list of one file; or neither.
+    ``files`` has lists of files: ``landmarks`` (one or two), ``initial`` (one), or neither.
 
     Raises
     ------
@@ -46,28 +40,23 @@ def given_for(post: Store, pre: Store, files: Mapping[str, Any]) -> Given | None
     landmarks, initial = ([Path(p) for p in files.get(k, ())] for k in ("landmarks", "initial"))
     if not landmarks and not initial:
         return None
-    return Given(
+    return UserHints(
         read_landmarks(landmarks, post, pre) if landmarks else None,
         read_initial(initial[0], post, pre) if initial else None,
     )
 
 
-def source_for(dye: str | None, files: Mapping[str, Any]) -> Source | None:
-    """Read the map that a pair takes over; None if it registers itself.
+def read_shared_map(dye: str | None, files: Mapping[str, Any]) -> SharedMap | None:
+    """Read the map of another dye; None if ``dye`` is, since the pair registers itself.
 
-    Parameters
-    ----------
-    dye
-        Whose map it is.
-    files
-        ``source``: ``transform.json`` first.
+    ``files`` has ``source``: ``transform.json`` first.
 
     Raises
     ------
     InputError
         The map cannot be read.
     """
-    return None if dye is None else Source(dye, load(files["source"][0]))
+    return None if dye is None else SharedMap(dye, load(files["source"][0]))
 
 
 def register_stores(
@@ -76,30 +65,27 @@ def register_stores(
     settings: RegisterSettings,
     *,
     workers: int,
-    given: Given | None = None,
-    source: Source | None = None,
+    hints: UserHints | None = None,
+    shared: SharedMap | None = None,
 ) -> Registration:
-    """Register two stores, or take over the map of ``source``.
+    """Register two stores, or take over a shared map.
 
     The reason of an empty store becomes the reason of the refusal.
     """
-    reasons = tuple(dict.fromkeys(s.empty for s in (post, pre) if s.empty is not None))
+    reasons = list(dict.fromkeys(s.empty for s in (post, pre) if s.empty is not None))
     if reasons:
-        refused = Transform("failed", post.shape, pre.shape, reasons)
-        return Registration(refused, np.zeros(0, BLOCK_DTYPE))
+        return rejected(post.shape, pre.shape, reasons)
     images = _cached(post), _cached(pre)
-    if source is None:
-        found = register(*images, settings, workers=workers, given=given)
+    if shared is None:
+        found = register(*images, settings, workers=workers, hints=hints)
     else:
-        found = reuse(*images, source, settings, workers=workers)
-        if given is not None and not found.transform.failed:
-            found = replace(found, transform=checked(found.transform, given, settings))
-    told = magnified(post.pixel_size_um, pre.pixel_size_um, settings)
-    if told is None or not found.transform.failed:
+        found = take_over(*images, shared, settings, workers=workers)
+        if hints is not None and not found.transform.failed:
+            found = replace(found, transform=check_hints(found.transform, hints, settings))
+    sizes = magnified(post.pixel_size_um, pre.pixel_size_um, settings)
+    if sizes is None or not found.transform.failed:
         return found
-    return replace(
-        found, transform=replace(found.transform, reasons=(*found.transform.reasons, told))
-    )
+    return replace(found, transform=judged(found.transform, [sizes]))
 
 
 def _cached(store: Store) -> ChunkCache:

@@ -1,0 +1,137 @@
+"""A deformed pair: the displacement field it is followed with, its error, and the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.progress import step
+from unglow.registration.block_table import block_table
+from unglow.registration.field.fit import find_deformation, usable, with_error
+from unglow.registration.field.folding import pinch
+from unglow.registration.field.inverse_consistency import field_consistency
+from unglow.registration.field.uncertainty import (
+    at_points,
+    distances,
+    error_map,
+    length_quantile,
+    raised,
+    torn,
+)
+from unglow.registration.models import residuals
+from unglow.registration.quality import AGREE_PX, confirmed_reach, inside_frame
+from unglow.registration.verdict import (
+    Registration,
+    area_warnings,
+    judged,
+    torn_warnings,
+    warnings,
+    way_back_warnings,
+)
+from unglow.transform import Quantiles, Transform, apply_matrix, to_level0
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.registration.blocks.phase_correlation import Matches
+    from unglow.registration.field.fit import Deformation
+    from unglow.registration.pair import Pair
+    from unglow.registration.verdict import Evidence
+
+    Floats = NDArray[np.float64]
+
+MOST_ROWS = 5000
+"""Blocks in the table; of more, every n-th one."""
+_TEXTURE = 0.25
+"""Detail (standard deviations of its surroundings) above which a thumbnail px is textured."""
+
+
+@step("field")
+def follow_deformation(
+    pair: Pair,
+    matches: Matches,
+    size: int,
+    found: Transform,
+    coarse: Floats,
+    evidence: Evidence,
+) -> Registration | None:
+    """Follow a deformed section with a field; None if the field is not better than none.
+
+    Parameters
+    ----------
+    pair, matches, size
+        The pair, and its sample blocks of ``size`` px, measured against the global model.
+    found, evidence
+        What is known without a field, and what the global model is judged by.
+    coarse
+        (3, 3) coarse map, for the table of blocks.
+
+    Returns
+    -------
+    The transform, and the table of the dense blocks.
+    """
+    deformation = find_deformation(pair, size)
+    if deformation is None or not usable(pair, deformation):
+        return None
+    deformation = with_error(deformation, error_map(deformation))
+    way_back = field_consistency(pair, found, deformation)
+    deformation = with_error(deformation, raised(deformation.field, way_back))
+    field, blocks, settings = deformation.field, deformation.blocks, pair.settings
+    points = textured_points(pair)
+    seen = inside_frame(pair.at(0, field).map(points), pair.pre.shape)
+    errors = at_points(field, field.error_px, points[seen])
+    error = Quantiles(*(length_quantile(errors, share) for share in (0.5, 0.95)))
+    lengths = np.hypot(*deformation.residuals.T)
+    residual = Quantiles.of(lengths[blocks.held_out & deformation.agreeing])
+    sampled = residuals(pair.matrix, matches.post, matches.pre) - field.at(matches.post)
+    away = at_points(field, distances(deformation).astype(np.float32), points[seen])
+    evidence = replace(
+        evidence,
+        agreeing=int((np.hypot(*sampled.T) <= AGREE_PX).sum()),
+        residual_p95=residual.p95,
+        uncovered=float((away > confirmed_reach(points, size)).mean()),
+    )
+    reasons = [
+        *warnings(evidence, error.p95, settings),
+        *way_back_warnings(way_back.quantiles.p95, settings),
+        *torn_warnings(*torn(deformation, settings.suspect_px), settings),
+        *area_warnings(*pinch(field, pair.matrix)),
+    ]
+    transform = replace(
+        found,
+        displacement=field,
+        residual_px=residual,
+        error_px=error,
+        forward_backward_px=way_back.quantiles,
+        inliers=int((lengths <= AGREE_PX).sum()),
+        blocks=len(blocks),
+    )
+    return Registration(judged(transform, reasons), _table(deformation, coarse))
+
+
+def textured_points(pair: Pair) -> Floats:
+    """Points (x, y) of post, level-0 px, evenly spread over where the texture itself is.
+
+    The section of a thumbnail reaches beyond its outermost texture, by as much as texture is
+    averaged there; a global map is as good there as inside, a field is not.
+    """
+    thumb = pair.post_thumb
+    points = thumb.section_points()
+    at = points.astype(np.int64)
+    textured = np.abs(thumb.detail)[at[:, 1], at[:, 0]] > _TEXTURE
+    chosen = points[textured] if textured.any() else points
+    return apply_matrix(to_level0(thumb.level), chosen)
+
+
+def _table(deformation: Deformation, coarse: Floats) -> NDArray[np.void]:
+    blocks = deformation.blocks
+    table = block_table(
+        blocks,
+        residuals(coarse, blocks.post, blocks.pre),
+        deformation.residuals,
+        used=deformation.agreeing,
+        held_out=blocks.held_out,
+    )
+    return table[:: max(1, -(-len(table) // MOST_ROWS))].copy()

@@ -1,0 +1,124 @@
+"""The two images to be registered, and the map between them, at full and at lower resolution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.progress import step
+from unglow.core.windows import coarse_level
+from unglow.registration.images import Plane, thumbnail
+from unglow.registration.settings import RegisterSettings
+from unglow.transform import apply_matrix, at_level, to_level0
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.core.windows import Pixels
+    from unglow.registration.images import Thumbnail
+    from unglow.transform.displacement import Displacement
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanePair:
+    """Post and pre at one resolution, and the map between them in px of that resolution.
+
+    Attributes
+    ----------
+    post, pre
+        The images.
+    matrix
+        (3, 3) float64, post (x, y, 1) to pre.
+    sign
+        -1 if the contrast is reversed.
+    workers
+        Threads for matching, on which no result depends.
+    displacement
+        Field that is added to the matrix's positions; None for none.
+    """
+
+    post: Plane
+    pre: Plane
+    matrix: Floats
+    sign: int = 1
+    workers: int = 1
+    displacement: Displacement | None = None
+
+    def map(self, points: Floats) -> Floats:
+        """Map points (N, 2) of post to pre."""
+        mapped = apply_matrix(self.matrix, points)
+        return mapped if self.displacement is None else mapped + self.displacement.at(points)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both images, what is known of the global map, and how to work on them.
+
+    Attributes
+    ----------
+    post, pre
+        The images with their pyramids.
+    post_thumb, pre_thumb
+        The images on the coarse level.
+    settings
+        What the user has chosen.
+    workers
+        Threads, on which no result depends.
+    matrix
+        (3, 3) float64, post to pre, level-0 px.
+    sign
+        -1 if the contrast is reversed.
+    """
+
+    post: Pixels
+    pre: Pixels
+    post_thumb: Thumbnail
+    pre_thumb: Thumbnail
+    settings: RegisterSettings = field(default_factory=RegisterSettings)
+    workers: int = 1
+    matrix: Floats = field(default_factory=lambda: np.eye(3))
+    sign: int = 1
+
+    @classmethod
+    def read(cls, post: Pixels, pre: Pixels, settings: RegisterSettings, workers: int) -> Pair:
+        """Read the coarse level of both images."""
+        level = coarse_level((post.shape, pre.shape), settings.coarse_px)
+        with step("thumbnails"):
+            thumbs = thumbnail(post, level), thumbnail(pre, level)
+        return cls(post, pre, *thumbs, settings, workers)
+
+    @property
+    def levels(self) -> int:
+        """How many pyramid levels both images have."""
+        return min(self.post.levels, self.pre.levels)
+
+    def mapped_by(self, matrix: Floats) -> Pair:
+        """Return the pair with another global map."""
+        return replace(self, matrix=matrix)
+
+    def swapped(self) -> Pair:
+        """Return the pair with the roles of post and pre exchanged."""
+        inverse = np.linalg.inv(self.matrix)
+        return replace(
+            self,
+            post=self.pre,
+            pre=self.post,
+            post_thumb=self.pre_thumb,
+            pre_thumb=self.post_thumb,
+            matrix=inverse / inverse[2, 2],
+        )
+
+    def at(self, level: int, displacement: Displacement | None = None) -> PlanePair:
+        """Both images at a stored pyramid level; a displacement field is in px of that level."""
+        post = Plane.of(self.post, level, self.post_thumb.floor)
+        pre = Plane.of(self.pre, level, self.pre_thumb.floor)
+        matrix = at_level(self.matrix, level) if level else self.matrix
+        return PlanePair(post, pre, matrix, self.sign, self.workers, displacement)
+
+    def section_points(self) -> Floats:
+        """Points (x, y) of the section of post, level-0 px, evenly spread, (N, 2)."""
+        return apply_matrix(to_level0(self.post_thumb.level), self.post_thumb.section_points())

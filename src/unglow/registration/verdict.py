@@ -1,0 +1,259 @@
+"""The verdict on a registration: ok, suspect or failed, and the sentences that say why.
+
+A map is rejected where the evidence speaks against it (status ``failed``), and gets a warning where
+a person should look (``suspect``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.registration.block_table import BLOCK_DTYPE
+from unglow.registration.settings import LARGEST_SCALE
+from unglow.transform import Transform
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from unglow.registration.settings import RegisterSettings
+
+MIN_SIGNIFICANCE = 12.0
+"""Of a coarse map: unrelated images reach about 8, true pairs 30 to 200."""
+_MIN_AGREEING, _MIN_SHARE = 10, 0.25
+"""So many blocks, and this share of the measured ones, have to agree."""
+_FEW_SHARE = 0.6
+"""A smaller share of agreeing blocks is a warning."""
+_UNCOVERED = 0.15
+"""A larger share of the section without an agreeing block nearby is a warning."""
+_MARGIN = 1.15
+"""A coarse map has to score so many times higher than any other place."""
+_MOST_SHEAR, _ODD_SHEAR = 1.15, 1.05
+"""Ratio of a map's two magnifications: no microscope has the former, few have the latter."""
+_AT_LIMIT = 0.96
+"""A scale beyond this share of the accepted range is a warning."""
+_STEEP = 0.15
+"""A field of one section hardly changes areas by more than this share."""
+_PIXEL_SIZE_ERROR = 1.05
+"""Pixel sizes in headers are hardly better than this factor."""
+
+MIRRORED = (
+    "The pre-stain image is a mirror image of the post-stain image: if the section was turned "
+    "over, set mirror: true; if not, one of the files was flipped when it was saved."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """A transform and the sample blocks (`block_table.BLOCK_DTYPE`) that it rests on."""
+
+    transform: Transform
+    blocks: NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What `rejections` and `warnings` look at; lengths in level-0 px.
+
+    Attributes
+    ----------
+    measured, agreeing
+        Numbers of sample blocks.
+    residual_p95
+        95th percentile of the held-out residuals.
+    overlap
+        Share of the post section inside pre.
+    uncovered
+        Share of the overlapping section without an agreeing block nearby.
+    scale, shear
+        Of the map at the section's centre; shear is the ratio of its two magnifications.
+    margin
+        Score of the coarse map over that of its best rival.
+    """
+
+    measured: int
+    agreeing: int
+    residual_p95: float
+    overlap: float
+    uncovered: float
+    scale: float
+    shear: float
+    margin: float
+
+    @property
+    def enough_agree(self) -> bool:
+        """Whether so many blocks agree that the images can be said to show the same."""
+        return self.agreeing >= max(_MIN_AGREEING, _MIN_SHARE * self.measured)
+
+
+def rejected(
+    post_shape: tuple[int, int],
+    pre_shape: tuple[int, int],
+    reasons: Sequence[str],
+    blocks: NDArray[np.void] | None = None,
+    **details: Any,
+) -> Registration:
+    """Return the refusal of a pair: no map, the reasons, and the blocks that were measured.
+
+    ``details`` are further fields of the `Transform`.
+    """
+    table = np.zeros(0, BLOCK_DTYPE) if blocks is None else blocks
+    details["blocks"] = len(table)
+    return Registration(
+        Transform("failed", post_shape, pre_shape, tuple(reasons), **details), table
+    )
+
+
+def judged(found: Transform, reasons: Sequence[str]) -> Transform:
+    """Add reasons to a transform: a map that was ok is suspect with any of them."""
+    status = "suspect" if reasons and not found.failed else found.status
+    return replace(found, status=status, reasons=(*found.reasons, *reasons))
+
+
+def unlike(settings: RegisterSettings) -> str:
+    """Return the sentence about two images that no map was found for."""
+    return (
+        "No position, rotation or magnification that is searched (pre "
+        f"{1 / settings.max_scale:.2f} to {settings.max_scale:.2f} times as large as post in px, "
+        "setting max_scale) makes the two images resemble each other: they may show different "
+        "sections or places, differ more in magnification, or have too little texture in common."
+    )
+
+
+def magnified(
+    post_um: tuple[float, float] | None,
+    pre_um: tuple[float, float] | None,
+    settings: RegisterSettings,
+) -> str | None:
+    """Return a sentence if the pixel sizes that headers give ask for more than is searched.
+
+    ``post_um`` and ``pre_um`` are the (x, y) size of a px, micrometres; None where a header has
+    none.
+    """
+    if post_um is None or pre_um is None:
+        return None
+    post, pre = (float(np.sqrt(x * y)) for x, y in (post_um, pre_um))
+    scale = post / pre
+    factor = max(scale, 1 / scale)
+    if factor <= settings.max_scale:
+        return None
+    needed = np.ceil(100 * _PIXEL_SIZE_ERROR * factor) / 100
+    wider = f", or set max_scale: {needed:.2f}" if needed <= LARGEST_SCALE else ""
+    return (
+        f"The headers say {post:.4g} um per px for post and {pre:.4g} for pre, so that the section "
+        f"is {scale:.2f} times as large in pre, beyond what is searched: if they are right, scale "
+        f"one of the images to the pixel size of the other{wider}."
+    )
+
+
+def rejections(evidence: Evidence, settings: RegisterSettings) -> list[str]:
+    """Sentences that say why there is no usable map; empty if there is one."""
+    e = evidence
+    out: list[str] = []
+    if not 1 / settings.max_scale <= e.scale <= settings.max_scale:
+        out.append(
+            f"The best map would scale the section by {e.scale:.2f}, outside the accepted range "
+            f"{1 / settings.max_scale:.2f} to {settings.max_scale:.2f} (setting max_scale)."
+        )
+    if not e.shear <= _MOST_SHEAR:
+        out.append(
+            f"The best map would stretch the section by {100 * (e.shear - 1):.0f} % more along one "
+            "direction than along the other, which no microscope does."
+        )
+    if e.overlap < settings.min_overlap:
+        out.append(
+            f"Only {100 * e.overlap:.0f} % of the section would lie inside the pre-stain image, "
+            f"less than the {100 * settings.min_overlap:.0f} % asked for (setting min_overlap)."
+        )
+    if e.measured < _MIN_AGREEING:
+        out.append(
+            f"Only {e.measured} sample blocks with texture fit into what the two images share, and "
+            f"at least {_MIN_AGREEING} are needed."
+        )
+    elif not e.enough_agree:
+        out.append(
+            f"Only {e.agreeing} of {e.measured} sample blocks show the same structures in both "
+            "images at full resolution: they may be different sections, different places, or too "
+            "poor in texture."
+        )
+    return out
+
+
+def warnings(evidence: Evidence, error_p95: float, settings: RegisterSettings) -> list[str]:
+    """Sentences that say what to check before a map is believed; empty if nothing is odd.
+
+    ``error_p95`` is the 95th percentile of the estimated error of the map over the section, px.
+    """
+    e = evidence
+    out: list[str] = []
+    if not e.residual_p95 <= settings.suspect_px:
+        out.append(
+            f"5 % of the sample blocks lie more than {e.residual_p95:.2f} px from where the map "
+            f"puts them (setting suspect_px: {settings.suspect_px:g}): the section may be deformed."
+        )
+    elif not error_p95 <= settings.suspect_px:
+        out.append(
+            f"The map is off by about {error_p95:.1f} px or more in 5 % of the section (setting "
+            f"suspect_px: {settings.suspect_px:g}): a part of it may have moved on its own."
+        )
+    if e.agreeing < _FEW_SHARE * e.measured:
+        out.append(f"Only {e.agreeing} of {e.measured} sample blocks agree with the map.")
+    if e.uncovered > _UNCOVERED:
+        out.append(
+            f"{100 * e.uncovered:.0f} % of the section has no sample block nearby that confirms "
+            "the map there."
+        )
+    if e.margin < _MARGIN:
+        out.append(
+            "Another place matches nearly as well, as happens with repeating patterns: check the "
+            "overlay."
+        )
+    span = settings.max_scale - 1
+    if abs(np.log(e.scale)) > np.log(1 + _AT_LIMIT * span):
+        out.append(
+            f"The scale of {e.scale:.3f} is at the limit of what is accepted (setting max_scale)."
+        )
+    if e.shear > _ODD_SHEAR:
+        out.append(f"The map stretches one direction by {100 * (e.shear - 1):.1f} %.")
+    return out
+
+
+def way_back_warnings(miss_p95: float, settings: RegisterSettings) -> list[str]:
+    """Return a sentence if registering pre onto post does not lead back to where one came from.
+
+    ``miss_p95`` is the 95th percentile of the distance over the section, px; NaN if unknown.
+    """
+    if not miss_p95 > settings.suspect_px:
+        return []
+    sentence = (
+        f"Registered the other way round, 5 % of the section lie more than {miss_p95:.1f} px from "
+        f"where they came (setting suspect_px: {settings.suspect_px:g}): check the overlay."
+    )
+    return [sentence]
+
+
+def torn_warnings(count: int, first: NDArray[np.float64], settings: RegisterSettings) -> list[str]:
+    """Return a sentence if a field misses ``count`` blocks and their neighbours; one is given."""
+    if not count:
+        return []
+    sentence = (
+        f"{count} blocks around ({first[0]:.0f}, {first[1]:.0f}) and elsewhere lie more than "
+        f"{settings.suspect_px:g} px from where the field puts them (setting suspect_px), and "
+        "so do their neighbours: the section may be torn there, or it is dirt on the glass."
+    )
+    return [sentence]
+
+
+def area_warnings(low: float, high: float) -> list[str]:
+    """Return a sentence if a field changes areas by factors from ``low`` to ``high``, too much."""
+    if not (low < 1 - _STEEP or high > 1 + _STEEP):
+        return []
+    sentence = (
+        f"The field changes areas by a factor of {low:.2f} to {high:.2f}, which is much for "
+        "one section: it may be torn or folded, check the overlay."
+    )
+    return [sentence]
