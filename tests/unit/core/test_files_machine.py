@@ -13,7 +13,7 @@ import pytest
 
 from unglow.core import cgroups
 from unglow.core.errors import UnglowError
-from unglow.core.files import open_regular, remedy, replacing, write_json, write_text
+from unglow.core.files import open_regular, remedy, replacing, tail, write_json, write_text
 from unglow.core.machine import memory_total_mb, processors
 
 
@@ -220,3 +220,12 @@ def test_kills_are_counted_by_the_group_of_the_process_itself(
     (tmp_path / group).parent.joinpath(events).write_text("oom_kill 9\n")
     assert cgroups.kills_file(77, tmp_path) is None  # others are counted there as well
     assert cgroups.kills(counter) is None
+
+
+def test_the_end_of_a_text_is_its_last_bytes(tmp_path):
+    path = tmp_path / "x.log"
+    path.write_bytes(b"one\ntwo \xc3\xa9\n")
+    assert tail(path, 100) == "one\ntwo é\n"
+    assert tail(path, 2) == "\ufffd\n"  # in the midst of a letter
+    with pytest.raises(FileNotFoundError):
+        tail(tmp_path / "none", 1)

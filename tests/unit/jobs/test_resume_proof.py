@@ -114,25 +114,6 @@ def test_a_snakemake_that_lives_is_named(written, sleeper):
         written.make_sure()
 
 
-def test_a_process_is_told_from_others_by_machine_boot_number_and_start(sleeper):
-    own = Process(host(), boot_id(), sleeper.pid, started_ticks(sleeper.pid))
-    assert own.lives()
-    for other in (
-        replace(own, host="node9"),
-        replace(own, boot="11111111-2222-3333-4444-555555555555"),
-        replace(own, boot=""),
-        replace(own, pid=os.getpid()),
-        replace(own, started=own.started + 1),
-        replace(own, started=None),
-    ):
-        assert not other.lives()
-    sleeper.kill()
-    end = time.monotonic() + 30
-    while Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < end
-    assert not own.lives()  # a zombie writes nothing
-
-
 def test_after_a_restart_of_the_machine_a_process_of_the_same_number_is_left_alone(
     written, sleeper
 ):

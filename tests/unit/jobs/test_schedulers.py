@@ -288,7 +288,8 @@ def test_no_scheduler_is_a_sentence(schedulers, tools, monkeypatch):
 
 
 def run(name, *arguments, directory):
-    command = [sys.executable, str(PROFILE / f"{name}.py"), *arguments]
+    # -S: without installed packages, as where another python3 is on PATH
+    command = [sys.executable, "-S", str(PROFILE / f"{name}.py"), *arguments]
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
 
 
