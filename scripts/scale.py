@@ -8,27 +8,26 @@ with Job.of(snakemake) as job:
     from unglow import transform
     from unglow.io.zarr import open_store
     from unglow.photometry import gain_map
-    from unglow.photometry.cell_moments import BinSamples
+    from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.focus.match import Images, estimate_matched
     from unglow.photometry.gain.estimate import Evidence
     from unglow.photometry.gain.scale import Scale, ScaleSettings
     from unglow.photometry.joint_histogram import JointStatistics
 
     job.limit_memory()
-    found = transform.load(Path(snakemake.input.transform))
+    registered = transform.load(Path(snakemake.input.transform))
     settings = ScaleSettings.of(snakemake.params.settings)
-    if found.status == "failed":
-        scale = Scale.failed(" ".join(found.reasons), settings)
+    if registered.failed:
+        scale = Scale.failed(" ".join(registered.reasons), settings)
     else:
         evidence = Evidence(
             JointStatistics.load(Path(snakemake.input.statistics)),
-            BinSamples.load(Path(snakemake.input.bins)),
-            found,
+            CellMoments.load(Path(snakemake.input.bins)),
+            registered,
         )
         post, aligned = (
             open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.aligned)
         )
         scale = estimate_matched(evidence, Images(post, aligned), settings)
     scale.save(Path(snakemake.output.scale))
-    linear = scale.methods.get("linear")
-    gain_map.save(Path(snakemake.output.gain_map), linear.gain_map if linear else None)
+    gain_map.save(Path(snakemake.output.gain_map), scale.gain_map)

@@ -18,8 +18,8 @@ from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
-from unglow.photometry.cell_moments import BinSamples
-from unglow.photometry.noise.fit import NoiseFit, fit
+from unglow.photometry.cell_moments import CellMoments
+from unglow.photometry.noise.fit import NoiseFit, fit_noise
 from unglow.photometry.noise.resampling import positions
 from unglow.transform import Quantiles, Transform
 from unglow.transform.resample import warp_window
@@ -145,11 +145,11 @@ def outcome(case: Case) -> Outcome:
         warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.of(post.shape))
     )
     tops = float(post.max()), float(pre.max())
-    bins = BinSamples.create(post.shape, tops)
+    bins = CellMoments.create(post.shape, tops)
     bins.add(post, aligned)
     spec = case.spec
     offset = (spec.offset_post - spec.gain * spec.offset_pre) * spec.counts_per_level
-    found = fit(bins, spec.gain, offset, transform)
+    found = fit_noise(bins, spec.gain, offset, transform)
     left = quantise((post - (spec.gain * aligned + offset)).astype(np.float32))
     scene = Scene(
         *(ArrayPixels(a) for a in (post, aligned, left)),
@@ -207,7 +207,7 @@ def _stained(renderer: Renderer, reach: int) -> NDArray[np.bool_]:
 
 
 def _ratios(
-    spec: PhantomSpec, found: NoiseFit, bins: BinSamples
+    spec: PhantomSpec, found: NoiseFit, bins: CellMoments
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Fitted over true variance of post and of pre, at levels of the section."""
     counts = spec.counts_per_level

@@ -16,7 +16,7 @@ from scipy import ndimage
 from unglow.core.grey import quantise
 from unglow.core.windows import Window
 from unglow.phantom.geometry import PhantomMap
-from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform import Quantiles, Transform
 from unglow.transform.resample import warp_window
@@ -112,7 +112,7 @@ class Aligned:
     pre: Levels
     transform: Transform
     statistics: JointStatistics
-    bins: BinSamples
+    bins: CellMoments
 
 
 def base_of(pair: Pair, data: Path | None) -> Base:
@@ -168,7 +168,7 @@ def aligned(post: NDArray[Any], pre: NDArray[Any], transform: Transform) -> Alig
     statistics = JointStatistics.create(
         post_range=ranges[0], pre_range=ranges[1], grey_level=1.0, integer=True
     )
-    bins = BinSamples.create(post.shape, (ranges[0][1], ranges[1][1]))
+    bins = CellMoments.create(post.shape, (ranges[0][1], ranges[1][1]))
     statistics.add(post, block)
     bins.add(post, block)
     return Aligned(post, block, transform, statistics, bins)

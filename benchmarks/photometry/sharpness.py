@@ -56,7 +56,7 @@ class Outcome:
     Attributes
     ----------
     width, error, blurred
-        As `unglow.photometry.focus.sharpness.Sharpness` has them.
+        As `unglow.photometry.blur.Sharpness` has them.
     rms
         Residual below the background on the section, over the noise of the camera.
     spread, gain

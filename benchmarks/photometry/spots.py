@@ -17,9 +17,9 @@ from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene
 from unglow.phantom.render import Renderer
-from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.difference import difference
-from unglow.photometry.noise.fit import fit
+from unglow.photometry.noise.fit import fit_noise
 from unglow.transform import Quantiles, Transform
 from unglow.transform.resample import warp_window
 
@@ -77,9 +77,9 @@ class Phantom:
         """The largest values of post and of pre."""
         return float(self.post.max()), float(self.pre.max())
 
-    def bins(self, aligned: NDArray[np.float32]) -> BinSamples:
+    def bins(self, aligned: NDArray[np.float32]) -> CellMoments:
         """Return the moments of cells of post and aligned pre."""
-        made = BinSamples.create(self.post.shape, self.tops)
+        made = CellMoments.create(self.post.shape, self.tops)
         made.add(self.post, aligned, (0, 0))
         return made
 
@@ -159,7 +159,7 @@ def searched(
         ArrayPixels(aligned, levels=4),
         left_over,
         scale[0],
-        fit(phantom.bins(aligned), *scale, transform).model,
+        fit_noise(phantom.bins(aligned), *scale, transform).model,
         transform,
         said or MapError.of(transform),
         phantom.tops,

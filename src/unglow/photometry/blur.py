@@ -7,16 +7,16 @@ up to the Nyquist frequency: what an ideal sampled image goes through, however n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.photometry.sizes import BLUR_REACH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -79,6 +79,47 @@ class Blur:
         outer = window.grow(self.reach).clip(shape)
         found = blurred(read(outer), self.taps)
         return found[window.shift(-outer.y0, -outer.x0).slices]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharpness:
+    """How sharp the images of a pair are, and what is done about it.
+
+    Attributes
+    ----------
+    width_px
+        Standard deviation of the Gaussian between them, px of post: positive if post is the more
+        blurred one, negative if pre (aligned) is.
+    error_px
+        Its standard error.
+    blurred
+        ``pre`` or ``post``, the sharper image, which is blurred before the subtraction; None if
+        that is not worth it.
+    held_out
+        Residual power of blocks that were kept out of the fit, with the blur over without it.
+    blocks
+        Blocks that were measured.
+    """
+
+    width_px: float
+    error_px: float
+    blurred: str | None
+    held_out: float
+    blocks: int
+
+    @property
+    def blur(self) -> Blur | None:
+        """What is applied, and to which image."""
+        return None if self.blurred is None else Blur(self.blurred, abs(self.width_px))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry "sharpness" of ``scale.json``."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any] | None) -> Sharpness | None:
+        """Read what `to_json` gave; None stays None."""
+        return None if values is None else cls(**values)
 
 
 @lru_cache(maxsize=64)

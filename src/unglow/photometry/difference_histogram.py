@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.archive import damaged, load_arrays, of_name, save_arrays
 from unglow.core.kernels import kernel
+from unglow.photometry.saved import Counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-    from typing import Any
 
     from numpy.typing import NDArray
 
     from unglow.photometry.joint_histogram import JointStatistics
 
-_VERSION = 1
-
 
 @dataclass(eq=False, slots=True)
-class DifferenceHistogram:
+class DifferenceHistogram(Counts):
     """Counts of difference values; bin centres are multiples of ``step``.
 
     Attributes
@@ -38,6 +35,8 @@ class DifferenceHistogram:
     missing
         (1,) int64: NaN, where there is no difference.
     """
+
+    ARRAYS = ("counts", "missing")
 
     low: float
     step: float
@@ -88,13 +87,16 @@ class DifferenceHistogram:
             step *= 2
         return cls.create(low, high, step)
 
-    def fresh(self) -> DifferenceHistogram:
-        """Return an empty histogram with the same bins, for another worker."""
-        return DifferenceHistogram(self.low, self.step, np.zeros_like(self.counts))
+    @property
+    def parameters(self) -> Sequence[float]:
+        """Centre of the first bin, and width of a bin."""
+        return float(self.low), float(self.step)
 
-    def merge_counts(self, counts: NDArray[np.int64], missing: NDArray[np.int64]) -> None:
-        """Add the counts of another histogram with the same bins."""
-        self.merge(DifferenceHistogram(self.low, self.step, counts, missing))
+    @classmethod
+    def restored(cls, parameters: Sequence[float], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Build from what is saved."""
+        low, step = parameters
+        return cls(low, step, **arrays)
 
     def add(self, difference: NDArray[np.float32]) -> None:
         """Count a block (rows, cols); one instance per thread."""
@@ -103,14 +105,6 @@ class DifferenceHistogram:
         kernel("count_values")(
             values, values.size, start, self.step, self.counts, bins, self.missing
         )
-
-    def merge(self, other: DifferenceHistogram) -> None:
-        """Add the counts of ``other``, which must have the same bins."""
-        same = self.low == other.low and self.step == other.step
-        if not same or len(self.counts) != len(other.counts):
-            raise ValueError("histograms with different bins cannot be merged")
-        self.counts += other.counts
-        self.missing += other.missing
 
     @property
     def centres(self) -> NDArray[np.float64]:
@@ -146,55 +140,17 @@ class DifferenceHistogram:
     def _values(self) -> NDArray[np.float64]:
         return np.asarray(self.low + self.step * np.arange(-1, len(self.counts) - 1), np.float64)
 
-    def save(
-        self, path: Path | str, others: Mapping[str, DifferenceHistogram] | None = None
-    ) -> None:
-        """Write an ``.npz``, whole or not at all; equal histograms give equal bytes.
 
-        ``others`` go into the same file, by their names.
-        """
-        beside = {name: other.arrays() for name, other in (others or {}).items()}
-        save_arrays(path, self.arrays(), beside)
+def load_methods(path: Path) -> dict[str, DifferenceHistogram]:
+    """Read all histograms of a file ``<method>.histogram.npz``, by method.
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what `save` writes, by name."""
-        scalars = np.array([_VERSION, self.low, self.step])
-        return {"parameters": scalars, "counts": self.counts, "missing": self.missing}
-
-    @classmethod
-    def load(cls, path: Path | str, name: str | None = None) -> DifferenceHistogram:
-        """Read what `save` wrote; ``name`` is that of one of the others.
-
-        Raises
-        ------
-        StoreError
-            If the file is damaged or from another version.
-        """
-        return cls._of(of_name(load_arrays(path), name), path)
-
-    @classmethod
-    def load_all(cls, path: Path) -> dict[str, DifferenceHistogram]:
-        """Read all histograms of a file ``<method>.histogram.npz``, by method.
-
-        Raises
-        ------
-        StoreError
-            If the file is damaged or from another version.
-        """
-        arrays = load_arrays(path)
-        others = sorted({key.split(".")[0] for key in arrays if "." in key})
-        found = {path.name.split(".")[0]: cls._of(of_name(arrays, None), path)}
-        return found | {name: cls._of(of_name(arrays, name), path) for name in others}
-
-    @classmethod
-    def _of(cls, arrays: dict[str, NDArray[Any]], path: Path | str) -> DifferenceHistogram:
-        try:
-            version, low, step = (float(v) for v in arrays.pop("parameters"))
-            if version != _VERSION:
-                raise damaged(path)
-            return cls(low, step, **arrays)
-        except (KeyError, TypeError, ValueError) as error:
-            raise damaged(path) from error
+    Raises
+    ------
+    StoreError
+        If the file is damaged or from another version.
+    """
+    own = path.name.split(".")[0]
+    return {name or own: one for name, one in DifferenceHistogram.load_all(path).items()}
 
 
 def load_of(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
@@ -210,7 +166,7 @@ def load_of(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
     files = {path.name.split(".")[0]: path for path in paths}
     if method in files:
         return DifferenceHistogram.load(files[method])
-    every = (DifferenceHistogram.load_all(path) for path in files.values())
+    every = (load_methods(path) for path in files.values())
     return next((found[method] for found in every if method in found), None)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.archive import damaged, load_arrays, save_arrays
+from unglow.photometry.saved import Saved
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_VERSION = 1
-
 
 @dataclass(frozen=True, eq=False, slots=True)
-class GainMap:
+class GainMap(Saved):
     """A relative gain m over the frame of post, with a mean of 1 over the section.
 
     Attributes
@@ -44,10 +43,23 @@ class GainMap:
         c0, the offset of post that light does not multiply, grey levels.
     """
 
+    ARRAYS = ("coefficients",)
+
     shape: tuple[int, int]
     coefficients: Floats
     limits: tuple[float, float]
     dark: float
+
+    @property
+    def parameters(self) -> Sequence[float]:
+        """Rows and columns, limits and dark."""
+        return *self.shape, *map(float, self.limits), float(self.dark)
+
+    @classmethod
+    def restored(cls, parameters: Sequence[float], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Build from what is saved."""
+        rows, cols, low, high, dark = parameters
+        return cls((int(rows), int(cols)), arrays["coefficients"], (low, high), dark)
 
     @property
     def digest(self) -> str:
@@ -102,19 +114,12 @@ def legendre(positions: NDArray[np.generic], side: int, count: int) -> Floats:
     return np.stack(found[:count])
 
 
+_NONE = GainMap((0, 0), np.zeros((0, 0)), (0.0, 0.0), 0.0)
+
+
 def save(path: Path | str, found: GainMap | None) -> None:
     """Write a gain map as ``.npz``; None is written too, without coefficients."""
-    empty = np.zeros((0, 0))
-    numbers = [0.0, 0.0, 0.0, 0.0, 0.0]
-    if found is not None:
-        numbers = [*found.shape, *found.limits, found.dark]
-    save_arrays(
-        path,
-        {
-            "parameters": np.array([_VERSION, *numbers], np.float64),
-            "coefficients": empty if found is None else found.coefficients,
-        },
-    )
+    (found or _NONE).save(path)
 
 
 def load(path: Path | str) -> GainMap | None:
@@ -125,13 +130,5 @@ def load(path: Path | str) -> GainMap | None:
     StoreError
         If the file is damaged or from another version.
     """
-    arrays = load_arrays(path)
-    try:
-        version, rows, cols, low, high, dark = (float(v) for v in arrays["parameters"])
-        if version != _VERSION:
-            raise damaged(path)
-        if not arrays["coefficients"].size:
-            return None
-        return GainMap((int(rows), int(cols)), arrays["coefficients"], (low, high), dark)
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged(path) from error
+    found = GainMap.load(path)
+    return found if found.coefficients.size else None

@@ -8,29 +8,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.archive import damaged, load_arrays, save_arrays
-from unglow.photometry.counting import count_pairs
+from unglow.core.kernels import kernel, pixel_type
+from unglow.photometry.saved import Counts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
 COUNTERS = ("pixels", "overlap", "post_only", "no_post", "ratio", "post_at_maximum")
+"""What is counted: all pixels, those with data in both images, in one, with a ratio, at `top`."""
 JOINT_BINS = 512
+"""Most bins of grey levels: 2 MB of counts for each worker."""
 RATIO_LIMIT = 5.0
+"""The fine histogram of log10(post / pre) goes from minus to plus this, dex."""
 RATIO_STEP = 0.0005
+"""Width of its bins, dex: 0.12 % of a gain."""
 GROUPS = 16
+"""Spatial groups, which the bootstrap of the intervals draws from."""
 TILE = 128
+"""Side of the tiles that belong to one group, px."""
 # Of a float32: 8 bits of exponent and 11 of mantissa make a cell of at most 0.00022 dex, so that
 # no cell holds more than one edge and the bin follows from one look-up and one comparison.
 _SHIFT = 12
-_VERSION = 1
+# Smallest and largest ratio before the first.
+_NO_EXTREMES = np.inf, 0.0
 
 
 def ratio_edges() -> NDArray[np.float64]:
@@ -40,7 +47,7 @@ def ratio_edges() -> NDArray[np.float64]:
 
 
 @dataclass(eq=False, slots=True)
-class JointStatistics:
+class JointStatistics(Counts):
     """Counts of post and aligned pre grey levels at the same pixels.
 
     Attributes
@@ -66,6 +73,8 @@ class JointStatistics:
     extremes
         (2,) float64: smallest and largest ratio post / pre; inf and 0 before the first.
     """
+
+    ARRAYS = ("joint", "post_only", "ratios", "counters", "extremes")
 
     first: float
     width: float
@@ -115,7 +124,7 @@ class JointStatistics:
             post_only=np.zeros(bins, np.int64),
             ratios=np.zeros((GROUPS, round(2 * RATIO_LIMIT / RATIO_STEP) + 2), np.int64),
             counters=np.zeros(len(COUNTERS), np.int64),
-            extremes=np.array([np.inf, 0.0]),
+            extremes=np.array(_NO_EXTREMES),
         )
 
     @classmethod
@@ -123,23 +132,29 @@ class JointStatistics:
         """Return statistics without pixels: the marked output for a pair that was refused."""
         return cls.create(post_range=(0, 0), pre_range=(0, 0), grey_level=1, integer=True)
 
-    def fresh(self) -> JointStatistics:
-        """Return empty statistics with the same bins, for another worker."""
-        joint, post_only, ratios, counters = (np.zeros_like(c) for c in self._counts())
-        bins = (self.first, self.width, self.grey_level, self.top)
-        nothing = np.array([np.inf, 0.0])
-        return JointStatistics(*bins, joint, post_only, ratios, counters, nothing)
-
     @property
-    def counts(self) -> dict[str, NDArray[Any]]:
-        """What was counted, by name, without the bins: for `merge_counts`."""
-        names = ("joint", "post_only", "ratios", "counters", "extremes")
-        return {name: getattr(self, name) for name in names}
+    def parameters(self) -> Sequence[float]:
+        """First edge and width of the bins, grey level, and largest post value."""
+        return tuple(map(float, (self.first, self.width, self.grey_level, self.top)))
+
+    @classmethod
+    def restored(cls, parameters: Sequence[float], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Build from what is saved."""
+        first, width, grey_level, top = parameters
+        return cls(first, width, grey_level, top, **arrays)
+
+    def fresh(self) -> Self:
+        """Return empty statistics with the same bins, for another worker."""
+        made = Counts.fresh(self)
+        made.extremes[:] = _NO_EXTREMES
+        return made
 
     def merge_counts(self, counts: Mapping[str, NDArray[Any]]) -> None:
-        """Add the `counts` of other statistics with the same bins."""
-        bins = (self.first, self.width, self.grey_level, self.top)
-        self.merge(JointStatistics(*bins, *(counts[name] for name in self.counts)))
+        """Add the `arrays` of statistics with the same bins; others among them are left alone."""
+        low, high = self.extremes
+        Counts.merge_counts(self, counts)
+        more = counts["extremes"]
+        self.extremes[:] = min(low, more[0]), max(high, more[1])
 
     def add(
         self, post: NDArray[Any], pre: NDArray[np.float32], origin: tuple[int, int] = (0, 0)
@@ -159,31 +174,26 @@ class JointStatistics:
             raise ValueError(f"post {post.shape} and pre {pre.shape} are not blocks of one shape")
         if min(origin) < 0:
             raise ValueError(f"origin {origin} lies outside the image")
-        count_pairs(
-            _native(post),
+        signal = _native(post)
+        cells, edges = _ratio_table()
+        kernel("count_pairs")(
+            signal,
+            pixel_type(signal.dtype),
             np.ascontiguousarray(pre, np.float32),
+            *signal.shape,
             np.array([*origin, TILE, GROUPS], np.int64),
             np.array([self.first, 1 / self.width, self.grey_level, self.top]),
-            *_ratio_table(),
+            cells,
+            edges,
+            edges.size,
             self.joint,
+            len(self.joint),
             self.post_only,
             self.ratios,
+            len(self.ratios),
             self.counters,
             self.extremes,
         )
-
-    def merge(self, other: JointStatistics) -> None:
-        """Add the counts of ``other``, which must have the same bins."""
-        mine = (self.first, self.width, self.grey_level, self.top, self.joint.shape)
-        if mine != (other.first, other.width, other.grey_level, other.top, other.joint.shape):
-            raise ValueError("statistics with different bins cannot be merged")
-        for count, more in zip(self._counts(), other._counts(), strict=True):
-            np.add(count, more, out=count)
-        self.extremes[0] = min(self.extremes[0], other.extremes[0])
-        self.extremes[1] = max(self.extremes[1], other.extremes[1])
-
-    def _counts(self) -> tuple[NDArray[np.int64], ...]:
-        return self.joint, self.post_only, self.ratios, self.counters
 
     @property
     def edges(self) -> NDArray[np.float64]:
@@ -216,39 +226,6 @@ class JointStatistics:
         """Pixels by kind: all, both with data, post alone, no post, in ratios, post at its top."""
         return {name: int(count) for name, count in zip(COUNTERS, self.counters, strict=True)}
 
-    def save(self, path: Path | str) -> None:
-        """Write an ``.npz``, whole or not at all; equal statistics give equal bytes."""
-        scalars = np.array([_VERSION, self.first, self.width, self.grey_level, self.top])
-        save_arrays(
-            path,
-            {
-                "parameters": scalars,
-                "joint": self.joint,
-                "post_only": self.post_only,
-                "ratios": self.ratios,
-                "counters": self.counters,
-                "extremes": self.extremes,
-            },
-        )
-
-    @classmethod
-    def load(cls, path: Path | str) -> JointStatistics:
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        StoreError
-            If the file is damaged or from another version.
-        """
-        arrays = load_arrays(path)
-        try:
-            version, first, width, grey_level, top = (float(v) for v in arrays.pop("parameters"))
-            if version != _VERSION:
-                raise damaged(path)
-            return cls(first, width, grey_level, top, **arrays)
-        except (KeyError, TypeError, ValueError) as error:
-            raise damaged(path) from error
-
 
 def _check_ranges(
     post_range: tuple[float, float], pre_range: tuple[float, float], grey_level: float
@@ -273,22 +250,18 @@ def _grid(low: float, high: float, grey_level: float, *, integer: bool) -> tuple
         doublings += 1
 
 
-_TABLE: list[tuple[NDArray[np.int32], NDArray[np.float32]]] = []
-
-
+@cache
 def _ratio_table() -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the look-up from the leading bits of a float32 ratio to its bin, and the edges.
 
     Entries are lowest cell, shift, then per cell the number of edges at or below its start.
     """
-    if not _TABLE:
-        edges = (10.0 ** ratio_edges()).astype(np.float32)
-        bits = edges.view(np.int32) >> _SHIFT
-        starts = (np.arange(bits[0], bits[-1] + 1, dtype=np.int32) << _SHIFT).view(np.float32)
-        below = np.searchsorted(edges, starts, side="right").astype(np.int32)
-        header = np.array([bits[0], _SHIFT], np.int32)
-        _TABLE.append((np.concatenate([header, below]), edges))
-    return _TABLE[0]
+    edges = (10.0 ** ratio_edges()).astype(np.float32)
+    bits = edges.view(np.int32) >> _SHIFT
+    starts = (np.arange(bits[0], bits[-1] + 1, dtype=np.int32) << _SHIFT).view(np.float32)
+    below = np.searchsorted(edges, starts, side="right").astype(np.int32)
+    header = np.array([bits[0], _SHIFT], np.int32)
+    return np.concatenate([header, below]), edges
 
 
 def _native(block: NDArray[Any]) -> NDArray[Any]:

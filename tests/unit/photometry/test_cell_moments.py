@@ -9,7 +9,7 @@ import pytest
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import grid
-from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.cell_moments import CellMoments
 
 ARRAYS = ("count", "post", "pre", "post_var", "pre_var", "cov", "gradient")
 
@@ -23,7 +23,7 @@ def images(shape, seed=1, dtype=np.uint8):
 
 
 def gathered(post, pre, block=None, tops=(199, 199)):
-    bins = BinSamples.create(post.shape, tops)
+    bins = CellMoments.create(post.shape, tops)
     for window in grid(post.shape, block or post.shape):
         bins.add(post[window.slices], pre[window.slices], (window.y0, window.x0))
     return bins
@@ -74,7 +74,7 @@ def test_any_split_into_blocks_gives_the_same_bytes(tmp_path, shape, dtype):
     whole = saved(gathered(post, pre), tmp_path / "a.npz")
     for block in ((64, 64), (2048, 2048), (4, 128), (1024, 12)):
         assert saved(gathered(post, pre, block), tmp_path / "b.npz") == whole
-    shared = BinSamples.create(shape, (199, 199))
+    shared = CellMoments.create(shape, (199, 199))
     with ThreadPoolExecutor(4) as pool:
         for window in grid(shape, (256, 64)):
             blocks = post[window.slices], pre[window.slices]
@@ -93,7 +93,7 @@ def test_any_split_into_blocks_gives_the_same_bytes(tmp_path, shape, dtype):
     ],
 )
 def test_large_images_are_sampled_and_the_lattice_follows_from_the_shape(shape, every, cells):
-    bins = BinSamples.create(shape, (255, 255))
+    bins = CellMoments.create(shape, (255, 255))
     assert bins.every == every
     assert bins.count.shape == cells
     assert bins.count.size <= 1 << 18
@@ -120,7 +120,7 @@ def test_a_sampled_cell_holds_the_pixels_around_its_centre():
 
 
 def test_blocks_that_cut_through_cells_are_refused():
-    bins = BinSamples.create((100, 101), (9, 9))
+    bins = CellMoments.create((100, 101), (9, 9))
     block = np.zeros((8, 8), np.uint8), np.zeros((8, 8), np.float32)
     for origin in ((2, 0), (0, 6), (96, 0), (-4, 0)):
         with pytest.raises(ValueError, match="cuts through cells"):
@@ -136,11 +136,11 @@ def test_a_file_is_read_as_it_was_written_and_damage_is_told(tmp_path):
     bins = gathered(*images((64, 80)))
     path = tmp_path / "bins.npz"
     bins.save(path)
-    read = BinSamples.load(path)
+    read = CellMoments.load(path)
     assert (read.shape, read.every, read.tops) == ((64, 80), 1, (199.0, 199.0))
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(read, name), getattr(bins, name))
         assert getattr(read, name).dtype == np.float32
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(StoreError, match="is damaged"):
-        BinSamples.load(path)
+        CellMoments.load(path)

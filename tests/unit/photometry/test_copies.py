@@ -8,8 +8,8 @@ from scipy import ndimage
 
 from unglow.core.grey import quantise
 from unglow.core.windows import ArrayPixels, Window
-from unglow.photometry.cell_moments import BinSamples
-from unglow.photometry.noise.copies import is_copy
+from unglow.photometry.cell_moments import CellMoments
+from unglow.photometry.gain.warnings import is_copy
 from unglow.registration.register import register
 from unglow.transform.resample import warp_window
 
@@ -30,7 +30,7 @@ def exposed(level, seed, electrons=8.0, read=0.5):
 
 
 def cells(post, pre):
-    bins = BinSamples.create(post.shape, (float(np.nanmax(post)) + 1, float(np.nanmax(pre)) + 1))
+    bins = CellMoments.create(post.shape, (float(np.nanmax(post)) + 1, float(np.nanmax(pre)) + 1))
     bins.add(post.astype(np.float32), pre.astype(np.float32))
     return bins
 

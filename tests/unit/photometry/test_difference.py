@@ -16,6 +16,7 @@ from unglow.core.windows import Window, grid
 from unglow.io.zarr import Store, StoreLayout, StoreWriter, open_store
 from unglow.photometry import gain_map
 from unglow.photometry.background_medians import BackgroundMedians
+from unglow.photometry.blur import Sharpness
 from unglow.photometry.difference import (
     Difference,
     Matched,
@@ -25,7 +26,6 @@ from unglow.photometry.difference import (
     open_image,
 )
 from unglow.photometry.difference_histogram import DifferenceHistogram
-from unglow.photometry.focus.sharpness import Sharpness
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.gain_map import GainMap
 from unglow.photometry.joint_histogram import JointStatistics
@@ -317,7 +317,7 @@ def test_a_method_that_found_nothing_is_empty_and_leaves_the_others_as_they_are(
     assert not list(store.path.rglob("c"))
     for method in ("linear", "moffat"):
         for kind in ("histogram", "background"):
-            one, other = (getattr(found[method], kind).arrays() for found in (residues, others))
+            one, other = (getattr(found[method], kind).arrays for found in (residues, others))
             for name, values in one.items():
                 np.testing.assert_array_equal(other[name], values)
         assert others[method].histogram.total > 500_000

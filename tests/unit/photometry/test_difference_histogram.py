@@ -100,8 +100,8 @@ def counted(seed, step=0.25):
 
 def assert_equal(found, expected):
     assert (found.low, found.step) == (expected.low, expected.step)
-    for name, values in expected.arrays().items():
-        np.testing.assert_array_equal(found.arrays()[name], values)
+    for name, values in expected.arrays.items():
+        np.testing.assert_array_equal(found.arrays[name], values)
 
 
 def test_a_file_holds_the_histograms_of_several_methods(tmp_path):

@@ -13,10 +13,10 @@ from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
 from unglow.photometry import gain_map
 from unglow.photometry.background_medians import BackgroundMedians
-from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.cell_moments import CellMoments
+from unglow.photometry.cells import Cells, well_aligned
 from unglow.photometry.difference import difference, evened_difference
 from unglow.photometry.gain import linear, shading
-from unglow.photometry.gain.cells import Cells
 from unglow.photometry.gain.robust import Limits
 from unglow.photometry.gain_map import GainMap
 from unglow.transform import Transform
@@ -166,9 +166,10 @@ def fitted(amplitude, *, gain=1.3, offsets=(3.0, 8.0), seed=0, shape=(768, 768))
     pre = rng.poisson(8 * light) / 8 + rng.normal(offsets[0], 0.5, shape)
     post = rng.poisson(8 * gain * true * light) / 8 + rng.normal(offsets[1], 0.5, shape)
     post, pre = (np.clip(np.rint(v), 0, 255).astype(np.float32) for v in (post, pre))
-    bins = BinSamples.create(shape, (float(post.max()), float(pre.max())))
+    bins = CellMoments.create(shape, (float(post.max()), float(pre.max())))
     bins.add(post, pre)
-    cells = Cells.of(bins, Transform("ok", shape, shape, matrix=np.eye(3)))
+    here = Transform("ok", shape, shape, matrix=np.eye(3))
+    cells = Cells.of(bins, well_aligned(bins, here), here)
     limits = Limits(0.0, *bins.tops, 1.0)
     plain = linear.fit(cells, limits)
     found = shading.find(cells, limits, plain, shape)

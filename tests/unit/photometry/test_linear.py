@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from unglow.photometry.cell_moments import BinSamples
-from unglow.photometry.gain.cells import Cells
+from unglow.photometry.cell_moments import CellMoments
+from unglow.photometry.cells import Cells, well_aligned
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
@@ -50,7 +50,7 @@ def evidence(post, pre, transform=None):
     statistics = JointStatistics.create(
         post_range=ranges[0], pre_range=ranges[1], grey_level=1, integer=True
     )
-    bins = BinSamples.create(post.shape, (ranges[0][1], ranges[1][1]))
+    bins = CellMoments.create(post.shape, (ranges[0][1], ranges[1][1]))
     for gathered in (statistics, bins):
         gathered.add(post.astype(np.float32), pre.astype(np.float32))
     return Evidence(statistics, bins, transform or identity(post.shape))
@@ -132,7 +132,8 @@ def test_cells_where_the_map_is_off_are_left_out():
     field = Displacement(160, np.zeros((2, 7, 8)), np.full((7, 8), 0.1, np.float32))
     field.error_px[:, :5] = 1.5
     placed = Evidence(good.stats, good.bins, identity(displacement=field))
-    cells = Cells.of(placed.bins, placed.transform)
+    chosen = well_aligned(placed.bins, placed.transform)
+    cells = Cells.of(placed.bins, chosen, placed.transform)
     assert 0.2 < len(cells) / (SHAPE[0] * SHAPE[1] / 16) < 0.7
     assert cells.xy[:, 0].min() > 160 * 3
     assert linear_of(placed).details["cells"] == len(cells)

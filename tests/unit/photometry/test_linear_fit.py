@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from unglow.photometry.cells import Cells
 from unglow.photometry.gain import linear
-from unglow.photometry.gain.cells import Cells
-from unglow.photometry.gain.linear import Halves
+from unglow.photometry.gain.linear import HalfWidths
 from unglow.photometry.gain.robust import FEEDBACK, LEVELS, SHIFT, Limits, State, noise_of, steps_of
 
 WHITE = 15 / 16
@@ -25,8 +25,9 @@ def cells_of(pre, post, **more):
     """Cells without texture whose pixels have a variance of 1; ``more`` says what differs."""
     count = len(pre)
     values = {
-        "pre_var": WHITE, "post_var": WHITE, "cov": 0.0, "gradient": 1.0, "kept_within": WHITE,
-        "kept_mean": 1 / 16, "post_within": WHITE, "post_mean": 1 / 16,
+        "pre_var": WHITE, "post_var": WHITE, "cov": 0.0, "gradient": 1.0, "pre_within": WHITE,
+        "pre_mean": 1 / 16, "pre_scatter": 0.0, "pre_slope": 0.0, "post_within": WHITE,
+        "post_mean": 1 / 16,
     } | more  # fmt: skip
     columns = {name: np.broadcast_to(float(v), count) for name, v in values.items()}
     xy = np.stack([np.arange(count) % 64, np.arange(count) // 64], axis=1) * 4 + 1.5
@@ -51,12 +52,12 @@ def noisy(count=2000, gain=1.3, offset=4.0, stained=8, stain=30):
     )  # fmt: skip
 
 
-def state_with(level, residual, *, gain=2.0, roughness=0.0):
+def state_with(level, residual, *, gain=2.0, gradient=0.0):
     """A state in which each residual has a standard deviation of 2."""
     count = len(level)
     zero, one = np.zeros(count), np.ones(count)
     return State(
-        gain * one, zero, zero, 4 * one, roughness * one, zero, np.asarray(level, float),
+        gain * one, zero, zero, 4 * one, gradient * one, zero, np.asarray(level, float),
         np.asarray(residual, float),
     )  # fmt: skip
 
@@ -114,7 +115,7 @@ def test_the_numbers_of_a_fit_stay():
     cells = replace(cells, gradient=steep, post=cells.post + off, post_var=of_stain)
     found = linear.fit(cells, LIMITS)
     half = found.half
-    told = (found.gain, found.offset, found.spread, found.rough, half.gain, half.offset)
+    told = (found.gain, found.offset, found.spread, found.registration, half.gain, half.offset)
     expected = (
         1.3000196304,
         3.9785751846,
@@ -148,7 +149,7 @@ def test_two_hundred_cells_are_needed():
 
 def test_a_gain_with_an_interval_of_more_than_fifteen_percent_is_none(monkeypatch):
     for half, refused in ((0.1949, False), (0.1951, True)):
-        monkeypatch.setattr(linear, "halves", lambda *_, half=half: Halves(half, 0, 0, 0))
+        monkeypatch.setattr(linear, "half_widths", lambda *_, half=half: HalfWidths(half, 0, 0, 0))
         if refused:
             with pytest.raises(ValueError, match=NO_TEXTURE):
                 linear.fit(cells_of(LINE, 1.3 * LINE), LIMITS)
@@ -160,7 +161,7 @@ def test_a_gain_with_an_interval_of_more_than_fifteen_percent_is_none(monkeypatc
 def test_means_have_to_vary_twice_as_much_as_by_noise(deviation, textured):
     # px have a variance of 2, of which 0.75 are left within a cell and 0.5 in its mean: 1
     pre = 50 + deviation * np.resize([-1.0, 1.0], 300)
-    cells = cells_of(pre, pre, pre_var=1.5, kept_within=0.75, kept_mean=0.5)
+    cells = cells_of(pre, pre, pre_var=1.5, pre_within=0.75, pre_mean=0.5)
     few = np.array(cells.pre_var)
     few[:100] = 1000  # the median does not mind
     assert linear._textured(replace(cells, pre_var=few)) is textured
@@ -248,7 +249,7 @@ def in_regions(side, residuals):
     cells = replace(
         cells_of(np.tile([41.0, 65], count), np.zeros(2 * count)), xy=np.repeat(places * 10.0, 2, 0)
     )
-    return cells, state_with(np.tile([40.0, 60], count), residuals, roughness=40.0)
+    return cells, state_with(np.tile([40.0, 60], count), residuals, gradient=40.0)
 
 
 def test_by_chance_a_line_is_off_by_what_regions_differ():
@@ -257,7 +258,7 @@ def test_by_chance_a_line_is_off_by_what_regions_differ():
     residuals = np.stack([a - b, a + b], axis=1).ravel() + SHIFT * 1.5 * 2  # what narrowness does
     weights = np.repeat(np.where(np.arange(16) == 6, 0.0, 0.5), 2)
     cells, state = in_regions(4, residuals)
-    found = linear.halves(cells, state, weights, 1.5, 0.2)
+    found = linear.half_widths(cells, state, weights, 1.5, 0.2)
     a, b = np.delete(a, 6), np.delete(b, 6)
     # 30 cells of weight 0.5, 10 off the mean level, 12 off the mean of pre, which is 53
     across = 30 * 0.5 * 10 * 12
@@ -271,13 +272,13 @@ def test_by_chance_a_line_is_off_by_what_regions_differ():
 
 def test_the_map_and_the_method_make_a_line_uncertain_beside_chance():
     cells, state = in_regions(4, np.zeros(32))
-    found = linear.halves(cells, state, np.full(32, 0.5), 0.0, 0.2)
+    found = linear.half_widths(cells, state, np.full(32, 0.5), 0.0, 0.2)
     # errors of the map: 0.2 px^2 on squared gradients of 40, half of it in either image
     split = 0.2 * 32 * 0.5 * 40 / 2 / (32 * 0.5 * 10 * 12)
     assert found.gain_systematic == pytest.approx(2 * math.hypot(0.004, split), rel=1e-12)
     assert found.offset_systematic == pytest.approx(53 * found.gain_systematic, rel=1e-12)
     below = replace(cells, pre=-cells.pre), replace(state, level=-state.level)
-    assert linear.halves(*below, np.full(32, 0.5), 0.0, 0.2) == found
+    assert linear.half_widths(*below, np.full(32, 0.5), 0.0, 0.2) == found
 
 
 @pytest.mark.parametrize(
@@ -293,13 +294,13 @@ def test_the_map_and_the_method_make_a_line_uncertain_beside_chance():
 def test_few_regions_make_the_intervals_wider(side, terms, factor):
     ones = np.ones(2 * side**2)
     cells, state = in_regions(side, np.tile([-1.0, 1], side**2))
-    found = linear.halves(cells, state, ones, 0.0, 0.0, across_side=side, terms=terms)
+    found = linear.half_widths(cells, state, ones, 0.0, 0.0, across_side=side, terms=terms)
     # each region has a slope of 20 over 240 in it, and all of them add up as squares do
     assert found.gain == pytest.approx(factor * FEEDBACK * 20 / 240 / side, rel=1e-9)
 
 
 def test_both_parts_of_an_interval_add_up_as_squares():
-    half = Halves(3.0, 5.0, 4.0, 12.0)
+    half = HalfWidths(3.0, 5.0, 4.0, 12.0)
     assert (half.whole_gain, half.whole_offset) == (5.0, 13.0)
 
 

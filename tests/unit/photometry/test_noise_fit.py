@@ -10,11 +10,11 @@ from scipy import ndimage
 
 from unglow.core.grey import quantise
 from unglow.core.windows import Window
-from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.photometry.noise.fit import fit
+from unglow.photometry.noise.fit import fit_noise
 from unglow.photometry.noise.model import NoiseModel
 from unglow.transform import Transform
 from unglow.transform.resample import warp_window
@@ -62,7 +62,7 @@ def samples(name, *, shape=(600, 500), stain=0.0, grain=0.0, seed=0, dtype=np.ui
     post, pre = post.astype(dtype), pre.astype(dtype)
     transform = Transform("ok", shape, pre.shape, matrix=matrix)
     aligned = quantise(warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.of(shape)))
-    bins = BinSamples.create(shape, (float(post.max()), float(pre.max())))
+    bins = CellMoments.create(shape, (float(post.max()), float(pre.max())))
     bins.add(post, aligned)
     return bins, transform
 
@@ -82,7 +82,7 @@ def ratios(model):
 @pytest.mark.parametrize("name", MATRICES)
 @pytest.mark.parametrize("stain", [0.0, 0.001])
 def test_both_noises_are_found_apart(name, stain):
-    found = fit(*_arguments(samples(name, stain=stain)))
+    found = fit_noise(*_arguments(samples(name, stain=stain)))
     np.testing.assert_allclose(ratios(found.model), 1, atol=0.06)
     assert found.model.spread == pytest.approx(1, abs=0.05)
 
@@ -95,14 +95,14 @@ def _arguments(made):
 def test_gain_and_offset_may_differ_from_cell_to_cell():
     bins, transform = samples("turned")
     shape = bins.count.shape
-    found = fit(bins, np.full(shape, GAIN), np.full(shape, OFFSET), transform)
-    assert found == fit(bins, GAIN, OFFSET, transform)
+    found = fit_noise(bins, np.full(shape, GAIN), np.full(shape, OFFSET), transform)
+    assert found == fit_noise(bins, GAIN, OFFSET, transform)
 
 
 def test_texture_out_of_register_is_told_from_noise():
     """Cells of a map that is 0.5 px off: what is left of texture grows with the gradient."""
     bins, transform = samples("same px", grain=3.0)
-    shifted = BinSamples.create(bins.shape, bins.tops)
+    shifted = CellMoments.create(bins.shape, bins.tops)
     random = np.random.default_rng(1)
     light = texture(bins.shape, np.array([[1, 0, 0.5], [0, 1, 0], [0, 0, 1.0]]), 3.0)
     post = GAIN * light + OFFSET
@@ -110,10 +110,13 @@ def test_texture_out_of_register_is_told_from_noise():
     pre = texture(bins.shape, np.eye(3), 3.0)
     pre += np.sqrt(PRE[0] + PRE[1] * pre) * random.standard_normal(pre.shape)
     shifted.add(np.rint(post).astype(np.uint16), np.rint(pre).astype(np.float32))
-    aligned, off = fit(bins, GAIN, OFFSET, transform), fit(shifted, GAIN, OFFSET, transform)
-    assert aligned.misfit < 0.03
+    aligned, off = (
+        fit_noise(bins, GAIN, OFFSET, transform),
+        fit_noise(shifted, GAIN, OFFSET, transform),
+    )
+    assert aligned.registration < 0.03
     # 0.5 px along x: 0.25 px^2 along one of two axes
-    assert 0.04 < off.misfit < 0.25
+    assert 0.04 < off.registration < 0.25
     total = np.array([300.0])
     noise = [
         f.model.variance_post(total) + GAIN**2 * f.model.variance_pre(total / GAIN)
@@ -130,36 +133,36 @@ def test_a_pre_image_without_noise_of_its_own_is_told_from_post():
     pre = texture(shape, transform.matrix, 0.0)
     post = GAIN * pre + OFFSET
     post += np.sqrt(POST[0] + POST[1] * post) * random.standard_normal(shape)
-    bins = BinSamples.create(shape, bins.tops)
+    bins = CellMoments.create(shape, bins.tops)
     bins.add(post.astype(np.float32), pre.astype(np.float32))
-    model = fit(bins, GAIN, OFFSET, transform, integer=False).model
+    model = fit_noise(bins, GAIN, OFFSET, transform, integer=False).model
     np.testing.assert_allclose(ratios(model)[:3], 1, atol=0.06)
     assert (model.variance_pre(np.array([80, 200, 320])) < 2).all()
 
 
 def test_too_few_cells_are_refused():
     with pytest.raises(ValueError, match=r"only \d+ cells of 4 x 4 px"):
-        fit(*_arguments(samples("same px", shape=(40, 40))))
+        fit_noise(*_arguments(samples("same px", shape=(40, 40))))
 
 
 def test_real_numbers_have_no_noise_of_rounding():
     bins, transform = samples("turned", dtype=np.float32)
-    found = fit(bins, GAIN, OFFSET, transform, integer=False)
+    found = fit_noise(bins, GAIN, OFFSET, transform, integer=False)
     assert found.model.least == 0
     np.testing.assert_allclose(ratios(found.model), 1, atol=0.06)
 
 
 def test_flat_images_have_the_noise_of_rounding_at_least():
     shape = (200, 200)
-    bins = BinSamples.create(shape, (255.0, 255.0))
+    bins = CellMoments.create(shape, (255.0, 255.0))
     bins.add(np.full(shape, 90, np.uint8), np.full(shape, 60, np.float32))
-    found = fit(bins, 1.5, 0.0, Transform("ok", shape, shape, matrix=np.eye(3)))
+    found = fit_noise(bins, 1.5, 0.0, Transform("ok", shape, shape, matrix=np.eye(3)))
     np.testing.assert_allclose(found.model.variance_post(np.array([90])), 1 / 12, rtol=1e-3)
     np.testing.assert_allclose(found.model.variance_pre(np.array([60])), 1 / 12, rtol=1e-3)
 
 
 def test_the_entry_of_scale_json():
-    found = fit(*_arguments(samples("turned")))
+    found = fit_noise(*_arguments(samples("turned")))
     entry = json.loads(json.dumps(found.to_json()))
     assert entry["cells"] == found.cells > 5000
     np.testing.assert_allclose(ratios(NoiseModel.from_json(entry)), ratios(found.model), rtol=1e-5)
@@ -167,8 +170,8 @@ def test_the_entry_of_scale_json():
 
 def test_noise_that_px_share_spreads_means_more_than_white_noise():
     bins, transform = samples("same px")
-    assert fit(bins, GAIN, OFFSET, transform).model.spread < 1.05
-    shared = BinSamples.create(bins.shape, bins.tops)
+    assert fit_noise(bins, GAIN, OFFSET, transform).model.spread < 1.05
+    shared = CellMoments.create(bins.shape, bins.tops)
     random = np.random.default_rng(6)
     light = texture(bins.shape, np.eye(3), 0.0)
     post, pre = (
@@ -176,7 +179,7 @@ def test_noise_that_px_share_spreads_means_more_than_white_noise():
         for level in (GAIN * light + OFFSET, light)
     )
     shared.add(post.astype(np.uint16), pre.astype(np.float32))
-    assert fit(shared, GAIN, OFFSET, transform).model.spread > 1.5
+    assert fit_noise(shared, GAIN, OFFSET, transform).model.spread > 1.5
 
 
 def test_scale_json_holds_the_noise_of_the_default_method(tmp_path):
@@ -188,7 +191,7 @@ def test_scale_json_holds_the_noise_of_the_default_method(tmp_path):
     scale = estimate(Evidence(statistics, bins, transform), manual)
     scale.save(tmp_path / "scale.json")
     entry = Scale.load(tmp_path / "scale.json").chosen.details["noise"]
-    expected = fit(bins, GAIN, 0.0, transform).model
+    expected = fit_noise(bins, GAIN, 0.0, transform).model
     assert NoiseModel.from_json(entry).post_shot == pytest.approx(expected.post_shot, rel=1e-5)
     small, transform = samples("turned", shape=(40, 40))
     without = estimate(Evidence(statistics, small, transform), manual)

@@ -14,8 +14,8 @@ from unglow.phantom import PhantomSpec
 from unglow.phantom.pair import truth_of
 from unglow.phantom.render import Renderer
 from unglow.photometry.gain import moffat
-from unglow.photometry.gain.estimate import Evidence, estimate
-from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
+from unglow.photometry.gain.estimate import ESTIMATORS, Evidence, estimate
+from unglow.photometry.gain.scale import METHODS, MethodResult, Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics, ratio_edges
 from unglow.transform.resample import warp_matrix
 
@@ -220,6 +220,10 @@ def test_a_damaged_scale_json_is_named(tmp_path, text):
 def test_wrong_settings_are_explained(settings, message):
     with pytest.raises(ConfigError, match=message):
         ScaleSettings.of(settings)
+
+
+def test_every_method_of_the_table_has_its_function():
+    assert [*ESTIMATORS] == [*METHODS]
 
 
 def drawn(image, **spec):

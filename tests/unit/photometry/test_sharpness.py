@@ -17,10 +17,10 @@ from unglow.detection.snr import Images as Pixels
 from unglow.detection.snr import Scene, significance
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
-from unglow.photometry.blur import Blur, blurred, gaussian_taps
-from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.blur import Blur, Sharpness, blurred, gaussian_taps
+from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.focus.match import Images, estimate_matched, matched_bins
-from unglow.photometry.focus.sharpness import Sharpness, find
+from unglow.photometry.focus.sharpness import find
 from unglow.photometry.focus.spectra import measure, textured
 from unglow.photometry.gain.estimate import Evidence
 from unglow.photometry.gain.scale import Scale, ScaleSettings
@@ -59,7 +59,7 @@ def same_place():
 
 
 def cells(post, pre):
-    bins = BinSamples.create(post.shape, TOPS)
+    bins = CellMoments.create(post.shape, TOPS)
     bins.add(post, pre)
     return bins
 

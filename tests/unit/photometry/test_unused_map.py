@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tifffile
 
-from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import Evidence, estimate
-from unglow.photometry.gain.level import local_level
 from unglow.photometry.gain.scale import Scale, ScaleSettings
+from unglow.photometry.gain.shading import local_level
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform import Quantiles, Transform
 
@@ -22,7 +22,7 @@ def evidence(post, pre):
     statistics = JointStatistics.create(
         post_range=ranges[0], pre_range=ranges[1], grey_level=1, integer=True
     )
-    bins = BinSamples.create(post.shape, (ranges[0][1], ranges[1][1]))
+    bins = CellMoments.create(post.shape, (ranges[0][1], ranges[1][1]))
     for gathered in (statistics, bins):
         gathered.add(post.astype(np.float32), pre.astype(np.float32))
     error = Quantiles(0.05, 0.1)
@@ -83,7 +83,7 @@ def test_the_local_level_follows_what_is_smooth_and_not_what_is_small(shape):
     pre = 50 + 20 * np.sin(x / 8) * np.cos(y / 9)
     spots = np.where((x % 60 < 8) & (y % 60 < 8), 40.0, 0.0)
     post = 2 * pre + 5 + smooth + spots + rng.normal(0, 1, shape)
-    bins = BinSamples.create(shape, (1e4, 1e4))
+    bins = CellMoments.create(shape, (1e4, 1e4))
     bins.add(post.astype(np.float32), pre.astype(np.float32))
     level = local_level(bins, 2.0, 5.0).ravel()
     at = np.rint(bins.centres_xy).astype(int)

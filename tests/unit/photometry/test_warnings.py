@@ -7,7 +7,7 @@ import pytest
 
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import ScaleSettings
-from unglow.photometry.gain.warnings import doubts_of_match
+from unglow.photometry.gain.warnings import background_warnings
 from unglow.photometry.joint_histogram import JointStatistics
 
 GAIN = 1.3
@@ -84,6 +84,6 @@ def test_one_image_twice_has_gain_one():
     ],
 )
 def test_a_background_that_is_another_one_is_doubtful(spread, words):
-    told = doubts_of_match(spread)
+    told = background_warnings(spread)
     assert len(told) == len(words)
     assert all(word in sentence for word, sentence in zip(words, told, strict=True))

@@ -83,8 +83,10 @@ void fit_spline(const double *points, const double *targets, const double *weigh
 
 /* ---- Statistics. */
 
-/* unglow.photometry.counting.count_pairs; post (rows, cols) has px of `post_type`, ratios
- * (groups, edge_count + 1) has one bin more than edges. */
+/* Add blocks of post (rows, cols), of `post_type`, and of pre to the counts of
+ * unglow.photometry.joint_histogram. corner: row and column of the first px, side of a tile,
+ * groups. binning: first edge, inverse width, least pre of a ratio, largest post. cells: look-up of
+ * ratios. joint: [pre bin, post bin]; ratios (groups, edge_count + 1) has one bin more than edges. */
 void count_pairs(const void *post, int64_t post_type, const float *pre, int64_t rows,
                  int64_t cols, const int64_t *corner, const double *binning,
                  const int32_t *cells, const float *edges, int64_t edge_count, int64_t *joint,

@@ -15,7 +15,7 @@ from unglow.core.progress import step
 from unglow.core.windows import KeptBlocks, grid
 from unglow.io.zarr.layout import CHUNK
 from unglow.photometry.blur import blurred
-from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.focus import sharpness, spectra
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.noise.model import NoiseModel
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Pixels, Window
-    from unglow.photometry.blur import Blur
-    from unglow.photometry.focus.sharpness import Sharpness
+    from unglow.photometry.blur import Blur, Sharpness
     from unglow.photometry.gain.scale import Scale, ScaleSettings
 
 PIECE = 512
@@ -92,14 +91,14 @@ def _sharpness(evidence: Evidence, images: Images, scale: Scale) -> Sharpness | 
 
 
 @step("match focus")
-def matched_bins(bins: BinSamples, images: Images, blur: Blur) -> BinSamples:
+def matched_bins(bins: CellMoments, images: Images, blur: Blur) -> CellMoments:
     """Take the cells once more, of images of which one is blurred.
 
     Saturated px have no weight in the blur, nor are they used. Cells at the edges of pieces, which
     the blur would need other px for, stay empty; of images of more than `PIECES` pieces, so do
     those of pieces that are not read.
     """
-    made = BinSamples.create(bins.shape, bins.tops)
+    made = CellMoments.create(bins.shape, bins.tops)
     pieces = list(grid(bins.shape, (PIECE, PIECE)))
     for window in pieces[:: -(-len(pieces) // PIECES)]:
         blocks = {

@@ -10,18 +10,16 @@ used only where blocks that were kept out of the fit have less residual power by
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unglow.core.rounding import rounded
-from unglow.photometry.blur import WIDEST, Blur
+from unglow.photometry.blur import WIDEST, Sharpness
 from unglow.photometry.focus.spectra import COUNTS, RADII, SQUARES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from unglow.photometry.focus.spectra import Spectra
@@ -45,47 +43,6 @@ _NOISE_RANGE = 1e-2, 1e3
 # Residuals that are so many times the usual ones are stain, and count less.
 _STAINED = 1.5
 _MOST = WIDEST**2
-
-
-@dataclass(frozen=True, slots=True)
-class Sharpness:
-    """How sharp the images of a pair are, and what is done about it.
-
-    Attributes
-    ----------
-    width_px
-        Standard deviation of the Gaussian between them, px of post: positive if post is the more
-        blurred one, negative if pre (aligned) is.
-    error_px
-        Its standard error.
-    blurred
-        ``pre`` or ``post``, the sharper image, which is blurred before the subtraction; None if
-        that is not worth it.
-    held_out
-        Residual power of blocks that were kept out of the fit, with the blur over without it.
-    blocks
-        Blocks that were measured.
-    """
-
-    width_px: float
-    error_px: float
-    blurred: str | None
-    held_out: float
-    blocks: int
-
-    @property
-    def blur(self) -> Blur | None:
-        """What is applied, and to which image."""
-        return None if self.blurred is None else Blur(self.blurred, abs(self.width_px))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the entry "sharpness" of ``scale.json``."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any] | None) -> Sharpness | None:
-        """Read what `to_json` gave; None stays None."""
-        return None if values is None else cls(**values)
 
 
 def find(spectra: Spectra, gain: float) -> Sharpness | None:

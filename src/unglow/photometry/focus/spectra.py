@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.photometry.cell_moments import BinSamples
+    from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.noise.model import NoiseModel
     from unglow.transform import Transform
 
@@ -89,7 +89,7 @@ class Spectra:
         return Spectra(*(weights @ getattr(self, f.name) for f in fields(Spectra)))
 
 
-def textured(bins: BinSamples) -> list[Window]:
+def textured(bins: CellMoments) -> list[Window]:
     """Choose blocks all over the section: in each of many regions the one with the most texture.
 
     Parameters

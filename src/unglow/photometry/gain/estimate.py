@@ -13,16 +13,18 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.rounding import rounded
+from unglow.photometry.cells import Cells, well_aligned
 from unglow.photometry.gain import linear, moffat, shading
-from unglow.photometry.gain.cells import Cells
-from unglow.photometry.gain.intervals import STUDENT
-from unglow.photometry.gain.level import local_level
 from unglow.photometry.gain.robust import Limits
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.photometry.gain.warnings import doubts, doubts_of_match
+from unglow.photometry.gain.warnings import (
+    ONE_EXPOSURE,
+    background_warnings,
+    is_copy,
+    pixel_warnings,
+)
 from unglow.photometry.joint_histogram import ratio_edges
-from unglow.photometry.noise import fit as noise_fit
-from unglow.photometry.noise.copies import ONE_EXPOSURE, is_copy
+from unglow.photometry.noise.fit import fit_noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from unglow.photometry.blur import Blur
-    from unglow.photometry.cell_moments import BinSamples
+    from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.gain.scale import ScaleSettings
     from unglow.photometry.gain.shading import Shaded
     from unglow.photometry.joint_histogram import JointStatistics
@@ -38,14 +40,15 @@ if TYPE_CHECKING:
 
     _Draws = Iterable[tuple[NDArray[np.float64], float]]
 
-_LEAST_GROUPS = 4
-_DRAWS = 100
-_CI_SAYS = (
+# The bootstrap draws so many times from the spatial groups of pixels; it needs so many of them.
+_DRAWS, _LEAST_GROUPS = 100, 4
+# The range of pre that a line rests on is told without the outermost cells.
+_PRE_RANGE = 0.005, 0.995
+_RATIO_CI_COVERS = (
     "noise and differences over the section (bootstrap of interleaved tiles of 128 px); not a "
     "camera offset, which biases every pure ratio, nor stain so dense that it hides the peak"
 )
-
-_LINEAR_CI_SAYS = (
+_LINEAR_CI_COVERS = (
     "chance (noise, and differences between 16 regions of the section: gain_ci95_statistical has "
     "it alone) and, added in squares, gain_systematic95: the error of the method with stain and "
     "other texture, 0.4 % on pairs with known gain, and errors of the map"
@@ -60,9 +63,14 @@ class Evidence:
     """
 
     stats: JointStatistics
-    bins: BinSamples | None = None
+    bins: CellMoments | None = None
     transform: Transform | None = None
     blur: Blur | None = None
+
+    @property
+    def integer(self) -> bool:
+        """Whether the images hold whole grey levels."""
+        return self.stats.grey_level == 1
 
 
 @step("estimate")
@@ -72,7 +80,7 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     Never raises for what the pixels hold: a method that finds nothing to work with is marked
     failed, with a sentence, and another one becomes the default.
     """
-    methods = {name: _METHODS[name](evidence, settings) for name in settings.names}
+    methods = {name: ESTIMATORS[name](evidence, settings) for name in settings.names}
     reasons = [f"{name}: {r.reason}" for name, r in methods.items() if r.reason is not None]
     good = [name for name, result in methods.items() if result.ok]
     if not good:
@@ -80,29 +88,28 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     default = settings.first if settings.first in good else good[0]
     if default != settings.first:
         reasons.append(f"{settings.first} gave no gain, {default} is the default instead.")
-    reasons += doubts(evidence.stats, methods[default].gain, default)
-    integer = evidence.stats.grey_level == 1
-    if evidence.bins is not None and is_copy(evidence.bins, integer=integer):
+    reasons += pixel_warnings(evidence.stats, methods[default].gain, default)
+    if evidence.bins is not None and is_copy(evidence.bins, integer=evidence.integer):
         reasons.append(ONE_EXPOSURE)
     reasons += _add_noise(evidence, methods[default])
     return Scale(default, methods, "ok", tuple(reasons), notes=_notes(methods[default]))
 
 
 def _notes(result: MethodResult) -> tuple[str, ...]:
-    """Return a sentence for what a method found and did not use."""
-    refused = result.details.get("gain_map_refused")
-    if refused is None:
+    """Return a sentence for a gain map that was rejected."""
+    rejected = result.details.get("gain_map_refused")
+    if rejected is None:
         return ()
-    low, high = refused["range"]
-    told = (
+    low, high = rejected["range"]
+    sentence = (
         f"The gain map would go from {low:.2f} to {high:.2f}, which no light does, so it was not "
         "used: smooth stain, or tissues that glow differently in the two images, would be in it."
     )
-    return (told,)
+    return (sentence,)
 
 
 def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
-    """Add the noise of the pair to a method's details; return what is doubtful about it."""
+    """Add the noise of the pair to a method's details; return warnings about it."""
     bins, transform = evidence.bins, evidence.transform
     if bins is None or transform is None or result.gain is None or result.offset is None:
         return []
@@ -113,14 +120,15 @@ def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
         gain, offset = result.gain_map.line(light, result.gain, result.offset)
     elif result.details.get("gain_map_refused") is not None:
         # what is smooth is known to be left, and candidates are looked for above it
-        offset = result.offset + local_level(bins, result.gain, result.offset)
+        offset = result.offset + shading.local_level(bins, result.gain, result.offset)
     try:
-        integer = evidence.stats.grey_level == 1
-        found = noise_fit.fit(bins, gain, offset, transform, integer=integer, blur=evidence.blur)
+        noise = fit_noise(
+            bins, gain, offset, transform, integer=evidence.integer, blur=evidence.blur
+        )
     except ValueError as error:
         return [f"The noise of the images is not known: {error}."]
-    result.details["noise"] = found.to_json()
-    return doubts_of_match(found.model.spread)
+    result.details["noise"] = noise.to_json()
+    return background_warnings(noise.model.spread)
 
 
 def _linear(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
@@ -129,56 +137,53 @@ def _linear(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
         return MethodResult.failed(_sentence(stats, ""))
     if bins is None or transform is None:
         return MethodResult.failed("no cells of pixels and no map of this pair are given.")
-    cells = Cells.of(bins, transform, evidence.blur)
+    cells = Cells.of(bins, well_aligned(bins, transform), transform, evidence.blur)
     details: dict[str, Any] = {"pixels_overlap": stats.n["overlap"], "cells": len(cells)}
     limits = Limits(stats.lowest, *bins.tops, stats.grey_level)
     try:
         fit = linear.fit(cells, limits)
     except ValueError as error:
         return MethodResult.failed(f"{error}.", details)
-    found = None
+    used = rejected = None
     if settings.gain_map == "auto":
-        found = shading.find(cells, limits, fit, bins.shape)
-    shaded = found if found is not None and found.believable else None
-    fit = fit if shaded is None else shaded.line
-    low, high = np.quantile(cells.pre[fit.used], (0.005, 0.995))
+        used = shading.find(cells, limits, fit, bins.shape)
+    if used is not None and not used.believable:
+        used, rejected = None, used
+    fit = fit if used is None else used.line
+    low, high = np.quantile(cells.pre[fit.used], _PRE_RANGE)
+    half = fit.half
     details |= {
         "cells_used": int(fit.used.sum()),
         "pre_range": [rounded(low, 9), rounded(high, 9)],
         "spread": rounded(fit.spread, 9),
-        "unexplained_px": rounded(math.sqrt(fit.rough), 9),
-        "gain_map": None if shaded is None else _told(shaded),
-        "gain_map_refused": None if found is shaded or found is None else _told(found),
-        "gain_ci95_covers": _LINEAR_CI_SAYS,
-    }
-    half = fit.half
-    of_gain, of_offset, gain_by_chance, offset_by_chance = (
-        (rounded(value - by, 9), rounded(value + by, 9))
-        for value, by in (
-            (fit.gain, half.whole_gain),
-            (fit.offset, half.whole_offset),
-            (fit.gain, half.gain),
-            (fit.offset, half.offset),
-        )
-    )
-    details |= {
-        "gain_ci95_statistical": list(gain_by_chance),
-        "offset_ci95_statistical": list(offset_by_chance),
+        "unexplained_px": rounded(math.sqrt(fit.registration), 9),
+        "gain_map": _about_map(used),
+        "gain_map_refused": _about_map(rejected),
+        "gain_ci95_covers": _LINEAR_CI_COVERS,
+        "gain_ci95_statistical": list(_around(fit.gain, half.gain)),
+        "offset_ci95_statistical": list(_around(fit.offset, half.offset)),
         "gain_systematic95": rounded(half.gain_systematic, 9),
         "offset_systematic95": rounded(half.offset_systematic, 9),
     }
     return MethodResult(
         rounded(fit.gain, 9),
         rounded(fit.offset, 9),
-        of_gain,
+        _around(fit.gain, half.whole_gain),
         details,
-        offset_ci95=of_offset,
-        gain_map=None if shaded is None else shaded.map,
+        offset_ci95=_around(fit.offset, half.whole_offset),
+        gain_map=None if used is None else used.map,
     )
 
 
-def _told(shaded: Shaded) -> dict[str, Any]:
-    """Return what ``scale.json`` tells of a gain map."""
+def _around(value: float, half: float) -> tuple[float, float]:
+    """Return the ends of an interval, rounded."""
+    return rounded(value - half, 9), rounded(value + half, 9)
+
+
+def _about_map(shaded: Shaded | None) -> dict[str, Any] | None:
+    """Return the entry of ``scale.json`` about a gain map."""
+    if shaded is None:
+        return None
     return {
         "degree": len(shaded.map.coefficients) - 1,
         "range": [rounded(value, 9) for value in shaded.map.limits],
@@ -209,7 +214,7 @@ def _moffat(evidence: Evidence, _: ScaleSettings) -> MethodResult:
         "bins_fitted": int(fit.fitted.sum()),
         "bin_width_dex": rounded(fit.bin_width, 9),
         "range_dex": [rounded(fit.centres[0], 9), rounded(fit.centres[-1], 9)],
-        "gain_ci95_covers": _CI_SAYS,
+        "gain_ci95_covers": _RATIO_CI_COVERS,
     }
     interval = _interval(stats, fit.mu, lambda draws: moffat.peaks(draws, edges, span))
     return MethodResult(rounded(fit.gain, 9), 0.0, interval, details)
@@ -229,24 +234,25 @@ def _percentile(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
         x = quantile(stats.ratio_counts)
     except ValueError as error:
         return MethodResult.failed(_sentence(stats, str(error)), details)
-    details["gain_ci95_covers"] = _CI_SAYS
+    details["gain_ci95_covers"] = _RATIO_CI_COVERS
     interval = _interval(stats, x, lambda draws: np.array([quantile(d) for d, _ in draws]))
     return MethodResult(rounded(10**x, 9), 0.0, interval, details)
 
 
 def _manual(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
-    used = _population(evidence.stats)
+    details = _population(evidence.stats)
     if settings.manual is None:
-        return MethodResult.failed("no manual gain is given for this pair.", used)
-    return MethodResult(settings.manual, 0.0, None, used)
+        return MethodResult.failed("no manual gain is given for this pair.", details)
+    return MethodResult(settings.manual, 0.0, None, details)
 
 
-_METHODS: dict[str, Callable[[Evidence, ScaleSettings], MethodResult]] = {
+ESTIMATORS: dict[str, Callable[[Evidence, ScaleSettings], MethodResult]] = {
     "linear": _linear,
     "moffat": _moffat,
     "percentile": _percentile,
     "manual": _manual,
 }
+"""The functions of `unglow.photometry.gain.scale.METHODS`."""
 
 
 def _interval(
@@ -255,9 +261,9 @@ def _interval(
     """95 % interval of the gain 10^x: bootstrap over the spatial groups of pixels.
 
     Groups are interleaved tiles, so correlation within a tile and differences over the section are
-    in the interval, which drawing single pixels would leave out. The bins of each draw lie at a
-    random place, because where they lie is arbitrary. ``estimator`` takes the fine histogram of
-    each draw and that place, as part of a bin, and gives log10 of the gains.
+    in the interval, which drawing single pixels would leave out. The bins of each draw have a
+    random phase, because where they lie is arbitrary. ``estimator`` takes the fine histogram of
+    each draw and that phase, as part of a bin, and gives log10 of the gains.
     """
     # sums of counts are exact as float64 as well, and faster
     groups = stats.ratios[stats.ratios.any(axis=1)].astype(np.float64)
@@ -266,13 +272,13 @@ def _interval(
         return None
     random = np.random.default_rng(0)
     draws = random.multinomial(n, [1 / n] * n, size=_DRAWS)
-    places = random.uniform(-0.5, 0.5, size=_DRAWS)
+    phases = random.uniform(-0.5, 0.5, size=_DRAWS)
     try:
-        found = estimator((w @ groups, at) for w, at in zip(draws, places, strict=True))
+        drawn = estimator((w @ groups, phase) for w, phase in zip(draws, phases, strict=True))
     except ValueError:
         return None
     # The spread of the draws has n - 1 of n degrees of freedom.
-    half = STUDENT[n - 2] * float(np.std(found, ddof=1)) * math.sqrt(n / (n - 1))
+    half = linear.STUDENT[n - 2] * float(np.std(drawn, ddof=1)) * math.sqrt(n / (n - 1))
     return rounded(10 ** (x - half), 9), rounded(10 ** (x + half), 9)
 
 

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.photometry.gain.intervals import STUDENT
 from unglow.photometry.gain.robust import (
     FEEDBACK,
     LEAST,
     LEVELS,
     SHIFT,
     noise_of,
-    rough_of,
+    registration_variance_of,
     state_of,
     steps_of,
     weights_of,
@@ -33,31 +32,37 @@ from unglow.photometry.sizes import CELL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.photometry.gain.cells import Cells
+    from unglow.photometry.cells import Cells
     from unglow.photometry.gain.robust import Limits, State
     from unglow.photometry.noise.model import NoiseModel
 
     Floats = NDArray[np.float64]
 
+STUDENT = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
+STUDENT += [2.201, 2.179, 2.160, 2.145, 2.131]
+"""Two-sided 95 % points of Student's t for 1 to 15 degrees of freedom."""
 GAIN_BIAS = 0.004
 """Error of the gain, as a part of it, that the interval allows for beside what the cells show.
 
 Of 240 made pairs and 96 of real pixels, stained or not, 95 % are within (benchmarks/photometry):
 it is stain, and texture that only one image shows, that move a gain by so much.
 """
-# The noise is estimated so often, and between this the line at most so often.
-_ROUNDS, _STEPS = 4, 20
 REGIONS = 4
 """The section is cut into so many by so many regions."""
-_LOW = 0.35
+# The noise is estimated so often, and after each time the line at most so often.
+_ROUNDS, _STEPS = 4, 20
+# The line stands still if gain moves by less than this part of it, the offset by so many levels.
+_STILL_GAIN, _STILL_OFFSET = 1e-7, 1e-6
+# The first line goes through this quantile of post, with at least so many cells at a level of pre.
+_LOW, _LEAST_AT_LEVEL = 0.35, 20
 # Means of cells have to vary by this times their noise, as variances.
 _TEXTURE = 2.0
-# A gain that is known less well than this, as a part of it, is none.
+# Half of the interval of a gain, as a part of it, beyond which the gain is none.
 _VAGUE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
-class Halves:
+class HalfWidths:
     """Half of the 95 % intervals of a line, the offset in grey levels.
 
     Attributes
@@ -96,7 +101,7 @@ class LinearFit:
         Half of the 95 % intervals.
     noise
         The noise of single px that the weights assume.
-    rough
+    registration
         Variance per squared gradient of pre that noise does not explain, px^2: errors of the map.
     spread
         Of the residuals around the line, in standard deviations of what is expected (1 is right).
@@ -106,9 +111,9 @@ class LinearFit:
 
     gain: float
     offset: float
-    half: Halves
+    half: HalfWidths
     noise: NoiseModel
-    rough: float
+    registration: float
     spread: float
     used: NDArray[np.bool_]
 
@@ -129,26 +134,26 @@ def fit(cells: Cells, limits: Limits) -> LinearFit:
     if not _textured(cells):
         raise ValueError(_NO_TEXTURE)
     gain, offset = _start(cells)
-    rough, good = 0.0, np.ones(len(cells), bool)
+    registration, good = 0.0, np.ones(len(cells), bool)
     for _ in range(_ROUNDS):
         noise = noise_of(cells, good, gain, limits)
         for _ in range(_STEPS):
             last = gain, offset
-            state = state_of(cells, gain, offset, noise, rough)
+            state = state_of(cells, gain, offset, noise, registration)
             weights, spread = weights_of(state, noise, limits)
             gain, offset = _solve(cells, state, weights, spread)
             if (
-                abs(gain - last[0]) < 1e-7 * abs(gain)
-                and abs(offset - last[1]) < 1e-6 * limits.grey_level
+                abs(gain - last[0]) < _STILL_GAIN * abs(gain)
+                and abs(offset - last[1]) < _STILL_OFFSET * limits.grey_level
             ):
                 break
         good = weights > 0
-        found, rough = rough, rough_of(state, good, rough)
-    state = state_of(cells, gain, offset, noise, found)
-    half = halves(cells, state, weights, spread, found)
+        assumed, registration = registration, registration_variance_of(state, good, registration)
+    state = state_of(cells, gain, offset, noise, assumed)
+    half = half_widths(cells, state, weights, spread, assumed)
     if half.whole_gain > _VAGUE * gain:
         raise ValueError(_NO_TEXTURE)
-    return LinearFit(gain, offset, half, noise, found, spread, good)
+    return LinearFit(gain, offset, half, noise, assumed, spread, good)
 
 
 _NO_TEXTURE = (
@@ -159,7 +164,7 @@ _NO_TEXTURE = (
 
 def _textured(cells: Cells) -> bool:
     """Say whether means of pre differ more than the noise within cells would make them."""
-    noise = float(np.median(cells.pre_var / cells.kept_within * cells.kept_mean))
+    noise = float(np.median(cells.pre_var / cells.pre_within * cells.pre_mean))
     return float(np.var(cells.pre)) > _TEXTURE * noise
 
 
@@ -174,7 +179,7 @@ def _start(cells: Cells) -> tuple[float, float]:
         [
             (np.median(cells.pre[g]), np.quantile(cells.post[g], _LOW), min(g.sum(), LEAST))
             for g in groups
-            if g.sum() >= 20
+            if g.sum() >= _LEAST_AT_LEVEL
         ]
     )
     if len(points) < 2:
@@ -211,16 +216,16 @@ def _solve(cells: Cells, state: State, weights: Floats, spread: float) -> tuple[
     return gain, post_mean - gain * pre_mean
 
 
-def halves(
+def half_widths(
     cells: Cells,
     state: State,
     weights: Floats,
     spread: float,
-    rough: float,
+    registration: float,
     *,
     across_side: int = REGIONS,
     terms: int = 2,
-) -> Halves:
+) -> HalfWidths:
     """Return half of the 95 % intervals of gain and offset.
 
     By chance: the spread between regions of the section (a sandwich over 4 x 4 of them, so that
@@ -239,9 +244,9 @@ def halves(
     heights = np.bincount(regions, pull, across_side**2) / total
     free = max(count - terms, 0)
     grown = STUDENT[min(free, len(STUDENT) - 1)] * math.sqrt(count / (free + 1))
-    split = rough * float(np.sum(weights * state.roughness)) / 2 / across
+    split = registration * float(np.sum(weights * state.gradient)) / 2 / across
     bias = float(np.mean(state.gain)) * math.hypot(GAIN_BIAS, split)
-    return Halves(
+    return HalfWidths(
         grown * math.sqrt(float(np.sum(slopes**2))),
         grown * math.sqrt(float(np.sum((heights - slopes * pre_mean) ** 2))),
         bias,

@@ -1,4 +1,4 @@
-"""What fits to cells share: the noise of each residual, and weights that stain does not have.
+"""Weights that stain does not have, and the noise of residuals, for fits to cells.
 
 Residuals are post - (gain * pre + offset), where gain and offset may differ from cell to cell.
 """
@@ -15,18 +15,21 @@ from unglow.photometry.noise.model import NoiseModel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.photometry.gain.cells import Cells
+    from unglow.photometry.cells import Cells
 
     Floats = NDArray[np.float64]
 
 LEAST = 200
-"""Fewer cells than this tell nothing."""
+"""Fewest cells of a fit."""
 LEVELS = 32
 """Steps of brightness."""
-# Fewer cells than this tell nothing of the noise at a step.
+# Fewest cells that tell the noise at a step of brightness: their median to 8 %.
 _LEAST_STEP = 60
-# Tukey's constants below and above the line, in standard deviations.
+# Tukey's constants below and above the line, in standard deviations: 4.685 is his, for 95 %
+# efficiency; above it stain is to have no weight, and `FEEDBACK` makes up for the narrowness.
 _BELOW, _ABOVE = 4.685, 2.5
+# The weights sum up over so many steps between the two.
+_INTEGRATION_STEPS = 4001
 # No single step of brightness has more than this share of all weight: empty glass is good evidence
 # on the offset, but it is often most of the image.
 _SHARE = 0.1
@@ -34,7 +37,12 @@ _SHARE = 0.1
 _FROM_FLOOR, _FROM_TOP = 2.5, 3.0
 # Median of chi-squared over its mean, for 15 degrees of freedom; and for 1.
 _MEDIAN_15, _MEDIAN_1 = 0.956, 0.4549
-_QUANTILE = 0.6745
+# Median of the absolute value of a normal variate, in standard deviations.
+_NORMAL_MEDIAN = 0.6745
+# The error of the map is told by cells whose texture is above this quantile.
+_STEEP = 0.7
+# Least spread of residuals, expected standard deviations: of a copy they are all 0.
+_LEAST_SPREAD = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +59,15 @@ class Limits:
 class State:
     """What a gain and an offset, which may differ from place to place, make of each cell, (N,).
 
-    Variances of the means by noise, squared gradient and variance within by texture alone, most
-    likely level of pre, and residual.
+    Variances of the means by noise, squared gradient of pre and variance within by texture alone,
+    most likely level of pre, and residual.
     """
 
     gain: Floats
     offset: Floats
     pre_noise: Floats
     post_noise: Floats
-    roughness: Floats
+    gradient: Floats
     texture: Floats
     level: Floats
     residual: Floats
@@ -83,7 +91,7 @@ def _of_noise() -> tuple[float, float]:
     weights that stay as they are does a line move that is fitted again and again with its own
     (Huber and Ronchetti 2009, Robust Statistics, 7.6).
     """
-    z = np.linspace(-_BELOW, _ABOVE, 4001)
+    z = np.linspace(-_BELOW, _ABOVE, _INTEGRATION_STEPS)
     weights = _tukey(z) * np.exp(-(z**2) / 2)
     mean = float(np.sum(weights * z) / np.sum(weights))
     return mean, float(np.sum(weights) / np.sum(weights * z * (z - mean)))
@@ -102,7 +110,7 @@ def noise_of(
     """
     least = limits.grey_level**2 / 12
     of_post = (cells.post_var - gain * cells.cov) / cells.post_within
-    of_pre = (cells.pre_var - cells.cov / gain) / cells.kept_within
+    of_pre = (cells.pre_var - cells.cov / gain) / cells.pre_within
     texture = cells.gradient[good]
     post = _against_level(cells.post[good], of_post[good], texture, least)
     pre = _against_level(cells.pre[good], of_pre[good], texture, least)
@@ -145,25 +153,32 @@ def steps_of(level: Floats) -> NDArray[np.intp]:
 
 
 def state_of(
-    cells: Cells, gain: float | Floats, offset: float | Floats, noise: NoiseModel, rough: float
+    cells: Cells,
+    gain: float | Floats,
+    offset: float | Floats,
+    noise: NoiseModel,
+    registration: float,
 ) -> State:
-    """Return what gains and offsets, (N,) or the same everywhere, make of cells."""
+    """Return what gains and offsets, (N,) or the same everywhere, make of cells.
+
+    ``registration`` is the variance that errors of the map add per squared gradient of pre, px^2.
+    """
     gain, offset = (np.broadcast_to(np.asarray(v, np.float64), len(cells)) for v in (gain, offset))
     expected = gain * cells.pre + offset
     pre_px = np.maximum(noise.pre_read + noise.pre_shot * cells.pre, noise.least)
     # of what is expected of post, not of post, whose own noise would go into its weight
     post_px = np.maximum(noise.post_read + noise.post_shot * expected, noise.least)
     # central differences have half the variance of a px on each axis, less of resampled ones
-    roughness = np.maximum(cells.gradient - pre_px * cells.kept_within, 0.0)
+    gradient = np.maximum(cells.gradient - pre_px * cells.pre_within, 0.0)
     # An error of the map bends both images alike: half of it belongs to each.
-    pre_noise = pre_px * cells.kept_mean + rough * roughness / 2
-    post_noise = post_px * cells.post_mean + gain**2 * rough * roughness / 2
+    pre_noise = pre_px * cells.pre_mean + registration * gradient / 2
+    post_noise = post_px * cells.post_mean + gain**2 * registration * gradient / 2
     level = (cells.pre / pre_noise + gain * (cells.post - offset) / post_noise) / (
         1 / pre_noise + gain**2 / post_noise
     )
     residual = cells.post - expected
     texture = np.maximum(cells.cov / gain, 0.0)
-    return State(gain, offset, pre_noise, post_noise, roughness, texture, level, residual)
+    return State(gain, offset, pre_noise, post_noise, gradient, texture, level, residual)
 
 
 def weights_of(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats, float]:
@@ -176,7 +191,7 @@ def weights_of(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats,
         raise ValueError(
             "too few cells are left without those that noise, stain or saturation bends"
         )
-    spread = max(float(np.median(below)) / _QUANTILE, 1e-3)
+    spread = max(float(np.median(below)) / _NORMAL_MEDIAN, _LEAST_SPREAD)
     weights = np.where(kept, _tukey(scaled / spread) / deviation**2, 0.0)
     steps = steps_of(np.where(kept, state.level, np.median(state.level[kept])))
     for _ in range(3):
@@ -204,18 +219,18 @@ def unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.boo
     return kept
 
 
-def rough_of(state: State, good: NDArray[np.bool_], rough: float) -> float:
+def registration_variance_of(state: State, good: NDArray[np.bool_], registration: float) -> float:
     """Return the variance per squared gradient that noise leaves unexplained, px^2.
 
     From cells of much texture below the line, where no stain is.
     """
     steep = good & (state.residual < 0)
     if not steep.any():
-        return rough
-    steep &= state.roughness > np.quantile(state.roughness[good], 0.7)
-    texture = state.gain[steep] ** 2 * state.roughness[steep]
+        return registration
+    steep &= state.gradient > np.quantile(state.gradient[good], _STEEP)
+    texture = state.gain[steep] ** 2 * state.gradient[steep]
     if not texture.any():
-        return rough
-    explained = state.deviation[steep] ** 2 - rough * texture
+        return registration
+    explained = state.deviation[steep] ** 2 - registration * texture
     rest = state.residual[steep] ** 2 / _MEDIAN_1 - explained
     return max(0.0, float(np.median(rest / texture)))

@@ -1,4 +1,4 @@
-"""What is to be estimated between pre and post, what each method found, and ``scale.json``.
+"""Scale methods and their settings, the gain and offset of each, and ``scale.json``.
 
 The difference of a method is post - (gain * pre + offset).
 """
@@ -15,7 +15,7 @@ from unglow.core.archive import damaged
 from unglow.core.errors import ConfigError
 from unglow.core.files import write_json
 from unglow.photometry import gain_map
-from unglow.photometry.focus.sharpness import Sharpness
+from unglow.photometry.blur import Sharpness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +24,36 @@ if TYPE_CHECKING:
     from unglow.photometry.gain_map import GainMap
 
 _VERSION = 1
-METHODS = ("linear", "moffat", "percentile", "manual")
-"""Names of the methods that there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """What sets a scale method apart.
+
+    Attributes
+    ----------
+    finds_offset
+        Whether it estimates an offset of the images; all others take it as 0.
+    is_given
+        Whether its gain is not estimated at all.
+    """
+
+    finds_offset: bool = False
+    is_given: bool = False
+
+    @property
+    def takes_ratios(self) -> bool:
+        """Whether it rests on ratios of the images, which an offset makes wrong."""
+        return not self.finds_offset and not self.is_given
+
+
+METHODS = {
+    "linear": Method(finds_offset=True),
+    "moffat": Method(),
+    "percentile": Method(),
+    "manual": Method(is_given=True),
+}
+"""The methods that there are; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +63,7 @@ class ScaleSettings:
     Attributes
     ----------
     methods
-        ``linear``, ``moffat``, ``percentile`` and ``manual``, in the order of the figures.
+        Names of `METHODS`, in the order of the figures.
     percentile
         Percentile of log10(post / pre) that the percentile method takes, 0 to 100 exclusive.
     manual
@@ -148,8 +176,8 @@ class MethodResult:
             "status": "ok",
             "gain": self.gain,
             "offset": self.offset,
-            "gain_ci95": _listed(self.gain_ci95),
-            "offset_ci95": _listed(self.offset_ci95),
+            "gain_ci95": self.gain_ci95 and list(self.gain_ci95),
+            "offset_ci95": self.offset_ci95 and list(self.offset_ci95),
             **self.details,
         }
 
@@ -160,16 +188,11 @@ class MethodResult:
         if rest.pop("status") != "ok":
             return cls.failed(str(rest.pop("reason")), rest)
         gain, offset = rest.pop("gain"), rest.pop("offset")
-        of_gain, of_offset = (_interval_of(rest.pop(key)) for key in ("gain_ci95", "offset_ci95"))
-        return cls(gain, offset, of_gain, rest, offset_ci95=of_offset)
-
-
-def _listed(interval: tuple[float, float] | None) -> list[float] | None:
-    return None if interval is None else list(interval)
-
-
-def _interval_of(ends: list[float] | None) -> tuple[float, float] | None:
-    return None if ends is None else (ends[0], ends[1])
+        gain_ci95, offset_ci95 = (
+            None if ends is None else (ends[0], ends[1])
+            for ends in (rest.pop("gain_ci95"), rest.pop("offset_ci95"))
+        )
+        return cls(gain, offset, gain_ci95, rest, offset_ci95=offset_ci95)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +228,12 @@ class Scale:
     def chosen(self) -> MethodResult:
         """Result of the default method."""
         return self.methods[self.default]
+
+    @property
+    def gain_map(self) -> GainMap | None:
+        """The gain map of the method that has one; there is one such method at most."""
+        maps = (result.gain_map for result in self.methods.values())
+        return next((one for one in maps if one is not None), None)
 
     @classmethod
     def failed(cls, reason: str, settings: ScaleSettings | None = None) -> Scale:

@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.photometry.gain.linear import REGIONS, LinearFit, halves
+from unglow.photometry.gain.linear import REGIONS, LinearFit, half_widths
 from unglow.photometry.gain.robust import (
     LEAST,
     SHIFT,
     noise_of,
-    rough_of,
+    registration_variance_of,
     state_of,
     unclipped,
     weights_of,
 )
 from unglow.photometry.gain_map import GainMap, legendre
+from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.photometry.gain.cells import Cells
+    from unglow.photometry.cell_moments import CellMoments
+    from unglow.photometry.cells import Cells
     from unglow.photometry.gain.robust import Limits, State
 
     Floats = NDArray[np.float64]
@@ -41,14 +43,19 @@ As a part of what they are without a map.
 """
 BELIEVED = 2.5
 """Lamps and flat fields differ by less than this, from the dimmest place to the brightest."""
-# The noise is estimated so often, and between this the map so often: in full, and in a trial.
-_FULL, _BRIEF = (4, 6), (2, 4)
-# Held-out cells are those of one of so many sets of tiles; fits to the others take so many cells.
-_FOLDS, _TILES, _TRIAL = 4, 8, 1 << 14
+# The noise is estimated so often, and after each time the map so often: in full, and in a trial.
+_FULL, _TRIAL_ROUNDS = (4, 6), (2, 4)
+# A trial takes so many cells. They are held out by tiles, so many along each side, in so many sets.
+_TRIAL, _TILES, _FOLDS = 1 << 14, 8, 4
 # The dark level of pre is sought within about this part of its mean brightness around 0.
 _DARK = 0.1
 # Cells beyond this part of the way from the darkest to the brightest show light.
 _LIT = 0.2
+LEVEL_PX = 128
+"""Side of the squares whose median is a local level, px; candidates are looked for above the same.
+"""
+# On a sparse lattice squares grow until they are so many cells wide; a median takes so many cells.
+_WIDE_CELLS, _LEAST_CELLS = 16, 64
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,9 +98,9 @@ def find(cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int]) 
     -------
     The best of `DEGREES`; None where there is nothing to even out.
     """
-    trial = cells.every(max(1, -(-len(cells) // _TRIAL)))
+    trial = cells.at(slice(None, None, max(1, -(-len(cells) // _TRIAL))))
     # glass that is clipped at 0 is bent in its own way, which a map must not be judged by
-    plainly = state_of(trial, line.gain, line.offset, line.noise, line.rough)
+    plainly = state_of(trial, line.gain, line.offset, line.noise, line.registration)
     trial = trial.at(unclipped(plainly, line.noise, limits))
     if len(trial) < _FOLDS * LEAST:
         return None
@@ -119,7 +126,7 @@ def _held_out(
     found, lit = [], _lit(cells)
     for fold in range(_FOLDS):
         out = folds == fold
-        fit, made = _fit(cells.at(~out), limits, line, shape, degree, _BRIEF)
+        fit, made = _fit(cells.at(~out), limits, line, shape, degree, _TRIAL_ROUNDS)
         tested = cells.at(out)
         relative = made.at(tested.xy)
         gain, offset = fit.gain * relative, made.dark + (fit.offset - made.dark) * relative
@@ -146,18 +153,18 @@ def _fit(
     slopes = np.zeros(len(terms))
     slopes[0] = line.gain
     dark, shift = line.offset, 0.0  # c0, and c1 / gain
-    rough, good = line.rough, np.ones(len(cells), bool)
+    registration, good = line.registration, np.ones(len(cells), bool)
     for _ in range(effort[0]):
         gain = np.maximum(slopes @ basis, line.gain / 4)
         noise = noise_of(cells, good, gain, limits)
         for _ in range(effort[1]):
-            state = state_of(cells, gain, dark + gain * shift, noise, rough)
+            state = state_of(cells, gain, dark + gain * shift, noise, registration)
             weights, spread = weights_of(state, noise, limits)
             slopes, dark, step = _solve(cells, state, weights, spread, basis, shift)
             shift += step
             gain = np.maximum(slopes @ basis, line.gain / 4)
         good = weights > 0
-        found, rough = rough, rough_of(state, good, rough)
+        assumed, registration = registration, registration_variance_of(state, good, registration)
     lit = good & _lit(cells)
     mean = float(np.mean(gain[lit]))
     coefficients = np.zeros((degree + 1, degree + 1))
@@ -165,10 +172,10 @@ def _fit(
         coefficients[i, j] = slope / mean
     span = float(gain[lit].min() / mean), float(gain[lit].max() / mean)
     made = GainMap(shape, coefficients, span, dark)
-    half = halves(
-        cells, state, weights, spread, found, across_side=2 * REGIONS, terms=len(terms) + 2
+    half = half_widths(
+        cells, state, weights, spread, assumed, across_side=2 * REGIONS, terms=len(terms) + 2
     )
-    fit = LinearFit(mean, dark + mean * shift, half, noise, found, spread, good)
+    fit = LinearFit(mean, dark + mean * shift, half, noise, assumed, spread, good)
     return fit, made
 
 
@@ -197,3 +204,22 @@ def _solve(
     right[-1] -= pull * shift
     found: Floats = np.linalg.solve(normal, right).astype(np.float64)
     return found[1:-1], float(found[0]), float(found[-1])
+
+
+def local_level(bins: CellMoments, gain: float, offset: float) -> Floats:
+    """Return medians of post - (gain * pre + offset) over the squares around cells, (ny, nx).
+
+    Each half of a square has the median of the square around it; 0 where that holds too few cells.
+    """
+    left = bins.post.astype(np.float64) - (gain * bins.pre.astype(np.float64) + offset)
+    left[bins.count < CELL**2] = np.nan
+    half = max(LEVEL_PX // (CELL * bins.every), _WIDE_CELLS) // 2
+    level = np.zeros(left.shape)
+    for row in range(0, left.shape[0], half):
+        for col in range(0, left.shape[1], half):
+            rows, cols = (slice(max(0, n - half // 2), n + half + half // 2) for n in (row, col))
+            known = left[rows, cols]
+            known = known[np.isfinite(known)]
+            if len(known) >= _LEAST_CELLS:
+                level[row : row + half, col : col + half] = np.median(known)
+    return level

@@ -1,4 +1,4 @@
-"""What makes a gain doubtful that every method would report without a word."""
+"""Warnings about a gain that every method would report without a word."""
 
 from __future__ import annotations
 
@@ -6,24 +6,42 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.photometry.gain.scale import METHODS
+from unglow.photometry.noise.model import ROUNDING
+from unglow.photometry.sizes import CELL
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.joint_histogram import JointStatistics
 
-# Of noise around 0 alone, the 10 % quantile is 0.55 of the 1 % quantile; below an offset, nearly 1.
-_LIKE = 0.7
+# Dark pixels: the darkest 1 % and 10 % of an image. Of noise around 0 alone, the 10 % quantile is
+# 0.55 of the 1 % quantile; below an offset, nearly 1.
+_DARKEST, _DARK, _ALIKE = 0.01, 0.1, 0.7
 # More of the pixels with a ratio at the largest value of post than this are no longer grains.
 _SATURATED = 0.05
 # Residuals that scatter by more than this times what noise explains are not noise.
 _SCATTERED = 3.0
-# A pedestal that changes the gain by less than this is within what a pure ratio promises.
+# A pedestal that changes the gain by less than this part of it is within what a ratio promises.
 _DISAGREE = 0.1
-# Fewer pixels of one pre level than this have no median worth having.
-_LEAST = 50
+# The slope above a pedestal is fitted between these quantiles of pre, to the medians of post at
+# levels of pre that have so many pixels.
+_SLOPE_RANGE, _LEAST_PIXELS = (0.3, 0.98), 50
+# Of a copy: cells whose variance (steps between levels, squared) is below this say nothing; so many
+# cells are needed.
+_VARIATION, _LEAST_CELLS = 0.5, 200
+# Noise of a fifth of a grey level in each image makes 1.5 times what rounding does.
+_COPY = 1.25
+# Where levels are not rounded: what interpolation may leave of a copy, as a part of the variance.
+_INTERPOLATED = 1e-4
+ONE_EXPOSURE = (
+    "Post and pre have the same noise px by px, which two exposures never have: one is probably a "
+    "copy of the other, so that the difference shows nothing. Look which files were exported."
+)
 
 
-def doubts(stats: JointStatistics, gain: float | None, method: str) -> list[str]:
+def pixel_warnings(stats: JointStatistics, gain: float | None, method: str) -> list[str]:
     """Return a sentence for each property of the pixels that falsifies the gain of a method.
 
     Parameters
@@ -33,35 +51,35 @@ def doubts(stats: JointStatistics, gain: float | None, method: str) -> list[str]
     gain
         What it gave; that of a ratio is compared with how post grows with pre.
     method
-        ``linear``, which finds offsets itself, ``manual``, or one that rests on ratios.
+        Its name.
     """
-    told = []
-    growth = None if method in ("linear", "manual") else _growth_above_pedestal(stats)
+    about, sentences = METHODS[method], []
+    growth = _growth_above_pedestal(stats) if about.takes_ratios else None
     if gain is not None and growth is not None and abs(gain / growth - 1) > _DISAGREE:
-        told.append(
+        sentences.append(
             f"Even the darkest pixels of both images are clearly above 0, and above them post "
             f"grows {growth:.3g} times as fast as pre while the gain is {gain:.3g}: probably a "
             "camera offset: use the linear method, or take it off both images."
         )
-    for name, axis in () if method == "linear" else (("post", 0), ("pre", 1)):
+    for name, axis in () if about.finds_offset else (("post", 0), ("pre", 1)):
         level = _negative_level(stats, axis)
         if level is not None:
-            told.append(
+            sentences.append(
                 f"The dark pixels of {name} lie near {level:g} and not near 0, which makes every "
                 "ratio wrong: use the linear method, or take the offset off both images."
             )
     counts = stats.n
     if counts["post_at_maximum"] > _SATURATED * counts["ratio"]:
-        wrong = "difference there" if method == "linear" else "gain"
+        wrong = "difference there" if about.finds_offset else "gain"
         share = 100 * counts["post_at_maximum"] / counts["pixels"]
-        told.append(
+        sentences.append(
             f"{share:.0f} % of the post pixels have its largest value ({stats.top:g}), so it is "
             f"probably saturated and the {wrong} too low: expose it shorter."
         )
-    return told
+    return sentences
 
 
-def doubts_of_match(spread: float | None) -> list[str]:
+def background_warnings(spread: float | None) -> list[str]:
     """Return a sentence if pre does not show the background of post.
 
     Parameters
@@ -72,12 +90,31 @@ def doubts_of_match(spread: float | None) -> list[str]:
     """
     if spread is None or spread <= _SCATTERED:
         return []
-    told = (
+    sentence = (
         f"What is left of the background scatters {spread:.2g} times as much as noise "
         "explains: pre shows another background than post (another focus, bleaching, stain all "
         "over), so believe gain and faint candidates only after a look at the difference."
     )
-    return [told]
+    return [sentence]
+
+
+def is_copy(moments: CellMoments, *, integer: bool) -> bool:
+    """Say whether the images of a pair differ by a gain, an offset and rounding alone.
+
+    What post does not share with pre inside a cell holds the noise of both images; of a copy,
+    rescaled or shifted by whole px, it holds rounding alone. Each cell has a line of its own, so
+    that uneven light does not matter. False where fewer than 200 cells have any variation.
+    """
+    px, least = CELL * CELL, _VARIATION if integer else 0.0
+    usable = (moments.count == px) & (moments.post_var > least) & (moments.pre_var > least)
+    if np.count_nonzero(usable) < _LEAST_CELLS:
+        return False
+    post, pre, both = (
+        getattr(moments, name)[usable].astype(np.float64) for name in ("post_var", "pre_var", "cov")
+    )
+    alone = (post - both**2 / pre) * px / (px - 2)
+    rounding = ROUNDING * (1 + post / pre) if integer else 0.0
+    return bool(np.median(alone / (rounding + _INTERPOLATED * post)) < _COPY)
 
 
 def _negative_level(stats: JointStatistics, axis: int) -> float | None:
@@ -85,26 +122,26 @@ def _negative_level(stats: JointStatistics, axis: int) -> float | None:
     marginal = stats.joint.sum(axis=axis)
     if not marginal.any():
         return None
-    lowest, low = (_quantile(stats.centres, marginal, q) for q in (0.01, 0.1))
+    lowest, low = (_quantile(stats.centres, marginal, q) for q in (_DARKEST, _DARK))
     clear = low + stats.width / 2 < -stats.grey_level  # where the whole bin lies
-    return low if clear and low < _LIKE * lowest else None
+    return low if clear and low < _ALIKE * lowest else None
 
 
 def _growth_above_pedestal(stats: JointStatistics) -> float | None:
     """Return the slope of post over pre where both have a pedestal, None where they have none.
 
-    A least-squares line through the median of post at each level of pre, from the 30 % to the 98 %
-    quantile of pre: the median hardly feels stain, and a line feels no pedestal.
+    A least-squares line through the median of post at each level of pre: the median hardly feels
+    stain, and a line feels no pedestal.
     """
     if not stats.joint.any():
         return None
     for axis in (0, 1):
-        darkest = _quantile(stats.centres, stats.joint.sum(axis=axis), 0.01)
+        darkest = _quantile(stats.centres, stats.joint.sum(axis=axis), _DARKEST)
         if darkest - stats.width / 2 <= 2 * stats.grey_level:
             return None
     counts = stats.joint.sum(axis=1)
-    low, high = (_quantile(stats.centres, counts, q) for q in (0.3, 0.98))
-    used = (stats.centres >= low) & (stats.centres <= high) & (counts >= _LEAST)
+    low, high = (_quantile(stats.centres, counts, q) for q in _SLOPE_RANGE)
+    used = (stats.centres >= low) & (stats.centres <= high) & (counts >= _LEAST_PIXELS)
     if used.sum() < 3:
         return None
     medians = [_quantile(stats.centres, row, 0.5) for row in stats.joint[used]]

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.rounding import rounded
-from unglow.photometry.noise.cells import GROUPS, LEAST_CELLS, NoiseCells, whole_cells
+from unglow.photometry.noise.cells import GROUPS, LEAST_CELLS, NoiseCells
 from unglow.photometry.noise.model import ROUNDING, NoiseModel
 from unglow.photometry.sizes import CELL
 
@@ -34,25 +34,29 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from unglow.photometry.blur import Blur
-    from unglow.photometry.cell_moments import BinSamples
+    from unglow.photometry.cell_moments import CellMoments
     from unglow.transform import Transform
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
 
 _PX = CELL * CELL
-_ROUNDS = 15
+# The fit is repeated at most so often, until the sum of the noises moves by less than this part.
+_ROUNDS, _STILL = 15, 1e-4
 # Standard deviation of a normal variate over the median of its absolute value.
 _NORMAL = 1.4826
 # Noise alone and a gain that is hardly wrong scatter by no more than this times what is expected.
-_MORE = 1.1
-# Groups by level, for a first guess.
-_LEVELS = 16
-# Nothing moves any more if the sum of the noises moves by less than this, relatively.
-_STILL = 1e-4
+_SPREAD = 1.1
+# The first guess takes the quieter cells of so many groups by level: this quantile of a variance of
+# 16 normal numbers is so much of its expectation.
+_GUESS_LEVELS, _QUIET, _QUIET_SHARE = 16, 0.3, 0.8
+# Variances grow from the level of the darkest cells: this quantile.
+_DARKEST = 0.01
+# Keeps variances above 0, grey levels squared.
 _TINY = 1e-9
-# What `_TAIL` of normal variates are below is kept of V: tails are where faint stain is.
-_TAIL, _KEPT = 1.645, 0.95
+# Cells count whose V is below what this share of cells without stain are below, so many standard
+# deviations of a normal variate: tails are where faint stain is.
+_BELOW_TAIL, _TAIL = 0.95, 1.645
 # U, which stain moves little, may depart by so many standard deviations.
 _FAR = 6.0
 # A cell's mean may depart from the background by so many standard deviations.
@@ -71,33 +75,33 @@ class NoiseFit:
         The noise of the pair.
     cells
         Cells that the last fit used.
-    misfit
+    registration
         Variance per squared gradient of pre (both with gain), px^2: half the square of how far
         the images are out of register, if nothing else leaves texture.
     """
 
     model: NoiseModel
     cells: int
-    misfit: float
+    registration: float
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry "noise" of ``scale.json``."""
         return {
             **{name: rounded(value) for name, value in self.model.to_json().items()},
             "cells": self.cells,
-            "misfit_px2": rounded(self.misfit),
+            "misfit_px2": rounded(self.registration),
         }
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _Variances:
     """Variances at the darkest levels, how they grow, and texture in V per squared gradient."""
 
     post_dark: float
     post_shot: float
     pre_dark: float
     pre_shot: float
-    misfit: float
+    registration: float
     levels: tuple[float, float]
     least: float
 
@@ -124,7 +128,7 @@ class _State:
 
 @dataclass(slots=True)
 class _Expected:
-    """What a state expects of cells: parts of V, and variances of V, of U and of cells' means.
+    """What is expected of cells: parts of V, and variances of V, of U and of cells' means.
 
     Of texture, V may hold anything; that noise alone scatters like gamma variates of ``shape`` is
     what its tail is judged by.
@@ -149,8 +153,8 @@ class _Expected:
         return self.post / (self.post + self.pre)
 
 
-def fit(
-    bins: BinSamples,
+def fit_noise(
+    bins: CellMoments,
     gain: ArrayLike,
     offset: ArrayLike,
     transform: Transform,
@@ -178,91 +182,93 @@ def fit(
     ValueError
         If fewer than 200 cells can be used; the message says so.
     """
-    cells = whole_cells(bins, gain, offset, transform, blur)
+    cells = NoiseCells.of(bins, gain, offset, transform, blur)
     least = ROUNDING if integer else 0.0
-    state, used = _fitted(cells, least, integer=integer)
+    variances, used = _fitted(cells, least, integer=integer)
     model = replace(
-        state.model(),
-        spread=_spread_of_means(cells, state, transform.error_px.p95, integer=integer),
+        variances.model(),
+        spread=_spread_of_means(cells, variances, transform.error_px.p95, integer=integer),
     )
-    return NoiseFit(model, int(used.sum()), state.misfit)
+    return NoiseFit(model, int(used.sum()), variances.registration)
 
 
-def _spread_of_means(cells: NoiseCells, state: _State, error_px: float, *, integer: bool) -> float:
+def _spread_of_means(
+    cells: NoiseCells, variances: _Variances, error_px: float, *, integer: bool
+) -> float:
     """Return how the means of cells scatter, over what noise and the map's error give.
 
     From those below the background: above it is stain.
     """
-    expected = _expected(cells, state)
+    expected = _expected(cells, variances)
     variance = expected.mean_var - expected.texture
     if np.isfinite(error_px):
         variance = variance + error_px**2 / 2 * expected.slope
-    away = cells.rest / np.sqrt(variance)
-    lit = _lit(cells, state, away < 0, integer=integer)
-    found = _NORMAL * float(np.median(-away[lit])) if lit.any() else 1.0
-    return found if found > _MORE else 1.0
+    away = cells.residual / np.sqrt(variance)
+    unclipped = _unclipped(cells, variances, away < 0, integer=integer)
+    spread = _NORMAL * float(np.median(-away[unclipped])) if unclipped.any() else 1.0
+    return spread if spread > _SPREAD else 1.0
 
 
-def _fitted(cells: NoiseCells, least: float, *, integer: bool) -> tuple[_State, Flags]:
+def _fitted(cells: NoiseCells, least: float, *, integer: bool) -> tuple[_Variances, Flags]:
     """Refine a first guess until nothing moves; also which cells the last round used."""
-    state = _guess(cells, least)
+    variances = _guess(cells, least)
     used = np.ones(len(cells.post), bool)
     last = 0.0
     for _ in range(_ROUNDS):
-        expected = _expected(cells, state)
+        expected = _expected(cells, variances)
         total = float(expected.v.mean())
         if abs(total - last) < _STILL * total:
             break
         last = total
         used = _unstained(cells, expected)
-        used = _lit(cells, state, used, integer=integer)
+        used = _unclipped(cells, variances, used, integer=integer)
         if used.sum() < LEAST_CELLS:
             raise ValueError(f"only {used.sum()} cells of {CELL} x {CELL} px look free of stain")
-        state = _solved(cells.take(used), state)
-    return state, used
+        variances = _solved(cells.at(used), variances)
+    return variances, used
 
 
-def _guess(cells: NoiseCells, least: float) -> _State:
+def _guess(cells: NoiseCells, least: float) -> _Variances:
     """Halve what V is in quiet cells of each level between the images."""
-    low = tuple(float(np.quantile(v, 0.01)) for v in (cells.post, cells.pre))
-    levels = low[0], low[1]
-    parts = np.array_split(np.argsort(cells.post, kind="stable"), _LEVELS)
-    # the 0.3 quantile of a variance of 16 normal numbers is 0.8 of its expectation
-    quiet = np.array([np.quantile(cells.v[part], 0.3) / 0.8 for part in parts]) + 2 * least + _TINY
+    levels = float(np.quantile(cells.post, _DARKEST)), float(np.quantile(cells.pre, _DARKEST))
+    parts = np.array_split(np.argsort(cells.post, kind="stable"), _GUESS_LEVELS)
+    quiet = np.array([np.quantile(cells.v[part], _QUIET) / _QUIET_SHARE for part in parts])
+    quiet = quiet + 2 * least + _TINY
     level = np.array([cells.post[part].mean() for part in parts]) - levels[0]
-    slope = float(np.median(quiet[_LEVELS // 2 :] / np.maximum(level[_LEVELS // 2 :], _TINY)))
+    bright = slice(_GUESS_LEVELS // 2, None)
+    slope = float(np.median(quiet[bright] / np.maximum(level[bright], _TINY)))
     dark, shot = float(quiet.min()) / 2, max(slope, 0.0) / 2
-    kept = float(np.median(cells.kept))
+    retained = float(np.median(cells.pre_within))
     gain = max(float(np.median(cells.post - levels[0])), _TINY)
     gain /= max(float(np.median(cells.pre - levels[1])), _TINY)
-    return _State(
+    return _Variances(
         post_dark=dark,
         post_shot=shot,
-        pre_dark=dark / kept,
-        pre_shot=shot * gain / kept,
-        misfit=0.0,
+        pre_dark=dark / retained,
+        pre_shot=shot * gain / retained,
+        registration=0.0,
         levels=levels,
         least=least,
     )
 
 
-def _expected(cells: NoiseCells, state: _State) -> _Expected:
-    """Return what a state expects of cells, with normal noise."""
-    post, pre = state.post(cells), state.pre(cells)
-    inside, resampled = post * cells.post_kept, pre * cells.kept
+def _expected(cells: NoiseCells, variances: _Variances) -> _Expected:
+    """Return what variances make one expect of cells, with normal noise."""
+    post, pre = variances.post(cells), variances.pre(cells)
+    inside, resampled = post * cells.post_within, pre * cells.pre_within
     noise = inside + resampled
     # the gradient of pre without its own noise, expected from the gradients around a cell
-    shown = np.bincount(cells.group, cells.gradient - pre * cells.slope_kept, GROUPS)
+    total = np.bincount(cells.group, cells.gradient - pre * cells.pre_slope, GROUPS)
     count = np.bincount(cells.group, minlength=GROUPS)
-    slope = np.maximum(shown / np.maximum(count, 1), 0.0)[cells.group]
-    texture = state.misfit * slope
-    scatter = post * post * cells.post_scatter + pre * pre * cells.scatter
+    slope = np.maximum(total / np.maximum(count, 1), 0.0)[cells.group]
+    texture = variances.registration * slope
+    scatter = post * post * cells.post_scatter + pre * pre * cells.pre_scatter
     scatter += 4 * post * resampled / _PX
     v_var = scatter * ((noise + texture) / noise) ** 2 + texture**2
     # a ramp of slope 1 has a variance of (CELL^2 - 1) / 12 over a cell
     shared = slope * (CELL * CELL - 1) / 12
     u_var = (inside * resampled + shared * noise) / (_PX - 1)
-    mean_var = post * cells.post_mean + pre * cells.mean_kept + texture
+    mean_var = post * cells.post_mean + pre * cells.pre_mean + texture
     shape = noise * noise / scatter
     return _Expected(inside, resampled, texture, slope, shape, v_var, u_var, mean_var)
 
@@ -270,8 +276,8 @@ def _expected(cells: NoiseCells, state: _State) -> _Expected:
 def _unstained(cells: NoiseCells, expected: _Expected) -> Flags:
     """Find cells that look like background and noise."""
     quiet = _quiet(cells, expected)
-    away = np.abs(_departure(cells, expected))
-    return quiet & (away <= _DEPART * max(1.0, _spread(_departure(cells, expected)[quiet])))
+    away = _departure(cells, expected)
+    return quiet & (np.abs(away) <= _DEPART * max(1.0, _spread(away[quiet])))
 
 
 def _quiet(cells: NoiseCells, expected: _Expected) -> Flags:
@@ -284,7 +290,7 @@ def _quiet(cells: NoiseCells, expected: _Expected) -> Flags:
 
 def _departure(cells: NoiseCells, expected: _Expected) -> Floats:
     """Return the mean difference in cells about its median, in standard deviations."""
-    return np.asarray((cells.rest - np.median(cells.rest)) / np.sqrt(expected.mean_var))
+    return np.asarray((cells.residual - np.median(cells.residual)) / np.sqrt(expected.mean_var))
 
 
 def _spread(values: Floats) -> float:
@@ -305,49 +311,57 @@ def _without_tail(shape: Floats) -> Floats:
     """
     x = shape * _tail(shape)
     log_gamma = shape * np.log(shape) - shape + 0.5 * np.log(2 * np.pi * shape) + 1 / (12 * shape)
-    return np.asarray(1 - np.exp(shape * np.log(x) - x - log_gamma) / _KEPT)
+    return np.asarray(1 - np.exp(shape * np.log(x) - x - log_gamma) / _BELOW_TAIL)
 
 
-def _lit(cells: NoiseCells, state: _State, used: Flags, *, integer: bool) -> Flags:
+def _unclipped(cells: NoiseCells, variances: _Variances, used: Flags, *, integer: bool) -> Flags:
     """Leave out cells whose levels are close to zero, where cameras cut their noise off.
 
     Where hardly a cell is left then, all stay: of such images nothing better can be said.
     """
     if not integer:
         return used
-    post, pre = np.sqrt(state.post(cells)), np.sqrt(state.pre(cells))
-    lit = used & (cells.post > _CLIP * post) & (cells.pre > _CLIP * pre)
-    return np.asarray(lit if lit.sum() >= LEAST_CELLS else used)
+    post, pre = np.sqrt(variances.post(cells)), np.sqrt(variances.pre(cells))
+    bright = used & (cells.post > _CLIP * post) & (cells.pre > _CLIP * pre)
+    return np.asarray(bright if bright.sum() >= LEAST_CELLS else used)
 
 
-def _solved(cells: NoiseCells, state: _State) -> _State:
-    """Fit variances to cells, with weights and shares from the last state."""
-    expected = _expected(cells, state)
+def _solved(cells: NoiseCells, variances: _Variances) -> _Variances:
+    """Fit variances to cells, with weights and shares from the last variances."""
+    expected = _expected(cells, variances)
     share = expected.share
     zero = np.zeros(len(share))
-    post_level, pre_level = cells.post - state.levels[0], cells.pre - state.levels[1]
-    white = cells.post_kept
-    in_post, in_pre = (white, white * post_level), (cells.kept, cells.kept * pre_level)
+    post_level, pre_level = cells.post - variances.levels[0], cells.pre - variances.levels[1]
+    white = cells.post_within
+    in_post, in_pre = (white, white * post_level), (cells.pre_within, cells.pre_within * pre_level)
     v = cells.v / _without_tail(expected.shape)
-    v -= state.least * (white + cells.kept)
+    v -= variances.least * (white + cells.pre_within)
     weights = 1 / expected.v_var
-    matrix, vector = _normal([*in_post, *in_pre, expected.slope, zero], v, weights)
-    u = cells.p - share * cells.v - state.least * ((1 - share) * white - share * cells.kept)
+    matrix, vector = _normal_equations([*in_post, *in_pre, expected.slope, zero], v, weights)
+    u = (
+        cells.p
+        - share * cells.v
+        - variances.least * ((1 - share) * white - share * cells.pre_within)
+    )
     of_u = [(1 - share) * column for column in in_post] + [-share * column for column in in_pre]
-    more = _normal([*of_u, zero, expected.slope], u, 1 / expected.u_var)
-    matrix, vector = matrix + more[0], vector + more[1]
-    post_dark, post_shot, pre_dark, pre_shot, misfit, _ = _nonnegative(matrix, vector, 5)
+    of_u_matrix, of_u_vector = _normal_equations(
+        [*of_u, zero, expected.slope], u, 1 / expected.u_var
+    )
+    matrix, vector = matrix + of_u_matrix, vector + of_u_vector
+    post_dark, post_shot, pre_dark, pre_shot, registration, _ = _nonnegative(matrix, vector, 5)
     return replace(
-        state,
-        post_dark=post_dark + state.least,
+        variances,
+        post_dark=post_dark + variances.least,
         post_shot=post_shot,
-        pre_dark=pre_dark + state.least,
+        pre_dark=pre_dark + variances.least,
         pre_shot=pre_shot,
-        misfit=misfit,
+        registration=registration,
     )
 
 
-def _normal(columns: list[Floats], target: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def _normal_equations(
+    columns: list[Floats], target: Floats, weights: Floats
+) -> tuple[Floats, Floats]:
     """Return normal matrix and vector of a weighted least-squares fit."""
     a = np.stack(columns)
     return (a * weights) @ a.T, (a * weights) @ target
@@ -364,11 +378,11 @@ def _nonnegative(matrix: Floats, vector: Floats, count: int) -> list[float]:
     best, lowest = np.zeros(len(b)), 0.0
     for free in product((True, False), repeat=count):
         on = np.flatnonzero([*free, *[True] * (len(b) - count)])
-        found = np.zeros(len(b))
-        found[on] = np.linalg.lstsq(a[np.ix_(on, on)], b[on], rcond=1e-10)[0]
-        if (found[:count] < 0).any():
+        solution = np.zeros(len(b))
+        solution[on] = np.linalg.lstsq(a[np.ix_(on, on)], b[on], rcond=1e-10)[0]
+        if (solution[:count] < 0).any():
             continue
-        cost = float(found @ a @ found - 2 * b @ found)
+        cost = float(solution @ a @ solution - 2 * b @ solution)
         if cost < lowest:
-            best, lowest = found, cost
+            best, lowest = solution, cost
     return [float(v) for v in best * scale]

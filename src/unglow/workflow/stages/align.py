@@ -10,7 +10,7 @@ from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.zarr import BandWriter, Store, StoreLayout, StoreWriter, state_key
 from unglow.io.zarr.band_results import BandResult, BandResults
-from unglow.photometry.cell_moments import BinSamples
+from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform.resample import warp_window
 
@@ -35,7 +35,7 @@ def align(
     *,
     workers: int,
     pieces: Sequence[Path] = (),
-) -> tuple[JointStatistics, BinSamples]:
+) -> tuple[JointStatistics, CellMoments]:
     """Write ``aligned_pre``: float32 in the post frame, NaN where pre has no data.
 
     Parameters
@@ -72,7 +72,7 @@ def align(
     with writer:
         if transform.failed:
             writer.publish_empty(" ".join(transform.reasons))
-            return JointStatistics.empty(), BinSamples.create(post.shape, (0.0, 0.0))
+            return JointStatistics.empty(), CellMoments.create(post.shape, (0.0, 0.0))
         total, bins = _empty_statistics(post, pre)
         if pieces:
             given = BandResults(pieces, _key(attributes, layout))
@@ -101,7 +101,7 @@ def align_band(
     total, bins = _empty_statistics(post, pre)
     with BandWriter(target, layout, fill_value=math.nan, band=band, key=key) as writer:
         _warp(post, pre, transform, writer, total, bins, workers)
-        counted = {**total.counts, **bins.of_rows(band.rows(layout))}
+        counted = {**total.arrays, **bins.of_rows(band.rows(layout))}
         return BandResult(band, key, writer.shards, counted)
 
 
@@ -127,7 +127,7 @@ def _warp(
     transform: Transform,
     writer: ShardWriter,
     total: JointStatistics,
-    bins: BinSamples,
+    bins: CellMoments,
     workers: int,
 ) -> None:
     """Write the shards of a writer, and count their pixels."""
@@ -149,16 +149,15 @@ def _warp(
 
 @step("join")
 def _join(
-    pieces: BandResults, layout: StoreLayout, total: JointStatistics, bins: BinSamples
+    pieces: BandResults, layout: StoreLayout, total: JointStatistics, bins: CellMoments
 ) -> None:
     """Add up what bands have counted."""
     for piece in pieces:
         total.merge_counts(piece.arrays)
-        for name, cells in bins.of_rows(piece.band.rows(layout)).items():
-            cells[...] = piece.arrays[name]
+        bins.set_rows(piece.arrays, piece.band.rows(layout))
 
 
-def _empty_statistics(post: Store, pre: Store) -> tuple[JointStatistics, BinSamples]:
+def _empty_statistics(post: Store, pre: Store) -> tuple[JointStatistics, CellMoments]:
     ranges = value_range(post.attributes), value_range(pre.attributes)
     integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
     counts = JointStatistics.create(
@@ -167,4 +166,4 @@ def _empty_statistics(post: Store, pre: Store) -> tuple[JointStatistics, BinSamp
         grey_level=grey_level(ranges, integer=integer),
         integer=integer,
     )
-    return counts, BinSamples.create(post.shape, (ranges[0][1], ranges[1][1]))
+    return counts, CellMoments.create(post.shape, (ranges[0][1], ranges[1][1]))

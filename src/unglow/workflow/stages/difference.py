@@ -42,17 +42,12 @@ class Residue:
 
     def merge(self, arrays: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
         """Add what `arrays` of a band of rows (first px, px after the last) has told."""
-        self.histogram.merge_counts(arrays["counts"], arrays["missing"])
-        self.background.of_rows(rows)[...] = arrays["medians"]
+        self.histogram.merge_counts(arrays)
+        self.background.set_rows(arrays, rows)
 
     def arrays(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
         """Return the counts, and the medians of a band of rows."""
-        medians = self.background.of_rows(rows)
-        return {
-            "counts": self.histogram.counts,
-            "missing": self.histogram.missing,
-            "medians": medians,
-        }
+        return {**self.histogram.arrays, **self.background.of_rows(rows)}
 
 
 @dataclass(frozen=True, eq=False, slots=True)

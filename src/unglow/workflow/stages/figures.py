@@ -15,7 +15,7 @@ from unglow.core.archive import damaged
 from unglow.core.rounding import uncertainty
 from unglow.io.zarr.overviews import at_same_pixels, brightest, crop, overview, texture_near
 from unglow.photometry.difference import difference_of
-from unglow.photometry.difference_histogram import DifferenceHistogram
+from unglow.photometry.difference_histogram import DifferenceHistogram, load_methods
 from unglow.reporting import figures
 from unglow.reporting.figures import DETAIL_PX, SIDE_PX, ComparisonRow, Crop, Stamp, save_png
 from unglow.reporting.figures.residuals import CELLS, gathered
@@ -161,7 +161,7 @@ class Differences:
         """
         written, path = files
         found = {m: difference_of(*images, scale, written, m) for m in scale.methods}
-        histograms = DifferenceHistogram.load_all(path)
+        histograms = load_methods(path)
         if not histograms.keys() >= found.keys():
             raise damaged(path)
         return cls(*images, found, {m: histograms[m] for m in found}, scale, transform)

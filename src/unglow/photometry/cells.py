@@ -1,0 +1,220 @@
+"""Cells without a missing or saturated px that fits rest on, and the noise retained in them.
+
+Resampling and blurring retain only a part of the noise of single px.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from itertools import product
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+
+from unglow.photometry.noise.resampling import (
+    at_phase,
+    cell_noise,
+    departures,
+    filtered_noise,
+    rounded_jacobian,
+    shifted,
+)
+from unglow.photometry.sizes import CELL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.photometry.blur import Blur
+    from unglow.photometry.cell_moments import CellMoments
+    from unglow.transform import Transform
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+T = TypeVar("T")
+
+WHITE = (CELL * CELL - 1) / (CELL * CELL)
+"""Expected variance inside a cell of white noise of variance 1."""
+MOST_GAIN, MOST_NOISE = 1 << 15, 1 << 16
+"""Most cells of either fit; more are thinned out, as 32768 tell a variance to 0.2 %."""
+FAR_PX = 1.0
+"""Cells where the map may be off by more than this are left out of the fit of the gain, px."""
+# Phases per axis of the tables of retained noise. A blur leaves little of how it depends on the
+# phase, and its tables are large.
+_PHASES, _BLURRED_PHASES = 16, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Retained(Generic[T]):
+    """What is retained of white noise of variance 1 in single raw px.
+
+    Attributes
+    ----------
+    within, scatter
+        Expectation of the variance inside a cell, and the variance of that.
+    mean
+        Variance of a cell's mean: 1/16 without resampling.
+    slope
+        Sum of the squared central differences along both axes.
+    """
+
+    within: T
+    scatter: T
+    mean: T
+    slope: T
+
+
+def retained_in_pre(jacobian: Floats, blur: Blur | None) -> Retained[Floats]:
+    """Return tables by phase, (phases, phases) each, of resampled pre."""
+    taps = np.ones(1) if blur is None else blur.of("pre")
+    phases = _PHASES if len(taps) == 1 else _BLURRED_PHASES
+    within, scatter = cell_noise(jacobian, CELL, phases, taps)
+    mean = shifted(taps, CELL).mean(axis=0)
+    slope = np.convolve(taps, [-0.5, 0.0, 0.5])
+    wide = np.pad(taps, (len(slope) - len(taps)) // 2)
+    across, down = np.outer(wide, slope), np.outer(slope, wide)
+    return Retained(
+        within,
+        scatter,
+        filtered_noise(jacobian, np.outer(mean, mean)),
+        filtered_noise(jacobian, across) + filtered_noise(jacobian, down),
+    )
+
+
+def retained_in_post(blur: Blur | None) -> Retained[float]:
+    """Return what is retained in post, which is not resampled."""
+    taps = np.ones(1) if blur is None else blur.of("post")
+    mixing = departures(taps, CELL)
+    products = mixing @ mixing.T
+    means = shifted(taps, CELL).mean(axis=0)
+    slope = np.convolve(taps, [-0.5, 0.0, 0.5])
+    return Retained(
+        within=float(np.trace(products)) / CELL**2,
+        scatter=2 * float((products * products).sum()) / CELL**4,
+        mean=float((means * means).sum() ** 2),
+        slope=2 * float((slope * slope).sum() * (taps * taps).sum()),
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cells:
+    """Chosen cells, (N,) float64 each.
+
+    Attributes
+    ----------
+    pre, post
+        Means, grey levels.
+    pre_var, post_var, cov
+        Population variances and covariance within the cell, grey levels^2.
+    gradient
+        Mean of gx^2 + gy^2 of aligned pre, noise included, (grey levels / px)^2.
+    pre_within, pre_scatter, pre_mean, pre_slope
+        Noise that is `Retained` in pre.
+    post_within, post_mean
+        Noise retained in post: within a cell as a part of what it is without a blur, and of the
+        mean.
+    xy
+        (N, 2) centres in post (x, y), px.
+    """
+
+    pre: Floats
+    post: Floats
+    pre_var: Floats
+    post_var: Floats
+    cov: Floats
+    gradient: Floats
+    pre_within: Floats
+    pre_scatter: Floats
+    pre_mean: Floats
+    pre_slope: Floats
+    post_within: Floats
+    post_mean: Floats
+    xy: Floats
+
+    @classmethod
+    def of(
+        cls, moments: CellMoments, chosen: Flags, transform: Transform, blur: Blur | None = None
+    ) -> Cells:
+        """Return the cells of a lattice for which a flag, (ny, nx), is set.
+
+        Parameters
+        ----------
+        moments
+            Of the pair.
+        chosen
+            `well_aligned` or `with_neighbours`.
+        transform
+            Map from post to pre, not a failed one.
+        blur
+            What made the images of the cells match, if anything did.
+        """
+        names = ("pre", "post", "pre_var", "post_var", "cov", "gradient")
+        values = {name: getattr(moments, name)[chosen].astype(np.float64) for name in names}
+        xy = moments.centres_xy[chosen.ravel()]
+        rows, cols = moments.shape
+        jacobian = rounded_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
+        x, y = transform.map(xy).T
+        tables, in_post = retained_in_pre(jacobian, blur), retained_in_post(blur)
+        return cls(
+            **values,
+            pre_within=at_phase(tables.within, x, y),
+            pre_scatter=at_phase(tables.scatter, x, y),
+            pre_mean=at_phase(tables.mean, x, y),
+            pre_slope=_mean_at_phase(tables.slope, jacobian, x, y),
+            post_within=np.full(len(xy), in_post.within / WHITE),
+            post_mean=np.full(len(xy), in_post.mean),
+            xy=xy,
+        )
+
+    def __len__(self) -> int:
+        return len(self.pre)
+
+    def at(self, chosen: Flags | slice) -> Cells:
+        """Return some of the cells."""
+        return Cells(*(getattr(self, f.name)[chosen] for f in fields(self)))
+
+
+def _mean_at_phase(table: Floats, jacobian: Floats, x: Floats, y: Floats) -> Floats:
+    """Average a table over the four middle px of cells around x, y in pre."""
+    total = np.zeros_like(x)
+    for at in product((-0.5, 0.5), repeat=2):
+        dx, dy = jacobian @ at
+        total += at_phase(table, x + dx, y + dy)
+    return total / 4
+
+
+def well_aligned(moments: CellMoments, transform: Transform) -> Flags:
+    """Choose whole cells where the map is off by 1 px at most, for the fit of the gain."""
+    far = (_error_px(transform, moments.centres_xy) > FAR_PX).reshape(moments.count.shape)
+    chosen = np.flatnonzero((moments.count == CELL**2) & ~far)
+    thinned = np.zeros(moments.count.size, bool)
+    thinned[chosen[:: max(1, -(-len(chosen) // MOST_GAIN))]] = True
+    return thinned.reshape(moments.count.shape)
+
+
+def _error_px(transform: Transform, xy: Floats) -> Floats:
+    """Estimated error of the map near points, (N, 2) to (N,) px; NaN where it is not known.
+
+    Of a map without a field it is the same everywhere, and tells no place from another: 0.
+    """
+    field = transform.displacement
+    if field is None or not field.error_px.size:
+        return np.zeros(len(xy))
+    limits = np.array(field.error_px.shape[::-1]) - 1
+    near = np.clip(np.rint(xy / field.spacing_px + 1).astype(np.intp), 0, limits)
+    return np.asarray(field.error_px[near[:, 1], near[:, 0]], dtype=np.float64)
+
+
+def with_neighbours(moments: CellMoments, around: Floats) -> Flags:
+    """Choose whole cells that have a gradient, as have others ``around``, for the noise.
+
+    They are thinned out on the lattice.
+    """
+    known = np.isfinite(moments.gradient) & np.isfinite(around)
+    usable = np.asarray((moments.count == CELL**2) & known, bool)
+    step = 1
+    while usable[::step, ::step].sum() > MOST_NOISE:
+        step += 1
+    thinned = np.zeros_like(usable)
+    thinned[::step, ::step] = usable[::step, ::step]
+    return thinned

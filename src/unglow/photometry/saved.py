@@ -1,0 +1,128 @@
+"""Numbers and arrays saved as ``.npz``, and those of them that blocks and bands of rows add to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from unglow.core.archive import damaged, load_arrays, of_name, save_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Arrays = Mapping[str, NDArray[Any]]
+
+_VERSION = 1
+"""Of the files of all subclasses."""
+
+
+class Saved:
+    """A record that is written as an ``.npz``; equal records give equal bytes.
+
+    Subclasses name the fields that are `ARRAYS`; all others follow from `parameters`. `LEVEL` is
+    zlib's.
+    """
+
+    __slots__ = ()
+    ARRAYS: ClassVar[tuple[str, ...]]
+    LEVEL: ClassVar[int] = 6
+
+    @property
+    def parameters(self) -> Sequence[float]:
+        """Numbers that are saved beside the arrays."""
+        raise NotImplementedError
+
+    @classmethod
+    def restored(cls, parameters: Sequence[float], arrays: Arrays) -> Self:
+        """Build from `parameters` and `arrays`; TypeError or ValueError where they do not fit."""
+        raise NotImplementedError
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, not copied."""
+        return {name: getattr(self, name) for name in self.ARRAYS}
+
+    def save(self, path: Path | str, others: Mapping[str, Saved] | None = None) -> None:
+        """Write an ``.npz``, whole or not at all; ``others`` go into it by their names."""
+        beside = {name: other.content() for name, other in (others or {}).items()}
+        save_arrays(path, self.content(), beside, level=self.LEVEL)
+
+    def content(self) -> dict[str, NDArray[Any]]:
+        """Return what `save` writes."""
+        return {"parameters": np.array([_VERSION, *self.parameters]), **self.arrays}
+
+    @classmethod
+    def load(cls, path: Path | str, name: str | None = None) -> Self:
+        """Read what `save` wrote; ``name`` is that of one of the others.
+
+        Raises
+        ------
+        StoreError
+            If the file is damaged or from another version.
+        """
+        return cls._read(of_name(load_arrays(path), name), path)
+
+    @classmethod
+    def load_all(cls, path: Path | str) -> dict[str | None, Self]:
+        """Read all records of a file by name, first the one without (None); else as `load`."""
+        arrays = load_arrays(path)
+        names = sorted({key.split(".")[0] for key in arrays if "." in key})
+        return {name: cls._read(of_name(arrays, name), path) for name in (None, *names)}
+
+    @classmethod
+    def _read(cls, arrays: dict[str, NDArray[Any]], path: Path | str) -> Self:
+        try:
+            version, *parameters = arrays.pop("parameters").tolist()
+            if version != _VERSION:
+                raise damaged(path)
+            return cls.restored(parameters, arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(path) from error
+
+
+class Counts(Saved):
+    """Counts of pixels; the order of blocks and of bands cannot change a byte."""
+
+    __slots__ = ()
+
+    def fresh(self) -> Self:
+        """Return counts of nothing with the same bins, for another worker."""
+        return self.restored(self.parameters, {k: np.zeros_like(a) for k, a in self.arrays.items()})
+
+    def merge(self, other: Self) -> None:
+        """Add the counts of ``other``, which must have the same bins."""
+        mine, theirs = (
+            (*one.parameters, *(array.shape for array in one.arrays.values()))
+            for one in (self, other)
+        )
+        if mine != theirs:
+            raise ValueError("counts with different bins cannot be merged")
+        self.merge_counts(other.arrays)
+
+    def merge_counts(self, counts: Arrays) -> None:
+        """Add the `arrays` of counts with the same bins; others among them are left alone."""
+        for name, array in self.arrays.items():
+            np.add(array, counts[name], out=array)
+
+
+class Grid(Saved):
+    """Values of small squares or cells; each comes from one block, and from one band of rows."""
+
+    __slots__ = ()
+
+    def rows_of(self, rows: tuple[int, int]) -> slice:
+        """Return the rows of the grid that lie in rows of px: first, and the one after the last."""
+        raise NotImplementedError
+
+    def of_rows(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
+        """Return the arrays of whole rows of blocks, not copied; ``rows`` as for `rows_of`."""
+        return {name: array[self.rows_of(rows)] for name, array in self.arrays.items()}
+
+    def set_rows(self, arrays: Arrays, rows: tuple[int, int]) -> None:
+        """Take over what `of_rows` gave in another job; other arrays are left alone."""
+        for name, array in self.of_rows(rows).items():
+            array[...] = arrays[name]
