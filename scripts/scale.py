@@ -9,14 +9,14 @@ with Job.of(snakemake) as job:
     from unglow.io.zarr import open_store
     from unglow.photometry import gain_map
     from unglow.photometry.cell_moments import CellMoments
-    from unglow.photometry.focus.match import Images, estimate_matched
+    from unglow.photometry.focus.match import estimate_matched
     from unglow.photometry.gain.estimate import Evidence
     from unglow.photometry.gain.scale import Scale, ScaleSettings
     from unglow.photometry.joint_histogram import JointStatistics
 
     job.limit_memory()
     registered = transform.load(Path(snakemake.input.transform))
-    settings = ScaleSettings.of(snakemake.params.settings)
+    settings = ScaleSettings(**snakemake.params.settings)
     if registered.failed:
         scale = Scale.failed(" ".join(registered.reasons), settings)
     else:
@@ -25,9 +25,8 @@ with Job.of(snakemake) as job:
             CellMoments.load(Path(snakemake.input.bins)),
             registered,
         )
-        post, aligned = (
-            open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.aligned)
-        )
-        scale = estimate_matched(evidence, Images(post, aligned), settings)
+        stores = snakemake.input.post, snakemake.input.aligned
+        images = open_store(Path(stores[0]).parent), open_store(Path(stores[1]).parent)
+        scale = estimate_matched(evidence, images, settings)
     scale.save(Path(snakemake.output.scale))
     gain_map.save(Path(snakemake.output.gain_map), scale.gain_map)

@@ -88,7 +88,7 @@ def measured(scene: tuple[str, int], side: int, data: Path | None) -> list[Outco
             result = estimate(evidence, ScaleSettings(("linear",), gain_map=setting)).chosen
             seconds = process_time() - started
             left = np.abs(_left(found, result, section)) / pair.counts
-            told = result.details["gain_map"]
+            about_map = result.details["gain_map"]
             outcomes.append(
                 Outcome(
                     pair,
@@ -96,8 +96,8 @@ def measured(scene: tuple[str, int], side: int, data: Path | None) -> list[Outco
                     float(np.median(left)),
                     float(np.quantile(left, 0.95)),
                     float(left.max()),
-                    told is not None,
-                    told["held_out"] if told else float("nan"),
+                    about_map is not None,
+                    about_map["held_out"] if about_map else float("nan"),
                     seconds,
                 )
             )

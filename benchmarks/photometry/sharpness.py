@@ -23,7 +23,7 @@ from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene
 from unglow.photometry.blur import blurred
 from unglow.photometry.difference import difference
-from unglow.photometry.focus.match import Images, estimate_matched
+from unglow.photometry.focus.match import estimate_matched
 from unglow.photometry.gain.estimate import Evidence
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.photometry.noise.model import NoiseModel
@@ -119,14 +119,14 @@ def measured(pair: Pair, data: Path | None, *, true: bool) -> Outcome:
     """Render, align, scale, subtract and search one pair, with and without matching."""
     post, pre = images(pair, data)
     found = aligned(post, pre, transform_of(pair, post, pre, true=true))
-    shown = Images(ArrayPixels(post), ArrayPixels(found.pre))
+    shown = ArrayPixels(post), ArrayPixels(found.pre)
     evidence = Evidence(found.statistics, found.bins, found.transform)
     rows, width, error, image = [], math.nan, math.nan, None
     for setting in SETTINGS:
         scale = estimate_matched(evidence, shown, ScaleSettings(("linear",), match_blur=setting))
         if scale.sharpness is not None:
-            told = scale.sharpness
-            width, error, image = told.width_px, told.error_px, told.blurred
+            sharpness = scale.sharpness
+            width, error, image = sharpness.width_px, sharpness.error_px, sharpness.blurred
         rows.append(_judged(pair, found, scale))
     rms, spread, gain, negatives, candidates = zip(*rows, strict=True)
     return Outcome(pair, width, error, image, rms, spread, gain, negatives, candidates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,8 +11,6 @@ from unglow.core.kernels import kernel
 from unglow.photometry.saved import Grid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
 SIDE = 64
@@ -32,29 +30,23 @@ class BackgroundMedians(Grid):
         than half of a square has data.
     """
 
+    PARAMETERS = (("side", (int,)), ("shape", (int, int)))
     ARRAYS = ("medians",)
 
     shape: tuple[int, int]
     medians: NDArray[np.float32]
+    side: int = SIDE
+
+    def __post_init__(self) -> None:
+        """Refuse squares of another size, which a file of another version may hold."""
+        if self.side != SIDE:
+            raise ValueError(f"squares of {self.side} px")
 
     @classmethod
     def create(cls, shape: tuple[int, int]) -> BackgroundMedians:
         """Return squares without medians for an image of (rows, columns)."""
         grid = -(-shape[0] // SIDE), -(-shape[1] // SIDE)
         return cls(shape, np.full(grid, np.nan, np.float32))
-
-    @property
-    def parameters(self) -> Sequence[float]:
-        """Side of the squares, and rows and columns of the image."""
-        return SIDE, *self.shape
-
-    @classmethod
-    def restored(cls, parameters: Sequence[float], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Build from what is saved."""
-        side, rows, cols = parameters
-        if side != SIDE:
-            raise ValueError(f"squares of {side} px")
-        return cls((int(rows), int(cols)), **arrays)
 
     def add(self, difference: NDArray[np.float32], origin: tuple[int, int]) -> None:
         """Take the squares of a block (rows, cols); blocks may be added from several threads.

@@ -8,7 +8,7 @@ in one order: how the image is cut into blocks cannot change a byte.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from unglow.photometry.saved import Grid
 from unglow.photometry.sizes import CELL, CELLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -54,6 +52,7 @@ class CellMoments(Grid):
         cell, (grey levels / px)^2, noise included; NaN where a direction has none.
     """
 
+    PARAMETERS = (("shape", (int, int)), ("every", (int,)), ("tops", (float, float)))
     ARRAYS = ("count", "post", "pre", "post_var", "pre_var", "cov", "gradient")
     LEVEL = 1  # noisy numbers: it saves as much as 6, in a third of the time
 
@@ -67,17 +66,6 @@ class CellMoments(Grid):
     pre_var: NDArray[np.float32]
     cov: NDArray[np.float32]
     gradient: NDArray[np.float32]
-
-    @property
-    def parameters(self) -> Sequence[float]:
-        """Rows and columns of the image, step of the lattice, and largest values."""
-        return *self.shape, self.every, *map(float, self.tops)
-
-    @classmethod
-    def restored(cls, parameters: Sequence[float], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Build from what is saved."""
-        rows, cols, every, post_top, pre_top = parameters
-        return cls((int(rows), int(cols)), int(every), (post_top, pre_top), **arrays)
 
     @classmethod
     def create(cls, shape: tuple[int, int], tops: tuple[float, float]) -> CellMoments:

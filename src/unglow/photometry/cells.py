@@ -195,7 +195,7 @@ def well_aligned(moments: CellMoments, transform: Transform) -> Flags:
 def _error_px(transform: Transform, xy: Floats) -> Floats:
     """Estimated error of the map near points, (N, 2) to (N,) px; NaN where it is not known.
 
-    Of a map without a field it is the same everywhere, and tells no place from another: 0.
+    Of a map without a field it is the same everywhere, and so it chooses no cell: 0.
     """
     field = transform.displacement
     if field is None or not field.error_px.size:

@@ -31,23 +31,18 @@ if TYPE_CHECKING:
 
 # Rows of a gain map at a time, so that it needs no memory to speak of.
 _ROWS = 64
-# What a written difference follows from, by the names of its attributes.
-_TOLD = ("method", "inputs", "gain", "offset", "gain_map", "blur")
-# Levels of directories between a difference and the images of its pair: those of a sweep.
-_SWEPT = 2
+# What the pixels of a written difference follow from, by the names of its attributes.
+_INPUTS = ("method", "inputs", "gain", "offset", "gain_map", "blur")
+# Directories of a sweep between the results of a variant and the images of its pair.
+_SWEEP_DEPTH = 2
 
 
 def difference(
     post: NDArray[Any], pre: NDArray[np.float32], gain: float, offset: float
 ) -> NDArray[np.float32]:
-    """Return post - (gain * pre + offset) as float32; NaN where pre is NaN.
+    """Return post - (gain * pre + offset), (rows, cols) float32; NaN where pre is NaN.
 
-    Parameters
-    ----------
-    post
-        (rows, cols), any real dtype.
-    pre
-        (rows, cols) float32, aligned to post.
+    Post has any real dtype; pre is aligned to it.
     """
     scaled = pre * np.float32(gain)
     scaled += np.float32(offset)
@@ -111,39 +106,27 @@ class Matched:
         return self.blur.over(image.read, image.shape, window)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Glow:
-    """What is taken off post: a gain and an offset, evened out or not."""
+def subtracted(
+    result: MethodResult,
+    blocks: tuple[NDArray[Any], NDArray[np.float32]],
+    window: Window,
+    step: int = 1,
+    *,
+    integer: bool,
+) -> NDArray[np.float32]:
+    """Return the difference of post and pre by a method over a window.
 
-    gain: float
-    offset: float
-    gain_map: GainMap | None
-
-    @classmethod
-    def of(cls, result: MethodResult) -> Glow | None:
-        """Return what a method has found; None if it found nothing."""
-        if result.gain is None or result.offset is None:
-            return None
-        return cls(result.gain, result.offset, result.gain_map)
-
-    def taken_off(
-        self,
-        blocks: tuple[NDArray[Any], NDArray[np.float32]],
-        window: Window,
-        step: int = 1,
-        *,
-        integer: bool,
-    ) -> NDArray[np.float32]:
-        """Return the difference of post and pre over a window, in px of ``step`` level-0 px.
-
-        ``integer`` says that post has whole grey levels, so that the difference is rounded.
-        """
-        line = self.gain, self.offset
-        if self.gain_map is None:
-            found = difference(*blocks, *line)
-        else:
-            found = evened_difference(*blocks, *line, self.gain_map, window, step)
-        return quantise(found) if integer else found
+    The window is in px of ``step`` level-0 px; ``integer`` says that post has whole grey levels, so
+    that the difference is rounded. ValueError if the method found no gain.
+    """
+    if result.gain is None or result.offset is None:
+        raise ValueError("nothing can be subtracted without a gain")
+    line = result.gain, result.offset
+    if result.gain_map is None:
+        left = difference(*blocks, *line)
+    else:
+        left = evened_difference(*blocks, *line, result.gain_map, window, step)
+    return quantise(left) if integer else left
 
 
 class Difference:
@@ -160,27 +143,27 @@ class Difference:
         Of the pair.
     method, result
         Name of the scale method and what it found.
-    place
-        Directory of the results of the pair, or of its variant.
+    directory
+        Of the results of the pair, or of its variant.
     """
 
     dtype = np.dtype(np.float32)
     ndim = 2
 
-    def __init__(self, images: Matched, method: str, result: MethodResult, place: Path) -> None:
+    def __init__(self, images: Matched, method: str, result: MethodResult, directory: Path) -> None:
         self._images = images
-        self._glow = Glow.of(result)
+        self._result = result
         self._integer = has_grey_levels(images.post.attributes)
         self.name = f"difference {method}"
-        self.path = place / "difference" / f"{method}.ome.zarr"
+        self.path = directory / "difference" / f"{method}.ome.zarr"
         """Where it lies if it is written."""
         self.layout: StoreLayout = plan_layout(images.post.shape, "float32")
         self.attributes = attributes_of(images, method, result)
         """Those that a written store has beside those of its pixels."""
-        self.empty = None if self._glow else reason_of(images.aligned, method, result)
+        self.empty = None if result.ok else reason_of(images.aligned, method, result)
         """Why there is no difference; None if there is one."""
-        told = json.dumps(self.attributes, sort_keys=True)
-        self.digest = f"sha256:{hashlib.sha256(told.encode()).hexdigest()}"
+        text = json.dumps(self.attributes, sort_keys=True)
+        self.digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
         """SHA-256 over all that its pixels follow from."""
 
     @property
@@ -212,10 +195,10 @@ class Difference:
         ValueError
             If the window leaves the level.
         """
-        if self._glow is None:
+        if self.empty is not None:
             raise StoreError(f"there is no {self.name}: {self.empty}")
         blocks = self._images.read(window, level)
-        return self._glow.taken_off(blocks, window, 1 << level, integer=self._integer)
+        return subtracted(self._result, blocks, window, 1 << level, integer=self._integer)
 
     def __getitem__(self, index: tuple[slice, slice]) -> NDArray[np.float32]:
         """Return a rectangle of level 0, ``[row, column]``; steps have to be positive."""
@@ -264,33 +247,28 @@ def open_difference(place: Path | str, method: str | None = None) -> Image:
     StoreError
         Results that it follows from are missing or damaged, or the method was not estimated.
     """
-    place = Path(place)
+    directory = Path(place)
     try:
-        scale = Scale.load(place / "scale.json", place / "gain_map.npz")
+        scale = Scale.load(directory / "scale.json", directory / "gain_map.npz")
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(
             f"{place} has no {Path(error.filename).name}: name the directory of a pair's results, "
             "or run the workflow to make it."
         ) from error
-    post, aligned = (
-        open_store(_above(place, f"{name}.ome.zarr")) for name in ("post", "aligned_pre")
-    )
-    made = computed(post, aligned, scale, method or scale.default, place)
+    post, aligned = (open_store(_store_of(directory, name)) for name in ("post", "aligned_pre"))
+    made = computed(post, aligned, scale, method or scale.default, directory)
     if not (made.path / DOCUMENT).is_file():
         return made
     written = open_store(made.path)
     # Another run may have changed what it follows from since it was written.
-    known = {key: written.attributes.get(key) for key in _TOLD}
-    return written if known == {key: made.attributes.get(key) for key in _TOLD} else made
+    same = all(written.attributes.get(key) == made.attributes.get(key) for key in _INPUTS)
+    return written if same else made
 
 
 def open_image(path: Path | str) -> Image:
-    """Open a store; that of a difference which is not written is computed from.
+    """Open a store, or the difference that would lie there, to be computed.
 
-    Raises
-    ------
-    StoreError
-        As for `unglow.io.zarr.open_store` and `open_difference`.
+    Errors are those of `unglow.io.zarr.open_store` and `open_difference`.
     """
     path = Path(path)
     folder = path.absolute().parent
@@ -305,12 +283,8 @@ def difference_of(
 ) -> Image:
     """Return the difference by a method of ``scale``, or its default, for jobs of one run.
 
-    ``written`` is the store that is written: it is read if it is that of the method.
-
-    Raises
-    ------
-    StoreError
-        The store is not whole.
+    ``written`` is the store that is written: it is read if it is that of the method, and has to be
+    whole (StoreError).
     """
     chosen = method or scale.default
     if written.name == f"{chosen}.ome.zarr":
@@ -318,26 +292,25 @@ def difference_of(
     return computed(post, aligned, scale, chosen, written.parents[1])
 
 
-def computed(post: Store, aligned: Store, scale: Scale, method: str, place: Path) -> Difference:
+def computed(post: Store, aligned: Store, scale: Scale, method: str, directory: Path) -> Difference:
     """Return the difference of opened images by a method of ``scale``, to be computed.
 
-    ``place`` is the directory of the results.
-
-    Raises
-    ------
-    StoreError
-        The method was not estimated.
+    ``directory`` holds the results; StoreError if the method was not estimated.
     """
     if method not in scale.methods:
         raise StoreError(
-            f"{place} has no difference by '{method}': its scale.json has "
+            f"{directory} has no difference by '{method}': its scale.json has "
             f"{', '.join(scale.methods)}; add it to scale.methods and run again."
         )
-    return Difference(Matched(post, aligned, scale.blur), method, scale.methods[method], place)
+    images = Matched(post, aligned, scale.blur)
+    return Difference(images, method, scale.methods[method], directory)
 
 
-def _above(place: Path, name: str) -> Path:
-    """Return where a store of the pair lies: beside the results of a variant, or above them."""
-    above = (*place.absolute().parents[:_SWEPT], *place.resolve().parents[:_SWEPT])
-    places = [place, *above]
-    return next((p / name for p in places if (p / name / DOCUMENT).is_file()), place / name)
+def _store_of(directory: Path, name: str) -> Path:
+    """Return the store of an image of the pair: beside the results of a variant, or above them."""
+    above = (
+        *directory.absolute().parents[:_SWEEP_DEPTH],
+        *directory.resolve().parents[:_SWEEP_DEPTH],
+    )
+    stores = [one / f"{name}.ome.zarr" for one in (directory, *above)]
+    return next((store for store in stores if (store / DOCUMENT).is_file()), stores[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from unglow.core.kernels import kernel
 from unglow.photometry.saved import Counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -36,6 +36,7 @@ class DifferenceHistogram(Counts):
         (1,) int64: NaN, where there is no difference.
     """
 
+    PARAMETERS = (("low", (float,)), ("step", (float,)))
     ARRAYS = ("counts", "missing")
 
     low: float
@@ -87,17 +88,6 @@ class DifferenceHistogram(Counts):
             step *= 2
         return cls.create(low, high, step)
 
-    @property
-    def parameters(self) -> Sequence[float]:
-        """Centre of the first bin, and width of a bin."""
-        return float(self.low), float(self.step)
-
-    @classmethod
-    def restored(cls, parameters: Sequence[float], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Build from what is saved."""
-        low, step = parameters
-        return cls(low, step, **arrays)
-
     def add(self, difference: NDArray[np.float32]) -> None:
         """Count a block (rows, cols); one instance per thread."""
         values = np.ascontiguousarray(difference, dtype=np.float32)
@@ -142,26 +132,15 @@ class DifferenceHistogram(Counts):
 
 
 def load_methods(path: Path) -> dict[str, DifferenceHistogram]:
-    """Read all histograms of a file ``<method>.histogram.npz``, by method.
-
-    Raises
-    ------
-    StoreError
-        If the file is damaged or from another version.
-    """
+    """Read all histograms of a file ``<method>.histogram.npz`` by method, as `Counts.load` does."""
     own = path.name.split(".")[0]
     return {name or own: one for name, one in DifferenceHistogram.load_all(path).items()}
 
 
 def load_of(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
-    """Return the histogram of a method's difference, wherever it is; None if no file has it.
+    """Return the histogram of a method's difference; None if no file has it.
 
-    Parameters
-    ----------
-    paths
-        Files ``<method>.histogram.npz``, each with its own method's and perhaps those of others.
-    method
-        Whose histogram is wanted.
+    ``paths`` are files ``<method>.histogram.npz``, each with its own method's and perhaps others.
     """
     files = {path.name.split(".")[0]: path for path in paths}
     if method in files:

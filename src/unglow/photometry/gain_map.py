@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unglow.photometry.saved import Saved
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -43,23 +42,13 @@ class GainMap(Saved):
         c0, the offset of post that light does not multiply, grey levels.
     """
 
+    PARAMETERS = (("shape", (int, int)), ("limits", (float, float)), ("dark", (float,)))
     ARRAYS = ("coefficients",)
 
     shape: tuple[int, int]
     coefficients: Floats
     limits: tuple[float, float]
     dark: float
-
-    @property
-    def parameters(self) -> Sequence[float]:
-        """Rows and columns, limits and dark."""
-        return *self.shape, *map(float, self.limits), float(self.dark)
-
-    @classmethod
-    def restored(cls, parameters: Sequence[float], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Build from what is saved."""
-        rows, cols, low, high, dark = parameters
-        return cls((int(rows), int(cols)), arrays["coefficients"], (low, high), dark)
 
     @property
     def digest(self) -> str:
@@ -123,12 +112,6 @@ def save(path: Path | str, found: GainMap | None) -> None:
 
 
 def load(path: Path | str) -> GainMap | None:
-    """Read what `save` wrote.
-
-    Raises
-    ------
-    StoreError
-        If the file is damaged or from another version.
-    """
+    """Read what `save` wrote; StoreError if it is damaged or from another version."""
     found = GainMap.load(path)
     return found if found.coefficients.size else None

@@ -1,6 +1,6 @@
 """Streamed statistics of co-registered pixels, mergeable in any order.
 
-Everything kept is an integer count, a minimum or a maximum: the order of blocks and the number of
+Everything is an integer count, a minimum or a maximum: the order of blocks and the number of
 workers cannot change a byte of the result.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from unglow.core.kernels import kernel, pixel_type
 from unglow.photometry.saved import Counts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -74,6 +74,12 @@ class JointStatistics(Counts):
         (2,) float64: smallest and largest ratio post / pre; inf and 0 before the first.
     """
 
+    PARAMETERS = (
+        ("first", (float,)),
+        ("width", (float,)),
+        ("grey_level", (float,)),
+        ("top", (float,)),
+    )
     ARRAYS = ("joint", "post_only", "ratios", "counters", "extremes")
 
     first: float
@@ -132,18 +138,7 @@ class JointStatistics(Counts):
         """Return statistics without pixels: the marked output for a pair that was refused."""
         return cls.create(post_range=(0, 0), pre_range=(0, 0), grey_level=1, integer=True)
 
-    @property
-    def parameters(self) -> Sequence[float]:
-        """First edge and width of the bins, grey level, and largest post value."""
-        return tuple(map(float, (self.first, self.width, self.grey_level, self.top)))
-
-    @classmethod
-    def restored(cls, parameters: Sequence[float], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Build from what is saved."""
-        first, width, grey_level, top = parameters
-        return cls(first, width, grey_level, top, **arrays)
-
-    def fresh(self) -> Self:
+    def fresh(self) -> JointStatistics:
         """Return empty statistics with the same bins, for another worker."""
         made = Counts.fresh(self)
         made.extremes[:] = _NO_EXTREMES

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Kinds = tuple[type[int | float], ...]
     Arrays = Mapping[str, NDArray[Any]]
 
 _VERSION = 1
@@ -21,25 +22,37 @@ _VERSION = 1
 
 
 class Saved:
-    """A record that is written as an ``.npz``; equal records give equal bytes.
+    """A dataclass that is written as an ``.npz``; equal records give equal bytes.
 
-    Subclasses name the fields that are `ARRAYS`; all others follow from `parameters`. `LEVEL` is
-    zlib's.
+    `PARAMETERS` are the fields that are a number (one type) or a tuple of numbers (a type for
+    each), `ARRAYS` those that are arrays; `LEVEL` is zlib's.
     """
 
     __slots__ = ()
+    PARAMETERS: ClassVar[tuple[tuple[str, Kinds], ...]]
     ARRAYS: ClassVar[tuple[str, ...]]
     LEVEL: ClassVar[int] = 6
 
     @property
-    def parameters(self) -> Sequence[float]:
-        """Numbers that are saved beside the arrays."""
-        raise NotImplementedError
+    def parameters(self) -> list[float]:
+        """The numbers of all `PARAMETERS`."""
+        return [
+            kind(number)
+            for name, kinds in self.PARAMETERS
+            for kind, number in zip(kinds, np.atleast_1d(getattr(self, name)), strict=True)
+        ]
 
     @classmethod
     def restored(cls, parameters: Sequence[float], arrays: Arrays) -> Self:
         """Build from `parameters` and `arrays`; TypeError or ValueError where they do not fit."""
-        raise NotImplementedError
+        if len(parameters) != sum(len(kinds) for _, kinds in cls.PARAMETERS):
+            raise ValueError(f"{len(parameters)} parameters")
+        numbers = iter(parameters)
+        values = {
+            name: tuple(kind(next(numbers)) for kind in kinds) for name, kinds in cls.PARAMETERS
+        }
+        fields = {name: one if len(one) > 1 else one[0] for name, one in values.items()}
+        return cls(**fields, **arrays)
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from unglow.core.archive import save_arrays
 from unglow.core.errors import StoreError
 from unglow.photometry.background_medians import BackgroundMedians
 from unglow.photometry.difference_histogram import DifferenceHistogram, load_of
@@ -174,3 +175,14 @@ def test_a_method_that_a_file_does_not_have_is_refused(tmp_path):
         for name in ("percentile", "moff", "moffat.counts"):
             with pytest.raises(StoreError, match=r"linear\.npz is damaged"):
                 type(kind).load(path, name)
+
+
+@pytest.mark.parametrize("parameters", [[2, 64, 64, 64], [1, 32, 64, 64], [1, 64, 64], [1]])
+def test_files_of_another_version_are_refused(tmp_path, parameters):
+    medians = np.zeros((1, 1), np.float32)
+    path = tmp_path / "linear.background.npz"
+    save_arrays(path, {"parameters": np.array(parameters), "medians": medians})
+    with pytest.raises(StoreError, match=r"linear\.background\.npz is damaged"):
+        BackgroundMedians.load(path)
+    BackgroundMedians((64, 64), medians).save(path)
+    assert BackgroundMedians.load(path).parameters == [64, 64, 64]

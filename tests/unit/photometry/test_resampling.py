@@ -12,7 +12,6 @@ from unglow.photometry.noise.resampling import (
     catmull_rom,
     cell_noise,
     filtered_noise,
-    filtered_variance_factor,
     jacobian,
     phase_shares,
     positions,
@@ -117,7 +116,7 @@ def test_noise_through_the_real_warp_has_the_predicted_variance(transform, h):
             for j in range(len(h))
         )  # fmt: skip
         total += filtered**2
-    predicted = filtered_variance_factor(transform, window, h)
+    predicted = FilteredVariance.of(transform, window, h).over(window)
     ratio = total / runs / predicted
     # the nearest of 16 phases
     near = 0.02 if len(h) > 1 else 0.05
@@ -185,10 +184,12 @@ def test_jacobian_is_the_derivative():
 
 
 def test_a_px_has_one_value_in_whatever_window():
-    whole = filtered_variance_factor(bent(), Window(0, 400, 0, 400), gaussian())
+    whole = FilteredVariance.of(bent(), Window(0, 400, 0, 400), gaussian()).over(
+        Window(0, 400, 0, 400)
+    )
     assert whole.dtype == np.float32
     for window in (Window(3, 290, 100, 399), Window(250, 260, 255, 256), Window(-5, 9, 380, 405)):
-        part = filtered_variance_factor(bent(), window, gaussian())
+        part = FilteredVariance.of(bent(), window, gaussian()).over(window)
         inside = window.clip((400, 400))
         y, x = inside.y0 - window.y0, inside.x0 - window.x0
         np.testing.assert_array_equal(
@@ -196,7 +197,9 @@ def test_a_px_has_one_value_in_whatever_window():
         )
     tables = FilteredVariance.of(bent(), Window(-60, 400, 7, 400), gaussian())
     for y0, y1 in ((-60, 30), (250, 260), (300, 400)):
-        part = filtered_variance_factor(bent(), Window(y0, y1, 7, 400), gaussian())
+        part = FilteredVariance.of(bent(), Window(y0, y1, 7, 400), gaussian()).over(
+            Window(y0, y1, 7, 400)
+        )
         np.testing.assert_array_equal(tables.over(Window(y0, y1, 7, 400)), part)
 
 

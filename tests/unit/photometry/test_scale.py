@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from unglow.core.errors import ConfigError, StoreError
+from unglow.core.errors import StoreError
 from unglow.core.grey import quantise
 from unglow.core.windows import ArrayPixels, Window
 from unglow.phantom import PhantomSpec
@@ -200,26 +200,6 @@ def test_a_damaged_scale_json_is_named(tmp_path, text):
     (tmp_path / "scale.json").write_text(text)
     with pytest.raises(StoreError, match=r"scale\.json is damaged"):
         Scale.load(tmp_path / "scale.json")
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"methods": []}, "at least one method"),
-        ({"methods": ["moffat", "moffat"]}, "each once"),
-        ({"methods": ["mofat"]}, "'mofat' in 'scale' is not a scale method"),
-        (
-            {"default": "manual"},
-            r"'scale\.default' is 'manual' but only linear, moffat, percentile",
-        ),
-        ({"percentile": 100}, "between 0 and 100"),
-        ({"manual": -1}, "a gain has to be positive"),
-        ({"percentil": 5}, r"'scale\.percentil' is not known"),
-    ],
-)
-def test_wrong_settings_are_explained(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        ScaleSettings.of(settings)
 
 
 def test_every_method_of_the_table_has_its_function():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels, Window, grid
 from unglow.detection.completeness import _Spots
 from unglow.detection.map_error import MapError
@@ -19,8 +18,8 @@ from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
 from unglow.photometry.blur import Blur, Sharpness, blurred, gaussian_taps
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.focus.match import Images, estimate_matched, matched_bins
-from unglow.photometry.focus.sharpness import find
+from unglow.photometry.focus.match import estimate_matched, matched_cells
+from unglow.photometry.focus.sharpness import compare
 from unglow.photometry.focus.spectra import measure, textured
 from unglow.photometry.gain.estimate import Evidence
 from unglow.photometry.gain.scale import Scale, ScaleSettings
@@ -67,7 +66,7 @@ def cells(post, pre):
 def sharpness_of(post, pre, post_noise=4.0, pre_noise=4.0):
     noise = NoiseModel(post_noise**2, 0.0, pre_noise**2, 0.0)
     read = (lambda w: post[w.slices]), (lambda w: pre[w.slices])
-    return find(measure(read, textured(cells(post, pre)), TOPS, noise, same_place()), GAIN)
+    return compare(measure(read, textured(cells(post, pre)), TOPS, noise, same_place()), GAIN)
 
 
 @pytest.mark.parametrize("width", [0.3, 0.5, 1.0, 2.0])
@@ -158,7 +157,7 @@ def test_too_little_to_look_at_gives_nothing():
 
 
 @pytest.mark.parametrize("image", ["post", "pre"])
-def test_cells_are_those_of_matching_images_whatever_the_pieces(image):
+def test_cells_are_those_of_matching_images_whatever_the_blocks(image):
     rng = np.random.default_rng(5)
     shape = 560, 700
     post = rng.integers(50, 200, shape).astype(np.uint16)
@@ -166,7 +165,7 @@ def test_cells_are_those_of_matching_images_whatever_the_pieces(image):
     pre[200:220, 300:320] = np.nan
     post[300, 300] = 4000  # saturated
     blur = Blur(image, 1.0)
-    made = matched_bins(cells(post, pre), Images(ArrayPixels(post), ArrayPixels(pre)), blur)
+    made = matched_cells(cells(post, pre), (ArrayPixels(post), ArrayPixels(pre)), blur)
     whole = {"post": np.where(post == 4000, np.nan, post).astype(np.float32), "pre": pre}
     whole[image] = blurred(whole[image], blur.taps)
     expected = cells(whole["post"], whole["pre"])
@@ -187,7 +186,7 @@ def test_gain_is_nearer_and_the_difference_understood_once_the_images_match():
     )
     statistics.add(post, pre)
     evidence = Evidence(statistics, cells(post, pre), same_place())
-    images = Images(ArrayPixels(post), ArrayPixels(pre))
+    images = ArrayPixels(post), ArrayPixels(pre)
     matched = estimate_matched(evidence, images, ScaleSettings(("linear",)))
     never = estimate_matched(evidence, images, ScaleSettings(("linear",), match_blur="never"))
     assert never.sharpness is None
@@ -242,11 +241,6 @@ def test_scale_json_keeps_what_was_found(tmp_path):
     assert scale.blur == Blur("post", 0.81)
     assert Scale.failed("why").blur is None
     assert replace(scale, sharpness=replace(told, blurred=None)).blur is None
-
-
-def test_a_wrong_setting_is_named():
-    with pytest.raises(ConfigError, match=r"'scale.match_blur' is 'yes'; use auto or never"):
-        ScaleSettings(match_blur="yes")
 
 
 def test_phantoms_out_of_focus_are_blurred_and_the_same_in_any_window():

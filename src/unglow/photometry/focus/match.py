@@ -6,7 +6,7 @@ are estimated once more, from cells of images that match.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,21 +27,15 @@ if TYPE_CHECKING:
     from unglow.photometry.blur import Blur, Sharpness
     from unglow.photometry.gain.scale import Scale, ScaleSettings
 
-PIECE = 512
-"""Side of the pieces that cells of matching images are taken from: a chunk of a store, px."""
-PIECES = 512
-"""At most so many pieces are read, on a lattice all over the image."""
+BLOCK_PX = 512
+"""Side of the blocks that cells of matching images are taken from: a chunk of a store, px."""
+BLOCKS = 512
+"""At most so many blocks are read, all over the image: 134 Mpx of it."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Images:
-    """Raw post, and pre in its frame (NaN without data)."""
-
-    post: Pixels
-    pre: Pixels
-
-
-def estimate_matched(evidence: Evidence, images: Images, settings: ScaleSettings) -> Scale:
+def estimate_matched(
+    evidence: Evidence, images: tuple[Pixels, Pixels], settings: ScaleSettings
+) -> Scale:
     """Estimate gain and offset as `estimate` does, of images as sharp as each other.
 
     Parameters
@@ -49,37 +43,32 @@ def estimate_matched(evidence: Evidence, images: Images, settings: ScaleSettings
     evidence
         Of the images as they are.
     images
-        The pixels, of which a bounded number of blocks is read.
+        Raw post, and pre in its frame (NaN without data): a bounded number of blocks is read.
     settings
         ``match_blur: never`` leaves sharpness alone.
-
-    Returns
-    -------
-    The scale, with the sharpness where it could be told.
     """
     plain = estimate(evidence, settings)
     if settings.match_blur == "never":
         return plain
-    found = _sharpness(evidence, images, plain)
-    blur = None if found is None else found.blur
-    if blur is None or evidence.bins is None:
-        return replace(plain, sharpness=found)
-    bins = matched_bins(evidence.bins, images, blur)
+    compared = _sharpness(evidence, images, plain)
+    blur = None if compared is None else compared.blur
+    if compared is None or blur is None or evidence.bins is None:
+        return replace(plain, sharpness=compared)
+    bins = matched_cells(evidence.bins, images, blur)
     matched = estimate(replace(evidence, bins=bins, blur=blur), settings)
     if matched.default != plain.default or "noise" not in matched.chosen.details:
         # too little is left of a small overlap
-        return replace(plain, sharpness=replace(found, blurred=None) if found else None)
-    return replace(matched, sharpness=found)
+        return replace(plain, sharpness=replace(compared, blurred=None))
+    return replace(matched, sharpness=compared)
 
 
-def _sharpness(evidence: Evidence, images: Images, scale: Scale) -> Sharpness | None:
+def _sharpness(evidence: Evidence, images: tuple[Pixels, Pixels], scale: Scale) -> Sharpness | None:
     """Compare the images in blocks all over the section; None where that cannot be done."""
     noise, gain = scale.chosen.details.get("noise"), scale.chosen.gain
     bins, transform = evidence.bins, evidence.transform
     if noise is None or gain is None or bins is None or transform is None:
         return None
-    both = images.post, images.pre
-    post, pre = (KeptBlocks(image.read, image.shape, CHUNK) for image in both)
+    post, pre = (KeptBlocks(image.read, image.shape, CHUNK) for image in images)
     measured = spectra.measure(
         (post.read, pre.read),
         spectra.textured(bins),
@@ -87,30 +76,27 @@ def _sharpness(evidence: Evidence, images: Images, scale: Scale) -> Sharpness | 
         NoiseModel.from_json(noise),
         transform,
     )
-    return sharpness.find(measured, gain)
+    return sharpness.compare(measured, gain)
 
 
 @step("match focus")
-def matched_bins(bins: CellMoments, images: Images, blur: Blur) -> CellMoments:
+def matched_cells(bins: CellMoments, images: tuple[Pixels, Pixels], blur: Blur) -> CellMoments:
     """Take the cells once more, of images of which one is blurred.
 
-    Saturated px have no weight in the blur, nor are they used. Cells at the edges of pieces, which
-    the blur would need other px for, stay empty; of images of more than `PIECES` pieces, so do
-    those of pieces that are not read.
+    Saturated px have no weight in the blur, nor are they used. Cells at the edges of blocks, which
+    the blur would need other px for, stay empty; of images of more than `BLOCKS` blocks, so do
+    those of blocks that are not read.
     """
     made = CellMoments.create(bins.shape, bins.tops)
-    pieces = list(grid(bins.shape, (PIECE, PIECE)))
-    for window in pieces[:: -(-len(pieces) // PIECES)]:
-        blocks = {
-            "post": np.array(images.post.read(window), np.float32),
-            "pre": np.array(images.pre.read(window), np.float32),
-        }
-        for block, top in zip(blocks.values(), bins.tops, strict=True):
+    windows = list(grid(bins.shape, (BLOCK_PX, BLOCK_PX)))
+    for window in windows[:: -(-len(windows) // BLOCKS)]:
+        blocks = [np.array(image.read(window), np.float32) for image in images]
+        for block, top in zip(blocks, bins.tops, strict=True):
             block[block >= top] = np.nan
-        block = blurred(blocks[blur.image], blur.taps)
-        _cut(block, window, bins.shape, blur.reach)
-        blocks[blur.image] = block
-        made.add(blocks["post"], blocks["pre"], (window.y0, window.x0))
+        number = ("post", "pre").index(blur.image)
+        blocks[number] = blurred(blocks[number], blur.taps)
+        _cut(blocks[number], window, bins.shape, blur.reach)
+        made.add(blocks[0], blocks[1], (window.y0, window.x0))
     return made
 
 

@@ -1,4 +1,4 @@
-"""Which image of a pair is the sharper one, and how much it has to be blurred to match the other.
+"""Sharpness of the images of a pair, and how much the sharper one has to be blurred.
 
 If post is more blurred by a Gaussian of variance s (px^2), its texture is gain * exp(-s w^2 / 2)
 times that of pre. Two ratios tell s: the cross-spectrum over the spectrum of pre, and the spectrum
@@ -31,37 +31,38 @@ LEAST_PX = 0.3
 LEAST_GAIN = 0.02
 """Part by which the residual power of held-out blocks has to fall, noise included."""
 LEAST_BLOCKS = 12
+"""Fewest blocks that tell a width."""
+# The width has to differ from 0, and the residual power of held-out blocks to fall, by so many
+# standard errors.
 _SIGMAS, _HELD_OUT_SIGMAS = 4.0, 3.0
+# Groups of blocks that are left out in turn for the standard error, and sets that are held out.
 _GROUPS, _FOLDS = 10, 4
-_ROUNDS, _STEPS = 4, 30
+# Noise and widths are fitted in turn so often; a width in so many steps of at most so much (px^2),
+# until a step is shorter than the last one.
+_ROUNDS, _STEPS, _LONGEST, _LAST = 4, 30, 0.5, 1e-7
 # Frequencies are used as far as both images have more texture than noise, but at least so many.
 _FEWEST = 5
 # Texture is extrapolated to where the Gaussian is exp(-2); noise is looked for in the last third.
 _FADED, _NOISY = 2.0, 2 / 3
-# The noise may be so much less and more than what the model says.
+# The noise may be so much less and more than what the model predicts.
 _NOISE_RANGE = 1e-2, 1e3
 # Residuals that are so many times the usual ones are stain, and count less.
 _STAINED = 1.5
 _MOST = WIDEST**2
 
 
-def find(spectra: Spectra, gain: float) -> Sharpness | None:
-    """Compare the sharpness of a pair; None if there are too few blocks to tell.
+def compare(spectra: Spectra, gain: float) -> Sharpness | None:
+    """Compare the sharpness of a pair in blocks all over the section; None if they are too few.
 
-    Parameters
-    ----------
-    spectra
-        Of blocks all over the section.
-    gain
-        Of the background, to weigh blocks with.
+    ``gain`` is that of the background, to weigh blocks with.
     """
     if len(spectra) < LEAST_BLOCKS:
         return None
     weights = _weights(spectra, gain)
     both = _fit(spectra.sums(weights))
     group = np.arange(len(spectra)) % _GROUPS
-    left = [_fit(spectra.at(group != k).sums(weights[group != k])) for k in range(_GROUPS)]
-    scatter = np.std([[f.low, f.high] for f in left], axis=0) * math.sqrt(_GROUPS - 1)
+    fits = [_fit(spectra.at(group != k).sums(weights[group != k])) for k in range(_GROUPS)]
+    scatter = np.std([[fit.low, fit.high] for fit in fits], axis=0) * math.sqrt(_GROUPS - 1)
     s, error = both.s, float(scatter.max())
     ratio, sigmas = _held_out(spectra, weights)
     worth = (
@@ -110,7 +111,7 @@ def _weights(spectra: Spectra, gain: float) -> Floats:
 def _fit(sums: Spectra) -> _Fit:
     """Fit both ratios to sums over blocks, and the noise that is left at high frequencies."""
     noise = 1.0, 1.0
-    found = _Fit(0.0, 0.0, 0.0, noise)
+    fit = _Fit(0.0, 0.0, 0.0, noise)
     for _ in range(_ROUNDS):
         of_post, of_pre = noise[0] * sums.post_noise, noise[1] * sums.pre_noise
         post, pre = sums.post - of_post, sums.pre - of_pre
@@ -118,9 +119,9 @@ def _fit(sums: Spectra) -> _Fit:
         used[:_FEWEST] = True
         gain, high = _ratio(sums.shared, pre, COUNTS / (sums.post * sums.pre), used)
         _, low = _ratio(post, sums.shared, COUNTS / sums.post**2, used)
-        found = _Fit(gain, low, high, noise)
-        noise = _noise(sums, gain, found.s)
-    return found
+        fit = _Fit(gain, low, high, noise)
+        noise = _noise(sums, gain, fit.s)
+    return fit
 
 
 def _ratio(
@@ -137,14 +138,14 @@ def _ratio(
         normal = (slopes * w) @ slopes.T
         step = np.linalg.lstsq(normal, (slopes * w) @ (y - gain * shape), rcond=1e-12)[0]
         gain += float(step[0])
-        s = float(np.clip(s + np.clip(step[1], -0.5, 0.5), -_MOST, _MOST))
-        if abs(step[1]) < 1e-7:
+        s = float(np.clip(s + np.clip(step[1], -_LONGEST, _LONGEST), -_MOST, _MOST))
+        if abs(step[1]) < _LAST:
             break
     return gain, s
 
 
 def _noise(sums: Spectra, gain: float, s: float) -> tuple[float, float]:
-    """Return what is not shared at high frequencies, over the noise that the model says."""
+    """Return what is not shared at high frequencies, over the noise that the model predicts."""
     last = RADII[abs(s) * SQUARES <= _FADED].max(initial=RADII[_FEWEST])
     radii = RADII / last
     within = (radii <= 1) & (radii >= _NOISY)
@@ -152,8 +153,9 @@ def _noise(sums: Spectra, gain: float, s: float) -> tuple[float, float]:
     transfer = gain * np.exp(-s * SQUARES)
     of_post = (counts * (sums.post - transfer * sums.shared)).sum()
     of_pre = (counts * (sums.pre - sums.shared / transfer)).sum()
-    found = of_post / (counts * sums.post_noise).sum(), of_pre / (counts * sums.pre_noise).sum()
-    return float(np.clip(found[0], *_NOISE_RANGE)), float(np.clip(found[1], *_NOISE_RANGE))
+    post = of_post / (counts * sums.post_noise).sum()
+    pre = of_pre / (counts * sums.pre_noise).sum()
+    return float(np.clip(post, *_NOISE_RANGE)), float(np.clip(pre, *_NOISE_RANGE))
 
 
 def _held_out(spectra: Spectra, weights: Floats) -> tuple[float, float]:
@@ -171,13 +173,13 @@ def _held_out(spectra: Spectra, weights: Floats) -> tuple[float, float]:
     for k in range(_FOLDS):
         out = fold == k
         sums = spectra.at(~out).sums(weights[~out])
-        found = _fit(sums)
-        pre = sums.pre - found.noise[1] * sums.pre_noise
+        fit = _fit(sums)
+        pre = sums.pre - fit.noise[1] * sums.pre_noise
         gain = float((sums.raw * COUNTS)[: 2 * _FEWEST].sum() / (pre * COUNTS)[: 2 * _FEWEST].sum())
         tested = spectra.at(out)
-        plain[out] = _excess(tested, gain, 0.0, found.noise)
-        matched[out] = _excess(tested, found.gain, found.s, found.noise)
-        of_post, of_pre = tested.post_noise * found.noise[0], tested.pre_noise * found.noise[1]
+        plain[out] = _excess(tested, gain, 0.0, fit.noise)
+        matched[out] = _excess(tested, fit.gain, fit.s, fit.noise)
+        of_post, of_pre = tested.post_noise * fit.noise[0], tested.pre_noise * fit.noise[1]
         noise[out] = (of_post + gain**2 * of_pre) @ COUNTS
     change = weights * (matched - plain)
     total = float((weights * (plain + noise)).sum())

@@ -1,7 +1,7 @@
-"""Spectra of small blocks of a pair: how much of each frequency either image shows, and both share.
+"""Auto- and cross-spectra of small blocks of a pair.
 
-Autospectra hold the noise of their image; what is known of it is told beside them. The
-cross-spectrum holds none, and no stain either: it tells what of pre is seen again in post.
+Autospectra hold the noise of their image, which is predicted beside them. The cross-spectrum holds
+none, and no stain either: it shows what of pre is seen again in post.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from unglow.photometry.noise.resampling import (
     positions,
     rounded_jacobian,
 )
+from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,10 +47,9 @@ RADII = np.arange(_FIRST, _LAST + 1) * _STEP
 _LAG = 3
 # Every so many px of a block tell its phases.
 _THIN = 4
-# Cells with so much data count when textured blocks are sought.
-_WHOLE = 16
-# Shifts are found from frequencies below this, rad per px, and not believed beyond so many px.
-_SHIFT_BAND, _SHIFT_MOST = 1.5, 1.0
+# Shifts are found from frequencies below this, rad per px, in so many steps, and not believed
+# beyond so many px.
+_SHIFT_BAND, _SHIFT_STEPS, _SHIFT_MOST = 1.5, 3, 1.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -67,7 +67,7 @@ class Spectra:
     raw
         The same with that shift, as the difference sees it.
     post_noise, pre_noise
-        What the noise model says of the noise in ``post`` and ``pre``.
+        Noise that the model predicts in ``post`` and ``pre``.
     """
 
     post: Floats
@@ -92,19 +92,13 @@ class Spectra:
 def textured(bins: CellMoments) -> list[Window]:
     """Choose blocks all over the section: in each of many regions the one with the most texture.
 
-    Parameters
-    ----------
-    bins
-        Cells of the pair; the gradient of pre tells texture.
-
-    Returns
-    -------
-    At most `BLOCKS` windows of `SIDE` x `SIDE` px, in row order, on a grid from the first px on.
+    They are at most `BLOCKS` windows of `SIDE` x `SIDE` px, in row order, on a grid from the first
+    px on. Texture is the gradient of pre.
     """
     rows, cols = (n // SIDE for n in bins.shape)
     if not rows * cols:
         return []
-    whole = ((bins.count == _WHOLE) & np.isfinite(bins.gradient)).ravel()
+    whole = ((bins.count == CELL**2) & np.isfinite(bins.gradient)).ravel()
     at = (bins.centres_xy[whole] // SIDE).astype(np.intp)
     inside = (at[:, 0] < cols) & (at[:, 1] < rows)
     block = (at[:, 1] * cols + at[:, 0])[inside]
@@ -144,7 +138,7 @@ def measure(
     tops
         Largest value of post and of pre.
     noise, transform
-        What the noise is, and the map from post to pre.
+        Of the pair.
     """
     resampled = _Resampled.of(transform)
     measured = {}
@@ -158,13 +152,9 @@ def measure(
         spectra = _spectra(post, pre)
         whites = np.full(len(RADII), of_post), of_pre * resampled.over(window)
         measured[window] = (*spectra, *whites)
-    found = [measured[window] for window in windows if window in measured]
-    empty = np.zeros((0, len(RADII)))
-    return (
-        Spectra(*(np.array(rows) for rows in zip(*found, strict=True)))
-        if found
-        else Spectra(*[empty] * 6)
-    )
+    blocks = [measured[window] for window in windows if window in measured]
+    values = np.array(blocks).reshape(len(blocks), len(fields(Spectra)), len(RADII))
+    return Spectra(*values.transpose(1, 0, 2).copy())
 
 
 def _frequencies() -> tuple[Floats, Floats, NDArray[np.intp]]:
@@ -214,7 +204,7 @@ def _shift(cross: NDArray[np.complex128]) -> tuple[float, float]:
     """
     x, y, c = _WX[_LOW], _WY[_LOW], cross[_LOW]
     shift = np.zeros(2)
-    for _ in range(3):
+    for _ in range(_SHIFT_STEPS):
         turned = c * np.exp(1j * (x * shift[0] + y * shift[1]))
         weight = np.maximum(turned.real, 0)
         matrix = np.array(

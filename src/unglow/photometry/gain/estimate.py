@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # The bootstrap draws so many times from the spatial groups of pixels; it needs so many of them.
 _DRAWS, _LEAST_GROUPS = 100, 4
-# The range of pre that a line rests on is told without the outermost cells.
+# The range of pre that a line rests on leaves out the outermost cells.
 _PRE_RANGE = 0.005, 0.995
 _RATIO_CI_COVERS = (
     "noise and differences over the section (bootstrap of interleaved tiles of 128 px); not a "

@@ -53,7 +53,7 @@ REGIONS = 4
 _ROUNDS, _STEPS = 4, 20
 # The line stands still if gain moves by less than this part of it, the offset by so many levels.
 _STILL_GAIN, _STILL_OFFSET = 1e-7, 1e-6
-# The first line goes through this quantile of post, with at least so many cells at a level of pre.
+# The first line goes through this quantile of post, at levels of pre with so many cells.
 _LOW, _LEAST_AT_LEVEL = 0.35, 20
 # Means of cells have to vary by this times their noise, as variances.
 _TEXTURE = 2.0
@@ -255,7 +255,7 @@ def half_widths(
 
 
 def _regions(xy: Floats, across: int) -> NDArray[np.intp]:
-    """Sort places into regions, so many by so many over all of them."""
+    """Return the region of each position, of so many by so many."""
     low, high = xy.min(axis=0), xy.max(axis=0)
     col, row = (
         np.clip((v - a) / max(float(b - a), 1.0) * across, 0, across - 1).astype(np.intp)

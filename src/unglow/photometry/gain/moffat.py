@@ -21,12 +21,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BINS = 200
+"""Bins of the histogram that is fitted."""
 SMOOTH = 7
+"""Bins of the uniform filter."""
 EXCLUDED = 3
+"""Bins on either side of ratio 1 that are left out: equal integer values pile up there."""
 TAIL = 0.003
-# Fewer ratios than this give no histogram worth fitting.
+"""Part of the pixels beyond either end of the bins; see `fit` for what it was chosen by."""
 LEAST = 200
+"""Fewest ratios that give a histogram worth fitting."""
+# Fewest points of a fit of four parameters.
 _LEAST_POINTS = 5
+# Least width of a bin, dex: below, all pixels have one ratio.
+_LEAST_WIDTH = 1e-6
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -190,6 +197,6 @@ def _bounds(
     """Return the range of the coarse bins, in dex."""
     low, high = np.interp([TAIL * below[-1], (1 - TAIL) * below[-1]], below, edges)
     low, high = max(low, span[0]), min(high, span[1])
-    if high - low < BINS * 1e-6:
+    if high - low < BINS * _LEAST_WIDTH:
         raise ValueError("all pixels have the same ratio of post to pre")
     return float(low), float(high)

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
+# At most so many steps; some 12 are usual.
 _STEPS = 300
+# Damping, relative to the diagonal: at first, and its range. A step that is better makes it ten
+# times as small, another one ten times as large.
 _DAMPING, _DAMPINGS = 1e-3, (1e-12, 1e12)
 # The last step is shorter than this in log(alpha) and log(beta); in mu than this share of its range
 _LAST = 1e-10
 # Rounding leaves the sum of squared residuals uncertain by this share of the sum of squares.
 _ROUNDING = 1e-15
+# Keeps a diagonal above 0.
 _TINY = 1e-300
 
 
@@ -66,7 +70,7 @@ def fit_profiles(x: Floats, y: Floats, start: Floats, lower: Floats, upper: Floa
     last = _LAST * np.stack([upper[:, 0] - lower[:, 0], *np.ones((2, len(x)))], axis=1)
     with np.errstate(all="ignore"):  # what is not finite is not converged
         rounding = _ROUNDING * (y * y).sum(axis=1)
-        now = _Place.of(x, y, here, np.clip(_logs(start), low, high))
+        now = _Iterate.of(x, y, here, np.clip(_logs(start), low, high))
         damping, converged = np.full(len(x), _DAMPING), np.zeros(len(x), np.bool_)
         left = np.flatnonzero(np.isfinite(now.cost))
         for _ in range(_STEPS):
@@ -74,7 +78,7 @@ def fit_profiles(x: Floats, y: Floats, start: Floats, lower: Floats, upper: Floa
                 break
             at = now.at[left]
             to = np.clip(at + now.step(left, damping, low, high), low[left], high[left])
-            tried = _Place.of(x[left], y[left], here[left], to)
+            tried = _Iterate.of(x[left], y[left], here[left], to)
             better = tried.cost <= now.cost[left] + rounding[left]
             now.replace(left[better], tried, better)
             damping[left] = np.clip(damping[left] * np.where(better, 0.1, 10.0), *_DAMPINGS)
@@ -91,8 +95,8 @@ def _logs(parameters: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Place:
-    """Where N fits are, and which way is down.
+class _Iterate:
+    """Parameters of N fits after some steps, and the derivatives there.
 
     Attributes
     ----------
@@ -111,7 +115,7 @@ class _Place:
     normal: Floats
 
     @classmethod
-    def of(cls, x: Floats, y: Floats, here: Bools, at: Floats) -> _Place:
+    def of(cls, x: Floats, y: Floats, here: Bools, at: Floats) -> _Iterate:
         mu, alpha, beta = at[:, :1], np.exp(at[:, 1:2]), np.exp(at[:, 2:])
         z = (x - mu) / alpha
         q = 1.0 + z * z
@@ -138,7 +142,7 @@ class _Place:
         right = np.where(held, 0.0, slope / unit)
         return np.asarray(np.linalg.solve(scaled, right[:, :, None])[:, :, 0] / unit)
 
-    def replace(self, some: NDArray[np.intp], other: _Place, those: Bools) -> None:
+    def replace(self, some: NDArray[np.intp], other: _Iterate, those: Bools) -> None:
         """Put some fits where ``those`` of another are."""
         for name in self.__slots__:
             getattr(self, name)[some] = getattr(other, name)[those]

@@ -39,7 +39,7 @@ _FROM_FLOOR, _FROM_TOP = 2.5, 3.0
 _MEDIAN_15, _MEDIAN_1 = 0.956, 0.4549
 # Median of the absolute value of a normal variate, in standard deviations.
 _NORMAL_MEDIAN = 0.6745
-# The error of the map is told by cells whose texture is above this quantile.
+# The error of the map is estimated from cells whose texture is above this quantile.
 _STEEP = 0.7
 # Least spread of residuals, expected standard deviations: of a copy they are all 0.
 _LEAST_SPREAD = 1e-3
@@ -57,7 +57,7 @@ class Limits:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class State:
-    """What a gain and an offset, which may differ from place to place, make of each cell, (N,).
+    """What a gain and an offset, which may differ from cell to cell, make of each cell, (N,).
 
     Variances of the means by noise, squared gradient of pre and variance within by texture alone,
     most likely level of pre, and residual.
@@ -185,15 +185,15 @@ def weights_of(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats,
     """Weights of the residuals, and their spread in expected standard deviations."""
     deviation = state.deviation
     scaled = state.residual / deviation
-    kept = unclipped(state, noise, limits)
-    below = -scaled[kept & (scaled <= 0)]
+    usable = unclipped(state, noise, limits)
+    below = -scaled[usable & (scaled <= 0)]
     if len(below) < LEAST // 4:
         raise ValueError(
             "too few cells are left without those that noise, stain or saturation bends"
         )
     spread = max(float(np.median(below)) / _NORMAL_MEDIAN, _LEAST_SPREAD)
-    weights = np.where(kept, _tukey(scaled / spread) / deviation**2, 0.0)
-    steps = steps_of(np.where(kept, state.level, np.median(state.level[kept])))
+    weights = np.where(usable, _tukey(scaled / spread) / deviation**2, 0.0)
+    steps = steps_of(np.where(usable, state.level, np.median(state.level[usable])))
     for _ in range(3):
         totals = np.bincount(steps, weights, LEVELS)
         limit = _SHARE * totals.sum()
@@ -207,16 +207,16 @@ def unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.boo
     Near the maximum, pixels that are too bright were left out of the cells, and the rest is biased.
     """
     post = state.gain * state.level + state.offset
-    kept = np.ones(len(post), bool)
+    usable = np.ones(len(post), bool)
     for level, top, variance, texture in (
         (state.level, limits.pre_top, noise.variance_pre, state.texture),
         (post, limits.post_top, noise.variance_post, state.gain**2 * state.texture),
     ):
         floor = limits.floor - limits.grey_level / 2
         at_floor, at_top = variance(np.array([limits.floor, top])).astype(np.float64)
-        kept &= level - _FROM_FLOOR * np.sqrt(at_floor) > floor
-        kept &= level + _FROM_TOP * np.sqrt(at_top + texture) < top
-    return kept
+        usable &= level - _FROM_FLOOR * np.sqrt(at_floor) > floor
+        usable &= level + _FROM_TOP * np.sqrt(at_top + texture) < top
+    return usable
 
 
 def registration_variance_of(state: State, good: NDArray[np.bool_], registration: float) -> float:

@@ -6,19 +6,17 @@ The difference of a method is post - (gain * pre + offset).
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.archive import damaged
-from unglow.core.errors import ConfigError
 from unglow.core.files import write_json
 from unglow.photometry import gain_map
 from unglow.photometry.blur import Sharpness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from unglow.photometry.blur import Blur
     from unglow.photometry.gain_map import GainMap
@@ -58,7 +56,7 @@ METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class ScaleSettings:
-    """What to estimate.
+    """What to estimate; the schema of the configuration checks it.
 
     Attributes
     ----------
@@ -76,57 +74,23 @@ class ScaleSettings:
         ``auto`` blurs the sharper image like the other where that is worth it; or ``never``.
     """
 
-    methods: tuple[str, ...] = ("linear", "moffat", "percentile")
+    methods: Sequence[str] = ("linear", "moffat", "percentile")
     percentile: float = 50.0
     manual: float | None = None
     default: str | None = None
     gain_map: str = "auto"
     match_blur: str = "auto"
 
-    def __post_init__(self) -> None:
-        """Check values; a list of methods, as YAML gives it, becomes a tuple."""
-        object.__setattr__(self, "methods", tuple(self.methods))
-        if not self.names or len(set(self.methods)) != len(self.methods):
-            raise ConfigError("'scale.methods' has to name at least one method, each once.")
-        for name in (*self.methods, *filter(None, [self.default])):
-            if name not in METHODS:
-                raise ConfigError(
-                    f"'{name}' in 'scale' is not a scale method; use {', '.join(METHODS)}."
-                )
-        if self.default is not None and self.default not in self.names:
-            raise ConfigError(
-                f"'scale.default' is '{self.default}' but only {', '.join(self.names)} would be "
-                "estimated; add it to 'scale.methods' or choose another default."
-            )
-        if not 0 < self.percentile < 100:
-            raise ConfigError(
-                f"'scale.percentile' is {self.percentile:g} but has to lie between 0 and 100."
-            )
-        for key in ("gain_map", "match_blur"):
-            if getattr(self, key) not in ("auto", "never"):
-                raise ConfigError(f"'scale.{key}' is '{getattr(self, key)}'; use auto or never.")
-        if self.manual is not None and not 0 < self.manual < math.inf:
-            raise ConfigError(f"'scale.manual' is {self.manual:g} but a gain has to be positive.")
-
     @property
     def names(self) -> tuple[str, ...]:
         """Methods that are estimated: `methods`, and ``manual`` where a manual gain is given."""
         extra = self.manual is not None and "manual" not in self.methods
-        return (*self.methods, "manual") if extra else self.methods
+        return (*self.methods, "manual") if extra else tuple(self.methods)
 
     @property
     def first(self) -> str:
         """The default method, if it gives a gain."""
         return self.default or self.names[0]
-
-    @classmethod
-    def of(cls, section: Mapping[str, Any]) -> ScaleSettings:
-        """Return the settings of a config section; keys of no concern here are refused."""
-        known = {f.name for f in fields(cls)}
-        for key in section:
-            if key not in known:
-                raise ConfigError(f"'scale.{key}' is not known; use {', '.join(sorted(known))}.")
-        return cls(**section)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +125,7 @@ class MethodResult:
     @property
     def ok(self) -> bool:
         """Whether there is a gain."""
-        return self.reason is None
+        return self.gain is not None
 
     @classmethod
     def failed(cls, reason: str, details: dict[str, Any] | None = None) -> MethodResult:
@@ -257,12 +221,9 @@ class Scale:
 
     @classmethod
     def load(cls, path: Path | str, light: Path | None = None) -> Scale:
-        """Read ``scale.json``, and ``gain_map.npz`` beside it where ``light`` names it.
+        """Read ``scale.json``, and the gain map from ``light`` (``gain_map.npz``) if it is given.
 
-        Raises
-        ------
-        StoreError
-            If the file is damaged or from another version.
+        StoreError if a file is damaged or from another version.
         """
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Fit of a gain map: how much brighter the light of post was from place to place.
+"""Fit of a gain map: the relative brightness of the light of post over the frame.
 
 post = m(x, y) * (gain * pre + c1) + c0, with m a polynomial and the rest as in
 `unglow.photometry.gain.linear`: levels as instruments, weights that stain does not have. Where m
@@ -83,20 +83,9 @@ class Shaded:
 
 
 def find(cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int]) -> Shaded | None:
-    """Fit a gain map if cells that were kept out of the fit say that it is worth it.
+    """Fit a gain map of one of `DEGREES`; None where held-out cells gain too little by it.
 
-    Parameters
-    ----------
-    cells, limits
-        As for the line.
-    line
-        What was found without a map.
-    shape
-        (rows, columns) of post, px.
-
-    Returns
-    -------
-    The best of `DEGREES`; None where there is nothing to even out.
+    ``line`` is that without a map, ``shape`` (rows, columns) of post, px.
     """
     trial = cells.at(slice(None, None, max(1, -(-len(cells) // _TRIAL))))
     # glass that is clipped at 0 is bent in its own way, which a map must not be judged by

@@ -44,14 +44,7 @@ ONE_EXPOSURE = (
 def pixel_warnings(stats: JointStatistics, gain: float | None, method: str) -> list[str]:
     """Return a sentence for each property of the pixels that falsifies the gain of a method.
 
-    Parameters
-    ----------
-    stats
-        Of the pair.
-    gain
-        What it gave; that of a ratio is compared with how post grows with pre.
-    method
-        Its name.
+    The gain of a ratio is compared with how post grows with pre.
     """
     about, sentences = METHODS[method], []
     growth = _growth_above_pedestal(stats) if about.takes_ratios else None
@@ -82,11 +75,8 @@ def pixel_warnings(stats: JointStatistics, gain: float | None, method: str) -> l
 def background_warnings(spread: float | None) -> list[str]:
     """Return a sentence if pre does not show the background of post.
 
-    Parameters
-    ----------
-    spread
-        Of what is left of the background, over what the noise of both images explains; None where
-        it is not known.
+    ``spread`` is that of what is left of the background, over what the noise of both images
+    explains; None where it is not known.
     """
     if spread is None or spread <= _SCATTERED:
         return []

@@ -180,7 +180,7 @@ def fit_noise(
     Raises
     ------
     ValueError
-        If fewer than 200 cells can be used; the message says so.
+        If fewer than 200 cells can be used.
     """
     cells = NoiseCells.of(bins, gain, offset, transform, blur)
     least = ROUNDING if integer else 0.0

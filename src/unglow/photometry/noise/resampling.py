@@ -1,4 +1,4 @@
-"""What resampling does to white noise: which variance is left, px by px.
+"""White noise under resampling: the variance that is retained, px by px.
 
 A resampled px is a weighted sum of 4 x 4 px of pre (Catmull-Rom, as in
 `unglow.transform.resample`), and a filter is a weighted sum of resampled px. Of white noise of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _BLOCK = 256
-"""Side, px, of the blocks over which the Jacobian is taken as constant: at fixed places in post."""
+"""Side, px, of the blocks of constant Jacobian, at fixed positions in post."""
 _STEPS = 256.0
 """Jacobians are rounded to 1/256: 0.02 px at the rim of a filter 9 px wide."""
 
@@ -168,32 +168,13 @@ def _rounded(local: Floats) -> Floats:
     return np.asarray(np.rint(local * _STEPS) / _STEPS, dtype=np.float64)
 
 
-def filtered_variance_factor(
-    transform: Transform, window: Window, weights: NDArray[np.float64]
-) -> NDArray[np.float32]:
-    """Look up `filtered_noise` for every px of a window of post.
-
-    Parameters
-    ----------
-    transform
-        Map from post to pre, not a failed one.
-    window
-        Part of the post grid; it may leave the image.
-    weights
-        (k, k) float64 of the filter.
-
-    Returns
-    -------
-    ``window.shape`` float32, of the nearest of 16 x 16 phases. The value of a px does not depend on
-    the window: what varies slowly is evaluated over blocks at fixed places. For a filter at least
-    2 px wide an entry is 0.5 % off at worst, for a single px 5 %.
-    """
-    return FilteredVariance.of(transform, window, weights).over(window)
-
-
 @dataclass(frozen=True, eq=False)
 class FilteredVariance:
-    """`filtered_variance_factor` of the parts of a window, for which tables are made once.
+    """`filtered_noise` of every px of a window of post, for which tables are made once.
+
+    Of the nearest of 16 x 16 phases; the value of a px does not depend on the window: what varies
+    slowly is evaluated over blocks at fixed positions. For a filter at least 2 px wide an entry is
+    0.5 % off at worst, for a single px 5 %.
 
     Attributes
     ----------
@@ -212,7 +193,17 @@ class FilteredVariance:
 
     @classmethod
     def of(cls, transform: Transform, window: Window, weights: NDArray[np.float64]) -> Self:
-        """Make the tables of a window; parameters as for `filtered_variance_factor`."""
+        """Make the tables of a window of post, which may leave the image.
+
+        Parameters
+        ----------
+        transform
+            Map from post to pre, not a failed one.
+        window
+            Part of the post grid.
+        weights
+            (k, k) float64 of the filter.
+        """
         h = np.asarray(weights, dtype=np.float64)
         rows = range(window.y0 // _BLOCK, (window.y1 - 1) // _BLOCK + 1)
         cols = range(window.x0 // _BLOCK, (window.x1 - 1) // _BLOCK + 1)
@@ -225,7 +216,7 @@ class FilteredVariance:
         return cls(transform, rows[0], tables.reshape(shape))
 
     def over(self, window: Window) -> NDArray[np.float32]:
-        """Look up the values of a part of the window that has as many columns."""
+        """Return the values of a part of the window that has as many columns, float32."""
         tables = self.tables[window.y0 // _BLOCK - self.first_row :]
         transform = self.transform
         matrix = np.ascontiguousarray(transform.matrix / transform.matrix[2, 2])

@@ -15,7 +15,7 @@ from unglow.core.windows import Window, bounded_map, strips
 from unglow.io.zarr import BandWriter, StoreLayout, StoreWriter, state_key
 from unglow.io.zarr.band_results import BandResult, BandResults
 from unglow.photometry.background_medians import SIDE, BackgroundMedians
-from unglow.photometry.difference import Glow, Matched, attributes_of, reason_of
+from unglow.photometry.difference import Matched, attributes_of, reason_of, subtracted
 from unglow.photometry.difference_histogram import DifferenceHistogram
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Subtraction:
     def reason(self) -> str | None:
         """Why nothing is written; None if something is."""
         result = self.scale.methods[self.written]
-        return None if Glow.of(result) else reason_of(self.images.aligned, self.written, result)
+        return None if result.ok else reason_of(self.images.aligned, self.written, result)
 
     def key(self, layout: StoreLayout) -> str:
         """Return what shards and counts of a band follow from."""
@@ -93,10 +93,11 @@ class Subtraction:
         others = [attributes_of(self.images, name, methods[name]) for name in self.methods[1:]]
         return state_key("difference", VERSION, self.attributes, others, layout.to_dict())
 
-    def glows(self) -> dict[str, Glow]:
-        """Return what each method takes off, of those that found something."""
-        found = {name: Glow.of(self.scale.methods[name]) for name in self.methods}
-        return {name: glow for name, glow in found.items() if glow is not None}
+    @property
+    def results(self) -> dict[str, MethodResult]:
+        """Results of the methods that found a gain."""
+        results = {name: self.scale.methods[name] for name in self.methods}
+        return {name: result for name, result in results.items() if result.ok}
 
     def residues(self) -> dict[str, Residue]:
         """Return, for each method, a histogram that holds every value of its difference, empty."""
@@ -196,21 +197,21 @@ def _subtract(
 
     What is subtracted and counted at a time stays in the cache.
     """
-    images, glows = subtraction.images, subtraction.glows()
+    images, results = subtraction.images, subtraction.results
     integer = has_grey_levels(images.post.attributes)
-    if not glows:
+    if not results:
         return
     # The one that is written comes last: it takes the place of pre, which is of no more use then.
-    order = sorted(glows, key=lambda name: name == subtraction.written)
+    order = sorted(results, key=lambda name: name == subtraction.written)
 
     def work(window: Window) -> dict[str, DifferenceHistogram]:
         post, pre = images.read(window)
-        counted = {name: residues[name].histogram.fresh() for name in glows}
+        counted = {name: residues[name].histogram.fresh() for name in results}
         for strip in strips(window, SIDE):  # whole squares of `BackgroundMedians`
             rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
             part = post[rows].astype(np.float32, copy=False), pre[rows]
             for name in order:
-                left = glows[name].taken_off(part, strip, integer=integer)
+                left = subtracted(results[name], part, strip, integer=integer)
                 counted[name].add(left)
                 residues[name].background.add(left, (strip.y0, strip.x0))
             if write:
