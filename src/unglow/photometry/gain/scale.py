@@ -125,7 +125,7 @@ class MethodResult:
     @property
     def ok(self) -> bool:
         """Whether there is a gain."""
-        return self.reason is None
+        return self.gain is not None
 
     @classmethod
     def failed(cls, reason: str, details: dict[str, Any] | None = None) -> MethodResult:
