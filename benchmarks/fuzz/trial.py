@@ -31,7 +31,7 @@ from unglow.jobs.memory_limit import is_memory_failure, lift_limit, process_mb, 
 from unglow.workflow import memory_model
 from unglow.workflow.header_cache import HeaderCache, headers_of, layouts
 from unglow.workflow.samples import Pair
-from unglow.workflow.stages.ingest import ingest
+from unglow.workflow.stages.ingest import SignalStore
 from unglow.workflow.stages.ingest import signal as signal_of
 from unglow.workflow.stages.plan import Plan, make_plan
 
@@ -187,7 +187,7 @@ def _read(path: Path, target: Path, pixels: Path | None) -> Outcome:
     plan = Plan.load(target.parent / "plan.json", {"post": path})
     _forget_peak()
     set_limit(ingesting, _THREADS)
-    ingest(plan, "post", target, workers=1)
+    SignalStore(plan, "post", target).make(workers=1)
     lift_limit()
     over = _over("ingest", ingesting)
     return over if over is not None else _compare(path, target, plan, pixels)

@@ -25,8 +25,8 @@ from unglow.photometry.gain.scale import Scale, ScaleSettings
 from unglow.registration.register import RegisterSettings
 from unglow.reporting.summary import status_of
 from unglow.workflow.batch import Batch
-from unglow.workflow.stages.align import align
-from unglow.workflow.stages.ingest import ingest
+from unglow.workflow.stages.align import AlignedStore
+from unglow.workflow.stages.ingest import SignalStore
 from unglow.workflow.stages.plan import make_plan
 from unglow.workflow.stages.register import register_stores
 
@@ -358,7 +358,7 @@ def stored(work, sample="P", dye="D", *, config=None):
     headers = batch.headers[sample, dye]
     plan = make_plan(*headers, channel="auto", dye=dye)
     for role in ("post", "pre"):
-        ingest(plan, role, work / f"{role}.ome.zarr", workers=2)
+        SignalStore(plan, role, work / f"{role}.ome.zarr").make(workers=2)
     return plan, *(open_store(work / f"{role}.ome.zarr") for role in ("post", "pre"))
 
 
@@ -430,12 +430,13 @@ def verdict(work, tmp_path, method="linear"):
     plan.save(tmp_path / "plan.json")
     found = register_stores(post, pre, RegisterSettings(), workers=2).transform
     layout = plan_layout(post.shape, "float32")
-    statistics, bins = align(post, pre, found, layout, tmp_path / "aligned.ome.zarr", workers=2)
+    aligned = AlignedStore(post, pre, found, layout, tmp_path / "aligned.ome.zarr")
+    aligned.make(workers=2)
     settings = ScaleSettings(default=method)
     scale = (
         Scale.failed(" ".join(found.reasons), settings)
         if found.failed
-        else estimate(Evidence(statistics, bins, found), settings)
+        else estimate(Evidence(aligned.statistics, aligned.bins, found), settings)
     )
     read = json.loads((tmp_path / "plan.json").read_text())
     return *status_of(read, found, scale), found, scale.methods[method].gain

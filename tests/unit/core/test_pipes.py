@@ -19,7 +19,7 @@ from unglow.io.tiff.stream_decoders import _heads
 from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
 from unglow.workflow.stages.plan import fingerprint
-from unglow.workflow.stages.raw_file import Source
+from unglow.workflow.stages.raw_file import RawFile
 
 FRAME = SimpleNamespace(shape=(40, 50))
 
@@ -47,7 +47,7 @@ def replaced(tmp_path):
     known = SimpleNamespace(
         header=header,
         plane=resolve(str(path), series=None, z=None, t=None),
-        source=Source.of(header, fingerprint(header)),
+        source=RawFile.of(header, fingerprint(header)),
     )
     path.unlink()
     os.mkfifo(path)
@@ -66,7 +66,7 @@ def test_every_reader_of_an_image_refuses_it(replaced):
 def test_an_image_that_became_one_was_replaced(replaced):
     with pytest.raises(ChangedError, match="was changed, replaced or cut"):
         replaced.source.check()
-    state = Source.of(replaced.header, replaced.source.fingerprint)
+    state = RawFile.of(replaced.header, replaced.source.fingerprint)
     with pytest.raises(ChangedError, match="was changed, replaced or cut"):
         state.check()
 

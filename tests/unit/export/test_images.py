@@ -17,7 +17,7 @@ from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.workflow.stages.difference import Subtraction, subtract
+from unglow.workflow.stages.difference import DifferenceStore
 
 ATTRIBUTES = {
     "role": "difference",
@@ -230,9 +230,10 @@ def test_a_difference_that_is_not_written_is_exported_with_the_same_px(tmp_path,
     assert "a.ome.tif: 1177 x 1531 px, float32" in capsys.readouterr().out
     assert main(["export", "--fits", str(tmp_path / "a.fits"), path]) == 0
     assert not place.exists()
-    given = Subtraction(images, scale, JointStatistics.empty(), ("moffat",))
-    subtract(given, plan_layout(post.shape, "float32"), place / "moffat.ome.zarr", workers=1)
-    written = open_store(place / "moffat.ome.zarr")
+    layout, target = plan_layout(post.shape, "float32"), place / "moffat.ome.zarr"
+    store = DifferenceStore(images, scale, JointStatistics.empty(), ("moffat",), layout, target)
+    store.make(workers=1)
+    written = open_store(target)
     expected = written.read(Window.of(written.shape))
     assert np.isfinite(expected).mean() > 0.99
     with tifffile.TiffFile(tmp_path / "a.ome.tif") as tiff:

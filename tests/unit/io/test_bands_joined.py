@@ -18,9 +18,9 @@ from unglow.io.zarr.bands import Band, all_bands
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.transform import Transform
-from unglow.workflow.stages.align import align, align_band
-from unglow.workflow.stages.difference import Subtraction, save_residues, subtract, subtract_band
-from unglow.workflow.stages.ingest import ingest, ingest_band
+from unglow.workflow.stages.align import AlignedStore
+from unglow.workflow.stages.difference import DifferenceStore
+from unglow.workflow.stages.ingest import SignalStore
 from unglow.workflow.stages.plan import fingerprint, make_plan
 
 SHAPE = (600, 170)
@@ -59,18 +59,18 @@ def aligned_in_bands(stores, place, count, transform=FOUND, order=slice(None), w
     """Do the bands of align, in some order, and return their files in the right one."""
     target, files = place / "a.ome.zarr", {}
     for band in all_bands(count)[order]:
-        piece = align_band(*stores, transform, DERIVED, target, band, workers=workers)
+        store = AlignedStore(*stores, transform, DERIVED, target)
         files[band] = place / f".a.ome.zarr.{band}.band.npz"
-        piece.save(files[band])
+        store.make_band(band, workers=workers).save(files[band])
     return [files[band] for band in all_bands(count)]
 
 
-def finish_align(stores, place, pieces=(), transform=FOUND, workers=1):
-    target = place / "a.ome.zarr"
-    found = align(*stores, transform, DERIVED, target, workers=workers, pieces=pieces)
-    for name, part in zip(("statistics", "bins"), found, strict=True):
-        part.save(place / f"{name}.npz")
-    for path in pieces:  # as Snakemake does with what is temporary
+def finish_align(stores, place, results=(), transform=FOUND, workers=1):
+    store = AlignedStore(*stores, transform, DERIVED, place / "a.ome.zarr")
+    store.make(workers=workers, band_results=results)
+    store.statistics.save(place / "statistics.npz")
+    store.bins.save(place / "bins.npz")
+    for path in results:  # as Snakemake does with what is temporary
         path.unlink()
 
 
@@ -99,8 +99,8 @@ def whole(stores, tmp_path_factory):
 def test_align_in_bands_writes_the_same_bytes(
     stores, whole, tmp_path, place, transform, count, order, workers
 ):
-    pieces = aligned_in_bands(stores, place, count, transform, order, workers)
-    finish_align(stores, place, pieces, transform, workers)
+    results = aligned_in_bands(stores, place, count, transform, order, workers)
+    finish_align(stores, place, results, transform, workers)
     if transform is REFUSED:
         (tmp_path / "other").mkdir()
         finish_align(stores, tmp_path / "other", transform=REFUSED)
@@ -120,19 +120,21 @@ def test_align_in_bands_writes_the_same_bytes(
     ],
 )
 def test_a_difference_in_bands_is_the_same_bytes(stores, tmp_path, methods):
-    statistics, _ = align(*stores, FOUND, DERIVED, tmp_path / "a.ome.zarr", workers=1)
-    images = Matched(stores[0], open_store(tmp_path / "a.ome.zarr"))
-    given = Subtraction(images, Scale("linear", methods), statistics, tuple(methods)), DERIVED
+    aligned = AlignedStore(*stores, FOUND, DERIVED, tmp_path / "a.ome.zarr")
+    aligned.make(workers=1)
+    images = Matched(stores[0], open_store(aligned.path))
+    given = images, Scale("linear", methods), aligned.statistics, tuple(methods), DERIVED
     made = []
     for count in (0, 3):
         place = tmp_path / str(count)
-        target, pieces = place / "d.ome.zarr", []
+        target, results = place / "d.ome.zarr", []
         for band in all_bands(count):
-            pieces.append(place / f".d.ome.zarr.{band}.band.npz")
-            subtract_band(*given, target, band, workers=1).save(pieces[-1])
-        found = subtract(*given, target, workers=1, pieces=pieces)
-        save_residues(found, "linear", place / "histogram.npz", place / "background.npz")
-        for path in pieces:
+            results.append(place / f".d.ome.zarr.{band}.band.npz")
+            DifferenceStore(*given, target).make_band(band, workers=1).save(results[-1])
+        store = DifferenceStore(*given, target)
+        store.make(workers=1, band_results=results)
+        store.save_residues(place / "histogram.npz", place / "background.npz")
+        for path in results:
             path.unlink()
         made.append(contents(place))
     assert made[0] == made[1]
@@ -148,12 +150,12 @@ def raw_plan(path, **options):
 
 
 def ingested(plan, place, count):
-    target, pieces = place / "post.ome.zarr", []
+    target, results = place / "post.ome.zarr", []
     for band in all_bands(count):
-        pieces.append(place / f".post.ome.zarr.{band}.band.npz")
-        ingest_band(plan, "post", target, band, workers=1).save(pieces[-1])
-    ingest(plan, "post", target, workers=1, pieces=pieces)
-    for path in pieces:
+        results.append(place / f".post.ome.zarr.{band}.band.npz")
+        SignalStore(plan, "post", target).make_band(band, workers=1).save(results[-1])
+    SignalStore(plan, "post", target).make(workers=1, band_results=results)
+    for path in results:
         path.unlink()
     return contents(place)
 
@@ -209,15 +211,15 @@ def change(path):
 def test_a_shard_that_is_not_what_its_band_wrote_makes_that_band_be_done_again(
     stores, whole, place, damage, told
 ):
-    pieces = aligned_in_bands(stores, place, 3)
+    results = aligned_in_bands(stores, place, 3)
     damage(shards_in(place) / "1" / "c" / "2" / "0")  # the row of shards in the middle
     with pytest.raises(StoreError, match=f"of band 2-of-3, shard 1/c/2/0 {told}; run the workflow"):
-        finish_align(stores, place, pieces)
-    assert [path.exists() for path in pieces] == [True, False, True]
+        finish_align(stores, place, results)
+    assert [path.exists() for path in results] == [True, False, True]
     assert not (place / "a.ome.zarr").exists()
-    piece = align_band(*stores, FOUND, DERIVED, place / "a.ome.zarr", Band(2, 3), workers=1)
-    piece.save(pieces[1])
-    finish_align(stores, place, pieces)
+    store = AlignedStore(*stores, FOUND, DERIVED, place / "a.ome.zarr")
+    store.make_band(Band(2, 3), workers=1).save(results[1])
+    finish_align(stores, place, results)
     assert contents(place) == whole
 
 
@@ -225,62 +227,64 @@ def test_a_band_of_another_state_of_the_inputs_is_refused_and_wrote_elsewhere(st
     other = Transform("ok", SHAPE, SHAPE, (), MATRIX + np.array([[0, 0, 1], [0, 0, 0], [0, 0, 0]]))
     old = aligned_in_bands(stores, place, 3, other)
     kept = old[2].read_bytes()
-    pieces = aligned_in_bands(stores, place, 3)
+    results = aligned_in_bands(stores, place, 3)
     assert len(list(place.glob(".a.ome.zarr.*.bands"))) == 2
-    pieces[2].write_bytes(kept)
+    results[2].write_bytes(kept)
     with pytest.raises(StoreError, match="band 3-of-3 belongs to another state of its inputs"):
-        finish_align(stores, place, pieces)
-    pieces = aligned_in_bands(stores, place, 3)
-    finish_align(stores, place, pieces)
+        finish_align(stores, place, results)
+    results = aligned_in_bands(stores, place, 3)
+    finish_align(stores, place, results)
     assert contents(place) == whole  # and the shards of the other state are gone
 
 
 def test_all_bands_whose_shards_are_gone_are_done_again_at_once(stores, whole, place):
-    pieces = aligned_in_bands(stores, place, 3)
+    results = aligned_in_bands(stores, place, 3)
     shutil.rmtree(shards_in(place))
     told = "of band 1-of-3, shard 0/c/0/0 is missing, of band 2-of-3, .* which makes these bands"
     with pytest.raises(StoreError, match=told):
-        finish_align(stores, place, pieces)
-    assert not any(path.exists() for path in pieces)
+        finish_align(stores, place, results)
+    assert not any(path.exists() for path in results)
     finish_align(stores, place, aligned_in_bands(stores, place, 3))
     assert contents(place) == whole
 
 
-def test_a_piece_that_is_missing_or_torn_says_which_band(stores, place):
-    pieces = aligned_in_bands(stores, place, 2)
-    pieces[1].write_bytes(pieces[1].read_bytes()[:100])
+def test_a_result_that_is_missing_or_torn_says_which_band(stores, place):
+    results = aligned_in_bands(stores, place, 2)
+    results[1].write_bytes(results[1].read_bytes()[:100])
     with pytest.raises(StoreError, match="what band 2-of-2 left is damaged; run the workflow"):
-        finish_align(stores, place, pieces)
+        finish_align(stores, place, results)
     with pytest.raises(StoreError, match="band 2-of-2 is not there; run the workflow again"):
-        finish_align(stores, place, pieces)
+        finish_align(stores, place, results)
 
 
 def test_a_job_that_ended_before_or_after_the_store_was_in_place_can_be_done_again(
     stores, whole, place, monkeypatch
 ):
-    pieces = aligned_in_bands(stores, place, 3)
+    results = aligned_in_bands(stores, place, 3)
     with monkeypatch.context() as patched:
         patched.setattr(StoreWriter, "_put_in_place", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            align(*stores, FOUND, DERIVED, place / "a.ome.zarr", workers=1, pieces=pieces)
-    align(*stores, FOUND, DERIVED, place / "a.ome.zarr", workers=1, pieces=pieces)
+            finish_align(stores, place, results)
+    store = AlignedStore(*stores, FOUND, DERIVED, place / "a.ome.zarr")
+    store.make(workers=1, band_results=results)
     (place / "a.ome.zarr" / "zarr.json").unlink()  # as Snakemake does before it tries again
-    finish_align(stores, place, pieces)
+    finish_align(stores, place, results)
     assert contents(place) == whole
 
 
 def test_a_band_that_comes_late_changes_nothing(stores, whole, place, monkeypatch):
-    pieces = aligned_in_bands(stores, place, 3)
+    results = aligned_in_bands(stores, place, 3)
     warp = warping.warp_window
 
     def late(*arguments):
-        finish_align(stores, place, [p for p in pieces if p.exists()])
+        finish_align(stores, place, [p for p in results if p.exists()])
         monkeypatch.setattr(warping, "warp_window", warp)
         return warp(*arguments)
 
     monkeypatch.setattr(warping, "warp_window", late)
+    store = AlignedStore(*stores, FOUND, DERIVED, place / "a.ome.zarr")
     with pytest.raises(StoreError, match="could not be written"):
-        align_band(*stores, FOUND, DERIVED, place / "a.ome.zarr", Band(1, 3), workers=1)
+        store.make_band(Band(1, 3), workers=1)
     assert contents(place) == whole
 
 
@@ -294,10 +298,10 @@ def test_what_an_interrupted_run_with_other_bands_left_is_removed(stores, whole,
     assert contents(place) == whole
 
 
-def test_pieces_give_back_what_they_hold(tmp_path):
+def test_results_are_loaded_as_they_were_saved(tmp_path):
     arrays = {"a": np.array([1.5, math.inf]), "b": np.arange(6).reshape(2, 3)}
-    piece = BandResult(Band(2, 3), "key", {"0/c/1/0": ("ab", 7)}, arrays, "why")
-    piece.save(tmp_path / "a.npz")
+    result = BandResult(Band(2, 3), "key", {"0/c/1/0": ("ab", 7)}, arrays, "why")
+    result.save(tmp_path / "a.npz")
     again = BandResult.load(tmp_path / "a.npz")
     assert (again.band, again.key, again.shards, again.reason) == (
         Band(2, 3),

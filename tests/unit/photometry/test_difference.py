@@ -30,8 +30,8 @@ from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.gain_map import GainMap
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform import Transform
-from unglow.workflow.stages.align import align
-from unglow.workflow.stages.difference import Subtraction, save_residues, subtract
+from unglow.workflow.stages.align import AlignedStore
+from unglow.workflow.stages.difference import DifferenceStore
 
 pytestmark = pytest.mark.slow
 
@@ -88,8 +88,9 @@ def pairs(tmp_path_factory):
             for seed, name in enumerate(("post", "pre"))
         )
         path = place / "aligned_pre.ome.zarr"
-        statistics, _ = align(post, pre, FOUND, derived_layout(), path, workers=2)
-        statistics.save(place / "statistics.npz")
+        store = AlignedStore(post, pre, FOUND, derived_layout(), path)
+        store.make(workers=2)
+        store.statistics.save(place / "statistics.npz")
     return places
 
 
@@ -101,20 +102,23 @@ def sharp(image):
     return Sharpness(0.9, 0.01, image, 0.9, 50)
 
 
-def subtraction(pair, scale, *methods):
+def subtracted(pair, path, scale, *methods):
+    """Make the difference of the first method, counting what the others leave."""
+    images = Matched(*images_of(pair), scale.blur)
     statistics = JointStatistics.load(pair / "statistics.npz")
-    return Subtraction(Matched(*images_of(pair), scale.blur), scale, statistics, methods)
+    store = DifferenceStore(images, scale, statistics, methods, derived_layout(), path)
+    store.make(workers=2)
+    return store
 
 
 def write(pair, place, scale=SCALE, method="linear"):
     """Write one difference with what all of them have left, and ``scale.json``."""
-    given = subtraction(pair, scale, method, *(m for m in scale.methods if m != method))
     path = place / "difference" / f"{method}.ome.zarr"
-    residues = subtract(given, derived_layout(), path, workers=2)
+    store = subtracted(pair, path, scale, method, *(m for m in scale.methods if m != method))
     files = (path.with_name(f"{method}.{kind}.npz") for kind in ("histogram", "background"))
-    save_residues(residues, method, *files)
+    store.save_residues(*files)
     save(place, scale)
-    return residues
+    return store.residues
 
 
 def save(place, scale):
@@ -282,15 +286,11 @@ def test_one_pass_counts_every_method_as_a_pass_of_its_own_does(pairs, tmp_path,
     together = tmp_path / "all" / "difference"
     assert len(list(together.iterdir())) == 3  # one store, and a file of each kind
     for method, result in METHODS.items():
-        alone = subtract(
-            subtraction(pairs[dtype], scale, method),
-            derived_layout(),
-            tmp_path / method / f"{method}.ome.zarr",
-            workers=1,
-        )
-        assert list(alone) == [method]
+        path = tmp_path / method / f"{method}.ome.zarr"
+        alone = subtracted(pairs[dtype], path, scale, method)
+        assert list(alone.residues) == [method]
         files = tmp_path / method / "h.npz", tmp_path / method / "b.npz"
-        save_residues(alone, method, *files)
+        alone.save_residues(*files)
         name = None if method == "linear" else method
         histogram = DifferenceHistogram.load(together / "linear.histogram.npz", name)
         medians = BackgroundMedians.load(together / "linear.background.npz", name)
@@ -328,7 +328,7 @@ def test_where_no_method_found_anything_nothing_is_read(pairs, tmp_path):
     shutil.rmtree(tmp_path / "pair" / "aligned_pre.ome.zarr")
     images = (open_store(pairs["uint8"] / f"{name}.ome.zarr") for name in ("post", "pre"))
     path = tmp_path / "pair" / "aligned_pre.ome.zarr"
-    align(*images, REFUSED, derived_layout(), path, workers=1)
+    AlignedStore(*images, REFUSED, derived_layout(), path).make(workers=1)
     scale = Scale.failed("No match was found.")
     residues = write(tmp_path / "pair", tmp_path / "pair", scale)
     assert open_difference(tmp_path / "pair").empty == "No match was found."
@@ -390,7 +390,8 @@ def test_a_store_of_images_that_have_changed_since_is_not_taken(pairs, place):
     shutil.rmtree(place / "aligned_pre.ome.zarr")
     images = (open_store(place / f"{name}.ome.zarr") for name in ("post", "pre"))
     moved = replace(FOUND, matrix=np.eye(3))
-    align(*images, moved, derived_layout(), place / "aligned_pre.ome.zarr", workers=1)
+    path = place / "aligned_pre.ome.zarr"
+    AlignedStore(*images, moved, derived_layout(), path).make(workers=1)
     made = open_difference(place)
     assert isinstance(made, Difference)
     assert np.isfinite(whole(made)).all()

@@ -15,7 +15,7 @@ from unglow.io.zarr import StoreLayout, StoreWriter, open_store, plan_layout
 from unglow.transform import Transform, displacement
 from unglow.transform.displacement import Displacement
 from unglow.transform.resample import source_window, warp_window
-from unglow.workflow.stages.align import align
+from unglow.workflow.stages.align import AlignedStore
 
 SHAPE = (300, 410)
 RNG = np.random.default_rng(7)
@@ -257,7 +257,7 @@ def test_aligned_pre_tells_its_field(tmp_path):
         stores.append(open_store(tmp_path / name))
     found = Transform("ok", SOURCE.shape, SOURCE.shape, matrix=MATRIX, displacement=wavy())
     layout = plan_layout(SOURCE.shape, "float32")
-    align(*stores, found, layout, tmp_path / "aligned", workers=2)
+    AlignedStore(*stores, found, layout, tmp_path / "aligned").make(workers=2)
     aligned = open_store(tmp_path / "aligned")
     text = (tmp_path / "aligned" / "zarr.json").read_text()
     assert found.displacement.digest in text

@@ -15,7 +15,7 @@ from unglow.transform import Transform, apply_matrix, displacement
 from unglow.transform.displacement import Displacement
 from unglow.transform.resample import source_window, warp_window
 from unglow.transform.scanner_strips import Strips
-from unglow.workflow.stages.align import align
+from unglow.workflow.stages.align import AlignedStore
 
 SHAPE = (300, 410)
 MATRIX = np.array([[1.001, 0.02, 3.0], [-0.02, 0.999, 5.0], [0, 0, 1.0]])
@@ -278,7 +278,7 @@ def test_aligned_pre_depends_on_the_strips(tmp_path):
     told = []
     for name, found in (("torn", wavy(strips())), ("whole", wavy())):
         layout = plan_layout(SHAPE, "float32")
-        align(*stores, bent(found), layout, tmp_path / name, workers=2)
+        AlignedStore(*stores, bent(found), layout, tmp_path / name).make(workers=2)
         attributes = json.loads((tmp_path / name / "zarr.json").read_text())["attributes"]
         told.append(attributes["unglow"]["displacement"]["sha256"])
         assert told[-1] == found.digest

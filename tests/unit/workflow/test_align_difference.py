@@ -16,8 +16,8 @@ from unglow.photometry.difference import Matched, difference
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.transform import Transform
-from unglow.workflow.stages.align import align
-from unglow.workflow.stages.difference import Subtraction, subtract
+from unglow.workflow.stages.align import AlignedStore
+from unglow.workflow.stages.difference import DifferenceStore
 
 SHAPE = (150, 170)
 PRE_SHAPE = (140, 200)
@@ -75,8 +75,9 @@ def stores(images, tmp_path):
 
 def align_with_bins(stores, transform, path, workers=1, shard=64):
     derived = layout(stores[0].shape, "float32", shard)
-    statistics, bins = align(*stores, transform, derived, path, workers=workers)
-    return open_store(path), statistics, bins
+    store = AlignedStore(*stores, transform, derived, path)
+    store.make(workers=workers)
+    return open_store(path), store.statistics, store.bins
 
 
 def aligned(stores, transform, path, workers=1, shard=64):
@@ -307,9 +308,10 @@ def ready(stores, tmp_path):
 def subtracted(ready, result, path, workers=1):
     post, pre, statistics = ready
     scale = Scale("manual", {"manual": result})
-    given = Subtraction(Matched(post, pre), scale, statistics, ("manual",))
-    residues = subtract(given, layout(SHAPE, "float32"), path, workers=workers)
-    return open_store(path), residues["manual"].histogram
+    images = Matched(post, pre)
+    store = DifferenceStore(images, scale, statistics, ("manual",), layout(SHAPE, "float32"), path)
+    store.make(workers=workers)
+    return open_store(path), store.residues["manual"].histogram
 
 
 def test_a_difference_is_exact_to_a_32nd_and_its_histogram_counts_it(ready, images, tmp_path):

@@ -26,8 +26,8 @@ from unglow.reporting.summary import Entry, comparison, table
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
 from unglow.workflow.stages import figures as gallery
-from unglow.workflow.stages.align import align
-from unglow.workflow.stages.difference import Subtraction, save_residues, subtract
+from unglow.workflow.stages.align import AlignedStore
+from unglow.workflow.stages.difference import DifferenceStore
 
 SHAPE = (200, 240)
 REASON = "No match was found between pre and post."
@@ -79,14 +79,16 @@ def empty_store(path, shape=SHAPE, dtype="uint8", reason=REASON):
 def differences_of(images, scale, transform, statistics, place):
     """Subtract as the workflow does, and open what there is to draw."""
     written, rest = scale.default, [m for m in scale.methods if m != scale.default]
-    given = Subtraction(Matched(*images, scale.blur), scale, statistics, (written, *rest))
-    store = place / "difference" / f"{written}.ome.zarr"
-    residues = subtract(given, plan_layout(images[0].shape, "float32"), store, workers=1)
+    layout = plan_layout(images[0].shape, "float32")
+    path = place / "difference" / f"{written}.ome.zarr"
+    matched = Matched(*images, scale.blur)
+    store = DifferenceStore(matched, scale, statistics, (written, *rest), layout, path)
+    store.make(workers=1)
     histogram, background = (
-        store.with_name(f"{written}.{kind}.npz") for kind in ("histogram", "background")
+        path.with_name(f"{written}.{kind}.npz") for kind in ("histogram", "background")
     )
-    save_residues(residues, written, histogram, background)
-    return gallery.Differences.of(images, scale, transform, (store, histogram))
+    store.save_residues(histogram, background)
+    return gallery.Differences.of(images, scale, transform, (path, histogram))
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +107,9 @@ def pair(tmp_path_factory):
         "ok", SHAPE, SHAPE, matrix=np.eye(3), model="translation", inliers=9, blocks=9
     )
     layout = plan_layout(SHAPE, "float32")
-    statistics, bins = align(*stores, found, layout, place / "aligned.zarr", workers=1)
-    aligned = open_store(place / "aligned.zarr")
+    made = AlignedStore(*stores, found, layout, place / "aligned.zarr")
+    made.make(workers=1)
+    aligned, statistics, bins = open_store(made.path), made.statistics, made.bins
     scale = estimate(Evidence(statistics, bins, found), ScaleSettings(default="moffat"))
     differences = differences_of((stores[0], aligned), scale, found, statistics, place)
     blocks = np.zeros(9, BLOCK_DTYPE)
@@ -333,8 +336,9 @@ def test_a_manual_gain_without_any_overlap_is_drawn(pair, tmp_path):
     )
     layout = plan_layout(SHAPE, "float32")
     post, pre = pair["post"], pair["pre"]
-    statistics, _ = align(post, pre, away, layout, tmp_path / "a.zarr", workers=1)
-    aligned = open_store(tmp_path / "a.zarr")
+    made = AlignedStore(post, pre, away, layout, tmp_path / "a.zarr")
+    made.make(workers=1)
+    aligned, statistics = open_store(made.path), made.statistics
     assert np.isnan(aligned.read(Window.of(SHAPE))).all()
     scale = estimate(Evidence(statistics), ScaleSettings(("manual",), manual=2.0, default="manual"))
     assert scale.status == "ok"

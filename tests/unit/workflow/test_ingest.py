@@ -10,7 +10,7 @@ from unglow.core.errors import ChangedError, UnglowError
 from unglow.core.windows import Window
 from unglow.io.tiff import read_header
 from unglow.io.zarr import open_store
-from unglow.workflow.stages.ingest import PixelStatistics, ingest, signal
+from unglow.workflow.stages.ingest import PixelStatistics, SignalStore, signal
 from unglow.workflow.stages.plan import Plan, fingerprint, make_plan
 
 SHAPE = (1500, 1270)
@@ -57,7 +57,9 @@ def test_the_signal_channel_is_stored_pixel_by_pixel(tmp_path, layout, workers):
     plan = planned(tmp_path, image, image, **LAYOUTS[layout])
     assert plan.reason is None
     assert plan.channels == {"post": (1,), "pre": (1,)}
-    figures = ingest(plan, "post", tmp_path / "post.ome.zarr", workers=workers)
+    made = SignalStore(plan, "post", tmp_path / "post.ome.zarr")
+    assert made.make(workers=workers) is None
+    figures = made.statistics.to_dict()
     store = open_store(tmp_path / "post.ome.zarr")
     assert store.dtype == np.uint16  # auto on several channels: the next wider integer
     np.testing.assert_array_equal(store.read(Window.of(SHAPE)), image[..., 1])
@@ -75,7 +77,9 @@ def test_layout_and_workers_leave_the_same_pixels_and_statistics(tmp_path):
         plan = planned(work, image, image, **LAYOUTS[name])
         for workers in (1, 2):
             target = work / f"{workers}.ome.zarr"
-            figures[name, workers] = ingest(plan, "pre", target, workers=workers)
+            store = SignalStore(plan, "pre", target)
+            store.make(workers=workers)
+            figures[name, workers] = store.statistics.to_dict()
             digests[name, workers] = open_store(target).digest
     assert digests["tiles", 1] == digests["tiles", 2]
     assert digests["strips", 1] == digests["strips", 2]
@@ -88,7 +92,7 @@ def test_layout_and_workers_leave_the_same_pixels_and_statistics(tmp_path):
 def test_sixteen_bit_rgb_keeps_sixteen_bits(tmp_path):
     image = picture(np.uint16) * np.uint16(250)
     plan = planned(tmp_path, image, image, channel="G")
-    ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+    SignalStore(plan, "post", tmp_path / "post.ome.zarr").make(workers=1)
     store = open_store(tmp_path / "post.ome.zarr")
     assert store.dtype == np.uint16
     np.testing.assert_array_equal(store.read(Window.of(SHAPE)), image[..., 1])
@@ -98,7 +102,7 @@ def test_one_named_channel_keeps_the_dtype_of_the_file_and_a_sum_gets_room(tmp_p
     image = picture()
     image[..., 0] = image[..., 1]
     plan = planned(tmp_path, image, image, channel="R+G")
-    ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+    SignalStore(plan, "post", tmp_path / "post.ome.zarr").make(workers=1)
     store = open_store(tmp_path / "post.ome.zarr")
     assert store.dtype == np.uint16
     expected = image[..., 0].astype(np.uint16) + image[..., 1]
@@ -111,8 +115,9 @@ def test_values_that_are_not_finite_become_nan_and_are_counted(tmp_path):
     image[10:20, 30:50] = np.nan
     image[700, 800] = np.inf
     plan = planned(tmp_path, image, image, tile=(256, 256))
-    figures = ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
-    assert figures["missing"] == 201
+    store = SignalStore(plan, "post", tmp_path / "post.ome.zarr")
+    store.make(workers=1)
+    assert store.statistics.missing == 201
     read = open_store(tmp_path / "post.ome.zarr").read(Window.of(SHAPE))
     np.testing.assert_array_equal(read, np.where(np.isfinite(image), image, np.nan))
 
@@ -126,8 +131,9 @@ def test_damage_in_the_middle_gives_a_store_marked_with_the_reason(tmp_path):
         stream.seek(offset)
         stream.write(b"\0" * 500)
     plan.fingerprints["pre"] = fingerprint(plan.headers["pre"])  # it was like that from the start
-    assert ingest(plan, "pre", tmp_path / "pre.ome.zarr", workers=2) == {}
+    reason = SignalStore(plan, "pre", tmp_path / "pre.ome.zarr").make(workers=2)
     store = open_store(tmp_path / "pre.ome.zarr")
+    assert store.empty == reason
     assert "pre.tif" in store.empty
     assert str(tmp_path) not in store.empty  # results hold no path of this machine
     assert [p.name for p in tmp_path.glob(".*")] == []
@@ -137,7 +143,7 @@ def test_a_plan_that_failed_hands_its_reason_on(tmp_path):
     mono, colour = picture(channels=1), picture()
     plan = planned(tmp_path, mono, colour)
     assert plan.reason
-    ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+    SignalStore(plan, "post", tmp_path / "post.ome.zarr").make(workers=1)
     assert open_store(tmp_path / "post.ome.zarr").empty == plan.reason
 
 
@@ -184,7 +190,7 @@ def test_a_raw_file_that_changes_while_it_is_read_gives_no_store(tmp_path, monke
 
     monkeypatch.setattr(PixelStatistics, "add", add)
     with pytest.raises(ChangedError, match=r"post\.tif was changed, replaced or cut while"):
-        ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+        SignalStore(plan, "post", tmp_path / "post.ome.zarr").make(workers=1)
     assert not list(tmp_path.glob("*post.ome.zarr*"))
 
 
@@ -193,5 +199,5 @@ def test_a_raw_file_that_was_replaced_since_the_plan_gives_no_store(tmp_path):
     plan = planned(tmp_path, image, image, compression="zlib", tile=(256, 256))
     replaced(tmp_path / "post.tif")
     with pytest.raises(UnglowError):
-        ingest(plan, "post", tmp_path / "post.ome.zarr", workers=1)
+        SignalStore(plan, "post", tmp_path / "post.ome.zarr").make(workers=1)
     assert not list(tmp_path.glob("*post.ome.zarr*"))

@@ -13,7 +13,7 @@ from unglow.io.tiff import read_header
 from unglow.io.tiff.reader import TiffReader
 from unglow.io.tiff.row_bands import PART_ROWS, band_parts, part_rows, reads_in_order
 from unglow.io.zarr import open_store
-from unglow.workflow.stages.ingest import ingest
+from unglow.workflow.stages.ingest import SignalStore
 from unglow.workflow.stages.plan import make_plan
 
 SHAPE = (5000, 400)
@@ -64,7 +64,7 @@ def test_each_strip_is_decoded_once(tmp_path, monkeypatch, rows, workers):
         return decode(reader, stored, index)
 
     monkeypatch.setattr(TiffReader, "_decode", counting)
-    ingest(plan, "post", tmp_path / "post.ome.zarr", workers=workers)
+    SignalStore(plan, "post", tmp_path / "post.ome.zarr").make(workers=workers)
     assert len(seen) == -(-SHAPE[0] // rows)
     assert set(seen.values()) == {1}
     store = open_store(tmp_path / "post.ome.zarr")

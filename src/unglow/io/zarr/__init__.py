@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from unglow.io.zarr.band_writer import BandWriter, state_key
+from unglow.io.zarr.band_writer import state_key
 from unglow.io.zarr.layout import StoreLayout, plan_layout
 from unglow.io.zarr.reader import Store, open_store, verify
 from unglow.io.zarr.writer import StoreWriter
 
 __all__ = [
-    "BandWriter",
     "Store",
     "StoreLayout",
     "StoreWriter",

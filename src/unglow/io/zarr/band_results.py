@@ -1,4 +1,4 @@
-"""What the jobs of bands leave for the job that joins them: one small file for each band.
+"""Results of bands, which their jobs leave for the one that joins them: a small file for each.
 
 It says which state of the inputs its band belongs to, which shards were written and what was
 counted, in a form that adds up exactly. Its job writes it last, so a band is done when it is there.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.zarr.band_writer import Shards
+    from unglow.io.zarr.shard_writer import Shards
     from unglow.io.zarr.writer import StoreWriter
 
     Arrays: TypeAlias = Mapping[str, NDArray[Any]]
@@ -35,7 +35,7 @@ _ABOUT = "about"
 
 @dataclass(frozen=True, eq=False)
 class BandResult:
-    """What one band has given.
+    """The result of one band.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class BandResult:
     reason: str | None = None
 
     def save(self, path: Path) -> None:
-        """Write an ``.npz``, whole or not at all; equal pieces give equal bytes."""
+        """Write an ``.npz``, whole or not at all; equal results give equal bytes."""
         about = {
             "version": _VERSION,
             "band": str(self.band),
@@ -93,7 +93,7 @@ class BandResult:
 
 @dataclass(frozen=True, eq=False)
 class BandResults:
-    """The pieces of all bands, read one after the other in their order.
+    """The results of all bands, read one after the other.
 
     Attributes
     ----------
@@ -107,67 +107,66 @@ class BandResults:
     key: str
 
     def __iter__(self) -> Iterator[BandResult]:
-        """Read the pieces, after a look at all of them.
+        """Read the results.
 
         Raises
         ------
         StoreError
-            A piece is missing, damaged, or of another state of the inputs. The files of all such
-            are removed, so that the next run makes their bands anew.
+            After the last: some are missing, damaged, or of another state of the inputs. Their
+            files are removed, so that the next run makes these bands anew.
         """
-        faults = {path: self._fault(path, band) for path, band in self._bands()}
-        _refuse({path: fault for path, fault in faults.items() if fault is not None})
-        yield from (BandResult.load(path) for path in self.paths)
+        faults = {}
+        for path, band in zip(self.paths, all_bands(len(self.paths)), strict=True):
+            try:
+                result = BandResult.load(path)
+            except FileNotFoundError:
+                faults[path] = f"band {band} is not there"
+            except StoreError:
+                faults[path] = f"what band {band} left is damaged"
+            else:
+                if (result.band, result.key) == (band, self.key):
+                    yield result
+                else:
+                    faults[path] = f"band {band} belongs to another state of its inputs"
+        _reject(faults)
 
-    def _bands(self) -> Iterator[tuple[Path, Band]]:
-        return zip(self.paths, all_bands(len(self.paths)), strict=True)
-
-    def _fault(self, path: Path, band: Band) -> str | None:
-        """Say why the piece of a band cannot be used; None if it can."""
-        try:
-            piece = BandResult.load(path)
-        except FileNotFoundError:
-            return f"band {band} is not there"
-        except StoreError:
-            return f"what band {band} left is damaged"
-        if (piece.band, piece.key) != (band, self.key):
-            return f"band {band} belongs to another state of its inputs"
-        return None
-
-    @property
-    def reason(self) -> str | None:
-        """Why there are no pixels: what the first band says that has a reason; None if none has."""
-        return next((piece.reason for piece in self if piece.reason is not None), None)
-
-    def hand_over(self, writer: StoreWriter, workers: int) -> None:
+    def hand_over(self, shards: Sequence[Shards], writer: StoreWriter, workers: int) -> None:
         """Give the shards of all bands to the writer of their store, after reading each of them.
 
+        Parameters
+        ----------
+        shards
+            Those of each result, in the order of `paths`.
+        writer
+            Of the store.
+        workers
+            Shards that are read at a time.
+
         Raises
         ------
         StoreError
-            Shards are missing or not what their bands have written. The pieces of these bands are
+            Shards are missing or not what their bands have written. The results of these bands are
             removed, so that the next run makes them anew.
         """
-        place = band_store(writer.path, self.key)
-        if not place.is_dir():
-            place = writer.path  # where a job that was killed may just have put it
-        shards: dict[str, tuple[str, int]] = {}
+        root = band_store(writer.path, self.key)
+        if not root.is_dir():
+            root = writer.path  # where a job that was killed may just have put it
         faults: dict[Path, str] = {}
-        for path, piece in zip(self.paths, self, strict=True):
-            fault = first_fault(place, piece.shards, workers)
+        for path, band, written in zip(self.paths, all_bands(len(self.paths)), shards, strict=True):
+            fault = first_fault(root, written, workers)
             if fault is not None:
-                faults[path] = f"of band {piece.band}, {fault}"
-            shards.update(piece.shards)
-        _refuse(faults)
-        writer.adopt(self.key, shards)
+                faults[path] = f"of band {band}, {fault}"
+        _reject(faults)
+        writer.adopt(self.key, {key: entry for written in shards for key, entry in written.items()})
 
 
-def _refuse(faults: Mapping[Path, str]) -> None:
-    """Remove pieces that cannot be used, and raise with what is wrong with them, if there are."""
+def _reject(faults: Mapping[Path, str]) -> None:
+    """Remove results that cannot be used and raise with what is wrong with them, if there are."""
     for path in faults:
         path.unlink(missing_ok=True)
     if faults:
-        told = ", ".join(faults.values())
         what = "this band" if len(faults) == 1 else "these bands"
-        place = next(iter(faults)).parent
-        raise StoreError(f"{place}: {told}; run the workflow again, which makes {what} anew")
+        raise StoreError(
+            f"{next(iter(faults)).parent}: {', '.join(faults.values())}; run the workflow again, "
+            f"which makes {what} anew"
+        )

@@ -15,22 +15,20 @@ from unglow.core.windows import bounded_map
 from unglow.io.zarr.shard_writer import ShardWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
-    from typing import TypeAlias
 
     from unglow.core.windows import Window
     from unglow.io.zarr.bands import Band
     from unglow.io.zarr.layout import StoreLayout
-
-    Shards: TypeAlias = Mapping[str, tuple[str, int]]
-    """Shard key to the SHA-256 of its file, hexadecimal, and its size, bytes."""
+    from unglow.io.zarr.shard_writer import Shards
 
 _KEY = 16
+"""Hexadecimal digits of a state key (64 bits): no two states of one store will share it."""
 
 
 def state_key(*parts: Any) -> str:
-    """Return a digest of JSON types (equal mappings in any order), 16 hexadecimal digits."""
+    """Return a digest of JSON types (equal mappings in any order), `_KEY` hexadecimal digits."""
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_KEY]
 
@@ -41,15 +39,15 @@ def band_store(path: Path, key: str) -> Path:
 
 
 def leftovers(path: Path, bands: int) -> Iterator[Path]:
-    """Yield what bands have left beside a file or store that is finished.
+    """Yield what bands of interrupted runs have left beside a file or store that is finished.
 
-    That is the shards of other states, and what jobs have said about bands of another number than
-    ``bands``. What those of this number said, Snakemake removes.
+    That is the shards of other states, and results of runs with another number of bands than
+    ``bands``; those of this number are removed by Snakemake.
     """
     yield from path.parent.glob(f".{path.name}.*.bands")
-    for said in path.parent.glob(f".{path.name}.*-of-*.band.npz"):
-        if not said.name.endswith(f"-of-{bands}.band.npz"):
-            yield said
+    for result in path.parent.glob(f".{path.name}.*-of-*.band.npz"):
+        if not result.name.endswith(f"-of-{bands}.band.npz"):
+            yield result
 
 
 class BandWriter(ShardWriter):
@@ -87,18 +85,13 @@ class BandWriter(ShardWriter):
         """Yield the level-0 shards of the band in row order, cut at the edges of the image."""
         return self._band.windows(self.layout)
 
-    @property
-    def shards(self) -> dict[str, tuple[str, int]]:
-        """What was written: shard key to SHA-256 and size, bytes."""
-        return {name: (digest, self._sizes[name]) for name, digest in self._digests.items()}
 
-
-def first_fault(place: Path, shards: Shards, workers: int) -> str | None:
+def first_fault(root: Path, shards: Shards, workers: int) -> str | None:
     """Return what is wrong with the first shard that is not what was written; None if all are.
 
     Parameters
     ----------
-    place
+    root
         Directory of the store, or of its bands.
     shards
         What was written.
@@ -108,7 +101,7 @@ def first_fault(place: Path, shards: Shards, workers: int) -> str | None:
 
     def fault(name: str) -> str | None:
         try:
-            with (place / name).open("rb") as file:
+            with (root / name).open("rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
             return f"shard {name} is missing"

@@ -25,11 +25,15 @@ from unglow.io.zarr.pyramid import halve_stored
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
+    from typing import TypeAlias
 
     from numpy.typing import NDArray
 
     from unglow.core.windows import Window
     from unglow.io.zarr.layout import StoreLayout
+
+    Shards: TypeAlias = dict[str, tuple[str, int]]
+    """Shard key to the SHA-256 of its file, hexadecimal, and its size, bytes."""
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +57,9 @@ class ShardWriter:
         self._partial = self._sibling("partial")
         self._root = self._partial
         self._pending: set[Window] = set()
-        # of what was written, by shard keys: SHA-256, hexadecimal, and sizes, bytes
-        self._digests: dict[str, str] = {}
-        self._sizes: dict[str, int] = {}
-        self._shards = self._written = 0
+        self.shards: Shards = {}
+        """What was written."""
+        self._count = self._written = 0
         self._lock = threading.Lock()
 
     @step("create store")
@@ -70,7 +73,7 @@ class ShardWriter:
             self._remove(self._partial)
             raise self._failure(error) from error
         self._pending = set(self.windows())
-        self._shards, self._written = len(self._pending), 0
+        self._count, self._written = len(self._pending), 0
         return self
 
     def __exit__(
@@ -120,7 +123,7 @@ class ShardWriter:
         with self._lock:
             self._written += 1
             done = self._written
-        progress(done, self._shards, "shard")
+        progress(done, self._count, "shard")
 
     def _write_shard(self, level: int, y0: int, x0: int, block: NDArray[Any]) -> None:
         height, width = self.layout.level_shards(level)
@@ -133,8 +136,7 @@ class ShardWriter:
             self._move_on(key)
         except OSError as error:
             raise self._failure(error) from error
-        self._digests[key] = hashlib.sha256(content).hexdigest()
-        self._sizes[key] = len(content)
+        self.shards[key] = hashlib.sha256(content).hexdigest(), len(content)
 
     def _move_on(self, name: str) -> None:
         """Move a finished file to where it belongs; that directory is never made anew here."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.zarr.band_writer import Shards
     from unglow.io.zarr.layout import StoreLayout
+    from unglow.io.zarr.shard_writer import Shards
 
 OVERVIEW = 1024
 """Largest side of the part of the coarsest level that sets the display range, px."""
@@ -105,8 +105,7 @@ class StoreWriter(ShardWriter):
             If the file system refuses.
         """
         self._root = band_store(self.path, key)
-        self._digests.update({name: digest for name, (digest, _) in shards.items()})
-        self._sizes.update({name: size for name, (_, size) in shards.items()})
+        self.shards |= shards
         self._pending.clear()
         try:
             if not self._root.is_dir():  # a job that was killed had just put it in place
@@ -138,7 +137,7 @@ class StoreWriter(ShardWriter):
         with step("pyramid"):
             for level in range(self.layout.fine_levels + 1, self.layout.levels):
                 self._build_level(level)
-        digest = store_digest(self._digests)
+        digest = store_digest({key: sha for key, (sha, _) in self.shards.items()})
         coarsest = self.layout.levels - 1
         reader = LevelReader(self._root, self.layout, coarsest)
         middle = _middle(self.layout.level_shape(coarsest))
@@ -146,7 +145,7 @@ class StoreWriter(ShardWriter):
             **self._attributes,
             **(extra_attributes or {}),
             "digest": digest,
-            "stored_bytes": sum(self._sizes.values()),
+            "stored_bytes": sum(size for _, size in self.shards.values()),
         }
         self._put_in_place(attributes, reader.read(middle))
         return digest

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.grey import grey_level, has_grey_levels, quantise, value_range
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
-from unglow.io.zarr import BandWriter, Store, StoreLayout, StoreWriter, state_key
-from unglow.io.zarr.band_results import BandResult, BandResults
+from unglow.io.zarr.stage_store import StageStore
 from unglow.photometry.cell_moments import BinSamples
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform.resample import warp_window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from unglow.io.zarr.bands import Band
+    from numpy.typing import NDArray
+
+    from unglow.io.zarr import Store, StoreLayout
     from unglow.io.zarr.shard_writer import ShardWriter
     from unglow.transform import Transform
 
@@ -26,17 +26,8 @@ VERSION = 2
 """Of the pixels and statistics."""
 
 
-def align(
-    post: Store,
-    pre: Store,
-    transform: Transform,
-    layout: StoreLayout,
-    target: Path,
-    *,
-    workers: int,
-    pieces: Sequence[Path] = (),
-) -> tuple[JointStatistics, BinSamples]:
-    """Write ``aligned_pre``: float32 in the post frame, NaN where pre has no data.
+class AlignedStore(StageStore):
+    """Pre in the post frame: float32, NaN where pre has no data.
 
     Parameters
     ----------
@@ -44,127 +35,78 @@ def align(
         Stores of the raw signal.
     transform
         Map of post (x, y) to pre (x, y); a failed one gives a store marked empty.
-    layout
-        Layout of the derived store.
-    target
-        The store's directory.
-    workers
-        Shards in flight.
-    pieces
-        What `align_band` has left for all bands; nothing to do here what they do.
+    layout, path
+        Layout and directory of the store.
 
-    Returns
-    -------
-    The joint statistics and the cells of post and aligned pre; without pixels for a failed
-    transform.
+    Attributes
+    ----------
+    statistics, bins
+        Joint statistics and cells of post and aligned pre, once the store is made; without pixels
+        for a failed transform.
     """
-    attributes = _attributes(post, pre, transform)
-    writer = StoreWriter(
-        target,
-        layout,
-        name="aligned_pre",
-        pixel_size_um=post.pixel_size_um,
-        attributes=attributes,
-        fill_value=math.nan,
-        workers=workers,
-        bands=len(pieces),
-    )
-    with writer:
+
+    def __init__(
+        self, post: Store, pre: Store, transform: Transform, layout: StoreLayout, path: Path
+    ) -> None:
+        field = transform.displacement
+        super().__init__(
+            path,
+            layout,
+            stage="align",
+            version=VERSION,
+            name="aligned_pre",
+            pixel_size_um=post.pixel_size_um,
+            attributes={
+                "role": "aligned_pre",
+                "inputs": {"post": post.digest, "pre": pre.digest},
+                "matrix": None if transform.failed else transform.matrix.tolist(),
+                **({} if field is None else {"displacement": {"sha256": field.digest}}),
+            },
+        )
+        self._post, self._pre, self._transform = post, pre, transform
+        self._integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
         if transform.failed:
-            writer.publish_empty(" ".join(transform.reasons))
-            return JointStatistics.empty(), BinSamples.create(post.shape, (0.0, 0.0))
-        total, bins = _empty_statistics(post, pre)
-        if pieces:
-            given = BandResults(pieces, _key(attributes, layout))
-            _join(given, layout, total, bins)
-            given.hand_over(writer, workers)
-        else:
-            _warp(post, pre, transform, writer, total, bins, workers)
-        writer.publish()
-    return total, bins
+            self.statistics = JointStatistics.empty()
+            self.bins = BinSamples.create(post.shape, (0.0, 0.0))
+            return
+        ranges = value_range(post.attributes), value_range(pre.attributes)
+        self.statistics = JointStatistics.create(
+            post_range=ranges[0],
+            pre_range=ranges[1],
+            grey_level=grey_level(ranges, integer=self._integer),
+            integer=self._integer,
+        )
+        self.bins = BinSamples.create(post.shape, (ranges[0][1], ranges[1][1]))
 
+    def write(self, writer: ShardWriter, workers: int) -> str | None:
+        """Warp the shards of a writer; see `StageStore.write`."""
+        if self._transform.failed:
+            return " ".join(self._transform.reasons)
+        with step("warp"):
+            for statistics in bounded_map(
+                lambda window: self._warp(window, writer), writer.windows(), workers
+            ):
+                self.statistics.merge(statistics)
+        return None
 
-def align_band(
-    post: Store,
-    pre: Store,
-    transform: Transform,
-    layout: StoreLayout,
-    target: Path,
-    band: Band,
-    *,
-    workers: int,
-) -> BandResult:
-    """Do one band of what `align` does; parameters as there, ``target`` that of the whole store."""
-    key = _key(_attributes(post, pre, transform), layout)
-    if transform.failed:
-        return BandResult(band, key, reason=" ".join(transform.reasons))
-    total, bins = _empty_statistics(post, pre)
-    with BandWriter(target, layout, fill_value=math.nan, band=band, key=key) as writer:
-        _warp(post, pre, transform, writer, total, bins, workers)
-        counted = {**total.counts, **bins.of_rows(band.rows(layout))}
-        return BandResult(band, key, writer.shards, counted)
-
-
-def _attributes(post: Store, pre: Store, transform: Transform) -> dict[str, Any]:
-    field = transform.displacement
-    return {
-        "role": "aligned_pre",
-        "inputs": {"post": post.digest, "pre": pre.digest},
-        "matrix": None if transform.failed else transform.matrix.tolist(),
-        **({} if field is None else {"displacement": {"sha256": field.digest}}),
-    }
-
-
-def _key(attributes: dict[str, Any], layout: StoreLayout) -> str:
-    """Return what shards and statistics of a band follow from."""
-    return state_key("align", VERSION, attributes, layout.to_dict())
-
-
-@step("warp")
-def _warp(
-    post: Store,
-    pre: Store,
-    transform: Transform,
-    writer: ShardWriter,
-    total: JointStatistics,
-    bins: BinSamples,
-    workers: int,
-) -> None:
-    """Write the shards of a writer, and count their pixels."""
-    integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
-
-    def warp(window: Window) -> JointStatistics:
-        block = warp_window(pre.read, pre.shape, transform, window)
-        if integer:
+    def _warp(self, window: Window, writer: ShardWriter) -> JointStatistics:
+        """Write one shard and return the statistics of its pixels."""
+        block = warp_window(self._pre.read, self._pre.shape, self._transform, window)
+        if self._integer:
             block = quantise(block)
         writer.write(window, block)
-        statistics, signal = total.fresh(), post.read(window)
-        statistics.add(signal, block, origin=(window.y0, window.x0))
-        bins.add(signal, block, origin=(window.y0, window.x0))
+        origin = window.y0, window.x0
+        statistics, signal = self.statistics.fresh(), self._post.read(window)
+        statistics.add(signal, block, origin=origin)
+        self.bins.add(signal, block, origin=origin)
         return statistics
 
-    for part in bounded_map(warp, writer.windows(), workers):
-        total.merge(part)
+    def counts(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
+        """Return the statistics, and the cells of a band of rows."""
+        return {**self.statistics.counts, **self.bins.of_rows(rows)}
 
-
-@step("join")
-def _join(
-    pieces: BandResults, layout: StoreLayout, total: JointStatistics, bins: BinSamples
-) -> None:
-    """Add up what bands have counted."""
-    for piece in pieces:
-        total.merge_counts(piece.arrays)
-        for name, cells in bins.of_rows(piece.band.rows(layout)).items():
-            cells[...] = piece.arrays[name]
-
-
-def _empty_statistics(post: Store, pre: Store) -> tuple[JointStatistics, BinSamples]:
-    ranges = value_range(post.attributes), value_range(pre.attributes)
-    integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
-    counts = JointStatistics.create(
-        post_range=ranges[0],
-        pre_range=ranges[1],
-        grey_level=grey_level(ranges, integer=integer),
-        integer=integer,
-    )
-    return counts, BinSamples.create(post.shape, (ranges[0][1], ranges[1][1]))
+    def merge_counts(self, counts: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
+        """Add the `counts` of a band of rows."""
+        self.statistics.merge_counts(counts)
+        for name, cells in self.bins.of_rows(rows).items():
+            cells[...] = counts[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,7 @@ from unglow.core.archive import named, of_name
 from unglow.core.grey import has_grey_levels
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, strips
-from unglow.io.zarr import BandWriter, StoreLayout, StoreWriter, state_key
-from unglow.io.zarr.band_results import BandResult, BandResults
+from unglow.io.zarr.stage_store import StageStore
 from unglow.photometry.background_medians import SIDE, BackgroundMedians
 from unglow.photometry.difference import Glow, Matched, attributes_of, reason_of
 from unglow.photometry.difference_histogram import DifferenceHistogram
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.zarr.bands import Band
+    from unglow.io.zarr import StoreLayout
     from unglow.io.zarr.shard_writer import ShardWriter
     from unglow.photometry.gain.scale import MethodResult, Scale
     from unglow.photometry.joint_histogram import JointStatistics
@@ -40,26 +38,26 @@ class Residue:
     histogram: DifferenceHistogram
     background: BackgroundMedians
 
-    def merge(self, arrays: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
-        """Add what `arrays` of a band of rows (first px, px after the last) has told."""
-        self.histogram.merge_counts(arrays["counts"], arrays["missing"])
-        self.background.of_rows(rows)[...] = arrays["medians"]
-
-    def arrays(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
-        """Return the counts, and the medians of a band of rows."""
-        medians = self.background.of_rows(rows)
+    def counts(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
+        """Return the histogram, and the medians of a band of rows (first px, px after the last)."""
         return {
             "counts": self.histogram.counts,
             "missing": self.histogram.missing,
-            "medians": medians,
+            "medians": self.background.of_rows(rows),
         }
 
+    def merge_counts(self, counts: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
+        """Add the `counts` of a band of rows."""
+        self.histogram.merge_counts(counts["counts"], counts["missing"])
+        self.background.of_rows(rows)[...] = counts["medians"]
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Subtraction:
-    """What is subtracted from what.
 
-    Attributes
+class DifferenceStore(StageStore):
+    """The difference of one method: float32 in the post frame, NaN where there is no data.
+
+    Without a gain the store is marked empty. What is left by other methods is only counted.
+
+    Parameters
     ----------
     images
         Post and pre in its frame.
@@ -69,172 +67,104 @@ class Subtraction:
         Joint statistics of the pair, for the range of the histograms.
     methods
         The method whose difference is written, and those whose differences are only counted.
-    """
+    layout, path
+        Layout and directory of the store.
 
-    images: Matched
-    scale: Scale
-    statistics: JointStatistics
-    methods: tuple[str, ...]
-
-    @property
-    def written(self) -> str:
-        """Method whose difference is written."""
-        return self.methods[0]
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """Attributes of the store, beside those of its pixels."""
-        return attributes_of(self.images, self.written, self.scale.methods[self.written])
-
-    @property
-    def reason(self) -> str | None:
-        """Why nothing is written; None if something is."""
-        result = self.scale.methods[self.written]
-        return None if Glow.of(result) else reason_of(self.images.aligned, self.written, result)
-
-    def key(self, layout: StoreLayout) -> str:
-        """Return what shards and counts of a band follow from."""
-        methods = self.scale.methods
-        others = [attributes_of(self.images, name, methods[name]) for name in self.methods[1:]]
-        return state_key("difference", VERSION, self.attributes, others, layout.to_dict())
-
-    def glows(self) -> dict[str, Glow]:
-        """Return what each method takes off, of those that found something."""
-        found = {name: Glow.of(self.scale.methods[name]) for name in self.methods}
-        return {name: glow for name, glow in found.items() if glow is not None}
-
-    def residues(self) -> dict[str, Residue]:
-        """Return, for each method, a histogram that holds every value of its difference, empty."""
-        shape, found = self.images.post.shape, {}
-        for name in self.methods:
-            histogram = _empty_histogram(self.scale.methods[name], self.statistics)
-            found[name] = Residue(histogram, BackgroundMedians.create(shape))
-        return found
-
-
-def subtract(
-    subtraction: Subtraction,
-    layout: StoreLayout,
-    target: Path,
-    *,
-    workers: int,
-    pieces: Sequence[Path] = (),
-) -> dict[str, Residue]:
-    """Write the difference of one method: float32 in the post frame, NaN where there is no data.
-
-    Without a gain the store is marked empty.
-
-    Parameters
+    Attributes
     ----------
-    subtraction
-        What is subtracted from what.
-    layout, target, workers
-        Layout and directory of the store; shards in flight.
-    pieces
-        What `subtract_band` has left for all bands; nothing to do here what they do.
-
-    Returns
-    -------
-    What is left by each method, counted.
+    residues
+        What is left by each method, counted, once the store is made.
     """
-    residues = subtraction.residues()
-    writer = StoreWriter(
-        target,
-        layout,
-        name=f"difference {subtraction.written}",
-        pixel_size_um=subtraction.images.post.pixel_size_um,
-        attributes=subtraction.attributes,
-        fill_value=math.nan,
-        workers=workers,
-        bands=len(pieces),
-    )
-    reason = subtraction.reason
-    with writer:
-        if pieces:
-            given = BandResults(pieces, subtraction.key(layout))
-            _join(given, layout, residues)
-            if reason is None:
-                given.hand_over(writer, workers)
-        else:
-            _subtract(subtraction, writer, residues, workers, write=reason is None)
-        if reason is None:
-            writer.publish()
-        else:
-            writer.publish_empty(reason)
-    return residues
 
+    def __init__(
+        self,
+        images: Matched,
+        scale: Scale,
+        statistics: JointStatistics,
+        methods: Sequence[str],
+        layout: StoreLayout,
+        path: Path,
+    ) -> None:
+        written, *others = (attributes_of(images, name, scale.methods[name]) for name in methods)
+        super().__init__(
+            path,
+            layout,
+            stage="difference",
+            version=VERSION,
+            name=f"difference {methods[0]}",
+            pixel_size_um=images.post.pixel_size_um,
+            attributes=written,
+            inputs=(others,),
+        )
+        self._images, self._scale = images, scale
+        self._written = methods[0]
+        self.residues = {
+            name: Residue(
+                _empty_histogram(scale.methods[name], statistics),
+                BackgroundMedians.create(images.post.shape),
+            )
+            for name in methods
+        }
 
-def subtract_band(
-    subtraction: Subtraction, layout: StoreLayout, target: Path, band: Band, *, workers: int
-) -> BandResult:
-    """Do one band of what `subtract` does; parameters as there, ``target`` of the whole store."""
-    residues, reason = subtraction.residues(), subtraction.reason
-    key = subtraction.key(layout)
-    with BandWriter(target, layout, fill_value=math.nan, band=band, key=key) as writer:
-        _subtract(subtraction, writer, residues, workers, write=reason is None)
-        counted: dict[str, NDArray[Any]] = {}
-        for name, residue in residues.items():
-            counted |= named(residue.arrays(band.rows(layout)), name)
-        return BandResult(band, key, writer.shards, counted, reason)
+    def write(self, writer: ShardWriter, workers: int) -> str | None:
+        """Subtract by each method in the shards of a writer; see `StageStore.write`."""
+        found = {name: Glow.of(self._scale.methods[name]) for name in self.residues}
+        glows = {name: glow for name, glow in found.items() if glow is not None}
+        with step("subtract"):
+            for counted in bounded_map(
+                lambda window: self._subtract(window, glows, writer),
+                writer.windows() if glows else (),
+                workers,
+            ):
+                for name, histogram in counted.items():
+                    self.residues[name].histogram.merge(histogram)
+        if self._written in glows:
+            return None
+        return reason_of(self._images.aligned, self._written, self._scale.methods[self._written])
 
+    def _subtract(
+        self, window: Window, glows: Mapping[str, Glow], writer: ShardWriter
+    ) -> dict[str, DifferenceHistogram]:
+        """Subtract by each method and count in one shard, which is read once; write the first.
 
-def save_residues(
-    residues: Mapping[str, Residue], written: str, histogram: Path, background: Path
-) -> None:
-    """Write histograms and medians of all methods, those of one method by the names they have."""
-    others = {name: residue for name, residue in residues.items() if name != written}
-    own = residues[written]
-    own.histogram.save(histogram, {name: r.histogram for name, r in others.items()})
-    own.background.save(background, {name: r.background for name, r in others.items()})
-
-
-@step("subtract")
-def _subtract(
-    subtraction: Subtraction,
-    writer: ShardWriter,
-    residues: Mapping[str, Residue],
-    workers: int,
-    *,
-    write: bool,
-) -> None:
-    """Read every shard of a writer once, subtract by each method and count; write the first.
-
-    What is subtracted and counted at a time stays in the cache.
-    """
-    images, glows = subtraction.images, subtraction.glows()
-    integer = has_grey_levels(images.post.attributes)
-    if not glows:
-        return
-    # The one that is written comes last: it takes the place of pre, which is of no more use then.
-    order = sorted(glows, key=lambda name: name == subtraction.written)
-
-    def work(window: Window) -> dict[str, DifferenceHistogram]:
-        post, pre = images.read(window)
-        counted = {name: residues[name].histogram.fresh() for name in glows}
+        What is subtracted and counted at a time stays in the cache.
+        """
+        post, pre = self._images.read(window)
+        integer = has_grey_levels(self._images.post.attributes)
+        counted = {name: self.residues[name].histogram.fresh() for name in glows}
+        # The one that is written comes last: it takes the place of pre, which is of no more use.
+        order = sorted(glows, key=lambda name: name == self._written)
         for strip in strips(window, SIDE):  # whole squares of `BackgroundMedians`
             rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
             part = post[rows].astype(np.float32, copy=False), pre[rows]
             for name in order:
                 left = glows[name].taken_off(part, strip, integer=integer)
                 counted[name].add(left)
-                residues[name].background.add(left, (strip.y0, strip.x0))
-            if write:
+                self.residues[name].background.add(left, (strip.y0, strip.x0))
+            if self._written in glows:
                 pre[rows] = left
-        if write:
+        if self._written in glows:
             writer.write(window, pre)
         return counted
 
-    for part in bounded_map(work, writer.windows(), workers):
-        for name, histogram in part.items():
-            residues[name].histogram.merge(histogram)
+    def counts(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
+        """Return histograms, and the medians of a band of rows, of all methods."""
+        counts: dict[str, NDArray[Any]] = {}
+        for name, residue in self.residues.items():
+            counts |= named(residue.counts(rows), name)
+        return counts
 
+    def merge_counts(self, counts: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
+        """Add the `counts` of a band of rows."""
+        for name, residue in self.residues.items():
+            residue.merge_counts(of_name(counts, name), rows)
 
-@step("join")
-def _join(pieces: BandResults, layout: StoreLayout, residues: Mapping[str, Residue]) -> None:
-    """Add up what bands have counted."""
-    for piece in pieces:
-        for name, residue in residues.items():
-            residue.merge(of_name(piece.arrays, name), piece.band.rows(layout))
+    def save_residues(self, histogram: Path, background: Path) -> None:
+        """Write histograms and medians of all methods, those that are written without a prefix."""
+        own = self.residues[self._written]
+        others = {name: left for name, left in self.residues.items() if name != self._written}
+        own.histogram.save(histogram, {name: left.histogram for name, left in others.items()})
+        own.background.save(background, {name: left.background for name, left in others.items()})
 
 
 def _empty_histogram(result: MethodResult, statistics: JointStatistics) -> DifferenceHistogram:

@@ -139,7 +139,7 @@ def make_plan(post: TiffHeader, pre: TiffHeader, *, channel: str, dye: str | Non
             raise
         log.warning("%s", error)
         nothing: dict[str, tuple[int, ...]] = dict.fromkeys(ROLES, ())
-        reason = without_places(str(error), *headers.values())
+        reason = without_directories(str(error), *headers.values())
         return Plan(headers, nothing, {}, made, prints, reason)
     return Plan(headers, dict(choice.indices), asdict(choice), made, prints)
 
@@ -162,7 +162,7 @@ def check_two_files(
         )
 
 
-def without_places(sentence: str, *headers: TiffHeader) -> str:
+def without_directories(sentence: str, *headers: TiffHeader) -> str:
     """Return a sentence with raw files named without directories, for what goes into results."""
     for header in headers:
         sentence = sentence.replace(f"{Path(header.path).parent}{os.sep}", "")

@@ -1,4 +1,4 @@
-"""Seeing that a raw file stays the same while it is read: a result must not be of two files."""
+"""A raw file that must stay the same while it is read: a result must not be of two files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RawFile:
     """A raw file that is about to be read.
 
     Attributes
@@ -32,9 +32,9 @@ class Source:
     _stamp: _Stamp | None
 
     @classmethod
-    def of(cls, header: TiffHeader, known: str) -> Source:
+    def of(cls, header: TiffHeader, fingerprint: str) -> RawFile:
         """Look at a file before it is read."""
-        return cls(header, known, _stamp_of(Path(header.path)))
+        return cls(header, fingerprint, _stamp_of(Path(header.path)))
 
     def check(self) -> None:
         """See that the file is still the one that was looked at, and that the plan was made of.
