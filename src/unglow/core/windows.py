@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -124,51 +123,6 @@ def halve(block: NDArray[Any]) -> NDArray[np.float32]:
         # the same order of additions as above: a pixel does not depend on its neighbours' NaN
         mean = ((some[0] + some[1]) + (some[2] + some[3])) / valid
     return np.asarray(mean, dtype=np.float32)
-
-
-class KeptBlocks:
-    """Read windows of an image block by block, and keep some blocks; thread-safe.
-
-    What a store decodes at a time is read once for all windows that share it and are wanted one
-    after the other.
-
-    Parameters
-    ----------
-    read
-        Returns the px of a window inside the image.
-    shape
-        (rows, columns) of the image.
-    side
-        Of the blocks, px.
-    most
-        How many blocks are kept: those that were wanted last.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[Window], NDArray[Any]],
-        shape: tuple[int, int],
-        side: int,
-        most: int = 1,
-    ) -> None:
-        self.shape = shape
-        self._side = side
-        self._block = lru_cache(most)(read)  # two threads may read the same one: no harm
-
-    def read(self, window: Window) -> NDArray[Any]:
-        """Return the pixels of a window inside the image that holds some, as a copy."""
-        side = self._side
-        out: NDArray[Any] | None = None
-        for (row, col), part in cells(window, (side, side)):
-            top, left = row * side, col * side
-            pixels = self._block(Window(top, top + side, left, left + side).clip(self.shape))
-            if out is None:
-                out = np.empty(window.shape, pixels.dtype)
-            target = part.shift(-window.y0, -window.x0).slices
-            out[target] = pixels[part.shift(-top, -left).slices]
-        if out is None:
-            raise ValueError(f"{window} holds no px")
-        return out
 
 
 class ArrayPixels:

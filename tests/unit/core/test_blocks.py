@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from unglow.core.windows import ArrayPixels, KeptBlocks, Window, bounded_map, grid, halve
+from unglow.core.windows import ArrayPixels, Window, bounded_map, grid, halve
 
 
 def test_a_grid_covers_every_pixel_once():
@@ -85,35 +85,3 @@ def test_the_first_error_ends_the_map():
 
     with pytest.raises(ValueError, match="three"):
         list(bounded_map(work, range(10), 2))
-
-
-def test_windows_of_a_kept_block_are_those_of_the_image_and_read_once_in_a_row():
-    class Counted(ArrayPixels):
-        reads = 0
-
-        def read(self, window, level=0):
-            self.reads += 1
-            return super().read(window, level)
-
-    image = np.arange(130 * 210).reshape(130, 210)
-    counted = Counted(image)
-    kept = KeptBlocks(counted.read, counted.shape, 64)
-    windows = [Window(0, 32, 0, 32), Window(32, 64, 32, 64), Window(5, 9, 60, 64)]
-    windows += [Window(128, 130, 192, 210), Window(129, 130, 200, 203), Window(0, 1, 0, 1)]
-    for window in windows:
-        np.testing.assert_array_equal(kept.read(window), image[window.slices])
-    assert counted.reads == 3
-    kept = KeptBlocks(counted.read, counted.shape, 64, most=4)
-    for window, reads in (
-        (Window(60, 70, 60, 70), 4),
-        (Window(10, 128, 30, 100), 4),
-        (Window(0, 5, 130, 140), 5),  # the block at the top left goes, as the one seen longest ago
-        (Window(64, 65, 0, 128), 5),
-        (Window(0, 1, 0, 1), 6),
-    ):
-        found = kept.read(window)
-        np.testing.assert_array_equal(found, image[window.slices])
-        found[:] = -1  # a copy
-        assert counted.reads - 3 == reads
-    with pytest.raises(ValueError, match="holds no px"):
-        kept.read(Window(0, 0, 0, 9))

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from unglow.core.windows import ArrayPixels, Window
-from unglow.io.zarr import StoreLayout, StoreWriter, open_store
 from unglow.registration.coarse import guesses
 from unglow.registration.images import thumbnail
 from unglow.registration.models import consensus
 from unglow.registration.quality import nearest
 from unglow.workflow import memory_model
-from unglow.workflow.stages.register import KeptChunks
 
 pytestmark = pytest.mark.slow
 
@@ -114,55 +111,3 @@ def test_consensus_and_neighbours_are_the_same_in_parts(monkeypatch):
     for one, other in zip(at_once, (consensus(post, pre, 2.0), nearest(post, pre, 5)), strict=True):
         np.testing.assert_array_equal(one, other)
     assert at_once[0].sum() >= 200
-
-
-@pytest.fixture
-def store(tmp_path):
-    image = np.random.default_rng(2).integers(0, 60000, (300, 340)).astype(np.uint16)
-    layout = StoreLayout(image.shape, "uint16", (64, 64), (128, 128), 2)
-    writer = StoreWriter(
-        tmp_path / "a.ome.zarr", layout, name="a", pixel_size_um=None, attributes={}, fill_value=0
-    )
-    with writer:
-        for window in writer.windows():
-            writer.write(window, image[window.slices])
-        writer.publish()
-    return open_store(tmp_path / "a.ome.zarr")
-
-
-def test_kept_chunks_give_the_pixels_of_the_store(store):
-    kept = KeptChunks(store, kept_mb=5 * 64 * 64 * 2 / 1e6)
-    assert (kept.shape, kept.levels) == (store.shape, store.levels)
-    rng = np.random.default_rng(5)
-
-    def same(k):
-        level = k % 2
-        rows, cols = kept.level_shape(level)
-        y, x = rng_values[k]
-        window = Window(y % rows, min(rows, y % rows + 70), x % cols, min(cols, x % cols + 50))
-        return np.array_equal(kept.read(window, level), store.read(window, level))
-
-    rng_values = rng.integers(0, 1000, (60, 2)).tolist()
-    with ThreadPoolExecutor(3) as pool:
-        assert all(pool.map(same, range(60)))
-    held = sum(chunk.nbytes for chunk in kept._chunks.values())
-    assert held == kept._bytes <= 5 * 64 * 64 * 2
-    everything = Window.of(store.shape)
-    np.testing.assert_array_equal(kept.read(everything), store.read(everything))
-
-
-def test_a_chunk_that_was_just_read_is_not_decoded_again(store):
-    class Counted:
-        def __init__(self, store):
-            self.store, self.reads = store, 0
-            self.layout, self.dtype, self.level_shape = store.layout, store.dtype, store.level_shape
-
-        def read(self, window, level=0):
-            self.reads += 1
-            return self.store.read(window, level)
-
-    counted = Counted(store)
-    kept = KeptChunks(counted)
-    for k in range(20):
-        kept.read(Window(40 + k, 100 + k, 30 + k, 90 + k))
-    assert counted.reads == 4

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.core.windows import KeptBlocks, grid
-from unglow.io.zarr.layout import CHUNK
+from unglow.core.windows import grid
+from unglow.io.zarr.chunk_cache import ChunkCache
 from unglow.photometry.blur import blurred
 from unglow.photometry.cell_moments import BinSamples
 from unglow.photometry.focus import sharpness, spectra
@@ -79,8 +79,7 @@ def _sharpness(evidence: Evidence, images: Images, scale: Scale) -> Sharpness | 
     bins, transform = evidence.bins, evidence.transform
     if noise is None or gain is None or bins is None or transform is None:
         return None
-    both = images.post, images.pre
-    post, pre = (KeptBlocks(image.read, image.shape, CHUNK) for image in both)
+    post, pre = (ChunkCache(image, kept=1) for image in (images.post, images.pre))
     measured = spectra.measure(
         (post.read, pre.read),
         spectra.textured(bins),

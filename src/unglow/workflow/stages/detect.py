@@ -13,7 +13,6 @@ from unglow.core.allocator import release_freed
 from unglow.core.errors import InputError
 from unglow.core.files import write_json
 from unglow.core.progress import step
-from unglow.core.windows import KeptBlocks
 from unglow.detection.candidate_table import write_csv, write_geojson
 from unglow.detection.completeness import completeness
 from unglow.detection.search import nothing_yet, search
@@ -24,7 +23,7 @@ from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr import state_key
 from unglow.io.zarr.band_results import BandResult
 from unglow.io.zarr.band_writer import leftovers
-from unglow.io.zarr.layout import CHUNK
+from unglow.io.zarr.chunk_cache import ChunkCache
 from unglow.workflow.stages.detect_inputs import scene_of
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def detect(
     report["completeness"] = None
     if found.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share
-        tried = scene if pieces is not None else _keeping(scene)
+        tried = scene if pieces is not None else _cached(scene, stores)
         known = np.stack([listed["x"], listed["y"]], axis=1)
         missed = completeness(
             tried, section, known, found.threshold, stores["difference"].digest, workers=workers
@@ -165,11 +164,10 @@ def _tidy(targets: Mapping[str, Path], pieces: BandResults | None) -> None:
         path.unlink(missing_ok=True)
 
 
-def _keeping(scene: Scene) -> Scene:
+def _cached(scene: Scene, stores: Mapping[str, Image]) -> Scene:
     """Return a scene whose images keep the chunks that were read last, `_KEPT` of each."""
     post, pre, left = (
-        KeptBlocks(image.read, image.shape, CHUNK, _KEPT)
-        for image in (scene.post, scene.pre, scene.difference)
+        ChunkCache(stores[name], _KEPT) for name in ("post", "aligned", "difference")
     )
     return replace(scene, post=post, pre=pre, difference=left)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.windows import Window, cells
+from unglow.io.zarr.chunk_cache import ChunkCache
+from unglow.io.zarr.layout import CHUNK
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.registration.quality import magnified
 from unglow.registration.register import Given, RegisterSettings, Registration, register
@@ -22,8 +21,6 @@ from unglow.transform.landmarks import read_landmarks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
     from unglow.io.zarr import Store
 
@@ -90,7 +87,7 @@ def register_stores(
     if reasons:
         refused = Transform("failed", post.shape, pre.shape, reasons)
         return Registration(refused, np.zeros(0, BLOCK_DTYPE))
-    images = KeptChunks(post), KeptChunks(pre)
+    images = _cached(post), _cached(pre)
     if source is None:
         found = register(*images, settings, workers=workers, given=given)
     else:
@@ -105,66 +102,7 @@ def register_stores(
     )
 
 
-class KeptChunks:
-    """A store as `unglow.core.windows.Pixels` that keeps the chunks that it decoded last.
-
-    Sample blocks are smaller than chunks and overlap several of them: without this each chunk would
-    be decoded about five times. Thread-safe.
-
-    Parameters
-    ----------
-    store
-        The store.
-    kept_mb
-        Chunks to keep, MB.
-    """
-
-    def __init__(self, store: Store, kept_mb: float = KEPT_MB) -> None:
-        self._store = store
-        self._room = int(kept_mb * 1e6)
-        self._chunks: OrderedDict[tuple[int, int, int], NDArray[Any]] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of level 0."""
-        return self._store.shape
-
-    @property
-    def levels(self) -> int:
-        """Number of pyramid levels."""
-        return self._store.levels
-
-    def level_shape(self, level: int) -> tuple[int, int]:
-        """Rows and columns of a level."""
-        return self._store.level_shape(level)
-
-    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
-        """Pixels of a window that lies inside the level; large ones are read directly."""
-        height, width = self._store.layout.level_chunks(level)
-        if window.size > 4 * height * width:
-            return self._store.read(window, level)
-        out = np.empty(window.shape, self._store.dtype)
-        for (row, col), part in cells(window, (height, width)):
-            top, left = row * height, col * width
-            place = Window(top, top + height, left, left + width).clip(self.level_shape(level))
-            target = part.shift(-window.y0, -window.x0).slices
-            out[target] = self._chunk(level, row, col, place)[part.shift(-top, -left).slices]
-        return out
-
-    def _chunk(self, level: int, row: int, col: int, window: Window) -> NDArray[Any]:
-        key = level, row, col
-        with self._lock:
-            found = self._chunks.get(key)
-            if found is not None:
-                self._chunks.move_to_end(key)
-                return found
-        chunk = self._store.read(window, level)  # two threads may read the same one: no harm
-        with self._lock:
-            if key not in self._chunks:
-                self._chunks[key] = chunk
-                self._bytes += chunk.nbytes
-            while self._bytes > self._room and len(self._chunks) > 1:
-                self._bytes -= self._chunks.popitem(last=False)[1].nbytes
-        return chunk
+def _cached(store: Store) -> ChunkCache:
+    """Return a store that keeps `KEPT_MB` of decoded chunks."""
+    chunk_bytes = CHUNK**2 * store.layout.itemsize
+    return ChunkCache(store, max(1, int(KEPT_MB * 1e6) // chunk_bytes))
