@@ -52,9 +52,7 @@ def saved(folder, shape=FRAMES[0], matrix=AFFINE, field=True, um=True):
 
 def store(path, size):
     layout = plan_layout((8, 8), "uint8")
-    with StoreWriter(
-        path, layout, name=path.name[:3], pixel_size_um=size, attributes={}, fill_value=0
-    ) as writer:
+    with StoreWriter(path, layout, name=path.name[:3], pixel_size_um=size, attributes={}) as writer:
         for window in writer.windows():
             writer.write(window, np.zeros(window.shape, dtype=np.uint8))
         writer.publish()

@@ -45,7 +45,6 @@ def store(scene, path, shards, tile, workers):
         name="snr",
         pixel_size_um=None,
         attributes={},
-        fill_value=math.nan,
         workers=workers,
     ) as writer:
         fill(scene, writer, workers=workers, tile=tile)

@@ -49,7 +49,6 @@ def store_of(path, image, pixel_size_um=(0.325, 0.65), attributes=None, empty=No
         name="Präparat 1",
         pixel_size_um=pixel_size_um,
         attributes=ATTRIBUTES if attributes is None else attributes,
-        fill_value=np.nan if image.dtype.kind == "f" else 0,
     ) as writer:
         if empty:
             writer.publish_empty(empty)

@@ -26,7 +26,6 @@ def write(path, dtype, shape, pixel_size_um, empty=None):
         name=path.name.partition(".")[0],
         pixel_size_um=pixel_size_um,
         attributes={},
-        fill_value=0,
     ) as writer:
         if empty:
             writer.publish_empty(empty)

@@ -36,7 +36,7 @@ DARK = MethodResult.failed("too dark")
 def raw_store(path, seed):
     image = np.random.default_rng(seed).integers(0, 200, SHAPE).astype(np.uint8)
     layout = StoreLayout(SHAPE, "uint8", (32, 32), (64, 64), 2)
-    about = {"name": path.name, "pixel_size_um": (0.5, 0.25), "fill_value": 0}
+    about = {"name": path.name, "pixel_size_um": (0.5, 0.25)}
     with StoreWriter(path, layout, **about, attributes={"grey_levels": "integer"}) as writer:
         for window in writer.windows():
             writer.write(window, np.ascontiguousarray(image[window.slices]))

@@ -27,7 +27,7 @@ def store(tmp_path):
     image = np.random.default_rng(2).integers(0, 60000, (300, 340)).astype(np.uint16)
     layout = StoreLayout(image.shape, "uint16", (64, 64), (128, 128), 2)
     writer = StoreWriter(
-        tmp_path / "a.ome.zarr", layout, name="a", pixel_size_um=None, attributes={}, fill_value=0
+        tmp_path / "a.ome.zarr", layout, name="a", pixel_size_um=None, attributes={}
     )
     with writer:
         for window in writer.windows():

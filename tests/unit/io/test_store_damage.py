@@ -22,9 +22,7 @@ ELSEWHERE = Window(0, 256, 0, 500)
 def pristine(tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "a.ome.zarr"
     image = np.random.default_rng(0).integers(0, 4096, LAYOUT.shape, dtype=np.uint16)
-    with StoreWriter(
-        path, LAYOUT, name="a", pixel_size_um=None, attributes={}, fill_value=0
-    ) as writer:
+    with StoreWriter(path, LAYOUT, name="a", pixel_size_um=None, attributes={}) as writer:
         for window in writer.windows():
             writer.write(window, image[window.slices])
         writer.publish()

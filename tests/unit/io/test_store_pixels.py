@@ -14,7 +14,7 @@ from unglow.io.zarr import StoreLayout, StoreWriter, open_store, plan_layout, ve
 from unglow.io.zarr.pyramid import halve_stored
 
 
-def write(path, image, *, layout=None, order=None, threads=1, pixel_size_um=None, fill=0, **extra):
+def write(path, image, *, layout=None, order=None, threads=1, pixel_size_um=None, **extra):
     """Write an image and return the opened store."""
     layout = layout or plan_layout(image.shape, image.dtype.name)
     with StoreWriter(
@@ -23,7 +23,6 @@ def write(path, image, *, layout=None, order=None, threads=1, pixel_size_um=None
         name="image",
         pixel_size_um=pixel_size_um,
         attributes={"about": "a test"},
-        fill_value=fill,
         workers=threads,
     ) as writer:
         windows = list(writer.windows())
@@ -81,7 +80,7 @@ def test_floats_ignore_nan_at_every_level(tmp_path, dtype):
     image[:300, :200] = np.nan
     image[np.random.default_rng(2).random(image.shape) < 0.3] = np.nan
     layout = StoreLayout(image.shape, dtype, levels=4, **SMALL_SHARDS)
-    store = write(tmp_path / "a.ome.zarr", image, layout=layout, fill=np.nan)
+    store = write(tmp_path / "a.ome.zarr", image, layout=layout)
     for level in range(store.levels):
         # Means are taken in float32 at each level: 2e-5 is a rounding step or two of a grey level
         # of 200, and a thousandth of the 1/32 that the pixels are rounded to.

@@ -20,7 +20,7 @@ LAYOUT = StoreLayout(IMAGE.shape, "uint16", (128, 128), (256, 256), levels=2)
 
 
 def writer(path, layout=LAYOUT, **changes):
-    arguments = {"name": "a", "pixel_size_um": None, "attributes": {}, "fill_value": 0, **changes}
+    arguments = {"name": "a", "pixel_size_um": None, "attributes": {}, **changes}
     return StoreWriter(path, layout, **arguments)
 
 
@@ -114,7 +114,7 @@ def test_a_killed_writer_leaves_only_hidden_files(tmp_path):
 import sys, time, numpy as np
 from unglow.io.zarr import StoreWriter, plan_layout
 with StoreWriter(sys.argv[1], plan_layout((600, 500), "uint16"), name="a", pixel_size_um=None,
-                 attributes={}, fill_value=0) as w:
+                 attributes={}) as w:
     for window in w.windows():
         w.write(window, np.ones(window.shape, np.uint16))
     print("written", flush=True)
@@ -166,17 +166,10 @@ def test_attributes_must_be_json(tmp_path):
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("fill_value", [float("nan"), -1, 65536, 0.5])
-def test_fill_values_that_the_dtype_has_not(tmp_path, fill_value):
-    with pytest.raises(ValueError, match="uint16 store cannot hold the fill value"):
-        writer(tmp_path / "a.ome.zarr", fill_value=fill_value)
-
-
-@pytest.mark.parametrize("fill_value", [0, float("nan")])
-def test_empty_store(tmp_path, fill_value):
+def test_empty_store(tmp_path):
     path = tmp_path / "a.ome.zarr"
     layout = plan_layout((3000, 2000), "float32")
-    with writer(path, layout, fill_value=fill_value, attributes={"x": 1}) as w:
+    with writer(path, layout, attributes={"x": 1}) as w:
         w.publish_empty("the pair could not be registered")
     assert names(tmp_path) == ["a.ome.zarr"]
     store = open_store(path)

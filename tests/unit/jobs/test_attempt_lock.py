@@ -32,9 +32,7 @@ def unguarded():
 
 def store_writer(path):
     layout = plan_layout((40, 50), "uint8")
-    return StoreWriter(
-        path, layout, name="x", pixel_size_um=None, attributes={}, fill_value=0, workers=1
-    )
+    return StoreWriter(path, layout, name="x", pixel_size_um=None, attributes={}, workers=1)
 
 
 def fill(writer, value):

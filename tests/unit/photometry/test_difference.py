@@ -61,7 +61,6 @@ def raw_store(path, image):
         name=path.name,
         pixel_size_um=(0.5, 0.25),
         attributes={"grey_levels": "integer" if integer else "real"},
-        fill_value=0 if integer else math.nan,
     )
     with writer:
         for window in writer.windows():

@@ -248,7 +248,6 @@ def test_aligned_pre_tells_its_field(tmp_path):
             name=name,
             pixel_size_um=None,
             attributes={"grey_levels": "integer", "statistics": {"min": 0, "max": 60000}},
-            fill_value=0,
         )
         with writer:
             for window in writer.windows():

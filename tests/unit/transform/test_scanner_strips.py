@@ -269,7 +269,6 @@ def test_aligned_pre_depends_on_the_strips(tmp_path):
         attributes = {"grey_levels": "integer", "statistics": {"min": 0, "max": 60000}}
         with StoreWriter(
             tmp_path / name, layout, name=name, pixel_size_um=None, attributes=attributes,
-            fill_value=0,
         ) as writer:  # fmt: skip
             for window in writer.windows():
                 writer.write(window, values[window.slices])

@@ -53,7 +53,6 @@ def raw_store(path, image):
         name=path.name,
         pixel_size_um=(0.5, 0.25),
         attributes={"grey_levels": "integer"},
-        fill_value=0,
     )
     with writer:
         for window in writer.windows():
@@ -69,7 +68,6 @@ def empty_store(path, shape=SHAPE, dtype="uint8", reason=REASON):
         name=path.name,
         pixel_size_um=None,
         attributes={},
-        fill_value=0,
     )
     with writer:
         writer.publish_empty(reason)

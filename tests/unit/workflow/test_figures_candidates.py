@@ -27,7 +27,6 @@ def store(path, image):
         name=path.name,
         pixel_size_um=(0.5, 0.5),
         attributes={},
-        fill_value=0,
     ) as writer:
         for window in writer.windows():
             writer.write(window, np.ascontiguousarray(image[window.slices]))

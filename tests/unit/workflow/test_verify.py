@@ -20,8 +20,7 @@ from unglow.workflow.verify import check_file, check_pair, check_store, contents
 
 def make_store(path, value, **attributes):
     layout = plan_layout((40, 50), "uint8")
-    writer = StoreWriter(path, layout, name="x", pixel_size_um=None, attributes=attributes,
-                         fill_value=0)  # fmt: skip
+    writer = StoreWriter(path, layout, name="x", pixel_size_um=None, attributes=attributes)
     with writer:
         for window in writer.windows():
             writer.write(window, np.full(window.shape, value, np.uint8))

@@ -57,7 +57,7 @@ class BandWriter(ShardWriter):
 
     Parameters
     ----------
-    path, layout, fill_value
+    path, layout
         As for `unglow.io.zarr.StoreWriter`: of the whole store.
     band
         Which part of it.
@@ -65,10 +65,8 @@ class BandWriter(ShardWriter):
         What the pixels follow from (`state_key`).
     """
 
-    def __init__(
-        self, path: Path | str, layout: StoreLayout, *, fill_value: float, band: Band, key: str
-    ) -> None:
-        super().__init__(path, layout, fill_value=fill_value)
+    def __init__(self, path: Path | str, layout: StoreLayout, *, band: Band, key: str) -> None:
+        super().__init__(path, layout)
         self._band = band
         self._root = band_store(self.path, key)
 

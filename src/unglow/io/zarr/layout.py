@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +77,11 @@ class StoreLayout:
         return int(np.dtype(self.dtype).itemsize)
 
     @property
+    def fill(self) -> float:
+        """Value of px outside the image, which a chunk at its edge has: 0, NaN of floating ones."""
+        return 0 if np.dtype(self.dtype).kind in "iu" else math.nan
+
+    @property
     def shard_bytes(self) -> int:
         """Uncompressed bytes of the largest level-0 shard (one cut by the image is smaller)."""
         rows, cols = (min(n, s) for n, s in zip(self.shape, self.shards, strict=True))
@@ -121,13 +126,7 @@ class StoreLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the layout as JSON types."""
-        return {
-            "shape": list(self.shape),
-            "dtype": self.dtype,
-            "chunks": list(self.chunks),
-            "shards": list(self.shards),
-            "levels": self.levels,
-        }
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StoreLayout:

@@ -1,15 +1,19 @@
-"""Names inside a store, its digest, and its OME-Zarr 0.5 metadata.
+"""Metadata of a store: names inside it, its digest, and the documents of its root and levels.
 
-Source: https://ngff.openmicroscopy.org/0.5/
+Sources: https://ngff.openmicroscopy.org/0.5/ and
+https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from unglow.core.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +25,13 @@ if TYPE_CHECKING:
 
 DOCUMENT = "zarr.json"
 AXES = ("y", "x")
+
+COMPRESSOR = {"cname": "zstd", "clevel": 1, "shuffle": "bitshuffle", "blocksize": 2**19}
+"""Blosc's: the fastest of the settings measured within 4 % of the best ratio, integers and floats
+alike. With byte shuffle and automatic blocks uint16 fluorescence took twice as long and 5 % more
+space."""
+_LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
+_CHECKSUM = {"name": "crc32c"}
 
 
 def shard_key(level: int, row: int, col: int) -> str:
@@ -54,7 +65,7 @@ def store_digest(shards: Mapping[str, str]) -> str:
     return "sha256:" + hashlib.sha256(lines.encode()).hexdigest()
 
 
-def group_attributes(
+def root_document(
     layout: StoreLayout,
     *,
     name: str,
@@ -62,7 +73,7 @@ def group_attributes(
     window: Mapping[str, float],
     attributes: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the attributes of the root group, in an order that does not depend on the caller's.
+    """Return the document of the root group, in an order that does not depend on the caller's.
 
     Parameters
     ----------
@@ -79,7 +90,7 @@ def group_attributes(
 
     Returns
     -------
-    ``ome`` (OME-Zarr 0.5) and ``unglow``, as JSON types with sorted keys.
+    JSON types; the attributes ``ome`` (OME-Zarr 0.5) and ``unglow`` have sorted keys.
 
     Raises
     ------
@@ -109,8 +120,7 @@ def group_attributes(
     channel = {"label": name, "color": "FFFFFF", "active": True, "window": dict(window)}
     ome = {"version": "0.5", "multiscales": [multiscale], "omero": {"channels": [channel]}}
     text = json.dumps({"ome": ome, "unglow": dict(attributes)}, sort_keys=True, allow_nan=False)
-    document: dict[str, Any] = json.loads(text)
-    return document
+    return {"attributes": json.loads(text), "zarr_format": 3, "node_type": "group"}
 
 
 def display_window(overview: NDArray[Any] | None, dtype: str) -> dict[str, float]:
@@ -140,3 +150,58 @@ def display_window(overview: NDArray[Any] | None, dtype: str) -> dict[str, float
         start, end = (start, start + 1) if start < high or not integer else (start - 1, start)
     high = max(high, end)
     return {"min": low, "max": high, "start": start, "end": end}
+
+
+def level_document(layout: StoreLayout, level: int) -> dict[str, Any]:
+    """Return the document of a level."""
+    shards, chunks = list(layout.level_shards(level)), list(layout.level_chunks(level))
+    # single bytes have no order
+    order = {"name": "bytes"} if layout.itemsize == 1 else _LITTLE
+    blosc = {"name": "blosc", "configuration": {"typesize": layout.itemsize, **COMPRESSOR}}
+    inside = {
+        "chunk_shape": chunks,
+        "codecs": [order, blosc, _CHECKSUM],
+        "index_codecs": [_LITTLE, _CHECKSUM],
+        "index_location": "end",
+    }
+    return {
+        "shape": list(layout.level_shape(level)),
+        "data_type": layout.dtype,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shards}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": "NaN" if math.isnan(layout.fill) else layout.fill,
+        "codecs": [{"name": "sharding_indexed", "configuration": inside}],
+        "attributes": {},
+        "dimension_names": list(AXES),
+        "zarr_format": 3,
+        "node_type": "array",
+        "storage_transformers": [],
+    }
+
+
+def write_document(folder: Path, document: Mapping[str, Any]) -> None:
+    """Write the document of a directory, which is made if need be."""
+    folder.mkdir(exist_ok=True)
+    (folder / DOCUMENT).write_text(json.dumps(document, indent=2), encoding="utf-8")
+
+
+def check_level(root: Path, layout: StoreLayout, level: int) -> None:
+    """See that the document of a level says what its shards are read as.
+
+    Raises
+    ------
+    StoreError
+        If it is missing, damaged or not what the layout says.
+    """
+    name = f"{level}/{DOCUMENT}"
+    try:
+        document = json.loads((root / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StoreError(broken(root, name, "cannot be read", "file")) from error
+    expected = level_document(layout, level)
+    # attributes are for whoever looks at a store
+    if not isinstance(document, dict) or any(
+        document.get(key) != expected[key] for key in expected if key != "attributes"
+    ):
+        reason = f"does not fit the layout in the root's {DOCUMENT}"
+        raise StoreError(broken(root, name, reason, "file"))

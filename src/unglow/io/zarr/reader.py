@@ -12,55 +12,21 @@ import numpy as np
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
-from unglow.io.zarr.chunks import read_chunks
-from unglow.io.zarr.documents import check_level
+from unglow.io.zarr.chunks import read_window
 from unglow.io.zarr.layout import StoreLayout
-from unglow.io.zarr.metadata import DOCUMENT, broken, remedy, shard_key, store_digest
+from unglow.io.zarr.metadata import (
+    DOCUMENT,
+    broken,
+    check_level,
+    remedy,
+    shard_key,
+    store_digest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
-
-
-class LevelReader:
-    """Windows of one pyramid level; thread-safe.
-
-    Parameters
-    ----------
-    root
-        Directory of the store (a finished one, or one that is being built).
-    layout
-        Of the store.
-    level
-        Number of the level.
-    """
-
-    def __init__(self, root: Path, layout: StoreLayout, level: int) -> None:
-        self.root = root
-        self.layout = layout
-        self.level = level
-        self.shape = layout.level_shape(level)
-        self._checked = False
-
-    def read(self, window: Window) -> NDArray[Any]:
-        """Return the pixels of ``window``, which lies inside the level, in the stored dtype.
-
-        Raises
-        ------
-        ValueError
-            If the window leaves the level.
-        StoreError
-            If a shard is missing, empty or damaged.
-        """
-        if window.clip(self.shape) != window:
-            raise ValueError(f"{window} leaves level {self.level} of shape {self.shape}")
-        if not self._checked:
-            check_level(self.root, self.layout, self.level)
-            self._checked = True
-        out = np.empty(window.shape, dtype=self.layout.dtype)
-        read_chunks(self.root, self.layout, self.level, window, out)
-        return out
 
 
 class Store:
@@ -81,10 +47,10 @@ class Store:
         multiscale = document["attributes"]["ome"]["multiscales"][0]
         self.name: str = multiscale["name"]
         size_y, size_x = multiscale["datasets"][0]["coordinateTransformations"][0]["scale"]
-        known = "unit" in multiscale["axes"][0]
-        self.pixel_size_um: tuple[float, float] | None = (size_x, size_y) if known else None
+        in_um = "unit" in multiscale["axes"][0]
+        self.pixel_size_um: tuple[float, float] | None = (size_x, size_y) if in_um else None
         """(x, y) in micrometres; None if unknown."""
-        self._readers = [LevelReader(path, self.layout, k) for k in range(self.layout.levels)]
+        self._checked: set[int] = set()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -117,7 +83,10 @@ class Store:
         """
         if self.empty is not None:
             raise StoreError(f"{self.path} holds no pixels: {self.empty}")
-        return self._readers[level].read(window)
+        if level not in self._checked:
+            check_level(self.path, self.layout, level)
+            self._checked.add(level)
+        return read_window(self.path, self.layout, level, window)
 
 
 def open_store(path: Path | str) -> Store:

@@ -18,8 +18,7 @@ from unglow.core.errors import StoreError
 from unglow.core.files import remedy
 from unglow.core.progress import progress, step
 from unglow.io.zarr.chunks import encode_shard
-from unglow.io.zarr.documents import level_document, write_document
-from unglow.io.zarr.metadata import shard_key
+from unglow.io.zarr.metadata import level_document, shard_key, write_document
 from unglow.io.zarr.pyramid import halve_stored
 
 if TYPE_CHECKING:
@@ -45,15 +44,10 @@ class ShardWriter:
     are moved on to another directory as soon as they are whole, if `_root` names one.
     """
 
-    def __init__(self, path: Path | str, layout: StoreLayout, *, fill_value: float) -> None:
+    def __init__(self, path: Path | str, layout: StoreLayout) -> None:
         self.path = Path(path)
         self.layout = layout
         self._dtype = np.dtype(layout.dtype)
-        with np.errstate(invalid="ignore", over="ignore"):
-            cast = np.array(fill_value).astype(self._dtype).item()
-        if np.issubdtype(self._dtype, np.integer) and cast != fill_value:
-            raise ValueError(f"a {layout.dtype} store cannot hold the fill value {fill_value}")
-        self._fill: float = cast
         self._partial = self._sibling("partial")
         self._root = self._partial
         self._pending: set[Window] = set()
@@ -67,7 +61,7 @@ class ShardWriter:
         try:
             self._partial.mkdir(parents=True)
             for level in range(self.layout.levels):
-                document = level_document(self.layout, level, self._fill)
+                document = level_document(self.layout, level)
                 write_document(self._partial / str(level), document)
         except OSError as error:
             self._remove(self._partial)
@@ -128,7 +122,7 @@ class ShardWriter:
     def _write_shard(self, level: int, y0: int, x0: int, block: NDArray[Any]) -> None:
         height, width = self.layout.level_shards(level)
         key = shard_key(level, y0 // height, x0 // width)
-        content = encode_shard(block, self.layout, level, self._fill)
+        content = encode_shard(block, self.layout, level)
         try:
             path = self._partial / key
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from unglow.core.progress import step
 from unglow.io.zarr.band_results import BandResult, BandResults
@@ -59,7 +56,6 @@ class StageStore(ABC):
         self._name = name
         self._pixel_size_um = pixel_size_um
         self._attributes = attributes
-        self._fill = 0 if np.dtype(layout.dtype).kind in "iu" else math.nan
         self._key = state_key(stage, version, attributes, *inputs, layout.to_dict())
 
     @abstractmethod
@@ -109,7 +105,6 @@ class StageStore(ABC):
             name=self._name,
             pixel_size_um=self._pixel_size_um,
             attributes=self._attributes,
-            fill_value=self._fill,
             workers=workers,
             bands=len(band_results),
         )
@@ -126,9 +121,7 @@ class StageStore(ABC):
 
     def make_band(self, band: Band, *, workers: int) -> BandResult:
         """Write the shards of one band to where those of the others are, and count them."""
-        with BandWriter(
-            self.path, self.layout, fill_value=self._fill, band=band, key=self._key
-        ) as writer:
+        with BandWriter(self.path, self.layout, band=band, key=self._key) as writer:
             reason = self.write(writer, workers)
             counts = self.counts(band.rows(self.layout))
             return BandResult(band, self._key, writer.shards, counts, reason)

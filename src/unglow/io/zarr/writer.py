@@ -11,10 +11,15 @@ from unglow.core import publishing
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.zarr.band_writer import band_store, leftovers
-from unglow.io.zarr.documents import root_document, write_document
-from unglow.io.zarr.metadata import DOCUMENT, display_window, group_attributes, store_digest
+from unglow.io.zarr.chunks import read_window
+from unglow.io.zarr.metadata import (
+    DOCUMENT,
+    display_window,
+    root_document,
+    store_digest,
+    write_document,
+)
 from unglow.io.zarr.pyramid import STRIP, halve_stored
-from unglow.io.zarr.reader import LevelReader
 from unglow.io.zarr.shard_writer import ShardWriter
 
 if TYPE_CHECKING:
@@ -50,8 +55,6 @@ class StoreWriter(ShardWriter):
         (x, y) in micrometres, or None if unknown.
     attributes
         JSON types, for the ``unglow`` attribute of the root.
-    fill_value
-        Value outside the image; NaN for images with pixels that have no data.
     workers
         Coarse shards that `publish` builds at a time.
     bands
@@ -59,8 +62,6 @@ class StoreWriter(ShardWriter):
 
     Raises
     ------
-    ValueError
-        If the dtype has no such fill value.
     StoreError
         On entering, if the file system refuses.
     """
@@ -73,11 +74,10 @@ class StoreWriter(ShardWriter):
         name: str,
         pixel_size_um: tuple[float, float] | None,
         attributes: Mapping[str, Any],
-        fill_value: float,
         workers: int = 1,
         bands: int = 0,
     ) -> None:
-        super().__init__(path, layout, fill_value=fill_value)
+        super().__init__(path, layout)
         self._name = name
         if pixel_size_um is not None:
             pixel_size_um = float(pixel_size_um[0]), float(pixel_size_um[1])
@@ -139,7 +139,6 @@ class StoreWriter(ShardWriter):
                 self._build_level(level)
         digest = store_digest({key: sha for key, (sha, _) in self.shards.items()})
         coarsest = self.layout.levels - 1
-        reader = LevelReader(self._root, self.layout, coarsest)
         middle = _middle(self.layout.level_shape(coarsest))
         attributes = {
             **self._attributes,
@@ -147,7 +146,8 @@ class StoreWriter(ShardWriter):
             "digest": digest,
             "stored_bytes": sum(size for _, size in self.shards.values()),
         }
-        self._put_in_place(attributes, reader.read(middle))
+        overview = read_window(self._root, self.layout, coarsest, middle)
+        self._put_in_place(attributes, overview)
         return digest
 
     def publish_empty(self, reason: str) -> None:
@@ -165,13 +165,13 @@ class StoreWriter(ShardWriter):
 
     def _build_level(self, level: int) -> None:
         """Build a coarse level from the one before, a strip of source rows at a time."""
-        source = LevelReader(self._root, self.layout, level - 1)
 
         def build(window: Window) -> None:
             block = np.empty(window.shape, dtype=self._dtype)
             for top in range(window.y0, window.y1, STRIP):
                 end = min(top + STRIP, window.y1)
-                strip = source.read(Window(2 * top, 2 * end, 2 * window.x0, 2 * window.x1))
+                source = Window(2 * top, 2 * end, 2 * window.x0, 2 * window.x1)
+                strip = read_window(self._root, self.layout, level - 1, source)
                 block[top - window.y0 : end - window.y0] = halve_stored(strip)
             self._write_shard(level, window.y0, window.x0, block)
 
@@ -180,7 +180,7 @@ class StoreWriter(ShardWriter):
 
     @step("publish")
     def _put_in_place(self, attributes: Mapping[str, Any], overview: NDArray[Any] | None) -> None:
-        document = group_attributes(
+        document = root_document(
             self.layout,
             name=self._name,
             pixel_size_um=self._pixel_size_um,
@@ -189,7 +189,7 @@ class StoreWriter(ShardWriter):
         )
         old = self._sibling("old")
         try:
-            write_document(self._partial, root_document(document))
+            write_document(self._partial, document)
             self._move_on(DOCUMENT)
             for path in (*self._root.glob(f"*/{DOCUMENT}"), self._root / DOCUMENT):
                 _sync(path)

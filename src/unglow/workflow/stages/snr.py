@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -74,7 +73,6 @@ def write_snr(
             },
             "settings": {k: asdict(settings)[k] for k in ("fwhm_px", "max_error_px")},
         },
-        fill_value=math.nan,
         workers=workers,
     )
     with writer:
