@@ -88,7 +88,7 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     The plan of the pair, which is made first, comes on top.
     """
     # Importing the reader of TIFF files takes memory that other stages do not have.
-    from unglow.io.tiff.row_bands import part_rows, reads_in_order  # noqa: PLC0415
+    from unglow.io.tiff.windows import part_rows, reads_in_order  # noqa: PLC0415
 
     read_px = np.dtype(header.dtype).itemsize * len(header.channels)
     stored_px = np.dtype(layout.dtype).itemsize

@@ -46,7 +46,7 @@ def replaced(tmp_path):
     header = read_header(path)
     known = SimpleNamespace(
         header=header,
-        plane=resolve(str(path), series=None, z=None, t=None),
+        plane=resolve(str(path), {"series": None, "z": None, "t": None}),
         source=RawFile.of(header, fingerprint(header)),
     )
     path.unlink()

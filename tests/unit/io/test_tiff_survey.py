@@ -7,7 +7,7 @@ import pytest
 import tifffile
 
 from unglow.io.tiff import read_header, survey_blocks
-from unglow.io.tiff.sample_blocks import survey_windows
+from unglow.io.tiff.windows import survey_windows
 
 
 def header_of(tmp_path, shape, **options):

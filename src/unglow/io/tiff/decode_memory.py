@@ -1,4 +1,4 @@
-"""Memory that reading takes beside its result, from the header alone."""
+"""Memory that decoding takes beside its result, from the header alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.io.tiff.segments import whole_bytes
 from unglow.io.tiff.stream_decoders import CHUNK_BYTES, LZW, PACKBITS, PIECE_BYTES
 
 if TYPE_CHECKING:
@@ -71,30 +72,39 @@ def decode_bytes(
     window
         How far back the decoder of strips that are streamed looks; None if they are not.
     """
-    samples = geometry.unit[1] * geometry.samples
-    stored = _row_bytes(page, geometry)
+    samples, stored = geometry.row_samples, _row_bytes(page, geometry)
     piece_rows = rows_at_once(page, geometry)
     converted = piece_rows * samples * rule.extra_bytes
     # Bytes are swapped into a copy; the floating-point predictor does that by itself.
     swapped = page.parent.byteorder == ">" and stored > samples and page.predictor != 3
     if raw or window is not None:
-        copies = 1 + swapped + (page.predictor != 1)
-        piece = piece_rows * stored
-        stream = 0
+        piece, stream = piece_rows * stored, 0
         if window is not None:
             # The codec gives its output in blocks and then as one.
-            over = {LZW: LZW_STRETCH, PACKBITS: PACKBITS_CHUNK}.get(int(page.compression), 0)
-            stream = stream_state(page, window) + CHUNK_BYTES + 2 * piece + over
-        return piece * copies + converted + stream
+            stream = _stream_state(page, window) + CHUNK_BYTES + 2 * piece + _surplus(page)
+        return piece * (1 + swapped + (page.predictor != 1)) + converted + stream
     copies = int(page.compression != 1) + (swapped or page.predictor == 3)
-    if page.bitspersample not in (8, 16, 32, 64):
-        copies += 1
+    copies += not whole_bytes(page)
     per_sample, per_byte = SCRATCH.get(int(page.compression), (0.0, 0.0))
     whole = geometry.unit[0] * (copies * stored + per_sample * samples)
     return int(encoded * (1.0 + per_byte) + whole) + converted
 
 
-def stream_state(page: tifffile.TiffPage, window: int) -> int:
+def kept_bytes(
+    page: tifffile.TiffPage, geometry: Geometry, *, raw: bool, window: int | None, projected: bool
+) -> int:
+    """Bytes that a reader keeps of a stored part between two reads; parameters as above.
+
+    ``projected`` says that several planes are read as one.
+    """
+    if window is not None:
+        return _stream_state(page, window)
+    if raw or geometry.across > 1 or projected:
+        return 0
+    return geometry.unit[0] * _row_bytes(page, geometry)
+
+
+def _stream_state(page: tifffile.TiffPage, window: int) -> int:
     """Bytes that a decoder keeps between two reads of a strip that is streamed."""
     if page.compression == LZW:
         return 2 * CHUNK_BYTES + LZW_STRETCH
@@ -103,30 +113,14 @@ def stream_state(page: tifffile.TiffPage, window: int) -> int:
     return CHUNK_BYTES + window + TABLES
 
 
-def kept_bytes(
-    page: tifffile.TiffPage, geometry: Geometry, *, raw: bool, window: int | None, projected: bool
-) -> int:
-    """Bytes that a reader keeps of a stored part between two reads.
-
-    Parameters
-    ----------
-    page, geometry
-        How samples are stored.
-    raw, window
-        As in `decode_bytes`.
-    projected
-        Several planes are read as one.
-    """
-    if window is not None:
-        return stream_state(page, window)
-    if raw or geometry.across > 1 or projected:
-        return 0
-    return geometry.unit[0] * _row_bytes(page, geometry)
+def _surplus(page: tifffile.TiffPage) -> int:
+    """Bytes that a decoder may give beyond those that it was asked for."""
+    return {LZW: LZW_STRETCH, PACKBITS: PACKBITS_CHUNK}.get(int(page.compression), 0)
 
 
 def _row_bytes(page: tifffile.TiffPage, geometry: Geometry) -> int:
     """Bytes of one row of a segment in memory."""
-    return int(geometry.unit[1] * geometry.samples * np.dtype(page.dtype).itemsize)
+    return geometry.row_samples * int(np.dtype(page.dtype).itemsize)
 
 
 def remedy(header: TiffHeader) -> str | None:

@@ -1,7 +1,6 @@
-"""How far back a decoder has to look: what it keeps while it streams, from a strip's first bytes.
+"""Windows of Zstandard and LZMA decoders: how much they keep of what they decoded.
 
-A decoder of Zstandard or LZMA keeps a window of what it has decoded. The writer chose its size, up
-to 2 GB, and says it in the header of the stream.
+The writer chose the size, up to 2 GB, and says it in the header of the stream.
 """
 
 from __future__ import annotations

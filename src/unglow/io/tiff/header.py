@@ -1,14 +1,17 @@
-"""What unglow knows of a TIFF file before it reads a pixel."""
+"""Header of a TIFF image: all that is known before a pixel is read."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-Layout = Literal["tiles", "strips", "single strip"]
+Layout: TypeAlias = Literal["tiles", "strips", "single strip"]
+Plane: TypeAlias = dict[str, int | str | None]
+"""Choice of one image of a file: ``series`` (int), ``z`` and ``t`` (int, ``max`` or ``mean``);
+None where nothing is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class TiffHeader:
     axes
         Lengths of the axes beside rows, columns and channels that are longer than 1.
     plane
-        What was chosen: ``{"series": int, "z": int | "max" | "mean" | None, "t": ...}``.
+        What was chosen; ``series`` is a number.
     problems, notes
         Sentences for the survey: what needs attention, and what was done without asking.
     """
@@ -93,7 +96,7 @@ class TiffHeader:
     raw: bool
     streams: bool
     axes: dict[str, int]
-    plane: dict[str, int | str | None]
+    plane: Plane
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -114,16 +117,12 @@ class TiffHeader:
 
     @property
     def preferred(self) -> Literal["rows", "windows"]:
-        """``rows`` if full-width bands are the cheap way to read, ``windows`` for tiles."""
+        """``rows``: read full-width bands from top to bottom; ``windows``: any window (tiles)."""
         return "windows" if self.layout == "tiles" and self.unit[1] < self.shape[1] else "rows"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        plain = asdict(self)
-        for key, value in plain.items():
-            if isinstance(value, tuple):
-                plain[key] = list(value)
-        return plain
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> TiffHeader:
@@ -137,9 +136,8 @@ class TiffHeader:
         if set(plain) != {field.name for field in fields(cls)}:
             raise ValueError("not a TiffHeader of this version of unglow")
         values = dict(plain)
-        for key in ("shape", "unit", "problems", "notes"):
-            values[key] = tuple(values[key])
-        if values["pixel_size_um"] is not None:
-            values["pixel_size_um"] = tuple(values["pixel_size_um"])
+        for key in ("shape", "unit", "pixel_size_um", "problems", "notes"):
+            if values[key] is not None:
+                values[key] = tuple(values[key])
         values["channels"] = tuple(ChannelInfo(**channel) for channel in values["channels"])
         return cls(**values)

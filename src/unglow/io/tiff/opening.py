@@ -1,4 +1,4 @@
-"""Opening a file as TIFF, with a sentence for everything that is not one."""
+"""Opening of TIFF files, with a sentence for everything that is not one."""
 
 from __future__ import annotations
 
@@ -136,14 +136,12 @@ def check_magic(path: str, file_bytes: int) -> None:
             head = file.read(32)
     except OSError as exc:
         raise InputError(_unreadable(path, exc)) from None
-    orders = {b"II": "little", b"MM": "big"}
-    order = orders.get(head[:2])
-    version = int.from_bytes(head[2:4], "little" if order == "little" else "big")
-    if order is None or version not in (42, 43):
+    order: Literal["little", "big"] = "little" if head[:2] == b"II" else "big"
+    version = int.from_bytes(head[2:4], order)
+    if head[:2] not in (b"II", b"MM") or version not in (42, 43):
         raise InputError(f"'{path}' is not a TIFF file{_looks_like(head)}.")
     width = slice(4, 8) if version == 42 else slice(8, 16)
-    byteorder: str = order
-    first = int.from_bytes(head[width], "little" if byteorder == "little" else "big")
+    first = int.from_bytes(head[width], order)
     if len(head) < width.stop:
         raise InputError(f"'{path}' is cut short: it has {file_bytes} bytes in all; {AGAIN}.")
     if first >= file_bytes:

@@ -1,4 +1,4 @@
-"""From a file to its header, and to the stored pages that the reader decodes."""
+"""Header of an image in a TIFF file, and the stored pages that the reader decodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tifffile
 
 from unglow.core.errors import InputError
 from unglow.io.tiff.decode_memory import decode_bytes, kept_bytes
-from unglow.io.tiff.header import ChannelInfo, TiffHeader
+from unglow.io.tiff.header import ChannelInfo, Plane, TiffHeader
 from unglow.io.tiff.metadata import ome_channel_names, ome_images, pixel_size
 from unglow.io.tiff.opening import opened
 from unglow.io.tiff.samples import SampleRule, sample_channels, sample_rule
@@ -78,20 +78,13 @@ def read_header(
         damaged, cut short, holds something else than intensities, uses a codec that is not there,
         or holds several images or planes and nothing chooses.
     """
-    return resolve(path, series=series, z=z, t=t).header
+    return resolve(os.fspath(path), {"series": series, "z": z, "t": t}).header
 
 
-def resolve(
-    path: str | os.PathLike[str],
-    *,
-    series: int | None = None,
-    z: int | str | None = None,
-    t: int | str | None = None,
-) -> Source:
+def resolve(path: str, plane: Plane) -> Source:
     """Return the header together with the segment tables; see `read_header`."""
-    path = os.fspath(path)
     with opened(path) as tif:
-        choice = choose(tif, path, series=series, z=z, t=t)
+        choice = choose(tif, path, plane)
         page = choice.series.keyframe
         rule, notes = sample_rule(path, page)
         geometry, planes = _stored(path, choice)
@@ -186,7 +179,7 @@ def _check_all(planes: tuple[tuple[StoredPage, ...], ...], geometry: Geometry) -
         for stored in plane:
             if stored.path not in sizes:
                 sizes[stored.path] = os.stat(stored.path).st_size  # noqa: PTH116
-            sparse += check_segments(stored, geometry, sizes[stored.path], stored.path)
+            sparse += check_segments(stored, geometry, sizes[stored.path])
             total += geometry.count
     if not sparse:
         return []

@@ -1,26 +1,24 @@
-"""Pixels of a TIFF file, window by window, in bounded memory."""
+"""Reader of the pixels of a TIFF image, window by window, in bounded memory."""
 
 from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import imagecodecs
 import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.io.tiff.decode_memory import rows_at_once
-from unglow.io.tiff.integrity import check_jpeg, check_jpeg2000
-from unglow.io.tiff.opening import open_raw, quiet
-from unglow.io.tiff.packed_bits import is_packed, unpacked
+from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.read_header import Source, resolve
-from unglow.io.tiff.samples import JPEG, JPEG_2000
+from unglow.io.tiff.segment_decoder import decode_rows, decode_segment
 from unglow.io.tiff.segments import row_bytes
 from unglow.io.tiff.stream_decoders import RowStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -43,14 +41,7 @@ def open_reader(header: TiffHeader) -> TiffReader:
     InputError
         The file is no longer what the header says.
     """
-    plane = header.plane
-    series = plane["series"]
-    source = resolve(
-        header.path,
-        series=int(series) if series is not None else None,
-        z=plane["z"],
-        t=plane["t"],
-    )
+    source = resolve(header.path, header.plane)
     now = source.header
     if (now.file_bytes, now.shape, now.dtype, now.channels) != (
         header.file_bytes,
@@ -65,7 +56,7 @@ def open_reader(header: TiffHeader) -> TiffReader:
 
 
 class TiffReader:
-    """Reads windows of one image; all methods may be called from several threads.
+    """Reader of windows of one image; all methods may be called from several threads.
 
     Decoding takes one thread per call. A call holds its result and `TiffHeader.decode_bytes`. The
     reader keeps the last strip of each part read, so that bands may end inside a strip, or the
@@ -106,11 +97,6 @@ class TiffReader:
             self._files = {}
             self._kept = {}
             self._streams = {}
-
-    @property
-    def preferred(self) -> Literal["rows", "windows"]:
-        """``rows``: ask for full-width bands from top to bottom; ``windows``: any window."""
-        return self.header.preferred
 
     def read(self, window: Window, channels: Sequence[int] | None = None) -> NDArray[Any]:
         """Read a window of some channels.
@@ -219,27 +205,32 @@ class TiffReader:
     def _raw_rows(
         self, part: Part, index: int, first: int, last: int
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        stored, _ = part
-        width = row_bytes(stored.page, self._source.geometry)
+        (stored, _), geometry = part, self._source.geometry
+        width = row_bytes(stored.page, geometry)
         for row in range(first, last, self._step):
             rows = min(self._step, last - row)
-            # No name keeps the bytes of one piece while the next is read.
+            # No name keeps the bytes of some rows while the next are read.
             yield (
                 row,
-                self._unpack(stored, self._bytes(stored, index, row * width, rows * width), rows),
+                decode_rows(
+                    stored.page,
+                    geometry,
+                    self._bytes(stored, index, row * width, rows * width),
+                    rows,
+                ),
             )
 
     def _stream_rows(
         self, part: Part, index: int, first: int, last: int
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        stored, apart = part
-        width = row_bytes(stored.page, self._source.geometry)
+        (stored, apart), geometry = part, self._source.geometry
+        width = row_bytes(stored.page, geometry)
         key = (id(stored), apart)
         with self._lock:
             at, stream = self._streams.pop(key, (-1, None))
             if stream is None or at != index or stream.row > first:
                 stream = RowStream(
-                    self._fetcher(stored, index),
+                    partial(self._bytes, stored, index),
                     int(stored.counts[index]),
                     int(stored.page.compression),
                     width,
@@ -248,14 +239,11 @@ class TiffReader:
             stream.skip(first - stream.row)
             for row in range(first, last, self._step):
                 rows = min(self._step, last - row)
-                yield row, self._unpack(stored, stream.read(rows), rows)
-            if stream.row == self._source.geometry.rows_of(index):
+                yield row, decode_rows(stored.page, geometry, stream.read(rows), rows)
+            if stream.row == geometry.rows_of(index):
                 stream.finish()
             else:
                 self._streams[key] = (index, stream)
-
-    def _fetcher(self, stored: StoredPage, index: int) -> Callable[[int, int], bytes]:
-        return lambda offset, size: self._bytes(stored, index, offset, size)
 
     def _segment(self, part: Part, index: int, last: int) -> NDArray[Any]:
         """Return a whole tile or strip, and keep it if its rows from ``last`` on are still due."""
@@ -274,52 +262,17 @@ class TiffReader:
         return block
 
     def _decode(self, stored: StoredPage, index: int) -> NDArray[Any]:
-        """Decode a whole tile or strip: (rows, cols, samples) as stored."""
-        geometry, page = self._source.geometry, stored.page
-        rows, size = geometry.rows_of(index), int(stored.counts[index])
-        if page.compression == 1:
-            size = min(size, rows * row_bytes(page, geometry))
-        data = self._bytes(stored, index, 0, size)
-        if is_packed(page):
-            return unpacked(page, geometry, data, rows)
-        options: dict[str, Any] = {}
-        if page.compression in JPEG:
-            options = {"jpegtables": stored.jpegtables, "jpegheader": page.jpegheader}
-            if page.jpegheader is None:
-                check_jpeg(data, geometry.unit)
-        elif page.compression in JPEG_2000:
-            check_jpeg2000(data, geometry.unit)
-        with quiet():
-            decoded, _, _ = page.decode(data, index, _fullsize=geometry.tiled, **options)
-        block = np.asarray(decoded)[0]
-        if block.dtype != page.dtype:
-            raise ValueError(f"samples of {block.dtype} where the header says {page.dtype}")
-        if block.shape != (rows, geometry.unit[1], geometry.samples):
-            raise ValueError(f"it holds {' x '.join(map(str, block.shape))} samples")
-        return np.asarray(block)
+        """Read and decode a whole tile or strip: (rows, cols, samples) as stored."""
+        geometry, size = self._source.geometry, int(stored.counts[index])
+        if stored.page.compression == 1:
+            size = min(size, geometry.rows_of(index) * row_bytes(stored.page, geometry))
+        return decode_segment(stored, geometry, index, self._bytes(stored, index, 0, size))
 
     def _bytes(self, stored: StoredPage, index: int, offset: int, size: int) -> bytes:
         data = os.pread(self._files[stored.path], size, int(stored.offsets[index]) + offset)
         if len(data) != size:
             raise ValueError(f"{size - len(data)} of its bytes are missing")
         return data
-
-    def _unpack(self, stored: StoredPage, data: bytes | bytearray, rows: int) -> NDArray[Any]:
-        """Plain rows of samples to (rows, cols, samples), native, predictor undone."""
-        geometry, page = self._source.geometry, stored.page
-        if page.fillorder == 2:
-            data = imagecodecs.bitorder_decode(bytes(data))
-        native = np.dtype(page.dtype).newbyteorder("=")
-        # The floating-point predictor orders bytes itself.
-        order = "=" if page.predictor == 3 else page.parent.byteorder
-        block = np.frombuffer(data, dtype=native.newbyteorder(order))
-        block = block.reshape(rows, geometry.unit[1], geometry.samples)
-        block = block.astype(native, copy=False)
-        if page.predictor == 2:
-            return np.asarray(imagecodecs.delta_decode(block, axis=-2))
-        if page.predictor == 3:
-            return np.asarray(imagecodecs.floatpred_decode(block, axis=-2))
-        return block
 
 
 def _combine(out: NDArray[Any], values: NDArray[Any], how: Combine) -> None:

@@ -1,4 +1,4 @@
-"""From stored samples to channels: palettes, WhiteIsZero, alpha, and what cannot be read."""
+"""Rules for samples and channels: palettes, WhiteIsZero, alpha, and what cannot be read."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 import tifffile
 
 from unglow.core.errors import InputError
+from unglow.io.tiff.header import ChannelInfo
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.io.tiff.header import ChannelInfo
-
-WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, YCBCR = 0, 1, 2, 3, 6
+# Values of the tags PhotometricInterpretation and Compression.
+WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, CMYK, YCBCR = 0, 1, 2, 3, 5, 6
 READABLE = (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, YCBCR)
 JPEG = (7, 34892, 33007)
 JPEG_2000 = (33003, 33004, 33005, 34712)
 OLD_JPEG = 6
-# Codecs that everybody has need no trial.
+# Every build of imagecodecs has these, so that they need no trial.
 COMMON = (1, 5, 7, 8, 32773, 32946, 34712, 50000)
 CONVERT = "export it as grey or RGB of 8, 16 or 32 bits"
 
@@ -67,7 +67,7 @@ def sample_rule(path: str, page: tifffile.TiffPage) -> tuple[SampleRule, list[st
     InputError
         The page holds something that unglow does not read as intensities.
     """
-    check_readable(path, page)
+    _check_readable(path, page)
     stored = np.dtype(page.dtype)
     dtype = np.dtype(np.uint8) if stored == np.bool_ else stored.newbyteorder("=")
     if page.photometric == PALETTE and page.samplesperpixel == 1:
@@ -97,7 +97,7 @@ def _palette_rule(path: str, page: tifffile.TiffPage) -> tuple[SampleRule, list[
     return rule, ["palette colours are decoded to RGB"]
 
 
-def check_readable(path: str, page: tifffile.TiffPage) -> None:
+def _check_readable(path: str, page: tifffile.TiffPage) -> None:
     """Refuse pages whose samples unglow or imagecodecs cannot turn into intensities.
 
     Raises
@@ -105,15 +105,34 @@ def check_readable(path: str, page: tifffile.TiffPage) -> None:
     InputError
         One sentence with the reason and the remedy.
     """
+    problem = _no_intensities(page)
+    if problem is not None:
+        raise InputError(f"'{path}' {problem}: {CONVERT}.")
+    if page.samplesperpixel > 1 and page.planarconfig not in (1, 2):
+        raise InputError(
+            f"'{path}' has a broken header: samples are arranged in a way that does not exist "
+            f"(PlanarConfiguration {int(page.planarconfig)}); copy it again from its source or "
+            "write it again."
+        )
+    reason = _undecodable(page)
+    if reason is not None:
+        raise InputError(
+            f"'{path}' is compressed in a way that cannot be decoded here "
+            f"({_name(page.compression)}: {' '.join(str(reason).split())[:100]}): save it with "
+            "LZW, Deflate, Zstd or JPEG compression, or with none."
+        ) from reason
+
+
+def _no_intensities(page: tifffile.TiffPage) -> str | None:
+    """Return what a page holds that is no intensities, or how; None if all is well."""
     bits: Any = page.bitspersample  # a tuple if the samples differ
-    photometric = _name(page.photometric)
-    problem = ""
+    problem: str | None = None
     if page.compression == OLD_JPEG:
         problem = "is compressed with old-style JPEG, which no current tool reads reliably"
-    elif page.photometric == 5:
+    elif page.photometric == CMYK:
         problem = "holds ink (CMYK) values, not light"
     elif page.photometric not in READABLE:
-        problem = f"holds {photometric} values, which are not intensities"
+        problem = f"holds {_name(page.photometric)} values, which are not intensities"
     elif page.photometric == YCBCR and page.compression not in JPEG:
         problem = "holds YCbCr colours that are not JPEG-compressed"
     elif not isinstance(bits, int):
@@ -124,50 +143,24 @@ def check_readable(path: str, page: tifffile.TiffPage) -> None:
         problem = "holds complex numbers"
     elif page.imagedepth != 1:
         problem = "holds a volume in one page"
-    if problem:
-        raise InputError(f"'{path}' {problem}: {CONVERT}.")
-    _check_arrangement(path, page)
-    check_codec(path, page)
+    return problem
 
 
-def _check_arrangement(path: str, page: tifffile.TiffPage) -> None:
-    if page.samplesperpixel > 1 and page.planarconfig not in (1, 2):
-        raise InputError(
-            f"'{path}' has a broken header: samples are arranged in a way that does not exist "
-            f"(PlanarConfiguration {int(page.planarconfig)}); copy it again from its source or "
-            "write it again."
-        )
-
-
-def check_codec(path: str, page: tifffile.TiffPage) -> None:
-    """Refuse a page that tifffile with the imagecodecs at hand cannot decode.
-
-    Raises
-    ------
-    InputError
-        One sentence with the codec and the remedy.
-    """
-    codec = _name(page.compression)
+def _undecodable(page: tifffile.TiffPage) -> Exception | None:
+    """Return why tifffile with the imagecodecs at hand cannot decode a page; None if it can."""
     try:
         page.decode(None, 0)
-    except (ValueError, NotImplementedError, ImportError) as exc:
-        raise InputError(_undecodable(path, codec, exc)) from exc
+    except (ValueError, NotImplementedError, ImportError) as error:
+        return error
     if page.compression in COMMON:
-        return
+        return None
     try:
         tifffile.TIFF.DECOMPRESSORS[page.compression](b"")
-    except (ImportError, NotImplementedError, KeyError) as exc:
-        raise InputError(_undecodable(path, codec, exc)) from exc
+    except (ImportError, NotImplementedError, KeyError) as error:
+        return error
     except Exception:  # noqa: BLE001, S110 - a codec that is there refuses the empty trial
         pass
-
-
-def _undecodable(path: str, codec: str, exc: Exception) -> str:
-    text = " ".join(str(exc).split())[:100]
-    return (
-        f"'{path}' is compressed in a way that cannot be decoded here ({codec}: {text}): save it "
-        "with LZW, Deflate, Zstd or JPEG compression, or with none."
-    )
+    return None
 
 
 def _name(value: Any) -> str:
@@ -176,8 +169,6 @@ def _name(value: Any) -> str:
 
 def sample_channels(page: tifffile.TiffPage, rule: SampleRule) -> list[ChannelInfo]:
     """Channels that the samples of one page give, in order."""
-    from unglow.io.tiff.header import ChannelInfo  # noqa: PLC0415 - keeps the modules acyclic
-
     if rule.palette is not None:
         colours = rule.palette.shape[1]
         return [ChannelInfo(name) for name in ("RGB" if colours == 3 else "0")]

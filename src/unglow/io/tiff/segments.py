@@ -1,4 +1,4 @@
-"""Where the tiles and strips of a page lie: in the image, and in the file."""
+"""Tiles and strips of a page: their grid in the image, and their places in the file."""
 
 from __future__ import annotations
 
@@ -52,8 +52,13 @@ class Geometry:
         return self.across * self.down * self.apart
 
     @property
+    def row_samples(self) -> int:
+        """Samples of one row of a segment."""
+        return self.unit[1] * self.samples
+
+    @property
     def layout(self) -> Layout:
-        """How to call it."""
+        """Name of the grid, as in `TiffHeader`."""
         if self.tiled:
             return "tiles"
         return "strips" if self.down > 1 else "single strip"
@@ -107,10 +112,7 @@ def geometry_of(page: tifffile.TiffPage) -> Geometry:
 
 @dataclass(frozen=True, eq=False)
 class StoredPage:
-    """One page in one file: offsets and byte counts of its segments, and its decoder.
-
-    ``raw`` pages are plain rows of samples: no codec, whole bytes.
-    """
+    """One page in one file: offsets and byte counts of its segments, and its decoder."""
 
     path: str
     page: tifffile.TiffPage
@@ -120,21 +122,22 @@ class StoredPage:
 
 
 def is_raw(page: tifffile.TiffPage, geometry: Geometry) -> bool:
-    """Rows can be read on their own: strips without a codec, samples of whole bytes."""
-    return (
-        not geometry.tiled
-        and page.compression == 1
-        and page.bitspersample in (8, 16, 32, 64)
-        and page.predictor in (1, 2, 3)
-    )
+    """Whether rows can be read on their own: strips without a codec, samples of whole bytes."""
+    plain = page.compression == 1 and page.predictor in (1, 2, 3)
+    return plain and not geometry.tiled and whole_bytes(page)
+
+
+def whole_bytes(page: tifffile.TiffPage) -> bool:
+    """Whether samples are whole bytes, which need no unpacking."""
+    return page.bitspersample in (8, 16, 32, 64)
 
 
 def row_bytes(page: tifffile.TiffPage, geometry: Geometry) -> int:
     """Bytes of one decoded row of a segment, as the file packs it."""
-    return (geometry.unit[1] * geometry.samples * int(page.bitspersample) + 7) // 8
+    return (geometry.row_samples * int(page.bitspersample) + 7) // 8
 
 
-def check_segments(stored: StoredPage, geometry: Geometry, file_bytes: int, path: str) -> int:
+def check_segments(stored: StoredPage, geometry: Geometry, file_bytes: int) -> int:
     """Check that all segments lie inside the file and can hold what the header says.
 
     Returns
@@ -146,7 +149,7 @@ def check_segments(stored: StoredPage, geometry: Geometry, file_bytes: int, path
     InputError
         The file is cut short or its table is wrong.
     """
-    offsets, counts, page = stored.offsets, stored.counts, stored.page
+    path, offsets, counts, page = stored.path, stored.offsets, stored.counts, stored.page
     if len(offsets) != geometry.count or len(counts) != geometry.count:
         raise InputError(
             f"'{path}' has a broken header: {len(offsets)} offsets and {len(counts)} byte counts "

@@ -1,4 +1,4 @@
-"""Which series, z and t of a file make up the image, and in which pages they lie."""
+"""Choice of the series, z and t of a file that make up the image, and the pages they lie in."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
     import tifffile
 
+    from unglow.io.tiff.header import Plane
+
 PROJECTIONS = ("max", "mean")
 # Pictures about the slide, never of the section at full resolution.
 SIDE_PICTURES = ("thumbnail", "label", "macro", "map", "overview", "preview")
 BASELINE = "baseline"
-# A lone big image beside pictures this much smaller (in px) is the baseline.
 CLEARLY_LARGER = 16
+"""An image of at least this many times the px of any other is the baseline, if it is alone."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +35,13 @@ class Choice:
     series: tifffile.TiffPageSeries
     pages: tuple[tuple[int, ...], ...]
     page_channels: int
-    plane: dict[str, int | str | None]
+    plane: Plane
     axes: dict[str, int]
     projection: str | None
     notes: tuple[str, ...]
 
 
-def choose(
-    tif: tifffile.TiffFile,
-    path: str,
-    *,
-    series: int | None,
-    z: int | str | None,
-    t: int | str | None,
-) -> Choice:
+def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
     """Return the pages of one image.
 
     Raises
@@ -55,7 +50,7 @@ def choose(
         The file holds more than one image or plane and the settings do not choose, or they choose
         what is not there.
     """
-    index, notes = choose_series(tif, path, series)
+    index, notes = choose_series(tif, path, plane["series"])
     chosen = tif.series[index]
     if chosen.transform is not None:
         raise InputError(
@@ -65,14 +60,14 @@ def choose(
     page_axes = _page_axes(path, chosen)
     roles = _roles(path, page_axes)
     lengths = {role: math.prod(page_axes[i][1] for i in at) for role, at in roles.items()}
-    wanted = {"z": z, "t": t}
     picks: dict[str, Sequence[int]] = {"c": range(lengths["c"])}
     projections = []
     for role in "zt":
-        picks[role] = _pick(path, role, wanted[role], lengths[role], page_axes)
-        if isinstance(wanted[role], str) and lengths[role] > 1:
-            projections.append(str(wanted[role]))
-            notes.append(f"projected by {wanted[role]} over {lengths[role]} {role} planes")
+        wanted = plane[role]
+        picks[role] = _pick(path, role, wanted, lengths[role], page_axes)
+        if isinstance(wanted, str) and lengths[role] > 1:
+            projections.append(wanted)
+            notes.append(f"projected by {wanted} over {lengths[role]} {role} planes")
     if len(set(projections)) > 1:
         raise InputError(
             f"'{path}': z and t cannot be projected in two ways; give both the same, or a number "
@@ -86,14 +81,16 @@ def choose(
         series=chosen,
         pages=planes,
         page_channels=lengths["c"],
-        plane={"series": index, "z": z, "t": t},
+        plane={**plane, "series": index},
         axes={axis: n for axis, n in page_axes if n > 1 and axis not in "CS"},
         projection=projections[0] if projections else None,
         notes=tuple(notes),
     )
 
 
-def choose_series(tif: tifffile.TiffFile, path: str, wanted: int | None) -> tuple[int, list[str]]:
+def choose_series(
+    tif: tifffile.TiffFile, path: str, wanted: int | str | None
+) -> tuple[int, list[str]]:
     """Return the number of the series to read, and a note if others are left aside.
 
     Raises
@@ -105,6 +102,7 @@ def choose_series(tif: tifffile.TiffFile, path: str, wanted: int | None) -> tupl
     if not every:
         raise InputError(f"'{path}' holds no image: copy it again from its source.")
     if wanted is not None:
+        wanted = int(wanted)
         if not 0 <= wanted < len(every):
             raise InputError(
                 f"'{path}' has no series {wanted}: its {len(every)} are {_listed(every)}; set "

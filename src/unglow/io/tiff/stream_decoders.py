@@ -1,4 +1,4 @@
-"""Rows of a large compressed strip, one after the other, without decoding the strip whole."""
+"""Decoders of strips that are too large to be decoded whole: their rows one after the other."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import lzma
 import os
 import sys
 import zlib
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import imagecodecs
 
 from unglow.io.tiff.decoder_windows import HEADER_BYTES, WINDOW_LIMIT, lzma_window, zstd_window
 from unglow.io.tiff.lzw import LzwStream
 from unglow.io.tiff.opening import open_raw
+from unglow.io.tiff.segments import row_bytes, whole_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,8 +66,7 @@ class _Inflate:
             return b""
         rest = decoder.unconsumed_tail
         out = decoder.decompress(rest + data if rest else data, most)
-        if last and not out and not decoder.eof:
-            raise ValueError("the compressed stream ends early")
+        _check_end(out, last=last, done=decoder.eof)
         return out
 
     @property
@@ -79,62 +78,65 @@ class _Inflate:
         return self._decoder.eof
 
 
-class _Lzma:
-    """LZMA with bounded output per call."""
+class _Frames:
+    """LZMA or Zstandard with bounded output per call.
 
-    def __init__(self, window: int) -> None:
-        # The probabilities and the rest of the decoder take well below 1 MB.
-        self._decoder = lzma.LZMADecompressor(memlimit=window + (1 << 20))
+    Parameters
+    ----------
+    start
+        Makes a decoder of `lzma` or `zstd`, which have the same methods.
+    several
+        A strip may hold several frames in a row.
+    """
 
-    def feed(self, data: bytes, most: int, *, last: bool) -> bytes:
-        if self._decoder.eof:
-            return b""
-        out = self._decoder.decompress(data, most)
-        if last and not out and not self._decoder.eof:
-            raise ValueError("the compressed stream ends early")
-        return out
-
-    @property
-    def hungry(self) -> bool:
-        return self._decoder.eof or self._decoder.needs_input
-
-    @property
-    def done(self) -> bool:
-        return self._decoder.eof
-
-
-class _Zstd:
-    """Zstandard with bounded output per call; a strip may hold several frames in a row."""
-
-    def __init__(self, window: int) -> None:
-        if sys.version_info >= (3, 14):
-            from compression import zstd  # noqa: PLC0415 (only where a file needs it)
-        else:
-            from backports import zstd  # noqa: PLC0415
-        limit = max(10, (window - 1).bit_length())
-        options = {int(zstd.DecompressionParameter.window_log_max): limit}
-        self._start = partial(zstd.ZstdDecompressor, options=options)
-        self._decoder = self._start()
+    def __init__(self, start: Callable[[], Any], *, several: bool) -> None:
+        self._start = start
+        self._several = several
+        self._decoder = start()
 
     def feed(self, data: bytes, most: int, *, last: bool) -> bytes:
         if self._decoder.eof:
+            if not self._several:
+                return b""
             data = self._decoder.unused_data + data
             if not data:
                 return b""
             self._decoder = self._start()
         out = self._decoder.decompress(data, most)
-        if last and not out and not self._decoder.eof:
-            raise ValueError("the compressed stream ends early")
+        _check_end(out, last=last, done=self._decoder.eof)
         return bytes(out)
 
     @property
     def hungry(self) -> bool:
         decoder = self._decoder
-        return not decoder.unused_data if decoder.eof else decoder.needs_input
+        if decoder.eof:
+            return not (self._several and decoder.unused_data)
+        return bool(decoder.needs_input)
 
     @property
     def done(self) -> bool:
-        return self._decoder.eof
+        return bool(self._decoder.eof)
+
+
+def _lzma(window: int) -> _Frames:
+    # The probabilities and the rest of the decoder take well below 1 MB.
+    limit = window + (1 << 20)
+    return _Frames(lambda: lzma.LZMADecompressor(memlimit=limit), several=False)
+
+
+def _zstd(window: int) -> _Frames:
+    if sys.version_info >= (3, 14):
+        from compression import zstd  # noqa: PLC0415 (only where a file needs it)
+    else:
+        from backports import zstd  # noqa: PLC0415
+    limit = max(10, (window - 1).bit_length())
+    options = {int(zstd.DecompressionParameter.window_log_max): limit}
+    return _Frames(lambda: zstd.ZstdDecompressor(options=options), several=True)
+
+
+def _check_end(out: bytes, *, last: bool, done: bool) -> None:
+    if last and not out and not done:
+        raise ValueError("the compressed stream ends early")
 
 
 class _PackBits:
@@ -165,9 +167,9 @@ def _decompressor(compression: int, window: int) -> Decompressor:
     if compression in DEFLATE:
         return _Inflate()
     if compression in ZSTD:
-        return _Zstd(window)
+        return _zstd(window)
     if compression == LZMA:
-        return _Lzma(window)
+        return _lzma(window)
     return _PackBits() if compression == PACKBITS else LzwStream()
 
 
@@ -189,10 +191,9 @@ def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None
     window = 0
     for stored in pages:
         page = stored.page
-        if geometry.tiled or page.bitspersample not in (8, 16, 32, 64):
+        if geometry.tiled or not whole_bytes(page):
             return None
-        size = geometry.unit[0] * geometry.unit[1] * geometry.samples
-        whole = size * (int(page.bitspersample) // 8)
+        whole = geometry.unit[0] * row_bytes(page, geometry)
         if whole <= STREAM_BYTES or page.predictor not in (1, 2, 3):
             return None
         codec = int(page.compression)

@@ -14,7 +14,7 @@ from unglow.core.errors import InputError
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.tiff import open_reader
-from unglow.io.tiff.row_bands import band_parts, reads_in_order
+from unglow.io.tiff.windows import band_parts, reads_in_order
 from unglow.io.zarr.stage_store import StageStore
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.workflow.samples import ROLES
@@ -180,7 +180,7 @@ class SignalStore(StageStore):
                 self.statistics.add(window, block)
                 writer.write(window, block)
 
-            if reader.preferred == "rows":
+            if self._header.preferred == "rows":
                 done = self._copy_strips(writer, workers, fetch, store)
             else:
                 done = bounded_map(lambda w: store(w, fetch(w)), writer.windows(), workers)
