@@ -117,7 +117,7 @@ def test_values_that_are_not_finite_become_nan_and_are_counted(tmp_path):
     plan = planned(tmp_path, image, image, tile=(256, 256))
     store = SignalStore(plan, "post", tmp_path / "post.ome.zarr")
     store.make(workers=1)
-    assert store.statistics.missing == 201
+    assert store.statistics.to_dict()["missing"] == 201
     read = open_store(tmp_path / "post.ome.zarr").read(Window.of(SHAPE))
     np.testing.assert_array_equal(read, np.where(np.isfinite(image), image, np.nan))
 

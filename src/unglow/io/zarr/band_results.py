@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
-_VERSION = 1
+_VERSION = 2
+"""Of the files; those of another version are made anew."""
 _ABOUT = "about"
 
 
@@ -40,13 +41,13 @@ class BandResult:
     Attributes
     ----------
     band
-        Which one.
+        The band.
     key
-        What it follows from (`unglow.io.zarr.state_key`).
+        Digest of what it follows from (`unglow.io.zarr.state_key`).
     shards
-        The shards of a store that were written: key to SHA-256 and bytes.
+        Shards that were written.
     arrays
-        What was counted.
+        Counts, by name.
     reason
         Why there are no pixels; None if there are.
     """
@@ -100,7 +101,7 @@ class BandResults:
     paths
         Their files, first band first.
     key
-        What they have to follow from.
+        Digest of what they have to follow from.
     """
 
     paths: Sequence[Path]

@@ -1,8 +1,8 @@
-"""Stores that several jobs write, each a band of whole rows of shards.
+"""Writer of one band of a store; jobs of all bands write to one directory beside the store.
 
-Their shards meet in one hidden directory beside the store, named by a digest of all that their
-content follows from: a job of another state of the inputs, which may still run somewhere, writes
-elsewhere, and one of the same state writes the same bytes. A shard is moved there when it is whole.
+It is hidden and named by a digest of all that the shards follow from: a job of another state of the
+inputs, which may still run somewhere, writes elsewhere, and one of the same state writes the same
+bytes. A shard is moved there when it is whole.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def state_key(*parts: Any) -> str:
 
 
 def band_store(path: Path, key: str) -> Path:
-    """Return where the shards of all bands of a store meet until it is published."""
+    """Return the directory of the shards of all bands until the store is published."""
     return path.with_name(f".{path.name}.{key}.bands")
 
 
@@ -51,7 +51,7 @@ def leftovers(path: Path, bands: int) -> Iterator[Path]:
 
 
 class BandWriter(ShardWriter):
-    """Write the shards of one band to where those of the others are as well.
+    """Writer of the shards of one band to where those of the others are as well.
 
     Use as a context manager: `write` every window of `windows` once, then take `shards`.
 
@@ -60,9 +60,9 @@ class BandWriter(ShardWriter):
     path, layout
         As for `unglow.io.zarr.StoreWriter`: of the whole store.
     band
-        Which part of it.
+        Part of it that is written.
     key
-        What the pixels follow from (`state_key`).
+        Digest of what the pixels follow from (`state_key`).
     """
 
     def __init__(self, path: Path | str, layout: StoreLayout, *, band: Band, key: str) -> None:
@@ -100,11 +100,11 @@ def first_fault(root: Path, shards: Shards, workers: int) -> str | None:
     def fault(name: str) -> str | None:
         try:
             with (root / name).open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
             return f"shard {name} is missing"
         except OSError as error:
             return f"shard {name} cannot be read ({error.strerror})"
-        return None if found == shards[name][0] else f"shard {name} is not what was written"
+        return None if digest == shards[name][0] else f"shard {name} is not what was written"
 
     return next(filter(None, bounded_map(fault, sorted(shards), workers)), None)

@@ -50,8 +50,8 @@ class Band:
         ValueError
             The text is no such band.
         """
-        found = re.fullmatch(r"(\d+)-of-(\d+)", text)
-        number, of = (int(found[1]), int(found[2])) if found else (0, 0)
+        match = re.fullmatch(r"(\d+)-of-(\d+)", text)
+        number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
             raise ValueError(f"{text!r} is not a band such as 2-of-4")
         return cls(number, of)

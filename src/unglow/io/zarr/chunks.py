@@ -34,7 +34,7 @@ _CRC_BYTES = 4
 
 
 class _ShardError(Exception):
-    """What is wrong with a shard, in words that follow its name."""
+    """A shard that cannot be used; the text follows its name in a sentence."""
 
 
 def read_window(root: Path, layout: StoreLayout, level: int, window: Window) -> NDArray[Any]:
@@ -85,15 +85,15 @@ def _read_shard(
     down, across = height // rows, width // cols
     index = _index(file, (down, across))
     dtype = np.dtype(layout.dtype).newbyteorder("<")
-    for (row, col), piece in cells(part, (rows, cols)):
+    for (row, col), section in cells(part, (rows, cols)):
         offset, length = index[row % down, col % across].tolist()
         if offset == _NOT_WRITTEN:
             raise _ShardError("lacks a chunk")
         chunk = np.frombuffer(_decoded(file, offset, length), dtype)
         if chunk.size != rows * cols:
             raise _ShardError(f"is damaged (a chunk of {chunk.size} px)")
-        within = piece.shift(-row * rows, -col * cols)
-        out[piece.shift(-part.y0, -part.x0).slices] = chunk.reshape(rows, cols)[within.slices]
+        within = section.shift(-row * rows, -col * cols)
+        out[section.shift(-part.y0, -part.x0).slices] = chunk.reshape(rows, cols)[within.slices]
 
 
 def _index(file: BinaryIO, chunks: tuple[int, int]) -> Index:
@@ -116,8 +116,8 @@ def _decoded(file: BinaryIO, offset: int, length: int) -> bytes:
     try:
         return _blosc().decompress(checked)  # type: ignore[no-any-return]
     except RuntimeError as error:
-        # These are the bytes that were written: what Blosc does not get is memory to work in, for
-        # which it has no error of its own.
+        # The bytes are those that were written: what Blosc lacks is memory to work in, for which
+        # it has no error of its own.
         raise MemoryError(f"a chunk with the right checksum: {error}") from error
 
 
@@ -146,15 +146,15 @@ def encode_shard(block: NDArray[Any], layout: StoreLayout, level: int) -> bytear
     index = np.full((height // rows, width // cols, 2), _NOT_WRITTEN, "<u8")
     out = bytearray()
     window = Window.of((block.shape[0], block.shape[1]))
-    inside = {place: block[piece.slices] for place, piece in cells(window, (rows, cols))}
-    for place in sorted(inside, key=_morton):
-        part = inside[place]
+    inside = {at: block[section.slices] for at, section in cells(window, (rows, cols))}
+    for at in sorted(inside, key=_morton):
+        part = inside[at]
         if part.shape != (rows, cols):
             whole = np.full((rows, cols), layout.fill, block.dtype)
             whole[: part.shape[0], : part.shape[1]] = part
             part = whole
         chunk = _with_checksum(_compressed(part))
-        index[place] = len(out), len(chunk)
+        index[at] = len(out), len(chunk)
         out += chunk
     out += _with_checksum(index.tobytes())
     return out
@@ -180,9 +180,9 @@ def _with_checksum(content: bytes) -> bytes:
     return content + checksum.to_bytes(_CRC_BYTES, "little")
 
 
-def _morton(place: tuple[int, int]) -> int:
+def _morton(position: tuple[int, int]) -> int:
     """Return the number of a chunk in the order of zarr: bits of row and column in turn."""
-    row, col = place
+    row, col = position
     return sum(
         ((row >> bit & 1) << 2 * bit) | ((col >> bit & 1) << (2 * bit + 1)) for bit in range(16)
     )

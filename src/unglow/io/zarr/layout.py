@@ -1,4 +1,4 @@
-"""How an image is cut into pyramid levels, shards and chunks, decided from the image alone."""
+"""Layout of a store: pyramid levels, shards and chunks, decided from the image alone."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "flo
 """Numpy names of the pixel types that a store holds."""
 
 CHUNK = 512
+"""Side of a chunk, px: 0.25 to 2 MB are decoded at a time."""
+
 SHARD = 2048
+"""Side of a shard, px: one file, and what a job holds of an image for each block in flight."""
+
 STRIP_ROW_BYTES = 100_000_000
-"""Upper bound of a full-width row of shards for images that are read as strips, bytes."""
+"""A full-width row of shards stays below this for images that are read as strips, bytes: ingest
+holds one."""
 
 LONGEST_OVERVIEW = 512
-"""The pyramid ends at the first level whose longest side is at most this many px."""
+"""The pyramid ends at the first level whose longest side is at most this many px: one chunk."""
 
 FINE_SHARD = 256
 """Shards of the levels that are written along with level 0 are at least this large, px."""

@@ -40,12 +40,12 @@ def shard_key(level: int, row: int, col: int) -> str:
 
 
 def broken(root: Path, name: str, reason: str, kind: str = "shard") -> str:
-    """Return the sentence for a shard, or another file of a store, that cannot be used."""
+    """Return the message for a shard, or another file of a store, that cannot be used."""
     return f"{root}: {kind} {name} {reason}; {remedy(root)}"
 
 
 def remedy(root: Path) -> str:
-    """Return what to do about a damaged store, in words."""
+    """Return what to do about a damaged store, for messages."""
     return f"delete {root / DOCUMENT} and rerun the workflow to make the store again"
 
 

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from unglow.core.windows import Pixels
 
 LONGEST_PX = 1200
+"""Longest side of an overview, px."""
 CROP_PX = 128
-# Of the brightest pixels so many are tried for each place.
+"""Side of a crop at full resolution, px."""
 _TRIED = 200
+"""Brightest pixels that are looked at for each position that is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,7 @@ def crop(
 ) -> NDArray[np.float32]:
     """Read a square of ``size`` px at full resolution around a point; NaN beyond the image."""
     col, row = (round(v) - size // 2 for v in centre_xy)
-    wanted = Window(row, row + size, col, col + size)
-    inside = wanted.clip(pixels.shape)
+    inside = Window(row, row + size, col, col + size).clip(pixels.shape)
     out = np.full((size, size), np.nan, np.float32)
     if inside.size:
         out[inside.shift(-row, -col).slices] = pixels.read(inside)
@@ -141,7 +142,7 @@ def texture_near(
 
 
 def brightest(view: Overview, count: int, apart_px: int = CROP_PX) -> list[tuple[float, float]]:
-    """Return level-0 (x, y) of the brightest places of an overview, ``apart_px`` apart at least.
+    """Return level-0 (x, y) of the brightest spots of an overview, ``apart_px`` apart at least.
 
     Pixels beside missing data are left out: they average only what lies on this side of the edge.
     """
@@ -150,12 +151,12 @@ def brightest(view: Overview, count: int, apart_px: int = CROP_PX) -> list[tuple
     if len(values) > (most := _TRIED * count):
         some = np.argpartition(values, -most)[-most:]
         pixels, values = pixels[some], values[some]
-    found: list[tuple[float, float]] = []
+    spots: list[tuple[float, float]] = []
     for index in pixels[np.argsort(-values, kind="stable")]:
         row, col = divmod(int(index), view.image.shape[1])
         x, y = (float(v) for v in view.to_level0(np.array([col, row], float)))
-        if all(max(abs(x - a), abs(y - b)) >= apart_px for a, b in found):
-            found.append((x, y))
-        if len(found) == count:
+        if all(max(abs(x - a), abs(y - b)) >= apart_px for a, b in spots):
+            spots.append((x, y))
+        if len(spots) == count:
             break
-    return found
+    return spots

@@ -1,4 +1,4 @@
-"""Opening and reading stores; what is missing or damaged is an error, never a fill value."""
+"""Reader of stores; what is missing or damaged is an error, never a fill value."""
 
 from __future__ import annotations
 

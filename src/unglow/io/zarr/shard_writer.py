@@ -1,4 +1,4 @@
-"""Writing shards: level 0, and with each the shards of the fine levels below it."""
+"""Writer of shards: of level 0, and with each those of the fine levels below it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class ShardWriter:
-    """Write shards of one image into a hidden sibling of its store that no other process uses.
+    """Writer of shards of one image into a hidden sibling of its store that no other process uses.
 
     Use as a context manager; the directory is removed at its end, whatever has happened. Shards
     are moved on to another directory as soon as they are whole, if `_root` names one.

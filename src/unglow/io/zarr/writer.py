@@ -1,4 +1,4 @@
-"""Building a store in a hidden sibling directory and publishing it whole."""
+"""Writer of a store, which is built in a hidden sibling directory and published whole."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from unglow.io.zarr.shard_writer import Shards
 
 OVERVIEW = 1024
-"""Largest side of the part of the coarsest level that sets the display range, px."""
+"""Largest side of the part of the coarsest level that sets the display range, px. Only of images
+with one short side that level is larger."""
 
 
 class StoreWriter(ShardWriter):
-    """Write one image as an OME-Zarr 0.5 store that appears only when it is whole.
+    """Writer of one image as an OME-Zarr 0.5 store that appears only when it is whole.
 
     Use as a context manager: `write` every window of `windows` once, in any order and from any
     thread (or `adopt` what jobs of their own have written), then `publish`. If the block ends in
@@ -87,15 +88,15 @@ class StoreWriter(ShardWriter):
         self._bands = bands
 
     def adopt(self, key: str, shards: Shards) -> None:
-        """Take level 0 and the fine levels from where bands have left them, instead of writing.
+        """Take over level 0 and the fine levels that bands have written.
 
-        Until it is published, that directory keeps all that it has, so that a job that is killed
+        Until it is published, their directory keeps all that it has, so that a job that is killed
         here leaves the next one what it needs.
 
         Parameters
         ----------
         key
-            What the bands said that their shards belong to.
+            State key of the bands.
         shards
             All of them, checked (`unglow.io.zarr.band_writer.first_fault`).
 

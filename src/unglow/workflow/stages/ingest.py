@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,70 +35,55 @@ VERSION = 1
 """Of the pixels and statistics."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PixelStatistics:
-    """Exact figures of an image, gathered block by block; order and thread count do not matter."""
+    """Exact figures of an image, gathered block by block; order and thread count do not matter.
+
+    Attributes
+    ----------
+    saturation
+        A pixel of this value or a larger one is saturated.
+    blocks
+        Of each block: valid, missing and saturated px; minimum, maximum and sum of the valid ones.
+    """
 
     saturation: float
-    pixels: int = 0
-    missing: int = 0
-    saturated: int = 0
-    low: float = math.inf
-    high: float = -math.inf
-    sums: dict[Window, float] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    blocks: dict[Window, tuple[float, ...]] = field(default_factory=dict)
 
     def add(self, window: Window, block: NDArray[Any]) -> None:
         """Count the pixels of one block (rows, cols); NaN counts as missing."""
-        valid = block
-        if block.dtype.kind == "f":
-            valid = block[np.isfinite(block)]
-        if valid.size == 0:
-            low, high, total = math.inf, -math.inf, 0.0
-        else:
-            low, high, total = float(valid.min()), float(valid.max()), float(valid.sum(dtype="f8"))
+        valid = block[np.isfinite(block)] if block.dtype.kind == "f" else block
+        low, high = (valid.min(), valid.max()) if valid.size else (math.inf, -math.inf)
         saturated = int(np.count_nonzero(valid >= self.saturation))
-        with self._lock:
-            self.pixels += valid.size
-            self.missing += block.size - valid.size
-            self.saturated += saturated
-            self.low, self.high = min(self.low, low), max(self.high, high)
-            self.sums[window] = total
+        numbers = valid.size, block.size - valid.size, saturated
+        self.blocks[window] = (*numbers, float(low), float(high), float(valid.sum(dtype="f8")))
 
     @property
     def counts(self) -> dict[str, NDArray[Any]]:
-        """The figures as arrays, by name, for `merge_counts`."""
-        places = sorted(self.sums)
+        """The figures of all blocks as arrays, by name, for `merge_counts`."""
+        windows = sorted(self.blocks)
         return {
-            "numbers": np.array([self.pixels, self.missing, self.saturated], np.int64),
-            "ends": np.array([self.low, self.high]),
-            "windows": np.array([(w.y0, w.y1, w.x0, w.x1) for w in places], np.int64),
-            "sums": np.array([self.sums[w] for w in places]),
+            "windows": np.array([(w.y0, w.y1, w.x0, w.x1) for w in windows], np.int64),
+            "figures": np.array([self.blocks[w] for w in windows], np.float64),
         }
 
     def merge_counts(self, counts: Mapping[str, NDArray[Any]]) -> None:
         """Add the `counts` of other blocks of the image."""
-        pixels, missing, saturated = (int(n) for n in counts["numbers"])
-        low, high = (float(v) for v in counts["ends"])
-        with self._lock:
-            self.pixels += pixels
-            self.missing += missing
-            self.saturated += saturated
-            self.low, self.high = min(self.low, low), max(self.high, high)
-            places = (Window(*(int(n) for n in row)) for row in counts["windows"])
-            self.sums.update(zip(places, counts["sums"].tolist(), strict=True))
+        windows = (Window(*row) for row in counts["windows"].tolist())
+        figures = (tuple(row) for row in counts["figures"].tolist())
+        self.blocks.update(zip(windows, figures, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures for the attributes of a store; None where no pixel was valid."""
-        some = self.pixels > 0
-        total = math.fsum(self.sums[w] for w in sorted(self.sums))
+        figures = np.array([self.blocks[w] for w in sorted(self.blocks)]).reshape(-1, 6)
+        pixels, missing, saturated = (int(n) for n in figures[:, :3].sum(axis=0))
         return {
-            "pixels": self.pixels,
-            "missing": self.missing,
-            "saturated": self.saturated,
-            "min": self.low if some else None,
-            "max": self.high if some else None,
-            "mean": total / self.pixels if some else None,
+            "pixels": pixels,
+            "missing": missing,
+            "saturated": saturated,
+            "min": float(figures[:, 3].min()) if pixels else None,
+            "max": float(figures[:, 4].max()) if pixels else None,
+            "mean": math.fsum(figures[:, 5]) / pixels if pixels else None,
         }
 
 
@@ -259,7 +243,7 @@ def ingest_both(
             store = SignalStore(plan, role, paths[role])
             results = (band_results or {}).get(role, ())
             reason = store.make(workers=max(1, workers // 2), band_results=results)
-            return store.statistics.pixels if reason is None else 0
+            return int(store.statistics.to_dict()["pixels"]) if reason is None else 0
 
     return sum(bounded_map(one, ROLES, min(workers, 2)))
 

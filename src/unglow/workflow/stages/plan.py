@@ -1,4 +1,4 @@
-"""The plan of a pair: which channels are read, and how the stores are laid out.
+"""Plan of a pair: the channels that are read, and the layouts of its stores.
 
 It follows from the images and the configuration alone, and holds nothing about budget or threads.
 """
@@ -28,13 +28,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 VERSION = 1
+"""Of plan.json."""
 _PIECE = 1 << 16
+"""Bytes of one piece of a file that its fingerprint is made of."""
 _PIECES = 64
+"""Number of pieces: 4 MB are read of a file, whatever its size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `make_plan` decided; ``reason`` is the sentence of a pair that cannot be processed."""
+    """Plan of a pair, by role; ``reason`` says why it cannot be processed, if it cannot.
+
+    Attributes
+    ----------
+    headers, channels, layouts
+        Of each image: its header, the channels whose sum is its signal, the layout of its store.
+    choice
+        How the channels were chosen.
+    fingerprints
+        Of the raw files.
+    """
 
     headers: dict[str, TiffHeader]
     channels: dict[str, tuple[int, ...]]
@@ -129,33 +142,32 @@ def make_plan(post: TiffHeader, pre: TiffHeader, *, channel: str, dye: str | Non
     instead of an exception: the pair ends as failed and the others go on.
     """
     headers = dict(zip(ROLES, (post, pre), strict=True))
-    made = layouts(post, pre, channel)
-    prints = {role: fingerprint(header) for role, header in headers.items()}
+    of_stores = layouts(post, pre, channel)
+    fingerprints = {role: fingerprint(header) for role, header in headers.items()}
     try:
         choice = choose_channels(headers, channel=channel, dye=dye)
-        check_two_files(post, pre, prints)
+        check_two_files(post, pre, fingerprints)
     except InputError as error:
         if is_memory_failure(error):  # no fault of the file
             raise
         log.warning("%s", error)
-        nothing: dict[str, tuple[int, ...]] = dict.fromkeys(ROLES, ())
         reason = without_directories(str(error), *headers.values())
-        return Plan(headers, nothing, {}, made, prints, reason)
-    return Plan(headers, dict(choice.indices), asdict(choice), made, prints)
+        return Plan(headers, dict.fromkeys(ROLES, ()), {}, of_stores, fingerprints, reason)
+    return Plan(headers, dict(choice.indices), asdict(choice), of_stores, fingerprints)
 
 
 def check_two_files(
-    post: TiffHeader, pre: TiffHeader, prints: Mapping[str, str] | None = None
+    post: TiffHeader, pre: TiffHeader, fingerprints: Mapping[str, str] | None = None
 ) -> None:
-    """Raise `InputError` if two raw files are one.
+    """Raise `InputError` if two raw files hold the same bytes.
 
-    ``prints`` are their fingerprints by role, if they are known; they are taken if not, of files of
-    one size alone. That one path stands for both is found where pairs are, and not looked at here.
+    ``fingerprints`` are theirs by role, if they are known; if not, they are taken of files of one
+    size alone. One path for both is found where pairs are found, and not looked at here.
     """
     if post.file_bytes != pre.file_bytes or post.path == pre.path:
         return
-    known = prints or {"post": fingerprint(post), "pre": fingerprint(pre)}
-    if known["post"] == known["pre"]:
+    fingerprints = fingerprints or {"post": fingerprint(post), "pre": fingerprint(pre)}
+    if fingerprints["post"] == fingerprints["pre"]:
         raise InputError(
             f"{post.path} and {pre.path} hold the same bytes, so that the difference would show "
             "nothing: put the other exposure in the place of one of them."
@@ -171,10 +183,10 @@ def without_directories(sentence: str, *headers: TiffHeader) -> str:
 
 @step("fingerprint")
 def fingerprint(header: TiffHeader) -> str:
-    """Return a digest of a raw file's size and of 64 pieces of 64 kB spread evenly over it.
+    """Return a digest of a raw file's size and of `_PIECES` pieces spread evenly over it.
 
-    It is quick for any size and tells a replaced image; that every pixel is as it was is the
-    digest of the store.
+    It is quick for any size and detects a replaced image; whether every pixel is as it was, the
+    digest of the store says.
     """
     digest = hashlib.sha256(str(header.file_bytes).encode())
     with os.fdopen(open_regular(header.path), "rb") as stream:
