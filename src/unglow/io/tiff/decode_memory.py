@@ -31,14 +31,14 @@ SCRATCH = {
     34887: (0.15, 0.0),
     22610: (0.1, 0.0),
 }
-# A stretch of LZW codes decodes to at most 4096 * 4096 / 2 bytes, a chunk of PackBits to 64 times
-# its own.
 LZW_STRETCH = 8_400_000
+"""Bytes that a stretch of LZW codes decodes to at most: 4096 * 4096 / 2."""
 PACKBITS_CHUNK = CHUNK_BYTES // 16 * 65
-# Tables of a decoder that streams.
+"""Bytes of a chunk of PackBits and of what it decodes to at most, 64 times its own."""
 TABLES = 500_000
-# Reading that takes less is no reason to write a file again, MB.
+"""Bytes of the tables of a decoder that streams, at most."""
 REMEDY_MB = 50.0
+"""Reading that takes less is no reason to write a file again, MB."""
 REWRITE = (
     "write it again in tiles, for example with "
     "'bfconvert -tilex 512 -tiley 512 -compression zlib OLD.tif NEW.ome.tif'"

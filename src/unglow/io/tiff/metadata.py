@@ -1,4 +1,4 @@
-"""Physical pixel size and channel names, where a header has believable ones."""
+"""Pixel size and channel names, where a header has believable ones."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ UM_PER = {
     "pm": 1e-6,
     "Å": 1e-4,
 }
+"""Micrometres per unit, by the names that OME-XML and ImageJ give."""
 UM_PER_RESOLUTION_UNIT = {2: 25400.0, 3: 1e4}
-# Resolution tags are mostly those of a printer or a screen (72 to 600 dpi: 350 to 42 um): only
-# what a microscope or a film scanner can have is believed.
+"""The same by values of the tag ResolutionUnit: inch, cm."""
 BELIEVABLE_UM = (0.001, 25.0)
-KNOWN_UM = (0.0001, 10000.0)
+"""Sizes that are taken from bare resolution tags, um per px. These are mostly those of a printer or
+a screen (72 to 600 dpi: 350 to 42 um): only what a microscope or film scanner has is believed."""
+POSSIBLE_UM = (0.0001, 10000.0)
+"""Sizes that are taken from metadata meant for them, um per px; others are slips."""
 
 
-def _pair(
+def _within(
     x: float | None, y: float | None, limits: tuple[float, float]
 ) -> tuple[float, float] | None:
     if x is None or y is None:
@@ -71,7 +74,7 @@ def ome_pixel_size(image: ET.Element) -> tuple[float, float] | None:
         except ValueError:
             value = 0.0
         sizes.append(None if factor is None else value * factor)
-    return _pair(sizes[0], sizes[1], KNOWN_UM)
+    return _within(sizes[0], sizes[1], POSSIBLE_UM)
 
 
 def ome_channel_names(image: ET.Element) -> list[str]:
@@ -86,14 +89,13 @@ def pixel_size(
     tif: tifffile.TiffFile, page: tifffile.TiffPage, image: ET.Element | None
 ) -> tuple[float, float] | None:
     """(x, y) in um per px from OME-XML, Aperio, ImageJ or resolution tags; None if not known."""
-    if image is not None:
-        found = ome_pixel_size(image)
-        if found is not None:
-            return found
+    size = None if image is None else ome_pixel_size(image)
+    if size is not None:
+        return size
     aperio = re.search(r"\bMPP\s*=\s*([0-9.]+)", page.description or "")
     if aperio and aperio[1].count(".") < 2:
         value = float(aperio[1])
-        return _pair(value, value, KNOWN_UM)
+        return _within(value, value, POSSIBLE_UM)
     per_unit = _resolution(page)
     if per_unit is None:
         return None
@@ -101,12 +103,12 @@ def pixel_size(
     unit = str(imagej.get("unit", "")).strip()
     factor = UM_PER.get(unit.lower(), UM_PER.get(unit))
     if factor is not None:
-        return _pair(factor / per_unit[0], factor / per_unit[1], KNOWN_UM)
+        return _within(factor / per_unit[0], factor / per_unit[1], POSSIBLE_UM)
     tag = page.tags.get(296)
     factor = UM_PER_RESOLUTION_UNIT.get(int(tag.value)) if tag is not None else None
     if factor is None or unit:
         return None
-    return _pair(factor / per_unit[0], factor / per_unit[1], BELIEVABLE_UM)
+    return _within(factor / per_unit[0], factor / per_unit[1], BELIEVABLE_UM)
 
 
 def _resolution(page: tifffile.TiffPage) -> tuple[float, float] | None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class StoredImage:
     """Everything that reading one image needs; the file itself is closed.
 
     ``planes[p][c]`` is the page of plane p of a projection and of page channel c; they share
@@ -81,7 +81,7 @@ def read_header(
     return resolve(os.fspath(path), {"series": series, "z": z, "t": t}).header
 
 
-def resolve(path: str, plane: Plane) -> Source:
+def resolve(path: str, plane: Plane) -> StoredImage:
     """Return the header together with the segment tables; see `read_header`."""
     with opened(path) as tif:
         choice = choose(tif, path, plane)
@@ -127,7 +127,7 @@ def resolve(path: str, plane: Plane) -> Source:
             problems=tuple(problems),
             notes=tuple(notes),
         )
-    return Source(header, geometry, rule, planes, per_page, window or 0, choice.projection)
+    return StoredImage(header, geometry, rule, planes, per_page, window or 0, choice.projection)
 
 
 def _stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[StoredPage, ...], ...]]:

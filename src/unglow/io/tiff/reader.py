@@ -12,14 +12,13 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.io.tiff.decode_memory import rows_at_once
 from unglow.io.tiff.opening import open_raw
-from unglow.io.tiff.read_header import Source, resolve
+from unglow.io.tiff.read_header import StoredImage, resolve
 from unglow.io.tiff.segment_decoder import decode_rows, decode_segment
 from unglow.io.tiff.segments import row_bytes
 from unglow.io.tiff.stream_decoders import RowStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
 
     from numpy.typing import NDArray
 
@@ -41,8 +40,8 @@ def open_reader(header: TiffHeader) -> TiffReader:
     InputError
         The file is no longer what the header says.
     """
-    source = resolve(header.path, header.plane)
-    now = source.header
+    image = resolve(header.path, header.plane)
+    now = image.header
     if (now.file_bytes, now.shape, now.dtype, now.channels) != (
         header.file_bytes,
         header.shape,
@@ -52,7 +51,7 @@ def open_reader(header: TiffHeader) -> TiffReader:
         raise InputError(
             f"'{header.path}' has changed since its header was read: start the run again."
         )
-    return TiffReader(source)
+    return TiffReader(image)
 
 
 class TiffReader:
@@ -63,11 +62,11 @@ class TiffReader:
     decoder state of streamed strips (`TiffHeader.kept_bytes`).
     """
 
-    def __init__(self, source: Source) -> None:
-        self.header = source.header
-        self._source = source
+    def __init__(self, image: StoredImage) -> None:
+        self.header = image.header
+        self._image = image
         self._files: dict[str, int] = {}
-        for plane in source.planes:
+        for plane in image.planes:
             for stored in plane:
                 if stored.path not in self._files:
                     self._files[stored.path] = open_raw(stored.path)
@@ -75,18 +74,13 @@ class TiffReader:
         self._kept: dict[tuple[int, int], tuple[int, NDArray[Any]]] = {}
         self._streams: dict[tuple[int, int], tuple[int, RowStream]] = {}
         # Rows that are handled at once, so that conversions need little memory.
-        self._step = rows_at_once(source.planes[0][0].page, source.geometry)
-        self._keeps = source.projection is None and source.geometry.across == 1
+        self._step = rows_at_once(image.planes[0][0].page, image.geometry)
+        self._keeps = image.projection is None and image.geometry.across == 1
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -119,7 +113,7 @@ class TiffReader:
         ValueError
             The window leaves the image, or there is no such channel.
         """
-        header, source = self.header, self._source
+        header, image = self.header, self._image
         wanted = range(len(header.channels)) if channels is None else channels
         if window.clip(header.shape) != window:
             raise ValueError(f"{window} leaves the image of {header.shape}")
@@ -129,31 +123,31 @@ class TiffReader:
         if out.size == 0:
             return out
         how: Combine = "set"
-        for plane in source.planes:
+        for plane in image.planes:
             for part, targets in self._parts(plane, wanted):
                 self._fill(part, window, [(out[i], k) for i, k in targets], how)
-            how = "max" if source.projection == "max" else "add"
-        if source.projection == "mean":
-            out /= out.dtype.type(len(source.planes))
+            how = "max" if image.projection == "max" else "add"
+        if image.projection == "mean":
+            out /= out.dtype.type(len(image.planes))
         return out
 
     def _parts(
         self, plane: tuple[StoredPage, ...], wanted: Sequence[int]
     ) -> list[tuple[Part, list[tuple[int, int]]]]:
-        """List what is stored together, with (place in the result, sample in the segment) pairs."""
-        source = self._source
-        found: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        """List what is stored together, with (index in the result, sample in the segment) pairs."""
+        image = self._image
+        together: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for i, channel in enumerate(wanted):
-            page, sample = divmod(channel, source.per_page)
-            apart, inside = (sample, 0) if source.geometry.apart > 1 else (0, sample)
-            found.setdefault((page, apart), []).append((i, inside))
-        return [((plane[page], apart), targets) for (page, apart), targets in found.items()]
+            page, sample = divmod(channel, image.per_page)
+            apart, inside = (sample, 0) if image.geometry.apart > 1 else (0, sample)
+            together.setdefault((page, apart), []).append((i, inside))
+        return [((plane[page], apart), targets) for (page, apart), targets in together.items()]
 
     def _fill(
         self, part: Part, window: Window, targets: list[tuple[NDArray[Any], int]], how: Combine
     ) -> None:
         """Decode the segments of one part that the window touches, one at a time."""
-        geometry, rule = self._source.geometry, self._source.rule
+        geometry, rule = self._image.geometry, self._image.rule
         unit_rows, unit_cols = geometry.unit
         for i in range(window.y0 // unit_rows, -(-window.y1 // unit_rows)):
             for j in range(window.x0 // unit_cols, -(-window.x1 // unit_cols)):
@@ -177,7 +171,7 @@ class TiffReader:
     ) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (row in the segment, (rows, cols, samples) as stored) for rows first to last."""
         stored, _ = part
-        geometry, page = self._source.geometry, stored.page
+        geometry, page = self._image.geometry, stored.page
         sparse = stored.counts[index] == 0
         try:
             if self.header.raw and not sparse:
@@ -205,7 +199,7 @@ class TiffReader:
     def _raw_rows(
         self, part: Part, index: int, first: int, last: int
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        (stored, _), geometry = part, self._source.geometry
+        (stored, _), geometry = part, self._image.geometry
         width = row_bytes(stored.page, geometry)
         for row in range(first, last, self._step):
             rows = min(self._step, last - row)
@@ -223,7 +217,7 @@ class TiffReader:
     def _stream_rows(
         self, part: Part, index: int, first: int, last: int
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        (stored, apart), geometry = part, self._source.geometry
+        (stored, apart), geometry = part, self._image.geometry
         width = row_bytes(stored.page, geometry)
         key = (id(stored), apart)
         with self._lock:
@@ -234,7 +228,7 @@ class TiffReader:
                     int(stored.counts[index]),
                     int(stored.page.compression),
                     width,
-                    self._source.window,
+                    self._image.window,
                 )
             stream.skip(first - stream.row)
             for row in range(first, last, self._step):
@@ -263,7 +257,7 @@ class TiffReader:
 
     def _decode(self, stored: StoredPage, index: int) -> NDArray[Any]:
         """Read and decode a whole tile or strip: (rows, cols, samples) as stored."""
-        geometry, size = self._source.geometry, int(stored.counts[index])
+        geometry, size = self._image.geometry, int(stored.counts[index])
         if stored.page.compression == 1:
             size = min(size, geometry.rows_of(index) * row_bytes(stored.page, geometry))
         return decode_segment(stored, geometry, index, self._bytes(stored, index, 0, size))

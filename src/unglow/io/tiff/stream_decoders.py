@@ -23,17 +23,18 @@ if TYPE_CHECKING:
     # (offset in the strip, number of bytes) -> bytes
     Fetch = Callable[[int, int], bytes]
 
-# Strips that decode to more than this are streamed.
 STREAM_BYTES = 8_000_000
-# Rows are handed on in pieces of about this many bytes.
+"""Strips that decode to more than this are streamed."""
 PIECE_BYTES = 4_000_000
-# Encoded bytes are read from the file in runs of this many.
+"""Rows are handed on in pieces of about this many bytes."""
 CHUNK_BYTES = 1_000_000
-DEFLATE, LZW, PACKBITS, LZMA, ZSTD = (8, 32946), 5, 32773, 34925, (50000, 34926)
-# A window of this size is no matter, though a strip be smaller; LZMA has it unless told otherwise.
+"""Encoded bytes are read from the file in runs of this many."""
 USUAL_WINDOW = 1 << 23
-# Deflate looks back this far at most.
+"""A window of this many bytes is allowed even if a strip is smaller: LZMA's default has it."""
 DEFLATE_WINDOW = 1 << 15
+"""Bytes that Deflate looks back at most (RFC 1951)."""
+# Values of the tag Compression.
+DEFLATE, LZW, PACKBITS, LZMA, ZSTD = (8, 32946), 5, 32773, 34925, (50000, 34926)
 
 
 class Decompressor(Protocol):
@@ -203,10 +204,10 @@ def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None
         if codec not in (LZW, LZMA, *ZSTD):
             return None
         for head in _heads(stored):
-            found = _window_of(codec, head, int(page.fillorder))
-            if found is None or found > (WINDOW_LIMIT if found < whole else USUAL_WINDOW):
+            size = _window_of(codec, head, int(page.fillorder))
+            if size is None or size > (WINDOW_LIMIT if size < whole else USUAL_WINDOW):
                 return None
-            window = max(window, found)
+            window = max(window, size)
     return window
 
 

@@ -23,7 +23,6 @@ from unglow.io.zarr.pyramid import halve_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
     from typing import TypeAlias
 
     from numpy.typing import NDArray
@@ -70,12 +69,7 @@ class ShardWriter:
         self._count, self._written = len(self._pending), 0
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._remove(self._partial)
 
     def windows(self) -> Iterator[Window]:
