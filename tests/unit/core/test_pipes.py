@@ -47,7 +47,8 @@ def replaced(tmp_path):
     known = SimpleNamespace(
         header=header,
         plane=resolve(str(path), {"series": None, "z": None, "t": None}),
-        source=RawFile.of(header, fingerprint(header)),
+        fingerprint=fingerprint(header),
+        raw=RawFile(header, fingerprint(header)),
     )
     path.unlink()
     os.mkfifo(path)
@@ -65,8 +66,8 @@ def test_every_reader_of_an_image_refuses_it(replaced):
 
 def test_an_image_that_became_one_was_replaced(replaced):
     with pytest.raises(ChangedError, match="was changed, replaced or cut"):
-        replaced.source.check()
-    state = RawFile.of(replaced.header, replaced.source.fingerprint)
+        replaced.raw.check()
+    state = RawFile(replaced.header, replaced.fingerprint)
     with pytest.raises(ChangedError, match="was changed, replaced or cut"):
         state.check()
 

@@ -6,8 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.io.tiff.compression import (
+    JPEG_2000,
+    JPEG_XL,
+    JPEG_XR,
+    LERC,
+    LZW,
+    NONE,
+    PACKBITS,
+    WEBP,
+)
 from unglow.io.tiff.segments import whole_bytes
-from unglow.io.tiff.stream_decoders import CHUNK_BYTES, LZW, PACKBITS, PIECE_BYTES
+from unglow.io.tiff.stream_decoders import CHUNK_BYTES, PIECE_BYTES
 
 if TYPE_CHECKING:
     import tifffile
@@ -16,21 +26,15 @@ if TYPE_CHECKING:
     from unglow.io.tiff.samples import SampleRule
     from unglow.io.tiff.segments import Geometry
 
-# Working memory of decoders: bytes per sample, and per encoded byte beside those that they are
-# given, where it counts (measured with segments of 12 to 48 million samples). JPEG 2000 (which
-# works in 32 bits and copies the stream), WebP, JPEG XL (reserved; a quarter of it is used at
-# most), LERC, JPEG XR.
 SCRATCH = {
-    33003: (5.0, 1.0),
-    33004: (5.0, 1.0),
-    33005: (5.0, 1.0),
-    34712: (5.0, 1.0),
-    50001: (1.5, 0.0),
-    50002: (4.4, 0.0),
-    52546: (4.4, 0.0),
-    34887: (0.15, 0.0),
-    22610: (0.1, 0.0),
+    **dict.fromkeys(JPEG_2000, (5.0, 1.0)),  # works in 32 bits and copies the stream
+    WEBP: (1.5, 0.0),
+    **dict.fromkeys(JPEG_XL, (4.4, 0.0)),  # reserved; a quarter of it is used at most
+    LERC: (0.15, 0.0),
+    JPEG_XR: (0.1, 0.0),
 }
+"""Working memory of decoders where it counts: bytes per sample, and per encoded byte beside those
+that they are given (measured with segments of 12 to 48 million samples)."""
 LZW_STRETCH = 8_400_000
 """Bytes that a stretch of LZW codes decodes to at most: 4096 * 4096 / 2."""
 PACKBITS_CHUNK = CHUNK_BYTES // 16 * 65
@@ -83,7 +87,7 @@ def decode_bytes(
             # The codec gives its output in blocks and then as one.
             stream = _stream_state(page, window) + CHUNK_BYTES + 2 * piece + _surplus(page)
         return piece * (1 + swapped + (page.predictor != 1)) + converted + stream
-    copies = int(page.compression != 1) + (swapped or page.predictor == 3)
+    copies = int(page.compression != NONE) + (swapped or page.predictor == 3)
     copies += not whole_bytes(page)
     per_sample, per_byte = SCRATCH.get(int(page.compression), (0.0, 0.0))
     whole = geometry.unit[0] * (copies * stored + per_sample * samples)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.io.tiff.compression import NONE
 from unglow.io.tiff.decode_memory import rows_at_once
 from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.read_header import StoredImage, resolve
@@ -258,7 +259,7 @@ class TiffReader:
     def _decode(self, stored: StoredPage, index: int) -> NDArray[Any]:
         """Read and decode a whole tile or strip: (rows, cols, samples) as stored."""
         geometry, size = self._image.geometry, int(stored.counts[index])
-        if stored.page.compression == 1:
+        if stored.page.compression == NONE:
             size = min(size, geometry.rows_of(index) * row_bytes(stored.page, geometry))
         return decode_segment(stored, geometry, index, self._bytes(stored, index, 0, size))
 

@@ -9,19 +9,15 @@ import numpy as np
 import tifffile
 
 from unglow.core.errors import InputError
+from unglow.io.tiff.compression import COMMON, JPEG, OLD_JPEG
 from unglow.io.tiff.header import ChannelInfo
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Values of the tags PhotometricInterpretation and Compression.
+# Values of the tag PhotometricInterpretation.
 WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, CMYK, YCBCR = 0, 1, 2, 3, 5, 6
 READABLE = (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, YCBCR)
-JPEG = (7, 34892, 33007)
-JPEG_2000 = (33003, 33004, 33005, 34712)
-OLD_JPEG = 6
-# Every build of imagecodecs has these, so that they need no trial.
-COMMON = (1, 5, 7, 8, 32773, 32946, 34712, 50000)
 CONVERT = "export it as grey or RGB of 8, 16 or 32 bits"
 
 

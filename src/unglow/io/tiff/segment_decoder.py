@@ -9,10 +9,9 @@ import imagecodecs
 import numpy as np
 import tifffile
 
+from unglow.io.tiff.compression import BYTES, JPEG, JPEG_2000, NONE
 from unglow.io.tiff.opening import quiet
-from unglow.io.tiff.samples import JPEG, JPEG_2000
 from unglow.io.tiff.segments import row_bytes, whole_bytes
-from unglow.io.tiff.stream_decoders import DEFLATE, LZMA, LZW, PACKBITS, ZSTD
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,8 +24,6 @@ FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 SLACK_PX = 64
 # Start of a codestream, and of the segment that holds its size.
 START_2000 = b"\xff\x4f\xff\x51"
-# Codecs that give bytes, whatever the samples.
-BYTES = frozenset((1, *DEFLATE, LZW, PACKBITS, LZMA, *ZSTD))
 
 
 def decode_segment(stored: StoredPage, geometry: Geometry, index: int, data: bytes) -> NDArray[Any]:
@@ -111,7 +108,7 @@ def _unpacked(
     dtype = np.dtype(page.dtype).newbyteorder("=")
     if page.fillorder == 2:
         data = bytes(imagecodecs.bitorder_decode(data))
-    if page.compression != 1:
+    if page.compression != NONE:
         decompress = tifffile.TIFF.DECOMPRESSORS[page.compression]
         data = bytes(decompress(data, out=rows * samples * dtype.itemsize))
     wanted = rows * row_bytes(page, geometry)

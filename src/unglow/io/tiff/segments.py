@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.io.tiff.compression import DEFLATE, LZW, NONE, PACKBITS
 
 if TYPE_CHECKING:
     import tifffile
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 
     from unglow.io.tiff.header import Layout
 
-# A segment cannot decode to more than this many times its bytes (the codec's best case); a header
-# that says so is broken. Codecs that are not listed have no useful bound.
-MAX_RATIO = {5: 3000, 8: 1100, 32773: 65, 32946: 1100}
+MAX_RATIO = {LZW: 3000, PACKBITS: 65, **dict.fromkeys(DEFLATE, 1100)}
+"""A segment decodes to at most so many times its bytes (the codec's best case); a header that says
+more is broken."""
 ANY_RATIO = 10**7
+"""The same of codecs that have no useful bound."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class StoredPage:
 
 def is_raw(page: tifffile.TiffPage, geometry: Geometry) -> bool:
     """Whether rows can be read on their own: strips without a codec, samples of whole bytes."""
-    plain = page.compression == 1 and page.predictor in (1, 2, 3)
+    plain = page.compression == NONE and page.predictor in (1, 2, 3)
     return plain and not geometry.tiled and whole_bytes(page)
 
 
@@ -163,14 +165,14 @@ def check_segments(stored: StoredPage, geometry: Geometry, file_bytes: int) -> i
             "probably interrupted; write it again."
         )
     expected = _expected(page, geometry)
-    needed = np.minimum(counts, expected) if page.compression == 1 else counts
+    needed = np.minimum(counts, expected) if page.compression == NONE else counts
     missing = int((offsets + needed)[~sparse].max()) - file_bytes
     if missing > 0:
         raise InputError(
             f"'{path}' is cut short: {missing} bytes are missing at its end (it has {file_bytes}); "
             "copy it again from its source."
         )
-    ratio = 1 if page.compression == 1 else MAX_RATIO.get(int(page.compression), ANY_RATIO)
+    ratio = 1 if page.compression == NONE else MAX_RATIO.get(int(page.compression), ANY_RATIO)
     short = ~sparse & ((counts * ratio < expected) | (offsets <= 0))
     if short.any():
         index = int(np.argmax(short))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import imagecodecs
 
+from unglow.io.tiff.compression import DEFLATE, LZMA, LZW, PACKBITS, ZSTD
 from unglow.io.tiff.decoder_windows import HEADER_BYTES, WINDOW_LIMIT, lzma_window, zstd_window
 from unglow.io.tiff.lzw import LzwStream
 from unglow.io.tiff.opening import open_raw
@@ -33,8 +34,6 @@ USUAL_WINDOW = 1 << 23
 """A window of this many bytes is allowed even if a strip is smaller: LZMA's default has it."""
 DEFLATE_WINDOW = 1 << 15
 """Bytes that Deflate looks back at most (RFC 1951)."""
-# Values of the tag Compression.
-DEFLATE, LZW, PACKBITS, LZMA, ZSTD = (8, 32946), 5, 32773, 34925, (50000, 34926)
 
 
 class Decompressor(Protocol):

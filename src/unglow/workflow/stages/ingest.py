@@ -141,7 +141,7 @@ class SignalStore(StageStore):
         """
         if self._refused is not None:
             return self._refused
-        raw, reason = RawFile.of(self._header, self._fingerprint), None
+        raw, reason = RawFile(self._header, self._fingerprint), None
         try:
             self._copy(writer, workers)
         except InputError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,42 +11,33 @@ from unglow.workflow.stages.plan import fingerprint
 if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader
 
-_Stamp = tuple[int, int, int]
 
-
-@dataclass(frozen=True, slots=True)
 class RawFile:
     """A raw file that is about to be read.
 
-    Attributes
+    Parameters
     ----------
-    header
-        Of the file, as the plan has it.
-    fingerprint
-        Of the file, as the plan has it.
+    header, fingerprint
+        Of the file, as the plan has them.
     """
 
-    header: TiffHeader
-    fingerprint: str
-    _stamp: _Stamp | None
-
-    @classmethod
-    def of(cls, header: TiffHeader, fingerprint: str) -> RawFile:
-        """Look at a file before it is read."""
-        return cls(header, fingerprint, _stamp_of(Path(header.path)))
+    def __init__(self, header: TiffHeader, fingerprint: str) -> None:
+        self._header = header
+        self._fingerprint = fingerprint
+        self._stamp = _stamp_of(Path(header.path))
 
     def check(self) -> None:
-        """See that the file is still the one that was looked at, and that the plan was made of.
+        """Check that the file is still the one that was there, and that the plan was made of.
 
         Raises
         ------
         ChangedError
             It is not.
         """
-        path = Path(self.header.path)
+        path = Path(self._header.path)
         same = self._stamp is not None and _stamp_of(path) == self._stamp
         try:
-            same = same and fingerprint(self.header) == self.fingerprint
+            same = same and fingerprint(self._header) == self._fingerprint
         except OSError:
             same = False
         if not same:
@@ -58,7 +48,7 @@ class RawFile:
             )
 
 
-def _stamp_of(path: Path) -> _Stamp | None:
+def _stamp_of(path: Path) -> tuple[int, int, int] | None:
     """Return what changes with a file: size, time and inode; None if it cannot be seen."""
     try:
         status = path.stat()
