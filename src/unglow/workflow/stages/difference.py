@@ -47,11 +47,6 @@ class Residue:
         self.histogram.merge_counts(counts)
         self.background.set_rows(counts, rows)
 
-    def merge_counts(self, counts: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
-        """Add the `counts` of a band of rows."""
-        self.histogram.merge_counts(counts["counts"], counts["missing"])
-        self.background.of_rows(rows)[...] = counts["medians"]
-
 
 class DifferenceStore(StageStore):
     """The difference of one method: float32 in the post frame, NaN where there is no data.
