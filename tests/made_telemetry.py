@@ -6,6 +6,8 @@ import json
 import time
 from typing import TYPE_CHECKING
 
+from unglow.telemetry.attempt_files import attempt_file, attempt_numbers
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -81,7 +83,7 @@ class Made:
             "columns": COLUMNS,
         } | more
         place = self.results.joinpath("telemetry", *wildcards.values(), stage)
-        path = place / f"{stamp(first['wall'])}-{first['host']}-{self._pid}.jsonl"
+        path = attempt_file(place, max(attempt_numbers(place), default=0) + 1)
         return write(path, [first, *lines])
 
     def run(self, *lines, start=0.0, **more):

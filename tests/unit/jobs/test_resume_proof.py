@@ -53,12 +53,10 @@ class Written:
                 "directory": str(self.work), "results": "results", "beat_s": 2.0}  # fmt: skip
         return self.file(f"runs/{stamp}-{where or 'here'}-1.jsonl", head | told, *more)
 
-    def attempt(
-        self, *more, pid=2**22, started=1, where=None, stamp="20261122T060001.000Z", **told
-    ):
+    def attempt(self, *more, pid=2**22, started=1, where=None, stage="align", number=1, **told):
         head = {"kind": "attempt", "host": where or host(), "pid": pid, "started": started,
-                "boot": boot_id(), "wall": 1001.0, "turn": 1}  # fmt: skip
-        return self.file(f"S/D/align/{stamp}-{where or 'here'}-2.jsonl", head | told, *more)
+                "boot": boot_id(), "wall": 1001.0}  # fmt: skip
+        return self.file(f"S/D/{stage}/{number}.jsonl", head | told, *more)
 
     def make_sure(self, lost=()):
         return make_sure(last_run(self.results), self.results, lost, self.said.append)
@@ -292,31 +290,28 @@ def test_the_last_run_is_the_one_that_began_last(written):
     assert last_run(written.results).path == same
 
 
-def test_attempts_are_open_unless_a_higher_number_was_taken(written):
-    path = written.attempt(turn=3)
+def test_attempts_are_open_unless_a_higher_number_was_taken(written, sleeper):
+    own = {"pid": sleeper.pid, "started": started_ticks(sleeper.pid)}
+    path = written.attempt(number=9, **own)
 
     def found():
         return [trace.path for trace in open_attempts(written.results)]
 
-    for name, still in (("turn-2", True), ("turn-3", True), ("turn-x", True), ("turn-4", False)):
+    for name in (
+        "8.jsonl",
+        "x.jsonl",
+        "11.stacks",
+        "10.jsonl.old",
+        "20261122T060000.000Z-a-1.jsonl",
+    ):
         (path.parent / name).touch()
-        assert found() == ([path] if still else [])
-    unnumbered = written.attempt(turn=None)  # it does not know of others
-    assert found() == [unnumbered]
-    ended = written.attempt({"kind": "end"}, stamp="20261122T060000.000Z")
-    other = written.attempt(stamp="20261122T060005.000Z", turn=4)
-    assert set(found()) == {unnumbered, other}
-    assert ended.exists()
-
-
-def test_an_attempt_that_has_ended_or_was_followed_is_no_orphan(written, sleeper):
-    own = {"pid": sleeper.pid, "started": started_ticks(sleeper.pid)}
-    written.attempt({"kind": "end", "outcome": "ok"}, **own)
-    assert open_attempts(written.results) == []
-    path = written.attempt(**own)
-    assert [trace.path for trace in open_attempts(written.results)] == [path]
-    (path.parent / "turn-2").touch()
-    assert open_attempts(written.results) == []
+        assert found() == [path]
+    other = written.attempt(stage="detect")
+    assert found() == [path, other]
+    written.attempt({"kind": "end", "outcome": "ok"}, stage="detect", number=2)
+    assert found() == [path]
+    written.file("S/D/align/10.jsonl", {"kind": "lost", "outcome": "node_lost"})
+    assert found() == []
 
 
 @pytest.mark.parametrize("who", ["run", "attempt"])
@@ -591,7 +586,7 @@ def test_what_grows_is_told_with_who_writes_it(written, monkeypatch, kind, what)
     monkeypatch.setattr(time, "localtime", time.gmtime)
     monkeypatch.setattr(writers, "_GROWING_LOOK_S", 0.0)
     path = getattr(written, kind)(where="node9", pid=77, wall=86400.0)
-    trace = trace_of(path)
+    trace, other = trace_of(path), trace_of(written.attempt(where="node8", stage="detect"))
     said = []
 
     def grow(text):
@@ -600,7 +595,7 @@ def test_what_grows_is_told_with_who_writes_it(written, monkeypatch, kind, what)
         monkeypatch.setattr(time, "sleep", lambda seconds: path.write_text(longer))
 
     with pytest.raises(InputError) as error:
-        writers.refuse_if_growing([trace_of(written.attempt(where="node8")), trace], (), grow)
+        writers.refuse_if_growing([other, trace], (), grow)
     assert str(error.value) == (
         f"{what} of the last run (process 77 on node9, since 1970-01-02 00:00:00) is still at "
         "work; end it there first."

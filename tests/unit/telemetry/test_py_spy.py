@@ -95,7 +95,7 @@ def test_without_py_spy_a_thread_of_the_job_does_it(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert py_spy.program() == ("", "py-spy is not installed")
-    attempt = Attempt(tmp_path / "job.jsonl", time.monotonic(), {}, profiled=True)
+    attempt = Attempt(tmp_path / "1.jsonl", time.monotonic(), {}, profiled=True)
     attempt.in_job()
     attempt.leave_job()
     (file,) = tmp_path.rglob(f"*{SUFFIX}")
@@ -274,7 +274,7 @@ def test_py_spy_dies_with_the_watchdog(tmp_path, may_attach):
 
 
 def test_an_attempt_is_profiled_from_outside_where_it_may_be(tmp_path, may_attach):
-    attempt = Attempt(tmp_path / "job.jsonl", time.monotonic(), {}, profiled=True)
+    attempt = Attempt(tmp_path / "1.jsonl", time.monotonic(), {}, profiled=True)
     pid, reading = watchdog.fork()
     if not pid:
         attempt.in_job()

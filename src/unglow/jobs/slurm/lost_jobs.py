@@ -1,14 +1,13 @@
 """Jobs of a batch system that ended without a word: what became of them, told in their place.
 
-A job whose node is lost, or which was killed together with its watchdog, leaves no note for the
-next attempt. The process that runs the workflow asks the batch system and leaves the note itself,
+A job whose node is lost, or which was killed together with its watchdog, does not say how it ended.
+The process that runs the workflow asks the batch system and notes it in the next file of the job,
 so that the next attempt differs by cause: more memory, more time, or the same once more.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.jobs import retries
 from unglow.jobs.outcomes import LACKED_MEMORY
 from unglow.jobs.slurm import client
+from unglow.telemetry.attempt_files import Ends, attempt_file, attempt_numbers, read_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,16 +37,16 @@ class Submitted:
     resources
         What was asked for it: ``mem_mb`` with its launcher, ``runtime`` in minutes.
     record
-        Its telemetry file.
+        Its record.
     before
-        Names of the files of attempts that were there when it was handed over.
+        The highest number that an attempt had taken when it was handed over.
     """
 
     rule: str
     attempt: int
     resources: Mapping[str, Any]
     record: Path | None
-    before: frozenset[str] = frozenset()
+    before: int = 0
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Submitted:
@@ -55,12 +55,16 @@ class Submitted:
         record = next((path for path in logs if path.suffix == ".jsonl"), None)
         resources = dict(told["resources"].items())
         number = int(resources.get("attempt", 1))
-        return cls(told["rule_name"], number, resources, record, frozenset(_names(record)))
+        return cls(told["rule_name"], number, resources, record, _highest_number(record))
 
-    def begun(self) -> Path | None:
-        """Return the file of this attempt; None if it has not begun."""
-        new = sorted(set(_names(self.record)) - self.before)
-        return self.record.with_suffix("") / new[-1] if new and self.record is not None else None
+    def begun(self) -> Ends | None:
+        """Return both ends of the file of this attempt; None if it has not begun."""
+        number = _highest_number(self.record)
+        if self.record is None or number <= self.before:
+            return None
+        with contextlib.suppress(OSError):
+            return read_ends(attempt_file(retries.attempts_directory(self.record), number))
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +127,9 @@ class Losses:
         """Remember what is known of a failed group, of whose jobs each is told to have failed."""
         members = tuple(info["jobid"] for info in told["job_error_info"])
         known = {jobid: self._known[jobid].begun() for jobid in members if jobid in self._known}
-        begun = [path for path in known.values() if path is not None]
-        well = all(_has_ended(path) and _outcome(path) == "ok" for path in begun)
-        waiting = [jobid for jobid, path in known.items() if path is None]
+        begun = [ends for ends in known.values() if ends is not None]
+        well = all(ends.end is not None and ends.end.get("outcome") == "ok" for ends in begun)
+        waiting = [jobid for jobid, ends in known.items() if ends is None]
         stands_in = waiting[0] if well and waiting else None
         external, logs = told.get("external_jobid"), told.get("aux_logs") or ()
         group = _Group(external, logs, begun=bool(begun), stands_in=stands_in)
@@ -145,71 +149,45 @@ class Losses:
         if job is None:
             return True, None
         external = group.external or (told.get("aux") or {}).get("external_jobid")
-        path = job.begun()
-        if path is not None and _has_ended(path):
-            return _outcome(path) != "ok", None
-        if path is None and group.begun and jobid != group.stands_in:  # others came first
+        ends = job.begun()
+        if ends is not None and ends.end is not None:
+            return ends.end.get("outcome") != "ok", None
+        if ends is None and group.begun and jobid != group.stands_in:  # others came first
             return False, None
         log = "\n".join(_tail(Path(str(one))) for one in group.logs if str(one).endswith(".log"))
         outcome = client.fate(external, log)
-        if outcome is None and path is None:  # it may have ended as it was told to
+        if outcome is None and ends is None:  # it may have ended as it was told to
             return True, None
         outcome = outcome or client.KILLED
         loss = Loss(job.attempt, outcome, client.sentence(outcome, external))
-        self._note(job, path, loss)
-        tells = path is not None or jobid == group.stands_in
+        self._note(job, ends, loss)
+        tells = ends is not None or jobid == group.stands_in
         return tells, loss if tells else None
 
-    def _note(self, job: Submitted, path: Path | None, loss: Loss) -> None:
+    def _note(self, job: Submitted, ends: Ends | None, loss: Loss) -> None:
         if job.record is None:
             return
-        notes = retries.notes_path(job.record)
-        records, log = retries.read_notes(notes)
-        records = [one for one in records if one["attempt"] < job.attempt]
         declared = float(job.resources.get("mem_mb", self.launcher_mb)) - self.launcher_mb
         entry: dict[str, Any] = {
             "rule": job.rule,
             "outcome": loss.outcome,
             "attempt": job.attempt,
             "declared_mb": declared,
-            "limit_s": _limit_s(path),
+            "limit_s": None if ends is None else ends.head.get("limit_s"),
             "message": loss.message,
         }
         if loss.outcome in LACKED_MEMORY:
             # its launcher may have been what was killed: more for both
             entry["needed_mb"] = math.ceil((declared + self.launcher_mb) * _MORE - self.launcher_mb)
-        with contextlib.suppress(OSError):
-            notes.parent.mkdir(parents=True, exist_ok=True)
-            retries.write_notes(notes, [*records, entry], log)
+        retries.note_loss(job.record, entry)
 
 
-def _names(record: Path | None) -> list[str]:
-    """Return the names of the files of a job's attempts."""
-    if record is None:
-        return []
+def _highest_number(record: Path | None) -> int:
+    """Return the highest number that an attempt at a job has taken; 0 for none."""
     with contextlib.suppress(OSError):
-        return [path.name for path in record.with_suffix("").iterdir() if path.suffix == ".jsonl"]
-    return []
-
-
-def _line(path: Path, number: int) -> dict[str, Any]:
-    """Return a line of a file, 0 the first and -1 the last; empty if it is not whole."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        line = json.loads(path.read_text(encoding="utf-8").splitlines()[number])
-        return line if isinstance(line, dict) else {}
-    return {}
-
-
-def _has_ended(path: Path) -> bool:
-    return _line(path, -1).get("kind") == "end"
-
-
-def _outcome(path: Path) -> str:
-    return str(_line(path, -1).get("outcome"))
-
-
-def _limit_s(path: Path | None) -> float | None:
-    return None if path is None else _line(path, 0).get("limit_s")
+        if record is not None:
+            return max(attempt_numbers(retries.attempts_directory(record)), default=0)
+    return 0
 
 
 def _tail(path: Path) -> str:

@@ -7,11 +7,10 @@ a run takes. Files are only ever appended to.
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.telemetry.attempt_files import attempt_files, run_files
 from unglow.telemetry.reading.parsing import moment, number, parsed, parsed_rows, unix_time
 from unglow.telemetry.reading.records import (
     Attempt,
@@ -29,17 +28,10 @@ from unglow.telemetry.reading.records import (
 from unglow.telemetry.reading.samples import Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+    from pathlib import Path
 
-RUNS = "runs"
-_SUFFIX = ".jsonl"
 _CHUNK = 1 << 20
-_NOW_CALLED = {
-    "seconds": "t",
-    "cpu_seconds": "cpu_s",
-    "bytes_read": "read",
-    "bytes_written": "written",
-}
 
 
 class Follower:
@@ -53,64 +45,34 @@ class Follower:
 
     def __init__(self, results: Path) -> None:
         self.root = results / "telemetry"
-        self._files: dict[str, _AttemptFile | _RunFile] = {}
-        self._old: tuple[Attempt, ...] | None = None
+        self._attempts: dict[Path, _AttemptFile] = {}
+        self._runs: dict[Path, _RunFile] = {}
 
     def poll(self) -> bool:
         """Read what is new; return whether anything was."""
-        changed = self._old is None
-        if self._old is None:
-            self._old = tuple(_older_records(self.root))
-        for path in _lines_files(self.root):
-            file = self._files.get(path)
-            if file is None:
-                kind = _RunFile if os.path.dirname(path) == RUNS else _AttemptFile  # noqa: PTH120
-                file = self._files[path] = kind(self.root / path, path.removesuffix(_SUFFIX))
-            changed |= file.read()
-        return changed
+        for path in attempt_files(self.root):
+            if path not in self._attempts:
+                key = path.relative_to(self.root).with_suffix("").as_posix()
+                self._attempts[path] = _AttemptFile(path, key)
+        for path in run_files(self.root):
+            if path not in self._runs:
+                self._runs[path] = _RunFile(path, path.stem)
+        files: list[_File] = [*self._attempts.values(), *self._runs.values()]
+        read = [file.read() for file in files]
+        return any(read)
 
     @property
     def runs(self) -> tuple[Run, ...]:
         """All runs, the oldest first."""
-        found = [f.record for f in self._files.values() if isinstance(f, _RunFile)]
-        return tuple(sorted((r for r in found if r is not None), key=lambda r: (r.wall, r.id)))
+        runs = (file.record for file in self._runs.values())
+        return tuple(sorted((r for r in runs if r is not None), key=lambda r: (r.wall, r.id)))
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """All attempts, the oldest first."""
-        found = [f.record for f in self._files.values() if isinstance(f, _AttemptFile)]
-        known = [*(self._old or ()), *(a for a in found if a is not None)]
+        attempts = (file.record for file in self._attempts.values())
+        known = (a for a in attempts if a is not None)
         return tuple(sorted(known, key=lambda a: (a.wall, a.id)))
-
-
-def attempt_files(root: Path) -> list[Path]:
-    """Return the files of all attempts below a telemetry directory, sorted."""
-    return [
-        root / path
-        for path in _lines_files(root)
-        if not path.startswith(f"{RUNS}/") and _is_unique(Path(path).name)
-    ]
-
-
-def _lines_files(root: Path) -> Iterable[str]:
-    """Return the paths below a directory of all files of attempts and of runs, sorted."""
-    found = []
-    for place, directories, files in os.walk(root):
-        below = os.path.relpath(place, root)
-        names = [name for name in files if name.endswith(_SUFFIX)]
-        if below != RUNS:  # what has a directory beside it is a record of the last run
-            names = [name for name in names if _is_unique(name)]
-        found += [name if below == "." else f"{below}/{name}" for name in names]
-        directories.sort()
-    return sorted(found)
-
-
-def _is_unique(name: str) -> bool:
-    """Whether a file is named after the time at which it was begun, ``20261122T060000.123Z-...``.
-
-    Stages are named after rules, which are Python names and do not begin with a digit.
-    """
-    return name[:8].isdigit() and name[8:9] == "T"
 
 
 @dataclass(slots=True)
@@ -235,7 +197,7 @@ class _RunFile(_File):
         """The run; None before its first line."""
         if self._made is None and self._first is not None:
             self._made = Run(
-                id=self.id.removeprefix(f"{RUNS}/"),
+                id=self.id,
                 host=str(self._first.get("host", "")),
                 wall=unix_time(self._first.get("wall")),
                 clock=_clock(self._first),
@@ -339,35 +301,3 @@ def _attempt(key: str, line: Mapping[str, Any], **read: Any) -> Attempt:
 def _clock(line: Mapping[str, Any]) -> float:
     clock = number(line.get("clock"))
     return math.nan if clock is None else clock
-
-
-def _older_records(root: Path) -> Iterable[Attempt]:
-    """Return the attempts of jobs that only left a record, as they did before there were samples.
-
-    A record is as old as its last attempt; when earlier ones ended is not known, so they are put
-    right before it.
-    """
-    for place, directories, files in os.walk(root):
-        for name in files:
-            stage = name.removesuffix(_SUFFIX)
-            if name == stage or stage in directories or _is_unique(name):
-                continue
-            path = Path(place) / name
-            try:
-                ended = path.stat().st_mtime
-                lines = [parsed(line) for line in path.read_bytes().splitlines()]
-            except OSError:
-                continue
-            known = [line for line in lines if isinstance(line, dict) and "outcome" in line]
-            below = path.relative_to(root).as_posix().removesuffix(_SUFFIX)
-            for n, line in reversed(list(enumerate(known, 1))):
-                end = _older_end(line, ended)
-                ended -= end.t
-                yield _attempt(
-                    f"{below}/{n}", line | {"wall": ended}, samples=Samples.none(), end=end
-                )
-
-
-def _older_end(line: Mapping[str, Any], wall: float) -> End:
-    told = {_NOW_CALLED.get(key, key): value for key, value in line.items()}
-    return End.of(told | {"wall": wall})

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.telemetry.reading.follower import RUNS
+from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.reading.history import UNRECORDED
 
 if TYPE_CHECKING:

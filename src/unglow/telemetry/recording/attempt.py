@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core import cgroups
 from unglow.core.progress import record_steps
 from unglow.core.version import __version__
-from unglow.telemetry.jsonl import SCHEMA, LineFile, file_name, identity, started_ticks
+from unglow.telemetry.jsonl import SCHEMA, LineFile, identity, started_ticks
 from unglow.telemetry.recording import py_spy
 from unglow.telemetry.recording.process_sampler import COLUMNS
 from unglow.telemetry.recording.stack_sampler import SUFFIX, StackSampler
@@ -30,12 +30,11 @@ class Attempt:
 
     Parameters
     ----------
-    record
-        Where the records of the job's attempts are kept; the file gets into a directory beside it
-        that has the same name without suffix. None for a job that keeps no records.
+    path
+        Its file, which has been created (`unglow.telemetry.attempt_files`); None for no telemetry.
     clock
         The monotonic time at which it began, s.
-    told
+    declared
         What else the first line says about the job.
     profiled
         Whether to write the stacks of its threads as well: from outside if that is possible.
@@ -43,15 +42,13 @@ class Attempt:
 
     def __init__(
         self,
-        record: Path | None,
+        path: Path | None,
         clock: float,
-        told: Mapping[str, Any],
+        declared: Mapping[str, Any],
         *,
         profiled: bool = False,
     ) -> None:
-        self._clock, self._profiled = clock, profiled and record is not None
-        wall = time.time() - (time.monotonic() - clock)
-        path = None if record is None else record.with_suffix("") / file_name(wall, os.getpid())
+        self._clock, self._profiled = clock, profiled and path is not None
         self._file = LineFile(path, log.warning)
         self._stacks: StackSampler | None = None
         self._outside: py_spy.Outside | None = None
@@ -64,9 +61,9 @@ class Attempt:
             {
                 "kind": "attempt",
                 "schema": SCHEMA,
-                **told,
+                **declared,
                 **identity(),
-                "wall": round(wall, 3),
+                "wall": round(time.time() - (time.monotonic() - clock), 3),
                 "clock": round(clock, 3),
                 "unglow": __version__,
                 "python": "{}.{}.{}".format(*sys.version_info),
@@ -98,9 +95,9 @@ class Attempt:
             self._stacks.stop()
 
     def forked(self, pid: int) -> None:
-        """Tell the process that the job itself runs in."""
-        told = {"pid": pid, "started": started_ticks(pid)}
-        self._file.write({"kind": "process", "t": round(self.t, 4), **told})
+        """Record the process that the job itself runs in."""
+        process = {"pid": pid, "started": started_ticks(pid)}
+        self._file.write({"kind": "process", "t": round(self.t, 4), **process})
         if self._profiled and not self._blind:
             stacks = self._file.beside(SUFFIX)
             self._outside = py_spy.Outside(stacks, self._clock, self._spy, pid, log.warning)
@@ -117,15 +114,17 @@ class Attempt:
             self._outside.finish()
 
     def stall(self, seconds: float, because: str = "") -> None:
-        """Tell that the job has done nothing for a time, s, and why, as far as that is known."""
-        told = {"kind": "stall", "t": round(self.t, 3), "seconds": round(seconds, 1)}
-        self._file.write({**told, "message": because})
+        """Record that the job has done nothing for a time, s, and why, as far as that is known."""
+        stalled = {"t": round(self.t, 3), "seconds": round(seconds, 1), "message": because}
+        self._file.write({"kind": "stall", **stalled})
 
-    def end(self, outcome: str, message: str = "", **measured: Any) -> None:
-        """Tell how it ended, and write no more."""
+    def end(self, outcome: str, message: str = "", log_tail: str = "", **measured: Any) -> None:
+        """Record how it ended, with the end of its log if that is of use, and write no more."""
+        if log_tail:
+            self._file.write({"kind": "log", "text": log_tail})
         times = {"t": round(self.t, 4), "wall": round(time.time(), 3)}
-        ended = {"kind": "end", **times, "outcome": outcome, "message": message, **measured}
-        self._file.write(ended)
+        end = {"kind": "end", **times, "outcome": outcome, "message": message, **measured}
+        self._file.write(end)
         self._file.close()
 
 

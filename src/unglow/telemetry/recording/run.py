@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
-from unglow.telemetry.jsonl import SCHEMA, LineFile, file_name, identity
+from unglow.telemetry.jsonl import SCHEMA, LineFile, identity, run_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -133,7 +133,7 @@ class RunRecorder(logging.Handler):
         """Start the file; a run with nothing to do never gets here."""
         if self._file is not None:
             return
-        name = file_name(self._wall, os.getpid())
+        name = run_file_name(self._wall, os.getpid())
         self._file = LineFile(self._place / name, log.warning)
         times = {"wall": round(self._wall, 3), "clock": round(self._clock, 3)}
         head = {"kind": "run", "schema": SCHEMA, **identity(), **times, "beat_s": BEAT_S}
