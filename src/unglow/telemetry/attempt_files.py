@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.telemetry.jsonl import MODE, SUFFIX
@@ -17,7 +18,6 @@ from unglow.telemetry.reading.parsing import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 RUNS = "runs"
 """Directory of the files of runs, below that of all telemetry."""
@@ -82,7 +82,7 @@ def attempt_files(root: Path) -> list[Path]:
     for place, _, files in os.walk(root):
         numbers = ((number_of(name), name) for name in files)
         found += [(place, number, name) for number, name in numbers if number is not None]
-    return [root.joinpath(place, name) for place, _, name in sorted(found)]
+    return [Path(place, name) for place, _, name in sorted(found)]
 
 
 def run_files(root: Path) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import psutil
 import pytest
@@ -90,7 +91,7 @@ def test_numbers_that_are_removed_meanwhile_are_not_missed(tmp_path, monkeypatch
     assert take_number(tmp_path) == 3
 
 
-def test_attempts_are_sorted_by_job_and_number_and_runs_are_none(tmp_path):
+def test_attempts_are_sorted_by_job_and_number_and_runs_are_none(tmp_path, monkeypatch):
     names = [
         *("S/D/align/10.jsonl", "S/D/align/9.jsonl", "S/D/align.jsonl", "runs/D/plan/1.jsonl"),
         *("S/A/plan/1.jsonl", "S/A/plan/1.stacks", "runs/20261122T060000.000Z-x-1.jsonl"),
@@ -102,6 +103,9 @@ def test_attempts_are_sorted_by_job_and_number_and_runs_are_none(tmp_path):
     assert found == [names[4], names[1], names[0], names[3]]
     assert run_files(tmp_path) == [tmp_path / names[6]]
     assert attempt_files.attempt_files(tmp_path / "none") == run_files(tmp_path / "none") == []
+    monkeypatch.chdir(tmp_path.parent)
+    below = Path(tmp_path.name)
+    assert [str(p.relative_to(below)) for p in attempt_files.attempt_files(below)] == found
 
 
 def test_of_a_long_file_only_both_ends_are_read(tmp_path):
