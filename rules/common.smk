@@ -20,7 +20,7 @@ except ImportError as error:
 
 from unglow.core.errors import UnglowError
 from unglow.io.zarr.bands import PATTERN as BAND
-from unglow.jobs.obstacles import in_words, obstacles
+from unglow.jobs.obstacles import message_of, obstacles
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow.batch import Batch
 from unglow.workflow.paths import FIGURES, FORMS, ROOT
@@ -89,7 +89,7 @@ if workflow.is_main_process:
     # Snakemake keeps its notes there, also for a dry run.
     notes = obstacles(Path(".snakemake") / name for name in ("locks/x", "metadata/x"))
     if notes:
-        raise refusal(in_words(notes))
+        raise refusal(message_of(notes))
 
 
 # ----------------------------------------------------------------------------- inputs and targets

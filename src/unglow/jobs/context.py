@@ -189,7 +189,7 @@ class Job:
         if error is not None and cause.outcome not in ("bad_input", outcomes.SUPERSEDED):
             log.error("".join(traceback.format_exception(kind, error, trace)))
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
-        report = {**cause.told(), "peak_mb": peak, **bytes_moved(), **workers, **self.counters}
+        report = {**cause.report(), "peak_mb": peak, **bytes_moved(), **workers, **self.counters}
         if self._report is not None:
             os.write(self._report, json.dumps(report).encode())
         if error is not None:
@@ -371,7 +371,7 @@ class Job:
 
         A record is of the last attempt to begin: one that a later attempt follows has none.
         """
-        log_tail = "" if outcome == "ok" else outcomes.last_words(self, retries.LOG_BYTES)
+        log_tail = "" if outcome == "ok" else outcomes.log_tail(self, retries.LOG_BYTES)
         self._telemetry.end(outcome, message, log_tail, **measured)
         if self.record_path is None or self._lock.file is None or self._lock.superseded:
             return

@@ -51,8 +51,9 @@ _RENAMED = {
 }
 _NOT_RECORDED = ("kind", "wall", "signal", "code", "remedy")
 
-# Limits of time grow by so much after each attempt that was late.
+# Limits of time grow by this factor after each attempt that was late (docs/faults.md).
 _LONGER = 3
+# How long a job waits for memory before it gives up, and between two looks, s.
 _PATIENCE_S = 1800.0
 _LOOK_S = 0.5
 
@@ -222,11 +223,11 @@ def one_at_a_time(
     end = time.monotonic() + patience_s
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "r+") as held:
-        told = False
+        announced = False
         while not (_locked(held) and memory_available_mb() >= mb):
-            if not told:
+            if not announced:
                 log.info("waiting until %.0f MB are free and no other such job runs", mb)
-                told = True
+                announced = True
             if time.monotonic() > end:
                 raise MemoryError(
                     f"another attempt would need {mb:.0f} MB, and only "

@@ -50,7 +50,7 @@ class Written:
     def run(self, *more, stamp="20261122T060000.000Z", pid=2**22, where=None, **told):
         head = {"kind": "run", "host": where or host(), "pid": pid, "started": 1, "wall": 1000.0,
                 "boot": boot_id(), "command": ["snakemake", "-s", "S", "--cores", "2"],
-                "directory": str(self.work), "results": "results", "beat_s": 2.0}  # fmt: skip
+                "directory": str(self.work), "results": "results"}  # fmt: skip
         return self.file(f"runs/{stamp}-{where or 'here'}-1.jsonl", head | told, *more)
 
     def attempt(self, *more, pid=2**22, started=1, where=None, stage="align", number=1, **told):
@@ -336,25 +336,6 @@ def test_what_grows_on_another_machine_is_named(written, who):
     assert "node9" in written.said[0]
     assert written.make_sure() == []  # and now it is silent
     assert written.make_sure(lost=["node9"]) == []
-
-
-def test_a_run_elsewhere_that_gives_no_signs_of_life_is_left_to_the_user(written):
-    path = written.run(where="node9")
-    path.write_text(path.read_text().replace("beat_s", "older"))
-    with pytest.raises(InputError, match="--lost node9"):
-        written.make_sure()
-    assert written.make_sure(lost=["node9"]) == []
-
-
-def test_an_old_run_that_was_started_elsewhere_is_told_with_what_to_do(written):
-    path = written.run(where="node9")
-    path.write_text(path.read_text().replace("beat_s", "older"))
-    with pytest.raises(InputError) as error:
-        written.make_sure()
-    assert str(error.value) == (
-        "the last run was started on node9 by an older version and may still go on there: run "
-        "`unglow resume` on node9, or say that nothing of it lives with --lost node9."
-    )
 
 
 def quiet(written):

@@ -1,4 +1,4 @@
-"""Reading telemetry: what each line means, torn lines, reading on, records of older versions."""
+"""Reading telemetry: what each line means, torn lines, and reading on."""
 
 import json
 import math

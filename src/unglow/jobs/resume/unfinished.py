@@ -84,10 +84,10 @@ def trace_of(path: Path) -> Trace | None:
     head = ends.head
     if not head or head.get("kind") == LOST:
         return None
-    told = [head, *(line for line in ends.first if line.get("kind") == "process")]
+    begun = [head, *(line for line in ends.first if line.get("kind") == "process")]
     processes = [
         Process(str(head.get("host")), str(head.get("boot")), line["pid"], line.get("started"))
-        for line in told
+        for line in begun
         if isinstance(line.get("pid"), int)
     ]
     return Trace(path, head, tuple(processes), ends.end is not None, is_own(ends.about))
