@@ -31,7 +31,7 @@ from running import BIN, PROJECT, WORK, command, say, with_places
 from tables import table
 
 from unglow.jobs.resume.unfinished import last_run, trace_of
-from unglow.telemetry.reading.follower import attempt_files
+from unglow.telemetry.attempt_files import attempt_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

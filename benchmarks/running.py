@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import resource
 import subprocess
 import sys
@@ -20,7 +19,6 @@ PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 WORK = PROJECT / "benchmarks" / "work"
 #: Names of the files of single attempts and of runs.
-BY_START = re.compile(r"\d{8}T\d{6}\.\d{3}Z-")
 #: Rules whose threads can be set to any number.
 THREADED = ("ingest", "register", "align", "difference", "detect")
 
@@ -114,12 +112,12 @@ def snakemake_words(
 def read_telemetry(directory: Path) -> list[dict[str, Any]]:
     """Return all records below ``directory``, each with ``start`` and ``end`` (s since 1970).
 
-    A job appends its record when it ends, so that the time of the file is the end of its last one.
-    The samples of its attempts and the events of runs, in files named by their start, are left out.
+    A job writes its record when it ends, so that the time of the file is the end of its last line.
+    The files of attempts and of runs, whose names begin with a digit, are left out.
     """
     found = []
     for path in sorted(directory.rglob("*.jsonl")):
-        if BY_START.match(path.name):
+        if path.name[0].isdecimal():
             continue
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         end = path.stat().st_mtime_ns / 1e9

@@ -24,8 +24,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from running import BY_START, WORK, run, say, snakemake_words
+from running import WORK, run, say, snakemake_words
 from tables import number, table
+
+from unglow.telemetry.attempt_files import attempt_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -155,9 +157,7 @@ def spike_peaks(place: Path) -> list[Peak]:
 def compared(telemetry: Path, seen: dict[int, tuple[int, float]]) -> list[Peak]:
     """Lay what attempts say beside what was observed of their processes and all below."""
     found = []
-    for path in sorted(telemetry.rglob("*.jsonl")):
-        if not BY_START.match(path.name) or path.parent.name == "runs":
-            continue
+    for path in attempt_files(telemetry):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         (pid,) = (e["pid"] for e in lines if isinstance(e, dict) and e["kind"] == "process")
         tree = {pid}
@@ -286,7 +286,7 @@ def load(place: Path, threads: int, mb: int, seconds: float) -> Load:
 
 def _samples(directory: Path) -> int:
     """Return how many samples there are by now."""
-    (path,) = (p for p in directory.rglob("*.jsonl") if BY_START.match(p.name))
+    (path,) = attempt_files(directory)
     return sum(line.startswith("[") for line in path.read_text().splitlines())
 
 

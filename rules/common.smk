@@ -20,7 +20,7 @@ except ImportError as error:
 from unglow.core.errors import UnglowError
 from unglow.core.machine import existing
 from unglow.io.zarr.bands import PATTERN as BAND
-from unglow.jobs.obstacles import in_words, obstacles
+from unglow.jobs.obstacles import message_of, obstacles
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
@@ -94,7 +94,7 @@ if workflow.is_main_process:
     # Snakemake keeps its notes there, also for a dry run.
     notes = obstacles(Path(".snakemake") / name for name in ("locks/x", "metadata/x"))
     if notes:
-        raise refusal(in_words(notes))
+        raise refusal(message_of(notes))
 
 
 def of_batch(function, **more):

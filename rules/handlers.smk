@@ -11,7 +11,7 @@ def refuse_obstacles():
     found = obstacles(files)
     if found:
         conclude_run("failed")
-        raise refusal(in_words(found))
+        raise refusal(message_of(found))
 
 
 def refresh_summary():

@@ -6,6 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING
 
+from unglow.telemetry.attempt_files import attempt_file, attempt_numbers
 from unglow.telemetry.speedscope import SUFFIX, Frame, write_profile
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Made:
             "columns": COLUMNS,
         } | more
         place = self.results.joinpath("telemetry", *wildcards.values(), stage)
-        path = place / f"{stamp(first['wall'])}-{first['host']}-{self._pid}.jsonl"
+        path = attempt_file(place, max(attempt_numbers(place), default=0) + 1)
         return write(path, [first, *lines])
 
     def run(self, *lines, start=0.0, **more):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from unglow.core.errors import UnglowError
+from unglow.telemetry.attempt_files import attempt_files, read_ends
 from unglow.workflow.batch import Batch
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -95,16 +96,17 @@ def but_figures(found: dict[str, str]) -> dict[str, str]:
 
 
 def records_of(results: Path) -> list[Path]:
-    """The records of all jobs; not the files of their attempts, named by when these began."""
+    """The records of all jobs; not the numbered files of their attempts, nor those of runs."""
     found = sorted((results / "telemetry").rglob("*.jsonl"))
-    return [path for path in found if not re.match(r"\d{8}T\d{6}\.", path.name)]
+    return [path for path in found if not path.name[0].isdecimal()]
 
 
 def attempts_of(results: Path) -> list[Path]:
     """The files of all attempts at jobs, in the order in which they began."""
-    found = (results / "telemetry").rglob("*.jsonl")
-    named = [path for path in found if re.match(r"\d{8}T\d{6}\.", path.name)]
-    return sorted((p for p in named if p.parent.name != "runs"), key=lambda path: path.name)
+
+    found = ((path, read_ends(path).head) for path in attempt_files(results / "telemetry"))
+    begun = [(head["wall"], path) for path, head in found if head.get("kind") == "attempt"]
+    return [path for _, path in sorted(begun)]
 
 
 def runs_of(results: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from unglow.jobs.resume.unfinished import trace_of
-from unglow.telemetry.reading.follower import attempt_files
+from unglow.telemetry.attempt_files import attempt_files
 
 
 def wait_for(condition, seconds=1500):

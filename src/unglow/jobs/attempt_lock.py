@@ -1,10 +1,9 @@
-"""Turns: of several attempts at one job, only the one that began last publishes anything.
+"""The attempt lock: of several attempts at one job, only the last to begin publishes anything.
 
 An attempt may go on without anybody waiting for it: on a machine that was thought lost, or after
 Snakemake was killed. Each attempt therefore takes a number, higher than all before it, by creating
-a file of that name that must not exist yet (which is atomic on network drives as well, and needs
-neither clocks nor locks). Then it removes what earlier attempts have under way. An attempt that is
-about to publish looks whether there is a higher number.
+the file of that number (`unglow.telemetry.attempt_files`). Then it removes what earlier attempts
+have under way. An attempt that is about to publish looks whether there is a higher number.
 
 Whatever the order of events, an earlier attempt publishes nothing once a later one works: if it
 looked before the later number was there, its temporary file was as well, and is removed; to rename
@@ -22,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import SupersededError
+from unglow.telemetry.attempt_files import attempt_file, attempt_numbers, take_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_PREFIX = "turn-"
 _ROOT = "zarr.json"
 _TEMPORARY = (".partial", ".old")
 
@@ -34,46 +33,57 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AttemptLock:
     """The number of one attempt at a job.
 
     Attributes
     ----------
-    place
-        Directory that all attempts at the job share; None for a job that keeps no records, or
-        where none can be written: its attempts do not know of each other.
+    directory
+        That of all attempts at the job; None for a job that keeps no telemetry, or where none can
+        be written: its attempts do not know of each other.
     number
         From 1; the last attempt to begin has the highest.
     """
 
-    place: Path | None = None
-    number: int | None = None
+    directory: Path | None = None
+    number: int = 0
 
     @classmethod
-    def take(cls, place: Path | None, outputs: Iterable[Path]) -> Turn:
-        """Take the next number, and away with what earlier attempts have under way.
+    def take(cls, directory: Path | None, outputs: Iterable[Path]) -> AttemptLock:
+        """Take the next number, and remove what earlier attempts have under way.
 
         Parameters
         ----------
-        place
+        directory
             As above; it is made.
         outputs
             Declared outputs of the job; of a store, its root ``zarr.json``.
         """
-        if place is None:
+        if directory is None:
             return cls()
         try:
-            turn = cls(place, _next(place))
+            lock = cls(directory, take_number(directory))
         except OSError as error:
-            log.warning("earlier attempts, if any still run, are not held back (%s)", error)
+            log.warning(
+                "telemetry is lost, and earlier attempts, if any still run, are not held back: "
+                "%s could not be written (%s)",
+                *(directory, error.strerror),
+            )
             return cls()
         revoke(outputs)
-        return turn
+        return lock
 
     @property
-    def over(self) -> bool:
+    def file(self) -> Path | None:
+        """The file of the attempt; None if it has no number."""
+        return None if self.directory is None else attempt_file(self.directory, self.number)
+
+    @property
+    def superseded(self) -> bool:
         """Whether a later attempt has begun."""
-        return self.place is not None and max(_numbers(self.place), default=0) > (self.number or 0)
+        if self.directory is None:
+            return False
+        return max(attempt_numbers(self.directory), default=0) > self.number
 
     def check(self) -> None:
         """See that no later attempt has begun.
@@ -83,41 +93,8 @@ class Turn:
         SupersededError
             One has.
         """
-        if self.over:
+        if self.superseded:
             raise SupersededError
-
-
-def _next(place: Path) -> int:
-    """Take the number after all that are taken."""
-    place.mkdir(parents=True, exist_ok=True)
-    while True:
-        numbers = _numbers(place)
-        number = max(numbers, default=0) + 1
-        try:
-            os.close(os.open(_file(place, number), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        except FileExistsError:
-            continue  # another attempt was faster: look again
-        if max(_numbers(place), default=0) > number:
-            # it was free only because a later attempt had removed it
-            _file(place, number).unlink(missing_ok=True)
-            continue
-        for earlier in numbers:
-            _file(place, earlier).unlink(missing_ok=True)
-        return number
-
-
-def _file(place: Path, number: int) -> Path:
-    return place / f"{_PREFIX}{number}"
-
-
-def _numbers(place: Path) -> list[int]:
-    """Return all numbers that are taken; none if somebody has removed the directory."""
-    try:
-        names = os.listdir(place)  # noqa: PTH208 (names are all that is needed)
-    except FileNotFoundError:
-        return []
-    found = (name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
-    return [int(number) for number in found if number.isdecimal()]
 
 
 def revoke(outputs: Iterable[Path]) -> None:

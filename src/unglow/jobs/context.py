@@ -23,7 +23,7 @@ from unglow.core.errors import SupersededError
 from unglow.core.own_memory import pin_threads, uncollected
 from unglow.core.progress import step
 from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
-from unglow.jobs.attempt_lock import Turn
+from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.parent_process import ParentProcess
 from unglow.jobs.schedulers import node_snakemake
 from unglow.telemetry.recording import stack_sampler
@@ -107,9 +107,8 @@ class Job:
     _most_workers: int | None = None
     _report: int | None = None
     _telemetry: Attempt = field(init=False)
-    _turn: Turn = field(default_factory=Turn)
+    _lock: AttemptLock = field(default_factory=AttemptLock)
     _parent: ParentProcess = field(default_factory=ParentProcess.here)
-    _before: list[dict[str, Any]] = field(default_factory=list)
     _loading: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _room: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _started: float = field(default_factory=time.monotonic)
@@ -143,25 +142,23 @@ class Job:
         )
 
     def __enter__(self) -> Self:
-        old_log = self._earlier()
         stream = job_log.begin(self.log_path)
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
-        record = self.record_path
-        self._turn = Turn.take(record and record.with_suffix(""), self.outputs)
+        directory = self.record_path and retries.attempts_directory(self.record_path)
+        self._lock = AttemptLock.take(directory, self.outputs)
         self._telemetry = self._begin()
-        if self._before and self._before[-1]["attempt"] == self.attempt - 1:
-            try:
-                self._learn(self._before[-1], old_log)
-            except KeyboardInterrupt:
-                self._telemetry.end("interrupted", "interrupted")
-                raise
+        try:
+            self._learn()
+        except KeyboardInterrupt:
+            self._telemetry.end("interrupted", "interrupted")
+            raise
         before = process.meminfo_mb()
         pid, pipe = watchdog.fork()
         if pid:
             self._conclude(self._watch(pid, pipe), before, process.meminfo_mb())
         self._report = pipe
         watchdog.obey(stream)
-        files.guard_publishing(self._turn.check)
+        files.guard_publishing(self._lock.check)
         self._telemetry.in_job()
         self._loading.enter_context(step("libraries"))
         self._loading.enter_context(uncollected())
@@ -183,14 +180,15 @@ class Job:
                 kind, error, trace = type(failure), failure, failure.__traceback__
         self._telemetry.leave_job()
         peak = process.peak_mb()
-        if error is not None and self._turn.over:  # a later attempt removes what this one writes
+        # a later attempt removes what this one writes
+        if error is not None and self._lock.superseded:
             error = SupersededError()
         cause = outcomes.of_error(self, error, peak)
         if error is not None and cause.outcome not in ("bad_input", outcomes.SUPERSEDED):
             log.error("".join(traceback.format_exception(kind, error, trace)))
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
         moved = process.bytes_moved()
-        report = {**cause.told(), "peak_mb": peak, **moved, **workers, **self.counters}
+        report = {**cause.report(), "peak_mb": peak, **moved, **workers, **self.counters}
         if self._report is not None:
             os.write(self._report, json.dumps(report).encode())
         if error is not None:
@@ -241,19 +239,14 @@ class Job:
         self.in_flight = workers
         return workers
 
-    def _earlier(self) -> str:
-        """Take up the records of the attempts before this one; return the log of the last."""
-        if self.record_path is None:
-            return ""
-        notes = retries.notes_path(self.record_path)
-        if self.attempt == 1:  # what is there is of a run before
-            with contextlib.suppress(OSError):
-                notes.unlink(missing_ok=True)
-        self._before, old_log = retries.read_notes(notes)
-        return old_log
-
-    def _learn(self, earlier: Mapping[str, Any], old_log: str) -> None:
-        """Do what an earlier attempt lacked; end at once if nothing would change."""
+    def _learn(self) -> None:
+        """Do what the attempt before lacked; end at once if nothing would change."""
+        if self.attempt == 1 or self._lock.directory is None:
+            return
+        records, old_log = retries.earlier(self._lock.directory, before=self._lock.number)
+        if not records or records[-1]["attempt"] != self.attempt - 1:
+            return
+        earlier = records[-1]
         if earlier["outcome"] in outcomes.WORTH_ANOTHER:
             return
         self._most_workers = retries.fewer_in_flight(earlier)
@@ -283,16 +276,16 @@ class Job:
 
     def _give_up(self, outcome: str, message: str, earlier: Mapping[str, Any]) -> NoReturn:
         """End before anything was read, as an earlier attempt has ended."""
-        same = {key: earlier[key] for key in ("peak_mb", "needed_mb") if key in earlier}
-        self._record(outcome, {"message": message, **same, "repeated": True})
-        cause = outcomes.Cause(outcome, message, same.get("needed_mb"))
-        told = {"peak_mb": round(process.peak_mb(), 3), "remedy": outcomes.remedy(self, cause)}
-        self._telemetry.end(outcome, message, **told, repeated=True)
+        cause = outcomes.Cause(outcome, message, earlier.get("needed_mb"))
+        needed = {} if cause.needed_mb is None else {"needed_mb": cause.needed_mb}
+        peak = round(process.peak_mb(), 3)
+        remedy = outcomes.remedy(self, cause)
+        self._end(outcome, message, peak_mb=peak, remedy=remedy, **needed, repeated=True)
         sys.exit(f"{self.title}: {message}")
 
     def _begin(self) -> Attempt:
         """Start the file of this attempt."""
-        told = {
+        declared = {
             "rule": self.rule,
             "wildcards": self.wildcards,
             "attempt": self.attempt,
@@ -300,10 +293,9 @@ class Job:
             "threads": self.threads,
             "limit_s": self.limit_s,
             "log": None if self.log_path is None else str(self.log_path),
-            "turn": self._turn.number,
         }
         profiled = stack_sampler.wanted(self.rule)
-        return Attempt(self.record_path, self._started, told, profiled=profiled)
+        return Attempt(self._lock.file, self._started, declared, profiled=profiled)
 
     def _watch(self, pid: int, pipe: int) -> watchdog.Ending:
         """In the watchdog: wait for the job to end, and write down what it takes meanwhile."""
@@ -332,38 +324,35 @@ class Job:
     def _conclude(
         self, ending: watchdog.Ending, before: Mapping[str, float], after: Mapping[str, float]
     ) -> NoReturn:
-        """In the watchdog: write the record and end as the job has ended."""
+        """In the watchdog: record how the job has ended, and end in the same way."""
         cause = outcomes.of_ending(self, ending)
         outcome, message = cause.outcome, cause.message
-        told = ("outcome", "message", "needed_mb")
-        report = {key: value for key, value in ending.report.items() if key not in told}
+        named = ("outcome", "message", "needed_mb")
+        report = {key: value for key, value in ending.report.items() if key not in named}
         peak = max(ending.peak_mb, report.pop("peak_mb", 0.0))
-        needed = {} if cause.needed_mb is None else {"needed_mb": cause.needed_mb}
-        self._telemetry.end(
-            outcome,
-            message,
-            signal=ending.signal,
-            code=ending.code,
-            peak_mb=round(peak, 3),
-            cpu_s=round(ending.cpu_s, 3),
-            read=max(ending.read, report.get("bytes_read", 0)),
-            written=max(ending.written, report.get("bytes_written", 0)),
-            **needed,
-            remedy=outcomes.remedy(self, cause),
-        )
-        left = watchdog.left_behind_mb(before, after) - report.get("bytes_written", 0) / 1e6
-        entry: dict[str, Any] = {"peak_mb": round(peak, 1), **needed, **report}
-        entry["cpu_seconds"] = round(ending.cpu_s, 3)
+        written = report.pop("bytes_written", 0)
+        measured: dict[str, Any] = {
+            "signal": ending.signal,
+            "code": ending.code,
+            "peak_mb": round(peak, 3),
+            "cpu_s": round(ending.cpu_s, 3),
+            "read": max(ending.read, report.pop("bytes_read", 0)),
+            "written": max(ending.written, written),
+            "remedy": outcomes.remedy(self, cause),
+            **report,
+        }
+        if cause.needed_mb is not None:
+            measured["needed_mb"] = cause.needed_mb
         for name, mb in (("before", before), ("after", after)):
             if "MemAvailable" in mb:
-                entry[f"available_{name}_mb"] = round(mb["MemAvailable"])
+                measured[f"available_{name}_mb"] = round(mb["MemAvailable"])
         if ending.stalled_s:
-            entry["stalled_seconds"] = round(ending.stalled_s)
+            measured["stalled_seconds"] = round(ending.stalled_s)
+        left = watchdog.left_behind_mb(before, after) - written / 1e6
         if left > _LEFT_BEHIND_MB:
             log.warning("the machine has %.0f MB less memory than before the job", left)
-            entry["left_behind_mb"] = round(left)
+            measured["left_behind_mb"] = round(left)
         if outcome != "ok":
-            entry["message"] = message
             log.error("%s", message)
         elif beyond := outcomes.overrun(self, peak):
             self._warn(beyond)
@@ -371,31 +360,21 @@ class Job:
             *("%s after %.2f s, peak %.0f MB of %.0f declared", outcome),
             *(time.monotonic() - self._started, peak, self.mem_mb),
         )
+        self._end(outcome, message, **measured)
         if outcome == outcomes.SUPERSEDED:
             self._parent.end_in_job()
-        self._record(outcome, entry)
         sys.exit(0 if outcome == "ok" else f"{self.title}: {message}")
 
-    def _record(self, outcome: str, measured: Mapping[str, Any]) -> None:
-        """Write what this attempt took, and those before it, a JSON line for each.
+    def _end(self, outcome: str, message: str, **measured: Any) -> None:
+        """Record how this attempt has ended, for the next one and for people.
 
         A record is of the last attempt to begin: one that a later attempt follows has none.
         """
-        if self.record_path is None or self._turn.over:
+        log_tail = "" if outcome == "ok" else outcomes.log_tail(self, retries.LOG_BYTES)
+        self._telemetry.end(outcome, message, log_tail, **measured)
+        if self.record_path is None or self._lock.file is None or self._lock.superseded:
             return
-        entry = {
-            "rule": self.rule,
-            "wildcards": self.wildcards,
-            "outcome": outcome,
-            "attempt": self.attempt,
-            "seconds": round(time.monotonic() - self._started, 3),
-            "threads": self.threads,
-            "declared_mb": self.mem_mb,
-            "limit_s": self.limit_s,
-            **measured,
-        }
         try:
-            last_log = outcomes.last_words(self, 1 << 16)
-            retries.write_record(self.record_path, [*self._before, entry], last_log)
+            retries.write_record(self.record_path)
         except OSError as error:  # a record is no reason to lose a result, nor to hide its error
             log.warning("%s could not be written (%s)", self.record_path, error.strerror)

@@ -1,4 +1,4 @@
-"""What attempts that were killed have left behind: hidden files and directories of results."""
+"""Leftovers of attempts that were killed: hidden files and directories of results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from unglow.jobs.attempt_lock import discard
 
 _ENDINGS = (".partial", ".old")
-_BANDS, _PIECE = ".bands", ".band.npz"
+_BANDS, _BAND_RESULT = ".bands", ".band.npz"
 
 
 def leftovers(results: Path) -> list[Path]:
@@ -16,24 +16,24 @@ def leftovers(results: Path) -> list[Path]:
 
     Shards of bands that are waiting for the others (docs/bands.md) are none.
     """
-    found: list[Path] = []
-    for place, directories, files in os.walk(results):
+    paths: list[Path] = []
+    for directory, directories, files in os.walk(results):
         hidden = (name for name in [*directories, *files] if name.startswith("."))
-        found += [
-            Path(place) / name
+        paths += [
+            Path(directory) / name
             for name in hidden
             if name.endswith(_ENDINGS) or (name.endswith(_BANDS) and not _waits(name, files))
         ]
         directories[:] = [
             name for name in directories if not name.startswith(".") and not name.endswith(".zarr")
         ]
-    return sorted(found)
+    return sorted(paths)
 
 
 def _waits(bands: str, files: list[str]) -> bool:
-    """Whether a finished band of the store has left word beside its shards."""
+    """Whether a finished band of the store has its result beside the shards."""
     store = bands.removesuffix(_BANDS).rpartition(".")[0]
-    return any(name.startswith(f"{store}.") and name.endswith(_PIECE) for name in files)
+    return any(name.startswith(f"{store}.") and name.endswith(_BAND_RESULT) for name in files)
 
 
 def size_mb(path: Path) -> float:
@@ -43,7 +43,7 @@ def size_mb(path: Path) -> float:
             return path.lstat().st_size / 1e6
         except OSError:
             return 0.0
-    return sum(size_mb(Path(place) / name) for place, _, names in os.walk(path) for name in names)
+    return sum(size_mb(Path(inside) / name) for inside, _, names in os.walk(path) for name in names)
 
 
 def remove(path: Path) -> bool:

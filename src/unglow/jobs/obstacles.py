@@ -1,4 +1,4 @@
-"""What stands in the way of files that are going to be written, known before any job is done."""
+"""Obstacles to the files of a run, found before any job is done."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from unglow.core.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: How many obstacles are told; the others are only counted.
-_TOLD = 10
+# So many obstacles are listed, which a terminal shows at once; the others are only counted.
+_LISTED = 10
 
 
 def obstacles(files: Iterable[Path]) -> list[str]:
-    """Return a sentence for each place in which some of the files cannot be written.
+    """Return a sentence for each path because of which some of the files cannot be written.
 
     Parameters
     ----------
     files
         Files that are going to be written; their directories need not exist.
     """
-    found: dict[str, None] = {}
-    known: dict[Path, str | None] = {}
+    sentences: dict[str, None] = {}  # each once, in their order
+    of_directories: dict[Path, str | None] = {}
     for path in files:
         if _is_full_directory(path):
-            found[f"{path} is a directory, but has to be a file: move it away."] = None
-        if path.parent not in known:
-            known[path.parent] = _obstacle(path.parent)
-        sentence = known[path.parent]
+            sentences[f"{path} is a directory, but has to be a file: move it away."] = None
+        if path.parent not in of_directories:
+            of_directories[path.parent] = _obstacle(path.parent)
+        sentence = of_directories[path.parent]
         if sentence is not None:
-            found[sentence] = None
-    return list(found)
+            sentences[sentence] = None
+    return list(sentences)
 
 
-def in_words(sentences: list[str]) -> str:
-    """Return what a run that is refused for obstacles says."""
-    more = len(sentences) - _TOLD
-    told = sentences[:_TOLD] + ([f"... and {more} more."] if more > 0 else [])
-    return "\n".join(["files of this run cannot be written, so nothing was started:", *told])
+def message_of(sentences: list[str]) -> str:
+    """Return the message of a run that is refused for obstacles."""
+    more = len(sentences) - _LISTED
+    listed = sentences[:_LISTED] + ([f"... and {more} more."] if more > 0 else [])
+    return "\n".join(["files of this run cannot be written, so nothing was started:", *listed])
 
 
 def refuse_what_snakemake_stumbles_over() -> None:
@@ -69,18 +69,18 @@ def refuse_what_snakemake_stumbles_over() -> None:
 def _is_full_directory(path: Path) -> bool:
     try:
         return path.is_dir() and any(path.iterdir())
-    except OSError:  # told of its parents
+    except OSError:  # which is an obstacle of its parents
         return False
 
 
 def _obstacle(directory: Path) -> str | None:
     """Return why no file can be made in a directory, which may yet have to be made."""
-    place = next(p for p in (directory, *directory.parents) if os.path.lexists(p))
-    if not place.exists():
-        return f"{place} is a link that leads nowhere: remove it, or make what it leads to."
-    if not place.is_dir():
-        return f"{place} is a file, but has to be a directory: move it away."
-    if not os.access(place, os.W_OK | os.X_OK):
-        name = "the working directory" if str(place) == "." else str(place)
+    path = next(p for p in (directory, *directory.parents) if os.path.lexists(p))
+    if not path.exists():
+        return f"{path} is a link that leads nowhere: remove it, or make what it leads to."
+    if not path.is_dir():
+        return f"{path} is a file, but has to be a directory: move it away."
+    if not os.access(path, os.W_OK | os.X_OK):
+        name = "the working directory" if str(path) == "." else str(path)
         return f"{name} may not be written: mend its permissions, or work in another directory."
     return None

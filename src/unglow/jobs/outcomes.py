@@ -1,6 +1,6 @@
-"""Why a job ended: in a word, in a sentence for the user, and in a command that may help.
+"""Outcomes of jobs: in a word, in a sentence for the user, and with a command that may help.
 
-The words are *outcomes*: ``ok``, ``memory`` (the memory limit, or an allocation that failed),
+The words: ``ok``, ``memory`` (the memory limit, or an allocation that failed),
 ``oom_killed`` (by the kernel, for want of memory), ``timeout``, ``stalled`` (ended while it did
 nothing), ``bad_input``, ``error``, ``killed`` (from outside), ``interrupted`` (Ctrl-C) and
 ``superseded`` (a later attempt at the same job has begun).
@@ -36,7 +36,7 @@ WORTH_ANOTHER = ("ok", "killed", "interrupted", "stalled", "node_lost", SUPERSED
 COMMAND = "UNGLOW_COMMAND"
 """Variable with the command that the user typed, for remedies."""
 
-# Room that a remedy adds to what was declared.
+# Factor by which a remedy raises what was declared, where nothing says how much is enough.
 _MORE = 1.5
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
@@ -104,8 +104,8 @@ class Cause:
     needed_mb: int | None = None
     innocent: bool = False
 
-    def told(self) -> dict[str, str | int]:
-        """Return what a job tells its watchdog."""
+    def report(self) -> dict[str, str | int]:
+        """Return what a job reports to its watchdog."""
         needed = {} if self.needed_mb is None else {"needed_mb": self.needed_mb}
         return {"outcome": self.outcome, "message": self.message, **needed}
 
@@ -157,9 +157,9 @@ def _is_data(name: object) -> bool:
 
 
 def of_ending(job: Declared, ending: Ending) -> Cause:
-    """Judge, in the watchdog, how a job ended: by what it said itself, if it could."""
-    said = ending.report
-    outcome, message = str(said.get("outcome", "")), str(said.get("message", ""))
+    """Judge, in the watchdog, how a job ended: by its own report, if it could write one."""
+    report = ending.report
+    outcome, message = str(report.get("outcome", "")), str(report.get("message", ""))
     if ending.timed_out:
         return _late(job, ending)
     if ending.abandoned:
@@ -168,14 +168,14 @@ def of_ending(job: Declared, ending: Ending) -> Cause:
             "ended because the Snakemake that had started it is gone; `unglow resume` goes on.",
         )
     if not outcome or (outcome == "ok" and ending.code != 0):
-        return _speechless(job, ending)
+        return _without_report(job, ending)
     if outcome in LACKED_MEMORY:
-        return Cause(outcome, message, said.get("needed_mb"))
+        return Cause(outcome, message, report.get("needed_mb"))
     return Cause(outcome, message)
 
 
 def overrun(job: Declared, peak_mb: float) -> str:
-    """Return what to say of a job that ended well with more than it had declared; empty if not so.
+    """Return a sentence about a job that ended well with more than it had declared; else nothing.
 
     The limit cannot refuse such memory: pages of libraries and of other mapped files, and what is
     within its allowance (`memory_limit.allowance_mb`).
@@ -201,8 +201,8 @@ def idle_because(state: str, pid: int) -> str:
         The process.
     """
     look = f"`ps -L -o pid,lwp,stat,wchan:24,comm -p {pid}`, `uptime` and `free -m` show more"
-    told = _IDLE.get(state, _IDLE["S"]).format(pid=pid)
-    return f"{told}. {look}."
+    reason = _IDLE.get(state, _IDLE["S"]).format(pid=pid)
+    return f"{reason}. {look}."
 
 
 def remedy(job: Declared, cause: Cause) -> str:
@@ -220,8 +220,8 @@ def remedy(job: Declared, cause: Cause) -> str:
     return shlex.join(changed(shlex.split(os.environ.get(COMMAND) or "snakemake"), options))
 
 
-def last_words(job: Declared, size: int = 4000) -> str:
-    """Return the end of a job's log, where libraries say why they gave up."""
+def log_tail(job: Declared, size: int = 4000) -> str:
+    """Return the last bytes of a job's log, where libraries say why they gave up."""
     if job.log_path is None:
         return ""
     try:
@@ -283,8 +283,8 @@ def _longer_min(job: Declared) -> int:
     return math.ceil(3 * (job.limit_s or 0) / 60)
 
 
-def _speechless(job: Declared, ending: Ending) -> Cause:
-    """Judge a job that could not say itself how it ended."""
+def _without_report(job: Declared, ending: Ending) -> Cause:
+    """Judge a job that could not report how it ended."""
     peak = ending.peak_mb
     killed = ending.signal == signal.SIGKILL and ending.by_kernel
     if killed and peak > job.mem_mb:
@@ -299,7 +299,7 @@ def _speechless(job: Declared, ending: Ending) -> Cause:
             innocent=True,
         )
     overran = ending.signal in _CRASHES and peak > job.mem_mb
-    if overran or memory_limit.tells_of_memory(last_words(job)):
+    if overran or memory_limit.tells_of_memory(log_tail(job)):
         return _lack("memory", job, peak)
     if ending.signal == signal.SIGINT:
         return Cause("interrupted", "interrupted")

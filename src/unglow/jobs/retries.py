@@ -1,11 +1,13 @@
-"""What earlier attempts at a job ended with, and what the next one does differently.
+"""Retries: how earlier attempts at a job have ended, and what the next one does differently.
 
-Snakemake deletes log and record of a job before it tries again, so what failed is noted beside
-them. A job that lacked memory tries again with fewer blocks in flight; if there was one only, with
+A job that lacked memory tries again with fewer blocks in flight; if there was one only, with
 more memory. Snakemake does not count that memory anew (its scheduler goes on with what the first
 attempt asked for), so of such jobs one at a time runs on a machine, and only once the machine has
 that much memory to spare. A batch system counts it anew, and gives more time as well to a job that
 was late.
+
+Everything is read from the files of the attempts. The record of a job, a line for each attempt of
+a run, is made of them for people, and for Snakemake, which shows it after a failure.
 """
 
 from __future__ import annotations
@@ -20,69 +22,135 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from unglow.jobs.outcomes import LACKED_MEMORY
+from unglow.telemetry.attempt_files import (
+    LOST,
+    Ends,
+    attempt_file,
+    attempt_numbers,
+    read_ends,
+    take_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Record = dict[str, Any]
 
-# Limits of time grow by so much after each attempt that was late.
+LOG_BYTES = 1 << 16
+"""How much of the log of a failed attempt is kept for the next one, bytes."""
+# Of a file, bytes: its end, and before it that log, longer as JSON by what has to be escaped.
+_TAIL = 4 * LOG_BYTES
+# Keys of a record that the first line of an attempt tells, and those that the last one has under
+# another name, or that are no part of a record.
+_DECLARED = ("rule", "wildcards", "attempt", "threads", "declared_mb", "limit_s")
+_RENAMED = {
+    "t": "seconds",
+    "cpu_s": "cpu_seconds",
+    "read": "bytes_read",
+    "written": "bytes_written",
+}
+_NOT_RECORDED = ("kind", "wall", "signal", "code", "remedy")
+
+# Limits of time grow by this factor after each attempt that was late (docs/faults.md).
 _LONGER = 3
+# How long a job waits for memory before it gives up, and between two looks, s.
 _PATIENCE_S = 1800.0
 _LOOK_S = 0.5
 
 log = logging.getLogger(__name__)
 
 
-def notes_path(record: Path) -> Path:
-    """Return where failed attempts of a job are noted, given its telemetry file."""
-    return record.with_name(f".{record.stem}.attempts")
+def attempts_directory(record: Path) -> Path:
+    """Return where the attempts at a job write their files, given its record."""
+    return record.with_suffix("")
 
 
-def read_notes(notes: Path) -> tuple[list[Record], str]:
-    """Return the records of failed attempts and the log of the last; nothing if there are none."""
-    try:
-        noted: dict[str, Any] = json.loads(notes.read_text(encoding="utf-8"))
-        return list(noted["records"]), str(noted["log"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return [], ""
+def earlier(directory: Path, before: int | None = None) -> tuple[list[Record], str]:
+    """Return how the attempts of the last run at a job have ended.
+
+    Attempts that could not say it, and of which nothing else has, are left out.
+
+    Parameters
+    ----------
+    directory
+        That of the attempts.
+    before
+        Only attempts with lower numbers count; None for all.
+
+    Returns
+    -------
+    Their records, the first attempt first, and what the last of them has logged.
+    """
+    found: list[Record] = []
+    last_log = ""
+    following = None
+    numbers: list[int] = []
+    with contextlib.suppress(OSError):
+        numbers = attempt_numbers(directory)
+    for number in reversed(numbers):
+        if before is not None and number >= before:
+            continue
+        try:
+            ends = read_ends(attempt_file(directory, number), _TAIL)
+        except OSError:
+            continue
+        record = _record(ends)
+        attempt = record.get("attempt")
+        if not isinstance(attempt, int):
+            continue
+        of_a_run_before = following is not None and attempt > following
+        if of_a_run_before or (record.get("outcome") == "ok" and (following or before)):
+            break
+        following = attempt
+        if "outcome" in record:
+            last_log = last_log if found else _log(ends)
+            found.insert(0, record)
+        if attempt == 1:
+            break
+    return found, last_log
 
 
-def write_notes(notes: Path, records: list[Record], last_log: str) -> None:
-    """Note failed attempts for the next.
+def _record(ends: Ends) -> Record:
+    """Return what an attempt was given, and how it has ended if that is known."""
+    if ends.head.get("kind") == LOST:
+        return {key: value for key, value in ends.head.items() if key != "kind"}
+    declared = {key: ends.head.get(key) for key in _DECLARED}
+    measured = {
+        _RENAMED.get(key, key): value
+        for key, value in (ends.end or {}).items()
+        if key not in _NOT_RECORDED and value != ""
+    }
+    return {**declared, **measured}
+
+
+def _log(ends: Ends) -> str:
+    kept = (line for line in ends.last if line.get("kind") == "log")
+    return str(next(kept, {}).get("text", ""))
+
+
+def write_record(record: Path) -> None:
+    """Write what all attempts of this run at a job took, a line for each.
 
     Raises
     ------
     OSError
         The file cannot be written.
     """
-    notes.write_text(json.dumps({"records": records, "log": last_log}), encoding="utf-8")
-
-
-def write_record(record: Path, records: list[Record], last_log: str) -> None:
-    """Write what all attempts at a job took, a line for each, and note them if the last failed.
-
-    Parameters
-    ----------
-    record
-        The job's telemetry file.
-    records
-        Of all attempts, the last one at the end.
-    last_log
-        What that one has logged.
-
-    Raises
-    ------
-    OSError
-        A file cannot be written.
-    """
+    records, _ = earlier(attempts_directory(record))
     record.parent.mkdir(parents=True, exist_ok=True)
     record.write_text("".join(json.dumps(one) + "\n" for one in records))
-    notes = notes_path(record)
-    if records[-1]["outcome"] == "ok":
-        notes.unlink(missing_ok=True)
-    else:
-        write_notes(notes, records, last_log)
+
+
+def note_loss(record: Path, loss: Record) -> None:
+    """Note for the next attempt how one has ended that could not say so, if it can be noted.
+
+    It is noted in the file of the next number: the attempt itself, should it still run, publishes
+    nothing from then on.
+    """
+    directory = attempts_directory(record)
+    with contextlib.suppress(OSError):
+        path = attempt_file(directory, take_number(directory))
+        path.write_text(json.dumps({"kind": LOST, **loss}) + "\n", encoding="utf-8")
 
 
 def fewer_in_flight(earlier: Mapping[str, Any]) -> int | None:
@@ -107,8 +175,8 @@ def raised_mb(earlier: Mapping[str, Any], declared_mb: int) -> int:
 
 
 def next_mb(record: Path, declared_mb: int) -> int:
-    """Return what the next attempt at a job declares, MB, given its telemetry file."""
-    records, _ = read_notes(notes_path(record))
+    """Return what the next attempt at a job declares, MB, given its record."""
+    records, _ = earlier(attempts_directory(record))
     return raised_mb(records[-1], declared_mb) if records else declared_mb
 
 
@@ -118,11 +186,11 @@ def next_min(record: Path, declared_min: int) -> int:
     Parameters
     ----------
     record
-        The job's telemetry file.
+        The job's record.
     declared_min
         The limit of the first attempt, minutes.
     """
-    records, _ = read_notes(notes_path(record))
+    records, _ = earlier(attempts_directory(record))
     late = sum(one["outcome"] == "timeout" for one in records)
     return int(declared_min * _LONGER**late)
 
@@ -155,11 +223,11 @@ def one_at_a_time(
     end = time.monotonic() + patience_s
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "r+") as held:
-        told = False
+        announced = False
         while not (_locked(held) and memory_available_mb() >= mb):
-            if not told:
+            if not announced:
                 log.info("waiting until %.0f MB are free and no other such job runs", mb)
-                told = True
+                announced = True
             if time.monotonic() > end:
                 raise MemoryError(
                     f"another attempt would need {mb:.0f} MB, and only "

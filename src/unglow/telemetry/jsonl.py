@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-# Whatever the umask: `unglow resume` takes a record at its word only if its owner alone can write.
-_MODE = 0o644
+SUFFIX = ".jsonl"
+# Whatever the umask: `unglow resume` trusts a file only if its owner alone can write it.
+MODE = 0o644
 # Where schedulers tell a job its id.
 _JOB_IDS = {"slurm": "SLURM_JOB_ID", "sge": "JOB_ID", "pbs": "PBS_JOBID", "lsf": "LSB_JOBID"}
 
 
-def file_name(wall: float, pid: int) -> str:
-    """Return a name that no other attempt or run has: time (UTC), host and process.
+def run_file_name(wall: float, pid: int) -> str:
+    """Return a name that no other run has: time (UTC), host and process.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ def file_name(wall: float, pid: int) -> str:
         Its process.
     """
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(wall))
-    return f"{stamp}.{int(wall % 1 * 1000):03d}Z-{host().replace('/', '_')}-{pid}.jsonl"
+    return f"{stamp}.{int(wall % 1 * 1000):03d}Z-{host().replace('/', '_')}-{pid}{SUFFIX}"
 
 
 def identity() -> dict[str, Any]:
@@ -74,7 +75,7 @@ class LineFile:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, _FLAGS, _MODE)
+            self._descriptor = os.open(path, _FLAGS, MODE)
         except OSError as error:
             self._fail(error)
 

@@ -11,7 +11,7 @@ import pytest
 import tifffile
 
 from unglow.core.errors import InputError
-from unglow.jobs.obstacles import in_words, obstacles, refuse_what_snakemake_stumbles_over
+from unglow.jobs.obstacles import message_of, obstacles, refuse_what_snakemake_stumbles_over
 
 # Root may write everywhere, unless it gives that up.
 AS_OTHERS = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
@@ -147,6 +147,6 @@ def test_a_full_disk_behind_the_output_is_a_sentence(tmp_path):
 
 
 def test_many_obstacles_are_counted():
-    told = in_words([f"{n}." for n in range(30)])
+    told = message_of([f"{n}." for n in range(30)])
     assert told.startswith("files of this run cannot be written, so nothing was started:\n0.\n")
     assert told.endswith("\n9.\n... and 20 more.")

@@ -1,9 +1,8 @@
-"""Turns: whoever began last publishes, whatever the order of events; earlier attempts do not."""
+"""The attempt lock: whoever began last publishes, whatever the order of events; others do not."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import threading
 import time
 
 import numpy as np
-import psutil
 import pytest
 
 from unglow.core import files
@@ -20,7 +18,7 @@ from unglow.core.files import write_text
 from unglow.core.windows import Window
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.jobs import attempt_lock
-from unglow.jobs.attempt_lock import Turn, discard, revoke, store_or_file, temporaries
+from unglow.jobs.attempt_lock import AttemptLock, discard, revoke, store_or_file, temporaries
 from unglow.jobs.parent_process import VARIABLE, ParentProcess, announce
 
 
@@ -44,138 +42,18 @@ def value_of(path):
     return int(open_store(path).read(Window(0, 1, 0, 1))[0, 0])
 
 
-def test_numbers_rise_and_only_the_last_may_publish(tmp_path):
-    first = Turn.take(tmp_path / "job", ())
+def test_only_the_last_to_take_a_number_may_publish(tmp_path):
+    first = AttemptLock.take(tmp_path / "job", ())
     first.check()
-    second = Turn.take(tmp_path / "job", ())
+    second = AttemptLock.take(tmp_path / "job", ())
     assert (first.number, second.number) == (1, 2)
+    assert second.file == tmp_path / "job" / "2.jsonl"
     second.check()
-    assert first.over
+    assert first.superseded
     with pytest.raises(SupersededError, match="another attempt at this job has begun"):
         first.check()
-    assert [p.name for p in (tmp_path / "job").iterdir()] == ["turn-2"]
-
-
-def test_a_number_that_another_attempt_has_just_taken_is_left_to_it(tmp_path, monkeypatch):
-    place = tmp_path / "job"
-    place.mkdir()
-    seen = iter([[], [1]])  # it was taken after the first look
-    known = attempt_lock._numbers
-    (place / "turn-1").touch()
-    monkeypatch.setattr(attempt_lock, "_numbers", lambda place: next(seen, None) or known(place))
-    assert Turn.take(place, ()).number == 2
-    assert [p.name for p in place.iterdir()] == ["turn-2"]
-
-
-def test_a_number_that_was_free_only_because_a_later_one_was_taken_is_given_back(
-    tmp_path, monkeypatch
-):
-    place = tmp_path / "job"
-    place.mkdir()
-    (place / "turn-5").touch()
-    seen = iter([[1]])  # before the attempts of the others came and went
-    known = attempt_lock._numbers
-    monkeypatch.setattr(attempt_lock, "_numbers", lambda place: next(seen, None) or known(place))
-    assert Turn.take(place, ()).number == 6
-    assert [p.name for p in place.iterdir()] == ["turn-6"]
-
-
-def test_numbers_are_files_and_other_files_are_none(tmp_path):
-    place = tmp_path / "a" / "job"
-    assert Turn.take(place, ()) == Turn(place, 1)
-    for name in ("turn-9", "turn-x", "turn-", "turn-2.old", "old-turn-30", "20.jsonl"):
-        (place / name).touch()
-    turn = Turn.take(place, ())
-    assert turn.number == 10
-    left = {"turn-10", "turn-x", "turn-", "turn-2.old", "old-turn-30", "20.jsonl"}
-    assert {path.name for path in place.iterdir()} == left
-    assert (place / "turn-10").stat().st_size == 0
-    assert not turn.over
-    assert Turn(place, 9).over
-    assert Turn(place).over
-    assert not Turn(None, 3).over
-    assert not Turn(tmp_path / "none", 1).over  # somebody has removed it
-    assert not Turn(tmp_path / "none").over
-
-
-def test_a_number_that_another_attempt_takes_first_is_left_to_it(tmp_path, monkeypatch):
-    real, first = os.open, []
-
-    def slow(path, *more, **words):
-        if not first:
-            first.append(path)
-            path.touch()
-        return real(path, *more, **words)
-
-    monkeypatch.setattr(os, "open", slow)
-    assert Turn.take(tmp_path, ()).number == 2
-    assert first == [tmp_path / "turn-1"]
-    assert [path.name for path in tmp_path.iterdir()] == ["turn-2"]
-
-
-def test_a_number_below_one_that_came_meanwhile_is_given_back(tmp_path, monkeypatch):
-    real, late = os.open, []
-
-    def slow(path, *more, **words):
-        descriptor = real(path, *more, **words)
-        if not late:
-            late.append(path)
-            (tmp_path / "turn-5").touch()
-        return descriptor
-
-    monkeypatch.setattr(os, "open", slow)
-    assert Turn.take(tmp_path, ()).number == 6
-    assert [path.name for path in tmp_path.iterdir()] == ["turn-6"]
-
-
-def test_the_file_of_a_number_must_not_be_there_and_is_closed(tmp_path, monkeypatch):
-    opened = []
-    real = os.open
-
-    def noting(path, flags, mode=0o777, **words):
-        opened.append((flags, mode))
-        return real(path, flags, mode, **words)
-
-    before = psutil.Process().num_fds()
-    monkeypatch.setattr(os, "open", noting)
-    Turn.take(tmp_path, ())
-    assert opened == [(os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)]
-    assert psutil.Process().num_fds() == before
-
-
-def test_numbers_that_others_have_removed_meanwhile_are_not_missed(tmp_path, monkeypatch):
-    (tmp_path / "turn-2").touch()
-    real, asked = attempt_lock._numbers, []
-
-    def removing(place):
-        found = real(place)
-        asked.append(place)
-        for number in found:
-            (place / f"turn-{number}").unlink()
-        # at the second time a later attempt has come, and has removed what was there
-        return [7] if len(asked) == 2 else found
-
-    monkeypatch.setattr(attempt_lock, "_numbers", removing)
-    assert Turn.take(tmp_path, ()).number == 1
-    assert len(asked) == 4
-
-
-@pytest.mark.parametrize("left", [0, 1])
-def test_earlier_numbers_that_vanish_while_one_is_taken_are_not_missed(tmp_path, monkeypatch, left):
-    (tmp_path / "turn-2").touch()
-    real, asked = attempt_lock._numbers, []
-
-    def vanishing(place):
-        found = real(place)
-        if len(asked) == left:
-            for path in place.iterdir():
-                path.unlink()
-        asked.append(found)
-        return found if len(asked) == 1 else real(place)
-
-    monkeypatch.setattr(attempt_lock, "_numbers", vanishing)
-    assert Turn.take(tmp_path, ()).number == 3
-    assert [len(found) for found in asked] == [1, 1 + left]
+    assert not AttemptLock(None, 3).superseded
+    assert not AttemptLock(tmp_path / "none", 1).superseded  # somebody has removed it
 
 
 def test_who_may_publish_is_asked_each_time_until_nobody_is(tmp_path):
@@ -189,27 +67,27 @@ def test_who_may_publish_is_asked_each_time_until_nobody_is(tmp_path):
 
 
 def test_many_at_once_get_a_number_each_and_one_is_last(tmp_path):
-    turns = []
+    locks = []
     starts = threading.Barrier(8)
 
     def take():
         starts.wait()
-        turns.append(Turn.take(tmp_path, ()))
+        locks.append(AttemptLock.take(tmp_path, ()))
 
     threads = [threading.Thread(target=take) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({turn.number for turn in turns}) == 8
-    assert sum(not turn.over for turn in turns) == 1
+    assert {lock.number for lock in locks} == set(range(1, 9))
+    assert sum(not lock.superseded for lock in locks) == 1
 
 
 def test_a_file_finished_late_is_not_published(tmp_path):
     target = tmp_path / "transform.json"
-    late = Turn.take(tmp_path / "job", [target])
+    late = AttemptLock.take(tmp_path / "job", [target])
     write_text(target, "of the later attempt")
-    Turn.take(tmp_path / "job", [target])
+    AttemptLock.take(tmp_path / "job", [target])
     files.guard_publishing(late.check)
     with pytest.raises(SupersededError):
         write_text(target, "of the earlier one")
@@ -219,10 +97,10 @@ def test_a_file_finished_late_is_not_published(tmp_path):
 
 def test_a_store_finished_late_is_not_published(tmp_path):
     path = tmp_path / "post.ome.zarr"
-    late = Turn.take(tmp_path / "job", [path / "zarr.json"])
+    late = AttemptLock.take(tmp_path / "job", [path / "zarr.json"])
     with store_writer(path) as writer:
         fill(writer, 1)
-        Turn.take(tmp_path / "job", [path / "zarr.json"])
+        AttemptLock.take(tmp_path / "job", [path / "zarr.json"])
         with store_writer(path) as newer:
             fill(newer, 2)
             newer.publish()
@@ -235,13 +113,13 @@ def test_a_store_finished_late_is_not_published(tmp_path):
 
 def test_an_earlier_attempt_that_has_asked_already_still_publishes_nothing(tmp_path, monkeypatch):
     path = tmp_path / "post.ome.zarr"
-    late = Turn.take(tmp_path / "job", [path / "zarr.json"])
+    late = AttemptLock.take(tmp_path / "job", [path / "zarr.json"])
     looked = []
 
     def ask():
         if not looked:  # it may publish, and then the later attempt begins, works and publishes
             looked.append(True)
-            Turn.take(tmp_path / "job", [path / "zarr.json"])
+            AttemptLock.take(tmp_path / "job", [path / "zarr.json"])
             monkeypatch.setattr(files, "_guard", None)
             with store_writer(path) as newer:
                 fill(newer, 2)
@@ -265,7 +143,7 @@ def test_what_an_attempt_left_behind_is_removed_by_the_next(tmp_path):
     for left in (f".{target.name}.x1.partial", ".post.ome.zarr.ab.old", other.name):
         (tmp_path / left).write_text("")
     (tmp_path / ".post.ome.zarr.cd.partial" / "0").mkdir(parents=True)
-    Turn.take(tmp_path / "job", [target, path / "zarr.json"])
+    AttemptLock.take(tmp_path / "job", [target, path / "zarr.json"])
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([other.name, "job"])
 
 
@@ -321,13 +199,15 @@ def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
 def test_where_no_number_can_be_taken_everything_goes_on(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     (tmp_path / ".a.csv.1.partial").touch()
-    turn = Turn.take(tmp_path / "file" / "job", [tmp_path / "a.csv"])
-    assert turn == Turn()
-    told = r"earlier attempts, if any still run, are not held back \(.*Not a directory"
-    assert re.match(told, caplog.messages[0])
+    lock = AttemptLock.take(tmp_path / "file" / "job", [tmp_path / "a.csv"])
+    assert lock == AttemptLock()
+    assert caplog.text.rstrip().endswith(
+        "telemetry is lost, and earlier attempts, if any still run, are not held back: "
+        f"{tmp_path}/file/job could not be written (Not a directory)"
+    )
     assert (tmp_path / ".a.csv.1.partial").exists()
-    turn.check()
-    assert Turn.take(None, ()) == Turn()
+    lock.check()
+    assert AttemptLock.take(None, ()) == AttemptLock()
 
 
 JOB = """
@@ -451,7 +331,7 @@ def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monk
 
 
 def test_a_process_announces_itself(monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv(VARIABLE, "")  # which is put back afterwards
     announce(in_job=True)
     found = ParentProcess.here()
     assert (found.pid, found.in_job) == (os.getpid(), True)

@@ -415,7 +415,7 @@ def test_a_job_lists_the_digests_of_what_it_has_published(tmp_path):
         "raise ValueError",
         "import os; os.kill(os.getpid(), 9)",
         # a later attempt has begun
-        "Path('telemetry/a/b/rule/turn-9').touch()",
+        "Path('telemetry/a/b/rule/9.jsonl').touch()",
         # what was published is gone, or the list cannot be written
         "Path(snakemake.output[0]).unlink()",
         "Path('r/S/D/digests').touch()",

@@ -10,6 +10,7 @@ import pytest
 from unglow.jobs import retries
 from unglow.jobs.schedulers import node_snakemake
 from unglow.jobs.schedulers.lost_jobs import LostJobs
+from unglow.telemetry.attempt_files import attempt_file, attempt_numbers, take_number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,10 +31,10 @@ def told(record: Path, attempt: int = 1, **more) -> dict:
     return {**known, "resources": resources, **more}
 
 
-def begin(record: Path, name: str, *lines: dict) -> None:
+def begin(record: Path, *lines: dict) -> None:
     """Leave the file of an attempt."""
-    path = record.with_suffix("") / f"{name}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    directory = retries.attempts_directory(record)
+    path = attempt_file(directory, take_number(directory))
     head = {"kind": "attempt", "attempt": 1, "limit_s": 240}
     path.write_text("".join(json.dumps(line) + "\n" for line in (head, *lines)))
 
@@ -82,14 +83,19 @@ def test_what_slurm_writes_is_understood(tmp_path, text, outcome) -> None:
     record = tmp_path / "align.jsonl"
     losses = LostJobs(LAUNCHER_MB)
     losses.submitted(told(record))
-    begin(record, "a")
+    begin(record)
     tried, loss = losses.failed(failure(slurm_log(tmp_path, text)))
     assert tried
     assert loss is not None
     assert (loss.attempt, loss.outcome) == (1, outcome)
-    (noted,), _ = retries.read_notes(retries.notes_path(record))
+    (noted,), _ = retries.earlier(retries.attempts_directory(record))
     assert (noted["outcome"], noted["attempt"]) == (outcome, 1)
     assert noted["declared_mb"] == 400 - LAUNCHER_MB
+    assert noted["limit_s"] == 240
+    assert attempt_numbers(retries.attempts_directory(record)) == [
+        1,
+        2,
+    ]  # what is lost is held back
 
 
 def test_memory_that_was_too_little_grows_with_that_of_the_launcher(tmp_path) -> None:
@@ -116,15 +122,15 @@ def test_an_attempt_that_has_told_its_end_is_left_alone(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
     losses = LostJobs(LAUNCHER_MB)
     losses.submitted(told(record))
-    begin(record, "a", {"kind": "end", "outcome": "bad_input"})
+    begin(record, {"kind": "end", "outcome": "bad_input"})
     assert losses.failed(failure()) == (True, None)
-    assert retries.read_notes(retries.notes_path(record)) == ([], "")
+    assert attempt_numbers(retries.attempts_directory(record)) == [1]
 
 
 def test_of_a_group_only_the_jobs_that_were_tried_have_failed(tmp_path) -> None:
     losses, records = handed_over(tmp_path, 1, 2, 3)
-    begin(records[1], "a", {"kind": "end", "outcome": "ok"})
-    begin(records[2], "a")
+    begin(records[1], {"kind": "end", "outcome": "ok"})
+    begin(records[2])
     log = slurm_log(tmp_path, "DUE TO NODE FAILURE")
     ended = all_failed(losses, records, log)
     assert ended[1] == ended[3] == (False, None)
@@ -133,7 +139,7 @@ def test_of_a_group_only_the_jobs_that_were_tried_have_failed(tmp_path) -> None:
 
 def test_attempts_of_runs_before_do_not_count(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
-    begin(record, "a", {"kind": "end", "outcome": "error"})
+    begin(record, {"kind": "end", "outcome": "error"})
     losses = LostJobs(LAUNCHER_MB)
     losses.submitted(told(record))
     _, loss = losses.failed(failure(slurm_log(tmp_path, "Detected 1 oom-kill event(s)")))
@@ -159,7 +165,7 @@ def test_a_group_that_did_not_begin_is_told_once_and_all_of_it_gets_more(tmp_pat
 
 def test_a_group_that_is_lost_between_two_of_its_jobs_is_told_once(tmp_path) -> None:
     losses, records = handed_over(tmp_path, 1, 2, 3)
-    begin(records[1], "a", {"kind": "end", "outcome": "ok"})
+    begin(records[1], {"kind": "end", "outcome": "ok"})
     log = slurm_log(tmp_path, "CANCELLED AT T DUE TO PREEMPTION")
     ended = list(all_failed(losses, records, log).values())
     assert [tried for tried, _ in ended] == [False, True, False]

@@ -32,13 +32,11 @@ def record(work, kind="run", **told):
     """Write the record of a run, or of an attempt, as the workflow writes it."""
     flow = work.parent / "flow"
     head = {"kind": kind, "host": host(), "pid": 2**22, "started": 1, "boot": boot_id(),
-            "wall": 1.0, "turn": 1, "command": ["snakemake", "-s", "../flow/Snakefile", "-c", "2"],
+            "wall": 1.0, "command": ["snakemake", "-s", "../flow/Snakefile", "-c", "2"],
             "directory": str(work), "started_in": str(work), "workflow": str(flow),
             "results": "results", "beat_s": 2.0}  # fmt: skip
-    place = "runs" if kind == "run" else "S/D/align"
-    file = LineFile(
-        work / "results/telemetry" / place / "20261122T060000.000Z-x-1.jsonl", pytest.fail
-    )
+    name = "runs/20261122T060000.000Z-x-1.jsonl" if kind == "run" else "S/D/align/1.jsonl"
+    file = LineFile(work / "results/telemetry" / name, pytest.fail)
     file.write(head | told)
     file.close()
     return file.path

@@ -43,15 +43,13 @@ class Written:
     def run(self, *more, stamp="20261122T060000.000Z", pid=2**22, where=None, **told):
         head = {"kind": "run", "host": where or host(), "pid": pid, "started": 1, "wall": 1000.0,
                 "boot": boot_id(), "command": ["snakemake", "-s", "S", "--cores", "2"],
-                "directory": str(self.work), "results": "results", "beat_s": 2.0}  # fmt: skip
+                "directory": str(self.work), "results": "results"}  # fmt: skip
         return self.file(f"runs/{stamp}-{where or 'here'}-1.jsonl", head | told, *more)
 
-    def attempt(
-        self, *more, pid=2**22, started=1, where=None, stamp="20261122T060001.000Z", **told
-    ):
+    def attempt(self, *more, pid=2**22, started=1, where=None, stage="align", number=1, **told):
         head = {"kind": "attempt", "host": where or host(), "pid": pid, "started": started,
-                "boot": boot_id(), "wall": 1001.0, "turn": 1}  # fmt: skip
-        return self.file(f"S/D/align/{stamp}-{where or 'here'}-2.jsonl", head | told, *more)
+                "boot": boot_id(), "wall": 1001.0}  # fmt: skip
+        return self.file(f"S/D/{stage}/{number}.jsonl", head | told, *more)
 
     def make_sure(self, lost=()):
         return make_sure(last_run(self.results), self.results, lost, self.said.append)
@@ -266,31 +264,28 @@ def test_the_last_run_is_the_one_that_began_last(written):
     assert last_run(written.results).path == same
 
 
-def test_attempts_are_open_unless_a_higher_number_was_taken(written):
-    path = written.attempt(turn=3)
+def test_attempts_are_open_unless_a_higher_number_was_taken(written, sleeper):
+    own = {"pid": sleeper.pid, "started": started_ticks(sleeper.pid)}
+    path = written.attempt(number=9, **own)
 
     def found():
         return [trace.path for trace in open_attempts(written.results)]
 
-    for name, still in (("turn-2", True), ("turn-3", True), ("turn-x", True), ("turn-4", False)):
+    for name in (
+        "8.jsonl",
+        "x.jsonl",
+        "11.stacks",
+        "10.jsonl.old",
+        "20261122T060000.000Z-a-1.jsonl",
+    ):
         (path.parent / name).touch()
-        assert found() == ([path] if still else [])
-    unnumbered = written.attempt(turn=None)  # it does not know of others
-    assert found() == [unnumbered]
-    ended = written.attempt({"kind": "end"}, stamp="20261122T060000.000Z")
-    other = written.attempt(stamp="20261122T060005.000Z", turn=4)
-    assert set(found()) == {unnumbered, other}
-    assert ended.exists()
-
-
-def test_an_attempt_that_has_ended_or_was_followed_is_no_orphan(written, sleeper):
-    own = {"pid": sleeper.pid, "started": started_ticks(sleeper.pid)}
-    written.attempt({"kind": "end", "outcome": "ok"}, **own)
-    assert open_attempts(written.results) == []
-    path = written.attempt(**own)
-    assert [trace.path for trace in open_attempts(written.results)] == [path]
-    (path.parent / "turn-2").touch()
-    assert open_attempts(written.results) == []
+        assert found() == [path]
+    other = written.attempt(stage="detect")
+    assert found() == [path, other]
+    written.attempt({"kind": "end", "outcome": "ok"}, stage="detect", number=2)
+    assert found() == [path]
+    written.file("S/D/align/10.jsonl", {"kind": "lost", "outcome": "node_lost"})
+    assert found() == []
 
 
 @pytest.mark.parametrize("who", ["run", "attempt"])
@@ -315,25 +310,6 @@ def test_what_grows_on_another_machine_is_named(written, who):
     assert "node9" in written.said[0]
     assert written.make_sure() == []  # and now it is silent
     assert written.make_sure(lost=["node9"]) == []
-
-
-def test_a_run_elsewhere_that_gives_no_signs_of_life_is_left_to_the_user(written):
-    path = written.run(where="node9")
-    path.write_text(path.read_text().replace("beat_s", "older"))
-    with pytest.raises(InputError, match="--lost node9"):
-        written.make_sure()
-    assert written.make_sure(lost=["node9"]) == []
-
-
-def test_an_old_run_that_was_started_elsewhere_is_told_with_what_to_do(written):
-    path = written.run(where="node9")
-    path.write_text(path.read_text().replace("beat_s", "older"))
-    with pytest.raises(InputError) as error:
-        written.make_sure()
-    assert str(error.value) == (
-        "the last run was started on node9 by an older version and may still go on there: run "
-        "`unglow resume` on node9, or say that nothing of it lives with --lost node9."
-    )
 
 
 def quiet(written):
@@ -564,7 +540,7 @@ def test_what_grows_is_told_with_who_writes_it(written, monkeypatch, kind, what)
     monkeypatch.setattr(time, "localtime", time.gmtime)
     monkeypatch.setattr(writers, "_GROWING_LOOK_S", 0.0)
     path = getattr(written, kind)(where="node9", pid=77, wall=86400.0)
-    trace = trace_of(path)
+    trace, other = trace_of(path), trace_of(written.attempt(where="node8", stage="detect"))
     said = []
 
     def grow(text):
@@ -573,7 +549,7 @@ def test_what_grows_is_told_with_who_writes_it(written, monkeypatch, kind, what)
         monkeypatch.setattr(time, "sleep", lambda seconds: path.write_text(longer))
 
     with pytest.raises(InputError) as error:
-        writers.refuse_if_growing([trace_of(written.attempt(where="node8")), trace], (), grow)
+        writers.refuse_if_growing([other, trace], (), grow)
     assert str(error.value) == (
         f"{what} of the last run (process 77 on node9, since 1970-01-02 00:00:00) is still at "
         "work; end it there first."

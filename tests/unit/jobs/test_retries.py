@@ -11,7 +11,8 @@ import time
 import pytest
 
 from unglow.core.machine import memory_available_mb, memory_total_mb
-from unglow.jobs.retries import next_mb, notes_path, one_at_a_time, write_notes
+from unglow.jobs.retries import attempts_directory, earlier, next_mb, next_min, one_at_a_time
+from unglow.telemetry.attempt_files import attempt_file, take_number
 
 SCRIPT = """
 from types import SimpleNamespace
@@ -29,6 +30,15 @@ with Job.of(snakemake) as job:
 """
 LACKS = "    job.workers(Demand(40, 30)); np.ones(900_000_000, 'u1')"
 FINE = "    job.workers(Demand(40, 30)); job.count(pixels=7)"
+
+
+def attempt(record, number=1, **end):
+    """Leave the file of an attempt that has ended, or has not."""
+    directory = attempts_directory(record)
+    head = {"kind": "attempt", "attempt": number, "declared_mb": 71}
+    lines = [head, {"kind": "log", "text": f"log {number}"}, {"kind": "end", "message": "m"} | end]
+    path = attempt_file(directory, take_number(directory))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines[: None if end else 1]))
 
 
 @pytest.fixture
@@ -172,9 +182,7 @@ def test_attempts_with_more_memory_run_one_after_the_other(tmp_path):
     runs = []
     for name in ("a", "b"):
         record = tmp_path / "telemetry" / f"{name}.jsonl"
-        record.parent.mkdir(exist_ok=True)
-        failed = {"attempt": 1, "outcome": "memory", "declared_mb": 71, "message": "m"}
-        write_notes(notes_path(record), [failed], "")
+        attempt(record, outcome="memory")
         code = SCRIPT.format(body=body, attempt=2, mem_mb=100, minutes=5)
         code = code.replace("align.", f"{name}.")
         runs.append(subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path))
@@ -204,23 +212,44 @@ def test_an_attempt_that_needs_more_than_the_machine_has_does_not_wait(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("earlier", "declares"),
+    ("end", "declares"),
     [
         ({"outcome": "memory", "needed_mb": 500}, 500),
         ({"outcome": "memory", "needed_mb": 500, "in_flight": 1}, 500),
         ({"outcome": "memory", "needed_mb": 500, "in_flight": 2}, 300),
         ({"outcome": "memory"}, 300),
         ({"outcome": "timeout", "needed_mb": 500}, 300),
+        ({}, 300),
     ],
 )
-def test_only_what_lacked_memory_with_one_block_declares_more(tmp_path, earlier, declares):
+def test_only_what_lacked_memory_with_one_block_declares_more(tmp_path, end, declares):
     record = tmp_path / "align.jsonl"
     assert next_mb(record, 300) == 300
-    write_notes(notes_path(record), [earlier], "")
+    attempt(record, **end)
     assert next_mb(record, 300) == declares
 
 
-def test_notes_that_cannot_be_read_count_as_none(tmp_path):
+def test_only_attempts_of_the_last_run_count(tmp_path):
     record = tmp_path / "align.jsonl"
-    notes_path(record).write_text('{"records": [')
-    assert next_mb(record, 300) == 300
+    directory = attempts_directory(record)
+    for number in (1, 2, 1, 2, 3):  # of the second in the last run nothing is known
+        attempt(record, number, **({} if number == 2 else {"outcome": "timeout"}))
+    records, log = earlier(directory)
+    assert [(one["attempt"], one["message"]) for one in records] == [(1, "m"), (3, "m")]
+    assert log == "log 3"
+    assert earlier(directory, before=5)[1] == "log 1"
+    assert next_min(record, 2) == 18
+    attempt(record, 2, outcome="error")  # the first of its run never began
+    assert [one["attempt"] for one in earlier(directory)[0]] == [2]
+
+
+@pytest.mark.parametrize("text", ["", "no line", '{"kind": "attempt"}\n', '{"attempt": "1"}\n'])
+def test_files_that_tell_nothing_count_as_none(tmp_path, text):
+    record = tmp_path / "align.jsonl"
+    attempt(record, outcome="memory", needed_mb=500)
+    directory = attempts_directory(record)
+    attempt_file(directory, take_number(directory)).write_text(text)
+    (directory / "x.jsonl").write_text("{")
+    assert next_mb(record, 300) == 500
+    (tmp_path / "file").touch()
+    assert next_mb(tmp_path / "file.jsonl", 300) == 300

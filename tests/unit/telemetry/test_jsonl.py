@@ -15,7 +15,7 @@ import pytest
 from unglow.core.process import boot_id, started_ticks
 from unglow.core.progress import progress, record_steps, step
 from unglow.telemetry import jsonl
-from unglow.telemetry.jsonl import LineFile, file_name, identity
+from unglow.telemetry.jsonl import LineFile, identity, run_file_name
 
 
 def read(path):
@@ -43,8 +43,8 @@ def steps(file):
 
 def test_names_sort_by_time_and_tell_host_and_process(monkeypatch):
     monkeypatch.setattr(jsonl, "host", lambda: "node/7")
-    assert file_name(1795328393.0639, 30797) == "20261122T061953.063Z-node_7-30797.jsonl"
-    assert file_name(0.9999, 1) == "19700101T000000.999Z-node_7-1.jsonl"
+    assert run_file_name(1795328393.0639, 30797) == "20261122T061953.063Z-node_7-30797.jsonl"
+    assert run_file_name(0.9999, 1) == "19700101T000000.999Z-node_7-1.jsonl"
 
 
 def test_a_process_is_told_from_others_of_its_number():

@@ -37,7 +37,7 @@ def test_without_py_spy_a_thread_of_the_job_does_it(tmp_path, monkeypatch, caplo
     monkeypatch.setenv("PATH", str(tmp_path))
     missing = "py-spy is not installed (the extra `profile` of unglow)"
     assert py_spy.program() == ("", missing)
-    attempt = Attempt(tmp_path / "job.jsonl", time.monotonic(), {}, profiled=True)
+    attempt = Attempt(tmp_path / "1.jsonl", time.monotonic(), {}, profiled=True)
     with caplog.at_level("INFO", "unglow"):
         attempt.in_job()
     assert missing in caplog.text
@@ -212,7 +212,7 @@ def test_py_spy_dies_with_the_watchdog(tmp_path, may_attach):
 
 
 def test_an_attempt_is_profiled_from_outside_where_it_may_be(tmp_path, may_attach):
-    attempt = Attempt(tmp_path / "job.jsonl", time.monotonic(), {}, profiled=True)
+    attempt = Attempt(tmp_path / "1.jsonl", time.monotonic(), {}, profiled=True)
     pid, reading = watchdog.fork()
     if not pid:
         attempt.in_job()

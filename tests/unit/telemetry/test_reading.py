@@ -1,8 +1,7 @@
-"""Reading telemetry: what each line means, torn lines, reading on, records of older versions."""
+"""Reading telemetry: what each line means, torn lines, and reading on."""
 
 import json
 import math
-import os
 
 import numpy as np
 from made_telemetry import CLOCK, WALL, Made, end, job, sample, state, step, step_end
@@ -151,22 +150,6 @@ def test_a_sample_named_like_the_directory_of_runs_is_a_sample(tmp_path):
     follower = read(tmp_path)
     assert [a.wildcards["sample"] for a in follower.attempts] == ["runs"]
     assert len(follower.runs) == 1
-
-
-def test_records_of_older_versions_are_attempts_without_samples(tmp_path):
-    path = tmp_path / "telemetry" / "s1" / "DAPI" / "register.jsonl"
-    path.parent.mkdir(parents=True)
-    line = {"rule": "register", "wildcards": {"sample": "s1", "dye": "DAPI"}, "threads": 2}
-    first = line | {"outcome": "memory", "attempt": 1, "seconds": 4.0, "declared_mb": 256.0}
-    second = line | {"outcome": "ok", "attempt": 2, "seconds": 6.0, "cpu_seconds": 5.0}
-    second |= {"declared_mb": 400.0, "peak_mb": 120.1, "bytes_read": 9, "bytes_written": 2}
-    path.write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n")
-    os.utime(path, (WALL, WALL))
-    old, new = read(tmp_path).attempts
-    assert (old.wall, old.seconds, old.end.outcome, old.number) == (WALL - 10, 4, "memory", 1)
-    assert (new.wall, new.seconds, new.end.outcome, new.number) == (WALL - 6, 6, "ok", 2)
-    assert (new.peak_mb, new.cpu_s, new.read, new.written) == (120.1, 5.0, 9, 2)
-    assert len(new.samples) == 0
 
 
 def test_a_record_beside_the_files_of_its_attempts_does_not_count_twice(tmp_path):

@@ -277,11 +277,9 @@ def test_clean_waits_for_jobs_that_live(pair, capsys):
     place = results / "telemetry" / "S" / "D" / "plan"
     place.mkdir(parents=True)
     head = {"kind": "attempt", "wall": 1.0, **identity()}
-    (place / "20261122T060000.000Z-x-1.jsonl").write_text(json.dumps(head) + "\n")
+    (place / "1.jsonl").write_text(json.dumps(head) + "\n")
     assert main(["clean", str(results)]) == 2
     assert f"a job (process {os.getpid()}) is at work" in capsys.readouterr().err
-    (place / "turn-2").touch()
-    head["turn"] = 1
-    (place / "20261122T060000.000Z-x-1.jsonl").write_text(json.dumps(head) + "\n")
+    (place / "2.jsonl").touch()  # a later attempt has begun
     assert main(["clean", str(results)]) == 0
     assert not (pair / ".post.ome.zarr.ef.old").exists()

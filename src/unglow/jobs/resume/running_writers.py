@@ -131,18 +131,11 @@ def refuse_if_growing(
 ) -> None:
     """See that runs and attempts without an end on other machines, but ``lost`` ones, are silent.
 
-    Raises `InputError` if a file grows, or is of a version that would not tell.
+    Raises `InputError` if a file grows.
     """
     elsewhere = [t for t in traces if t.host != host() and t.host not in lost]
     if not elsewhere:
         return
-    for trace in elsewhere:
-        if trace.fields.get("kind") == "run" and "beat_s" not in trace.fields:
-            raise InputError(
-                f"the last run was started on {trace.host} by an older version and may still go "
-                f"on there: run `unglow resume` on {trace.host}, or say that nothing of it lives "
-                f"with --lost {trace.host}."
-            )
     hosts = ", ".join(sorted({trace.host for trace in elsewhere}))
     say(f"listening for {_SILENCE_S:.0f} s whether anything still runs on {hosts}")
     before = [trace.size() for trace in elsewhere]

@@ -1,12 +1,8 @@
-"""What runs and attempts have left in a results directory: who they were, and whether they ended.
-
-Only the first and the last lines of each file are read, however long it has become.
-"""
+"""Runs and attempts that a results directory tells of: who they were, and whether they ended."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import stat
 import time
@@ -14,16 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.process import Process
-from unglow.telemetry.reading.follower import RUNS, attempt_files
+from unglow.telemetry.attempt_files import LOST, attempt_files, read_ends, run_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
-
-_HEAD, _TAIL = 1 << 16, 1 << 14
-_TURN = "turn-"
-# Neither what a link names nor what would have to be waited for is a record.
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +29,6 @@ class Trace:
     processes: tuple[Process, ...] = ()
     ended: bool = False
     own: bool = False
-    outcome: str | None = None
 
     @property
     def host(self) -> str:
@@ -59,81 +49,39 @@ class Trace:
         return 0
 
 
-def _ends(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]], bool]:
-    """Return the objects in the first and in the last lines of a file, and if it is the caller's.
-
-    Only lines that are whole count. Raises `OSError`.
-    """
-    with open(os.open(path, _FLAGS), "rb") as stream:  # noqa: PTH123 (of a descriptor)
-        about = os.fstat(stream.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            return [], [], False
-        head = stream.read(_HEAD)
-        if b"\n" not in head:  # a long configuration: the first line is read whole
-            stream.seek(0)
-            head = stream.readline()
-        stream.seek(max(0, about.st_size - _TAIL))
-        return list(_objects(head)), list(_objects(stream.read())), is_own(about)
-
-
 def is_own(about: os.stat_result) -> bool:
     """Whether a file is the caller's, and nobody else may write to it."""
     shared = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return about.st_uid == os.geteuid() and not shared
 
 
-def _objects(text: bytes) -> Iterator[dict[str, Any]]:
-    for line in text.split(b"\n"):
-        if line.startswith(b"{"):
-            with contextlib.suppress(ValueError, RecursionError):
-                yield json.loads(line)
-
-
 def trace_of(path: Path) -> Trace | None:
     """Return what the file of a run or an attempt tells; None before its first line."""
     try:
-        first, last, own = _ends(path)
+        ends = read_ends(path)
     except OSError:  # it was deleted just now
         return None
-    if not first:
+    head = ends.head
+    if not head or head.get("kind") == LOST:
         return None
-    head = first[0]
-    writers = [head, *(line for line in first if line.get("kind") == "process")]
+    begun = [head, *(line for line in ends.first if line.get("kind") == "process")]
     processes = [
         Process(str(head.get("host")), str(head.get("boot")), line["pid"], line.get("started"))
-        for line in writers
+        for line in begun
         if isinstance(line.get("pid"), int)
     ]
-    end = next((line for line in last if line.get("kind") == "end"), None)
-    outcome = None if end is None else str(end.get("outcome"))
-    return Trace(path, head, tuple(processes), end is not None, own, outcome)
+    return Trace(path, head, tuple(processes), ends.end is not None, is_own(ends.about))
 
 
 def last_run(results: Path) -> Trace | None:
     """Return the run that began last; None if none has left a file."""
-    place = results / "telemetry" / RUNS
-    traces = (trace_of(path) for path in sorted(place.glob("*.jsonl")))
+    traces = (trace_of(path) for path in run_files(results / "telemetry"))
     known = [trace for trace in traces if trace is not None]
     return max(known, key=lambda t: (t.fields.get("wall") or 0.0, t.path.name), default=None)
 
 
 def open_attempts(results: Path) -> list[Trace]:
-    """Return the attempts that have not ended and could still publish.
-
-    Those that a later attempt at the same job has followed are left out: they cannot.
-    """
-    found = []
-    for path in attempt_files(results / "telemetry"):
-        trace = trace_of(path)
-        if trace is None or trace.ended:
-            continue
-        turn = trace.fields.get("turn")
-        highest = _highest_turn(path.parent)
-        if turn is None or highest is None or turn >= highest:
-            found.append(trace)
-    return found
-
-
-def _highest_turn(place: Path) -> int | None:
-    names = (path.name.removeprefix(_TURN) for path in place.glob(f"{_TURN}*"))
-    return max((int(name) for name in names if name.isdecimal()), default=None)
+    """Return the attempts that have not ended and could still publish: the last one at each job."""
+    last = {path.parent: path for path in attempt_files(results / "telemetry")}
+    traces = (trace_of(path) for path in last.values())
+    return [trace for trace in traces if trace is not None and not trace.ended]

@@ -1,7 +1,7 @@
 """Jobs of a scheduler that ended without a word: what became of them, noted in their place.
 
-A job whose node is lost, or which was killed together with its watchdog, leaves no note for the
-next attempt. The process that runs the workflow asks the scheduler and leaves the note itself, so
+A job whose node is lost, or which was killed together with its watchdog, does not say how it ended.
+The process that runs the workflow asks the scheduler and notes it in the next file of the job, so
 that the next attempt differs by cause: more memory, more time, or the same once more.
 """
 
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.files import tail
 from unglow.jobs import retries
 from unglow.jobs.outcomes import LACKED_MEMORY
-from unglow.jobs.resume.unfinished import Trace, trace_of
 from unglow.jobs.schedulers.slurm import state_of
+from unglow.telemetry.attempt_files import Ends, attempt_file, attempt_numbers, read_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,15 +59,14 @@ _PATIENCE_S = 10.0
 class SubmittedAttempt:
     """An attempt at a job that was handed to a scheduler, and what was asked for it.
 
-    ``record`` is its telemetry file, ``earlier`` has the names of the files of attempts that were
-    there before it.
+    ``record`` is its record, ``earlier`` the highest number that an attempt had taken before it.
     """
 
     rule: str
     attempt: int
     resources: Mapping[str, Any]
     record: Path | None
-    earlier: frozenset[str] = frozenset()
+    earlier: int = 0
 
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> SubmittedAttempt:
@@ -76,15 +75,16 @@ class SubmittedAttempt:
         record = next((path for path in logs if path.suffix == ".jsonl"), None)
         resources = dict(info["resources"].items())
         number = int(resources.get("attempt", 1))
-        return cls(info["rule_name"], number, resources, record, frozenset(_names(record)))
+        return cls(info["rule_name"], number, resources, record, _highest_number(record))
 
-    def trace(self) -> Trace | None:
-        """Return the file of this attempt; None if it has not begun."""
-        new = sorted(set(_names(self.record)) - self.earlier)
-        if self.record is None or not new:
+    def ends(self) -> Ends | None:
+        """Return both ends of the file of this attempt; None if it has not begun."""
+        number = _highest_number(self.record)
+        if self.record is None or number <= self.earlier:
             return None
-        path = self.record.with_suffix("") / new[-1]
-        return trace_of(path) or Trace(path, {})
+        with contextlib.suppress(OSError):
+            return read_ends(attempt_file(retries.attempts_directory(self.record), number))
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +125,13 @@ class LostJobs:
     def group_failed(self, info: Mapping[str, Any]) -> None:
         """Remember what is known of a failed group, whose jobs are all reported as failed."""
         members = tuple(member["jobid"] for member in info["job_error_info"])
-        traces = {id_: self._attempts[id_].trace() for id_ in members if id_ in self._attempts}
-        all_well = all(trace.outcome == "ok" for trace in traces.values() if trace is not None)
-        waiting = [jobid for jobid, trace in traces.items() if trace is None]
+        known = {id_: self._attempts[id_].ends() for id_ in members if id_ in self._attempts}
+        begun = [ends for ends in known.values() if ends is not None]
+        all_well = all(ends.end is not None and ends.end.get("outcome") == "ok" for ends in begun)
+        waiting = [jobid for jobid, ends in known.items() if ends is None]
         stands_in = waiting[0] if all_well and waiting else None
         external, logs = info.get("external_jobid"), info.get("aux_logs") or ()
-        group = _Group(external, logs, begun=len(waiting) < len(traces), stands_in=stands_in)
+        group = _Group(external, logs, begun=bool(begun), stands_in=stands_in)
         self._groups.update(dict.fromkeys(members, group))
 
     def failed(self, info: Mapping[str, Any]) -> tuple[bool, LostJob | None]:
@@ -145,42 +146,37 @@ class LostJobs:
         if attempt is None:
             return True, None
         external = group.external or (info.get("aux") or {}).get("external_jobid")
-        trace = attempt.trace()
-        if trace is not None and trace.ended:
-            return trace.outcome != "ok", None
-        if trace is None and group.begun and jobid != group.stands_in:  # others came first
+        ends = attempt.ends()
+        if ends is not None and ends.end is not None:
+            return ends.end.get("outcome") != "ok", None
+        if ends is None and group.begun and jobid != group.stands_in:  # others came first
             return False, None
         outcome = _outcome_by_scheduler(external, group.logs)
-        if outcome is None and trace is None:  # it may have ended as it was told to
+        if outcome is None and ends is None:  # it may have ended as it was told to
             return True, None
         outcome = outcome or _KILLED
         number = "" if external is None else f" (job {external} of the batch system)"
         lost = LostJob(attempt.attempt, outcome, f"{_SENTENCES[outcome]}{number}.")
-        self._note(attempt, trace, lost)
-        is_reported = trace is not None or jobid == group.stands_in
+        self._note(attempt, ends, lost)
+        is_reported = ends is not None or jobid == group.stands_in
         return is_reported, lost if is_reported else None
 
-    def _note(self, attempt: SubmittedAttempt, trace: Trace | None, lost: LostJob) -> None:
+    def _note(self, attempt: SubmittedAttempt, ends: Ends | None, lost: LostJob) -> None:
         if attempt.record is None:
             return
-        notes = retries.notes_path(attempt.record)
-        records, log = retries.read_notes(notes)
-        records = [one for one in records if one["attempt"] < attempt.attempt]
         asked_mb = float(attempt.resources.get("mem_mb", self.launcher_mb))
         entry: dict[str, Any] = {
             "rule": attempt.rule,
             "outcome": lost.outcome,
             "attempt": attempt.attempt,
             "declared_mb": asked_mb - self.launcher_mb,
-            "limit_s": None if trace is None else trace.fields.get("limit_s"),
+            "limit_s": None if ends is None else ends.head.get("limit_s"),
             "message": lost.message,
         }
         if lost.outcome in LACKED_MEMORY:
             # Snakemake may have been what was killed: more for both
             entry["needed_mb"] = math.ceil(asked_mb * _MORE - self.launcher_mb)
-        with contextlib.suppress(OSError):
-            notes.parent.mkdir(parents=True, exist_ok=True)
-            retries.write_notes(notes, [*records, entry], log)
+        retries.note_loss(attempt.record, entry)
 
 
 def _outcome_by_scheduler(job_id: str | None, logs: Sequence[str]) -> str | None:
@@ -197,10 +193,9 @@ def _outcome_by_scheduler(job_id: str | None, logs: Sequence[str]) -> str | None
     return next((outcome for pattern, outcome in _LOG_PATTERNS if pattern.search(text)), None)
 
 
-def _names(record: Path | None) -> list[str]:
-    """Return the names of the files of a job's attempts."""
-    if record is None:
-        return []
+def _highest_number(record: Path | None) -> int:
+    """Return the highest number that an attempt at a job has taken; 0 for none."""
     with contextlib.suppress(OSError):
-        return [path.name for path in record.with_suffix("").iterdir() if path.suffix == ".jsonl"]
-    return []
+        if record is not None:
+            return max(attempt_numbers(retries.attempts_directory(record)), default=0)
+    return 0

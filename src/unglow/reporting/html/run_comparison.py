@@ -14,7 +14,8 @@ from unglow.core.errors import InputError
 from unglow.core.version import __version__
 from unglow.reporting.html import curves
 from unglow.reporting.html.page_model import SCHEMA, Model
-from unglow.telemetry.reading.follower import RUNS, Follower
+from unglow.telemetry.attempt_files import RUNS
+from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import UNRECORDED, History, declared_of_all, memory_of_all
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.rule_totals import RuleTally, by_rule, overhead

@@ -1,18 +1,27 @@
-"""Reading the telemetry of a results directory, again and again, each byte once.
+"""Follower of the telemetry of a results directory: reads it again and again, each byte once.
 
-A `Follower` remembers how far it has read each file, so that a live view stays cheap however long
-a run takes. Files are only ever appended to.
+It remembers how far it has read each file, so that a live view stays cheap however long a run
+takes. Files are only ever appended to.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.telemetry.reading.parsing import moment, number, parsed, parsed_rows, unix_time
+from unglow.telemetry.attempt_files import attempt_files, run_files
+from unglow.telemetry.reading.parsing import (
+    moment,
+    number,
+    parsed,
+    parsed_rows,
+    strings,
+    texts,
+    threads,
+    unix_time,
+    whole_number,
+)
 from unglow.telemetry.reading.records import (
     Attempt,
     End,
@@ -22,24 +31,17 @@ from unglow.telemetry.reading.records import (
     Run,
     Stall,
     Step,
-    texts,
-    threads,
-    words,
 )
 from unglow.telemetry.reading.samples import Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+    from pathlib import Path
 
-RUNS = "runs"
-_SUFFIX = ".jsonl"
+    Line = Mapping[str, Any]
+
+# Read at a time, bytes.
 _CHUNK = 1 << 20
-_NOW_CALLED = {
-    "seconds": "t",
-    "cpu_seconds": "cpu_s",
-    "bytes_read": "read",
-    "bytes_written": "written",
-}
 
 
 class Follower:
@@ -53,69 +55,39 @@ class Follower:
 
     def __init__(self, results: Path) -> None:
         self.root = results / "telemetry"
-        self._files: dict[str, _AttemptFile | _RunFile] = {}
-        self._old: tuple[Attempt, ...] | None = None
+        self._attempts: dict[Path, _AttemptFile] = {}
+        self._runs: dict[Path, _RunFile] = {}
 
     def poll(self) -> bool:
         """Read what is new; return whether anything was."""
-        changed = self._old is None
-        if self._old is None:
-            self._old = tuple(_older_records(self.root))
-        for path in _lines_files(self.root):
-            file = self._files.get(path)
-            if file is None:
-                kind = _RunFile if os.path.dirname(path) == RUNS else _AttemptFile  # noqa: PTH120
-                file = self._files[path] = kind(self.root / path, path.removesuffix(_SUFFIX))
-            changed |= file.read()
-        return changed
+        for path in attempt_files(self.root):
+            if path not in self._attempts:
+                name = path.relative_to(self.root).with_suffix("").as_posix()
+                self._attempts[path] = _AttemptFile(path, name)
+        for path in run_files(self.root):
+            if path not in self._runs:
+                self._runs[path] = _RunFile(path, path.stem)
+        files: list[_File] = [*self._attempts.values(), *self._runs.values()]
+        read = [file.read() for file in files]
+        return any(read)
 
     @property
     def runs(self) -> tuple[Run, ...]:
         """All runs, the oldest first."""
-        found = [f.record for f in self._files.values() if isinstance(f, _RunFile)]
-        return tuple(sorted((r for r in found if r is not None), key=lambda r: (r.wall, r.id)))
+        runs = (file.record for file in self._runs.values())
+        return tuple(sorted((r for r in runs if r is not None), key=lambda r: (r.wall, r.id)))
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """All attempts, the oldest first."""
-        found = [f.record for f in self._files.values() if isinstance(f, _AttemptFile)]
-        known = [*(self._old or ()), *(a for a in found if a is not None)]
+        attempts = (file.record for file in self._attempts.values())
+        known = (a for a in attempts if a is not None)
         return tuple(sorted(known, key=lambda a: (a.wall, a.id)))
-
-
-def attempt_files(root: Path) -> list[Path]:
-    """Return the files of all attempts below a telemetry directory, sorted."""
-    return [
-        root / path
-        for path in _lines_files(root)
-        if not path.startswith(f"{RUNS}/") and _is_unique(Path(path).name)
-    ]
-
-
-def _lines_files(root: Path) -> Iterable[str]:
-    """Return the paths below a directory of all files of attempts and of runs, sorted."""
-    found = []
-    for place, directories, files in os.walk(root):
-        below = os.path.relpath(place, root)
-        names = [name for name in files if name.endswith(_SUFFIX)]
-        if below != RUNS:  # what has a directory beside it is a record of the last run
-            names = [name for name in names if _is_unique(name)]
-        found += [name if below == "." else f"{below}/{name}" for name in names]
-        directories.sort()
-    return sorted(found)
-
-
-def _is_unique(name: str) -> bool:
-    """Whether a file is named after the time at which it was begun, ``20261122T060000.123Z-...``.
-
-    Stages are named after rules, which are Python names and do not begin with a digit.
-    """
-    return name[:8].isdigit() and name[8:9] == "T"
 
 
 @dataclass(slots=True)
 class _File:
-    """Lines of a file that have been read, and where to go on."""
+    """A file, and what it has said so far."""
 
     path: Path
     id: str
@@ -149,64 +121,43 @@ class _File:
 
 @dataclass(slots=True)
 class _AttemptFile(_File):
-    """The file of one attempt."""
+    """The file of one attempt; its record is None before its first line."""
 
-    _first: Mapping[str, Any] | None = None
-    _samples: Samples = field(default_factory=Samples.none)
+    record: Attempt | None = None
     _steps: dict[int, Step] = field(default_factory=dict)
-    _stalls: list[Stall] = field(default_factory=list)
-    _progress: tuple[float | None, float | None, str] = (None, None, "")
-    _end: End | None = None
-    _made: Attempt | None = None
-
-    @property
-    def record(self) -> Attempt | None:
-        """The attempt; None before its first line."""
-        if self._made is None and self._first is not None:
-            self._made = _attempt(
-                self.id,
-                self._first,
-                samples=self._samples,
-                steps=tuple(self._steps.values()),
-                stalls=tuple(self._stalls),
-                done=self._progress[0],
-                of=self._progress[1],
-                unit=self._progress[2],
-                end=self._end,
-            )
-        return self._made
 
     def _take(self, lines: list[bytes]) -> None:
-        self._made = None
-        rows = [line for line in lines if line.startswith(b"[")]
-        for line in lines:
-            if line.startswith(b"{"):
-                told = parsed(line)
-                if isinstance(told, dict):
-                    self._tell(told)
-        if rows and self._first is not None:
-            columns = words(self._first.get("columns"))
-            read = Samples.of(columns, parsed_rows(rows))
-            self._samples = self._samples.joined(read).thinned()
+        stalls: list[Stall] = []
+        changes: dict[str, Any] = {}
+        for text in lines:
+            line = parsed(text) if text.startswith(b"{") else None
+            if not isinstance(line, dict):
+                continue
+            kind, t = line.get("kind"), moment(line.get("t"))
+            if kind == "attempt" and self.record is None:
+                self.record = _attempt(self.id, line)
+            elif kind == "step":
+                self._step(line, t)
+            elif kind == "stall":
+                message = str(line.get("message") or "")
+                stalls.append(Stall(t, moment(line.get("seconds")), message))
+            elif kind == "progress":
+                changes |= {key: number(line.get(key)) for key in ("done", "of")}
+                changes["unit"] = str(line.get("unit") or "")
+            elif kind == "end":
+                changes["end"] = End.of(line)
+                self._ended = True
+        if self.record is None:
+            return
+        rows = [text for text in lines if text.startswith(b"[")]
+        if rows:
+            read = Samples.of(strings(self.record.fields.get("columns")), parsed_rows(rows))
+            changes["samples"] = self.record.samples.joined(read).thinned()
+        changes |= {"steps": tuple(self._steps.values()), "stalls": (*self.record.stalls, *stalls)}
+        self.record = replace(self.record, **changes)
 
-    def _tell(self, line: Mapping[str, Any]) -> None:
-        kind, t = line.get("kind"), moment(line.get("t"))
-        if kind == "attempt" and self._first is None:
-            self._first = line
-        elif kind == "step":
-            self._step(line, t)
-        elif kind == "stall":
-            told = str(line.get("message") or "")
-            self._stalls.append(Stall(t, moment(line.get("seconds")), told))
-        elif kind == "progress":
-            done, of = number(line.get("done")), number(line.get("of"))
-            self._progress = (done, of, str(line.get("unit") or ""))
-        elif kind == "end":
-            self._end = End.of(line)
-            self._ended = True
-
-    def _step(self, line: Mapping[str, Any], t: float) -> None:
-        key = int(number(line.get("id")) or 0)
+    def _step(self, line: Line, t: float) -> None:
+        key = whole_number(line.get("id"))
         begun = self._steps.get(key)
         if line.get("edge") == "begin":
             inside = number(line.get("in"))
@@ -217,71 +168,77 @@ class _AttemptFile(_File):
             self._steps[key] = replace(begun, end=t)
 
 
+def _attempt(name: str, line: Line) -> Attempt:
+    stage = name.split("/")[-2]
+    return Attempt(
+        id=name,
+        stage=stage,
+        rule=str(line.get("rule", stage)),
+        wildcards=texts(line.get("wildcards")),
+        number=whole_number(line.get("attempt")) or 1,
+        host=str(line.get("host", "")),
+        wall=unix_time(line.get("wall")),
+        clock=_clock(line),
+        declared_mb=number(line.get("declared_mb")),
+        threads=threads(line.get("threads")),
+        limit_s=number(line.get("limit_s")),
+        log=str(line.get("log") or ""),
+        fields=line,
+        samples=Samples.none(),
+    )
+
+
 @dataclass(slots=True)
 class _RunFile(_File):
-    """The file of one run."""
+    """The file of one run; its record is None before its first line."""
 
-    _first: Mapping[str, Any] | None = None
+    record: Run | None = None
     _totals: dict[str, int] = field(default_factory=dict)
     _jobs: dict[int, Job] = field(default_factory=dict)
     _messages: list[Message] = field(default_factory=list)
-    _progress: tuple[int, int] = (0, 0)
-    _seen: float = 0.0
-    _outcome: str | None = None
-    _made: Run | None = None
 
-    @property
-    def record(self) -> Run | None:
-        """The run; None before its first line."""
-        if self._made is None and self._first is not None:
-            self._made = Run(
-                id=self.id.removeprefix(f"{RUNS}/"),
-                host=str(self._first.get("host", "")),
-                wall=unix_time(self._first.get("wall")),
-                clock=_clock(self._first),
-                fields=self._first,
+    def _take(self, lines: list[bytes]) -> None:
+        changes: dict[str, Any] = {}
+        seen = 0.0
+        for line in (line for line in map(parsed, lines) if isinstance(line, dict)):
+            t = moment(line.get("t"))
+            seen = max(seen, t)
+            if self.record is None and line.get("kind") == "run":
+                self.record = _run(self.id, line)
+            changes |= self._changes(line, t)
+        if self.record is not None:
+            self.record = replace(
+                self.record,
+                **changes,
                 totals=dict(self._totals),
                 jobs=tuple(self._jobs.values()),
                 messages=tuple(self._messages),
-                done=self._progress[0],
-                of=self._progress[1],
-                seen=self._seen,
-                outcome=self._outcome,
+                seen=max(seen, self.record.seen),
             )
-        return self._made
 
-    def _take(self, lines: list[bytes]) -> None:
-        self._made = None
-        for line in lines:
-            told = parsed(line)
-            if isinstance(told, dict):
-                self._tell(told)
-
-    def _tell(self, line: Mapping[str, Any]) -> None:
-        kind, t = line.get("kind"), moment(line.get("t"))
-        self._seen = max(self._seen, t)
-        if kind == "run" and self._first is None:
-            self._first = line
-        elif kind == "total":
+    def _changes(self, line: Line, t: float) -> dict[str, Any]:
+        """Take in a line; return what it changes of the record itself."""
+        kind = line.get("kind")
+        if kind == "total":
             jobs = line.get("jobs")
             counts = jobs if isinstance(jobs, dict) else {}
-            self._totals |= {str(rule): int(number(n) or 0) for rule, n in counts.items()}
+            self._totals |= {str(rule): whole_number(n) for rule, n in counts.items()}
         elif kind == "job":
             self._job(line, t)
         elif kind == "state":
             self._state(line, t)
-        elif kind == "progress":
-            done, of = (int(number(line.get(key)) or 0) for key in ("done", "of"))
-            self._progress = (done, of)
         elif kind == "message":
-            text = str(line.get("text", ""))
-            self._messages.append(Message(t, str(line.get("level", "error")), text))
+            level, text = str(line.get("level", "error")), str(line.get("text", ""))
+            self._messages.append(Message(t, level, text))
+        elif kind == "progress":
+            return {key: whole_number(line.get(key)) for key in ("done", "of")}
         elif kind == "end":
-            self._outcome = str(line.get("outcome") or "failed")
             self._ended = True
+            return {"outcome": str(line.get("outcome") or "failed")}
+        return {}
 
-    def _job(self, line: Mapping[str, Any], t: float) -> None:
-        key = int(number(line.get("jobid")) or 0)
+    def _job(self, line: Line, t: float) -> None:
+        key = whole_number(line.get("jobid"))
         known = self._jobs.get(key)
         before = known.events if known is not None else ()
         resources = line.get("resources")
@@ -293,81 +250,35 @@ class _RunFile(_File):
             threads=threads(line.get("threads")),
             resources=resources if isinstance(resources, dict) else {},
             local=bool(line.get("local", True)),
-            input=words(line.get("input")),
-            output=words(line.get("output")),
-            log=words(line.get("log")),
+            input=strings(line.get("input")),
+            output=strings(line.get("output")),
+            log=strings(line.get("log")),
             events=(*before, (t, str(line.get("state") or "queued"))),
             losses=known.losses if known is not None else {},
         )
 
-    def _state(self, line: Mapping[str, Any], t: float) -> None:
-        key = int(number(line.get("jobid")) or 0)
-        job = self._jobs.get(key)
-        if job is not None:
-            events = (*job.events, (t, str(line.get("state") or "")))
-            self._jobs[key] = replace(job, events=events, losses={**job.losses, **_loss(line, t)})
+    def _state(self, line: Line, t: float) -> None:
+        job = self._jobs.get(whole_number(line.get("jobid")))
+        if job is None:
+            return
+        losses = dict(job.losses)
+        if "outcome" in line:  # of an attempt that could not say so itself
+            loss = Loss(t, str(line["outcome"]), str(line.get("message") or ""))
+            losses[whole_number(line.get("attempt")) or 1] = loss
+        events = (*job.events, (t, str(line.get("state") or "")))
+        self._jobs[job.jobid] = replace(job, events=events, losses=losses)
 
 
-def _loss(line: Mapping[str, Any], t: float) -> dict[int, Loss]:
-    """Return what became of an attempt that could not say so itself, if a line tells of one."""
-    if "outcome" not in line:
-        return {}
-    told = Loss(t, str(line["outcome"]), str(line.get("message") or ""))
-    return {int(number(line.get("attempt")) or 1): told}
-
-
-def _attempt(key: str, line: Mapping[str, Any], **read: Any) -> Attempt:
-    stage = key.split("/")[-2] if "/" in key else str(line.get("rule", ""))
-    return Attempt(
-        id=key,
-        stage=stage,
-        rule=str(line.get("rule", stage)),
-        wildcards=texts(line.get("wildcards")),
-        number=int(number(line.get("attempt")) or 1),
+def _run(name: str, line: Line) -> Run:
+    return Run(
+        id=name,
         host=str(line.get("host", "")),
         wall=unix_time(line.get("wall")),
         clock=_clock(line),
-        declared_mb=number(line.get("declared_mb")),
-        threads=threads(line.get("threads")),
-        limit_s=number(line.get("limit_s")),
-        log=str(line.get("log") or ""),
         fields=line,
-        **read,
     )
 
 
-def _clock(line: Mapping[str, Any]) -> float:
+def _clock(line: Line) -> float:
     clock = number(line.get("clock"))
     return math.nan if clock is None else clock
-
-
-def _older_records(root: Path) -> Iterable[Attempt]:
-    """Return the attempts of jobs that only left a record, as they did before there were samples.
-
-    A record is as old as its last attempt; when earlier ones ended is not known, so they are put
-    right before it.
-    """
-    for place, directories, files in os.walk(root):
-        for name in files:
-            stage = name.removesuffix(_SUFFIX)
-            if name == stage or stage in directories or _is_unique(name):
-                continue
-            path = Path(place) / name
-            try:
-                ended = path.stat().st_mtime
-                lines = [parsed(line) for line in path.read_bytes().splitlines()]
-            except OSError:
-                continue
-            known = [line for line in lines if isinstance(line, dict) and "outcome" in line]
-            below = path.relative_to(root).as_posix().removesuffix(_SUFFIX)
-            for n, line in reversed(list(enumerate(known, 1))):
-                end = _older_end(line, ended)
-                ended -= end.t
-                yield _attempt(
-                    f"{below}/{n}", line | {"wall": ended}, samples=Samples.none(), end=end
-                )
-
-
-def _older_end(line: Mapping[str, Any], wall: float) -> End:
-    told = {_NOW_CALLED.get(key, key): value for key, value in line.items()}
-    return End.of(told | {"wall": wall})

@@ -1,4 +1,4 @@
-"""All runs and attempts of a results directory, joined: which belongs to which, when and where.
+"""History of a results directory: all runs, each with its attempts, when and where.
 
 Attempts do not name their run. It is the one during which they began, and that has such a job.
 Times within a run are s since it began, by the monotonic clock where run and attempt share one. Of
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 UNRECORDED = ""
 """Id of what stands in for runs that left no file."""
+# An attempt belongs to a run that began at most so much after it, or ended before it, s: clocks of
+# other machines.
 _SLACK_S = 5.0
 # Starting a job takes Snakemake longer than this, s.
 _SOON_S = 0.2
@@ -119,22 +121,20 @@ class History:
 def join(runs: Sequence[Run], attempts: Iterable[Attempt], machine: Machine) -> History:
     """Put each attempt into the run that it belongs to; runs the oldest first."""
     outcomes = {run.id: outcome_of_run(run, machine) for run in runs}
-    spans = {
-        run.id: run.wall + run.seen if outcomes[run.id] != RUNNING else math.inf for run in runs
-    }
+    ends = {r.id: math.inf if outcomes[r.id] == RUNNING else r.wall + r.seen for r in runs}
     jobs = {run.id: {job.key: job for job in run.jobs} for run in runs}
     begins = [run.wall for run in runs]
-    belong: dict[str, list[Attempt]] = {run.id: [] for run in runs}
+    members: dict[str, list[Attempt]] = {run.id: [] for run in runs}
     for attempt in attempts:
         first = bisect.bisect_right(begins, attempt.wall + _SLACK_S)
-        fits = [r for r in runs[:first] if attempt.wall <= spans[r.id] + _SLACK_S]
-        known = [r for r in fits if attempt.job in jobs[r.id]]
-        found = [UNRECORDED, *(r.id for r in known or fits)][-1]
-        belong.setdefault(found, []).append(attempt)
-    made = [_history(r, outcomes[r.id], belong[r.id], jobs[r.id], machine) for r in runs]
-    if UNRECORDED in belong:
-        made.append(_without_run(belong[UNRECORDED], machine))
-    return History(tuple(sorted(made, key=lambda h: h.run.wall)))
+        during = [r for r in runs[:first] if attempt.wall <= ends[r.id] + _SLACK_S]
+        with_job = [r for r in during if attempt.job in jobs[r.id]]
+        last = [UNRECORDED, *(r.id for r in with_job or during)][-1]
+        members.setdefault(last, []).append(attempt)
+    histories = [_history(r, outcomes[r.id], members[r.id], jobs[r.id], machine) for r in runs]
+    if UNRECORDED in members:
+        histories.append(_without_run(members[UNRECORDED], machine))
+    return History(tuple(sorted(histories, key=lambda h: h.run.wall)))
 
 
 def _history(
@@ -144,14 +144,14 @@ def _history(
     jobs: Mapping[JobKey, Job],
     machine: Machine,
 ) -> RunHistory:
-    found = []
+    unshifted = []
     for attempt in attempts:
         job = jobs.get(attempt.job)
         start = _start(attempt, run)
-        fate = outcome_of_attempt(attempt, (run, outcome), job, machine)
-        found.append(Placed(attempt, job, start, start + attempt.seconds, fate))
-    shifts = _shifts(found, run)
-    placed = [_told(_shifted(a, shifts.get(a.attempt.host, 0.0))) for a in found]
+        ended = outcome_of_attempt(attempt, (run, outcome), job, machine)
+        unshifted.append(Placed(attempt, job, start, start + attempt.seconds, ended))
+    shifts = _shifts(unshifted, run)
+    placed = [_with_snakemake_times(_shifted(a, shifts)) for a in unshifted]
     going = outcome == RUNNING or machine.asks(run)
     now = machine.now - run.wall if going and run.outcome is None else 0.0
     seconds = max([run.seen, now, *(a.end for a in placed)])
@@ -161,12 +161,12 @@ def _history(
 def _without_run(attempts: Sequence[Attempt], machine: Machine) -> RunHistory:
     """Return a history of attempts whose run left no file."""
     begin = min(attempt.wall for attempt in attempts)
-    run = Run(UNRECORDED, "", begin, math.nan, {}, {}, (), (), 0, 0, 0.0, UNRECORDED)
+    run = Run(UNRECORDED, "", begin, math.nan, {}, outcome=UNRECORDED)
     placed = []
     for attempt in attempts:
         start = attempt.wall - begin
-        fate = outcome_of_attempt(attempt, None, None, machine)
-        placed.append(Placed(attempt, None, start, start + attempt.seconds, fate))
+        ended = outcome_of_attempt(attempt, None, None, machine)
+        placed.append(Placed(attempt, None, start, start + attempt.seconds, ended))
     outcome = RUNNING if any(a.outcome == RUNNING for a in placed) else UNRECORDED
     return RunHistory(run, outcome, _with_slots(placed), max(a.end for a in placed), {})
 
@@ -202,21 +202,21 @@ def _shifts(placed: Iterable[Placed], run: Run) -> dict[str, float]:
     return shifts
 
 
-def _shifted(a: Placed, shift: float) -> Placed:
+def _shifted(a: Placed, shifts: Mapping[str, float]) -> Placed:
+    shift = shifts.get(a.attempt.host, 0.0)
     return replace(a, start=a.start + shift, end=a.end + shift)
 
 
-def _told(a: Placed) -> Placed:
+def _with_snakemake_times(a: Placed) -> Placed:
     """Add when Snakemake started the job of an attempt, and when it took note of its end."""
     if a.job is None:
         return a
-    launched = [t for t in a.job.when("started") if t <= a.start + _SOON_S]
-    last = launched[-1] if launched else None
-    following = [t for t in a.job.when("started") if last is not None and t > last]
-    until = min(following, default=math.inf)
-    closed = [t for t in a.job.when("finished", "failed") if a.end - _SOON_S <= t <= until]
-    first = min(closed, default=None)
-    return replace(a, launched=last, closed=first)
+    starts = a.job.when("started")
+    launched = max((t for t in starts if t <= a.start + _SOON_S), default=None)
+    until = min((t for t in starts if launched is not None and t > launched), default=math.inf)
+    ends = a.job.when("finished", "failed")
+    closed = min((t for t in ends if a.end - _SOON_S <= t <= until), default=None)
+    return replace(a, launched=launched, closed=closed)
 
 
 def _with_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
@@ -225,7 +225,7 @@ def _with_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
     Each host has rows of its own, below those of the hosts that came before it.
     """
     free: dict[str, list[float]] = {}  # until when each row of a host is taken
-    found = []
+    with_slots = []
     for a in sorted(placed, key=lambda a: (a.start, a.attempt.id)):
         taken = free.setdefault(a.attempt.host, [])
         rows = a.attempt.threads
@@ -235,10 +235,10 @@ def _with_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
         )
         taken += [-math.inf] * (slot + rows - len(taken))
         taken[slot : slot + rows] = [max(a.end, a.start)] * rows
-        found.append(replace(a, slot=slot))
+        with_slots.append(replace(a, slot=slot))
     counts = [len(taken) for taken in free.values()]
     above = dict(zip(free, itertools.accumulate(counts, initial=0), strict=False))
-    return tuple(replace(a, slot=a.slot + above[a.attempt.host]) for a in found)
+    return tuple(replace(a, slot=a.slot + above[a.attempt.host]) for a in with_slots)
 
 
 def memory_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

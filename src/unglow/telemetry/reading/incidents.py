@@ -1,4 +1,4 @@
-"""What went wrong in a results directory, newest first; later runs forget nothing of it."""
+"""Incidents of a results directory, newest first; later runs forget nothing of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unglow.telemetry.reading.history import History, Placed, RunHistory
-    from unglow.telemetry.reading.records import Job, Loss, Stall
+    from unglow.telemetry.reading.records import Job, Stall
 
 TAIL_LINES, TAIL_BYTES = 40, 8192
 STALL, NOT_STARTED, RUN_KILLED = "stall", "not_started", "run_killed"
@@ -93,40 +93,33 @@ def incidents(
     pairs
         Rows of the summary.
     """
-    begun = {a.attempt.job: a for _, a in _all(history)}  # the last attempt at each job
-    mended = {
-        a.attempt.job: a.start + h.run.wall for h, a in _all(history) if a.outcome == ENDED_WELL
-    }
+    attempts = [(h, a) for h in history.runs for a in h.attempts]
+    last = {a.attempt.job: a for _, a in attempts}
+    mended = {a.attempt.job: a.start + h.run.wall for h, a in attempts if a.outcome == ENDED_WELL}
     well = max((h.run.wall for h in history.runs if h.outcome == ENDED_WELL), default=0.0)
     going = history.last is not None and history.last.outcome == RUNNING
-    told_of = ("failed",) if going else ("failed", "incomplete")
-    failed = list(
-        _of_pairs((row for row in pairs if row.get("status") in told_of), history, results)
-    )
-    found = []
-    for h, a in _all(history):
-        told = failed and (a.attempt.stage, a.outcome) == _VERDICT
-        if a.outcome not in (ENDED_WELL, RUNNING) and not told:
+    statuses = ("failed",) if going else ("failed", "incomplete")
+    failed = list(_of_pairs((r for r in pairs if r.get("status") in statuses), history, results))
+    others = []
+    for h, a in attempts:
+        repeated = failed and (a.attempt.stage, a.outcome) == _VERDICT
+        if a.outcome not in (ENDED_WELL, RUNNING) and not repeated:
             incident = _of_attempt(h, a, mended.get(a.attempt.job, 0.0))
-            if begun[a.attempt.job] is a:  # else its log was begun anew
+            if last[a.attempt.job] is a:  # else its log was begun anew
                 incident = replace(incident, tail=_tail(h, a, results))
-            found.append(incident)
-        found += [_of_stall(h, a, stall) for stall in a.attempt.stalls]
+            others.append(incident)
+        others += [_of_stall(h, a, stall) for stall in a.attempt.stalls]
     for h in history.runs:
-        found += list(_of_jobs(h))
+        others += list(_of_jobs(h))
         if h.outcome == KILLED:
-            found.append(_of_run(h, mended=well > h.run.wall))
-    found.sort(key=lambda i: i.wall or 0.0, reverse=True)
-    return [*failed, *found]
-
-
-def _all(history: History) -> Iterator[tuple[RunHistory, Placed]]:
-    return ((h, a) for h in history.runs for a in h.attempts)
+            others.append(_of_run(h, mended=well > h.run.wall))
+    others.sort(key=lambda i: i.wall or 0.0, reverse=True)
+    return [*failed, *others]
 
 
 def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
     attempt, end = a.attempt, a.attempt.end
-    known = {
+    numbers = {
         "peak_mb": attempt.peak_mb,
         "declared_mb": attempt.declared_mb,
         "needed_mb": end.needed_mb if end is not None else None,
@@ -144,7 +137,7 @@ def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
         run=h.run.id,
         attempt=attempt.id,
         mended=mended > h.run.wall + a.start,
-        numbers={key: value for key, value in known.items() if value is not None},
+        numbers={key: value for key, value in numbers.items() if value is not None},
         log=attempt.log,
     )
 
@@ -152,15 +145,9 @@ def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
 def _message(a: Placed) -> str:
     end = a.attempt.end
     if end is None:
-        told = a.job.losses.get(a.attempt.number) if a.job is not None else None
-        return told.message if told is not None else _SENTENCES.get(a.outcome, "")
+        loss = a.job.losses.get(a.attempt.number) if a.job is not None else None
+        return loss.message if loss is not None else _SENTENCES.get(a.outcome, "")
     return f"{_REPEATED} {end.message}" if end.more.get("repeated") else end.message
-
-
-def _tail(h: RunHistory, a: Placed, results: Path) -> str | None:
-    attempt = a.attempt
-    files = log_files(attempt.log, h, results)
-    return _log_tail(files, attempt.wall + attempt.seconds)
 
 
 def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
@@ -181,42 +168,34 @@ def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
 def _of_jobs(h: RunHistory) -> Iterator[Incident]:
     """Jobs that Snakemake says failed without that an attempt began: no environment, no node."""
     for job in h.run.jobs:
-        begun = {a.attempt.number for a in h.attempts if a.job is job}
-        never = [loss for number, loss in job.losses.items() if number not in begun]
-        yield from (_of_loss(h, job, loss) for loss in never)
-        told = {loss.t for loss in job.losses.values()}
-        for t in (t for t in job.when("failed") if t not in told):
+        own = [a for a in h.attempts if a.job is job]
+        begun = {a.attempt.number for a in own}
+        for number, loss in job.losses.items():
+            if number not in begun:  # its batch system has ended it before it began
+                yield _of_job(h, job, loss.t, loss.outcome, loss.message)
+        lost = {loss.t for loss in job.losses.values()}
+        for t in (t for t in job.when("failed") if t not in lost):
             started = max((s for s in job.when("started") if s <= t), default=0.0)
-            tried = any(a.job is job and started - 1 <= a.end and a.start <= t for a in h.attempts)
-            if not tried:
-                yield Incident(
-                    kind="job",
-                    cause=NOT_STARTED,
-                    wall=h.run.wall + t,
-                    title=job.title,
-                    message=_said(h, t) or "Snakemake could not start it; see its log.",
-                    run=h.run.id,
-                    mended=any(later > t for later in job.when("finished")),
-                    log=job.log[0] if job.log else "",
-                )
+            if not any(started - 1 <= a.end and a.start <= t for a in own):
+                message = _error_near(h, t) or "Snakemake could not start it; see its log."
+                yield _of_job(h, job, t, NOT_STARTED, message)
 
 
-def _of_loss(h: RunHistory, job: Job, loss: Loss) -> Incident:
-    """Return the incident of an attempt that its batch system has ended before it began."""
+def _of_job(h: RunHistory, job: Job, t: float, cause: str, message: str) -> Incident:
     return Incident(
         kind="job",
-        cause=loss.outcome,
-        wall=h.run.wall + loss.t,
+        cause=cause,
+        wall=h.run.wall + t,
         title=job.title,
-        message=loss.message,
+        message=message,
         run=h.run.id,
-        mended=any(later > loss.t for later in job.when("finished")),
+        mended=any(later > t for later in job.when("finished")),
         log=job.log[0] if job.log else "",
     )
 
 
-def _said(h: RunHistory, t: float) -> str:
-    """Return the error that Snakemake told nearest to a time, within 2 s."""
+def _error_near(h: RunHistory, t: float) -> str:
+    """Return the error of Snakemake nearest to a time, within 2 s; empty if there is none."""
     near = [(abs(m.t - t), m.text) for m in h.run.messages if m.level == "error"]
     apart, text = min(near, default=(3.0, ""))
     return text if apart <= 2.0 else ""
@@ -252,9 +231,10 @@ def _of_pairs(
         )
 
 
-def _log_tail(files: Iterable[Path], ended: float) -> str | None:
-    """Return the last lines of a log; None if it is gone or was written after an attempt's end."""
-    for path in (path for path in files if path.is_file()):
+def _tail(h: RunHistory, a: Placed, results: Path) -> str | None:
+    """Return the last lines of an attempt's log; None if it is gone or was written over."""
+    ended = a.attempt.wall + a.attempt.seconds
+    for path in (path for path in log_files(a.attempt.log, h, results) if path.is_file()):
         try:
             if abs(path.stat().st_mtime - ended) > _SAME_LOG_S:
                 return None

@@ -1,4 +1,4 @@
-"""Which files are logs of a results directory: telemetry names them, and is not trusted with more.
+"""Logs of a results directory: telemetry names them, and is not trusted with more.
 
 Whoever may write to a results directory may write records. A record must not make a reader, or the
 report that is passed on, show files of the reader's own.
@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.telemetry.reading.follower import RUNS
+from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.reading.history import UNRECORDED
 
 if TYPE_CHECKING:
@@ -36,18 +36,18 @@ def log_files(log: str, h: RunHistory, results: Path) -> list[Path]:
     results
         The results directory.
     """
-    found = []
-    for place in _places(h, results):
+    paths: list[Path] = []
+    for directory in _directories(h, results):
         try:
-            path, own = (place / log).resolve(), (place / _LOGS).resolve()
+            path, own = (directory / log).resolve(), (directory / _LOGS).resolve()
         except (OSError, ValueError, RuntimeError):  # no name that a file can have
             continue
-        if path.suffix == _SUFFIX and path.is_relative_to(own) and path not in found:
-            found.append(path)
-    return found
+        if path.suffix == _SUFFIX and path.is_relative_to(own) and path not in paths:
+            paths.append(path)
+    return paths
 
 
-def _places(h: RunHistory, results: Path) -> Iterator[Path]:
+def _directories(h: RunHistory, results: Path) -> Iterator[Path]:
     """Return the directories that paths of a run may start from."""
     yield results.absolute().parent
     directory, named = (h.run.fields.get(key) for key in ("directory", "results"))

@@ -1,4 +1,4 @@
-"""What became of runs and attempts that have not said how they ended.
+"""Outcomes of runs and attempts, those included that could not say how they ended.
 
 A process that is gone was killed. Whether it is gone can only be seen on its own machine, and only
 until that is started anew; of others one knows by what their run says, or by their silence.
@@ -116,5 +116,5 @@ def boots(fields: Mapping[str, Any]) -> tuple[str, str]:
 
 def machine_mb(fields: Mapping[str, Any]) -> float | None:
     """Return the memory of the machine (or the container) of a first line, MB."""
-    known = [number(fields.get(key)) for key in ("machine_mb", "cgroup_mb")]
-    return min((mb for mb in known if mb), default=None)
+    limits = [number(fields.get(key)) for key in ("machine_mb", "cgroup_mb")]
+    return min((mb for mb in limits if mb), default=None)

@@ -1,4 +1,4 @@
-"""What lines of telemetry say, read so that no line, whatever it holds, can stop a reader.
+"""Parsing of lines of telemetry so that no line, whatever it holds, can stop a reader.
 
 Whoever may write to a results directory may write such lines. What is torn, nested beyond reason
 or no number that anything can have is taken as not told.
@@ -14,16 +14,18 @@ from typing import Any
 # since something began, and of Unix time (the end of the year 9999).
 _DEEPEST = 50
 _MOST, _LONGEST_S, _LATEST_S = 1e18, 1e10, 253402300799.0
+# Rows are drawn for the threads of a job: no machine that jobs run on has more.
+_MOST_THREADS = 1024
 
 
 def parsed(line: bytes) -> Any:
     """Return what a line says; None if it is torn, or nested too deeply."""
     try:
-        told = json.loads(line, parse_constant=_no_number, parse_float=_finite)
+        value = json.loads(line, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         return None
     brackets = line.count(b"[") + line.count(b"{")
-    return None if brackets > _DEEPEST and _depth(told) > _DEEPEST else told
+    return None if brackets > _DEEPEST and _depth(value) > _DEEPEST else value
 
 
 def parsed_rows(lines: list[bytes]) -> list[list[Any]]:
@@ -56,9 +58,31 @@ def unix_time(value: object) -> float:
     return t if t is not None and 0 <= t <= _LATEST_S else 0.0
 
 
-def _depth(told: Any) -> int:
+def whole_number(value: object) -> int:
+    """Return a whole number; 0 if it is none."""
+    return int(number(value) or 0)
+
+
+def threads(value: object) -> int:
+    """Return a number of threads that there may be; 1 if it is none."""
+    if isinstance(value, int | float) and value > _MOST_THREADS:
+        return _MOST_THREADS
+    return max(whole_number(value), 1)
+
+
+def texts(values: object) -> dict[str, str]:
+    """Return a mapping of texts, empty if there is none."""
+    return {str(k): str(v) for k, v in values.items()} if isinstance(values, dict) else {}
+
+
+def strings(values: object) -> tuple[str, ...]:
+    """Return a tuple of texts, empty if there is none."""
+    return tuple(map(str, values)) if isinstance(values, list | tuple) else ()
+
+
+def _depth(value: Any) -> int:
     """Return how many levels deep something is nested, up to a little more than is allowed."""
-    depth, level = 0, [told]
+    depth, level = 0, [value]
     while level and depth <= _DEEPEST:
         depth += 1
         inner = [v for v in level if isinstance(v, dict | list)]

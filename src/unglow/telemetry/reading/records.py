@@ -1,9 +1,7 @@
-"""What telemetry files hold, as typed records.
+"""Records of attempts and runs, as their files tell of them (docs/telemetry.md).
 
-A file of an attempt or of a run is made of JSON lines that were appended one by one
-(docs/telemetry.md). Readers take what they know: unknown keys and kinds, and lines that are torn,
-are passed over. Units: s, MB (1e6 bytes), bytes; ``wall`` is Unix time, ``clock`` the monotonic
-clock of the host, ``t`` s since the attempt or the run began.
+Units: s, MB (1e6 bytes), bytes; ``wall`` is Unix time, ``clock`` the monotonic clock of the host,
+``t`` s since the attempt or the run began.
 """
 
 from __future__ import annotations
@@ -15,10 +13,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from unglow.telemetry.reading.parsing import moment, number, unix_time
+from unglow.telemetry.reading.parsing import moment, number, unix_time, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_MOST_THREADS = 1024
 ENDED_WELL = "ok"
 RUNNING = "running"
 JobKey = tuple[str, frozenset[tuple[str, str]]]
@@ -67,7 +64,7 @@ class End:
     Attributes
     ----------
     t, wall
-        When; of records without a start, ``t`` is the duration.
+        When.
     outcome
         One word (docs/telemetry.md).
     message, remedy
@@ -75,7 +72,7 @@ class End:
     peak_mb, cpu_s, read, written, needed_mb
         None where it is not known.
     more
-        Keys that are not known here, such as ``pixels``.
+        All other keys, such as ``pixels``.
     """
 
     t: float
@@ -95,16 +92,16 @@ class End:
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> End:
         """Return what a line says."""
-        known = {name: number(line.get(name)) for name in _MEASURED}
+        measured = {name: number(line.get(name)) for name in _MEASURED}
         return cls(
             t=moment(line.get("t")),
             wall=unix_time(line.get("wall")),
             outcome=str(line.get("outcome") or "error"),
             message=str(line.get("message") or ""),
             remedy=str(line.get("remedy") or ""),
-            signal=int(number(line.get("signal")) or 0),
-            code=int(number(line.get("code")) or 0),
-            **known,
+            signal=whole_number(line.get("signal")),
+            code=whole_number(line.get("code")),
+            **measured,
             more={k: v for k, v in line.items() if k not in cls.__dataclass_fields__},
         )
 
@@ -115,19 +112,19 @@ _MEASURED = ("peak_mb", "cpu_s", "read", "written", "needed_mb")
 def once_per_attempt(
     of: Callable[Concatenate[Attempt, P], R],
 ) -> Callable[Concatenate[Attempt, P], R]:
-    """Remember what a function says of an attempt, for as long as the attempt is there.
+    """Remember the results of a function of an attempt, for as long as the attempt is there.
 
     An attempt that goes on is a new object whenever more of it has been read.
     """
-    known: WeakKeyDictionary[Attempt, dict[object, R]] = WeakKeyDictionary()
+    results: WeakKeyDictionary[Attempt, dict[object, R]] = WeakKeyDictionary()
 
     @functools.wraps(of)
     def remembered(attempt: Attempt, /, *rest: P.args, **more: P.kwargs) -> R:
-        kept = known.setdefault(attempt, {})
+        own = results.setdefault(attempt, {})
         key = (rest, tuple(more.items()))
-        if key not in kept:
-            kept[key] = of(attempt, *rest, **more)
-        return kept[key]
+        if key not in own:
+            own[key] = of(attempt, *rest, **more)
+        return own[key]
 
     return remembered
 
@@ -145,7 +142,7 @@ class Attempt:
     number
         1 the first time that a run of the workflow tries the job.
     wall, clock
-        When it began; ``clock`` is NaN for one that an older version recorded.
+        When it began; ``clock`` is NaN where that is not known.
     declared_mb, limit_s
         Memory and time that it might take; None if there was no limit.
     fields
@@ -185,17 +182,17 @@ class Attempt:
     @property
     def title(self) -> str:
         """Stage and what it worked on, in words."""
-        told = ("role", "method", "form", "band")
-        names = (v for k, v in self.wildcards.items() if k not in told)
+        in_stage = ("role", "method", "form", "band")
+        names = (v for k, v in self.wildcards.items() if k not in in_stage)
         return " ".join((self.stage, *names))
 
     @property
     def seconds(self) -> float:
-        """How long it took, or until when there is word of it, s."""
+        """How long it took, or until when it was heard of, s."""
         if self.end is not None:
             return self.end.t
-        told = [*(s.t for s in self.stalls), *(s.end or s.begin for s in self.steps)]
-        return float(max([0.0, *self.samples.t[-1:], *told]))
+        marks = [*(s.t for s in self.stalls), *(s.end or s.begin for s in self.steps)]
+        return float(max([0.0, *self.samples.t[-1:], *marks]))
 
     @property
     def peak_mb(self) -> float | None:
@@ -221,17 +218,17 @@ class Attempt:
         return self._last("written", self.samples.written)
 
     def _last(self, name: str, column: NDArray[np.float64]) -> float | None:
-        told: float | None = getattr(self.end, name) if self.end is not None else None
-        known = column[~np.isnan(column)]
-        return told if told is not None or not len(known) else float(known[-1])
+        total: float | None = getattr(self.end, name) if self.end is not None else None
+        sampled = column[~np.isnan(column)]
+        return total if total is not None or not len(sampled) else float(sampled[-1])
 
 
 @once_per_attempt
 def _peak_mb(attempt: Attempt) -> float | None:
-    seen = attempt.samples.largest
-    largest = [] if np.isnan(seen).all() else [float(np.nanmax(seen))]
-    told = attempt.end.peak_mb if attempt.end is not None else None
-    return max([*largest, *([] if told is None else [told])], default=None)
+    sampled = attempt.samples.largest
+    peaks = [] if np.isnan(sampled).all() else [float(np.nanmax(sampled))]
+    at_end = attempt.end.peak_mb if attempt.end is not None else None
+    return max([*peaks, *([] if at_end is None else [at_end])], default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,39 +319,21 @@ class Run:
     wall: float
     clock: float
     fields: Mapping[str, Any]
-    totals: Mapping[str, int]
-    jobs: tuple[Job, ...]
-    messages: tuple[Message, ...]
-    done: int
-    of: int
-    seen: float
+    totals: Mapping[str, int] = field(default_factory=dict)
+    jobs: tuple[Job, ...] = ()
+    messages: tuple[Message, ...] = ()
+    done: int = 0
+    of: int = 0
+    seen: float = 0.0
     outcome: str | None = None
 
     @property
     def cores(self) -> int:
         """Cores for all jobs together; 0 if it is not known."""
-        return int(number(self.fields.get("cores")) or 0)
+        return whole_number(self.fields.get("cores"))
 
     @property
     def budget_mb(self) -> float | None:
         """Memory for all jobs together, MB; None if there is no limit."""
         limits = self.fields.get("resources")
         return number(limits.get("mem_mb")) if isinstance(limits, dict) else None
-
-
-def threads(value: object) -> int:
-    """Return a number of threads that there may be; 1 if it is none."""
-    if isinstance(value, int | float) and value > _MOST_THREADS:
-        return _MOST_THREADS
-    return int(max(number(value) or 1, 1))
-
-
-def texts(values: object) -> dict[str, str]:
-    """Return a mapping of texts, empty if there is none."""
-    return {str(k): str(v) for k, v in values.items()} if isinstance(values, dict) else {}
-
-
-def words(values: object) -> tuple[str, ...]:
-    """Return a tuple of texts, empty if there is none."""
-    listed: Iterable[object] = values if isinstance(values, list | tuple) else ()
-    return tuple(str(v) for v in listed)

@@ -1,4 +1,4 @@
-"""Pairs whose own results say that they failed, as soon as one of them does, and what helps.
+"""Rejected pairs: those whose own results say that they failed, and what helps.
 
 Only the small files of plan, registration and scale are read, and each state of them once.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NAMES = ("sample", "dye", "registration", "subtraction")
-# Files that may say it, by the levels of variants that they may lie below; the first one speaks.
+# Files that may say it, and the levels of variants that they may lie below; the first one counts.
 _FILES = (
     ("plan.json", ("",)),
     ("transform.json", ("", "*/")),
@@ -27,13 +27,13 @@ def reasons_of(path: Path) -> str | None:
 
     None if it does not say so, is not there, or cannot be read.
     """
-    status, reasons = _said(path)
+    status, reasons = _status(path)
     return reasons if status == "failed" else None
 
 
 def first_reasons(paths: Iterable[Path]) -> str | None:
     """Return the reasons of the first of some files that says so; None if none does."""
-    return next((told for path in paths if (told := reasons_of(path)) is not None), None)
+    return next((reasons for path in paths if (reasons := reasons_of(path)) is not None), None)
 
 
 def failed_pairs(results: Path, pairs: object) -> list[dict[str, Any]]:
@@ -51,23 +51,22 @@ def failed_pairs(results: Path, pairs: object) -> list[dict[str, Any]]:
     Sample, dye, variant, status and reasons; ``wall`` is when the file was written, Unix time, s.
     """
     listed = pairs if isinstance(pairs, list) else []
-    told = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
-    return [row for sample, dye in told for row in _failed(results, str(sample), str(dye))]
+    names = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
+    return [row for sample, dye in names for row in _failed(results, str(sample), str(dye))]
 
 
 def _failed(results: Path, sample: str, dye: str) -> Iterator[dict[str, Any]]:
     pair = results / sample / dye
-    known: list[Path] = []
+    failed: list[Path] = []
     for name, levels in _FILES:
         for path in sorted(p for level in levels for p in pair.glob(f"{level}{name}")):
             reasons = reasons_of(path)
-            if reasons is None or any(path.is_relative_to(place) for place in known):
+            if reasons is None or any(path.is_relative_to(place) for place in failed):
                 continue
-            known.append(path.parent)
-            registration, subtraction = _variant(pair, path)
-            variant = {"registration": registration, "subtraction": subtraction}
-            told = {"status": "failed", "reasons": reasons, "wall": path.stat().st_mtime}
-            yield {"sample": sample, "dye": dye, **variant, **told}
+            failed.append(path.parent)
+            names = dict(zip(_NAMES, (sample, dye, *_variant(pair, path)), strict=True))
+            wall = path.stat().st_mtime
+            yield {**names, "status": "failed", "reasons": reasons, "wall": wall}
 
 
 def _variant(pair: Path, path: Path) -> tuple[str, str]:
@@ -109,10 +108,9 @@ def what_helps(results: Path, row: Mapping[str, Any], config: object) -> str:
 
 def _registered(sample: Path) -> list[str]:
     """Return the dyes of a sample that have a map."""
-    found = [p for level in ("*", "*/*") for p in sample.glob(f"{level}/transform.json")]
-    return sorted(
-        {p.relative_to(sample).parts[0] for p in found if _said(p)[0] in ("ok", "suspect")}
-    )
+    maps = [p for level in ("*", "*/*") for p in sample.glob(f"{level}/transform.json")]
+    usable = (p for p in maps if _status(p)[0] in ("ok", "suspect"))
+    return sorted({p.relative_to(sample).parts[0] for p in usable})
 
 
 def _either(names: Sequence[str]) -> str:
@@ -125,11 +123,11 @@ def _searched(config: object) -> str:
     return f"{limit:g} times" if isinstance(limit, int | float) else "is searched"
 
 
-def _said(path: Path) -> tuple[str, str]:
+def _status(path: Path) -> tuple[str, str]:
     """Return status and reasons of a file; empty where there are none."""
     try:
-        found = path.stat()
-        return _read(str(path), found.st_mtime_ns, found.st_size)
+        about = path.stat()
+        return _read(str(path), about.st_mtime_ns, about.st_size)
     except OSError:
         return "", ""
 
@@ -138,9 +136,10 @@ def _said(path: Path) -> tuple[str, str]:
 def _read(path: str, _time: int, _size: int) -> tuple[str, str]:
     try:
         with open(path, encoding="utf-8") as stream:  # noqa: PTH123 (a text is the key of the cache)
-            told = json.load(stream)
-        reasons = told.get("reasons") or told.get("reason") or ()
+            result = json.load(stream)
+        reasons = result.get("reasons") or result.get("reason") or ()
     except (OSError, ValueError, AttributeError, RecursionError):
         return "", ""
-    words = [reasons] if isinstance(reasons, str) else reasons if isinstance(reasons, list) else []
-    return str(told.get("status") or ""), " ".join(map(str, words))
+    if not isinstance(reasons, str):
+        reasons = " ".join(map(str, reasons if isinstance(reasons, list) else ()))
+    return str(result.get("status") or ""), reasons

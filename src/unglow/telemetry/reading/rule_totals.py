@@ -1,4 +1,4 @@
-"""Sums over the attempts of a run: what each rule took, where time went, how much is left."""
+"""Totals of rules over the attempts of a run, where time went, and how much of it is left."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Split:
 
 @once_per_attempt
 def split(attempt: Attempt) -> Split:
-    """Return where the time of an attempt went, from its samples and what was told at its end."""
+    """Return where the time of an attempt went, from its samples and the sums at its end."""
     samples = attempt.samples
     ends = (attempt.seconds, attempt.cpu_s, (attempt.read or 0.0) + (attempt.written or 0.0))
     t = np.append(samples.t, max([ends[0], *samples.t[-1:]]))
@@ -132,21 +132,18 @@ def by_rule(placed: Iterable[Placed]) -> list[RuleTally]:
 
 def _tally(rule: str, group: Sequence[Placed]) -> RuleTally:
     attempts = [a.attempt for a in group]
-    known = [
-        (peak / a.declared_mb, a.declared_mb, peak)
-        for a in attempts
-        if (peak := a.peak_mb) is not None and a.declared_mb
-    ]
-    _, declared, peak = max(known, default=(None, None, None))
+    peaks = [(a.peak_mb, a.declared_mb) for a in attempts if a.peak_mb is not None]
+    shares = [(peak / declared, declared, peak) for peak, declared in peaks if declared]
+    _, declared_mb, peak_mb = max(shares, default=(None, None, None))
     ends = [a.end for a in attempts if a.end is not None]
     return RuleTally(
         rule=rule,
         attempts=len(group),
         ended_well=sum(a.outcome == ENDED_WELL for a in group),
         running=sum(a.outcome == RUNNING for a in group),
-        declared_mb=declared,
-        peak_mb=peak,
-        largest_mb=max((p for a in attempts if (p := a.peak_mb) is not None), default=None),
+        declared_mb=declared_mb,
+        peak_mb=peak_mb,
+        largest_mb=max((peak for peak, _ in peaks), default=None),
         longest_s=max(a.seconds for a in attempts),
         seconds=sum(a.seconds for a in attempts),
         cpu_s=sum(a.cpu_s or 0.0 for a in attempts),

@@ -1,4 +1,4 @@
-"""What the jobs of a pair are at: they run, they wait, or a fault has stopped one of them."""
+"""State of the jobs of a pair: they run, they wait, or a fault has stopped one of them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _NO_FAULT = (ENDED_WELL, RUNNING, "interrupted", "superseded")
 def last_attempts(history: History) -> dict[tuple[str, str], list[Placed]]:
     """Return the last attempt at each job of each pair (sample and dye)."""
     last = {a.attempt.job: a for h in history.runs for a in h.attempts}
-    found: dict[tuple[str, str], list[Placed]] = {}
+    by_pair: dict[tuple[str, str], list[Placed]] = {}
     for a in last.values():
-        found.setdefault(_pair(a.attempt.wildcards), []).append(a)
-    return found
+        names = a.attempt.wildcards
+        by_pair.setdefault((names.get("sample", ""), names.get("dye", "")), []).append(a)
+    return by_pair
 
 
 def at_work(attempt: Attempt) -> str:
@@ -37,7 +38,7 @@ def at_work(attempt: Attempt) -> str:
 def state_of(
     attempts: Sequence[Placed], run: RunHistory, names: Mapping[str, object]
 ) -> tuple[str, str]:
-    """Return how a pair stands that is not done, as far as telemetry tells.
+    """Return the state of a pair that is not done, as far as telemetry tells.
 
     Parameters
     ----------
@@ -50,22 +51,22 @@ def state_of(
 
     Returns
     -------
-    ``running`` and its stages, ``incomplete`` (a fault of machine or program) and what was said, or
+    ``running`` and its stages, ``incomplete`` (a fault of machine or program) and a sentence, or
     ``waiting`` and nothing.
     """
     own = [a for a in attempts if _works_for(a.attempt.wildcards, names)]
-    at = [at_work(a.attempt) for a in own if a.outcome == RUNNING]
+    stages = [at_work(a.attempt) for a in own if a.outcome == RUNNING]
     if run.outcome == RUNNING:  # and jobs of which no attempt is heard of yet, or any more
         heard = {a.job.jobid for a in own if a.job is not None and a.outcome == RUNNING}
-        at += [
+        stages += [
             job.rule.removesuffix("_band")
             for job in run.run.jobs
             if job.state == "started"
             and job.jobid not in heard
             and _works_for(job.wildcards, names)
         ]
-    if at:
-        return RUNNING, ", ".join(at)
+    if stages:
+        return RUNNING, ", ".join(stages)
     stopped = [a for a in own if _is_stopped(a, run)]
     if stopped:
         return STOPPED, sentence_of(max(stopped, key=lambda a: a.attempt.wall))
@@ -80,10 +81,10 @@ def _works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> boo
 
 
 def sentence_of(a: Placed) -> str:
-    """Return stage and what an attempt said at its end, or else how it ended."""
+    """Return stage and message of an attempt, or else how it ended."""
     end = a.attempt.end
-    said = end.message if end is not None and end.message else a.outcome.replace("_", " ")
-    return f"{a.attempt.stage}: {said}"
+    message = end.message if end is not None and end.message else a.outcome.replace("_", " ")
+    return f"{a.attempt.stage}: {message}"
 
 
 def _is_stopped(a: Placed, run: RunHistory) -> bool:
@@ -91,7 +92,3 @@ def _is_stopped(a: Placed, run: RunHistory) -> bool:
     if a.outcome in _NO_FAULT or not any(a is one for one in run.attempts):
         return False
     return run.outcome != RUNNING or a.job is None or a.job.state == "failed"
-
-
-def _pair(wildcards: Mapping[str, str]) -> tuple[str, str]:
-    return wildcards.get("sample", ""), wildcards.get("dye", "")

@@ -12,7 +12,7 @@ from unglow.core import cgroups
 from unglow.core.process import started_ticks
 from unglow.core.progress import record_steps
 from unglow.core.version import __version__
-from unglow.telemetry.jsonl import SCHEMA, LineFile, file_name, identity
+from unglow.telemetry.jsonl import SCHEMA, LineFile, identity
 from unglow.telemetry.recording import py_spy
 from unglow.telemetry.recording.process_sampler import COLUMNS
 from unglow.telemetry.recording.stack_sampler import StackSampler
@@ -32,12 +32,11 @@ class Attempt:
 
     Parameters
     ----------
-    record
-        Where the records of the job's attempts are kept; the file gets into a directory beside it
-        that has the same name without suffix. None for a job that keeps no records.
+    path
+        Its file, which has been created (`unglow.telemetry.attempt_files`); None for no telemetry.
     clock
         The monotonic time at which it began, s.
-    job
+    declared
         What else the first line says about the job.
     profiled
         Whether to write the stacks of its threads as well: by py-spy if that is possible.
@@ -45,15 +44,13 @@ class Attempt:
 
     def __init__(
         self,
-        record: Path | None,
+        path: Path | None,
         clock: float,
-        job: Mapping[str, Any],
+        declared: Mapping[str, Any],
         *,
         profiled: bool = False,
     ) -> None:
         self._clock = clock
-        wall = time.time() - (time.monotonic() - clock)
-        path = None if record is None else record.with_suffix("") / file_name(wall, os.getpid())
         self._file = LineFile(path, log.warning)
         self._profile = path.with_suffix(SUFFIX) if path is not None and profiled else None
         self._stacks: StackSampler | None = None
@@ -67,9 +64,9 @@ class Attempt:
             {
                 "kind": "attempt",
                 "schema": SCHEMA,
-                **job,
+                **declared,
                 **identity(),
-                "wall": round(wall, 3),
+                "wall": round(time.time() - (time.monotonic() - clock), 3),
                 "clock": round(clock, 3),
                 "unglow": __version__,
                 "python": "{}.{}.{}".format(*sys.version_info),
@@ -102,7 +99,7 @@ class Attempt:
             self._stacks.stop()
 
     def forked(self, pid: int) -> None:
-        """Tell the process that the job itself runs in."""
+        """Record the process that the job itself runs in."""
         process = {"pid": pid, "started": started_ticks(pid)}
         self._file.write({"kind": "process", "t": round(self.t, 4), **process})
         if self._profile is not None and not self._no_spy:
@@ -120,15 +117,17 @@ class Attempt:
             self._py_spy.finish()
 
     def stall(self, seconds: float, because: str = "") -> None:
-        """Tell that the job has done nothing for a time, s, and why, as far as that is known."""
-        stall = {"kind": "stall", "t": round(self.t, 3), "seconds": round(seconds, 1)}
-        self._file.write({**stall, "message": because})
+        """Record that the job has done nothing for a time, s, and why, as far as that is known."""
+        stalled = {"t": round(self.t, 3), "seconds": round(seconds, 1), "message": because}
+        self._file.write({"kind": "stall", **stalled})
 
-    def end(self, outcome: str, message: str = "", **measured: Any) -> None:
-        """Tell how it ended, and write no more."""
+    def end(self, outcome: str, message: str = "", log_tail: str = "", **measured: Any) -> None:
+        """Record how it ended, with the end of its log if that is of use, and write no more."""
+        if log_tail:
+            self._file.write({"kind": "log", "text": log_tail})
         times = {"t": round(self.t, 4), "wall": round(time.time(), 3)}
-        ended = {"kind": "end", **times, "outcome": outcome, "message": message, **measured}
-        self._file.write(ended)
+        end = {"kind": "end", **times, "outcome": outcome, "message": message, **measured}
+        self._file.write(end)
         self._file.close()
 
 

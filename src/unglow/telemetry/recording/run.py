@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
-from unglow.telemetry.jsonl import SCHEMA, LineFile, file_name, identity
+from unglow.telemetry.jsonl import SCHEMA, LineFile, identity, run_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ BEAT_S = 2.0
 """Time between two signs of life, s."""
 # Messages before the first job is known, of which the last are kept.
 _EARLY = 200
-# What Snakemake says when it is asked to end.
+# Messages of Snakemake when it is asked to end.
 _INTERRUPTED = (
     "Terminating processes on user request",
     "Will exit after finishing currently running jobs",
@@ -41,14 +41,14 @@ log = logging.getLogger("unglow")
 class LostJobs(Protocol):
     """What follows jobs on other machines: `unglow.jobs.schedulers.lost_jobs.LostJobs`."""
 
-    def submitted(self, told: Mapping[str, Any]) -> None:
+    def submitted(self, job: Mapping[str, Any], /) -> None:
         """Remember a job that is handed over."""
 
-    def group_failed(self, told: Mapping[str, Any]) -> None:
+    def group_failed(self, group: Mapping[str, Any], /) -> None:
         """Remember what is known of a failed group of jobs."""
 
-    def failed(self, told: Mapping[str, Any]) -> tuple[bool, Any]:
-        """Say whether a failed job was tried at all, and how it was lost, if it was."""
+    def failed(self, job: Mapping[str, Any], /) -> tuple[bool, Any]:
+        """Return whether a failed job was tried at all, and how it was lost, if it was."""
 
 
 class RunRecorder(logging.Handler):
@@ -56,8 +56,8 @@ class RunRecorder(logging.Handler):
 
     Parameters
     ----------
-    place
-        The directory for the file.
+    directory
+        That of the file.
     head
         Returns what else the first line says about the run.
     elsewhere
@@ -66,12 +66,12 @@ class RunRecorder(logging.Handler):
 
     def __init__(
         self,
-        place: Path,
+        directory: Path,
         head: Callable[[], Mapping[str, Any]],
         elsewhere: Callable[[], LostJobs | None] = lambda: None,
     ) -> None:
         super().__init__(logging.INFO)
-        self._place, self._head, self._elsewhere = place, head, elsewhere
+        self._directory, self._head, self._elsewhere = directory, head, elsewhere
         self._losses: LostJobs | None = None
         self._clock, self._wall = time.monotonic(), time.time()
         self._file: LineFile | None = None
@@ -91,7 +91,7 @@ class RunRecorder(logging.Handler):
                 log.warning("telemetry of this run is not complete (%s)", error)
 
     def conclude(self, outcome: str) -> None:
-        """Tell how the run ends: ``ok`` or ``failed``; an interruption has been seen before."""
+        """Set how the run ends: ``ok`` or ``failed``; an interruption has been seen before."""
         self._outcome = self._outcome or outcome
 
     @property
@@ -104,7 +104,7 @@ class RunRecorder(logging.Handler):
         if self._file is not None and not self._ended:
             self._ended = True
             self._over.set()
-            # without handlers of the workflow: what is left to do tells
+            # without handlers of the workflow, it failed if jobs are left to do
             outcome = self._outcome or ("failed" if self._left else "ok")
             self._write("end", wall=round(time.time(), 3), outcome=outcome)
             self._file.close()
@@ -133,8 +133,8 @@ class RunRecorder(logging.Handler):
         """Start the file; a run with nothing to do never gets here."""
         if self._file is not None:
             return
-        name = file_name(self._wall, os.getpid())
-        self._file = LineFile(self._place / name, log.warning)
+        name = run_file_name(self._wall, os.getpid())
+        self._file = LineFile(self._directory / name, log.warning)
         times = {"wall": round(self._wall, 3), "clock": round(self._clock, 3)}
         head = {"kind": "run", "schema": SCHEMA, **identity(), **times, "beat_s": BEAT_S}
         self._file.write({**head, **self._head()})
@@ -151,38 +151,38 @@ class RunRecorder(logging.Handler):
         while not self._over.wait(BEAT_S):
             self._write("beat")
 
-    def _job(self, told: Mapping[str, Any]) -> None:
+    def _job(self, job: Mapping[str, Any]) -> None:
         self._write(
             "job",
-            jobid=told["jobid"],
-            rule=told["rule_name"],
-            wildcards=dict(told["wildcards"] or {}),
-            reason=told["reason"],
-            threads=told["threads"],
-            resources=_demands(told["resources"].items()),
-            local=bool(told["local"]),
-            **{key: [str(path) for path in told[key] or ()] for key in ("input", "output", "log")},
+            jobid=job["jobid"],
+            rule=job["rule_name"],
+            wildcards=dict(job["wildcards"] or {}),
+            reason=job["reason"],
+            threads=job["threads"],
+            resources=_demands(job["resources"].items()),
+            local=bool(job["local"]),
+            **{key: [str(path) for path in job[key] or ()] for key in ("input", "output", "log")},
             state="queued",
         )
         # elsewhere it may still wait in a queue: its attempt tells when it has begun
-        if told["local"]:
-            self._state(told["jobid"], "started")
+        if job["local"]:
+            self._state(job["jobid"], "started")
         elif self._losses is not None:
-            self._losses.submitted(told)
+            self._losses.submitted(job)
 
-    def _failed(self, told: Mapping[str, Any]) -> None:
-        """Tell that a job has failed; of one on another machine, why, if it could not itself."""
+    def _failed(self, job: Mapping[str, Any]) -> None:
+        """Record that a job has failed; of one on another machine, why, if it could not itself."""
         if self._losses is None:
-            self._state(told["jobid"], "failed")
+            self._state(job["jobid"], "failed")
             return
-        tried, loss = self._losses.failed(told)
+        tried, loss = self._losses.failed(job)
         if loss is not None:
-            self._state(told["jobid"], "failed", **asdict(loss))
+            self._state(job["jobid"], "failed", **asdict(loss))
         elif tried:
-            self._state(told["jobid"], "failed")
+            self._state(job["jobid"], "failed")
 
-    def _state(self, jobid: int, state: str, **told: Any) -> None:
-        self._write("state", jobid=jobid, state=state, **told)
+    def _state(self, jobid: int, state: str, **more: Any) -> None:
+        self._write("state", jobid=jobid, state=state, **more)
 
     def _message(self, record: logging.LogRecord) -> None:
         text = str(record.getMessage()) if record.msg else ""
@@ -191,8 +191,8 @@ class RunRecorder(logging.Handler):
         if record.levelno >= logging.WARNING and text.strip():
             self._write("message", level=record.levelname.lower(), text=text.strip())
 
-    def _write(self, kind: str, **told: Any) -> None:
-        line = {"kind": kind, "t": round(time.monotonic() - self._clock, 3), **told}
+    def _write(self, kind: str, **content: Any) -> None:
+        line = {"kind": kind, "t": round(time.monotonic() - self._clock, 3), **content}
         if self._file is None:
             self._early.append(line)
         else:

@@ -1,0 +1,145 @@
+"""The files of the attempts at a job: `<job>/<number>.jsonl`, each its attempt's lock as well.
+
+Numbers rise from 1, over all runs. A number is taken by creating its file, which must not exist
+yet: that is atomic on network drives too, and needs neither clocks nor locks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow.telemetry.jsonl import MODE, SUFFIX
+from unglow.telemetry.reading.parsing import parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RUNS = "runs"
+"""Directory of the files of runs, below that of all telemetry."""
+LOST = "lost"
+"""Kind of the only line of a file that stands for an attempt which could not tell its end."""
+_NAME = re.compile(r"([1-9][0-9]*)\.jsonl")
+# Of a file, bytes: first lines are at most a few kB, and so is the last one.
+_HEAD, _TAIL = 1 << 16, 1 << 14
+# Neither what a link names nor what would have to be waited for is a file of ours.
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def number_of(name: str) -> int | None:
+    """Return the number of an attempt, given the name of its file; None for any other name."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def attempt_numbers(directory: Path) -> list[int]:
+    """Return the numbers that attempts at a job have taken, sorted; none without a directory."""
+    try:
+        names = os.listdir(directory)  # noqa: PTH208 (names are all that is needed)
+    except FileNotFoundError:
+        return []
+    return sorted(number for number in map(number_of, names) if number is not None)
+
+
+def attempt_file(directory: Path, number: int) -> Path:
+    """Return the file of an attempt."""
+    return directory / f"{number}{SUFFIX}"
+
+
+def take_number(directory: Path) -> int:
+    """Create the file of the next attempt, empty, and return its number.
+
+    Raises
+    ------
+    OSError
+        No file can be made in the directory, which itself is made.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    number = 0
+    while True:
+        number = max([number, *attempt_numbers(directory)]) + 1
+        path = attempt_file(directory, number)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, MODE))
+        except FileExistsError:
+            continue  # another attempt was faster
+        if attempt_numbers(directory)[-1:] <= [number]:
+            return number
+        # it was free only because somebody has removed files: the highest number has to be the last
+        path.unlink(missing_ok=True)
+
+
+def attempt_files(root: Path) -> list[Path]:
+    """Return the files of all attempts below a telemetry directory, sorted by job and number.
+
+    Files of runs are named after times, and records after rules: none of them is a number.
+    """
+    found = []
+    for place, _, files in os.walk(root):
+        numbers = ((number_of(name), name) for name in files)
+        found += [(place, number, name) for number, name in numbers if number is not None]
+    return [Path(place, name) for place, _, name in sorted(found)]
+
+
+def run_files(root: Path) -> list[Path]:
+    """Return the files of all runs below a telemetry directory, sorted."""
+    return sorted((root / RUNS).glob(f"*{SUFFIX}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Both ends of a file of an attempt or a run, however long it has become.
+
+    Attributes
+    ----------
+    first, last
+        Its first and its last whole lines that are JSON objects.
+    about
+        Whose it is, and who may write it.
+    """
+
+    first: tuple[dict[str, Any], ...]
+    last: tuple[dict[str, Any], ...]
+    about: os.stat_result
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """What its first line says; empty before there is one."""
+        return self.first[0] if self.first else {}
+
+    @property
+    def end(self) -> dict[str, Any] | None:
+        """What its last line says of how it ended; None if nothing does."""
+        return next((line for line in reversed(self.last) if line.get("kind") == "end"), None)
+
+
+def read_ends(path: Path, tail: int = _TAIL) -> Ends:
+    """Read the first lines of a file, and those in its last ``tail`` bytes.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    """
+    with open(os.open(path, _FLAGS), "rb") as stream:  # noqa: PTH123 (of a descriptor)
+        about = os.fstat(stream.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            return Ends((), (), about)
+        first = stream.read(_HEAD)
+        if b"\n" not in first:  # a long configuration: the first line is read whole
+            stream.seek(0)
+            first = stream.readline()
+        stream.seek(max(0, about.st_size - tail))
+        last = stream.read()
+    return Ends(tuple(_objects(first)), tuple(_objects(last)), about)
+
+
+def _objects(text: bytes) -> Iterator[dict[str, Any]]:
+    for line in text.split(b"\n"):
+        told = parsed(line) if line.startswith(b"{") else None
+        if isinstance(told, dict):
+            yield told

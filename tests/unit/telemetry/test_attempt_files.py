@@ -1,0 +1,133 @@
+"""Files of attempts: numbers that two attempts never share, and what both ends of a file tell."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from unglow.telemetry import attempt_files
+from unglow.telemetry.attempt_files import (
+    attempt_file,
+    attempt_numbers,
+    number_of,
+    read_ends,
+    run_files,
+    take_number,
+)
+
+
+def test_numbers_rise_over_all_that_was_taken(tmp_path):
+    directory = tmp_path / "a" / "job"
+    assert take_number(directory) == 1
+    attempt_file(directory, 9).touch()
+    for name in ("010.jsonl", "11.stacks", "12.jsonl.old", "-13.jsonl", "٣.jsonl", "x.jsonl"):
+        (directory / name).touch()
+    assert take_number(directory) == 10
+    assert attempt_numbers(directory) == [1, 9, 10]
+    assert attempt_file(directory, 10).stat().st_size == 0
+    assert attempt_numbers(tmp_path / "none") == []
+
+
+def test_a_name_is_a_number_or_none():
+    assert [number_of(name) for name in ("7.jsonl", "7", "0.jsonl", "7.jsonl~")] == [
+        *(7, None, None, None)
+    ]
+
+
+@pytest.mark.parametrize("known", [[[]], [[], []]])
+def test_a_number_that_another_attempt_has_just_taken_is_left_to_it(tmp_path, monkeypatch, known):
+    real, stale = attempt_files.attempt_numbers, iter(known)  # as a network drive may show it
+    attempt_file(tmp_path, 1).touch()
+    monkeypatch.setattr(attempt_files, "attempt_numbers", lambda d: next(stale, None) or real(d))
+    assert take_number(tmp_path) == 2
+    assert real(tmp_path) == [1, 2]
+
+
+def test_a_number_below_one_that_came_meanwhile_is_given_back(tmp_path, monkeypatch):
+    real, late = os.open, []
+
+    def slow(path, *more, **words):
+        descriptor = real(path, *more, **words)
+        if not late:
+            late.append(path)
+            attempt_file(tmp_path, 5).touch()
+        return descriptor
+
+    monkeypatch.setattr(os, "open", slow)
+    assert take_number(tmp_path) == 6
+    assert attempt_numbers(tmp_path) == [5, 6]
+
+
+def test_the_file_of_a_number_must_not_be_there_and_is_closed(tmp_path, monkeypatch):
+    opened = []
+    real = os.open
+
+    def noting(path, flags, mode=0o777, **words):
+        opened.append((path, flags, mode))
+        return real(path, flags, mode, **words)
+
+    before = psutil.Process().num_fds()
+    monkeypatch.setattr(os, "open", noting)
+    take_number(tmp_path)
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+    assert opened == [(tmp_path / "1.jsonl", flags, 0o644)]
+    assert psutil.Process().num_fds() == before
+
+
+def test_numbers_that_are_removed_meanwhile_are_not_missed(tmp_path, monkeypatch):
+    real, open_ = attempt_files.attempt_numbers, os.open
+
+    def removing(path, *more, **words):
+        for number in real(tmp_path):
+            attempt_file(tmp_path, number).unlink()
+        return open_(path, *more, **words)
+
+    attempt_file(tmp_path, 2).touch()
+    monkeypatch.setattr(os, "open", removing)
+    assert take_number(tmp_path) == 3
+
+
+def test_attempts_are_sorted_by_job_and_number_and_runs_are_none(tmp_path, monkeypatch):
+    names = [
+        *("S/D/align/10.jsonl", "S/D/align/9.jsonl", "S/D/align.jsonl", "runs/D/plan/1.jsonl"),
+        *("S/A/plan/1.jsonl", "S/A/plan/1.stacks", "runs/20261122T060000.000Z-x-1.jsonl"),
+    ]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = [str(p.relative_to(tmp_path)) for p in attempt_files.attempt_files(tmp_path)]
+    assert found == [names[4], names[1], names[0], names[3]]
+    assert run_files(tmp_path) == [tmp_path / names[6]]
+    assert attempt_files.attempt_files(tmp_path / "none") == run_files(tmp_path / "none") == []
+    monkeypatch.chdir(tmp_path.parent)
+    below = Path(tmp_path.name)
+    assert [str(p.relative_to(below)) for p in attempt_files.attempt_files(below)] == found
+
+
+def test_of_a_long_file_only_both_ends_are_read(tmp_path):
+    path = tmp_path / "1.jsonl"
+    head, process = {"kind": "attempt", "x": "y" * 100_000}, {"kind": "process"}
+    middle = [json.dumps({"kind": "step", "n": n}) for n in range(10_000)]
+    end = {"kind": "end", "outcome": "ok"}
+    path.write_text("\n".join([json.dumps(head), *middle, json.dumps(end), "{cut"]))
+    ends = read_ends(path)
+    assert (ends.first, ends.head, ends.end) == ((head,), head, end)
+    assert len(ends.last) < 1000
+    path.write_text("\n".join(map(json.dumps, [{"kind": "attempt"}, [1], process])) + "\n")
+    ends = read_ends(path)
+    assert ends.first == ends.last == ({"kind": "attempt"}, process)
+    assert ends.end is None
+    path.write_text("")
+    assert (read_ends(path).head, read_ends(path).end) == ({}, None)
+
+
+def test_what_is_no_plain_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "1.jsonl")
+    assert read_ends(tmp_path / "1.jsonl").head == {}
+    (tmp_path / "2.jsonl").symlink_to(tmp_path / "1.jsonl")
+    with pytest.raises(OSError, match="symbolic links"):
+        read_ends(tmp_path / "2.jsonl")
