@@ -97,7 +97,7 @@ class SearchResult:
         for name, count in zip(_NUMBERS, part["numbers"].tolist(), strict=True):
             self.numbers[name] += count
         self._waiting.append(part["found"])
-        if sum(len(found) for found in self._waiting) > self.most // 4:
+        if sum(len(found) for found in self._waiting) > self.most // 8:
             self.settle()
 
     @property
@@ -117,7 +117,7 @@ class SearchResult:
         if not self._waiting:
             return
         found = np.concatenate([self.found, *self._waiting])
-        self._waiting = []
+        self._waiting, self.found = [], np.zeros(0, MEASURED)  # what they held is free again
         if len(found) > self.most:
             order = np.lexsort((found["col"], found["row"], -found["above"]))
             self.numbers["dropped"] += len(found) - self.most
