@@ -68,7 +68,7 @@ How far from the truth, which is known for a phantom:
 EOP
 
 figures=demo/results/phantom/SYTO9/figures
-printf '\nWhere to look (docs/results.md says what each file means):\n'
+printf '\nWhere to look (docs/results.md says how to read them):\n'
 printf '  %-58s %s\n' \
   "$figures/difference.png" "post minus scaled pre: what the stain shows" \
   "$figures/candidates.png" "the candidates on it, and how many to expect per mm²" \
