@@ -61,16 +61,14 @@ def take_number(directory: Path) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     number = 0
     while True:
+        # counted on from the last one that was taken: what a network drive lists may be old
         number = max([number, *attempt_numbers(directory)]) + 1
         path = attempt_file(directory, number)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, MODE))
         except FileExistsError:
             continue  # another attempt was faster
-        if attempt_numbers(directory)[-1:] <= [number]:
-            return number
-        # it was free only because somebody has removed files: the highest number has to be the last
-        path.unlink(missing_ok=True)
+        return number
 
 
 def attempt_files(root: Path) -> list[Path]:

@@ -47,21 +47,6 @@ def test_a_number_that_another_attempt_has_just_taken_is_left_to_it(tmp_path, mo
     assert real(tmp_path) == [1, 2]
 
 
-def test_a_number_below_one_that_came_meanwhile_is_given_back(tmp_path, monkeypatch):
-    real, late = os.open, []
-
-    def slow(path, *more, **words):
-        descriptor = real(path, *more, **words)
-        if not late:
-            late.append(path)
-            attempt_file(tmp_path, 5).touch()
-        return descriptor
-
-    monkeypatch.setattr(os, "open", slow)
-    assert take_number(tmp_path) == 6
-    assert attempt_numbers(tmp_path) == [5, 6]
-
-
 def test_the_file_of_a_number_must_not_be_there_and_is_closed(tmp_path, monkeypatch):
     opened = []
     real = os.open
