@@ -64,7 +64,7 @@ _PER_POINT = 900.0
 # list. Of what was read above a tile it keeps some rows, as float32. Finding the section takes so
 # many bytes for each px of a coarse image, and its outline keeps so many.
 _SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 900.0
-_KEPT, _OUTLINING, _OUTLINE = 12.0, 43.0, 9.0
+_KEPT, _OUTLINING, _OUTLINE = 12.0, 47.0, 9.0
 
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
