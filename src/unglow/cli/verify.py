@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     if problems and arguments.repair:
         print("Run the workflow again: it makes what was removed.")
     elif problems:
-        print(f"{len(problems)} problems. `unglow verify --repair` has them made again.")
+        count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
+        print(f"{count}. `unglow verify --repair` removes what is wrong, to be made again.")
     elif not left:
         print(_all_is_well(results))
     return 1 if problems or left else 0
