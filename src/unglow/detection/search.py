@@ -178,11 +178,7 @@ class SearchResult:
 
     def listed(self) -> NDArray[np.void]:
         """Return the candidates above the threshold, (N,) `LISTED`."""
-        threshold, bins = self.threshold, self.sides.bins(self.found["above"])
-        if threshold is None:
-            return np.zeros(0, LISTED)
-        chosen = self.sides.thresholds[bins] >= threshold
-        bins = bins[chosen]
+        chosen, bins = self._chosen()
         listed = np.zeros(len(bins), LISTED)
         for name in MEASURED.names or ():
             listed[name] = self.found[name][chosen]
@@ -194,9 +190,17 @@ class SearchResult:
             listed["fdr_control_high95"] = by_controls.high[bins]
         return listed
 
+    def _chosen(self) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        """Return which sources are above the threshold, and the bins of those that are."""
+        threshold, bins = self.threshold, self.sides.bins(self.found["above"])
+        if threshold is None:
+            return np.zeros(len(bins), np.bool_), bins[:0]
+        chosen = self.sides.thresholds[bins] >= threshold
+        return chosen, bins[chosen]
+
     def report(self, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
         """Return the content of detection.json."""
-        flags = self.listed()["flags"]
+        flags = self.found["flags"][self._chosen()[0]]
         counted = int(np.count_nonzero((flags & UNCOUNTED) == 0))
         threshold, by_controls = self.threshold, self.control_rates
         # a little above the begin of its bin, which is rounded
