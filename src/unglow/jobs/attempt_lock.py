@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import SupersededError
-from unglow.telemetry.attempt_files import attempt_file, attempt_numbers, take_number
+from unglow.telemetry.attempt_files import attempt_file, last_number, take_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -83,7 +83,7 @@ class AttemptLock:
         """Whether a later attempt has begun."""
         if self.directory is None:
             return False
-        return max(attempt_numbers(self.directory), default=0) > self.number
+        return last_number(self.directory) > self.number
 
     def check(self) -> None:
         """See that no later attempt has begun.

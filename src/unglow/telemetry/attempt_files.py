@@ -45,6 +45,11 @@ def attempt_numbers(directory: Path) -> list[int]:
     return sorted(number for number in map(number_of, names) if number is not None)
 
 
+def last_number(directory: Path) -> int:
+    """Return the highest number that an attempt at a job has taken; 0 for none."""
+    return max(attempt_numbers(directory), default=0)
+
+
 def attempt_file(directory: Path, number: int) -> Path:
     """Return the file of an attempt."""
     return directory / f"{number}{SUFFIX}"
@@ -62,7 +67,7 @@ def take_number(directory: Path) -> int:
     number = 0
     while True:
         # counted on from the last one that was taken: what a network drive lists may be old
-        number = max([number, *attempt_numbers(directory)]) + 1
+        number = max(number, last_number(directory)) + 1
         path = attempt_file(directory, number)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, MODE))

@@ -18,7 +18,7 @@ from unglow.core.files import tail
 from unglow.jobs import retries
 from unglow.jobs.outcomes import LACKED_MEMORY
 from unglow.jobs.schedulers.slurm import state_of
-from unglow.telemetry.attempt_files import Ends, attempt_file, attempt_numbers, read_ends
+from unglow.telemetry.attempt_files import Ends, attempt_file, last_number, read_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -197,5 +197,5 @@ def _highest_number(record: Path | None) -> int:
     """Return the highest number that an attempt at a job has taken; 0 for none."""
     with contextlib.suppress(OSError):
         if record is not None:
-            return max(attempt_numbers(retries.attempts_directory(record)), default=0)
+            return last_number(retries.attempts_directory(record))
     return 0
