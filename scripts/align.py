@@ -17,10 +17,12 @@ with Job.of(snakemake) as job:
     found = transform.load(Path(snakemake.input.transform))
     layout = plan_layout(post.shape, "float32")
     output = Path(snakemake.output[0])
-    store = AlignedStore(post, pre, found, layout, joined(output)[0])
+    path, band = joined(output)
+    store = AlignedStore(post, pre, found, layout, path)
     if make_store(
         job,
         store,
+        band,
         output,
         demand=memory_model.align(layout, pre.layout),
         join_demand=memory_model.join_align(layout),

@@ -21,17 +21,19 @@ with Job.of(snakemake) as job:
     layout = plan_layout(post.shape, "float32")
     scale = Scale.load(Path(snakemake.input.scale), Path(snakemake.input.gain_map))
     output = Path(snakemake.output[0])
+    path, band = joined(output)
     store = DifferenceStore(
         Matched(post, aligned, scale.blur),
         scale,
         JointStatistics.load(Path(snakemake.input.statistics)),
         (snakemake.wildcards.method, *snakemake.params.counted),
         layout,
-        joined(output)[0],
+        path,
     )
     if make_store(
         job,
         store,
+        band,
         output,
         demand=memory_model.difference(layout),
         join_demand=memory_model.join_difference(layout),

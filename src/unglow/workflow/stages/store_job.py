@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unglow.workflow import memory_model
-from unglow.workflow.paths import joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,13 +19,14 @@ if TYPE_CHECKING:
 def make_store(
     job: Job,
     store: StageStore,
+    band: Band | None,
     output: Path,
     *,
     demand: Demand,
     join_demand: Demand,
     band_results: Sequence[Path],
 ) -> bool:
-    """Do what the first output of a job asks for.
+    """Make the store of a job, one band of it, or join its bands.
 
     Parameters
     ----------
@@ -34,6 +34,8 @@ def make_store(
         The job; it says how many shards may be in flight.
     store
         What is made.
+    band
+        Which band the job makes; None for the whole store.
     output
         First output of the job: the result of a band, or a file of the store.
     demand, join_demand
@@ -45,7 +47,6 @@ def make_store(
     -------
     Whether the store and its counts are complete: False after one band.
     """
-    _, band = joined(output)
     if band is not None:
         make_band(job, store, band, output, demand=demand)
         return False
