@@ -117,7 +117,7 @@ void interpolate(const float *values, int64_t value_rows, int64_t value_cols,
                  const int64_t *at_row, const float *down, int64_t rows, const int64_t *at_col,
                  const float *across, int64_t cols, float *line, float *out);
 
-/* unglow.detection.shifts.squared_shift; image has 3 px more on each side than error and out. */
+/* unglow.detection.map_error.squared_shift; image has 3 px more on each side than error and out. */
 void squared_shift(const float *image, const float *error, float *out, int64_t rows,
                    int64_t cols);
 
