@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.detection.poisson import poisson_limits
+from unglow.core.poisson import poisson_limits
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import gammaincinv
 
+from unglow.core.poisson import poisson_interval, poisson_limits
+from unglow.detection.density import density
 from unglow.detection.false_discovery import HIGHEST, ControlRates, Sides, with_tail
-from unglow.detection.poisson import poisson_interval, poisson_limits
-from unglow.detection.search import density
 
 
 def sides(bright, dark, lowest=3.5):

@@ -228,6 +228,8 @@ def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
         ("map too far off", f"{masked['misregistered']:,} px"),
         ("not counted", f"{report['not_counted']:,} in the list"),
     ]
+    if "excluded" in masked:
+        lines.insert(-1, ("excluded", f"{masked['excluded']:,} px"))
     if fdr is not None:
         false = f"{percent(fdr)}, about {number(round(fdr * report['candidates']))}"
         lines.insert(1, ("estimated false", false))

@@ -1,0 +1,23 @@
+"""How many candidates there are on an area, with an exact interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unglow.core.poisson import poisson_interval
+from unglow.core.rounding import rounded
+
+
+def density(
+    count: int, searched_px: int, pixel_size_um: tuple[float, float] | None
+) -> dict[str, Any]:
+    """Return area and density with its 95 % Poisson interval; None for what is not known."""
+    if pixel_size_um is None or not searched_px:
+        return {"area_mm2": None, "density_per_mm2": None, "density_ci95_per_mm2": None}
+    area = searched_px * pixel_size_um[0] * pixel_size_um[1] / 1e6
+    low, high = poisson_interval(count)
+    return {
+        "area_mm2": rounded(area),
+        "density_per_mm2": rounded(count / area),
+        "density_ci95_per_mm2": [rounded(low / area), rounded(high / area)],
+    }

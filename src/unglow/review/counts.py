@@ -1,0 +1,125 @@
+"""What a review tells: counts, purity with its interval, and density of each region."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.binomial import binomial_interval
+from unglow.core.poisson import poisson_interval
+from unglow.core.rounding import rounded
+from unglow.review.decisions import DECISIONS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.review.decisions import Review
+    from unglow.review.polygons import Region
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewCounts:
+    """How many candidates were decided on.
+
+    Attributes
+    ----------
+    accepted, rejected, unsure
+        Candidates of the list as it is now.
+    without_candidate
+        Decisions about none of them.
+    """
+
+    accepted: int
+    rejected: int
+    unsure: int
+    without_candidate: int
+
+    @classmethod
+    def of(cls, review: Review) -> ReviewCounts:
+        """Count the decisions of a review."""
+        made = [one.decision for one in review.by_row.values()]
+        alone = len(review.decisions) - len(made)
+        accepted, rejected, unsure = (made.count(decision) for decision in DECISIONS)
+        return cls(accepted, rejected, unsure, alone)
+
+    @property
+    def reviewed(self) -> int:
+        """Candidates with a decision."""
+        return self.accepted + self.rejected + self.unsure
+
+    @property
+    def purity(self) -> float | None:
+        """Share of the accepted among those accepted or rejected; None if there are none."""
+        decided = self.accepted + self.rejected
+        return self.accepted / decided if decided else None
+
+    @property
+    def purity_ci95(self) -> tuple[float, float] | None:
+        """Exact 95 % interval of the purity, as of a random sample (Clopper and Pearson 1934)."""
+        decided = self.accepted + self.rejected
+        return binomial_interval(self.accepted, decided) if decided else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it, shares rounded to 6 digits."""
+        interval = self.purity_ci95
+        return {
+            "reviewed": self.reviewed,
+            **{name: getattr(self, name) for name in DECISIONS},
+            "without_candidate": self.without_candidate,
+            "purity": None if self.purity is None else rounded(self.purity),
+            "purity_ci95": None if interval is None else [rounded(end) for end in interval],
+        }
+
+
+def density(count: int, area_px: int, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
+    """Return area and density with its exact 95 % Poisson interval; None for what is not known.
+
+    Per mm² where the size of a px is known, and per megapixel otherwise (``unit``).
+    """
+    if not area_px:
+        return {"unit": None, "area": None, "density": None, "density_ci95": None}
+    unit = "Mpx" if pixel_size_um is None else "mm2"
+    area = area_px * (1.0 if pixel_size_um is None else pixel_size_um[0] * pixel_size_um[1]) / 1e6
+    ends = poisson_interval(count)
+    return {
+        "unit": unit,
+        "area": rounded(area),
+        "density": rounded(count / area),
+        "density_ci95": [rounded(end / area) for end in ends],
+    }
+
+
+def of_region(
+    region: Region,
+    review: Review,
+    counted: NDArray[np.bool_],
+    area_px: int,
+    pixel_size_um: tuple[float, float] | None,
+) -> dict[str, Any]:
+    """Return what lies in a region: its candidates, and those of them that were accepted.
+
+    Parameters
+    ----------
+    region
+        Part of post.
+    review
+        Decisions and the list of candidates.
+    counted
+        (N,) which rows of that list are counted as candidates.
+    area_px
+        px of the region that were searched, or all that it has.
+    pixel_size_um
+        (x, y) in micrometres, or None.
+    """
+    inside = region.holds_points(review.listed.xy) & counted
+    accepted = np.zeros(len(inside), dtype=np.bool_)
+    accepted[[r for r, one in review.by_row.items() if one.decision == DECISIONS[0]]] = True
+    counts = int(np.count_nonzero(inside)), int(np.count_nonzero(inside & accepted))
+    return {
+        "name": region.name,
+        "kind": region.kind,
+        "candidates": {"count": counts[0], **density(counts[0], area_px, pixel_size_um)},
+        "accepted": {"count": counts[1], **density(counts[1], area_px, pixel_size_um)},
+    }

@@ -1,0 +1,362 @@
+"""Decisions on candidates: review.csv beside candidates.csv, which nothing but people change.
+
+A row says what was decided about the candidate at a position, and on which list of candidates. When
+that list is made anew, decisions belong to the candidate that is nearest to where they were taken.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import astuple, dataclass, fields, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from unglow.core.digests import of_file
+from unglow.core.errors import InputError
+from unglow.core.file_lock import locked
+from unglow.core.files import write_text
+from unglow.io.candidates_csv import read_candidates
+from unglow.review import REVIEW
+from unglow.review.nearest import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+NAME = REVIEW
+DECISIONS = ("accepted", "rejected", "unsure")
+LONGEST_NOTE = 10_000
+"""Characters: readers of CSV refuse a cell from some 130 000 on."""
+_LARGEST_ID = 2**53
+"""Up to here a number of the table is what it says."""
+_DIGITS = 12
+_SAME_PX = 0.001
+"""Positions in candidates.csv have three decimals."""
+_PLACES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A row of review.csv.
+
+    Attributes
+    ----------
+    id
+        Of the candidate, in the list that it was decided on; 0 if it was in none.
+    x, y
+        Where that was, px of post, pixel centres at integers.
+    decision
+        One of `DECISIONS`.
+    note
+        Any text.
+    time
+        When it was decided, UTC.
+    candidates
+        First digits of the SHA-256 of that list.
+    """
+
+    id: int
+    x: float
+    y: float
+    decision: str
+    note: str = ""
+    time: str = ""
+    candidates: str = ""
+
+
+COLUMNS = tuple(f.name for f in fields(Decision))
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """A list of candidates, as far as decisions are about it.
+
+    Attributes
+    ----------
+    ids
+        (N,) int64, as candidates.csv has them.
+    xy
+        (N, 2) float64 positions (x, y).
+    digest
+        Of the file.
+    """
+
+    ids: NDArray[np.int64]
+    xy: NDArray[np.float64]
+    digest: str
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read candidates.csv; an empty list if there is none.
+
+        Raises
+        ------
+        InputError
+            It is damaged.
+        """
+        if not path.is_file():
+            return cls(np.zeros(0, np.int64), np.zeros((0, 2)), "")
+        digest = of_file(path)[:_DIGITS]
+        found = read_candidates(path, ("id", "x", "y"))
+        return cls(found.numbers["id"].astype(np.int64), found.xy, digest)
+
+    def rows_of(self, decisions: Sequence[Decision]) -> list[int | None]:
+        """Return the row of the candidate that each decision is about; None for none.
+
+        A candidate has one decision at most: the last of those about its number on this very list,
+        or else the one of another list that is nearest, within `nearest.REACH_PX`.
+        """
+        rows: list[int | None] = [None] * len(decisions)
+        free = np.ones(len(self.ids), dtype=np.bool_)
+        for k in reversed(range(len(decisions))):
+            here = decisions[k].candidates == self.digest
+            row = self._row_of(decisions[k].id) if here else None
+            if row is not None and free[row]:
+                rows[k] = row
+                free[row] = False
+        others = [k for k, one in enumerate(decisions) if one.candidates != self.digest]
+        at = np.array([[decisions[k].x, decisions[k].y] for k in others]).reshape(-1, 2)
+        left = np.flatnonzero(free) if others else np.zeros(0, np.intp)
+        for k, place in zip(others, nearest(at, self.xy[left]), strict=True):
+            rows[k] = None if place is None else int(left[place])
+        return rows
+
+    def row_at(self, seen: Decision) -> int | None:
+        """Return the row of a candidate that someone sees, on this list or an earlier one."""
+        row = self._row_of(seen.id)
+        if row is not None and np.abs(self.xy[row] - (seen.x, seen.y)).max() <= _SAME_PX:
+            return row
+        return nearest(np.array([[seen.x, seen.y]]), self.xy)[0]
+
+    def about(self, row: int, one: Decision) -> Decision:
+        """Return a decision as one about the candidate in a row."""
+        x, y = self.xy[row].tolist()
+        return replace(one, id=int(self.ids[row]), x=x, y=y, candidates=self.digest)
+
+    def _row_of(self, number: int) -> int | None:
+        if not 0 < number <= _LARGEST_ID:
+            return None
+        place = int(np.searchsorted(self.ids, number, sorter=self._order))
+        row = int(self._order[place]) if place < len(self.ids) else None
+        return row if row is not None and self.ids[row] == number else None
+
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        return np.argsort(self.ids, kind="stable")
+
+
+@dataclass(frozen=True, eq=False)
+class Review:
+    """The decisions about a pair, and the candidates that they belong to now.
+
+    Attributes
+    ----------
+    decisions
+        The rows of review.csv, in their order.
+    rows
+        For each the row of its candidate in candidates.csv, from 0; None if there is none now.
+    listed
+        The candidates.
+    """
+
+    decisions: tuple[Decision, ...]
+    rows: tuple[int | None, ...]
+    listed: Listed
+
+    @classmethod
+    def of(cls, decisions: Iterable[Decision], listed: Listed) -> Self:
+        """Find out which candidates decisions belong to."""
+        known = tuple(decisions)
+        return cls(known, tuple(listed.rows_of(known)), listed)
+
+    @classmethod
+    def read(cls, path: Path, candidates: Path | Listed) -> Self:
+        """Read review.csv (none is an empty one), and candidates.csv unless that is done.
+
+        Raises
+        ------
+        InputError
+            One of them is damaged.
+        """
+        listed = candidates if isinstance(candidates, Listed) else Listed.read(candidates)
+        return cls.of(read_decisions(path), listed)
+
+    @property
+    def by_row(self) -> dict[int, Decision]:
+        """Decision of each row of candidates.csv that has one."""
+        pairs = zip(self.rows, self.decisions, strict=True)
+        return {row: decision for row, decision in pairs if row is not None}
+
+    @property
+    def columns(self) -> tuple[list[str], list[str]]:
+        """Decision and note of each row of candidates.csv; "" for a row that has none."""
+        by_row = self.by_row
+        made = [by_row.get(row) for row in range(len(self.listed.ids))]
+        return [d.decision if d else "" for d in made], [d.note if d else "" for d in made]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the decisions with the numbers that candidates have now, None for no candidate.
+
+        Each has ``id``, ``x``, ``y``, ``decision``, ``note`` and ``time``; positions are those of
+        the candidate now, or else where it was.
+        """
+        out = []
+        for row, one in zip(self.rows, self.decisions, strict=True):
+            number = None if row is None else int(self.listed.ids[row])
+            x, y = (one.x, one.y) if row is None else self.listed.xy[row].tolist()
+            told = {"decision": one.decision, "note": one.note, "time": one.time}
+            out.append({"id": number, "x": x, "y": y, **told})
+        return out
+
+    def changed(self, changes: Iterable[Decision]) -> Review:
+        """Return the review after changes; one without a decision takes back what there was."""
+        decisions: list[Decision | None] = list(self.decisions)
+        places = {row: k for k, row in enumerate(self.rows) if row is not None}
+        alone = [k for k, row in enumerate(self.rows) if row is None]
+        for one in changes:
+            row = self.listed.row_at(one)
+            if row is None:
+                place = _place_near(one, decisions, alone)
+                told = replace(one, id=0, candidates="")
+            else:
+                place = places.get(row)
+                told = self.listed.about(row, one)
+            if place is None:
+                place = len(decisions)
+                decisions.append(None)
+                if row is None:
+                    alone.append(place)
+                else:
+                    places[row] = place
+            decisions[place] = told if told.decision else None
+        return Review.of((one for one in decisions if one is not None), self.listed)
+
+
+def _place_near(
+    one: Decision, decisions: Sequence[Decision | None], alone: Sequence[int]
+) -> int | None:
+    """Return which of the decisions about no candidate was taken at the place of this one."""
+    known = [(k, d) for k, d in ((k, decisions[k]) for k in alone) if d is not None]
+    at = np.array([[d.x, d.y] for _, d in known]).reshape(-1, 2)
+    near = nearest(np.array([[one.x, one.y]]), at)[0]
+    return None if near is None else known[near][0]
+
+
+def read_decisions(path: Path) -> list[Decision]:
+    """Read review.csv; none if there is no such file.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or a row is damaged.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            rows = csv.reader(stream, strict=True)
+            if next(rows, None) != list(COLUMNS):
+                raise _damaged(path, 1, f"the columns are not {','.join(COLUMNS)}")
+            return [_decision(path, rows.line_num, cells) for cells in rows if cells]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise _damaged(path, 1, "it is not UTF-8 text") from error
+    except csv.Error as error:
+        raise _damaged(path, rows.line_num, str(error)) from error
+
+
+def change_review(
+    path: Path,
+    changes: Iterable[Mapping[str, Any]],
+    candidates: Path | Listed,
+    now: datetime | None = None,
+) -> Review:
+    """Change review.csv: what others have changed meanwhile stays.
+
+    Parameters
+    ----------
+    path
+        review.csv, made if there is none.
+    changes
+        Each with the ``id``, ``x`` and ``y`` of a candidate, its ``decision`` ("" to take it back)
+        and a ``note``.
+    candidates
+        The candidates.csv, or what was read of it.
+    now
+        Time of the decisions.
+
+    Returns
+    -------
+    The review as it is now.
+
+    Raises
+    ------
+    InputError
+        A change is not such a one, or a file is damaged; then nothing is changed.
+    UnglowError
+        It cannot be written.
+    """
+    time = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    checked = [replace(_checked(change), time=time) for change in changes]
+    with locked(path):
+        before = Review.read(path, candidates)
+        review = before.changed(checked)
+        if review.decisions != before.decisions:
+            write_text(path, _text(review.decisions))
+    return review
+
+
+def _text(decisions: Iterable[Decision]) -> str:
+    stream = io.StringIO()
+    # a quoted cell may hold a line's end of any kind
+    writer = csv.writer(stream, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    stream.write(",".join(COLUMNS) + "\n")
+    writer.writerows(astuple(one) for one in decisions)
+    return stream.getvalue()
+
+
+def _checked(change: Mapping[str, Any]) -> Decision:
+    """Return a change that someone sends as a decision, "" for one that is taken back."""
+    try:
+        number, decision, note = change["id"], change["decision"], change.get("note") or ""
+        x, y = (round(float(change[name]), _PLACES) for name in ("x", "y"))
+        number = 0 if number is None else int(number)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InputError("a change of a review needs id, x, y and decision.") from error
+    if not (math.isfinite(x) and math.isfinite(y)):
+        raise InputError("the position of a decision has to be two numbers.")
+    if decision not in ("", *DECISIONS):
+        raise InputError(f"a decision is one of {', '.join(DECISIONS)}, or empty.")
+    if not isinstance(note, str) or len(note) > LONGEST_NOTE:
+        raise InputError(f"a note is a text of at most {LONGEST_NOTE} characters.")
+    return Decision(number, x, y, decision, note)
+
+
+def _decision(path: Path, line: int, cells: list[str]) -> Decision:
+    if len(cells) != len(COLUMNS):
+        raise _damaged(path, line, f"it has {len(cells)} cells and not {len(COLUMNS)}")
+    number, x, y, decision, *texts = cells
+    try:
+        place = int(number), float(x), float(y)
+    except ValueError:
+        place = 0, math.nan, math.nan
+    if not math.isfinite(place[1]) or not math.isfinite(place[2]):
+        raise _damaged(path, line, "id, x or y is not a number")
+    if decision not in DECISIONS:
+        raise _damaged(path, line, f"'{decision}' is none of {', '.join(DECISIONS)}")
+    return Decision(*place, decision, *texts)
+
+
+def _damaged(path: Path, line: int, what: str) -> InputError:
+    return InputError(
+        f"{path}, line {line}: {what}; correct it, or move the file away to begin anew (nothing in "
+        "it was changed)."
+    )

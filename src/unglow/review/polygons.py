@@ -1,0 +1,190 @@
+"""Polygons on the pixel grid: a pixel belongs to one if its centre does.
+
+Centres on the left or upper side count, those on the right or lower one do not, so that of two
+polygons that share a side each pixel belongs to one. A pixel has the same answer in every window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from unglow.core.windows import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+_AT_ONCE = 1 << 15
+"""About so many crossings of sides and rows are held together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Polygon:
+    """An outline and the holes in it; a point is inside if a ray from it crosses sides oddly often.
+
+    Attributes
+    ----------
+    sides
+        (N, 4) float64: x and y of both ends of each side, px, pixel centres at integers.
+    """
+
+    sides: Floats
+
+    @classmethod
+    def of(cls, rings: Iterable[Floats]) -> Self:
+        """Return a polygon of rings (N, 2), the last point of each next to its first."""
+        sides = [np.hstack([ring, np.roll(ring, -1, axis=0)]) for ring in rings]
+        return cls(np.concatenate(sides))
+
+    @property
+    def box(self) -> Window:
+        """The window of all px whose centres may lie inside."""
+        xs, ys = self.sides[:, 0::2], self.sides[:, 1::2]
+        ends = (ys.min(), ys.max(), xs.min(), xs.max())
+        y0, y1, x0, x1 = (int(v) for v in np.ceil(ends))
+        return Window(y0, y1, x0, x1)
+
+    def over(self, window: Window) -> NDArray[np.bool_]:
+        """Return which px of a window lie inside, ``window.shape`` bool."""
+        inside = np.zeros(window.shape, dtype=np.bool_)
+        for rows, cols in self._crossings(window.y0, window.y1):
+            left = np.maximum(cols - window.x0, 0)
+            within = left < inside.shape[1]
+            at = (rows[within] - window.y0) * inside.shape[1] + left[within]
+            places, counts = np.unique(at, return_counts=True)
+            inside.flat[places] ^= counts % 2 == 1
+        return np.logical_xor.accumulate(inside, axis=1)
+
+    def holds(self, col: Ints, row: Ints) -> NDArray[np.bool_]:
+        """Return which px (N,) lie inside, as `over` does."""
+        inside = np.zeros(len(col), dtype=np.bool_)
+        if not len(col):
+            return inside
+        first, span = int(col.min()), int(np.ptp(col)) + 2
+        at = row * span + (col - first)
+        for rows, cols in self._crossings(int(row.min()), int(row.max()) + 1):
+            # of each row those that lie right of all points fall into a column of their own
+            keys = np.sort(rows * span + np.clip(cols - first, 0, span - 1))
+            before = np.searchsorted(keys, row * span)
+            inside ^= (np.searchsorted(keys, at, side="right") - before) % 2 == 1
+        return inside
+
+    def _crossings(self, y0: int, y1: int) -> Iterator[tuple[Ints, Ints]]:
+        """Yield where sides cross rows ``y0 <= row < y1``: the rows, and the px right of each."""
+        ax, ay, bx, by = self.sides.T
+        low, high = np.minimum(ay, by), np.maximum(ay, by)
+        first = np.maximum(np.ceil(low), y0).astype(np.int64)
+        counts = np.minimum(np.ceil(high), y1).astype(np.int64) - first
+        chosen = np.flatnonzero(counts > 0)
+        for begin, end in _parts(counts[chosen]):
+            k = chosen[begin:end]
+            side = np.repeat(k, counts[k])
+            steps = np.arange(len(side)) - np.repeat(np.cumsum(counts[k]) - counts[k], counts[k])
+            rows = first[side] + steps
+            slope = (rows - ay[side]) / (by[side] - ay[side])
+            x = ax[side] + slope * (bx[side] - ax[side])
+            yield rows, np.ceil(x).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A part of post.
+
+    Attributes
+    ----------
+    kind
+        ``exclude`` or ``analyse``.
+    name
+        What to call it: its name, or else its number in the file.
+    polygons
+        Their px together are those of the region; pixel centres at integers.
+    """
+
+    kind: str
+    name: str
+    polygons: tuple[Polygon, ...]
+
+    @property
+    def box(self) -> Window:
+        """The window of all px that may lie inside."""
+        boxes = [polygon.box for polygon in self.polygons]
+        y0, x0 = (min(getattr(box, end) for box in boxes) for end in ("y0", "x0"))
+        y1, x1 = (max(getattr(box, end) for box in boxes) for end in ("y1", "x1"))
+        return Window(y0, y1, x0, x1)
+
+    def over(self, window: Window) -> NDArray[np.bool_]:
+        """Return which px of a window lie inside, ``window.shape`` bool."""
+        return mask_over([self], window)
+
+    def holds(self, col: Ints, row: Ints) -> NDArray[np.bool_]:
+        """Return which px (N,) lie inside, as `over` does."""
+        return held_px([self], col, row)
+
+    def holds_points(self, points_xy: Floats) -> NDArray[np.bool_]:
+        """Return which points (N, 2) (x, y) lie on px inside."""
+        return self.holds(*px_of(points_xy))
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The regions of a file.
+
+    Attributes
+    ----------
+    exclude, analyse
+        Regions to leave out, and those to count in.
+    notes
+        A sentence for what is of another class.
+    """
+
+    exclude: tuple[Region, ...] = ()
+    analyse: tuple[Region, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is any region."""
+        return bool(self.exclude or self.analyse)
+
+
+def mask_over(regions: Iterable[Region], window: Window) -> NDArray[np.bool_]:
+    """Return which px of a window lie in any of the regions, ``window.shape`` bool."""
+    inside = np.zeros(window.shape, dtype=np.bool_)
+    for region in regions:
+        for polygon in region.polygons:
+            part = window.common(polygon.box)
+            if part.size:
+                inside[part.shift(-window.y0, -window.x0).slices] |= polygon.over(part)
+    return inside
+
+
+def held_px(regions: Iterable[Region], col: Ints, row: Ints) -> NDArray[np.bool_]:
+    """Return which px (N,) lie in any of the regions, as `mask_over` does."""
+    inside = np.zeros(len(col), dtype=np.bool_)
+    for region in regions:
+        for polygon in region.polygons:
+            inside |= polygon.holds(col, row)
+    return inside
+
+
+def px_of(points_xy: Floats) -> tuple[Ints, Ints]:
+    """Return the px (columns and rows, (N,)) that points (N, 2) (x, y) lie on."""
+    col, row = np.rint(points_xy).astype(np.int64).reshape(-1, 2).T
+    return col, row
+
+
+def _parts(counts: Ints) -> Iterator[tuple[int, int]]:
+    """Yield runs of sides that have no more than `_AT_ONCE` crossings, or are one."""
+    ends = np.cumsum(counts)
+    begin = 0
+    while begin < len(counts):
+        done = int(ends[begin - 1]) if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, done + _AT_ONCE, side="right")))
+        yield begin, end
+        begin = end
