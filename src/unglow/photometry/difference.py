@@ -22,6 +22,8 @@ from unglow.io.zarr.metadata import DOCUMENT
 from unglow.photometry.gain.scale import Scale
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from unglow.io.zarr import StoreLayout
@@ -256,10 +258,19 @@ def open_difference(place: Path | str, method: str | None = None) -> Image:
             "or run the workflow to make it."
         ) from error
     post, aligned = (open_store(_store_of(directory, name)) for name in ("post", "aligned_pre"))
-    made = computed(post, aligned, scale, method or scale.default, directory)
+    return written_or_computed(computed(post, aligned, scale, method or scale.default, directory))
+
+
+def written_or_computed(
+    made: Difference, opened: Callable[[Path], Store] = open_store
+) -> Store | Difference:
+    """Return the store of a difference, if it is written and follows from the same, or itself.
+
+    ``opened`` opens a store.
+    """
     if not (made.path / DOCUMENT).is_file():
         return made
-    written = open_store(made.path)
+    written = opened(made.path)
     # Another run may have changed what it follows from since it was written.
     same = all(written.attributes.get(key) == made.attributes.get(key) for key in _INPUTS)
     return written if same else made

@@ -95,11 +95,17 @@ def click_limit(shape: tuple[int, ...]) -> float:
 
 
 def landmark_maps(landmarks: Landmarks) -> list[Matrix]:
+    """Return the matrices of `landmark_fits`."""
+    return [matrix for _, matrix in landmark_fits(landmarks)]
+
+
+def landmark_fits(landmarks: Landmarks) -> list[tuple[str, Matrix]]:
     """Fit an affine map (of three landmarks or more) and a similarity, each robustly.
 
     Returns
     -------
-    (3, 3) matrices, post to pre, level-0 px; first the one that is known with landmarks to spare.
+    Model and (3, 3) matrix, post to pre, level-0 px; first the one that is known with landmarks to
+    spare.
     """
     post, pre = landmarks.post, landmarks.pre
     tolerance = CLICK_SHARE * float(np.hypot(*np.ptp(post, axis=0)))
@@ -107,17 +113,42 @@ def landmark_maps(landmarks: Landmarks) -> list[Matrix]:
     everything = np.ones(len(post), dtype=bool)
     start = agree if agree.sum() >= 3 else everything
     models = [(model, least) for model, least in _MODELS if len(post) >= least]
-    maps = []
+    fits = []
     for model, least in models if len(post) > _MODELS[0][1] else models[::-1]:
         try:
             # as many landmarks as the model needs fit exactly: none of them can be told to be wrong
             if len(post) == least:
-                maps.append(fit(model, post, pre, np.ones(len(post))))
+                fits.append((model, fit(model, post, pre, np.ones(len(post)))))
             else:
-                maps.append(fit_robust(model, post, pre, start)[0])
+                fits.append((model, fit_robust(model, post, pre, start)[0]))
         except np.linalg.LinAlgError:  # on one line, for example
             continue
-    return maps
+    return fits
+
+
+def landmark_problem(
+    landmarks: Landmarks, matrix: Matrix, shape: tuple[int, int], max_scale: float
+) -> str:
+    """Say what is wrong with a map that was fitted to landmarks; empty if nothing is.
+
+    ``shape`` is that of post; ``max_scale`` is the setting of the registration.
+    """
+    missed = _lengths(apply_matrix(matrix, landmarks.post), landmarks)
+    problem = _scale_problem(landmarks, matrix, max_scale)
+    if problem or missed.max() <= click_limit(shape):
+        return problem
+    left = LandmarkResiduals(len(missed), float(np.median(missed)), float(missed.max()))
+    return _missed(left, landmarks.names[int(missed.argmax())])
+
+
+def _scale_problem(landmarks: Landmarks, matrix: Matrix, max_scale: float) -> str:
+    scale = float(np.sqrt(np.prod(singular_values(matrix, landmarks.post.mean(axis=0)))))
+    if 1 / max_scale <= scale <= max_scale:
+        return ""
+    return (
+        f"The landmarks ask for a scale of {scale:.2f}, outside the accepted range "
+        f"{1 / max_scale:.2f} to {max_scale:.2f} (setting max_scale)."
+    )
 
 
 def check_hints(found: Transform, hints: UserHints, settings: RegisterSettings) -> Transform:
@@ -156,13 +187,7 @@ def _unhelpful(landmarks: Landmarks, max_scale: float) -> str:
     lengths = [_lengths(apply_matrix(m, landmarks.post), landmarks) for m in maps]
     best = min(range(len(maps)), key=lambda k: float(lengths[k].max()))
     worst = int(lengths[best].argmax())
-    scale = float(np.sqrt(np.prod(singular_values(maps[best], landmarks.post.mean(axis=0)))))
-    if not 1 / max_scale <= scale <= max_scale:
-        return (
-            f"The landmarks ask for a scale of {scale:.2f}, outside the accepted range "
-            f"{1 / max_scale:.2f} to {max_scale:.2f} (setting max_scale)."
-        )
-    return (
+    return _scale_problem(landmarks, maps[best], max_scale) or (
         "The landmarks led to no map either: the one that fits them best misses landmark "
         f"{landmarks.names[worst]} by {lengths[best][worst]:.0f} px; see whether each of them is "
         "the same place in both images."

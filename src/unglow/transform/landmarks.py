@@ -16,6 +16,7 @@ pixel, the others from its centre.
 from __future__ import annotations
 
 import csv
+import io
 import math
 import os
 import re
@@ -48,6 +49,13 @@ clicks that are off by a few px turn the map by degrees."""
 _AXIS = re.compile(r"axis-\d+")
 _MICRO = str.maketrans("μ", "µ")  # two letters that look the same
 _ROLES = ("post", "pre")
+
+
+class Where(Protocol):
+    """What says for a sentence where landmarks are."""
+
+    def __call__(self, *points: int) -> str:
+        """Name the place of one or two points, by their index, or that of all."""
 
 
 class Frame(Protocol):
@@ -90,6 +98,12 @@ class _Table:
     columns: tuple[str, ...]
     separator: str
     rows: tuple[tuple[int, dict[str, str]], ...]
+
+    def where(self, *rows: int) -> str:
+        """Say where these rows are, one or two, or the whole table."""
+        lines = [str(self.rows[k][0]) for k in rows]
+        word = "" if not rows else f", line{'s' * (len(rows) > 1)} "
+        return f"{self.path}{word}{' and '.join(lines)}"
 
     def numbers(self, x: str, y: str) -> Floats:
         """Return the (N, 2) values of two columns."""
@@ -149,7 +163,7 @@ def read_landmarks(files: Sequence[Path], post: Frame, pre: Frame) -> Landmarks:
         points = [_of_one(table, frame) for table, frame in zip(tables, (post, pre), strict=True)]
         order, names = _paired(*tables)
     for role, table, frame, found in zip(_ROLES, tables, (post, pre), points, strict=True):
-        _check(role, table, frame, found)
+        check_points(role, found, frame, table.where)
     return Landmarks(points[0], points[1][order], names)
 
 
@@ -282,20 +296,31 @@ def _paired(post: _Table, pre: _Table) -> tuple[list[int], tuple[str, ...]]:
     return list(range(len(names))), tuple(str(k + 1) for k in range(len(names)))
 
 
-def _check(role: str, table: _Table, frame: Frame, points: Floats) -> None:
-    """Raise for points that cannot be landmarks of an image."""
+def check_points(role: str, points: Floats, frame: Frame, where: Where) -> None:
+    """Raise `InputError` for points that cannot be landmarks of an image.
+
+    Parameters
+    ----------
+    role
+        ``post`` or ``pre``.
+    points
+        (N, 2) float64 (x, y).
+    frame
+        The image.
+    where
+        Says for a sentence where the points are, or those of them that are named by their index.
+    """
     if len(points) < LEAST:
         raise InputError(
-            f"{table.path} holds {len(points)} landmark{'' if len(points) == 1 else 's'}, and at "
+            f"{where()} holds {len(points)} landmark{'' if len(points) == 1 else 's'}, and at "
             f"least {LEAST} are needed: click more, far from each other."
         )
     rows, cols = frame.shape
-    lines = [line for line, _ in table.rows]
     inside = ((points >= -_CORNER_PX) & (points <= np.array([cols, rows]) - _CORNER_PX)).all(axis=1)
     if not inside.all():
         k = int(np.flatnonzero(~inside)[0])
         raise InputError(
-            f"{table.path}, line {lines[k]}: ({points[k, 0]:.1f}, {points[k, 1]:.1f}) lies outside "
+            f"{where(k)}: ({points[k, 0]:.1f}, {points[k, 1]:.1f}) lies outside "
             f"of the {role}-stain image of {cols} x {rows} px; are these landmarks of another "
             "image, or of a smaller version of it?"
         )
@@ -304,13 +329,31 @@ def _check(role: str, table: _Table, frame: Frame, points: Floats) -> None:
         k = int(np.setdiff1d(np.arange(len(points)), first)[0])
         twin = int(np.flatnonzero((points == points[k]).all(axis=1))[0])
         raise InputError(
-            f"{table.path}, lines {lines[twin]} and {lines[k]} are the same point: remove one, and "
-            "its partner in the other image."
+            f"{where(twin, k)} are the same point: remove one, and its partner in the other image."
         )
     spread = float(np.hypot(*np.ptp(points, axis=0)))
     if spread < _LEAST_SPREAD * math.hypot(rows, cols):
         raise InputError(
-            f"{table.path}: all landmarks lie within {spread:.0f} px, too near to each other to "
+            f"{where()}: all landmarks lie within {spread:.0f} px, too near to each other to "
             f"tell rotation and scale of an image of {cols} x {rows} px; spread them over the "
             "section."
         )
+
+
+def table_of_both(landmarks: Landmarks) -> str:
+    """Return a table of both images that `read_landmarks` reads, with names; to 0.001 px."""
+    return _table(landmarks.names, (*BOTH[0], *BOTH[1]), np.hstack([landmarks.post, landmarks.pre]))
+
+
+def table_of_one(names: Sequence[str], points: Floats) -> str:
+    """Return a table of the points of one image that `read_landmarks` reads, names first."""
+    return _table(names, ("x", "y"), points)
+
+
+def _table(names: Sequence[str], columns: Sequence[str], numbers: Floats) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("name", *columns))
+    for name, values in zip(names, numbers.tolist(), strict=True):
+        writer.writerow((name, *(f"{v:.3f}" for v in values)))
+    return stream.getvalue()

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _NOT_WRITTEN = 2**64 - 1
 _CRC_BYTES = 4
+_BLOSC_SIZE = slice(4, 8)
+"""Where Blosc tells how many bytes there were: a 32-bit number in its header."""
 
 
 class _ShardError(Exception):
@@ -83,15 +85,15 @@ def _read_shard(
     rows, cols = layout.level_chunks(level)
     height, width = layout.level_shards(level)
     down, across = height // rows, width // cols
-    index = _index(file, (down, across))
+    index, end = _index(file, (down, across)), file.seek(0, os.SEEK_END)
     dtype = np.dtype(layout.dtype).newbyteorder("<")
     for (row, col), section in cells(part, (rows, cols)):
         offset, length = index[row % down, col % across].tolist()
         if offset == _NOT_WRITTEN:
             raise _ShardError("lacks a chunk")
-        chunk = np.frombuffer(_decoded(file, offset, length), dtype)
-        if chunk.size != rows * cols:
-            raise _ShardError(f"is damaged (a chunk of {chunk.size} px)")
+        if offset + length > end:
+            raise _ShardError("is cut short")
+        chunk = np.frombuffer(_decoded(file, offset, length, rows * cols * dtype.itemsize), dtype)
         within = section.shift(-row * rows, -col * cols)
         out[section.shift(-part.y0, -part.x0).slices] = chunk.reshape(rows, cols)[within.slices]
 
@@ -106,13 +108,16 @@ def _index(file: BinaryIO, chunks: tuple[int, int]) -> Index:
     return np.frombuffer(_checked(file.read(size)), "<u8").reshape(*chunks, 2)
 
 
-def _decoded(file: BinaryIO, offset: int, length: int) -> bytes:
-    """Read and decompress a chunk."""
+def _decoded(file: BinaryIO, offset: int, length: int, size: int) -> bytes:
+    """Read and decompress a chunk, which has to have ``size`` bytes then."""
     file.seek(offset)
     stored = file.read(length)
     if len(stored) != length:
         raise _ShardError("is cut short")
     checked = _checked(stored)
+    told = int.from_bytes(checked[_BLOSC_SIZE], "little")
+    if told != size:  # before room is made for it
+        raise _ShardError(f"is damaged (a chunk of {told} bytes where there should be {size})")
     try:
         return _blosc().decompress(checked)  # type: ignore[no-any-return]
     except RuntimeError as error:
@@ -148,16 +153,20 @@ def encode_shard(block: NDArray[Any], layout: StoreLayout, level: int) -> bytear
     window = Window.of((block.shape[0], block.shape[1]))
     inside = {at: block[section.slices] for at, section in cells(window, (rows, cols))}
     for at in sorted(inside, key=_morton):
-        part = inside[at]
-        if part.shape != (rows, cols):
-            whole = np.full((rows, cols), layout.fill, block.dtype)
-            whole[: part.shape[0], : part.shape[1]] = part
-            part = whole
-        chunk = _with_checksum(_compressed(part))
+        chunk = encode_chunk(inside[at], (rows, cols), layout.fill)
         index[at] = len(out), len(chunk)
         out += chunk
     out += _with_checksum(index.tobytes())
     return out
+
+
+def encode_chunk(part: NDArray[Any], shape: tuple[int, int], fill: float) -> bytes:
+    """Return a stored chunk of ``shape``, of its px inside the image; ``fill`` is put beyond."""
+    if part.shape != shape:
+        whole = np.full(shape, fill, part.dtype)
+        whole[: part.shape[0], : part.shape[1]] = part
+        part = whole
+    return _with_checksum(_compressed(part))
 
 
 def _compressed(chunk: NDArray[Any]) -> bytes:

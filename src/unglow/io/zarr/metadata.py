@@ -154,23 +154,39 @@ def display_window(overview: NDArray[Any] | None, dtype: str) -> dict[str, float
 
 def level_document(layout: StoreLayout, level: int) -> dict[str, Any]:
     """Return the document of a level."""
-    shards, chunks = list(layout.level_shards(level)), list(layout.level_chunks(level))
-    # single bytes have no order
-    order = {"name": "bytes"} if layout.itemsize == 1 else _LITTLE
-    blosc = {"name": "blosc", "configuration": {"typesize": layout.itemsize, **COMPRESSOR}}
     inside = {
-        "chunk_shape": chunks,
-        "codecs": [order, blosc, _CHECKSUM],
+        "chunk_shape": list(layout.level_chunks(level)),
+        "codecs": _codecs(layout),
         "index_codecs": [_LITTLE, _CHECKSUM],
         "index_location": "end",
     }
+    sharding = {"name": "sharding_indexed", "configuration": inside}
+    return _array(layout, level, layout.level_shards(level), [sharding])
+
+
+def unsharded_document(layout: StoreLayout, level: int) -> dict[str, Any]:
+    """Return the document of a level whose chunks are files of their own, all of one size."""
+    return _array(layout, level, layout.chunks, _codecs(layout))
+
+
+def _codecs(layout: StoreLayout) -> list[dict[str, Any]]:
+    """Return what turns a chunk into bytes."""
+    # single bytes have no order
+    order = {"name": "bytes"} if layout.itemsize == 1 else _LITTLE
+    blosc = {"name": "blosc", "configuration": {"typesize": layout.itemsize, **COMPRESSOR}}
+    return [order, blosc, _CHECKSUM]
+
+
+def _array(
+    layout: StoreLayout, level: int, files: tuple[int, int], codecs: list[dict[str, Any]]
+) -> dict[str, Any]:
     return {
         "shape": list(layout.level_shape(level)),
         "data_type": layout.dtype,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shards}},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(files)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": "NaN" if math.isnan(layout.fill) else layout.fill,
-        "codecs": [{"name": "sharding_indexed", "configuration": inside}],
+        "codecs": codecs,
         "attributes": {},
         "dimension_names": list(AXES),
         "zarr_format": 3,
@@ -196,7 +212,7 @@ def check_level(root: Path, layout: StoreLayout, level: int) -> None:
     name = f"{level}/{DOCUMENT}"
     try:
         document = json.loads((root / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(broken(root, name, "cannot be read", "file")) from error
     expected = level_document(layout, level)
     # attributes are for whoever looks at a store

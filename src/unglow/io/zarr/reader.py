@@ -134,7 +134,7 @@ def _open_document(path: Path) -> Store:
         raise StoreError(
             f"{path} is not a finished store: {DOCUMENT} is missing; rerun the workflow to make it"
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path / DOCUMENT} cannot be read ({error}); {remedy(path)}") from error
     try:
         return Store(path, document)

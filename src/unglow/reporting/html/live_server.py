@@ -1,4 +1,4 @@
-"""A server on this machine alone that shows runs in a browser.
+"""A server on this machine alone that shows runs and pixels in a browser.
 
 It listens on 127.0.0.1, answers nobody who does not know the token in the address, and no name but
 that of this machine (a web site may give its own name the address 127.0.0.1). No path of a request
@@ -19,7 +19,10 @@ import io
 import json
 import os
 import secrets
+import select
+import socket
 import sys
+import threading
 import time
 import traceback
 import urllib.parse
@@ -28,11 +31,21 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
+from unglow.reporting.html.live_answers import (
+    BYTES,
+    JSON,
+    NO_STORE,
+    TEXT,
+    Answer,
+    FileBody,
+    Request,
+    matches,
+    range_of,
+)
 from unglow.reporting.html.live_connections import AUTHENTICATED_S, Connections, room
 from unglow.reporting.html.page import policy
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
     from unglow.reporting.html.live_site import Site
@@ -41,8 +54,11 @@ ADDRESS = "127.0.0.1"
 PORT = 8798
 _MORE_PORTS = 100
 _OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
-_HTML, _JSON, _TEXT = "text/html", "application/json", "text/plain"
+# Shorter texts are not worth making smaller, bytes.
 _LONG = 2048
+MOST_SENT = 8_000_000
+"""So many bytes are taken of what a page sends."""
+_DIGITS = 9
 # The first line of a request may have half of it; a longer one is refused as such.
 _LONGEST_HEAD = 2**17
 # What accept says where this process or the machine has no files or memory left.
@@ -70,6 +86,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = AUTHENTICATED_S
+    # head and body are two packets: the second would wait for the answer to the first
+    disable_nagle_algorithm = True
     rfile: _Requests
 
     def __init__(self, *arguments: Any, site: Site, token: str, connections: Connections) -> None:
@@ -90,32 +108,53 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a request."""
+        self._respond("GET")
+
+    def do_HEAD(self) -> None:
+        """Answer a request with the head alone."""
+        self._respond("GET")
+
+    def do_POST(self) -> None:
+        """Take what is sent, if it comes from a page of this server or from no page at all."""
+        self._respond("POST")
+
+    def _respond(self, method: str) -> None:
         token, parts, asked = self._asked()
         authentic = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
         if not (authentic and self._is_asked_by_own_name()):
-            self.close_connection = True
-            self._answer(HTTPStatus.FORBIDDEN, _TEXT, "Use the whole address that was printed.\n")
+            self._refuse(HTTPStatus.FORBIDDEN, "Use the whole address that was printed.\n")
             return
         self._connections.authenticate(self.connection)
+        body = b""
+        if method == "POST":
+            refusal = self._refusal()
+            if refusal is not None:
+                status, sentence = refusal
+                self._refuse(status, json.dumps({"error": sentence}), JSON)
+                return
+            body = self.rfile.read(int(self.headers["Content-Length"]))
         if parts in ([], [""]):
-            self._answer(HTTPStatus.FOUND, _TEXT, "", location=f"/{self._token}/0/")
+            self._answer(Answer(TEXT, status=HTTPStatus.FOUND, headers=self._first_page()))
             return
+        self._answer_from_site(Request(method, tuple(parts), asked, body, self._is_there))
+
+    def _answer_from_site(self, request: Request) -> None:
         try:
-            kind, made = self._found(parts, asked)
+            make = self._site.found(request)
         except (KeyError, ValueError):
-            self._answer(HTTPStatus.NOT_FOUND, _TEXT, "There is no such page.\n")
+            self._answer(Answer.text("There is no such page.\n", status=HTTPStatus.NOT_FOUND))
             return
         try:
-            text = made()
+            answer = make()
         except OSError as error:
             text = f"The results cannot be read ({error.strerror}).\n"
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, text)
+            self._answer(Answer.text(text, status=HTTPStatus.SERVICE_UNAVAILABLE))
         except Exception as error:
             text = f"The page could not be made ({type(error).__name__}: {error}).\n"
-            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, text)
+            self._answer(Answer.text(text, status=HTTPStatus.INTERNAL_SERVER_ERROR))
             raise
         else:
-            self._answer(HTTPStatus.OK, kind, text)
+            self._answer(answer)
 
     def _asked(self) -> tuple[str, list[str], dict[str, str]]:
         """Return token, the parts after it and the query; the token is empty if there is none."""
@@ -126,23 +165,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except ValueError:  # no address at all
             return "", [], {}
 
-    def _found(self, parts: list[str], asked: dict[str, str]) -> tuple[str, Callable[[], str]]:
-        """Return the type of what is asked for and what makes it."""
-        place, kind = parts
-        site, n = self._site, int(place)
-        if not 0 <= n < len(site.sources):
-            raise KeyError(n)
-        if kind == "":
-            return _HTML, lambda: site.page(n)
-        if kind == "news":
-            since = int(asked["since"])
-            return _JSON, lambda: json.dumps(site.news(n, since))
-        if kind == "log":
-            attempt = asked["attempt"]
-            return _JSON, lambda: json.dumps(site.sources[n].log(attempt))
-        if kind == "pictures":
-            return _JSON, lambda: json.dumps(site.pictures(n))
-        raise KeyError(kind)
+    def _first_page(self) -> dict[str, str]:
+        return {"Location": f"/{self._token}/0/"}
 
     def _is_asked_by_own_name(self) -> bool:
         """Whether the browser means this machine, by whatever port: that may be a forwarded one."""
@@ -150,27 +174,104 @@ class Handler(http.server.BaseHTTPRequestHandler):
         bare = name if name.endswith("]") else name.rpartition(":")[0] or name
         return bare in _OWN_NAMES
 
-    def _answer(self, status: HTTPStatus, kind: str, text: str, location: str = "") -> None:
-        body = text.encode("utf-8", "backslashreplace")
-        packed = len(body) > _LONG and "gzip" in self.headers.get("Accept-Encoding", "")
-        if packed:
-            body = gzip.compress(body, 1, mtime=0)
+    def _refusal(self) -> tuple[HTTPStatus, str] | None:
+        """Return why nothing is taken from who sends something; None if it is."""
+        origin, host = self.headers.get("Origin"), self.headers.get("Host", "").strip().lower()
+        # browsers tell where a page that sends something is from; programs do not
+        if origin is not None and origin.strip().lower() != f"http://{host}":
+            return HTTPStatus.FORBIDDEN, "Nothing is taken from pages of other servers."
+        if self.headers.get_content_type() != JSON:
+            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"What is sent has to be {JSON}."
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            return HTTPStatus.LENGTH_REQUIRED, "Say how many bytes are sent (Content-Length)."
+        if len(length) > _DIGITS or int(length) > MOST_SENT:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"At most {MOST_SENT} bytes are taken."
+        return None
+
+    def _refuse(self, status: HTTPStatus, text: str, kind: str = TEXT) -> None:
+        """Answer and hang up: what was sent along has not been read."""
+        self.close_connection = True
+        self._answer(Answer.text(text, kind, status))
+
+    def _is_there(self) -> bool:
+        """Whether the other side still waits: it has not closed the connection."""
+        try:
+            has_come = select.poll()
+            has_come.register(self.connection, select.POLLIN)
+            return not has_come.poll(0) or self.connection.recv(1, socket.MSG_PEEK) != b""
+        except (OSError, ValueError):
+            return False
+
+    def _answer(self, answer: Answer) -> None:
+        body = answer.body
+        try:
+            self._send(answer)
+        finally:
+            if isinstance(body, FileBody):
+                body.file.close()
+
+    def _send(self, answer: Answer) -> None:
+        """Send an answer: all of it, the range that is asked for, or that it is as it was."""
+        status, content, part = answer.status, answer.body, (0, answer.size)
+        headers: dict[str, str] = {}
+        if status == HTTPStatus.OK:
+            if matches(self.headers.get("If-None-Match", ""), answer.tag):
+                status, content, part = HTTPStatus.NOT_MODIFIED, b"", (0, 0)
+            else:
+                status, part, headers = self._part(answer)
+        if isinstance(content, bytes):
+            content = content[slice(*part)]
+            if self._is_packed(answer.kind, status, content):
+                headers["Content-Encoding"] = "gzip"
+                content = gzip.compress(content, 1, mtime=0)
+        size = len(content) if isinstance(content, bytes) else part[1] - part[0]
+        self._send_head(answer, status, {"Content-Length": str(size), **headers})
+        if self.command == "HEAD":
+            return
+        if isinstance(content, bytes):
+            self.wfile.write(content)
+        elif size:
+            self.connection.sendfile(content.file, part[0], size)
+
+    def _part(self, answer: Answer) -> tuple[HTTPStatus, tuple[int, int], dict[str, str]]:
+        """Return status, bytes and headers of what is sent of an answer."""
+        size = answer.size
+        if answer.kind != BYTES:
+            return HTTPStatus.OK, (0, size), {}
+        taken = {"Accept-Ranges": "bytes"}
+        try:
+            part = range_of(self.headers.get("Range", ""), size)
+        except ValueError:
+            told = taken | {"Content-Range": f"bytes */{size}"}
+            return HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, (0, 0), told
+        if part is None:
+            return HTTPStatus.OK, (0, size), taken
+        told = taken | {"Content-Range": f"bytes {part[0]}-{part[1] - 1}/{size}"}
+        return HTTPStatus.PARTIAL_CONTENT, part, told
+
+    def _is_packed(self, kind: str, status: HTTPStatus, content: bytes) -> bool:
+        is_text = kind.startswith("text/") or kind.split(";", maxsplit=1)[0] == JSON
+        asked = "gzip" in self.headers.get("Accept-Encoding", "")
+        return is_text and asked and status != HTTPStatus.NOT_MODIFIED and len(content) > _LONG
+
+    def _send_head(self, answer: Answer, status: HTTPStatus, more: dict[str, str]) -> None:
+        headers = {
+            "Content-Type": answer.kind,
+            "Cache-Control": NO_STORE,
+            "Content-Security-Policy": policy(live=True) + "; frame-ancestors 'none'",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Referrer-Policy": "no-referrer",
+            "X-Content-Type-Options": "nosniff",
+            **({"ETag": f'"{answer.tag}"'} if answer.tag else {}),
+            **({"Connection": "close"} if self.close_connection else {}),
+            **answer.headers,
+            **more,
+        }
         self.send_response(status)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        if packed:
-            self.send_header("Content-Encoding", "gzip")
-        if location:
-            self.send_header("Location", location)
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Content-Security-Policy", policy(live=True) + "; frame-ancestors 'none'")
-        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
-        self.send_header("Referrer-Policy", "no-referrer")
-        self.send_header("X-Content-Type-Options", "nosniff")
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
 
     def version_string(self) -> str:
         """Tell the name of the program and no more."""
@@ -276,12 +377,33 @@ def tunnel(port: int) -> str:
     return f"ssh -N -L {port}:{ADDRESS}:{port} {user}@{os.uname().nodename}"
 
 
-def serve(site: Site, port: int | None, say: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C; the address is told first."""
+def serve(
+    site: Site,
+    port: int | None,
+    say: Callable[[str], None],
+    *,
+    page: str = "",
+    opened: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until Ctrl-C; the address is told first.
+
+    Parameters
+    ----------
+    site, port
+        As for `Server`.
+    say
+        Prints a line.
+    page
+        What of the site to open: the end of its address.
+    opened
+        Opens an address in a browser; None for none.
+    """
     with Server(site, port) as server:
-        say(f"Open {server.url}")
+        say(f"Open {server.url}{page}")
         say(f"From another machine, first: {tunnel(server.port)}")
         say("Ctrl-C ends this, and no run.")
+        if opened is not None:
+            threading.Thread(target=opened, args=(server.url + page,), daemon=True).start()
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -6,9 +6,12 @@ import json
 import math
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from unglow.reporting.html.live_answers import HTML, JSON, Answer
 from unglow.reporting.html.live_changes import Changes
 from unglow.reporting.html.live_logs import log_of
 from unglow.reporting.html.page import page
@@ -20,9 +23,10 @@ from unglow.telemetry.reading.records import RUNNING
 from unglow.telemetry.reading.work import WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from unglow.reporting.html.live_answers import Part, Request
     from unglow.reporting.html.page_model import Model
     from unglow.reporting.html.thumbnails import Picture
     from unglow.telemetry.reading.history import History
@@ -137,16 +141,48 @@ class Site:
     ----------
     places
         The results directories; the first is shown first.
+    parts
+        What else there is to see of each directory: the name in addresses, and what makes it.
     """
 
-    def __init__(self, places: Sequence[Path]) -> None:
+    def __init__(
+        self, places: Sequence[Path], parts: Mapping[str, Callable[[Source], Part]] | None = None
+    ) -> None:
         self.sources = [Source(place, str(place)) for place in places]
+        made = (parts or {}).items()
+        self._parts = [{name: make(s) for name, make in made} for s in self.sources]
+
+    def found(self, request: Request) -> Callable[[], Answer]:
+        """Return what makes the answer to a request; KeyError or ValueError if there is no such."""
+        place, kind, *rest = request.parts
+        n, asked = int(place), request.query
+        if not 0 <= n < len(self.sources):
+            raise KeyError(n)
+        if kind in self._parts[n]:
+            below = replace(request, parts=tuple(rest))
+            return partial(self._parts[n][kind].answer, below)
+        if rest:
+            raise KeyError(kind)
+        if request.method != "GET":
+            text, status = "Nothing can be sent to this page.\n", HTTPStatus.METHOD_NOT_ALLOWED
+            return lambda: Answer.text(text, status=status)
+        if kind == "":
+            return lambda: Answer.text(self.page(n), HTML)
+        if kind == "news":
+            since = int(asked["since"])
+            return lambda: _json(self.news(n, since))
+        if kind == "log":
+            attempt = asked["attempt"]
+            return lambda: _json(self.sources[n].log(attempt))
+        if kind == "pictures":
+            return lambda: _json(self.pictures(n))
+        raise KeyError(kind)
 
     def page(self, n: int) -> str:
         """Return the page of the n-th directory; pictures come later."""
         source = self.sources[n]
         version, model = source.model()
-        state = {"version": version, "places": self.places(n)}
+        state = {"version": version, "places": self.places(n), "parts": [*self._parts[n]]}
         return page(model | state, (), title=f"unglow monitor: {source.name}")
 
     def news(self, n: int, version: int) -> dict[str, Any]:
@@ -164,3 +200,7 @@ class Site:
             {"name": s.name, "outcome": s.outcome(), "shown": n == shown}
             for n, s in enumerate(self.sources)
         ]
+
+
+def _json(content: object) -> Answer:
+    return Answer.text(json.dumps(content), JSON)

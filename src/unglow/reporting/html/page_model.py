@@ -34,7 +34,7 @@ _BINS, _FEW_BINS = 600, 150
 _ENVIRONMENT = (
     *("unglow", "snakemake", "python", "platform", "packages", "executor", "resources"),
     *("host", "user", "pid", "cores", "machine_mb", "cgroup_mb"),
-    *("directory", "workflow", "results", "config_files"),
+    *("directory", "started_in", "workflow", "results", "config_files"),
 )
 
 

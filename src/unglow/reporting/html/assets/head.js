@@ -31,6 +31,7 @@ function headPart(model) {
     el("div", { class: "title" },
       el("h1", {}, "unglow ", el("span", { class: "place" }, place)),
       run ? badge(outcome) : null,
+      hasViewer(model) ? el("a", { href: "view/" }, "look at the images") : null,
       el("span", { class: "soft made" }, (model.live ? "as of " : "report of ") + when(model.made)),
       themeButton()),
     el("div", { class: "tiles" }, tiles),

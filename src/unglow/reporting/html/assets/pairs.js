@@ -11,7 +11,7 @@ function pairsPart(model, view) {
   view.states = rows;
   const draw = () => {
     const fitting = rows.filter((r) => (status === null || r.pair.status === status) && r.name.toLowerCase().includes(text));
-    fill(list, fitting.map((r) => (r.made = r.made || pairCard(r, view))), fitting.length ? null : el("p", { class: "soft" }, "No pair fits."));
+    fill(list, fitting.map((r) => (r.made = r.made || pairCard(r, view, hasViewer(model)))), fitting.length ? null : el("p", { class: "soft" }, "No pair fits."));
   };
   const search = el("input", { type: "search", placeholder: "name", "aria-label": "Show pairs whose name contains" });
   search.addEventListener("input", () => { text = search.value.toLowerCase(); draw(); });
@@ -24,6 +24,20 @@ function pairsPart(model, view) {
 }
 
 const nameOf = (pair) => ["sample", "dye", "registration", "subtraction"].map((k) => pair[k]).filter(Boolean).join(" ");
+
+// Whether the server shows images too.
+const hasViewer = (model) => (model.parts || []).includes("view");
+
+// The address of a pair's images, by the id that the viewer gives it.
+function viewOf(pair) {
+  const part = (name) => encodeURIComponent(name).replaceAll("~", "%7E");
+  try {
+    const id = ["sample", "dye", "registration", "subtraction"].map((k) => pair[k]).filter(Boolean).map(part).join("~");
+    return "view/#pair=" + encodeURIComponent(id);
+  } catch {
+    return "view/"; // a name that is no text
+  }
+}
 
 // The numbers of a pair come as summary.tsv has them: in as many digits as their errors leave.
 function range(low, high) {
@@ -41,7 +55,7 @@ function tellStates(rows, model) {
 // What cards are made of: whether a pair that is not done runs just now changes too often.
 const settled = (pairs) => pairs.map((p) => (p.status === "running" ? { ...p, status: "waiting" } : p));
 
-function pairCard({ pair, n, state }, view) {
+function pairCard({ pair, n, state }, view, canLook) {
   const share = (v) => (isKnown(v) ? percent(Number(v)) : null);
   const both = (a, b) => (isKnown(pair[a]) ? pair[a] + " px, " + pair[b] + " px" : null);
   const estimate = (key, low, high, unit) => (isKnown(pair[key]) ? pair[key] + range(pair[low], pair[high]) + (unit || "") : null);
@@ -56,9 +70,12 @@ function pairCard({ pair, n, state }, view) {
     ["false-discovery rate", share(pair.candidates_fdr)],
     ["by controls", share(pair.fdr_control)],
     ["density", estimate("density_per_mm2", "density_low95", "density_high95", " per mm²")],
+    ["accepted of reviewed", isKnown(pair.reviewed) ? pair.accepted + " of " + pair.reviewed : null],
+    ["purity of the reviewed", estimate("purity", "purity_low95", "purity_high95")],
   ]);
   return el("article", { class: "pair " + (pair.status || "") },
-    el("h3", {}, nameOf(pair), " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null),
+    el("h3", {}, nameOf(pair), " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null,
+      canLook && pair.dye ? [" ", el("a", { class: "soft look", href: viewOf(pair) }, "look at the images")] : null),
     pair.reasons ? el("p", { class: "message" }, pair.reasons) : null,
     pair.notes ? el("p", { class: "message" }, pair.notes) : null,
     el("div", { class: "columns" }, numbers, el("div", {}, view.viewer.strip(n, nameOf(pair)))));

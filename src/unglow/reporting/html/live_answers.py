@@ -1,0 +1,136 @@
+"""What a browser asks for and what it is answered, with parts of a file as HTTP has them."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Protocol
+
+from unglow.core.files import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+HTML, JSON, TEXT, BYTES = "text/html", "application/json", "text/plain", "application/octet-stream"
+NO_STORE = "no-store"
+"""How long an answer may be kept: not at all."""
+ASK_AGAIN = "private, no-cache"
+"""By the browser alone, which asks each time if it is still so."""
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for, by somebody who knows the token.
+
+    Attributes
+    ----------
+    method
+        ``GET`` or ``POST``; who asks for the head alone has asked ``GET``.
+    parts
+        What the address has between slashes, below the part of the site that answers; as it came,
+        percent signs and all.
+    query
+        What stands behind the question mark; of a name that comes twice, the last.
+    body
+        What was sent along.
+    wanted
+        Whether somebody still waits for the answer.
+    """
+
+    method: str
+    parts: tuple[str, ...]
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    wanted: Callable[[], bool] = lambda: True
+
+
+class FileBody:
+    """An opened file as the body of an answer; it is closed when it has been sent.
+
+    Raises `OSError` if it cannot be opened, or is no regular file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.file = os.fdopen(open_regular(path), "rb", buffering=0)
+        state = os.fstat(self.file.fileno())
+        self.size = state.st_size
+        self.tag = f"{state.st_mtime_ns:x}-{state.st_size:x}-{state.st_ino:x}"
+        """Another one when the file has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent.
+
+    Attributes
+    ----------
+    kind
+        Media type.
+    body
+        The content, or the file that holds it.
+    tag
+        Another one when the content has changed (``ETag``); empty for none.
+    headers
+        More headers, by name; they go before those that every answer has.
+    """
+
+    kind: str
+    body: bytes | FileBody = b""
+    status: HTTPStatus = HTTPStatus.OK
+    tag: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the content."""
+        return self.body.size if isinstance(self.body, FileBody) else len(self.body)
+
+    @classmethod
+    def text(cls, text: str, kind: str = TEXT, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+        """Return an answer of text; what is not Unicode in names is escaped."""
+        return cls(f"{kind}; charset=utf-8", text.encode("utf-8", "backslashreplace"), status)
+
+
+class Part(Protocol):
+    """A part of a site beside the page of the runs: all below ``<n>/<name>/``."""
+
+    def answer(self, request: Request) -> Answer:
+        """Answer a request; may be called by several threads at once."""
+        ...
+
+
+def range_of(header: str, size: int) -> tuple[int, int] | None:
+    """Return (begin, end) of the one range of bytes that a header asks for, of ``size`` in all.
+
+    Returns
+    -------
+    None if the header asks for none or for several, or makes no sense: all is sent then.
+
+    Raises
+    ------
+    ValueError
+        No byte of it is there.
+    """
+    found = _RANGE.fullmatch(header.replace(" ", ""))
+    if found is None or found.group(0) == "bytes=-":
+        return None
+    first, last = found.groups()
+    if not first:
+        begin, end = max(0, size - int(last)), size
+    elif last and int(last) < int(first):
+        return None
+    else:
+        begin, end = int(first), min(size, int(last) + 1) if last else size
+    if begin >= end:
+        raise ValueError(f"{header} of {size} bytes")
+    return begin, end
+
+
+def matches(header: str, tag: str) -> bool:
+    """Return whether an ``If-None-Match`` names the tag of what would be sent."""
+    names = [name.strip().removeprefix("W/") for name in header.split(",")]
+    return bool(tag) and (f'"{tag}"' in names or "*" in names)
