@@ -83,7 +83,7 @@ subtractions = variants(batch.settings, SUBTRACTION)
 if workflow.is_main_process:
     for problem in batch.problems:
         logger.warning(f"left out: {problem.message}")
-    for sentence in job_params.idle_controls(batch):
+    for sentence in (*job_params.idle_controls(batch), *batch.notes):
         logger.warning(sentence)
     directory = existing(Path(batch.settings["results"]))
     if not os.access(directory, os.W_OK | os.X_OK):

@@ -15,6 +15,7 @@ detect_inputs = dict(
 rule detect_band:
     input:
         **detect_inputs,
+        regions=of_batch(job_params.drawn_regions),
     output:
         temp(out.band(out.subtracted("candidates.csv"))),
     log:
@@ -31,7 +32,7 @@ rule detect_band:
         runtime=runtime("detect_band"),
         attempt=this_attempt,
     params:
-        version=3,
+        version=4,
         settings=of_batch(job_params.detect_settings),
     script:
         "../scripts/detect.py"
@@ -40,6 +41,7 @@ rule detect_band:
 use rule detect_band as detect with:
     input:
         **detect_inputs,
+        regions=of_batch(job_params.drawn_regions),
         controls=of_batch(job_params.control_search_counts),
         bands=bands_of("detect"),
     output:

@@ -2,11 +2,12 @@
 
 # now: in a module the names of paths mean something else later
 LOGS = workflow.pathvars.apply("<logs>")
+RESULTS = workflow.pathvars.apply("<results>")
 
 
 rule summary:
     input:
-        of_batch(job_params.summary_inputs),
+        of_batch(job_params.summary_inputs, results=RESULTS),
     output:
         report(
             out.run("summary.tsv"),

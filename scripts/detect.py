@@ -18,7 +18,8 @@ with Job.of(snakemake) as job:
     inputs = DetectInputs.open(snakemake.input)
     settings = DetectSettings.of(snakemake.params.settings)
     layout = inputs.aligned.layout
-    demand = memory_model.detect(layout)
+    drawn = sum(Path(path).stat().st_size for path in snakemake.input.regions)
+    demand = memory_model.detect(layout, drawn)
     version = snakemake.params.version
     key = key_of(snakemake.input, settings, version)
     _, band = joined(Path(snakemake.output[0]))
@@ -37,7 +38,7 @@ with Job.of(snakemake) as job:
             version=version,
             controls=Controls(tuple(snakemake.params.controls), counts) if counts else None,
             is_control=snakemake.params.is_control,
-            workers=job.workers(memory_model.join_detect(layout) if bands else demand),
+            workers=job.workers(memory_model.join_detect(layout, drawn) if bands else demand),
             band_results=BandResults(bands, key) if bands else None,
         )
         job.count(pixels=inputs.post.shape[0] * inputs.post.shape[1], rows=rows)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from real_runs import small_phantom, snakemake
+from sharing import once
 from skips import pytest_configure
 
 __all__ = ["pytest_configure"]  # a hook
@@ -61,3 +65,29 @@ def shared_data() -> Path:
     if not data.is_dir():
         pytest.skip(f"real images are not here: {data} does not exist")
     return data
+
+
+@pytest.fixture(scope="session")
+def small_raw(tmp_path_factory) -> Path:
+    """raw/ with one pair of 700 x 900, for tests of the machinery; do not change it."""
+    return once(tmp_path_factory, "small", small_phantom)[0] / "raw"
+
+
+@pytest.fixture(scope="session")
+def small_finished(tmp_path_factory, small_raw) -> Path:
+    """A working directory in which the small phantom has been run to the end; do not change it."""
+
+    def make(work):
+        shutil.copytree(small_raw, work / "raw")
+        run = snakemake(work)
+        assert run.code == 0, run.text
+
+    return once(tmp_path_factory, "small-finished", make)[0]
+
+
+@pytest.fixture
+def small_work(tmp_path, small_finished) -> Path:
+    """A copy of the finished small run, times included, to be changed at will."""
+    work = tmp_path / "work"
+    subprocess.run(["cp", "-a", str(small_finished), str(work)], check=True)
+    return work

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -49,7 +50,20 @@ def raw(tmp_path_factory):
     with torn.open("r+b") as file:
         file.seek(last)
         file.write(b"\0" * 30)
+    # across two bands, so that each leaves out and counts its part
+    regions = base / "raw" / "Tiles" / "Tiles_post_SYTO9.regions.geojson"
+    regions.write_text(json.dumps([drawn("exclude", 1500), drawn("analyse", 1000)]))
     return base / "raw"
+
+
+def drawn(kind, top):
+    """A feature from a row on, 2000 px high, as QuPath exports it."""
+    ring = [[20, top], [330, top + 10], [300, top + 2000], [10, top + 1900], [20, top]]
+    return {
+        "type": "Feature",
+        "geometry": {"type": "Polygon", "coordinates": [ring]},
+        "properties": {"objectType": "annotation", "classification": {"name": kind}},
+    }
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +93,14 @@ def below(found, sample):
 @pytest.mark.parametrize("sample", PAIRS)
 def test_bands_change_no_byte_of_a_good_and_of_a_failed_pair(whole, split, sample):
     assert below(bytes_of(split[0] / "results"), sample) == below(whole, sample)
+
+
+def test_regions_across_bands_are_left_out_and_counted_in(split):
+    report = json.loads((split[0] / "results/Tiles/SYTO9/detection.json").read_text())
+    assert report["masked_px"]["excluded"] > 500_000
+    (part,) = report["regions"]
+    assert 0 < part["searched_px"] < 300_000
+    assert part["candidates"] > 0
 
 
 def test_every_stage_was_split_and_nothing_but_results_is_left(split):

@@ -9,8 +9,8 @@ import shutil
 import numpy as np
 import pytest
 import tifffile
+from made_scenes import render_hard
 from real_runs import command, snakemake
-from scipy.ndimage import map_coordinates
 
 from unglow import transform
 from unglow.core.windows import Window
@@ -27,23 +27,6 @@ TARGETS = [
     "results/Hard/SYTO9/difference/percentile.ome.zarr/zarr.json",
     *(f"results/{sample}/SYTO9/transform.json" for sample in ("Hard", "Alone", "Wrong")),
 ]
-
-
-def smooth(points, size, seed):
-    lattice = np.random.default_rng(seed).random((256, 256))
-    at = np.stack([points[:, 1] / size + 90, points[:, 0] / size + 90])
-    return map_coordinates(lattice, at, order=3, mode="grid-wrap") - 0.5
-
-
-def hard_image(matrix, seed):
-    """Draw fine texture that moves with the matrix, under a glow of the image's own."""
-    rows, cols = np.indices(SHAPE)
-    points = np.column_stack([cols.ravel(), rows.ravel()]).astype(float)
-    total = smooth(transform.apply_matrix(matrix, points), 4.0, 1)
-    total += sum(2 * smooth(points, size, seed + k) for k, size in enumerate((55.0, 144.0)))
-    values = 300 * np.exp(total.reshape(SHAPE))
-    values += np.random.default_rng(seed).normal(0, 1, SHAPE) * np.sqrt(9 + 0.1 * values)
-    return np.rint(values).clip(0, 65535).astype(np.uint16)
 
 
 def napari(path, points):
@@ -67,7 +50,7 @@ def add_landmarks(folder, write, ending, post, pre):
 def work(tmp_path_factory, small_raw):
     """A hard pair with and without landmarks, and pairs whose landmarks are wrong, registered."""
     directory = tmp_path_factory.mktemp("by-hand")
-    hard = {"post": hard_image(MATRIX, 20), "pre": hard_image(np.eye(3), 40)}
+    hard = {"post": render_hard(MATRIX, SHAPE, 20), "pre": render_hard(np.eye(3), SHAPE, 40)}
     for sample in ("Hard", "Alone", "Outside"):
         folder = directory / "raw" / sample
         folder.mkdir(parents=True)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.core.rounding import rounded
 from unglow.core.windows import Window, bounded_map
 from unglow.detection.candidate_table import LISTED, UNCOUNTED
+from unglow.detection.density import density
 from unglow.detection.false_discovery import Sides
-from unglow.detection.poisson import poisson_interval
+from unglow.detection.region_counts import RegionCounts, outside_of
 from unglow.detection.sizes import CANDIDATES, DETECT_TILE
-from unglow.detection.snr import UNUSABLE, around_px, significance
+from unglow.detection.snr import EXCLUDED, UNUSABLE, around_px, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.detection.source_photometry import MEASURED, margin_of, measure
 from unglow.detection.tiles import tiles
@@ -33,10 +33,14 @@ if TYPE_CHECKING:
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Images, Scene
     from unglow.io.zarr.bands import Band
+    from unglow.review.polygons import Regions
 
     Part: TypeAlias = Mapping[str, NDArray[Any]]
     """What a tile or a band gives, by name: as `SearchResult.part`."""
 
+NEGATIVES = 20
+"""So many sources on the negated difference are listed with their places: to look at what chance,
+or an error of the map, makes of nothing."""
 _NUMBERS = (*UNUSABLE, "extended", "dropped")
 """What is counted of a part besides sources: px that could not be used by reason, px of structures
 too large to be candidates, and sources that were dropped."""
@@ -61,8 +65,13 @@ class SearchResult:
         Unstained controls of the pair's dye; None if it has none.
     found
         (N,) `MEASURED`, at most ``most`` of the most significant ones, any order until `finish`.
+    negatives
+        (n, 3) float64: x, y and signal-to-noise ratio of the `NEGATIVES` most significant sources
+        on the negated difference, the most significant first.
     numbers
         Counts of what `_NUMBERS` names.
+    in_regions
+        What lies in the regions that were drawn; None if there are none.
     most
         Sources to keep at most.
     """
@@ -73,7 +82,9 @@ class SearchResult:
     side_px: int
     controls: Controls | None = None
     found: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, MEASURED))
+    negatives: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 3)))
     numbers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_NUMBERS, 0))
+    in_regions: RegionCounts | None = None
     most: int = CANDIDATES
     _waiting: list[NDArray[np.void]] = field(default_factory=list, init=False)
 
@@ -83,19 +94,30 @@ class SearchResult:
         settings: DetectSettings,
         shape: tuple[int, int],
         controls: Controls | None = None,
+        regions: Regions | None = None,
         most: int = CANDIDATES,
     ) -> Self:
         """Return the result for a pair of ``shape`` (rows, columns) before its first part."""
-        searched, side_px = no_squares(shape), square_px(shape)
-        return cls(settings, Sides.create(settings.min_snr), searched, side_px, controls, most=most)
+        return cls(
+            settings,
+            Sides.create(settings.min_snr),
+            no_squares(shape),
+            square_px(shape),
+            controls,
+            in_regions=RegionCounts(regions) if regions else None,
+            most=most,
+        )
 
     def add(self, part: Part) -> None:
         """Add what a tile or a band gave; the result does not depend on their order."""
         self.sides.bright[:] += part["bright"]
         self.sides.dark[:] += part["dark"]
+        self.negatives = brightest(np.concatenate([self.negatives, part["negatives"]]))
         self.searched += part["searched"]
         for name, count in zip(_NUMBERS, part["numbers"].tolist(), strict=True):
             self.numbers[name] += count
+        if self.in_regions is not None:
+            self.in_regions.px += part["regions"]
         self._waiting.append(part["found"])
         if sum(len(found) for found in self._waiting) > self.most // 8:
             self.settle()
@@ -104,12 +126,15 @@ class SearchResult:
     def part(self) -> dict[str, NDArray[Any]]:
         """What was found and counted so far, for `add`."""
         self.settle()
+        in_regions = {} if self.in_regions is None else {"regions": self.in_regions.px}
         return {
             "found": self.found,
             "bright": self.sides.bright,
             "dark": self.sides.dark,
+            "negatives": self.negatives,
             "searched": self.searched,
             "numbers": np.array([*self.numbers.values()], np.int64),
+            **in_regions,
         }
 
     def settle(self) -> None:
@@ -208,6 +233,9 @@ class SearchResult:
         rate_by_controls: dict[str, Any] = {"fdr_control": None, "fdr_control_ci95": None}
         if by_controls is not None and first_bin is not None:
             rate_by_controls = by_controls.to_json(first_bin)
+        masked_px = {name: self.numbers[name] for name in UNUSABLE}
+        if self.in_regions is not None:
+            masked_px["excluded"] = int(self.in_regions.px[0])
         return {
             "candidates": counted,
             "not_counted": len(flags) - counted,
@@ -218,12 +246,28 @@ class SearchResult:
             "thresholds": self.thresholds,
             **density(counted, self.searched_px, pixel_size_um),
             "searched_px": self.searched_px,
-            "masked_px": {name: self.numbers[name] for name in UNUSABLE},
+            "masked_px": masked_px,
             "extended_px": self.numbers["extended"],
             "dropped": self.numbers["dropped"],
             "controls": None if self.controls is None else self.controls.to_json(first_bin),
             "by_threshold": self.sides.table(by_controls),
+            "brightest_negatives": self.negatives.round(2).tolist(),
+            **self._by_region(pixel_size_um),
         }
+
+    def _by_region(self, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
+        """Return the entry "regions" of detection.json; nothing if none were drawn."""
+        if self.in_regions is None:
+            return {}
+        counted = self._chosen()[0] & ((self.found["flags"] & UNCOUNTED) == 0)
+        points = np.stack([self.found[name][counted] for name in ("x", "y")], axis=1)
+        return {"regions": self.in_regions.to_json(points, pixel_size_um)}
+
+
+def brightest(negatives: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the most significant of sources (n, 3) of x, y and ratio; of equal ones the first."""
+    x, y, ratio = negatives.T
+    return np.asarray(negatives[np.lexsort((x, y, -ratio))[:NEGATIVES]], np.float64)
 
 
 @step("search")
@@ -233,6 +277,7 @@ def search(
     *,
     workers: int,
     controls: Controls | None = None,
+    regions: Regions | None = None,
     tile: int = DETECT_TILE,
     most: int = CANDIDATES,
     band: Band | None = None,
@@ -249,6 +294,8 @@ def search(
         Tiles in flight.
     controls
         Unstained controls of the pair's dye, if it has some.
+    regions
+        What was drawn on post; scene and section leave out what is to be left out themselves.
     tile
         Side of the blocks that are read, px; it does not change the result.
     most
@@ -257,16 +304,18 @@ def search(
         Which rows of tiles to look at, of all; None for all.
     """
     settings = scene.settings
-    result = SearchResult.empty(settings, scene.post.shape, controls, most)
+    result = SearchResult.empty(settings, scene.post.shape, controls, regions, most)
     around = HALO + max(margin_of(scene), around_px(settings))
-    search_tile = partial(_search_tile, scene, section)
+    search_tile = partial(_search_tile, scene, section, result.in_regions)
     for part in bounded_map(search_tile, tiles(scene, tile, around, band), workers):
         result.add(part)
     result.finish()
     return result
 
 
-def _search_tile(scene: Scene, section: Section, tile: tuple[Window, Images]) -> Part:
+def _search_tile(
+    scene: Scene, section: Section, in_regions: RegionCounts | None, tile: tuple[Window, Images]
+) -> Part:
     core, images = tile
     window = core.grow(HALO).clip(scene.post.shape)
     around = max(margin_of(scene), around_px(scene.settings))
@@ -274,36 +323,28 @@ def _search_tile(scene: Scene, section: Section, tile: tuple[Window, Images]) ->
     inner = core.shift(-window.y0, -window.x0).slices
     lowest = scene.settings.min_snr
     bright, extended_px = find(ratio.snr, lowest, window, core)
+    if in_regions is not None:
+        bright = outside_of(in_regions.regions, bright)
     found = measure(scene, ratio, bright, section)
     np.negative(ratio.snr, out=ratio.snr)
     dark, _ = find(ratio.snr, lowest, window, core)
+    if in_regions is not None:
+        dark = outside_of(in_regions.regions, dark)
     sides = Sides.create(lowest)
-    sides.add(
-        found["above"][(found["flags"] & UNCOUNTED) == 0],
-        dark["above"][section.inside(dark["col"], dark["row"])],
-    )
+    dark = dark[section.inside(dark["col"], dark["row"])]
+    sides.add(found["above"][(found["flags"] & UNCOUNTED) == 0], dark["above"])
     reasons = ratio.reasons[inner]
     unusable = [int(np.count_nonzero(reasons == n)) for n in range(1, len(UNUSABLE) + 1)]
     searched = np.isfinite(ratio.snr[inner]) & section.over(core)
+    more = {}
+    if in_regions is not None:
+        more["regions"] = in_regions.of_tile(core, reasons == EXCLUDED, searched)
     return {
         "found": found,
         "bright": sides.bright,
         "dark": sides.dark,
+        "negatives": brightest(np.stack([dark[n] for n in ("col", "row", "above")], axis=1)),
         "searched": per_square(searched, core, scene.post.shape),
         "numbers": np.array([*unusable, extended_px, 0], np.int64),
-    }
-
-
-def density(
-    count: int, searched_px: int, pixel_size_um: tuple[float, float] | None
-) -> dict[str, Any]:
-    """Return area and density with its 95 % Poisson interval; None for what is not known."""
-    if pixel_size_um is None or not searched_px:
-        return {"area_mm2": None, "density_per_mm2": None, "density_ci95_per_mm2": None}
-    area = searched_px * pixel_size_um[0] * pixel_size_um[1] / 1e6
-    low, high = poisson_interval(count)
-    return {
-        "area_mm2": rounded(area),
-        "density_per_mm2": rounded(count / area),
-        "density_ci95_per_mm2": [rounded(low / area), rounded(high / area)],
+        **more,
     }

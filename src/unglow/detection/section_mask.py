@@ -11,11 +11,13 @@ import numpy as np
 from unglow.core.windows import Window, coarse_level
 from unglow.detection import shapes
 from unglow.detection.sizes import SECTION_PX
+from unglow.review.polygons import held_px, mask_over
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Pixels
+    from unglow.review.polygons import Region
 
     Floats = NDArray[np.float32]
 
@@ -55,11 +57,14 @@ class Section:
         section; NaN where there is no outline (the section fills the image).
     level
         The pyramid level.
+    excluded
+        Regions that do not count as section; the outline is where it is without them.
     """
 
     mask: NDArray[np.bool_]
     distance: Floats
     level: int
+    excluded: tuple[Region, ...] = ()
 
     @classmethod
     def of(cls, pixels: Pixels) -> Section:
@@ -84,11 +89,13 @@ class Section:
         rows = self._cells(np.arange(window.y0, window.y1), 0)
         cols = self._cells(np.arange(window.x0, window.x1), 1)
         lines = self.mask[rows[0] : rows[-1] + 1, cols]
-        return np.asarray(lines[rows - rows[0]])
+        inside = np.asarray(lines[rows - rows[0]])
+        return inside & ~mask_over(self.excluded, window) if self.excluded else inside
 
     def inside(self, col: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which px (N,) lie on the section, as `over` does."""
-        return np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
+        inside = np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
+        return inside & ~held_px(self.excluded, col, row) if self.excluded else inside
 
     def distance_at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> Floats:
         """Distance of points (N,) of post to the outline, px; negative outside of the section."""

@@ -20,6 +20,7 @@ from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.map_error import SPAN, squared_shift
 from unglow.io.zarr.layout import CHUNK
 from unglow.photometry.noise.resampling import FilteredVariance
+from unglow.review.polygons import mask_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
     from unglow.photometry.blur import Blur
     from unglow.photometry.gain_map import GainMap
     from unglow.photometry.noise.model import NoiseModel
+    from unglow.review.polygons import Region
     from unglow.transform import Transform
 
     Floats = NDArray[np.float32]
 
 UNUSABLE = ("no_data", "saturated", "misregistered")
 """Why a px cannot be used, as `Significance.reasons` numbers it from 1 on; the first one counts."""
+EXCLUDED = len(UNUSABLE) + 1
+"""Stands in `Significance.reasons` for a px in a region that is left out, whatever else it is."""
 _LEAST_WEIGHT = 0.5
 """Share of the filter that has to lie on usable px."""
 _BAND_PX = 1 << 17
@@ -82,6 +86,8 @@ class Scene:
         What the gain is multiplied by at each px; None for 1.
     blur
         What one of the images went through before the subtraction; None for nothing.
+    excluded
+        Regions that are left out: their px are not used, and have no ratio.
     """
 
     post: Readable
@@ -96,6 +102,7 @@ class Scene:
     background: CoarseGrid = field(default_factory=lambda: CoarseGrid.constant(0.0))
     gain_map: GainMap | None = None
     blur: Blur | None = None
+    excluded: tuple[Region, ...] = ()
 
     def taps_of(self, image: str) -> NDArray[np.float64]:
         """Weights along one axis that ``post`` or ``pre`` go through: the blur, and the filter."""
@@ -141,7 +148,7 @@ class Significance:
         Of ``window`` and some px around it, background taken off the difference, which is NaN where
         a px could not be used.
     reasons
-        Of ``window``, uint8: 0 for a usable px, or 1 + its index in `UNUSABLE`.
+        Of ``window``, uint8: 0 for a usable px, 1 + its index in `UNUSABLE`, or `EXCLUDED`.
     """
 
     window: Window
@@ -224,8 +231,10 @@ def significance(scene: Scene, window: Window, images: Images | None = None) -> 
         out = band.shift(-window.y0, -window.x0).slices
         parts = (post[at], pre[at], difference[at]), reasons[at], (snr[out], share[out])
         _ratio(scene, filters, band, *parts)
-    inner = window.shift(-outer.y0, -outer.x0).slices
-    return Significance(window, snr, share, images, reasons[inner])
+    inner = reasons[window.shift(-outer.y0, -outer.x0).slices]
+    if scene.excluded:
+        snr[inner == EXCLUDED] = np.nan
+    return Significance(window, snr, share, images, inner)
 
 
 def _bands(window: Window) -> Iterator[Window]:
@@ -357,6 +366,10 @@ def _mask_unusable(
         reasons,
         *band.shape,
     )
+    if scene.excluded:
+        inside = mask_over(scene.excluded, band)
+        reasons[inside] = EXCLUDED
+        images[2][inside] = np.nan
 
 
 def _stride(image: NDArray[Any]) -> int:

@@ -20,6 +20,7 @@ from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.photometry.difference_histogram import load_of
 from unglow.photometry.gain.scale import Scale
+from unglow.review import REVIEW
 from unglow.telemetry.reading.rejections import first_reasons
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _DENSITY = ("density_per_mm2", "density_low95", "density_high95")
 _FDR_CONTROL = ("fdr_control", "fdr_control_low95", "fdr_control_high95")
 _RESIDUALS = ("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px")
+_PURITY = ("purity", "purity_low95", "purity_high95")
+_REVIEW = ("reviewed", "accepted", "rejected", *_PURITY)
 COLUMNS = (
     *("sample", "dye", "registration", "subtraction", "status", "reasons", "notes", "channels"),
     *("model", "rotation_deg", "scale", "shift_x_px", "shift_y_px"),
@@ -39,12 +42,15 @@ COLUMNS = (
     *("method", "gain", "gain_low95", "gain_high95", "offset"),
     *("difference_median", "difference_mad", "other_gains"),
     *("candidates", "candidates_fdr", *_DENSITY, "control", *_FDR_CONTROL),
+    *_REVIEW,
 )
 _SHARES = ("overlap", "candidates_fdr")
 _ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
 _OPTIONAL = ("registration", "subtraction", "notes", "control", *_FDR_CONTROL)
 """Columns that are left out where no pair has them."""
+_SHOWN_WITH = dict.fromkeys(_REVIEW, "reviewed")
+"""Columns that are left out where no pair has another one."""
 STATUSES = ("ok", "suspect", "failed", "incomplete")
 
 
@@ -112,7 +118,10 @@ def comparison(entries: Iterable[Entry], results: Path) -> list[dict[str, Any]]:
 def table(summary: Iterable[Mapping[str, Any]]) -> str:
     """Return the summary as tab-separated text, without columns that no pair needs."""
     filled = list(summary)
-    columns = [c for c in COLUMNS if c not in _OPTIONAL or any(row.get(c) for row in filled)]
+    deciding = {**{c: c for c in _OPTIONAL}, **_SHOWN_WITH}
+    columns = [
+        c for c in COLUMNS if c not in deciding or any(row.get(deciding[c]) for row in filled)
+    ]
     stream = io.StringIO()
     writer = csv.DictWriter(
         stream, columns, delimiter="\t", extrasaction="ignore", lineterminator="\n", restval=""
@@ -202,14 +211,16 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
     histogram = load_of((results / path for path in entry.histograms.values()), shown)
     detection = _read_detection(results / entry.detection)
     status, reasons = status_of(plan, transform, scale, _warnings(detection))
+    reviewed = _review_columns((results / entry.detection).parent)
     return {
         "status": status,
         "reasons": reasons,
-        "notes": " ".join(scale.notes),
+        "notes": " ".join([*scale.notes, *reviewed.pop("notes", ())]),
         "channels": "+".join(plan["choice"].get("names", ())),
         **_registration_columns(transform),
         **_scale_columns(scale, histogram, shown),
         **_detection_columns(results / entry.detection, detection, shown),
+        **(reviewed if shown == detection.get("method") else {}),
     }
 
 
@@ -316,6 +327,24 @@ def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) ->
         }
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
+
+
+def _review_columns(place: Path) -> dict[str, Any]:
+    """Return what people decided on the candidates in a directory; ``notes`` if it is damaged."""
+    path = place / REVIEW
+    if not path.is_file():
+        return {}
+    from unglow.review.counts import ReviewCounts  # noqa: PLC0415 - most pairs have no review
+    from unglow.review.decisions import Review  # noqa: PLC0415
+
+    try:
+        counts = ReviewCounts.of(Review.read(path, place / "candidates.csv"))
+    except UnglowError as error:
+        return {"notes": [str(error)]}
+    if not counts.reviewed:
+        return {}
+    numbers = {name: getattr(counts, name) for name in ("reviewed", "accepted", "rejected")}
+    return {**numbers, **_interval(_PURITY, counts.purity, counts.purity_ci95)}
 
 
 def _interval(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.io.zarr.bands import band_count, readable_bands
+from unglow.review.regions import read_regions
 from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
 from unglow.workflow import config as configuration
@@ -67,6 +68,8 @@ class Batch:
     problems: tuple[Problem, ...]
     headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = field(repr=False)
     source: Path
+    notes: tuple[str, ...] = ()
+    """A sentence for what is left aside of the files that help pairs."""
     maps_from: dict[tuple[str, str], str] = field(default_factory=dict)
     """The dye whose map a pair takes, for pairs that do not register themselves."""
     _layouts: dict[tuple[str, str], dict[str, StoreLayout]] = field(default_factory=dict)
@@ -87,17 +90,18 @@ class Batch:
         settings = configuration.load(config)
         _check_results(base / settings["results"])
         _refuse_placeholder("results", settings)
-        source, discovery = _find(settings, base)
+        source, discovery = find_pairs(settings, base)
         cache = HeaderCache(base / CACHE)
         pairs: dict[tuple[str, str], Pair] = {}
         headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = {}
         problems = list(discovery.problems)
+        notes: list[str] = []
         scales = _scales(settings)
         for pair in discovery.pairs:
             try:
                 headers[pair.key] = headers_of(pair, settings, cache)
                 _check_manual(pair, scales)
-                check_help(pair, headers[pair.key])
+                notes += check_help(pair, headers[pair.key])
                 pairs[pair.key] = pair
             except InputError as error:
                 paths = pair.pre, pair.post
@@ -110,7 +114,7 @@ class Batch:
         problems += unusable
         if not pairs:
             raise InputError(_nothing_to_do(source, problems))
-        return cls(settings, pairs, tuple(problems), headers, source, maps_from)
+        return cls(settings, pairs, tuple(problems), headers, source, tuple(notes), maps_from)
 
     @cached_property
     def outputs(self) -> Outputs:
@@ -177,15 +181,30 @@ class Batch:
         return max(self.band_count("align", wildcards), *counts) > 1
 
 
-def check_help(pair: Pair, headers: tuple[TiffHeader, TiffHeader]) -> None:
-    """Raise `InputError` if the landmarks or the initial transform of a pair cannot be used."""
+def check_help(pair: Pair, headers: tuple[TiffHeader, TiffHeader]) -> tuple[str, ...]:
+    """Check the landmarks, the initial transform and the regions of a pair.
+
+    Returns
+    -------
+    A sentence for what is left aside of them.
+
+    Raises
+    ------
+    InputError
+        One of the files cannot be used.
+    """
     if pair.landmarks:
         read_landmarks(pair.landmarks, *headers)
     if pair.initial_transform is not None:
         read_initial(pair.initial_transform, *headers)
+    return () if pair.regions is None else read_regions(pair.regions, headers[0].shape).notes
 
 
-def _find(settings: Settings, base: Path) -> tuple[Path, Discovery]:
+def find_pairs(settings: Settings, base: Path) -> tuple[Path, Discovery]:
+    """Return the sample sheet or raw directory of a run below ``base``, and what is found there.
+
+    Raises `ConfigError` or `InputError` where nothing can be found.
+    """
     sheet = settings["samples"]
     if sheet is not None:
         return base / sheet, read_sheet(base / sheet, base=base)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.reporting.summary import Entry
+from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.paths import ROOT, store
 from unglow.workflow.planned_jobs import jobs_of_pair
@@ -107,6 +109,12 @@ def difference_if_written(batch: Batch, wildcards: Wildcards) -> list[str]:
     return [batch.outputs.subtracted(store("difference/{method}"))]
 
 
+def drawn_regions(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the file of regions that were drawn on post of a pair; nothing for most pairs."""
+    regions = batch.pair(wildcards).regions
+    return [] if regions is None else [str(regions)]
+
+
 def is_control(batch: Batch, wildcards: Wildcards) -> bool:
     """Return whether a pair is an unstained control."""
     return batch.pair(wildcards).control
@@ -138,9 +146,10 @@ def idle_controls(batch: Batch) -> list[str]:
 # ---------------------------------------------------------------------------- summary, comparison
 
 # What summary and comparison read of each variant.
+_SEARCHED = "/detection.json"
 _SUMMARIZED = (
     *("/plan.json", "/transform.json", "/displacement.npz"),
-    *("/scale.json", ".histogram.npz", "/detection.json"),
+    *("/scale.json", ".histogram.npz", _SEARCHED),
 )
 # What the differences of variants are read or computed from, by the rule that makes it.
 _COMPARED = {
@@ -151,9 +160,19 @@ _COMPARED = {
 }
 
 
-def summary_inputs(batch: Batch, _wildcards: Wildcards) -> list[str]:
-    """Return what the summary reads of all pairs."""
-    return sorted(file for key in batch.pairs for file in _summarized(batch, *key))
+def summary_inputs(batch: Batch, _wildcards: Wildcards, results: str) -> list[str]:
+    """Return what the summary reads of all pairs: results, and the reviews that there are.
+
+    ``results`` is the directory that stands for the pattern of the results.
+    """
+    made = sorted(file for key in batch.pairs for file in _summarized(batch, *key))
+    places = (file.removesuffix(_SEARCHED) for file in made if file.endswith(_SEARCHED))
+    reviews = (f"{place}/{REVIEW}" for place in places)
+    return [*made, *(path for path in reviews if Path(_filled(path, results)).is_file())]
+
+
+def _filled(pattern: str, results: str) -> str:
+    return pattern.replace("<results>", results, 1)
 
 
 def comparison_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:

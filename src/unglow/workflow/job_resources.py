@@ -9,7 +9,7 @@ from unglow.jobs.base_memory import BY_HEADER, small
 from unglow.workflow import memory_model
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import written_methods
-from unglow.workflow.stage_table import SMALL_MB, stage_of
+from unglow.workflow.stage_table import SMALL_MB, SPLIT, stage_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 # Time limit of jobs on small files, minutes: they take seconds.
 _SHORT_MIN = 5
-# What the job needs that joins the bands of a stage.
+# What the job needs that joins the bands of a stage, but for the search.
 _JOINING = {
     "align": memory_model.join_align,
     "difference": memory_model.join_difference,
-    "detect": memory_model.join_detect,
 }
 
 
@@ -73,13 +72,21 @@ def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
         return small("summary" if stage == "verdict" else stage)
     if stage == "ingest":
         return _of_images(batch, wildcards)
-    if stage not in _JOINING or batch.band_count(stage, wildcards) == 1:
+    if stage not in SPLIT or batch.band_count(stage, wildcards) == 1:
         return _unsplit(batch, stage, wildcards)
-    layout = batch.layout(wildcards["sample"], wildcards["dye"], "derived")
     if rule == stage:
-        return _JOINING[stage](layout)
+        return _of_join(batch, stage, wildcards)
+    layout = batch.layout(wildcards["sample"], wildcards["dye"], "derived")
     count = batch.band_count(stage, wildcards)
     return memory_model.of_band(_unsplit(batch, stage, wildcards), layout, count)
+
+
+def _of_join(batch: Batch, stage: str, wildcards: Wildcards) -> Demand:
+    """Return the demand of the job that joins the bands of a stage."""
+    layout = batch.layout(wildcards["sample"], wildcards["dye"], "derived")
+    if stage == "detect":
+        return memory_model.join_detect(layout, _drawn_bytes(batch, wildcards))
+    return _JOINING[stage](layout)
 
 
 def _of_export(batch: Batch, wildcards: Wildcards) -> Demand:
@@ -121,9 +128,15 @@ def _unsplit(batch: Batch, stage: str, wildcards: Wildcards) -> Demand:
     layout = batch.layout(*key, "derived")
     if stage == "align":
         return memory_model.align(layout, batch.layout(*key, "pre"))
-    derived = {
-        "difference": memory_model.difference,
-        "detect": memory_model.detect,
-        "snr": memory_model.snr,
-    }
-    return derived[stage](layout)
+    if stage == "detect":
+        return memory_model.detect(layout, _drawn_bytes(batch, wildcards))
+    return {"difference": memory_model.difference, "snr": memory_model.snr}[stage](layout)
+
+
+def _drawn_bytes(batch: Batch, wildcards: Wildcards) -> int:
+    """Return the size of the file of regions of a pair; 0 if there is none."""
+    regions = batch.pair(wildcards).regions
+    try:
+        return 0 if regions is None else regions.stat().st_size
+    except OSError:  # it has gone since it was read, and its job will say so
+        return 0

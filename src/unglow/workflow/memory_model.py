@@ -66,6 +66,11 @@ _PER_POINT = 900.0
 _SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 900.0
 _KEPT, _OUTLINING, _OUTLINE = 12.0, 47.0, 9.0
 
+# For each byte of a file of regions: as it is read, its sides, and to find out which px of a tile
+# lie inside. No more than so many MB each are sides: their number is limited.
+_READING, _SIDES, _SIDES_AT_WORK = 14.0, 5.0, 4.0
+_MOST_SIDES = 14.0
+
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
 # Bytes per cell, with copies of some while they are written; and what a few of them are computed
@@ -166,8 +171,11 @@ def difference(layout: StoreLayout) -> Demand:
     return Demand(BASE["difference"], each / MB, fixed=SLACK, most=shards)
 
 
-def detect(layout: StoreLayout) -> Demand:
-    """Demand of the search for candidates: the section, tiles with their surroundings, the list."""
+def detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
+    """Demand of the search for candidates: the section, tiles with their surroundings, the list.
+
+    And of regions in a file of ``drawn_bytes``, if some were drawn.
+    """
     around = 2 * DETECT_AROUND
     rows, cols = (min(n, DETECT_TILE) + around for n in layout.shape)
     tiles = math.prod(math.ceil(n / DETECT_TILE) for n in layout.shape)
@@ -177,7 +185,8 @@ def detect(layout: StoreLayout) -> Demand:
     each = rows * cols * _SEARCHING / MB
     # three images as float32, and a row of chunks of one of them as it comes
     ahead = cols * (rows * _KEPT + min(rows, CHUNK) * np.dtype("float32").itemsize) / MB
-    return Demand(BASE["detect"], each, fixed=fixed, most=tiles, least=outlining, ahead=ahead)
+    demand = Demand(BASE["detect"], each, fixed=fixed, most=tiles, least=outlining, ahead=ahead)
+    return _with_regions(demand, drawn_bytes)
 
 
 def snr(layout: StoreLayout) -> Demand:
@@ -225,13 +234,14 @@ def join_difference(layout: StoreLayout) -> Demand:
     return _join(layout, 0.0)
 
 
-def join_detect(layout: StoreLayout) -> Demand:
+def join_detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
     """Demand of the job that joins the bands of a search: lists, the section, and what is tried."""
     side = CHUNK + 2 * DETECT_AROUND
     outlining, outline = _section(layout)
     fixed = SLACK + 2 * _most_listed(layout) * _PER_CANDIDATE / MB + outline
     each = side * side * _SEARCHING / MB
-    return Demand(BASE["detect"], each, fixed=fixed, least=outlining)
+    demand = Demand(BASE["detect"], each, fixed=fixed, least=outlining)
+    return _with_regions(demand, drawn_bytes)
 
 
 def _join(layout: StoreLayout, counted_mb: float) -> Demand:
@@ -275,6 +285,19 @@ def _section(layout: StoreLayout) -> tuple[float, float]:
     """Return what a search takes until it knows the section, and what its outline holds, MB."""
     pixels = min(SECTION_PX, layout.shape[0] * layout.shape[1])
     return BASE["detect"] + SLACK + _OUTLINING * pixels / MB, _OUTLINE * pixels / MB
+
+
+def _with_regions(demand: Demand, drawn_bytes: int) -> Demand:
+    """Add what drawn regions take: their file as it is read, their sides, and those at work."""
+    if not drawn_bytes:
+        return demand
+    reading, sides, at_work = (n * drawn_bytes / MB for n in (_READING, _SIDES, _SIDES_AT_WORK))
+    return replace(
+        demand,
+        each=demand.each + min(at_work, _MOST_SIDES),
+        fixed=demand.fixed + min(sides, _MOST_SIDES),
+        least=max(demand.least, BASE["detect"] + SLACK + reading),
+    )
 
 
 def _most_listed(layout: StoreLayout) -> float:

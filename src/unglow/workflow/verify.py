@@ -17,6 +17,7 @@ from unglow.io.zarr import open_store
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.io.zarr.reader import verify
 from unglow.photometry import gain_map
+from unglow.review import REGIONS, REVIEW
 from unglow.transform import displacement
 
 if TYPE_CHECKING:
@@ -54,11 +55,14 @@ def pair_directories(results: Path) -> list[Path]:
 
 
 def contents(pair: Path) -> tuple[list[Path], list[Path]]:
-    """Return the stores and the files of a pair, of all its variants, sorted; no hidden ones."""
+    """Return the stores and the files of a pair, of all its variants, sorted.
+
+    Hidden ones are not among them, nor is what people have told back: it is theirs to change.
+    """
     stores: list[Path] = []
     files: list[Path] = []
     for path in sorted(pair.iterdir()):
-        if path.name.startswith("."):
+        if path.name.startswith(".") or path.name in (REVIEW, REGIONS):
             continue
         if not path.is_dir():
             files.append(path)

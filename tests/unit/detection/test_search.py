@@ -17,7 +17,7 @@ from unglow.detection.background import background_of
 from unglow.detection.candidate_table import NAMES, words, write_csv, write_geojson
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.map_error import error_of
-from unglow.detection.search import SearchResult, search
+from unglow.detection.search import NEGATIVES, SearchResult, search
 from unglow.detection.section_mask import Section, section_mask
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
@@ -264,6 +264,16 @@ def test_neither_tiles_nor_workers_change_a_byte(tmp_path, tile, workers):
         texts.append((*made_of, found.report((0.5, 0.5))))
     assert texts[0][0].count(b"\n") > 40
     assert texts[0] == texts[1]
+
+
+def test_the_most_significant_sources_of_the_negated_difference_are_listed():
+    holes = [(60.0, 80.0, -80.0), (200.0, 150.0, -60.0), (300.0, 40.0, -40.0)]
+    report = search(scene(*images(3, holes)), EVERYWHERE, workers=1, tile=64).report(None)
+    listed = report["brightest_negatives"]
+    assert [(x, y) for x, y, _ in listed[:3]] == [(x, y) for x, y, _ in holes]
+    ratios = [ratio for _, _, ratio in listed]
+    assert ratios == sorted(ratios, reverse=True)
+    assert len(ratios) <= NEGATIVES
 
 
 def test_too_many_sources_leave_the_most_significant_ones_whatever_the_tiles():

@@ -100,8 +100,10 @@ def test_what_there_is_not_is_not_found(server, path):
     assert ask(server, f"/{server.token}/{path}")[0].status == 404
 
 
-def test_nothing_can_be_sent(server):
-    assert ask(server, f"/{server.token}/0/", method="POST")[0].status == 501
+def test_nothing_can_be_sent_to_the_page_of_the_runs(server):
+    sent = {"method": "POST", "Content-Type": "application/json", "Content-Length": "0"}
+    assert ask(server, f"/{server.token}/0/", **sent)[0].status == 405
+    assert ask(server, f"/{server.token}/0/", method="PUT")[0].status == 501
 
 
 def test_ports_that_are_taken_are_passed_over(made):

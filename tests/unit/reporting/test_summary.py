@@ -23,8 +23,10 @@ from unglow.reporting.summary import (
     verdict,
     write_summary,
 )
+from unglow.review.decisions import change_review
 from unglow.transform import Quantiles, Transform
 
+REVIEWED = ("reviewed", "accepted", "rejected", "purity", "purity_low95", "purity_high95")
 GOOD = MethodResult(1.25, 0.5, (1.2, 1.3), {"pixels": 5})
 SHAPES = {"post_shape": (100, 100), "pre_shape": (100, 100)}
 
@@ -156,7 +158,7 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "fdr_control_low95": None,
         "fdr_control_high95": None,
     }
-    assert set(row) == set(COLUMNS) - {"control"}  # no path, no logs
+    assert set(row) == set(COLUMNS) - {"control", *REVIEWED}  # no path, no logs
 
 
 def test_other_methods_are_told_beside_the_default(tmp_path):
@@ -226,6 +228,43 @@ def test_a_pair_none_of_whose_controls_could_be_searched_is_suspect(tmp_path):
     row = only_row(tmp_path, finish(tmp_path, entry(), detection=refused))
     assert row["status"] == "suspect"
     assert row["reasons"].startswith("No unstained control of this dye could be searched")
+
+
+def review(results, made, *decisions):
+    """Decide on as many candidates as there are decisions, "" for none."""
+    place = (results / made.detection).parent
+    rows = [f"{n},{10 * n},5.0,9.0," for n in range(1, len(decisions) + 1)]
+    (place / "candidates.csv").write_text("\n".join(["id,x,y,snr,flags", *rows]) + "\n")
+    changes = [
+        {"id": n, "x": 10 * n, "y": 5, "decision": decision}
+        for n, decision in enumerate(decisions, 1)
+        if decision
+    ]
+    change_review(place / "review.csv", changes, place / "candidates.csv")
+    return place / "review.csv"
+
+
+def test_reviewed_candidates_are_counted_with_their_purity(tmp_path):
+    made = [finish(tmp_path, entry()), finish(tmp_path, entry("S2"))]
+    review(tmp_path, made[0], "rejected", "", "unsure", "rejected")
+    one, two = rows(made, (), tmp_path)
+    assert (one["reviewed"], one["accepted"], one["rejected"], one["purity"]) == (3, 0, 2, 0.0)
+    assert one["purity_high95"] == pytest.approx(0.8418861)
+    assert not set(REVIEWED) & set(two)
+    header, first, second = (line.split("\t") for line in table([one, two]).splitlines())
+    assert header[-6:] == list(REVIEWED)
+    assert first[-6:] == ["3", "0", "2", "0.0", "0.0", "0.8"]  # the interval is wide
+    assert second[-6:] == [""] * 6
+
+
+def test_a_damaged_review_is_a_note_and_fails_nothing(tmp_path):
+    made = finish(tmp_path, entry())
+    path = review(tmp_path, made, "accepted")
+    path.write_text(path.read_text().replace("accepted", "perhaps"))
+    row = only_row(tmp_path, made)
+    assert row["status"] == "ok"
+    assert f"{path}, line 2: 'perhaps' is none of accepted" in row["notes"]
+    assert not set(REVIEWED) & set(row)
 
 
 def test_a_density_without_a_pixel_size_is_empty(tmp_path):
@@ -386,6 +425,7 @@ def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path):
     text = table(rows([finish(tmp_path, entry())], PROBLEMS, tmp_path))
     header, *lines = text.split("\n")
     optional = ("registration", "subtraction", "notes", "control")
+    optional += REVIEWED
     wanted = [c for c in COLUMNS if c not in optional and not c.startswith("fdr_control")]
     assert header.split("\t") == wanted
     assert lines[-1] == ""

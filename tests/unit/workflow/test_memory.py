@@ -316,3 +316,13 @@ def test_runtime_is_whole_minutes_with_room():
     assert memory_model.runtime_min(0, 0.1) == 2
     assert memory_model.runtime_min(750_000_000, 0.1) == 27
     assert memory_model.runtime_min(1, 0.1) == 3
+
+
+def test_drawn_regions_take_what_their_file_is_large_and_no_more_than_a_bound(tmp_path):
+    post = header(tmp_path / "post.tif", (6000, 7000), np.uint8, tile=(256, 256))
+    layout = layouts(post, post, "auto")["derived"]
+    for demand in (memory_model.detect, memory_model.join_detect):
+        peaks = [demand(layout, size).peak_mb(2000, 2) for size in (0, 10_000, 2_000_000, 8 << 20)]
+        assert peaks[0] == demand(layout).peak_mb(2000, 2)
+        assert peaks[1] <= peaks[0] + 1
+        assert peaks[0] + 20 < peaks[2] < peaks[3] <= peaks[0] + 42

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import tifffile
@@ -10,6 +12,7 @@ from unglow.cli import main
 from unglow.core.errors import ConfigError
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
+from unglow.workflow.job_resources import demand_of
 from unglow.workflow.samples import Pair, discover, map_sources, read_sheet, sheet_text
 
 MARKS = "x,y\n10,10\n60,70\n"
@@ -172,6 +175,95 @@ def test_a_bad_initial_transform_leaves_out_its_pair(base):
     batch = Batch.load({"samples": "samples.tsv"}, base)
     assert list(batch.pairs) == [("S", "Y")]
     assert "wholly outside of the pre-stain image" in batch.problems[0].message
+
+
+# -------------------------------------------------------------------------- regions drawn on post
+
+
+def drawn(*corners, name="Exclude"):
+    (x0, y0), (x1, y1) = corners
+    ring = [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
+    return json.dumps(
+        {
+            "type": "Feature",
+            "geometry": {"type": "Polygon", "coordinates": [ring]},
+            "properties": {"objectType": "annotation", "classification": {"name": name}},
+        }
+    )
+
+
+def test_regions_beside_the_post_image_are_found_and_read_by_the_search_alone(tmp_path):
+    folder = add_pair(tmp_path)
+    (folder / "POST_x.Regions.GeoJSON").write_text(drawn((2, 2), (9, 9)))
+    add_pair(tmp_path, dye="Y")
+    batch = Batch.load({}, tmp_path)
+    assert batch.problems == batch.notes == ()
+    assert job_params.drawn_regions(batch, names("X")) == [str(folder / "POST_x.Regions.GeoJSON")]
+    assert job_params.drawn_regions(batch, names("Y")) == []
+    assert job_params.register_inputs(batch, names("X")) == {}
+    assert (
+        demand_of(batch, "detect", names("X")).fixed > demand_of(batch, "detect", names("Y")).fixed
+    )
+
+
+def test_regions_of_pre_of_no_image_and_two_of_one_are_named(tmp_path):
+    folder = add_pair(tmp_path)
+    (folder / "pre_X.regions.geojson").write_text("")
+    (folder / "post_Z.regions.geojson").write_text("")
+    add_pair(tmp_path, dye="Y")
+    for name in ("post_Y.regions.geojson", "post_Y.REGIONS.geojson"):
+        (folder / name).write_text("")
+    found = discover(tmp_path / "raw")
+    assert found.pairs == ()
+    told = {problem.dye: problem.message for problem in found.problems}
+    assert "post_Z.regions.geojson: no image beside it has this name" in told[None]
+    assert "pre_X.regions.geojson belongs to the pre-stain image" in told["X"]
+    assert "has 2 files of regions beside it" in told["Y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[{", "post_X.regions.geojson, line 1: it is not JSON"),
+        (
+            drawn((200, 200), (300, 300)),
+            "feature 1 lies at x 200 to 300, y 200 to 300, and so",
+        ),
+    ],
+)
+def test_bad_regions_leave_out_their_pair_alone(tmp_path, text, told, monkeypatch, capsys):
+    folder = add_pair(tmp_path)
+    add_pair(tmp_path, "B")
+    (folder / "post_X.regions.geojson").write_text(text)
+    batch = Batch.load({}, tmp_path)
+    assert list(batch.pairs) == [("B", "X")]
+    (problem,) = batch.problems
+    assert (problem.sample, problem.dye) == ("A", "X")
+    assert told in problem.message
+    monkeypatch.chdir(tmp_path)
+    assert main(["survey"]) == 1
+    assert told.split(",")[0] in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_is_of_another_class_is_told(tmp_path):
+    folder = add_pair(tmp_path)
+    (folder / "post_X.regions.geojson").write_text(drawn((2, 2), (9, 9), name="Tumor"))
+    (note,) = Batch.load({}, tmp_path).notes
+    assert "post_X.regions.geojson: 1 feature of class 'Tumor' left aside" in note
+
+
+def test_the_sheet_names_regions_and_is_written_back(base):
+    (base / "drawn.geojson").write_text(drawn((2, 2), (9, 9)))
+    (pair,) = read_sheet(row(base, regions="drawn.geojson"), base=base).pairs
+    assert pair.regions == base / "drawn.geojson"
+    assert pair.files[-1] == pair.regions
+    assert sheet_text([pair], base).splitlines() == [
+        f"{HEADER}\tregions",
+        "S\tX\ta.tif\tb.tif\tdrawn.geojson",
+    ]
+    (problem,) = read_sheet(row(base, regions="draw.geojson"), base=base).problems
+    assert "column 'regions': there is no " in problem.message
+    assert "did you mean" in problem.message
 
 
 # --------------------------------------------------------------------------- the map of another dye

@@ -234,6 +234,15 @@ def test_results_of_an_older_version_are_not_called_damaged(pair, capsys):
     assert "Everything" not in out
 
 
+def test_what_people_have_told_is_neither_judged_nor_removed(sealed, capsys):
+    told = [sealed / "registration-a" / "review.csv", sealed / "regions.geojson"]
+    for path in told:
+        path.write_text("half a")
+    assert main(["verify", str(sealed.parents[1]), "--repair"]) == 0
+    assert "review.csv" not in capsys.readouterr().out
+    assert all(path.read_text() == "half a" for path in told)
+
+
 def test_lists_are_what_sha256sum_checks_and_the_same_each_time(sealed):
     path = sealed / "registration-a" / "digests" / "register.sha256"
     before = path.read_bytes()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.workflow.samples.hint_files import LandmarkFiles
+from unglow.workflow.samples.hint_files import FilesBeside
 from unglow.workflow.samples.naming import (
     MARKERS,
     RESERVED,
@@ -48,7 +48,8 @@ class _Folder:
     problems: list[Problem] = field(default_factory=list)
     tiffs: int = 0
     scans: list[Path] = field(default_factory=list)
-    landmarks: LandmarkFiles = field(default_factory=lambda: LandmarkFiles((), ()))
+    landmarks: FilesBeside = field(default_factory=lambda: FilesBeside.landmarks((), ()))
+    regions: FilesBeside = field(default_factory=lambda: FilesBeside.regions((), ()))
 
     def problem(self, kind: str, message: str, *paths: Path, dye: str | None = None) -> None:
         self.problems.append(Problem(message, kind, self.sample, dye, tuple(paths)))
@@ -106,14 +107,9 @@ def _scan(path: Path) -> _Folder:
     tiffs = [entry for entry in entries if is_tiff(entry.name) and not entry.is_dir()]
     folder.tiffs = len(tiffs)
     folder.scans = scans(entries)
-    folder.landmarks = LandmarkFiles(entries, tiffs)
-    for file in folder.landmarks.unmatched:
-        folder.problem(
-            "lonely-landmarks",
-            f"{file}: no image beside it has this name; call it like the image that it was clicked "
-            "in, with .landmarks.csv in the place of .tif, or move it away.",
-            file,
-        )
+    folder.landmarks = FilesBeside.landmarks(entries, tiffs)
+    folder.regions = FilesBeside.regions(entries, tiffs)
+    _lonely(folder)
     _nested(folder, [entry for entry in entries if entry.is_dir()])
     if not tiffs:
         if folder.scans:
@@ -141,6 +137,24 @@ def _scan(path: Path) -> _Folder:
         if _check_name(folder, file, parts):
             folder.files.append((file, parts))
     return folder
+
+
+def _lonely(folder: _Folder) -> None:
+    """Name files that help a pair, and that no image is named like."""
+    for file in folder.landmarks.unmatched:
+        folder.problem(
+            "lonely-landmarks",
+            f"{file}: no image beside it has this name; call it like the image that it was clicked "
+            "in, with .landmarks.csv in the place of .tif, or move it away.",
+            file,
+        )
+    for file in folder.regions.unmatched:
+        folder.problem(
+            "lonely-regions",
+            f"{file}: no image beside it has this name; call it like the post-stain image that it "
+            "was drawn on, with .regions.geojson in the place of .tif, or move it away.",
+            file,
+        )
 
 
 def _nested(folder: _Folder, inside: list[Path]) -> None:
@@ -233,15 +247,43 @@ def _match(folder: _Folder) -> list[Pair]:
         if missing and not double:
             _missing(folder, dye, missing[0], slot)
         if not (double or missing or dangling):
-            (pre, pre_name), (post, post_name) = slot["pre"][0], slot["post"][0]
-            rule = f"pre: {pre_name.rule}; post: {post_name.rule}"
-            try:
-                landmarks = folder.landmarks.of(post, pre)
-            except ValueError as error:
-                folder.problem("two-landmarks", str(error), post, pre, dye=dye)
-                continue
-            pairs.append(Pair(folder.sample, dye, pre, post, rule=rule, landmarks=landmarks))
+            pair = _pair(folder, dye, slot)
+            if pair is not None:
+                pairs.append(pair)
     return pairs
+
+
+def _pair(folder: _Folder, dye: str, slot: dict[str, list[tuple[Path, FileName]]]) -> Pair | None:
+    """Make the pair of a dye, with the files that help it; None if those are not clear."""
+    (pre, pre_name), (post, post_name) = slot["pre"][0], slot["post"][0]
+    try:
+        landmarks = folder.landmarks.of(post, pre)
+    except ValueError as error:
+        folder.problem("two-landmarks", str(error), post, pre, dye=dye)
+        return None
+    try:
+        regions = folder.regions.of(post)
+        _refuse_regions_of_pre(folder.regions.of(pre), post)
+    except ValueError as error:
+        folder.problem("regions", str(error), post, pre, dye=dye)
+        return None
+    return Pair(
+        folder.sample,
+        dye,
+        pre,
+        post,
+        rule=f"pre: {pre_name.rule}; post: {post_name.rule}",
+        landmarks=landmarks,
+        regions=regions[0] if regions else None,
+    )
+
+
+def _refuse_regions_of_pre(files: tuple[Path, ...], post: Path) -> None:
+    if files:
+        raise ValueError(
+            f"{files[0]} belongs to the pre-stain image, but regions are drawn on the post-stain "
+            f"image: call it like {post.name} if that is where it was drawn, or move it away."
+        )
 
 
 def _respelled(folder: _Folder, slots: Slots) -> set[str]:

@@ -1,11 +1,11 @@
-"""Files that help with a registration: landmarks beside the images, and what the sheet names."""
+"""Files that help a pair: landmarks and regions beside its images, and what the sheet names."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from unglow.workflow.samples.naming import composed, take_apart
 
@@ -15,39 +15,61 @@ if TYPE_CHECKING:
 LANDMARKS = ("landmarks", "landmarks_post", "landmarks_pre")
 """Columns of landmarks: of both images, or of each."""
 INITIAL = "initial_transform"
+REGIONS = "regions"
 _LANDMARKS_OF_IMAGE = re.compile(r"\.landmarks\.(?:csv|tsv|txt)$", re.IGNORECASE)
+_REGIONS_OF_IMAGE = re.compile(r"\.regions\.geojson$", re.IGNORECASE)
 
 
-class LandmarkFiles:
-    """The landmarks in a folder: ``<name of an image>.landmarks.csv``, in any letter case."""
+class FilesBeside:
+    """The files of a kind in a folder that are named like its images, in any letter case.
 
-    def __init__(self, entries: Iterable[Path], images: Iterable[Path]) -> None:
+    Attributes
+    ----------
+    kind
+        What they are, as a plural.
+    unmatched
+        Those that no image is named like.
+    """
+
+    def __init__(
+        self, kind: str, ending: re.Pattern[str], entries: Iterable[Path], images: Iterable[Path]
+    ) -> None:
+        self.kind = kind
         self._of: dict[str, list[Path]] = {_stem(image): [] for image in images}
         self.unmatched: list[Path] = []
-        """Landmarks that no image is named like."""
         for entry in entries:
-            if _LANDMARKS_OF_IMAGE.search(entry.name) and not entry.is_dir():
-                stem = composed(_LANDMARKS_OF_IMAGE.sub("", entry.name)).casefold()
+            if ending.search(entry.name) and not entry.is_dir():
+                stem = composed(ending.sub("", entry.name)).casefold()
                 self._of.get(stem, self.unmatched).append(entry)
 
-    def of(self, post: Path, pre: Path) -> tuple[Path, ...]:
-        """Return the landmarks of a pair: one file of both, or that of post and that of pre.
+    @classmethod
+    def landmarks(cls, entries: Iterable[Path], images: Iterable[Path]) -> Self:
+        """Find ``<name of an image>.landmarks.csv``."""
+        return cls("landmarks", _LANDMARKS_OF_IMAGE, entries, images)
+
+    @classmethod
+    def regions(cls, entries: Iterable[Path], images: Iterable[Path]) -> Self:
+        """Find ``<name of an image>.regions.geojson``."""
+        return cls("regions", _REGIONS_OF_IMAGE, entries, images)
+
+    def of(self, *images: Path) -> tuple[Path, ...]:
+        """Return the files of some images, one of each at most, in their order.
 
         Raises
         ------
         ValueError
             An image has several; the message is a sentence.
         """
-        landmarks = []
-        for image in (post, pre):
+        found: list[Path] = []
+        for image in images:
             files = self._of[_stem(image)]
             if len(files) > 1:
                 raise ValueError(
-                    f"{image} has {len(files)} files of landmarks beside it "
+                    f"{image} has {len(files)} files of {self.kind} beside it "
                     f"({', '.join(f.name for f in files)}); keep one."
                 )
-            landmarks += files
-        return tuple(landmarks)
+            found += files
+        return tuple(found)
 
 
 def _stem(image: Path) -> str:
@@ -56,8 +78,8 @@ def _stem(image: Path) -> str:
 
 
 def hint_files(cells: Mapping[str, str], base: Path) -> dict[str, Path]:
-    """Return the files that a row names to help with its registration, by column."""
-    columns = (c for c in (*LANDMARKS, INITIAL) if c in cells)
+    """Return the files besides its images that a row names, by column."""
+    columns = (c for c in (*LANDMARKS, INITIAL, REGIONS) if c in cells)
     return {column: base / Path(cells[column]).expanduser() for column in columns}
 
 

@@ -21,8 +21,9 @@ class Pair:
     ``rule`` says why these two files were taken for a pair. ``channel``, ``series``,
     ``manual_scale`` and ``register_from`` are what the sample sheet sets for this pair alone; None
     where it does not. ``landmarks`` are the files that help to register it: one of both images, or
-    that of post and that of pre; ``initial_transform`` is one that holds a first map. ``control``
-    says that nothing was stained in between, so that all that is found in the pair is false.
+    that of post and that of pre; ``initial_transform`` is one that holds a first map. ``regions``
+    is a file of regions that were drawn on post. ``control`` says that nothing was stained in
+    between, so that all that is found in the pair is false.
     """
 
     sample: str
@@ -36,6 +37,7 @@ class Pair:
     landmarks: tuple[Path, ...] = ()
     initial_transform: Path | None = None
     register_from: str | None = None
+    regions: Path | None = None
     control: bool = False
 
     @property
@@ -46,8 +48,8 @@ class Pair:
     @property
     def files(self) -> tuple[Path, ...]:
         """All files that the jobs of the pair read."""
-        initial = () if self.initial_transform is None else (self.initial_transform,)
-        return (self.post, self.pre, *self.landmarks, *initial)
+        more = (path for path in (self.initial_transform, self.regions) if path is not None)
+        return (self.post, self.pre, *self.landmarks, *more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from unglow.core.errors import InputError
 from unglow.workflow.samples.hint_files import (
     INITIAL,
     LANDMARKS,
+    REGIONS,
     file_problem,
     hint_files,
     hint_problem,
@@ -115,6 +116,8 @@ def _optional(pair: Pair, base: Path) -> dict[str, str]:
     files = dict(zip(columns, pair.landmarks, strict=False))
     if pair.initial_transform is not None:
         files[INITIAL] = pair.initial_transform
+    if pair.regions is not None:
+        files[REGIONS] = pair.regions
     values |= {column: _relative(file, base) for column, file in files.items()}
     values["control"] = "true" if pair.control else None
     return {column: str(value) for column, value in values.items() if value is not None}
@@ -289,6 +292,7 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
         landmarks=tuple(hints[column] for column in LANDMARKS if column in hints),
         initial_transform=hints.get(INITIAL),
         register_from=row.cells.get("register_from"),
+        regions=hints.get(REGIONS),
         control=values.get("control") is True,
     )
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from unglow.io.zarr.band_results import BandResults
     from unglow.io.zarr.bands import Band
     from unglow.photometry.difference import Image
+    from unglow.review.polygons import Region
     from unglow.workflow.stages.detect_inputs import DetectInputs
 
 # Two rows of chunks of all but the widest of images whose windows share chunks; some 40 MB.
@@ -91,11 +92,12 @@ def detect(
         properties = {"candidates": None, "reason": reason}
         _write(targets, np.zeros(0, LISTED), properties, report, SearchCounts.refused(reason))
         return 0
-    section = _outline(inputs.aligned)
+    section = _outline(inputs.aligned, scene.excluded)
     if band_results is None:
-        result = search(scene, section, controls=controls, workers=workers)
+        result = search(scene, section, controls=controls, regions=inputs.regions, workers=workers)
     else:
-        result = _joined(band_results, settings, scene.post.shape, controls)
+        empty = SearchResult.empty(settings, scene.post.shape, controls, inputs.regions)
+        result = _joined(band_results, empty)
     listed = result.listed()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["completeness"] = None
@@ -121,27 +123,32 @@ def detect_band(
         scene = inputs.scene(settings)
     except InputError as refusal:
         return BandResult(band, key, reason=str(refusal))
-    section = _outline(inputs.aligned)
-    return BandResult(band, key, arrays=search(scene, section, workers=workers, band=band).part)
+    section = _outline(inputs.aligned, scene.excluded)
+    found = search(scene, section, regions=inputs.regions, workers=workers, band=band)
+    return BandResult(band, key, arrays=found.part)
 
 
 def key_of(files: Mapping[str, Any], settings: DetectSettings, version: int) -> str:
-    """Return what the search of a band follows from; ``files`` as for `DetectInputs.open`."""
+    """Return what the search of a band follows from; ``files`` as for `DetectInputs.open`.
+
+    They have ``regions`` too: a file, or none.
+    """
     names = (
         *("post", "pre", "aligned", "transform", "displacement", "scale", "gain_map"),
         "difference",
     )
-    digests = [hashlib.sha256(Path(files[name]).read_bytes()).hexdigest() for name in names]
+    paths = [*(files[name] for name in names), *files["regions"]]
+    digests = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths]
     # bands of rows of other tiles do not fit together
     return state_key("detect", version, DETECT_TILE, asdict(settings), digests)
 
 
 @step("section")
-def _outline(aligned: Image) -> Section:
+def _outline(aligned: Image, excluded: tuple[Region, ...]) -> Section:
     """Find the section; what that took is free for the tiles then."""
     section = Section.of(aligned)
     release_freed()
-    return section
+    return replace(section, excluded=excluded)
 
 
 def _remove_leftovers(targets: Mapping[str, Path], band_results: BandResults | None) -> None:
@@ -160,14 +167,8 @@ def _cached(scene: Scene, inputs: DetectInputs) -> Scene:
 
 
 @step("join")
-def _joined(
-    band_results: BandResults,
-    settings: DetectSettings,
-    shape: tuple[int, int],
-    controls: Controls | None,
-) -> SearchResult:
-    """Put together what bands have found."""
-    result = SearchResult.empty(settings, shape, controls)
+def _joined(band_results: BandResults, result: SearchResult) -> SearchResult:
+    """Put together what bands have found, from an empty result on."""
     for band_result in band_results:
         result.add(band_result.arrays)
         result.settle()

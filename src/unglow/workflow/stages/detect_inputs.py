@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from unglow.detection.settings import DetectSettings
     from unglow.photometry.difference import Image
+    from unglow.review.polygons import Regions
     from unglow.transform import Transform
 
 
@@ -38,6 +39,8 @@ class DetectInputs:
         it is computed when it is read.
     scale, transform
         Gain, offset and noise by method; the map from post to pre.
+    regions
+        What was drawn on post: to leave out, and to count in; None for nothing.
     """
 
     post: Image
@@ -46,20 +49,24 @@ class DetectInputs:
     difference: Image
     scale: Scale
     transform: Transform
+    regions: Regions | None = None
 
     @classmethod
     def open(cls, files: Mapping[str, Any]) -> Self:
         """Open the files that a rule names.
 
         ``files`` are paths of ``post``, ``pre``, ``aligned``, ``difference`` (root metadata of
-        stores), ``transform``, ``scale`` and ``gain_map``.
+        stores), ``transform``, ``scale`` and ``gain_map``; and ``regions``, one or none, where
+        they count.
         """
         scale = Scale.load(Path(files["scale"]), Path(files["gain_map"]))
         post, pre, aligned = (
             open_store(Path(files[name]).parent) for name in ("post", "pre", "aligned")
         )
         difference = difference_of(post, aligned, scale, Path(files["difference"]).parent)
-        return cls(post, pre, aligned, difference, scale, load(Path(files["transform"])))
+        transform = load(Path(files["transform"]))
+        regions = _read_regions([Path(path) for path in files.get("regions", ())])
+        return cls(post, pre, aligned, difference, scale, transform, regions)
 
     def scene(self, settings: DetectSettings) -> Scene:
         """Put together what the search looks at.
@@ -97,4 +104,14 @@ class DetectInputs:
             background_of(self.difference),
             chosen.gain_map,
             self.scale.blur,
+            () if self.regions is None else self.regions.exclude,
         )
+
+
+def _read_regions(files: list[Path]) -> Regions | None:
+    """Read the file of regions; None if there is none, or no region of a class that counts."""
+    if not files:
+        return None
+    from unglow.review.regions import read_regions  # noqa: PLC0415 - most pairs have none
+
+    return read_regions(files[0]) or None

@@ -1,0 +1,174 @@
+"""Regions that people drew: what lies in those to exclude is not searched, others are counted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from unglow.core.windows import ArrayPixels, Window
+from unglow.detection.candidate_table import words
+from unglow.detection.coarse_grid import CoarseGrid
+from unglow.detection.completeness import completeness
+from unglow.detection.density import density
+from unglow.detection.search import SearchResult, search
+from unglow.detection.section_mask import Section
+from unglow.detection.settings import DetectSettings
+from unglow.detection.snr import EXCLUDED, Scene, significance
+from unglow.io.zarr.bands import all_bands
+from unglow.photometry.noise.model import NoiseModel
+from unglow.review.polygons import Polygon, Region, Regions, mask_over
+from unglow.transform import Transform
+
+SHAPE = (300, 340)
+SIGMA = 3.0
+SPOTS = [(x, y, 30.0) for x in range(30, 330, 25) for y in range(30, 290, 25)]
+PIXEL_UM = (0.5, 0.5)
+
+
+def outline(x0, y0, x1, y1):
+    """The corners of px ``x0 <= x < x1`` and ``y0 <= y < y1``."""
+    return np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]], float) - 0.5
+
+
+def region(kind, *corners, name="a"):
+    return Region(kind, name, (Polygon.of([outline(*corners)]),))
+
+
+BUBBLE = region("exclude", 90, 70, 190, 160)
+LEFT = region("analyse", 0, 0, 140, 300, name="left")
+FAR = region("analyse", 900, 900, 950, 950, name="far")
+DRAWN = Regions((BUBBLE,), (LEFT, FAR))
+
+
+def scene(excluded=(), spots=SPOTS, seed=2):
+    rng = np.random.default_rng(seed)
+    post, pre = (rng.normal(100, SIGMA, SHAPE).astype(np.float32) for _ in range(2))
+    row, col = np.indices(SHAPE)
+    for x, y, peak in spots:
+        post += (peak * np.exp(-((col - x) ** 2 + (row - y) ** 2) / 4.5)).astype(np.float32)
+    return Scene(
+        *(ArrayPixels(i) for i in (post, pre, post - pre)),
+        gain=1.0,
+        noise=NoiseModel(SIGMA**2, 0.0, SIGMA**2, 0.0),
+        transform=Transform("ok", SHAPE, SHAPE, matrix=np.eye(3)),
+        error=CoarseGrid.constant(0.0),
+        saturation=(math.inf, math.inf),
+        settings=DetectSettings(),
+        excluded=excluded,
+    )
+
+
+WHOLE = Section.from_mask(np.ones(SHAPE, np.bool_), 0)
+
+
+def found(regions=None, **more):
+    drawn = () if regions is None else regions.exclude
+    section = replace(WHOLE, excluded=drawn)
+    return search(scene(drawn), section, regions=regions, **{"workers": 1, "tile": 128} | more)
+
+
+@pytest.fixture(scope="module")
+def without():
+    return found()
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return found(DRAWN)
+
+
+def inside(rows):
+    """Which of the listed sources lie in the bubble."""
+    return BUBBLE.holds_points(np.stack([rows["x"], rows["y"]], axis=1))
+
+
+def test_nothing_is_listed_in_what_is_left_out_and_nothing_changes_far_from_it(without, drawn):
+    listed = drawn.found
+    assert inside(without.found).sum() > 12
+    assert not inside(listed).any()
+    # what lies further away than the filters reach is measured as before
+    away = ~region("exclude", 70, 50, 210, 180).holds_points(
+        np.stack([listed["x"], listed["y"]], axis=1)
+    )
+    before = {row.tobytes() for row in without.found}
+    assert away.sum() > 60
+    assert all(row.tobytes() in before for row in listed[away])
+
+
+def test_the_area_is_without_what_is_left_out(without, drawn):
+    told, before = drawn.report(PIXEL_UM), without.report(PIXEL_UM)
+    assert told["masked_px"] == {**before["masked_px"], "excluded": 100 * 90}
+    # and without the px beside it, which have no slope, as at the end of the image
+    rim = before["searched_px"] - 100 * 90 - told["searched_px"]
+    assert 360 <= rim <= 2 * (100 + 90)
+    assert told["area_mm2"] == pytest.approx(told["searched_px"] * 0.25e-6, rel=1e-5)
+    assert told["candidates"] < before["candidates"]
+    assert "regions" not in before
+
+
+def test_regions_to_analyse_have_counts_and_densities_of_their_own(drawn):
+    told = drawn.report(PIXEL_UM)["regions"]
+    listed = drawn.listed()
+    count = int((listed["x"] < 139.5).sum())
+    ratio = significance(scene((BUBBLE,)), Window.of(SHAPE)).snr
+    px = int(np.isfinite(ratio[:, :140]).sum())
+    assert told == [
+        {
+            "name": "left",
+            "candidates": count,
+            "searched_px": px,
+            **density(count, px, PIXEL_UM),
+        },
+        {"name": "far", "candidates": 0, "searched_px": 0, **density(0, 0, PIXEL_UM)},
+    ]
+    assert count > 30
+
+
+@pytest.mark.parametrize("tile", [64, 300])
+def test_neither_tiles_nor_bands_change_a_byte(drawn, tile):
+    whole = found(DRAWN, tile=tile, workers=2)
+    assert whole.found.tobytes() == drawn.found.tobytes()
+    assert whole.report(PIXEL_UM) == drawn.report(PIXEL_UM)
+    joined = SearchResult.empty(DetectSettings(), SHAPE, regions=DRAWN)
+    for band in reversed(all_bands(3)):
+        joined.add(found(DRAWN, tile=64, band=band).part)
+    joined.finish()
+    assert joined.found.tobytes() == drawn.found.tobytes()
+    assert joined.report(PIXEL_UM) == drawn.report(PIXEL_UM)
+
+
+def test_a_source_at_the_edge_is_measured_on_what_is_left_and_says_so():
+    # the bubble ends one px right of the first spot's centre, and four right of the second's
+    spots = [(88.0, 100.0, 60.0), (85.0, 140.0, 60.0), (60.0, 100.0, 60.0)]
+    result = search(
+        scene((BUBBLE,), spots),
+        replace(WHOLE, excluded=(BUBBLE,)),
+        regions=Regions((BUBBLE,)),
+        workers=1,
+    )
+    bright = result.found[result.found["snr"] > 8]
+    told = {(int(row["col"]), int(row["row"])): words(int(row["flags"])) for row in bright}
+    assert len(told) == 3
+    assert {x for x, _ in told} < set(range(57, 90))
+    assert told[min(told)] == ""
+    assert "incomplete" in told[max(told)]
+
+
+def test_a_px_left_out_has_no_ratio_and_those_beside_it_have_one():
+    ratio = significance(scene((BUBBLE,)), Window.of(SHAPE))
+    left_out = mask_over((BUBBLE,), Window.of(SHAPE))
+    assert np.array_equal(ratio.reasons == EXCLUDED, left_out)
+    assert np.isnan(ratio.snr[left_out]).all()
+    assert np.isfinite(ratio.snr[110, 80:89]).all()
+
+
+def test_no_spot_is_put_into_what_is_left_out():
+    half = region("exclude", 0, 0, 170, 300)
+    pair, section = scene((half,)), replace(WHOLE, excluded=(half,))
+    tried = completeness(pair, section, np.zeros((0, 2)), 5.0, "a", workers=1)
+    assert tried is not None
+    assert len(tried.trials) > 20
+    assert tried.trials.x.min() >= 169.5
