@@ -31,6 +31,26 @@ def render(matrix, shape, seed=1, gain=1.0, offset=100.0, noise=3.0, spots=0):
     return np.clip(np.rint(image), 0, 65535).astype(np.uint16)
 
 
+def _smooth(points, size, seed):
+    lattice = np.random.default_rng(seed).random((256, 256))
+    at = np.stack([points[:, 1] / size + 90, points[:, 0] / size + 90])
+    return map_coordinates(lattice, at, order=3, mode="grid-wrap") - 0.5
+
+
+def render_hard(matrix, shape, seed):
+    """Draw fine texture that moves with the matrix, under a glow of the image's own; uint16.
+
+    No search finds the map between two of them, and a refinement does.
+    """
+    rows, cols = np.indices(shape)
+    points = np.column_stack([cols.ravel(), rows.ravel()]).astype(float)
+    total = _smooth(apply_matrix(matrix, points), 4.0, 1)
+    total += sum(2 * _smooth(points, size, seed + k) for k, size in enumerate((55.0, 144.0)))
+    values = 300 * np.exp(total.reshape(shape))
+    values += np.random.default_rng(seed).normal(0, 1, shape) * np.sqrt(9 + 0.1 * values)
+    return np.rint(values).clip(0, 65535).astype(np.uint16)
+
+
 def similarity(degrees, scale, shift, shape, other=None):
     """Map the centre of ``shape`` to that of ``other`` plus ``shift``."""
     c, s = scale * np.cos(np.deg2rad(degrees)), scale * np.sin(np.deg2rad(degrees))

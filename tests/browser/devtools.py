@@ -19,6 +19,22 @@ os.dup2(ends[1], 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
+_MODIFIERS = {"alt": 1, "ctrl": 2, "meta": 4, "shift": 8}
+_KEY_TEXT = {"Enter": "\r"}
+_KEY_CODES = {
+    "Backspace": 8,
+    "Tab": 9,
+    "Enter": 13,
+    "Escape": 27,
+    "Delete": 46,
+    "ArrowLeft": 37,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+    "Home": 36,
+    "End": 35,
+}
+
 
 class BrowserError(Exception):
     """The browser has refused a request, or what it was to evaluate has failed."""
@@ -56,6 +72,7 @@ class Tab:
         os.close(from_browser)
         self._number, self._rest = 0, b""
         self.requests, self.complaints = [], []
+        self._pressed = 0
         self._session = None
         targets = self._ask("Target.getTargets")["targetInfos"]
         target = next(t["targetId"] for t in targets if t["type"] == "page")
@@ -99,6 +116,58 @@ class Tab:
     def text(self):
         """What a reader sees."""
         return self.run("document.body.innerText")
+
+    def middle(self, selector):
+        """Return where the middle of an element is in the window, (x, y) in CSS px."""
+        return self.run(
+            f"(() => {{ const box = document.querySelector({json.dumps(selector)})"
+            ".getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
+
+    def move(self, x, y):
+        """Move the mouse to a place in the window, its button as it was."""
+        self._mouse("mouseMoved", x, y, buttons=self._pressed)
+
+    def press(self, x, y, count=1):
+        """Press the left button; the second time in a row ``count`` is 2."""
+        self.move(x, y)
+        self._pressed = 1
+        self._mouse("mousePressed", x, y, button="left", buttons=1, clickCount=count)
+
+    def release(self, x, y, count=1):
+        """Release the left button."""
+        self._pressed = 0
+        self._mouse("mouseReleased", x, y, button="left", buttons=0, clickCount=count)
+
+    def click(self, x, y, count=1):
+        """Click, or click twice if ``count`` is 2."""
+        for number in range(1, count + 1):
+            self.press(x, y, number)
+            self.release(x, y, number)
+
+    def drag(self, start, end, steps=8):
+        """Drag from a place (x, y) to another in so many steps."""
+        self.press(*start)
+        for step in range(1, steps + 1):
+            self.move(*(a + (b - a) * step / steps for a, b in zip(start, end, strict=True)))
+        self.release(*end)
+
+    def key(self, name, modifiers=""):
+        """Press and release a key by its name (``a``, ``Enter``) with `_MODIFIERS` held down."""
+        held = sum(bit for word, bit in _MODIFIERS.items() if word in modifiers.split())
+        text = _KEY_TEXT.get(name, name if len(name) == 1 else "")
+        code = _KEY_CODES.get(name, ord(name.upper()) if len(name) == 1 else 0)
+        told = {"key": name, "windowsVirtualKeyCode": code, "modifiers": held}
+        typed = {"text": text} if text and held in (0, _MODIFIERS["shift"]) else {}
+        self._ask("Input.dispatchKeyEvent", type="keyDown", **told, **typed)
+        self._ask("Input.dispatchKeyEvent", type="keyUp", **told)
+
+    def type(self, text):
+        """Write into the element that has the focus."""
+        self._ask("Input.insertText", text=text)
+
+    def _mouse(self, kind, x, y, **more):
+        self._ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def picture(self, path):
         """Write what is seen as PNG."""

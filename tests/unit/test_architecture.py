@@ -19,11 +19,15 @@ MAY = {
     "jobs": {"core", "telemetry"},
     "registration": {"core", "transform"},
     "photometry": {"core", "transform", "io"},
-    "detection": {"core", "transform", "io", "photometry"},
+    "review": {"core", "io"},
+    "detection": {"core", "transform", "io", "photometry", "review"},
     "export": {"core", "transform", "io", "photometry"},
-    "reporting": {"core", "transform", "telemetry", "io", "registration", "photometry"},
+    "reporting": {
+        *("core", "transform", "telemetry", "io", "registration", "photometry", "review"),
+    },
 }
 MAY["workflow"] = {*MAY} - {"phantom"}
+MAY["viewer"] = {*MAY} - {"phantom"}
 MAY["cli"] = {*MAY}
 #: Modules at the top, which files of users and the package's own face need.
 AT_THE_TOP = {"unglow", "unglow.machine"}

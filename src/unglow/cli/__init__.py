@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
     "preflight": ("unglow.cli.preflight", "say whether a run fits memory and disk"),
     "monitor": ("unglow.cli.monitor", "follow runs while they go on"),
+    "view": ("unglow.cli.view", "look at the pixels of results in a browser"),
     "resume": ("unglow.cli.resume", "go on after anything was killed"),
     "status": ("unglow.cli.status", "say how far each pair is"),
     "verify": ("unglow.cli.verify", "read all results and say what is not as it was published"),

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--web", action="store_true", help="show it in a browser, on this machine alone"
     )
     parser.add_argument(
-        "--port", type=_port, metavar="N", help="port for --web (8798, or the next that is free)"
+        "--port", type=port, metavar="N", help="port for --web (8798, or the next that is free)"
     )
 
 
@@ -45,8 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.web:
         from unglow.reporting.html.live_server import serve  # noqa: PLC0415 (so does the page)
         from unglow.reporting.html.live_site import Site  # noqa: PLC0415
+        from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
 
-        serve(Site(places), arguments.port, lambda line: print(line, flush=True))
+        serve(Site(places, {NAME: Viewer}), arguments.port, lambda line: print(line, flush=True))
         return 0
     from unglow.reporting.terminal.follow import follow  # noqa: PLC0415 (rich takes a moment)
 
@@ -65,7 +66,8 @@ def _interval(text: str) -> float:
     return seconds
 
 
-def _port(text: str) -> int:
+def port(text: str) -> int:
+    """Return the number of a port that was given as an option."""
     if not (text.isdecimal() and 1 <= int(text) <= 65535):
         raise argparse.ArgumentTypeError(f"{text!r} is not a port, 1 to 65535")
     return int(text)

@@ -1,0 +1,138 @@
+"""``unglow view``: look at the pixels of results in a browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from unglow.cli.directories import results_of
+from unglow.cli.monitor import port
+from unglow.core.errors import InputError
+
+if TYPE_CHECKING:
+    import argparse
+
+_PLAN = "plan.json"
+# Levels of a sweep between the results of a variant and those of its pair.
+_SWEEP_DEPTH = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow view` to a parser."""
+    parser.description = (
+        "Look at any pixel of any stage in a browser: post, pre, aligned pre, the differences of "
+        "all scale methods, the signal-to-noise ratio and the error of the map. Finished results "
+        "are enough, and they may be read-only; nothing of them is changed."
+    )
+    parser.add_argument(
+        "place",
+        nargs="?",
+        default=".",
+        metavar="DIR|PAIR",
+        help="working directory or results directory (here), or the results of a pair: their "
+        "directory, or SAMPLE/DYE",
+    )
+    parser.add_argument(
+        "--port", type=port, metavar="N", help="port (8798, or the next that is free)"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address and open no browser"
+    )
+    parser.add_argument(
+        "--static",
+        type=Path,
+        metavar="OUT",
+        help="write a folder that any web server or object store can serve, to look at only",
+    )
+    parser.add_argument(
+        "--computed",
+        action="store_true",
+        help="with --static: also write images that are computed while one looks (large)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve results until Ctrl-C, or write a folder to be served."""
+    if arguments.static is not None:
+        return _write_static(arguments)
+    from unglow.reporting.html.live_server import serve  # noqa: PLC0415 (imports numpy)
+    from unglow.reporting.html.live_site import Site  # noqa: PLC0415
+    from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
+
+    results, pair = place_of(arguments.place)
+    site = Site([results], {NAME: Viewer})
+    page = f"0/{NAME}/" + ("" if pair is None else _hash(results, pair))
+    opened = None if arguments.no_browser else _opened
+    serve(site, arguments.port, lambda line: print(line, flush=True), page=page, opened=opened)
+    return 0
+
+
+def _write_static(arguments: argparse.Namespace) -> int:
+    from unglow.export.targets import refuse_existing  # noqa: PLC0415
+    from unglow.viewer.static_site import write_site  # noqa: PLC0415 (imports numpy)
+
+    results, _ = place_of(arguments.place)
+    refuse_existing(arguments.static)
+    pairs, size = write_site(results, arguments.static, computed=arguments.computed, say=print)
+    count = f"{pairs} pair{'' if pairs == 1 else 's'}"
+    print(f"{arguments.static}: {count}, {size / 1e6:.0f} MB; serve it with any web server")
+    return 0
+
+
+def place_of(text: str) -> tuple[Path, Path | None]:
+    """Return the results directory that is meant, and the directory of a pair if one is.
+
+    Raises
+    ------
+    InputError
+        There is no such directory, or nothing of unglow's in it.
+    """
+    place = Path(text)
+    if not place.is_dir():
+        return _named(text)
+    around = (place, *place.absolute().parents[:_SWEEP_DEPTH])
+    pair = next((one for one in around if (one / _PLAN).is_file()), None)
+    if pair is not None:
+        return pair.absolute().parents[1], place.absolute()
+    if any(place.glob(f"*/*/{_PLAN}")):
+        return place, None
+    return results_of(place), None
+
+
+def _named(text: str) -> tuple[Path, Path]:
+    """Return the results directory here, and the directory of a pair that is named below it."""
+    results = results_of(Path())
+    pair = results / text
+    if ".." in Path(text).parts or not pair.is_dir():
+        raise InputError(
+            f"{text} is neither a directory nor a pair of {results}; name a working directory, a "
+            "results directory, or a pair as SAMPLE/DYE."
+        )
+    return results, pair
+
+
+def _hash(results: Path, directory: Path) -> str:
+    """Return the part of the address that opens a pair."""
+    from unglow.reporting.html.live_site import Source  # noqa: PLC0415 (imports numpy)
+    from unglow.viewer.site import Viewer  # noqa: PLC0415
+
+    pairs = Viewer(Source(results, "")).pairs()
+    wanted = directory.resolve()
+    found = next((p for p in pairs.values() if p.directory.resolve() == wanted), None)
+    if found is None:  # the directory of a pair that has variants
+        found = next((p for p in pairs.values() if wanted in p.directory.resolve().parents), None)
+    return "" if found is None else f"#pair={quote(found.id, safe='~')}"
+
+
+def _opened(url: str) -> None:
+    """Open a browser, where there is a display."""
+    if sys.platform == "linux" and not (
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    ):
+        return
+    import webbrowser  # noqa: PLC0415 (not needed on a machine without a display)
+
+    webbrowser.open(url)

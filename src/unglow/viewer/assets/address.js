@@ -1,0 +1,80 @@
+// What is looked at, kept in the address: a link shows the same to somebody else.
+
+const NUMBERS = ["x", "y", "zoom", "blur", "hz", "at"];
+const START = {
+  pair: "", x: null, y: null, zoom: null, mode: "single", a: "post", b: "aligned_pre", hz: 2, at: 0.5, blur: 0,
+  marks: "candidates,regions", panel: "", source: "", look: {},
+};
+const SAVE_MS = 300;
+
+export class Address {
+  constructor() {
+    this.heard = [];
+    this.values = { ...START, ...read(location.hash) };
+    window.addEventListener("hashchange", () => {
+      if (location.hash === this.written) return;
+      this.values = { ...START, ...read(location.hash) };
+      this.tell(Object.keys(START), true);
+    });
+  }
+
+  get(key) {
+    return this.values[key];
+  }
+
+  // Change some of it; those who listen are told once, with the keys that are new.
+  set(changes) {
+    const keys = Object.keys(changes).filter((key) => JSON.stringify(this.values[key]) !== JSON.stringify(changes[key]));
+    if (!keys.length) return;
+    Object.assign(this.values, changes);
+    this.tell(keys, false);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.write(), SAVE_MS);
+  }
+
+  listen(heard) {
+    this.heard.push(heard);
+  }
+
+  tell(keys, jumped) {
+    for (const heard of this.heard) heard(keys, jumped);
+  }
+
+  write() {
+    clearTimeout(this.timer);
+    this.written = "#" + text(this.values);
+    history.replaceState(null, "", this.written);
+  }
+
+  // The whole address of what is seen now.
+  link() {
+    this.write();
+    return location.href;
+  }
+}
+
+function text(values) {
+  const parts = new URLSearchParams();
+  for (const [key, value] of Object.entries(values)) {
+    if (key === "look") {
+      for (const [of, look] of Object.entries(value)) parts.set("look." + of, JSON.stringify(look));
+    } else if (value !== null && value !== START[key]) parts.set(key, typeof value === "number" ? String(+value.toFixed(4)) : value);
+  }
+  return parts.toString();
+}
+
+function read(hash) {
+  const values = { look: {} };
+  for (const [key, value] of new URLSearchParams(hash.slice(1))) {
+    if (key.startsWith("look.")) {
+      try {
+        values.look[key.slice(5)] = JSON.parse(value);
+      } catch {
+        continue; // a link that was cut short
+      }
+    } else if (NUMBERS.includes(key)) {
+      if (Number.isFinite(Number(value))) values[key] = Number(value);
+    } else if (key in START) values[key] = value;
+  }
+  return values;
+}

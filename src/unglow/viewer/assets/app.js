@@ -1,0 +1,342 @@
+// The viewer: a pair, its layers in one or two panes, and what stands beside them.
+
+import { Address } from "./address.js";
+import { el, fill } from "./elements.js";
+import { Image, reasonOf } from "./images.js";
+import { inverse, mapped } from "./matrices.js";
+import { Looks } from "./looks.js";
+import { Pane } from "./pane.js";
+import { drawMarks } from "./marks.js";
+import { Status } from "./status.js";
+import { Toolbar } from "./toolbar.js";
+import { Panels } from "./panels.js";
+import { keyed } from "./keys.js";
+
+export const MODES = [
+  ["single", "one image", "1"], ["blink", "blink", "b"], ["swipe", "swipe", "w"], ["checker", "checkerboard", "k"],
+  ["overlay", "two-colour overlay", "o"], ["side", "side by side", "v"],
+];
+
+// Tables come after the images, or after so long.
+const PATIENCE_MS = 2000;
+
+export class App {
+  constructor(parent, base) {
+    this.base = base;
+    this.address = new Address();
+    this.looks = new Looks(this);
+    this.images = new Map();
+    this.files = new Map();
+    this.panes = [];
+    this.message = el("div", { class: "message", role: "status", hidden: true });
+    this.stage = el("div", { class: "stage" });
+    this.toolbar = new Toolbar(this);
+    this.panels = new Panels(this);
+    this.status = new Status(this);
+    fill(parent, this.toolbar.element, el("div", { class: "middle" }, el("div", { class: "left" }, this.stage, this.message), this.panels.element), this.status.element);
+    document.addEventListener("keydown", (event) => keyed(this, event));
+    window.addEventListener("blur", () => this.panels.released());
+    this.address.listen((keys, jumped) => this.changed(keys, jumped));
+  }
+
+  // What is asked for below the directory of results; an error says why it cannot be had.
+  async get(path) {
+    const response = await fetch(new URL(path, this.base), { cache: "no-cache" });
+    if (!response.ok) throw new Error(path + ": " + (await reasonOf(response)));
+    return response.json();
+  }
+
+  async post(path, body) {
+    const response = await fetch(new URL(path, this.base), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    if (!response.ok) throw new Error(await reasonOf(response));
+    return response.json();
+  }
+
+  async start() {
+    const named = this.address.get("pair");
+    // both are asked for at once: each way to a server far away takes time
+    const pair = named ? this.read(named).catch(() => null) : null;
+    this.pairs = await this.get("pairs.json");
+    if (!this.pairs.length) throw new Error("there is no pair in these results yet");
+    const isThere = this.pairs.some(({ id }) => id === named);
+    await this.open(isThere ? named : this.pairs[0].id, isThere ? await pair : null);
+  }
+
+  read(id) {
+    return this.get("pair/" + id + "/pair.json");
+  }
+
+  async open(id, known) {
+    const turn = (this.opening = {});
+    const pair = known || (await this.read(id));
+    if (turn !== this.opening) return;
+    this.home = "pair/" + id + "/";
+    const before = this.pair;
+    this.pair = pair;
+    if (!before || before.sample !== pair.sample || before.dye !== pair.dye) this.clear();
+    this.images.clear();
+    this.files = new Map();
+    this.looks.forget();
+    const names = pair.layers.map(({ name }) => name);
+    const has = (name, other) => (names.includes(name) ? name : other);
+    const moved = before && !this.panes.length ? { x: null, y: null, zoom: null, source: "" } : {};
+    const b = has(this.address.get("b"), has("aligned_pre", has("pre", names[0])));
+    this.address.set({ pair: id, a: has(this.address.get("a"), names[0]), b, ...moved });
+    document.title = pair.title + " – unglow view";
+    this.toolbar.fill();
+    await this.show();
+    await this.seen(); // the images are what one waits for, and tables keep the server busy
+    if (turn === this.opening) await this.panels.fill();
+  }
+
+  // A file of the pair as it was read, or null; it is read then, and drawn when it has come.
+  known(name) {
+    if (!this.files.has(name)) {
+      this.files.set(name, null);
+      const { files } = this;
+      this.get(this.home + name).then((read) => {
+        files.set(name, read);
+        if (files === this.files) this.redraw();
+      }, (error) => this.say(error.message));
+    }
+    return this.files.get(name);
+  }
+
+  layer(name) {
+    return this.pair.layers.find((layer) => layer.name === name);
+  }
+
+  image(name) {
+    if (!this.images.has(name)) this.images.set(name, Image.open(this.layer(name), new URL(this.home, this.base)));
+    return this.images.get(name);
+  }
+
+  get sides() {
+    return this.address.get("mode") === "side";
+  }
+
+  // The layers that are seen, each with its image and its look.
+  async layers() {
+    const { address } = this;
+    const names = address.get("mode") === "single" ? [address.get("a")] : [address.get("a"), address.get("b")];
+    return Promise.all(names.map(async (name, n) => {
+      const layer = this.layer(name);
+      const [image, look] = await Promise.all([this.image(name), this.looks.of(layer, n)]);
+      return { layer, image, look, blur: address.get("blur") };
+    }));
+  }
+
+  // Nothing is seen until the next images are there.
+  clear() {
+    this.setPanes(0);
+    clearInterval(this.blinking);
+    this.shown = null;
+    this.isPlaced = false;
+  }
+
+  async show() {
+    this.busy = (this.busy || 0) + 1;
+    try {
+      await this.showNow();
+    } finally {
+      this.busy -= 1;
+    }
+  }
+
+  // Wait until the images are seen, but not for ever.
+  async seen() {
+    const until = performance.now() + PATIENCE_MS;
+    while (!this.settled && this.panes.length && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+
+  // Whether all that was asked for is seen.
+  get settled() {
+    return !this.busy && this.panes.length > 0 && this.panes.every((pane) => pane.settled);
+  }
+
+  async showNow() {
+    const turn = (this.showing = {});
+    if (!this.pair.layers.length) {
+      this.clear();
+      this.say("There is no image of this pair yet: " + (this.pair.reasons.join(" ") || this.pair.status) + " " + (this.pair.help || ""));
+      return;
+    }
+    let layers;
+    try {
+      layers = await this.layers();
+    } catch (error) {
+      this.clear();
+      this.say(error.message);
+      return;
+    }
+    if (turn !== this.showing) return;
+    this.say("");
+    this.shown = layers;
+    this.setPanes(this.sides ? 2 : 1);
+    if (this.sides) layers.forEach((layer, n) => this.panes[n].show([layer]));
+    else this.panes[0].show(layers);
+    this.panes[0].arrange({ mode: this.sides ? "single" : this.address.get("mode"), share: this.address.get("at") });
+    this.toolbar.update();
+    await this.placed();
+    this.blink();
+    this.redraw();
+  }
+
+  setPanes(count) {
+    while (this.panes.length > count) {
+      const pane = this.panes.pop();
+      pane.viewer.destroy();
+      pane.element.remove();
+    }
+    while (this.panes.length < count) {
+      const pane = new Pane(this.stage, this);
+      this.panes.push(pane);
+      pane.marks = el("canvas", { class: "marks" });
+      pane.name = el("div", { class: "name" });
+      pane.hint = el("div", { class: "hint", hidden: true });
+      pane.element.append(pane.marks, pane.name, pane.hint);
+      this.panels.attend(pane);
+      this.status.attend(pane);
+    }
+    this.stage.classList.toggle("two", count === 2);
+  }
+
+  // Go where the address says, or show the whole image.
+  async placed() {
+    const { address } = this;
+    while (!this.panes.every((pane) => pane.ready)) await new Promise((resolve) => setTimeout(resolve, 5));
+    const [first] = this.panes;
+    first.viewer.viewport.resize(new OpenSeadragon.Point(first.element.clientWidth, first.element.clientHeight), true); // it may not know its size yet
+    if (address.get("x") === null || !address.get("zoom")) {
+      if (!this.isPlaced) first.whole();
+    } else this.go({ x: address.get("x"), y: address.get("y"), zoom: address.get("zoom") });
+    this.isPlaced = true;
+    this.link(first);
+  }
+
+  // Show a place of post; `zoom` is kept if it is not given.
+  go(place) {
+    this.panes[0].go(this.fromPost(this.shown[0].layer, place));
+    this.redraw();
+  }
+
+  // The matrix from post to pre: one that is being tried, or that of the pair, or null.
+  get map() {
+    return this.tried || this.pair.matrix;
+  }
+
+  fromPost(layer, place) {
+    return layer.frame === "pre" && this.map ? mapped(this.map, place) : place;
+  }
+
+  toPost(layer, place) {
+    return layer.frame === "pre" && this.map ? mapped(inverse(this.map), place) : place;
+  }
+
+  // A pane has moved: the other one follows, by the map between their images.
+  framed(pane) {
+    if (!pane.ready) return;
+    if (!this.following && this.panes.length === 2) this.link(pane);
+    if (pane === this.panes[0]) {
+      const place = pane.place(false);
+      if (place && this.shown) {
+        const { x, y, zoom } = this.toPost(this.shown[0].layer, place);
+        this.address.set({ x, y, zoom });
+      }
+      if (["swipe", "checker"].includes(pane.shown.mode)) this.arrangeSoon(pane);
+    }
+    this.draw(pane);
+  }
+
+  arrangeSoon(pane) {
+    const { x, y, zoom } = pane.place();
+    const key = [x, y, zoom].join();
+    if (key === pane.arrangedFor) return;
+    pane.arrangedFor = key;
+    pane.arrange();
+  }
+
+  link(moved) {
+    if (this.panes.length < 2 || !this.linked || !this.panes.every((pane) => pane.ready)) return;
+    const n = this.panes.indexOf(moved), other = this.panes[1 - n];
+    const place = this.fromPost(this.shown[1 - n].layer, this.toPost(this.shown[n].layer, moved.place()));
+    this.following = true;
+    other.go({ ...place, turn: place.turn || 0 });
+    this.following = false;
+    this.draw(other);
+  }
+
+  // Two views of a pair without a map are moved each on its own.
+  get linked() {
+    return this.unlinked !== true && (this.map !== null || this.shown.every(({ layer }) => layer.frame === this.shown[0].layer.frame));
+  }
+
+  draw(pane) {
+    drawMarks(this, pane);
+  }
+
+  redraw() {
+    for (const pane of this.panes) if (pane.ready) this.draw(pane);
+  }
+
+  blink() {
+    clearInterval(this.blinking);
+    this.blinking = null;
+    const [pane] = this.panes;
+    pane.shown.front = 0;
+    // who wants no motion turns by hand (Space)
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (this.address.get("mode") === "blink" && !still) this.blinking = setInterval(() => this.turn(), 500 / this.address.get("hz"));
+    this.named();
+  }
+
+  // The other one of two images that blink.
+  turn() {
+    const [pane] = this.panes;
+    pane.arrange({ front: 1 - pane.shown.front });
+    this.named();
+  }
+
+  // Stop blinking, or go on.
+  hold() {
+    if (this.blinking) {
+      clearInterval(this.blinking);
+      this.blinking = null;
+    } else this.turn();
+  }
+
+  named() {
+    const titles = this.shown.map(({ layer }) => layer.title);
+    const mode = this.address.get("mode");
+    if (this.sides) this.panes.forEach((pane, n) => fill(pane.name, titles[n]));
+    else fill(this.panes[0].name, mode === "blink" ? titles[this.panes[0].shown.front] : { swipe: titles.join(" | "), overlay: titles[0] + " orange, " + titles[1] + " blue" }[mode] || titles.join(" / "));
+  }
+
+  changed(keys, jumped) {
+    if (keys.includes("pair") && jumped && this.address.get("pair") !== this.pair.id) {
+      this.open(this.address.get("pair")).catch((error) => this.say(error.message));
+      return;
+    }
+    if (keys.some((key) => ["mode", "a", "b", "look", "blur"].includes(key)) || jumped) this.show();
+    else if (keys.includes("hz")) this.blink();
+    else if (keys.includes("at")) this.panes[0].arrange({ share: this.address.get("at") });
+    if (keys.includes("marks") || keys.includes("source")) this.redraw();
+    this.toolbar.update();
+    this.panels.update(keys);
+  }
+
+  // Say where to look for images that are not shown at this zoom.
+  hidden(pane) {
+    const first = this.panes.indexOf(pane);
+    const far = this.shown.filter((_, n) => pane.hidden[this.sides ? 0 : n] && (!this.sides || n === first));
+    fill(pane.hint, far.map(({ layer }) => layer.title + " is computed where you look: zoom in to see it (+, or the wheel)."));
+    pane.hint.hidden = !far.length;
+  }
+
+  trouble = (error) => this.say(error.message);
+
+  say(text) {
+    this.message.hidden = !text;
+    this.message.textContent = text;
+  }
+}

@@ -1,0 +1,41 @@
+// Keys: everything can be done without a mouse.
+
+import { savePicture } from "./picture.js";
+
+// What keys do, for people; panels have theirs.
+export const KEYS = [
+  ["← → ↑ ↓", "move by a quarter, with Shift by all that is seen"], ["+ −", "nearer, farther"], ["0", "the whole image"], ["f", "one px of the image per px of the screen"],
+  ["1 b w k o v", "one image, blink, swipe, checkerboard, overlay, side by side"], ["Space", "hold the blinking, then the other image"], ["x", "exchange A and B"], ["s", "save a picture"],
+];
+
+const STEP = 0.25, ZOOM = 1.5;
+const MODE_KEYS = { 1: "single", b: "blink", w: "swipe", k: "checker", o: "overlay", v: "side" };
+
+export function keyed(app, event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || !app.shown) return;
+  if (app.panels.key(event) || moved(app.panes[0], event) || pressed(app, event)) event.preventDefault();
+}
+
+export function moved(pane, { key, shiftKey }) {
+  const place = pane.place();
+  const [width, height] = [pane.element.clientWidth / place.zoom, pane.element.clientHeight / place.zoom];
+  const step = shiftKey ? 1 : STEP;
+  const by = { ArrowLeft: [-width, 0], ArrowRight: [width, 0], ArrowUp: [0, -height], ArrowDown: [0, height] }[key];
+  if (by) pane.go({ x: place.x + by[0] * step, y: place.y + by[1] * step });
+  else if (key === "+" || key === "=") pane.go({ ...place, zoom: place.zoom * ZOOM });
+  else if (key === "-") pane.go({ ...place, zoom: place.zoom / ZOOM });
+  else if (key === "0") pane.whole();
+  else if (key === "f") pane.go({ ...place, x: Math.round(place.x), y: Math.round(place.y), zoom: 1 });
+  else return false;
+  return true;
+}
+
+function pressed(app, { key, target }) {
+  const { address } = app;
+  if (MODE_KEYS[key]) address.set({ mode: MODE_KEYS[key] });
+  else if (key === " " && address.get("mode") === "blink" && target.tagName !== "BUTTON") app.hold();
+  else if (key === "x") address.set({ a: address.get("b"), b: address.get("a") });
+  else if (key === "s") savePicture(app);
+  else return false;
+  return true;
+}

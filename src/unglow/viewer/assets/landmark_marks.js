@@ -1,0 +1,55 @@
+// Landmarks over an image: numbered, with what the fit misses them by.
+
+import { drawCross } from "./pointer.js";
+
+const COLOURS = { plain: "#5cc8ff", chosen: "#ffe08a", worst: "#ff7a70", expected: "#ffffff" };
+
+// `points` are [{x, y, name, state, expected: [x, y] or null, off}] in px of the pane's image.
+export function drawLandmarks(pane, context, points) {
+  context.font = "12px system-ui, sans-serif";
+  for (const { x, y, name, state, expected, off } of points) {
+    const at = pane.screenAt(x, y), colour = COLOURS[state];
+    if (expected) drawMiss(context, at, pane.screenAt(...expected), colour);
+    ring(context, at, state === "chosen" ? 8 : 6, colour);
+    label(context, name + (off ? "  " + off : ""), [at[0] + 10, at[1] - 8], colour);
+  }
+}
+
+// Where the partner of a point is expected.
+export function drawExpected(pane, context, [x, y]) {
+  const at = pane.screenAt(x, y);
+  context.setLineDash([4, 3]);
+  ring(context, at, 14, COLOURS.expected);
+  context.setLineDash([]);
+  drawCross(context, at, 9, COLOURS.expected);
+}
+
+function drawMiss(context, [x, y], [toX, toY], colour) {
+  for (const [width, style] of [[4, "rgb(0 0 0 / 0.55)"], [2, colour]]) {
+    context.lineWidth = width;
+    context.strokeStyle = style;
+    context.beginPath();
+    context.moveTo(x, y);
+    context.lineTo(toX, toY);
+    context.stroke();
+  }
+}
+
+function ring(context, [x, y], radius, colour) {
+  for (const [width, style] of [[3.5, "rgb(0 0 0 / 0.6)"], [1.7, colour]]) {
+    context.lineWidth = width;
+    context.strokeStyle = style;
+    context.beginPath();
+    context.arc(x, y, radius, 0, 2 * Math.PI);
+    context.stroke();
+  }
+  context.fillStyle = colour;
+  context.fillRect(x - 1, y - 1, 2, 2);
+}
+
+function label(context, text, [x, y], colour) {
+  context.fillStyle = "rgb(0 0 0 / 0.6)";
+  context.fillRect(x - 3, y - 12, context.measureText(text).width + 6, 16);
+  context.fillStyle = colour;
+  context.fillText(text, x, y);
+}

@@ -1,0 +1,61 @@
+// What stands beside the images: panels, one of which is open. Each has `title`, `element`, and may have
+// fill() for another pair, update(keys), attend(pane), draw(pane, context, about), key(event), released(), and `keys` as in keys.js.
+
+import { AboutPanel } from "./about.js";
+import { CandidatesPanel } from "./candidates.js";
+import { button, el, fill } from "./elements.js";
+import { LandmarksPanel } from "./landmarks.js";
+import { RegionsPanel } from "./regions.js";
+
+export class Panels {
+  constructor(app) {
+    this.app = app;
+    this.all = [new AboutPanel(app), new CandidatesPanel(app), new RegionsPanel(app), new LandmarksPanel(app)];
+    this.tabs = el("div", { class: "tabs", role: "tablist" });
+    this.body = el("div", { class: "body" });
+    this.element = el("aside", { class: "panels" }, this.tabs, this.body);
+  }
+
+  get open() {
+    const name = this.app.address.get("panel");
+    return this.all.find((panel) => panel.name === name && this.isThere(panel)) || this.all.find((panel) => this.isThere(panel));
+  }
+
+  isThere(panel) {
+    return !panel.isThere || panel.isThere();
+  }
+
+  async fill() {
+    await Promise.all(this.all.map((panel) => panel.fill && panel.fill()));
+    this.show();
+  }
+
+  show() {
+    const { open } = this;
+    fill(this.tabs, this.all.filter((panel) => this.isThere(panel)).map((panel) => button(panel.title, panel.title, () => this.app.address.set({ panel: panel.name }), { role: "tab", "aria-selected": String(panel === open) })));
+    fill(this.body, open.element);
+  }
+
+  update(keys) {
+    if (keys.includes("panel")) this.show();
+    for (const panel of this.all) if (panel.update) panel.update(keys);
+  }
+
+  attend(pane) {
+    for (const panel of this.all) if (panel.attend) panel.attend(pane);
+  }
+
+  draw(pane, context, about) {
+    for (const panel of this.all) if (panel.draw) panel.draw(pane, context, about);
+  }
+
+  // Whether the open panel, or another one, has taken a key.
+  key(event) {
+    const { open } = this;
+    return [open, ...this.all.filter((panel) => panel !== open)].some((panel) => panel.key && panel.key(event, panel === open));
+  }
+
+  released() {
+    for (const panel of this.all) if (panel.released) panel.released();
+  }
+}

@@ -1,0 +1,298 @@
+// Regions to exclude from the search, and regions to analyse: drawn, named, saved and handed to the workflow.
+
+import { goesOn } from "./command.js";
+import { Drawing } from "./drawing.js";
+import { button, el, fill, select } from "./elements.js";
+import { areaOf, boxOf, featureOf, newId, withCorners, withProperties } from "./outlines.js";
+import { attendTo } from "./pointer.js";
+import { drawRegions } from "./region_marks.js";
+import { SavedRegions } from "./saved_regions.js";
+import { number } from "./status.js";
+
+const CLASSES = [["exclude", "exclude"], ["analyse", "analyse"]];
+const NEAR = 9;
+
+export class RegionsPanel {
+  name = "regions";
+  title = "Regions";
+  keys = [
+    ["r d", "regions: draw a rectangle, a polygon"], ["c", "regions: a corner at the cross"], ["Enter Escape Backspace", "regions: close, give up, take the last corner back"],
+    ["z Delete", "regions: undo, remove the chosen one"],
+  ];
+
+  constructor(app) {
+    this.app = app;
+    this.kind = "exclude";
+    this.chosen = "";
+    this.told = null;
+    this.saved = new SavedRegions(app, () => this.show());
+    this.drawing = new Drawing((corners) => this.add(corners), (isHover) => isHover ? app.redraw() : this.tell());
+    this.tools = el("div", { class: "tools" });
+    this.state = el("p", { class: "state", role: "status" });
+    this.list = el("div", { class: "regions", onfocusout: () => this.isBehind && setTimeout(() => this.show()) });
+    this.use = el("div", { class: "use" });
+    this.element = el("div", {}, this.tools, this.state, this.list, this.use);
+    window.addEventListener("focus", () => this.isThere() && this.saved.load());
+  }
+
+  isThere() {
+    const { pair } = this.app;
+    return Boolean(pair) && pair.layers.some(({ frame }) => frame === "post");
+  }
+
+  fill() {
+    Object.assign(this, { chosen: "", told: null });
+    this.drawing.stop();
+    if (this.isThere()) this.saved.load();
+  }
+
+  get isOpen() {
+    return this.app.panels.open === this;
+  }
+
+  update(keys) {
+    if (keys.includes("panel") && !this.isOpen && this.drawing.tool) this.drawing.stop();
+  }
+
+  // ------------------------------------------------------------------ what stands in the panel
+
+  show() {
+    const off = Boolean(this.saved.refusal);
+    // a name that is being typed stays as it is, and all others until it is done
+    this.isBehind = this.list.contains(document.activeElement) && document.activeElement.tagName === "INPUT";
+    if (!this.isBehind) fill(this.list, this.saved.all.map((region) => this.row(region, off)));
+    fill(this.use, this.ofWorkflow(off));
+    this.tell();
+  }
+
+  // What can be drawn, and what is to be done next.
+  tell() {
+    const { refusal } = this.saved;
+    const off = Boolean(refusal);
+    const tool = (name, text, key) => button(text, text + " (" + key + ")", () => this.start(name), { disabled: off, "aria-pressed": String(this.drawing.tool === name) });
+    fill(this.tools, select("Class of the next region", CLASSES, this.kind, (kind) => (this.kind = kind)), tool("rectangle", "Rectangle", "r"), tool("polygon", "Polygon", "d"),
+      button("Undo", "Undo the last change (z)", () => this.undo(), { disabled: off || !this.saved.past.length }));
+    fill(this.state, this.drawing.tool || this.drawing.problem ? this.drawing.state : refusal || this.hint());
+    this.app.redraw();
+  }
+
+  hint() {
+    if (!this.saved.all.length) return "Exclude bubbles, folds and glue from the search, or analyse parts of the section on their own.";
+    const region = this.saved.get(this.chosen);
+    if (!region) return "Click a region, in the list or in the image, to change it.";
+    return region.isEditable ? "Drag a corner to move it; Delete removes the region." : "This shape has holes or several parts: it can be named and deleted, its corners stay.";
+  }
+
+  row(region, off) {
+    const { id, name, kind } = region;
+    const named = el("input", { value: name, placeholder: "no name", "aria-label": "name", disabled: off, onchange: (event) => this.rename(region, event.target) });
+    const classes = kind ? CLASSES : [["", region.given || "no class"], ...CLASSES];
+    return el("div", { class: "region" + (id === this.chosen ? " is-chosen" : ""), "data-id": id, onclick: () => this.choose(id), onfocusin: () => this.choose(id) },
+      el("i", { class: kind }), named,
+      el("fieldset", { disabled: off }, select("class", classes, kind, (next) => this.saved.put(withProperties(region.feature, { classification: { name: next } })))),
+      button("◎", "Show it", () => this.zoomTo(region)), button("✕", "Delete it (Delete)", (event) => this.remove(id, event), { disabled: off }),
+      el("span", { class: "soft" }, this.size(region)), el("span", { class: "soft" }, this.counts(region)));
+  }
+
+  size(region) {
+    const px = areaOf(region), size = this.app.pair.pixel_size_um;
+    const um2 = size && px * size[0] * size[1];
+    return number(Math.round(px)) + " px" + (size ? ", " + (um2 >= 1e5 ? number(+(um2 / 1e6).toPrecision(4)) + " mm²" : number(+um2.toPrecision(4)) + " µm²") : "");
+  }
+
+  counts({ id, kind }) {
+    const found = (this.saved.about.counts || {})[id];
+    return found && kind === "analyse" ? [told("candidates", found.candidates), el("br"), told("accepted", found.accepted)] : null;
+  }
+
+  ofWorkflow(off) {
+    const { about, all } = this.saved;
+    const state = about.in_use === true ? "These are the regions that the workflow reads." : about.in_use === false ? "The regions that the workflow reads differ from these." : "";
+    if (!all.length && about.in_use !== false) return null;
+    return [el("h3", {}, "In the workflow"), state ? el("p", { class: about.in_use ? "good" : "doubt" }, state) : null,
+      el("p", { class: "soft" }, "The search leaves out what is excluded and counts what is analysed. Only the search and what follows it run again."),
+      button("Use in the workflow", "Write these regions where the workflow reads them", () => this.useThem(), { disabled: off || about.in_use === true }), about.in_use !== false && this.told && goesOn(this.told, "Go on with:")];
+  }
+
+  // ------------------------------------------------------------------ what is done
+
+  start(tool) {
+    if (this.saved.refusal) return;
+    if (document.activeElement) document.activeElement.blur(); // Enter belongs to the drawing now
+    this.isShown();
+    this.chosen = "";
+    this.drawing.start(this.drawing.tool === tool ? "" : tool);
+  }
+
+  isShown() {
+    const { address } = this.app;
+    const marks = address.get("marks").split(",").filter(Boolean);
+    if (!marks.includes("regions")) address.set({ marks: [...marks, "regions"].join(",") });
+  }
+
+  add(corners) {
+    const id = newId();
+    this.chosen = id;
+    this.saved.put(featureOf({ id, kind: this.kind, name: this.freeName(), corners }));
+  }
+
+  freeName() {
+    const names = new Set(this.saved.all.map(({ name }) => name));
+    let n = 1;
+    while (names.has("region " + n)) n += 1;
+    return "region " + n;
+  }
+
+  rename(region, input) {
+    input.blur();
+    this.saved.put(withProperties(region.feature, { name: input.value.trim() }));
+  }
+
+  choose(id) {
+    if (id === this.chosen) return;
+    this.chosen = id;
+    this.list.querySelectorAll(".region").forEach((row) => row.classList.toggle("is-chosen", row.dataset.id === id));
+    if (id) this.isShown();
+    this.tell();
+  }
+
+  remove(id, event) {
+    if (event) event.stopPropagation(); // its row is chosen by clicks
+    if (this.chosen === id) this.chosen = "";
+    this.saved.remove(id);
+  }
+
+  undo() {
+    if (!this.saved.refusal) this.saved.undo();
+  }
+
+  zoomTo(region) {
+    this.choose(region.id);
+    const { x0, y0, x1, y1 } = boxOf(region);
+    const [{ element }] = this.app.panes;
+    const zoom = 0.7 * Math.min(element.clientWidth / (x1 - x0), element.clientHeight / (y1 - y0));
+    this.app.go({ x: (x0 + x1) / 2, y: (y0 + y1) / 2, zoom: Math.min(zoom, 32) });
+  }
+
+  async useThem() {
+    try {
+      this.told = await this.saved.use();
+      this.show();
+    } catch (error) {
+      this.app.say(error.message);
+    }
+  }
+
+  // ------------------------------------------------------------------ over the images
+
+  attend(pane) {
+    attendTo(pane, {
+      isOn: () => this.isOpen && Boolean(this.app.shown),
+      draws: () => Boolean(this.drawing.tool),
+      grab: (_, place, at) => this.grab(pane, place, at),
+      click: (_, place) => this.click(pane, place),
+      hover: (_, place) => this.drawing.corners.length && this.drawing.hover(place),
+      twice: () => this.drawing.close(),
+    });
+  }
+
+  // Whether the image of a pane is one that regions are drawn on; if not, it is said why.
+  isPost(pane) {
+    if (this.frameOf(pane) === "post") return true;
+    this.drawing.problem = "Regions are px of the post-stain image: draw them on post, or on a layer that lies on it.";
+    this.tell();
+    return false;
+  }
+
+  frameOf(pane) {
+    return this.app.shown[this.app.panes.indexOf(pane)].layer.frame;
+  }
+
+  grab(pane, place, at) {
+    if (this.drawing.tool) return this.drawing.tool === "rectangle" && this.isPost(pane) ? this.drawing.grab(place) : null;
+    const region = this.saved.get(this.chosen);
+    if (!region || !region.isEditable || this.saved.refusal || this.frameOf(pane) !== "post") return null;
+    const [outline] = region.polygons[0];
+    const places = outline.map(([x, y]) => pane.screenAt(x, y));
+    const far = places.map(([x, y]) => Math.hypot(x - at[0], y - at[1]));
+    const corner = far.indexOf(Math.min(...far));
+    return far[corner] <= NEAR ? this.grip(region, outline, corner) : null;
+  }
+
+  grip(region, outline, corner) {
+    const before = outline[corner];
+    return {
+      move: (place) => {
+        outline[corner] = place;
+        region.path = region.box = null;
+        this.app.redraw();
+      },
+      end: (isMoved) => {
+        if (!isMoved) return;
+        const corners = [...outline];
+        outline[corner] = before; // what is undone
+        this.saved.put(withCorners(region.feature, corners));
+      },
+    };
+  }
+
+  click(pane, place) {
+    if (this.drawing.tool) {
+      if (this.isPost(pane)) this.drawing.corner(place, pane.place().zoom);
+      return;
+    }
+    if (this.frameOf(pane) !== "post") return;
+    const hits = this.saved.all.filter((region) => region.path && isInside(region, place));
+    const [smallest] = hits.sort((a, b) => areaOf(a) - areaOf(b));
+    this.choose(smallest ? smallest.id : "");
+  }
+
+  draw(pane, context, { inPost, kinds, width, height }) {
+    const { app } = this;
+    if (kinds.includes("regions") && (inPost || app.pair.matrix)) {
+      const { layer } = app.shown[app.panes.indexOf(pane)];
+      const toScreen = (x, y) => {
+        const place = app.fromPost(layer, { x, y });
+        return pane.screenAt(place.x, place.y);
+      };
+      drawRegions(context, this.saved.all, toScreen, this.isOpen && inPost ? this.saved.get(this.chosen) : null, [width, height]);
+    }
+    if (this.drawing.tool && inPost && this.isOpen) this.drawing.draw(pane, context, width, height);
+  }
+
+  // ------------------------------------------------------------------ keys
+
+  key(event, isOpen) {
+    if (!isOpen) return false;
+    const acts = this.drawing.tool ? this.keysOfDrawing(event) : this.keysOfRegions(event);
+    const act = { r: () => this.start("rectangle"), d: () => this.start("polygon"), z: () => this.undo(), ...acts }[event.key];
+    if (act) act();
+    return Boolean(act);
+  }
+
+  keysOfDrawing() {
+    const [pane] = this.app.panes;
+    const { x, y } = pane.place();
+    return {
+      Escape: () => this.drawing.stop(), Backspace: () => this.drawing.back(), z: () => this.drawing.back(), Enter: () => this.drawing.close(),
+      c: () => this.isPost(pane) && this.drawing.corner([x, y], pane.place().zoom),
+    };
+  }
+
+  keysOfRegions() {
+    return this.chosen ? { Delete: () => this.remove(this.chosen), Backspace: () => this.remove(this.chosen), Escape: () => this.choose("") } : {};
+  }
+}
+
+function told(word, { count, unit, density, density_ci95: ends }) {
+  const of = { mm2: "mm²", Mpx: "megapixel" }[unit];
+  if (!of) return count + " " + word;
+  const [mean, low, high] = [density, ...ends].map((value) => String(+value.toPrecision(3)));
+  return count + " " + word + ": " + mean + " (" + low + " to " + high + ") per " + of;
+}
+
+const measure = document.createElement("canvas").getContext("2d");
+
+function isInside(region, [x, y]) {
+  return measure.isPointInPath(region.path, x, y, "evenodd");
+}

@@ -1,0 +1,273 @@
+"""What a pair has to show: its images, each written as a store or computed where somebody looks."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from unglow.core.archive import damaged
+from unglow.core.errors import InputError
+from unglow.detection.map_error import error_of
+from unglow.detection.settings import DetectSettings
+from unglow.io.candidates_csv import read_candidates, read_report
+from unglow.io.zarr.metadata import DOCUMENT
+from unglow.photometry.difference import Difference, computed, written_or_computed
+from unglow.photometry.gain.scale import Scale
+from unglow.review.decisions import Listed
+from unglow.transform import load
+from unglow.viewer.computed_images import GainMapImage, GridImage, Ratio
+from unglow.viewer.computed_stores import ComputedStore
+from unglow.viewer.faults import UNREADABLE
+from unglow.workflow.stages.detect_inputs import DetectInputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from unglow.detection.snr import Scene
+    from unglow.io.zarr import Store
+    from unglow.photometry.difference import Image
+    from unglow.photometry.gain_map import GainMap
+    from unglow.transform import Transform
+    from unglow.viewer.opened_stores import OpenedStores
+    from unglow.viewer.pairs import Pair
+
+CANDIDATES = "candidates.csv"
+GREY, RATIO, PX, FACTOR = "grey levels", "", "px", ""
+# The range that viewers begin with: most of it is noise, which is 1.
+_SNR_WINDOW = {"min": -1000.0, "max": 1000.0, "start": -10.0, "end": 10.0}
+
+Shown: TypeAlias = "Store | ComputedStore"
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """An image of a pair.
+
+    Attributes
+    ----------
+    name, title
+        In addresses, and for people.
+    kind
+        ``intensity``, ``difference``, ``snr``, ``error`` or ``gain``.
+    unit
+        Of its pixels.
+    open
+        Returns the store; StoreError if it is damaged.
+    frame
+        ``post`` or ``pre``: which image's coordinates it has.
+    computed
+        Whether nothing of it is written.
+    default
+        Whether it is the difference of the default method.
+    """
+
+    name: str
+    title: str
+    kind: str
+    unit: str
+    open: Callable[[], Shown]
+    frame: str = "post"
+    computed: bool = False
+    default: bool = False
+
+    def about(self) -> dict[str, Any]:
+        """Return what a page is told of it."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "url": f"layers/{self.name}.zarr",
+            "frame": self.frame,
+            "kind": self.kind,
+            "unit": self.unit,
+            "computed": self.computed,
+            "default": self.default,
+        }
+
+
+class Layers:
+    """The layers of a pair, from its results as they are when this is made.
+
+    Parameters
+    ----------
+    pair
+        The pair, or variant.
+    stores
+        Keeps stores open.
+    """
+
+    def __init__(self, pair: Pair, stores: OpenedStores) -> None:
+        self._pair, self._stores = pair, stores
+        self._computed: dict[str, ComputedStore] = {}
+
+    @cached_property
+    def transform(self) -> Transform | None:
+        """The map from post to pre; None if there is none, or it cannot be read."""
+        with suppress(*UNREADABLE):
+            return load(self._pair.registered / "transform.json")
+        return None
+
+    @cached_property
+    def scale(self) -> Scale | None:
+        """Gains and offsets; None if there are none, or they cannot be read."""
+        with suppress(*UNREADABLE):
+            found = Scale.load(*self._scale_files)
+            return found if found.default in found.methods else None
+        return None
+
+    @property
+    def _scale_files(self) -> tuple[Path, Path]:
+        return self._pair.directory / "scale.json", self._pair.directory / "gain_map.npz"
+
+    @cached_property
+    def detection(self) -> dict[str, Any] | None:
+        """What the search says of itself; None if there was none, or it cannot be read."""
+        with suppress(*UNREADABLE):
+            return read_report(self._pair.directory / "detection.json")
+        return None
+
+    @cached_property
+    def all(self) -> dict[str, Layer]:
+        """The layers by name, in the order in which they are shown."""
+        made = (*self._images(), *self._differences(), *self._ratio(), *self._maps())
+        return {layer.name: layer for layer in made}
+
+    def store(self, name: str) -> Store:
+        """Open ``post``, ``pre`` or ``aligned_pre``; StoreError if it is not there or damaged."""
+        return self._stores.open(self._place(name))
+
+    @cached_property
+    def listed(self) -> Listed:
+        """The candidates, as decisions are about them; InputError if the list is damaged."""
+        return Listed.read(self._pair.directory / CANDIDATES)
+
+    @cached_property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which of the candidates (N,) are counted as such; InputError as above."""
+        place = self._pair.directory / CANDIDATES
+        return read_candidates(place, ()).counted if place.is_file() else np.zeros(0, np.bool_)
+
+    def _place(self, name: str) -> Path:
+        place = self._pair.registered if name == "aligned_pre" else self._pair.images
+        return place / f"{name}.ome.zarr"
+
+    def _images(self) -> Iterator[Layer]:
+        titles = {"post": "post", "pre": "pre", "aligned_pre": "aligned pre"}
+        for name, title in titles.items():
+            if self._is_there(self._place(name)):
+                frame = "pre" if name == "pre" else "post"
+                yield Layer(name, title, "intensity", GREY, partial(self.store, name), frame)
+
+    def _is_there(self, place: Path) -> bool:
+        """Whether there is a store with pixels, or one that is damaged, which has to be told."""
+        if not (place / DOCUMENT).is_file():
+            return False
+        try:
+            return self._stores.open(place).empty is None
+        except UNREADABLE:
+            return True
+
+    def _differences(self) -> Iterator[Layer]:
+        if self.scale is None or not self._is_there(self._place("aligned_pre")):
+            return
+        for method, result in self.scale.methods.items():
+            if result.ok:
+                written = self._pair.directory / "difference" / f"{method}.ome.zarr" / DOCUMENT
+                yield Layer(
+                    f"difference-{method}",
+                    f"difference, {method}",
+                    "difference",
+                    GREY,
+                    partial(self._difference_store, method),
+                    computed=not written.is_file(),
+                    default=method == self.scale.default,
+                )
+
+    def difference(self, method: str) -> Image:
+        """Return the difference by a method, written or not; StoreError if that cannot be."""
+        if self.scale is None:
+            raise InputError(f"{self._pair.directory / 'scale.json'} cannot be read.")
+        post, aligned = self.store("post"), self.store("aligned_pre")
+        made = computed(post, aligned, self.scale, method, self._pair.directory)
+        return written_or_computed(made, self._stores.open)
+
+    def _difference_store(self, method: str) -> Shown:
+        image = self.difference(method)
+        if not isinstance(image, Difference):
+            return image
+        return self._kept(f"difference-{method}", lambda: _of_difference(image))
+
+    def _ratio(self) -> Iterator[Layer]:
+        if self.detection is not None and self.detection["status"] == "ok":
+            title = "signal-to-noise ratio"
+            make = partial(self._kept, "snr", self._ratio_store)
+            yield Layer("snr", title, "snr", RATIO, make, computed=True)
+
+    def _ratio_store(self) -> ComputedStore:
+        inputs, settings = self._inputs(), self._settings()
+        follows = {
+            "role": "snr",
+            "difference": inputs.difference.digest,
+            "settings": asdict(settings),
+            "scale": inputs.scale.chosen.to_json(),
+            "transform": inputs.transform.as_dict(),
+        }
+        image = Ratio(lambda: self._scene, inputs.post.shape)
+        size = inputs.post.pixel_size_um
+        return ComputedStore(image, "signal-to-noise ratio", follows, size, _SNR_WINDOW)
+
+    @cached_property
+    def _scene(self) -> Scene:
+        return self._inputs().scene(self._settings())
+
+    def _settings(self) -> DetectSettings:
+        try:
+            return DetectSettings(**(self.detection or {})["settings"])
+        except (KeyError, TypeError) as error:
+            raise damaged(self._pair.directory / "detection.json") from error
+
+    def _inputs(self) -> DetectInputs:
+        post, pre, aligned = (self.store(name) for name in ("post", "pre", "aligned_pre"))
+        scale = Scale.load(*self._scale_files)
+        transform = load(self._pair.registered / "transform.json")
+        difference = self.difference(scale.default)
+        return DetectInputs(post, pre, aligned, difference, scale, transform)
+
+    def _maps(self) -> Iterator[Layer]:
+        transform = self.transform
+        if transform is None or transform.failed:
+            return
+        light = None if self.scale is None else self.scale.gain_map
+        if error_of(transform).has_values:
+            make = partial(self._kept, "map_error", partial(self._error_store, transform))
+            yield Layer("map_error", "error of the map", "error", PX, make, computed=True)
+        if light is not None:
+            make = partial(self._kept, "gain_map", partial(self._gain_store, light))
+            yield Layer("gain_map", "gain map", "gain", FACTOR, make, computed=True)
+
+    def _error_store(self, transform: Transform) -> ComputedStore:
+        post = self.store("post")
+        image = GridImage(error_of(transform), post.shape)
+        return ComputedStore(image, "error of the map", transform.as_dict(), post.pixel_size_um)
+
+    def _gain_store(self, gain_map: GainMap) -> ComputedStore:
+        post = self.store("post")
+        image = GainMapImage(gain_map, post.shape)
+        return ComputedStore(image, "gain map", {"sha256": gain_map.digest}, post.pixel_size_um)
+
+    def _kept(self, name: str, make: Callable[[], ComputedStore]) -> ComputedStore:
+        """Return what computes a layer, made once: what it follows from may be long."""
+        found = self._computed.get(name)
+        if found is None:
+            found = self._computed[name] = make()
+        return found
+
+
+def _of_difference(image: Difference) -> ComputedStore:
+    return ComputedStore(image, image.name, image.attributes, image.pixel_size_um)

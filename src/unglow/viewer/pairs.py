@@ -1,0 +1,81 @@
+"""The pairs of a results directory, with the names that addresses give them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from unglow.reporting.html.pair_rows import name_of, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+_LEVELS = ("sample", "dye", "registration", "subtraction")
+# What a browser leaves as it is when it encodes a part of an address, but for "~".
+_PLAIN = "!'()*"
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A pair, or a variant of one.
+
+    Attributes
+    ----------
+    results
+        The results directory.
+    row
+        As in the summary.
+    """
+
+    results: Path
+    row: Mapping[str, Any]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Sample, dye and names of the variant."""
+        return tuple(str(self.row[name]) for name in _LEVELS if self.row.get(name))
+
+    @property
+    def id(self) -> str:
+        """Its name in addresses: `names`, each encoded as a part of one, with ~ between them."""
+        return "~".join(_encoded(name) for name in self.names)
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return name_of(self.row)
+
+    @property
+    def images(self) -> Path:
+        """Directory of the stores of post and pre, and of what concerns the section."""
+        return self.results.joinpath(*self.names[:2])
+
+    @property
+    def registered(self) -> Path:
+        """Directory of its registration."""
+        return place_of(self.results, dict(self.row), registered=True)
+
+    @property
+    def directory(self) -> Path:
+        """Directory of its difference and candidates."""
+        return place_of(self.results, dict(self.row))
+
+
+def pairs_of(results: Path, rows: Iterable[Mapping[str, Any]]) -> dict[str, Pair]:
+    """Return the pairs of the rows of a summary by their ids, in the order of the rows.
+
+    Rows without both names (files that were left out) have no results; a name that would lead out
+    of the results directory is none of unglow's.
+    """
+    pairs = [Pair(results, row) for row in rows if row.get("sample") and row.get("dye")]
+    return {pair.id: pair for pair in pairs if all(map(_is_plain, pair.names))}
+
+
+def _encoded(name: str) -> str:
+    return quote(name, safe=_PLAIN, errors="surrogateescape").replace("~", "%7E")
+
+
+def _is_plain(name: str) -> bool:
+    return name not in (".", "..") and "/" not in name and "\0" not in name

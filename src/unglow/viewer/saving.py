@@ -1,0 +1,213 @@
+"""What people tell back on a page: read from the files of a pair, and written into them.
+
+The files themselves are those of `unglow.review` and, for landmarks, of the registration.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from unglow.core.errors import InputError, UnglowError
+from unglow.review import decisions, regions
+from unglow.review.counts import ReviewCounts
+from unglow.review.decisions import Listed, Review, change_review
+from unglow.review.geojson import read_collection
+from unglow.review.regions import change_regions, use_regions
+from unglow.viewer import landmark_files, region_files
+from unglow.viewer.faults import NoAddressError
+from unglow.viewer.raw_files import why_not_writable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from unglow.transform.landmarks import Frame
+    from unglow.viewer.landmark_files import Target
+    from unglow.viewer.layers import Layers
+    from unglow.viewer.pairs import Pair
+    from unglow.viewer.raw_files import RawFiles
+
+
+class ReadOnlyError(UnglowError):
+    """Nothing can be written where it would have to be."""
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What people have told of a pair.
+
+    Attributes
+    ----------
+    pair, layers
+        The pair, or variant, and its images.
+    raw
+        Its raw files, looked for when they are needed.
+    """
+
+    pair: Pair
+    layers: Layers
+    raw: Callable[[], RawFiles]
+
+    @property
+    def why_not(self) -> str:
+        """Why nothing can be saved beside the results; empty if it can."""
+        return why_not_writable(self.pair.directory) or why_not_writable(self.pair.images)
+
+    def read(self, name: str) -> Any:
+        """Return one of the documents, as JSON types; NoAddressError if there is none."""
+        made: dict[str, Callable[[], Any]] = {
+            "review.json": lambda: self._review(Review.read(*self._review_files)),
+            "regions.geojson": self._regions,
+            "landmarks.json": self._landmarks,
+        }
+        if name not in made:
+            raise NoAddressError(name)
+        return made[name]()
+
+    def write(self, name: str, body: bytes) -> Any:
+        """Take what a page sends to an address, and return what it is answered, as JSON types.
+
+        Raises
+        ------
+        NoAddressError
+            Nothing can be sent to such an address.
+        InputError
+            What is sent is not what it should be.
+        ReadOnlyError
+            It cannot be saved.
+        UnglowError
+            It could not be written.
+        """
+        made = {
+            "review": self._change_review,
+            "regions": self._change_regions,
+            "regions/use": self._use_regions,
+            "landmarks/fit": self._fit_landmarks,
+            "landmarks": self._save_landmarks,
+        }
+        if name not in made:
+            raise NoAddressError(name)
+        return made[name](_parsed(body))
+
+    @property
+    def _review_files(self) -> tuple[Path, Listed]:
+        return self.pair.directory / decisions.NAME, self.layers.listed
+
+    @property
+    def _regions_file(self) -> Path:
+        return self.pair.images / regions.NAME
+
+    def _check_writable(self) -> None:
+        if self.why_not:
+            raise ReadOnlyError(self.why_not)
+
+    def _review(self, review: Review) -> dict[str, Any]:
+        return {
+            "decisions": review.to_json(),
+            "counts": ReviewCounts.of(review).to_json(),
+            "writable": not self.why_not,
+            "why": self.why_not,
+        }
+
+    def _change_review(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+        changes = _list(sent, "changes")
+        self._check_writable()
+        path, listed = self._review_files
+        return self._review(change_review(path, changes, listed))
+
+    def _change_regions(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+        put, delete = _list(sent, "put"), _list(sent, "delete")
+        self._check_writable()
+        first, shape = self.raw().regions, self.layers.store("post").shape
+        names = [str(name) for name in delete]
+        change_regions(self._regions_file, put, names, first=first, shape=shape)
+        return self._regions()
+
+    def _regions(self) -> dict[str, Any]:
+        raw, drawn = self.raw(), self._regions_file
+        collection, counts = read_collection(drawn, raw.regions), {}
+        if collection["features"]:
+            review = Review.read(*self._review_files)
+            counted, post = self.layers.counted, self.layers.store("post")
+            counts = region_files.counts_of(collection, drawn, review, counted, post)
+        return region_files.with_state(collection, drawn, raw, counts)
+
+    def _use_regions(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        raw = self.raw()
+        target = raw.regions_target
+        if target is None:
+            how = f"name {self._regions_file} in the column regions of {raw.sheet}."
+            raise ReadOnlyError(
+                raw.problem or f"With a sample sheet only what it names counts: {how}"
+            )
+        if why_not_writable(target.parent):
+            raise ReadOnlyError(
+                f"{target.parent} may not be written: put {self._regions_file} in the place of "
+                f"{target}."
+            )
+        kept = use_regions(self._regions_file, target)
+        return {"file": str(target), "command": raw.command, "kept": str(kept or "")}
+
+    @property
+    def _frames(self) -> tuple[Frame, Frame]:
+        return self.layers.store("post"), self.layers.store("pre")
+
+    def _target(self) -> Target:
+        return landmark_files.target_of(self.raw(), self.pair.images)
+
+    def _landmarks(self) -> dict[str, Any]:
+        target = self._target()
+        why = why_not_writable(target.files[0].parent)
+        points, problem = [], ""
+        try:
+            points = landmark_files.read_points(self.raw(), target, *self._frames)
+        except InputError as error:
+            problem = str(error)
+        return {
+            "points": points,
+            "problem": problem,
+            "file": _named(target.files),
+            "note": target.note,
+            "writable": not why,
+            "why": why,
+        }
+
+    def _fit_landmarks(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+        points, scale = _list(sent, "points"), self.raw().max_scale
+        return landmark_files.fitted(points, *self._frames, scale)
+
+    def _save_landmarks(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+        points, target = _list(sent, "points"), self._target()
+        why = why_not_writable(target.files[0].parent)
+        if why:
+            raise ReadOnlyError(why)
+        kept = landmark_files.save(points, target, *self._frames)
+        return {
+            "file": _named(target.files),
+            "command": self.raw().command,
+            "kept": _named(kept),
+            "note": target.note,
+        }
+
+
+def _named(files: Iterable[Path]) -> str:
+    return " and ".join(map(str, files))
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    try:
+        sent = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError("What was sent is not JSON.") from error
+    if not isinstance(sent, dict):
+        raise InputError("What was sent is no JSON object.")
+    return sent
+
+
+def _list(sent: Mapping[str, Any], name: str) -> list[Any]:
+    found = sent.get(name, [])
+    if not isinstance(found, list):
+        raise InputError(f"'{name}' has to be a list.")
+    return found

@@ -1,0 +1,163 @@
+"""The viewer as a folder of files that any web server or object store can serve.
+
+It holds what the live viewer answers, under the same names. What is written is copied; what the
+live viewer computes where somebody looks is left out or computed as a whole. Nothing can be saved
+from such a page.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from unglow.core.errors import InputError, UnglowError
+from unglow.export.targets import whole_directory
+from unglow.io.zarr.metadata import DOCUMENT
+from unglow.reporting.html.live_answers import FileBody, Request
+from unglow.reporting.html.live_site import Source
+from unglow.viewer.computed_stores import ComputedStore
+from unglow.viewer.page_files import page_files
+from unglow.viewer.site import Viewer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from unglow.reporting.html.live_answers import Answer
+    from unglow.viewer.layers import Layer
+
+_TABLES = ("candidates.json", "blocks.json", "arrows.json")
+_TOLD = ("review.json", "regions.geojson", "landmarks.json")
+_WHY = "These are copies of results, to look at: nothing can be saved here."
+# Layers that are small or quick enough to be computed as a whole without being asked for.
+_SMALL = ("error", "gain")
+
+
+def write_site(
+    results: Path, target: Path, *, computed: bool, say: Callable[[str], None]
+) -> tuple[int, int]:
+    """Write a folder with the viewer and all that it shows of results.
+
+    Parameters
+    ----------
+    results
+        The results directory.
+    target
+        The folder; it must not exist, and appears when it is whole.
+    computed
+        Whether images that no store holds (differences by other methods, the signal-to-noise
+        ratio) are written too.
+    say
+        Is given a line for each pair.
+
+    Returns
+    -------
+    Number of pairs, and bytes.
+
+    Raises
+    ------
+    InputError
+        There is no pair with an image.
+    UnglowError
+        A result is damaged, or the folder cannot be written.
+    """
+    viewer = Viewer(Source(results, str(results)))
+    listed = [about for about in _asked(viewer, "pairs.json") if _has_images(viewer, about["id"])]
+    if not listed:
+        raise InputError(f"{results} has no pair with an image to look at; run the workflow first.")
+    with whole_directory(target) as partial:
+        for name, answer in page_files().items():
+            place = partial / name if name == "index.html" else partial / "assets" / name
+            _write(place, answer)
+        _write_json(partial / "pairs.json", listed)
+        for about in listed:
+            say(f"{about['sample']} {about['dye']}")
+            _write_pair(viewer, about["id"], partial, computed=computed)
+        total = sum(path.stat().st_size for path in partial.rglob("*") if path.is_file())
+    return len(listed), total
+
+
+def _has_images(viewer: Viewer, pair: str) -> bool:
+    return bool(_asked(viewer, "pair", pair, "pair.json")["layers"])
+
+
+def _write_pair(viewer: Viewer, pair: str, partial: Path, *, computed: bool) -> None:
+    place = partial / "pair" / unquote(pair)
+    about = _asked(viewer, "pair", pair, "pair.json")
+    layers = viewer.layers(viewer.pairs()[pair]).all
+    shown = [
+        layer
+        for layer in about["layers"]
+        if computed or not layer["computed"] or layer["kind"] in _SMALL
+    ]
+    changed = {"live": False, "writable": False, "why": _WHY, "layers": shown, "help": ""}
+    _write_json(place / "pair.json", about | changed)
+    for name in _TABLES:
+        _write(place / name, _answer(viewer, "pair", pair, name))
+    for name in _TOLD:
+        _write_json(place / name, _read_only(_asked(viewer, "pair", pair, name)))
+    for layer in shown:
+        for key in _keys(layers[layer["name"]]):
+            at = ("pair", pair, *layer["url"].split("/"), *key.split("/"))
+            _write(place / layer["url"] / key, _answer(viewer, *at))
+
+
+def _read_only(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what was told, without where it lies on this machine."""
+    changed = content | {"writable": False, "why": _WHY}
+    if "file" in content:
+        changed["file"] = ""
+    if "unglow" in content:
+        changed["unglow"] = _read_only(content["unglow"])
+    return changed
+
+
+def _keys(layer: Layer) -> Iterator[str]:
+    """Yield the names of all files of a layer's store, as they are asked for."""
+    store = layer.open()
+    yield DOCUMENT
+    for level in range(store.layout.levels):
+        yield f"{level}/{DOCUMENT}"
+        whole = not isinstance(store, ComputedStore)
+        side = store.layout.level_shards(level) if whole else store.layout.chunks
+        rows, cols = store.layout.level_shape(level)
+        for row in range(-(-rows // side[0])):
+            for col in range(-(-cols // side[1])):
+                yield f"{level}/c/{row}/{col}"
+
+
+def _asked(viewer: Viewer, *parts: str) -> Any:
+    return json.loads(_content(_answer(viewer, *parts)))
+
+
+def _answer(viewer: Viewer, *parts: str) -> Answer:
+    """Return what the live viewer answers; UnglowError if that is an error."""
+    answer = viewer.answer(Request("GET", parts))
+    if answer.status >= HTTPStatus.BAD_REQUEST:
+        raise UnglowError(str(json.loads(_content(answer))["error"]))
+    return answer
+
+
+def _content(answer: Answer) -> bytes:
+    if isinstance(answer.body, bytes):
+        return answer.body
+    with answer.body.file as source:
+        return source.read()
+
+
+def _write(path: Path, answer: Answer) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as stream:
+        if isinstance(answer.body, FileBody):
+            with answer.body.file as source:
+                shutil.copyfileobj(source, stream, 1 << 20)
+        else:
+            stream.write(answer.body)
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content), encoding="utf-8")

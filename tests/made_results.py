@@ -1,0 +1,117 @@
+"""Results of a small pair, made by the functions of the stages in a second."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from made_scenes import render
+
+from unglow.detection.settings import DetectSettings
+from unglow.io.zarr import StoreWriter, open_store, plan_layout
+from unglow.photometry import gain_map
+from unglow.photometry.difference import Matched
+from unglow.photometry.gain.scale import MethodResult, Scale
+from unglow.photometry.gain_map import GainMap
+from unglow.photometry.noise.model import NoiseModel
+from unglow.registration.block_table import BLOCK_DTYPE, write_blocks
+from unglow.transform import Transform
+from unglow.transform.displacement import Displacement
+from unglow.transform.transform import Quantiles
+from unglow.workflow.stages.align import AlignedStore
+from unglow.workflow.stages.detect import detect
+from unglow.workflow.stages.detect_inputs import DetectInputs
+from unglow.workflow.stages.difference import DifferenceStore
+
+#: Neither is a whole number of chunks, and there are three levels.
+SHAPE, PRE_SHAPE = (700, 1100), (720, 1090)
+MATRIX = np.array([[1, 0, 2.25], [0, 1, 4.5], [0, 0, 1.0]])
+GAIN, OFFSET = 1.5, 10.0
+PLAN = {"version": 1, "status": "ok", "reason": None, "choice": {"names": ["G"]}}
+
+
+def image_store(path, image, pixel_size_um=(0.5, 0.25)):
+    """Write an image as ingest does."""
+    layout = plan_layout(image.shape, image.dtype.name)
+    attributes = {"role": path.name.split(".")[0], "grey_levels": "integer"}
+    statistics = {"min": float(image.min()), "max": float(image.max())}
+    with StoreWriter(
+        path, layout, name=path.name, pixel_size_um=pixel_size_um, attributes=attributes
+    ) as writer:
+        for window in writer.windows():
+            writer.write(window, np.ascontiguousarray(image[window.slices]))
+        writer.publish({"statistics": statistics})
+    return open_store(path)
+
+
+def refused(folder, reason="No match was found."):
+    """Make the results of a pair whose registration failed."""
+    _images(folder)
+    Transform("failed", SHAPE, PRE_SHAPE, (reason,)).save(folder / "transform.json")
+
+
+def made_pair(folder):
+    """Make the results of a pair: a field, a gain map, three methods of which one has failed."""
+    post, pre = _images(folder)
+    found = _transform()
+    found.save(folder / "transform.json")
+    derived = plan_layout(SHAPE, "float32")
+    aligned = AlignedStore(post, pre, found, derived, folder / "aligned_pre.ome.zarr")
+    aligned.make(workers=1)
+    scale = _scale()
+    scale.save(folder / "scale.json")
+    gain_map.save(folder / "gain_map.npz", scale.gain_map)
+    images = Matched(post, open_store(aligned.path), scale.blur)
+    target = folder / "difference" / "linear.ome.zarr"
+    written = DifferenceStore(images, scale, aligned.statistics, ("linear",), derived, target)
+    written.make(workers=1)
+    written.residues["linear"].histogram.save(target.with_name("linear.histogram.npz"))
+    inputs = DetectInputs(post, pre, images.aligned, open_store(target), scale, found)
+    names = {"table": "candidates.csv", "geojson": "candidates.geojson"}
+    names |= {"report": "detection.json", "search_counts": "search.npz"}
+    targets = {key: folder / name for key, name in names.items()}
+    detect(inputs, DetectSettings(), targets, version=1, workers=1)
+    blocks = np.zeros(3, BLOCK_DTYPE)
+    blocks["x"], blocks["dx"], blocks["used"] = (10, 20, 30), (0.125, -0.5, 2), (True, True, False)
+    write_blocks(folder / "blocks.csv", blocks)
+
+
+def _images(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plan.json").write_text(json.dumps(PLAN))
+    post = render(MATRIX, SHAPE, gain=GAIN, spots=30)
+    pre = render(np.eye(3), PRE_SHAPE)
+    images = ("post", post), ("pre", pre)
+    return [image_store(folder / f"{name}.ome.zarr", image) for name, image in images]
+
+
+def _transform():
+    flat = Displacement.zeros(SHAPE, 128)
+    random = np.random.default_rng(3)
+    field = Displacement(
+        128,
+        random.normal(0, 0.05, flat.coefficients.shape),
+        random.uniform(0.02, 0.1, flat.coefficients.shape[1:]).astype(np.float32),
+    )
+    return Transform(
+        "ok",
+        SHAPE,
+        PRE_SHAPE,
+        matrix=MATRIX,
+        model="translation",
+        displacement=field,
+        error_px=Quantiles(0.03, 0.08),
+    )
+
+
+def _scale():
+    noise = NoiseModel(30.0, 0.1, 20.0, 0.1, spread=2.0).to_json()
+    light = GainMap(SHAPE, np.array([[1.0, 0.02], [0.01, 0.0]]), (0.9, 1.1), 5.0)
+    details = {"noise": noise, "gain_map": {"degree": 1}}
+    linear = MethodResult(GAIN, OFFSET, (1.4, 1.6), details, None, (9.0, 11.0), light)
+    methods = {
+        "linear": linear,
+        "moffat": MethodResult(1.25, 0.0, (1.2, 1.3)),
+        "percentile": MethodResult.failed("There are too few px."),
+    }
+    return Scale("linear", methods)
