@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 from made_scenes import render
@@ -115,3 +116,18 @@ def _scale():
         "percentile": MethodResult.failed("There are too few px."),
     }
     return Scale("linear", methods)
+
+
+def made_sweep(done, pair):
+    """Make two registrations with two subtractions each of the results of a pair in ``done``."""
+    for outer in ("model-affine", "model-any"):
+        for inner in ("percentile-40", "percentile-50"):
+            place = pair / outer / inner
+            place.mkdir(parents=True)
+            for name in ("scale.json", "gain_map.npz", "detection.json", "candidates.csv"):
+                shutil.copy(done / name, place / name)
+        for name in ("transform.json", "displacement.npz", "blocks.csv"):
+            shutil.copy(done / name, pair / outer / name)
+        (pair / outer / "aligned_pre.ome.zarr").symlink_to(done / "aligned_pre.ome.zarr")
+    for name in ("plan.json", "post.ome.zarr", "pre.ome.zarr"):
+        (pair / name).symlink_to(done / name)

@@ -9,6 +9,7 @@ import urllib.parse
 import cv2
 import numpy as np
 import pytest
+from made_results import made_pair, made_sweep
 
 from unglow.core.windows import Window
 from unglow.io.zarr import StoreWriter, open_store
@@ -229,3 +230,18 @@ def test_a_missing_shard_is_never_shown_as_an_empty_image(view, small_work):
     (results / "phantom" / "SYTO9" / "aligned_pre.ome.zarr" / "0" / "c" / "0" / "0").unlink()
     tab = view(results, pair=PAIR, a="aligned_pre")
     tab.wait("unglow.message.textContent.includes('is missing')")
+
+
+@pytest.mark.slow
+def test_variants_of_a_sweep_are_compared_in_one_view(view, tmp_path):
+    made_pair(tmp_path / "S1" / "DAPI")
+    made_sweep(tmp_path / "S1" / "DAPI", tmp_path / "results" / "S1" / "DAPI")
+    first, other = "S1~DAPI~model-affine~percentile-40", "S1~DAPI~model-any~percentile-50"
+    tab = view(tmp_path / "results", pair=first, mode="side", a="aligned_pre", x=500, y=300, zoom=4)
+    settled(tab)
+    titles = tab.run("unglow.pair.layers.map((layer) => layer.title).join()").split(",")
+    assert "aligned pre of model-any percentile-50" in titles
+    tab.run(f"unglow.address.set({{b: '{other}/aligned_pre'}})")
+    settled(tab)
+    assert (drawn(tab, 0) == drawn(tab, 1)).all()
+    assert len(np.unique(drawn(tab, 1)[..., 0])) > 20

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from made_results import GAIN, MATRIX, OFFSET, PRE_SHAPE, SHAPE, made_pair
+from made_results import GAIN, MATRIX, OFFSET, PRE_SHAPE, SHAPE, made_pair, made_sweep
 from seeing import Seen
 
 from unglow.io.candidates_csv import read_candidates
@@ -152,19 +152,8 @@ def test_names_of_any_kind_lead_to_their_pairs(finished, tmp_path):
 
 
 def test_variants_of_a_sweep_share_images_and_know_each_other(finished, tmp_path):
-    done, results = finished / "S1" / "DAPI", tmp_path / "results"
-    pair = results / "S1" / "DAPI"
-    for outer in ("model-affine", "model-any"):
-        for inner in ("percentile-40", "percentile-50"):
-            place = pair / outer / inner
-            place.mkdir(parents=True)
-            for name in ("scale.json", "gain_map.npz", "detection.json", "candidates.csv"):
-                shutil.copy(done / name, place / name)
-        for name in ("transform.json", "displacement.npz", "blocks.csv"):
-            shutil.copy(done / name, pair / outer / name)
-        (pair / outer / "aligned_pre.ome.zarr").symlink_to(done / "aligned_pre.ome.zarr")
-    for name in ("plan.json", "post.ome.zarr", "pre.ome.zarr"):
-        (pair / name).symlink_to(done / name)
+    results = tmp_path / "results"
+    made_sweep(finished / "S1" / "DAPI", results / "S1" / "DAPI")
     with Seen(results) as shown:
         ids = [one["id"] for one in shown.json("pairs.json")]
         assert ids[0] == "S1~DAPI~model-affine~percentile-40"

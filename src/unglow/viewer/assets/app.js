@@ -66,9 +66,18 @@ export class App {
     return this.get("pair/" + id + "/pair.json");
   }
 
+  // What the other variants of a sweep made of the same images: layers to compare with.
+  async ofVariants(pair) {
+    const isOwn = ({ frame, kind, name }) => frame === "post" && name !== "post" && kind !== "snr";
+    const others = await Promise.all(pair.variants.map((id) => this.read(id).catch(() => null)));
+    return others.filter(Boolean).flatMap(({ id, title, layers }) => layers.filter(isOwn).map((layer) => (
+      { ...layer, name: id + "/" + layer.name, title: layer.title + " of " + title.slice(pair.sample.length + pair.dye.length + 2), url: "../" + id + "/" + layer.url, default: false })));
+  }
+
   async open(id, known) {
     const turn = (this.opening = {});
     const pair = known || (await this.read(id));
+    pair.layers.push(...(await this.ofVariants(pair)));
     if (turn !== this.opening) return;
     this.home = "pair/" + id + "/";
     const before = this.pair;

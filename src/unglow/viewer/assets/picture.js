@@ -30,8 +30,10 @@ export async function saveCrop(app) {
   const [left, top] = [Math.max(0, Math.floor(x)), Math.max(0, Math.floor(y))];
   const [right, bottom] = [Math.min(image.width, Math.ceil(x + width)), Math.min(image.height, Math.ceil(y + height))];
   if (right <= left || bottom <= top) return app.say("There is nothing of " + layer.title + " to save here.");
-  const asked = new URLSearchParams({ layer: layer.name, x: left, y: top, width: right - left, height: bottom - top });
-  const response = await fetch(new URL(app.home + "crop.ome.tif?" + asked, app.base));
+  // a layer of another variant is cut out there
+  const address = new URL("../crop.ome.tif", new URL(layer.url, new URL(app.home, app.base)));
+  const asked = new URLSearchParams({ layer: layer.name.split("/").pop(), x: left, y: top, width: right - left, height: bottom - top });
+  const response = await fetch(address + "?" + asked);
   if (!response.ok) return app.say(await reasonOf(response));
   download(await response.blob(), [app.pair.title, layer.name, "x" + left, "y" + top].join("_") + ".ome.tif");
 }
