@@ -126,7 +126,10 @@ def _found(
 def _again(last: Mapping[str, Any] | None, work: Path, results: str) -> str:
     """Return the command of the last run, without the files that it was to make alone."""
     given = str((last or {}).get("command") or _COMMAND)
-    start = Path(((last or {}).get("environment") or {}).get("started_in") or work)
+    environment = (last or {}).get("environment") or {}
+    # results that were copied with their directory go on where they are now
+    is_here = Path(environment.get("directory") or work).resolve() == work.resolve()
+    start = Path((environment.get("started_in") if is_here else None) or work)
     words = shlex.split(given)
     kept = [
         word

@@ -60,7 +60,12 @@ def test_what_there_is_not_is_refused_with_a_sentence(work, capsys, name):
 def test_it_prints_the_address_and_the_tunnel_and_ends_with_the_key(work):
     words = [Path(sys.executable).with_name("unglow"), "view", "S 1/D~", "--no-browser"]
     running = subprocess.Popen(
-        words, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+        words,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        # tests that run in the background of a shell would have it ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     opened = running.stdout.readline().split()[1]
     assert "ssh -N -L" in running.stdout.readline()

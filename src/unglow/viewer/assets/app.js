@@ -91,6 +91,7 @@ export class App {
     const moved = before && !this.panes.length ? { x: null, y: null, zoom: null, source: "" } : {};
     const b = has(this.address.get("b"), has("aligned_pre", has("pre", names[0])));
     this.address.set({ pair: id, a: has(this.address.get("a"), names[0]), b, ...moved });
+    this.hadPlace = this.address.get("x") !== null; // before the images are placed
     document.title = pair.title + " – unglow view";
     this.toolbar.fill();
     await this.show();

@@ -46,7 +46,7 @@ export class CandidatesPanel {
   // The list may be long: nothing else waits for it.
   fill() {
     const { app } = this;
-    Object.assign(this, { list: null, marks: null, order: [], row: -1, place: -1, problem: "", hasPlace: app.address.get("x") !== null });
+    Object.assign(this, { list: null, marks: null, order: [], row: -1, place: -1, problem: "", hasPlace: app.hadPlace });
     this.tours.forget();
     const { home } = app;
     if (!this.reviews.has(home)) this.reviews.set(home, new Review(app, (review) => review === this.review && this.decided()));
