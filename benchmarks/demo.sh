@@ -77,6 +77,9 @@ printf '  %-58s %s\n' \
   demo/results/report.html "all of it on one page, with time and memory of every job"
 cat <<EOM
 
+Every pixel of every stage, in a browser:
+  cd $checkout/demo && $(dirname "$(command -v snakemake)")/unglow view
+
 All figures with captions, in one archive to pass on:
   cd $checkout/demo && $(command -v snakemake) -s ../Snakefile --report report.zip
 

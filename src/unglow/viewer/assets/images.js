@@ -228,6 +228,13 @@ export class Image {
     return chunk ? chunk.data[(y % chunkRows) * chunkCols + (x % chunkCols)] : null;
   }
 
+  // Some squares at full resolution: the noise of a difference, which means of coarse levels hide.
+  async squares(side) {
+    const shares = [1 / 3, 2 / 3];
+    const parts = await Promise.all(shares.flatMap((down) => shares.map((right) => this.read(0, Math.floor(right * this.width - side / 2), Math.floor(down * this.height - side / 2), side, side))));
+    return Float32Array.from(parts.flatMap((part) => [...part]));
+  }
+
   // All px of the finest level with at most so many px, that values are spread over the picture by.
   async overview(most) {
     const level = this.levels.findIndex((array) => array.shape[0] * array.shape[1] <= most);

@@ -2,7 +2,7 @@
 
 import { limitsOf, OVERLAY_MAPS, sortedSample, STANDARD, table } from "./colours.js";
 
-const SAMPLE_PX = 1 << 20;
+const SAMPLE_PX = 1 << 20, SQUARE_PX = 192;
 // The layer whose px set the limits of its kind.
 const LEADING = { intensity: "post" };
 
@@ -55,7 +55,8 @@ export class Looks {
     if (!this.samples.has(of.name)) {
       const image = await this.app.image(of.name);
       // where a part of the overview is damaged, the rest can still be looked at
-      const sample = await image.overview(SAMPLE_PX).then(sortedSample, () => Float32Array.from(image.window));
+      const values = of.kind === "difference" ? image.squares(SQUARE_PX) : image.overview(SAMPLE_PX);
+      const sample = await values.then(sortedSample, () => Float32Array.from(image.window));
       this.samples.set(of.name, sample);
     }
     return this.samples.get(of.name);
