@@ -74,7 +74,9 @@ def view(view_tab):
         view_tab.server = server
         hashed = "&".join(f"{key}={value}" for key, value in state.items())
         view_tab.open(f"{server.url}0/{NAME}/#{hashed}")
-        view_tab.wait("window.unglow && (unglow.settled || !unglow.message.hidden)", 60)
+        view_tab.wait(
+            "window.unglow && unglow.isFilled && (unglow.settled || !unglow.message.hidden)", 120
+        )
         return view_tab
 
     yield show

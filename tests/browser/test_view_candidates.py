@@ -168,7 +168,7 @@ def test_a_mark_is_clicked(looked_at):
 def test_a_link_leads_to_the_candidate(view, small_work):
     row = candidates(small_work / "results" / "phantom" / "SYTO9")[2]
     tab = opened(view, small_work, source=row["id"])
-    tab.wait(f"unglow.settled && Math.abs(unglow.panes[0].place().x - {row['x']}) < 0.1", 30)
+    tab.wait(f"unglow.settled && Math.abs(unglow.panes[0].place().x - {row['x']}) < 0.1", 120)
     assert tab.run(CHOSEN) == "3"
 
 
@@ -248,10 +248,10 @@ def test_a_pair_without_a_search_says_why(view, small_work):
     for name in ("candidates.csv", "detection.json"):
         (pair / name).unlink()
     tab = view(small_work / "results", pair=PAIR, panel="candidates")
-    tab.wait("document.querySelector('.candidates').innerText.includes('has not been done')", 30)
+    tab.wait("document.querySelector('.candidates').innerText.includes('has not been done')", 120)
     tab.key("n")
     tab.key("g")
-    tab.wait("unglow.message.innerText.startsWith('The brightest negatives are not known')", 30)
+    tab.wait("unglow.message.innerText.startsWith('The brightest negatives are not known')", 120)
     assert tab.complaints == []
 
 
@@ -260,7 +260,7 @@ def test_the_brightest_negative_is_looked_at(looked_at):
     found = json.loads((pair / "detection.json").read_text())["brightest_negatives"]
     assert found
     tab.key("g")
-    tab.wait(f"unglow.message.innerText.startsWith('Negative 1 of {len(found)}')", 30)
+    tab.wait(f"unglow.message.innerText.startsWith('Negative 1 of {len(found)}')", 120)
     seen = place(tab)
     assert (seen["x"], seen["y"]) == pytest.approx(tuple(found[0][:2]), abs=0.1)
 

@@ -22,9 +22,9 @@ def test_a_pair_of_any_name_is_opened(tab, tmp_path):  # noqa: F811
     server = Server(Site([results], {NAME: Viewer}), free_port())
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
     tab.open(server.url)
-    tab.wait("!!document.querySelector('.pair a.look')", 60)
+    tab.wait("!!document.querySelector('.pair a.look')", 120)
     tab.follow("document.querySelector('.pair a.look')")
-    tab.wait("!!(window.unglow && unglow.pair)", 60)
+    tab.wait("!!(window.unglow && unglow.pair)", 120)
     assert tab.run("unglow.pair.sample") == NASTY
     assert tab.run("unglow.pair.dye") == "d'~"
     assert "owned" not in tab.run("document.title").replace("='owned'", "")

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import pytest
 from made_results import made_pair, made_sweep
+from viewer_hands import framed
 
 from unglow.core.windows import Window
 from unglow.io.zarr import StoreWriter, open_store
@@ -30,8 +31,8 @@ def drawn(tab, n=0):
 
 
 def settled(tab):
-    tab.wait("unglow.settled", 30)
-    tab.run("new Promise((done) => setTimeout(done, 150))")
+    tab.wait("unglow.settled", 120)
+    framed(tab)
 
 
 def seen(tab, image, zoom, n=0):
@@ -132,7 +133,7 @@ def test_blinking_shows_half_a_px_that_previews_hide(view, small_work, px):
     pictures = []
     for front in (0, 1):
         tab.run(f"unglow.panes[0].arrange({{front: {front}}})")
-        tab.run("new Promise((done) => setTimeout(done, 150))")
+        framed(tab)
         _, colours = seen(tab, open_store(results / "phantom" / "SYTO9" / "post.ome.zarr"), 4)
         pictures.append(cv2.GaussianBlur(colours[..., 0].astype(np.float32), (0, 0), 2))
     assert shift_between(*pictures) == pytest.approx((px, 0), abs=0.12)

@@ -38,7 +38,7 @@ def corners(feature):
 def count(tab, number):
     """Wait until so many regions are saved."""
     saved = "unglow.panels.open.saved"
-    tab.wait(f"{saved}.all.length === {number} && !{saved}.waiting", 30)
+    tab.wait(f"{saved}.all.length === {number} && !{saved}.waiting", 120)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_region_that_is_drawn_is_searched_no_more(regions):
     assert feature["properties"]["classification"]["name"] == "exclude"
     assert np.abs(corners(feature).min(axis=0) - [200, 150]).max() < 1
     assert np.abs(corners(feature).max(axis=0) - [700, 500]).max() < 1
-    tab.wait("document.body.innerText.includes('differ from these')", 30)
+    tab.wait("document.body.innerText.includes('differ from these')", 120)
     press(tab, "Use in the workflow")
     tab.wait(
         "document.body.innerText.includes('These are the regions that the workflow reads.')", 30
@@ -98,26 +98,26 @@ def test_a_polygon_by_clicks_is_edited_and_undone(regions):
     assert hatched(tab, 450, 330)
 
     tab.drag(spot(tab, 640, 460), spot(tab, 700, 520))
-    tab.wait("unglow.panels.open.saved.past.length === 2 && !unglow.panels.open.saved.waiting", 30)
+    tab.wait("unglow.panels.open.saved.past.length === 2 && !unglow.panels.open.saved.waiting", 120)
     assert np.abs(corners(features(work)[0])[2] - [700, 520]).max() < 1
 
     tab.run("document.querySelector('.region select').value = 'analyse'")
     tab.run("document.querySelector('.region select').dispatchEvent(new Event('change'))")
-    tab.wait("document.body.innerText.match(/\\d+ candidates: .* to .* per/)", 30)
+    tab.wait("document.body.innerText.match(/\\d+ candidates: .* to .* per/)", 120)
     assert not hatched(tab, 450, 330)
 
     tab.click(*tab.middle(".region input"))
     tab.key("a", "ctrl")
     tab.type('<b>fold</b> & "glue"')
     tab.key("Enter")
-    tab.wait("unglow.panels.open.saved.past.length === 4 && !unglow.panels.open.saved.waiting", 30)
+    tab.wait("unglow.panels.open.saved.past.length === 4 && !unglow.panels.open.saved.waiting", 120)
     (feature,) = features(work)
     assert feature["properties"]["name"] == '<b>fold</b> & "glue"'
     assert feature["properties"]["classification"]["name"] == "analyse"
 
     for _ in range(3):
         tab.key("z")
-    tab.wait("unglow.panels.open.saved.past.length === 1 && !unglow.panels.open.saved.waiting", 30)
+    tab.wait("unglow.panels.open.saved.past.length === 1 && !unglow.panels.open.saved.waiting", 120)
     assert np.abs(corners(features(work)[0]) - wanted).max() < 1
     tab.click(*spot(tab, 450, 330))
     tab.key("Delete")
@@ -139,7 +139,7 @@ def test_regions_are_drawn_without_a_mouse(regions):
     count(tab, 1)
     tab.key("d")
     tab.key("Enter")
-    tab.wait("document.body.innerText.includes('three corners or more')", 10)
+    tab.wait("document.body.innerText.includes('three corners or more')", 120)
     tab.key("Escape")
     assert len(corners(features(work)[0])) == 4
 
@@ -147,11 +147,11 @@ def test_regions_are_drawn_without_a_mouse(regions):
 def test_pre_is_no_place_to_draw(regions):
     tab, work = regions
     tab.run("unglow.address.set({ a: 'pre' })")
-    tab.wait("unglow.settled && unglow.shown[0].layer.name === 'pre'", 30)
+    tab.wait("unglow.settled && unglow.shown[0].layer.name === 'pre'", 120)
     press(tab, "Rectangle")
     tab.drag(spot(tab, 300, 200), spot(tab, 400, 300))
     tab.click(*spot(tab, 300, 200))
-    tab.wait("document.body.innerText.includes('px of the post-stain image')", 10)
+    tab.wait("document.body.innerText.includes('px of the post-stain image')", 120)
     assert not drawn(work).exists()
 
 
@@ -177,7 +177,7 @@ def test_what_somebody_else_draws_is_kept_and_comes_with_the_focus(regions):
     tab.key("a", "ctrl")
     tab.type("two")
     tab.key("Enter")
-    tab.wait("!unglow.panels.open.saved.waiting", 10)
+    tab.wait("!unglow.panels.open.saved.waiting", 120)
     named = next(f for f in features(work) if f["id"] == "q")
     assert named["geometry"] == shapes
     assert named["properties"] == {**properties, "name": "two"}
@@ -189,7 +189,7 @@ def test_where_nothing_can_be_saved_it_says_so(view, small_work, monkeypatch):
     for module in ("saving", "region_files"):
         monkeypatch.setattr(f"unglow.viewer.{module}.why_not_writable", lambda _: why)
     tab = view(small_work / "results", pair=PAIR, panel="regions")
-    tab.wait(f"document.body.innerText.includes({json.dumps(why)})", 30)
+    tab.wait(f"document.body.innerText.includes({json.dumps(why)})", 120)
     assert tab.run("[...document.querySelectorAll('.tools button')].every((b) => b.disabled)")
     tab.key("r")
     tab.drag(spot(tab, 300, 200), spot(tab, 400, 300))

@@ -7,6 +7,7 @@ import http.server
 import threading
 
 import pytest
+from viewer_hands import framed
 
 from unglow.cli import main
 from unglow.core.errors import UnglowError
@@ -62,8 +63,8 @@ def test_a_folder_shows_the_same_on_any_web_server(
             view_tab.complaints.clear()
             view_tab.requests.clear()
             view_tab.open(url)
-        view_tab.wait("window.unglow && unglow.settled", 60)
-        view_tab.run("new Promise((done) => setTimeout(done, 200))")
+        view_tab.wait("window.unglow && unglow.settled", 120)
+        framed(view_tab)
         pictures.append(view_tab.run(drawn))
         assert not view_tab.complaints
         if url is not None:

@@ -8,6 +8,16 @@ import json
 import cv2
 import numpy as np
 
+FRAMES = """new Promise((done) => {
+  const after = (n) => n ? requestAnimationFrame(() => after(n - 1)) : done();
+  after(4);
+})"""
+
+
+def framed(tab):
+    """Let the page draw what it has: some frames."""
+    tab.run(FRAMES)
+
 
 def spot(tab, x, y, n=0):
     """Return where px (x, y) of the image of a pane is in the window, CSS px."""
@@ -21,7 +31,7 @@ def press(tab, text, n=0):
     """Click the n-th button of a text with the mouse."""
     buttons = "[...document.querySelectorAll('button')]"
     found = f"{buttons}.filter((b) => b.textContent === {json.dumps(text)})[{n}]"
-    tab.wait(f"{found} && !{found}.disabled", 30)
+    tab.wait(f"{found} && !{found}.disabled", 120)
     tab.run(f"{found}.scrollIntoView({{ block: 'nearest' }})")
     box = f"{found}.getBoundingClientRect()"
     tab.click(*tab.run(f"[{box}.x + {box}.width / 2, {box}.y + {box}.height / 2]"))

@@ -71,11 +71,11 @@ def test_it_prints_the_address_and_the_tunnel_and_ends_with_the_key(work):
     assert "ssh -N -L" in running.stdout.readline()
     url = urlsplit(opened)
     assert url.fragment == "pair=S%25201~D%257E"  # the id, as a value of a query
-    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=30)
+    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=120)
     connection.request("GET", url.path + "pairs.json")
     assert connection.getresponse().status == 200
     running.send_signal(signal.SIGINT)
-    assert running.wait(30) == 0
+    assert running.wait(120) == 0
     running.stdout.close()
 
 

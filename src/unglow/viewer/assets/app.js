@@ -76,6 +76,7 @@ export class App {
 
   async open(id, known) {
     const turn = (this.opening = {});
+    this.isFilled = false;
     const pair = known || (await this.read(id));
     pair.layers.push(...(await this.ofVariants(pair)));
     if (turn !== this.opening) return;
@@ -94,9 +95,10 @@ export class App {
     this.hadPlace = this.address.get("x") !== null; // before the images are placed
     document.title = pair.title + " – unglow view";
     this.toolbar.fill();
+    const panels = this.panels.fill();
     await this.show();
-    await this.seen(); // the images are what one waits for, and tables keep the server busy
-    if (turn === this.opening) await this.panels.fill();
+    await panels;
+    this.isFilled = true; // images and panels are there
   }
 
   // A file of the pair as it was read, or null; it is read then, and drawn when it has come.
@@ -153,10 +155,11 @@ export class App {
     }
   }
 
-  // Wait until the images are seen, but not for ever.
+  // Wait until the images are seen, but not for ever: long tables keep the server busy.
   async seen() {
     const until = performance.now() + PATIENCE_MS;
-    while (!this.settled && this.panes.length && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 20));
+    do await new Promise((resolve) => setTimeout(resolve, 20));
+    while ((this.busy || (this.panes.length && !this.settled)) && performance.now() < until);
   }
 
   // Whether all that was asked for is seen.
@@ -221,6 +224,9 @@ export class App {
       if (!this.isPlaced) first.whole();
     } else this.go({ x: address.get("x"), y: address.get("y"), zoom: address.get("zoom") });
     this.isPlaced = true;
+    // another pane that is not led by the first shows all of its image
+    for (const pane of this.panes.slice(1)) if (!pane.isPlaced) pane.whole();
+    for (const pane of this.panes) pane.isPlaced = true;
     this.link(first);
   }
 

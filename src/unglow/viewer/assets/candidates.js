@@ -51,13 +51,18 @@ export class CandidatesPanel {
     const { home } = app;
     if (!this.reviews.has(home)) this.reviews.set(home, new Review(app, (review) => review === this.review && this.decided()));
     this.review = this.reviews.get(home);
+    this.lay();
+    app.seen().then(() => home === app.home && this.read(home));
+  }
+
+  read(home) {
+    const { app } = this;
     app.get(home + "candidates.json").then((told) => home === app.home && this.take(told), (error) => {
       if (home !== app.home) return;
       this.problem = error.message;
       this.lay();
     });
     this.review.refresh();
-    this.lay();
   }
 
   take(told) {
