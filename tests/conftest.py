@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from real_runs import small_phantom, snakemake
 from sharing import once
 from skips import pytest_configure
 
@@ -70,12 +69,15 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def small_raw(tmp_path_factory) -> Path:
     """raw/ with one pair of 700 x 900, for tests of the machinery; do not change it."""
+    from real_runs import small_phantom  # it imports numpy
+
     return once(tmp_path_factory, "small", small_phantom)[0] / "raw"
 
 
 @pytest.fixture(scope="session")
 def small_finished(tmp_path_factory, small_raw) -> Path:
     """A working directory in which the small phantom has been run to the end; do not change it."""
+    from real_runs import snakemake
 
     def make(work):
         shutil.copytree(small_raw, work / "raw")
