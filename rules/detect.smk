@@ -9,13 +9,13 @@ detect_inputs = dict(
     scale=out.subtracted("scale.json"),
     gain_map=out.subtracted("gain_map.npz"),
     difference=of_main_method(store("difference/{method}")),
+    regions=of_batch(job_params.drawn_regions),
 )
 
 
 rule detect_band:
     input:
         **detect_inputs,
-        regions=of_batch(job_params.drawn_regions),
     output:
         temp(out.band(out.subtracted("candidates.csv"))),
     log:
@@ -41,7 +41,6 @@ rule detect_band:
 use rule detect_band as detect with:
     input:
         **detect_inputs,
-        regions=of_batch(job_params.drawn_regions),
         controls=of_batch(job_params.control_search_counts),
         bands=bands_of("detect"),
     output:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core.rounding import rounded
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -33,6 +35,11 @@ def poisson_interval(count: int) -> tuple[float, float]:
     """Return the exact central 95 % interval of one Poisson mean."""
     low, high = poisson_limits(np.array([count]))
     return float(low[0]), float(high[0])
+
+
+def poisson_density(count: int, area: float) -> tuple[float, list[float]]:
+    """Return how many there are on a unit of an area, and its 95 % interval, rounded to be told."""
+    return rounded(count / area), [rounded(end / area) for end in poisson_interval(count)]
 
 
 def _gamma_quantile(shape: NDArray[np.int64], side: int) -> Floats:

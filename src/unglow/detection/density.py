@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unglow.core.poisson import poisson_interval
+from unglow.core.poisson import poisson_density
 from unglow.core.rounding import rounded
 
 
@@ -15,9 +15,9 @@ def density(
     if pixel_size_um is None or not searched_px:
         return {"area_mm2": None, "density_per_mm2": None, "density_ci95_per_mm2": None}
     area = searched_px * pixel_size_um[0] * pixel_size_um[1] / 1e6
-    low, high = poisson_interval(count)
+    density_per_mm2, ends = poisson_density(count, area)
     return {
         "area_mm2": rounded(area),
-        "density_per_mm2": rounded(count / area),
-        "density_ci95_per_mm2": [rounded(low / area), rounded(high / area)],
+        "density_per_mm2": density_per_mm2,
+        "density_ci95_per_mm2": ends,
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.binomial import binomial_interval
-from unglow.core.poisson import poisson_interval
+from unglow.core.poisson import poisson_density
 from unglow.core.rounding import rounded
 from unglow.review.decisions import DECISIONS
 
@@ -82,13 +82,8 @@ def density(count: int, area_px: int, pixel_size_um: tuple[float, float] | None)
         return {"unit": None, "area": None, "density": None, "density_ci95": None}
     unit = "Mpx" if pixel_size_um is None else "mm2"
     area = area_px * (1.0 if pixel_size_um is None else pixel_size_um[0] * pixel_size_um[1]) / 1e6
-    ends = poisson_interval(count)
-    return {
-        "unit": unit,
-        "area": rounded(area),
-        "density": rounded(count / area),
-        "density_ci95": [rounded(end / area) for end in ends],
-    }
+    mean, ends = poisson_density(count, area)
+    return {"unit": unit, "area": rounded(area), "density": mean, "density_ci95": ends}
 
 
 def of_region(
