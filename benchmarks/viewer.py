@@ -10,6 +10,7 @@ dropped from the page cache ("cold"), and again by the same server and a new pag
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import subprocess
@@ -22,6 +23,8 @@ from time import perf_counter, sleep
 from phantoms import Case, phantom, size_of
 from running import BIN, PROJECT, WORK, command, say, snakemake_words, tools
 from tables import table
+
+from unglow.core.process import Stat, read, status_mb
 
 sys.path.insert(0, str(PROJECT / "tests" / "browser"))
 from devtools import Tab
@@ -81,10 +84,9 @@ class Server:
 
     def taken(self) -> tuple[float, float]:
         """Return the peak of its memory, MB, and its CPU time, s."""
-        process = Path(f"/proc/{self._process.pid}")
-        (peak,) = re.findall(r"VmHWM:\s*(\d+) kB", (process / "status").read_text())
-        user, system = (process / "stat").read_text().rpartition(")")[2].split()[11:13]
-        return int(peak) * 1024 / 1e6, (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        pid = self._process.pid
+        stat = Stat.of(read(pid, "stat"))
+        return status_mb(pid)["VmHWM"], stat.cpu_s if stat is not None else math.nan
 
     def close(self) -> None:
         """End it."""

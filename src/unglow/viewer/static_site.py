@@ -65,7 +65,9 @@ def write_site(
         A result is damaged, or the folder cannot be written.
     """
     viewer = Viewer(Source(results, str(results)))
-    listed = [about for about in _asked(viewer, "pairs.json") if _has_images(viewer, about["id"])]
+    listed = _asked(viewer, "pairs.json")
+    models = {one["id"]: _asked(viewer, "pair", one["id"], "pair.json") for one in listed}
+    listed = [one for one in listed if models[one["id"]]["layers"]]
     if not listed:
         raise InputError(f"{results} has no pair with an image to look at; run the workflow first.")
     with whole_directory(target) as partial:
@@ -73,20 +75,17 @@ def write_site(
             place = partial / name if name == "index.html" else partial / "assets" / name
             _write(place, answer)
         _write_json(partial / "pairs.json", listed)
-        for about in listed:
-            say(f"{about['sample']} {about['dye']}")
-            _write_pair(viewer, about["id"], partial, computed=computed)
+        for one in listed:
+            say(f"{one['sample']} {one['dye']}")
+            _write_pair(viewer, models[one["id"]], partial, computed=computed)
         total = sum(path.stat().st_size for path in partial.rglob("*") if path.is_file())
     return len(listed), total
 
 
-def _has_images(viewer: Viewer, pair: str) -> bool:
-    return bool(_asked(viewer, "pair", pair, "pair.json")["layers"])
-
-
-def _write_pair(viewer: Viewer, pair: str, partial: Path, *, computed: bool) -> None:
+def _write_pair(viewer: Viewer, about: dict[str, Any], partial: Path, *, computed: bool) -> None:
+    """Write a pair of which the page is told ``about`` (pair.json)."""
+    pair = about["id"]
     place = partial / "pair" / unquote(pair)
-    about = _asked(viewer, "pair", pair, "pair.json")
     layers = viewer.layers(viewer.pairs()[pair]).all
     shown = [
         layer
