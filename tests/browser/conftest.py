@@ -75,7 +75,9 @@ def view(view_tab):
         hashed = "&".join(f"{key}={value}" for key, value in state.items())
         view_tab.open(f"{server.url}0/{NAME}/#{hashed}")
         view_tab.wait(
-            "window.unglow && unglow.isFilled && (unglow.settled || !unglow.message.hidden)", 120
+            "window.unglow && document.documentElement.dataset.ready"
+            " && (unglow.settled || !unglow.message.hidden)",
+            120,
         )
         return view_tab
 

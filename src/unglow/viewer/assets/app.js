@@ -12,11 +12,6 @@ import { Toolbar } from "./toolbar.js";
 import { Panels } from "./panels.js";
 import { keyed } from "./keys.js";
 
-export const MODES = [
-  ["single", "one image", "1"], ["blink", "blink", "b"], ["swipe", "swipe", "w"], ["checker", "checkerboard", "k"],
-  ["overlay", "two-colour overlay", "o"], ["side", "side by side", "v"],
-];
-
 // Tables come after the images, or after so long.
 const PATIENCE_MS = 2000;
 
@@ -35,7 +30,6 @@ export class App {
     this.status = new Status(this);
     fill(parent, this.toolbar.element, el("div", { class: "middle" }, el("div", { class: "left" }, this.stage, this.message), this.panels.element), this.status.element);
     document.addEventListener("keydown", (event) => keyed(this, event));
-    window.addEventListener("blur", () => this.panels.released());
     this.address.listen((keys, jumped) => this.changed(keys, jumped));
   }
 
@@ -76,9 +70,10 @@ export class App {
 
   async open(id, known) {
     const turn = (this.opening = {});
-    this.isFilled = false;
     const pair = known || (await this.read(id));
-    pair.layers.push(...(await this.ofVariants(pair)));
+    // only a link to layers of other variants waits for them
+    const others = ["a", "b"].some((key) => this.address.get(key).includes("/"));
+    if (others) pair.layers.push(...(await this.ofVariants(pair)));
     if (turn !== this.opening) return;
     this.home = "pair/" + id + "/";
     const before = this.pair;
@@ -98,7 +93,14 @@ export class App {
     const panels = this.panels.fill();
     await this.show();
     await panels;
-    this.isFilled = true; // images and panels are there
+    if (!others) await this.addVariants(pair);
+  }
+
+  async addVariants(pair) {
+    if (!pair.variants.length) return;
+    await this.seen();
+    pair.layers.push(...(await this.ofVariants(pair)));
+    if (pair === this.pair) this.toolbar.update();
   }
 
   // A file of the pair as it was read, or null; it is read then, and drawn when it has come.
@@ -143,7 +145,6 @@ export class App {
     this.setPanes(0);
     clearInterval(this.blinking);
     this.shown = null;
-    this.isPlaced = false;
   }
 
   async show() {
@@ -220,14 +221,15 @@ export class App {
     while (!this.panes.every((pane) => pane.ready)) await new Promise((resolve) => setTimeout(resolve, 5));
     const [first] = this.panes;
     first.viewer.viewport.resize(new OpenSeadragon.Point(first.element.clientWidth, first.element.clientHeight), true); // it may not know its size yet
-    if (address.get("x") === null || !address.get("zoom")) {
-      if (!this.isPlaced) first.whole();
-    } else this.go({ x: address.get("x"), y: address.get("y"), zoom: address.get("zoom") });
-    this.isPlaced = true;
-    // another pane that is not led by the first shows all of its image
-    for (const pane of this.panes.slice(1)) if (!pane.isPlaced) pane.whole();
+    // a new pane shows all of its image, if the address or the other pane does not lead it elsewhere
+    for (const pane of this.panes) if (!pane.isPlaced) pane.whole();
     for (const pane of this.panes) pane.isPlaced = true;
+    if (address.get("x") !== null && address.get("zoom")) this.go({ x: address.get("x"), y: address.get("y"), zoom: address.get("zoom") });
     this.link(first);
+  }
+
+  get isPlaced() {
+    return this.panes.length > 0 && this.panes.every((pane) => pane.isPlaced);
   }
 
   // Show a place of post; `zoom` is kept if it is not given.

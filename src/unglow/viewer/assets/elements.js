@@ -29,3 +29,14 @@ export function select(label, options, value, change) {
   for (const [key, text] of options) made.append(el("option", { value: key, selected: key === value }, text));
   return made;
 }
+
+// A text as lines of a canvas; `parts` says where it may break.
+export function wrapped(context, text, width, parts = /(?<= )/) {
+  const lines = [""];
+  for (const word of text.split(parts)) {
+    const longer = lines[lines.length - 1] + word;
+    if (context.measureText(longer).width <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}

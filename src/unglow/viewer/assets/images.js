@@ -232,7 +232,9 @@ export class Image {
   async squares(side) {
     const shares = [1 / 3, 2 / 3];
     const parts = await Promise.all(shares.flatMap((down) => shares.map((right) => this.read(0, Math.floor(right * this.width - side / 2), Math.floor(down * this.height - side / 2), side, side))));
-    return Float32Array.from(parts.flatMap((part) => [...part]));
+    const values = new Float32Array(parts.length * side * side);
+    parts.forEach((part, n) => values.set(part, n * side * side));
+    return values;
   }
 
   // All px of the finest level with at most so many px, that values are spread over the picture by.

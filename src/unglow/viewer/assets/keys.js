@@ -1,15 +1,16 @@
 // Keys: everything can be done without a mouse.
 
+import { MODES } from "./modes.js";
 import { savePicture } from "./picture.js";
 
 // What keys do, for people; panels have theirs.
 export const KEYS = [
   ["← → ↑ ↓", "move by a quarter, with Shift by all that is seen"], ["+ −", "nearer, farther"], ["0", "the whole image"], ["f", "one px of the image per px of the screen"],
-  ["1 b w k o v", "one image, blink, swipe, checkerboard, overlay, side by side"], ["Space", "hold the blinking, then the other image"], ["x", "exchange A and B"], ["s", "save a picture"],
+  [MODES.map(([, , key]) => key).join(" "), MODES.map(([, title]) => title).join(", ")], ["Space", "hold the blinking, then the other image"], ["x", "exchange A and B"], ["s", "save a picture"],
 ];
 
 const STEP = 0.25, ZOOM = 1.5;
-const MODE_KEYS = { 1: "single", b: "blink", w: "swipe", k: "checker", o: "overlay", v: "side" };
+const MODE_KEYS = Object.fromEntries(MODES.map(([mode, , key]) => [key, mode]));
 
 export function keyed(app, event) {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || !app.shown) return;

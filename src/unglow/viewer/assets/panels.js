@@ -1,5 +1,5 @@
 // What stands beside the images: panels, one of which is open. Each has `title`, `element`, and may have
-// fill() for another pair, update(keys), attend(pane), draw(pane, context, about), key(event), released(), and `keys` as in keys.js.
+// fill() for another pair, update(keys), attend(pane), draw(pane, context, about), key(event), and `keys` as in keys.js.
 
 import { AboutPanel } from "./about.js";
 import { CandidatesPanel } from "./candidates.js";
@@ -53,9 +53,5 @@ export class Panels {
   key(event) {
     const { open } = this;
     return [open, ...this.all.filter((panel) => panel !== open)].some((panel) => panel.key && panel.key(event, panel === open));
-  }
-
-  released() {
-    for (const panel of this.all) if (panel.released) panel.released();
   }
 }

@@ -1,5 +1,6 @@
 // What is seen as a picture to keep: PNG with scale bar, colour bars and a caption that says what it is.
 
+import { wrapped } from "./elements.js";
 import { barOf, number } from "./status.js";
 import { drawBar } from "./toolbar.js";
 import { NO_DATA } from "./colours.js";
@@ -121,14 +122,4 @@ export function caption(app) {
     "Centre x " + place.x.toFixed(1) + ", y " + place.y.toFixed(1) + " px, " + number(place.zoom) + " screen px per px; contrast: " + contrast.join("; ") + blur + gain + ".",
     "unglow " + pair.versions.unglow + ".",
   ];
-}
-
-function wrapped(context, text, width) {
-  const lines = [""];
-  for (const word of text.split(/(?<= )/)) {
-    const longer = lines[lines.length - 1] + word;
-    if (context.measureText(longer).width <= width) lines[lines.length - 1] = longer;
-    else lines.push(word);
-  }
-  return lines;
 }

@@ -2,6 +2,7 @@
 
 import { blurred, taps } from "./blur.js";
 import { coloured } from "./colours.js";
+import { wrapped } from "./elements.js";
 
 export const TILE = 512;
 // A blur narrower than this share of a px of a level is not worth the time.
@@ -100,17 +101,7 @@ class Part {
     context.fillRect(0, 0, width, height);
     context.fillStyle = "#ffd9d6";
     context.font = "14px sans-serif";
-    wrapped(context, error.message, width - 24).forEach((line, n) => context.fillText(line, 12, 28 + 18 * n));
+    wrapped(context, error.message, width - 24, /(?<=[\s/])/).forEach((line, n) => context.fillText(line, 12, 28 + 18 * n));
     return context;
   }
-}
-
-function wrapped(context, text, width) {
-  const lines = [""];
-  for (const word of text.split(/(?<=[\s/])/)) {
-    const longer = lines[lines.length - 1] + word;
-    if (context.measureText(longer).width <= width) lines[lines.length - 1] = longer;
-    else lines.push(word);
-  }
-  return lines;
 }

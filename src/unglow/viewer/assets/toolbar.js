@@ -1,8 +1,8 @@
 // The controls above the images.
 
-import { MODES } from "./app.js";
 import { colourOf, MAP_NAMES, share } from "./colours.js";
 import { button, el, fill, select } from "./elements.js";
+import { MODES } from "./modes.js";
 import { saveCrop, saveLink, savePicture } from "./picture.js";
 import { number } from "./status.js";
 

@@ -1,0 +1,6 @@
+// How images are shown: the name in the address, for people, and the key.
+
+export const MODES = [
+  ["single", "one image", "1"], ["blink", "blink", "b"], ["swipe", "swipe", "w"], ["checker", "checkerboard", "k"],
+  ["overlay", "two-colour overlay", "o"], ["side", "side by side", "v"],
+];
