@@ -77,6 +77,22 @@ def test_landmarks_of_no_image_and_two_of_one_are_named(tmp_path):
     assert "(post_Y.landmarks.csv, post_Y.landmarks.tsv); keep one." in two.message
 
 
+def add_with_help(place, ending, text):
+    """Make two pairs, and a file beside the post image of the first, A X."""
+    folder = add_pair(place)
+    add_pair(place, "B")
+    (folder / f"post_X.{ending}").write_text(text)
+
+
+def left_out(place):
+    """Return the problem for which of these pairs the first alone is left out."""
+    batch = Batch.load({}, place)
+    assert list(batch.pairs) == [("B", "X")]
+    (problem,) = batch.problems
+    assert (problem.sample, problem.dye) == ("A", "X")
+    return problem
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -86,14 +102,8 @@ def test_landmarks_of_no_image_and_two_of_one_are_named(tmp_path):
     ],
 )
 def test_bad_landmarks_leave_out_their_pair_alone(tmp_path, text, told, monkeypatch, capsys):
-    folder = add_pair(tmp_path)
-    add_pair(tmp_path, "B")
-    (folder / "post_X.landmarks.csv").write_text(text)
-    batch = Batch.load({}, tmp_path)
-    assert list(batch.pairs) == [("B", "X")]
-    (problem,) = batch.problems
-    assert (problem.sample, problem.dye) == ("A", "X")
-    assert told in problem.message
+    add_with_help(tmp_path, "landmarks.csv", text)
+    assert told in left_out(tmp_path).message
     monkeypatch.chdir(tmp_path)
     assert main(["survey"]) == 1
     assert told.split(" lies")[0] in " ".join(capsys.readouterr().out.split())
@@ -232,14 +242,8 @@ def test_regions_of_pre_of_no_image_and_two_of_one_are_named(tmp_path):
     ],
 )
 def test_bad_regions_leave_out_their_pair_alone(tmp_path, text, told, monkeypatch, capsys):
-    folder = add_pair(tmp_path)
-    add_pair(tmp_path, "B")
-    (folder / "post_X.regions.geojson").write_text(text)
-    batch = Batch.load({}, tmp_path)
-    assert list(batch.pairs) == [("B", "X")]
-    (problem,) = batch.problems
-    assert (problem.sample, problem.dye) == ("A", "X")
-    assert told in problem.message
+    add_with_help(tmp_path, "regions.geojson", text)
+    assert told in left_out(tmp_path).message
     monkeypatch.chdir(tmp_path)
     assert main(["survey"]) == 1
     assert told.split(",")[0] in " ".join(capsys.readouterr().out.split())
