@@ -9,7 +9,7 @@ from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.telemetry.recording import stack_sampler
 from unglow.telemetry.recording.environment import surroundings
 from unglow.telemetry.recording.run import RunRecorder
-from unglow.workflow.snakemake_internals import command_line, limit_of
+from unglow.workflow.snakemake_internals import command_line, limit_of, planned_jobs
 
 
 def record_run():
@@ -22,7 +22,12 @@ def record_run():
     # now: in a module the names of paths mean something else later
     place = Path(workflow.pathvars.apply("<telemetry>/runs")).absolute()
     results = workflow.pathvars.apply("<results>")
-    recorder = RunRecorder(place, lambda: head_of_run(results), jobs_elsewhere)
+    recorder = RunRecorder(
+        place,
+        lambda: head_of_run(results),
+        jobs_elsewhere,
+        lambda: planned_jobs(workflow),
+    )
     logger.addHandler(recorder)
     return recorder
 

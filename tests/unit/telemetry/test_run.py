@@ -27,7 +27,9 @@ def logger():
 
 @pytest.fixture
 def recorder(logger, tmp_path):
-    made = RunRecorder(tmp_path / "runs", lambda: {"command": ["snakemake"], "cores": 2})
+    head = {"command": ["snakemake"], "cores": 2}
+    plan = [[7, "scale", {"sample": "S"}, []]]
+    made = RunRecorder(tmp_path / "runs", lambda: head, plan=lambda: plan)
     logger.addHandler(made)
     return made
 
@@ -69,10 +71,11 @@ def test_a_run_is_its_head_its_jobs_their_states_and_its_end(tmp_path, say, reco
     say("progress", done=1, total=2)
     recorder.conclude("ok")
     recorder.close()
-    head, total, told, started, finished, progress, end = lines(tmp_path)
+    head, total, plan, told, started, finished, progress, end = lines(tmp_path)
     assert (head["kind"], head["schema"], head["cores"]) == ("run", 1, 2)
     assert {"host", "pid", "started", "boot", "wall", "clock", "command"} <= head.keys()
     assert total.items() >= {"kind": "total", "jobs": {"scale": 1, "all": 1}}.items()
+    assert plan.items() >= {"kind": "plan", "jobs": [[7, "scale", {"sample": "S"}, []]]}.items()
     assert told.pop("t") >= 0
     assert told == {
         "kind": "job",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from unglow.telemetry.attempt_files import attempt_files, run_files
@@ -28,6 +29,7 @@ from unglow.telemetry.reading.records import (
     Job,
     Loss,
     Message,
+    Planned,
     Run,
     Stall,
     Step,
@@ -223,6 +225,8 @@ class _RunFile(_File):
             jobs = line.get("jobs")
             counts = jobs if isinstance(jobs, dict) else {}
             self._totals |= {str(rule): whole_number(n) for rule, n in counts.items()}
+        elif kind == "plan":
+            return {"plan": _plan(line.get("jobs"))}
         elif kind == "job":
             self._job(line, t)
         elif kind == "state":
@@ -277,6 +281,24 @@ def _run(name: str, line: Line) -> Run:
         clock=_clock(line),
         fields=line,
     )
+
+
+def _plan(jobs: object) -> tuple[Planned, ...]:
+    """Return the planned jobs of a line, each after those that it waits for.
+
+    What does not look like a job is left out, and all of a plan in a circle.
+    """
+    rows = [row for row in jobs if isinstance(row, list)] if isinstance(jobs, list) else []
+    planned = {
+        number: Planned(number, str(rule), texts(wildcards), tuple(map(whole_number, after)))
+        for number, rule, wildcards, after in (row for row in rows if len(row) == 4)
+        if isinstance(number, int) and isinstance(after, list)
+    }
+    sorter = TopologicalSorter({n: job.after for n, job in planned.items()})
+    try:
+        return tuple(planned[n] for n in sorter.static_order() if n in planned)
+    except CycleError:
+        return ()
 
 
 def _clock(line: Line) -> float:

@@ -167,8 +167,12 @@ def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
 
 def _of_jobs(h: RunHistory) -> Iterator[Incident]:
     """Jobs that Snakemake says failed without that an attempt began: no environment, no node."""
+    tries: dict[int, list[Placed]] = {}
+    for a in h.attempts:
+        if a.job is not None:
+            tries.setdefault(a.job.jobid, []).append(a)
     for job in h.run.jobs:
-        own = [a for a in h.attempts if a.job is job]
+        own = tries.get(job.jobid, [])
         begun = {a.attempt.number for a in own}
         for number, loss in job.losses.items():
             if number not in begun:  # its batch system has ended it before it began

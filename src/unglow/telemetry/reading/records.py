@@ -286,6 +286,16 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """A job that a run set out to do; ``after`` are the numbers of those that it waits for."""
+
+    jobid: int
+    rule: str
+    wildcards: Mapping[str, str]
+    after: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A warning or an error of Snakemake."""
 
@@ -304,8 +314,9 @@ class Run:
         Unique in a results directory: the name of its file.
     fields
         Everything that its first line says: ``command``, ``config``, ``packages`` and so on.
-    totals
-        Jobs of each rule that it set out to do.
+    totals, plan
+        Jobs of each rule that it set out to do, and each of them, after those that it waits for;
+        older records hold no plan.
     done, of
         Jobs that have ended, and jobs in all, as Snakemake counts them.
     seen
@@ -320,6 +331,7 @@ class Run:
     clock: float
     fields: Mapping[str, Any]
     totals: Mapping[str, int] = field(default_factory=dict)
+    plan: tuple[Planned, ...] = ()
     jobs: tuple[Job, ...] = ()
     messages: tuple[Message, ...] = ()
     done: int = 0
