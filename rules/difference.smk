@@ -3,7 +3,7 @@
 
 rule difference_band:
     input:
-        post=out.pair(store("post")),
+        post=out.ingested(store("post")),
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
         scale=out.subtracted("scale.json"),
@@ -32,7 +32,7 @@ rule difference_band:
 
 use rule difference_band as difference with:
     input:
-        post=out.pair(store("post")),
+        post=out.ingested(store("post")),
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
         scale=out.subtracted("scale.json"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unglow.core.levels import PAIR, VARIANT
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from unglow.telemetry.reading.records import Attempt
 
 WAITING, STOPPED = "waiting", "incomplete"
-_PAIR, _VARIANTS = ("sample", "dye"), ("registration", "subtraction")
 # Ends that are no fault of anything: the job is done elsewhere, or its user did not want it.
 _NO_FAULT = (ENDED_WELL, RUNNING, "interrupted", "superseded")
 
@@ -75,8 +75,8 @@ def state_of(
 
 def _works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> bool:
     """Whether a job works for a pair, or for a variant or all variants of it."""
-    pair = all(wildcards.get(key) == names[key] for key in _PAIR)
-    swept = [key for key in _VARIANTS if names.get(key) and wildcards.get(key)]
+    pair = all(wildcards.get(key) == names[key] for key in PAIR)
+    swept = [key for key in VARIANT if names.get(key) and wildcards.get(key)]
     return pair and all(wildcards[key] == names[key] for key in swept)
 
 
