@@ -1,5 +1,8 @@
 // Building elements. Text from outside always becomes text: nothing here takes markup.
 
+// What tells pairs and their variants apart, from the outermost directory in.
+const LEVELS = ["sample", "dye", "registration", "subtraction"];
+
 function el(name, attributes, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) {

@@ -6,13 +6,14 @@ class View {
     this.flames = new Flames();
     this.resources = new Resources(this);
     this.head = el("div");
+    this.progress = el("div");
     this.incidents = el("div");
     this.pairs = el("div");
     this.environment = el("div");
     const links = [["incidents", "Incidents"], ["pairs", "Pairs"], ["resources", "Time and memory"], ["rules", "By rule"], ["flames", "Flame graph"], ["environment", "How it was run"]];
     const bar = el("nav", { "aria-label": "Parts of the report" }, links.map(([id, name]) => el("a", { href: "#" + id, class: "to-" + id }, name)));
     this.top = el("div");
-    this.main = el("main", {}, this.top, this.head, bar, this.incidents, this.pairs, this.resources.part.made, this.flames.part.made, this.environment);
+    this.main = el("main", {}, this.top, this.head, this.progress, bar, this.incidents, this.pairs, this.resources.part.made, this.flames.part.made, this.environment);
     this.shown = {}; // what each part was made of
   }
 

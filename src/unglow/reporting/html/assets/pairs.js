@@ -23,7 +23,7 @@ function pairsPart(model, view) {
   return part.made;
 }
 
-const nameOf = (pair) => ["sample", "dye", "registration", "subtraction"].map((k) => pair[k]).filter(Boolean).join(" ");
+const nameOf = (pair) => LEVELS.map((k) => pair[k]).filter(Boolean).join(" ");
 
 // Whether the server shows images too.
 const hasViewer = (model) => (model.parts || []).includes("view");
@@ -32,7 +32,7 @@ const hasViewer = (model) => (model.parts || []).includes("view");
 function viewOf(pair) {
   const part = (name) => encodeURIComponent(name).replaceAll("~", "%7E");
   try {
-    const id = ["sample", "dye", "registration", "subtraction"].map((k) => pair[k]).filter(Boolean).map(part).join("~");
+    const id = LEVELS.map((k) => pair[k]).filter(Boolean).map(part).join("~");
     return "view/#pair=" + encodeURIComponent(id);
   } catch {
     return "view/"; // a name that is no text
