@@ -38,6 +38,7 @@ use rule difference_band as difference with:
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
         bands=bands_of("difference"),
+        same=of_batch(job_params.same_difference),
     output:
         difference=out.subtracted(store("difference/{method}")),
         histogram=out.subtracted("difference/{method}.histogram.npz"),

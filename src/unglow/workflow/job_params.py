@@ -12,7 +12,13 @@ from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.paths import PLACES, ROOT, store
 from unglow.workflow.planned_jobs import jobs_of_pair, variants_of
-from unglow.workflow.scale_methods import main_method, manual_gain, scale_methods, written_methods
+from unglow.workflow.scale_methods import (
+    main_method,
+    manual_gain,
+    same_variant,
+    scale_methods,
+    written_methods,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -107,6 +113,13 @@ def difference_if_written(batch: Batch, wildcards: Wildcards) -> list[str]:
     if wildcards["method"] not in written_methods(batch, wildcards):
         return []
     return [batch.outputs.subtracted(store("difference/{method}"))]
+
+
+def same_difference(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the difference of an earlier variant that has the same pixels; mostly nothing."""
+    variant = same_variant(batch, wildcards)
+    pattern = batch.outputs.subtracted(store("difference/{method}"))
+    return [] if variant is None else [pattern.format(**{**wildcards, "subtraction": variant})]
 
 
 def drawn_regions(batch: Batch, wildcards: Wildcards) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unglow.jobs.base_memory import BY_HEADER, small
 from unglow.workflow import memory_model
 from unglow.workflow.samples import ROLES
-from unglow.workflow.scale_methods import written_methods
+from unglow.workflow.scale_methods import same_variant, written_methods
 from unglow.workflow.stage_table import SMALL_MB, SPLIT, stage_of
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     kind = stage_of(rule).disk
     if isinstance(kind, int):
         return kind
+    if rule == "difference" and same_variant(batch, wildcards) is not None:
+        return SMALL_MB  # links to the shards of another one
     if kind == "both images":
         stores = (memory_model.store_disk_mb(batch.layout(wildcards, role)) for role in ROLES)
         return sum(stores) + SMALL_MB

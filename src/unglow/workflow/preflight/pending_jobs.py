@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 _TITLE = (*LEVELS, "role", "method", "band")
 # Wildcards that the memory of a job depends on, beside sample, dye, ingestion and role.
-_DEMAND = {"register": ("registration",), "export_difference": ("subtraction", "method")}
+_DEMAND = {
+    "register": ("registration",),
+    "difference": ("subtraction", "method"),
+    "export_difference": ("subtraction", "method"),
+}
 
 
 @dataclass(frozen=True, slots=True)
