@@ -37,8 +37,7 @@ wildcard_constraints:
     method=one_of(METHODS),
     band=BAND,
     form=one_of(FORMS.values()),
-    registration=one_of(v.name for v in registrations),
-    subtraction=one_of(v.name for v in subtractions),
+    **{level: one_of(v.name for v in variants(batch.settings, level)) for level in SECTIONS},
 
 
 report: "report/workflow.rst"

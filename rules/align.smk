@@ -3,8 +3,8 @@
 
 rule align_band:
     input:
-        post=out.pair(store("post")),
-        pre=out.pair(store("pre")),
+        post=out.ingested(store("post")),
+        pre=out.ingested(store("pre")),
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
     output:
@@ -30,8 +30,8 @@ rule align_band:
 
 use rule align_band as align with:
     input:
-        post=out.pair(store("post")),
-        pre=out.pair(store("pre")),
+        post=out.ingested(store("post")),
+        pre=out.ingested(store("pre")),
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
         bands=bands_of("align"),

@@ -35,7 +35,7 @@ from unglow.workflow.snakemake_internals import (
     start_jobs_at_once,
     unknown_version,
 )
-from unglow.workflow.variants import REGISTRATION, SUBTRACTION, variants
+from unglow.workflow.variants import SECTIONS, variants
 
 
 def refusal(text):
@@ -77,8 +77,6 @@ except UnglowError as error:
     raise refusal(str(error)) from None
 
 out = batch.outputs
-registrations = variants(batch.settings, REGISTRATION)
-subtractions = variants(batch.settings, SUBTRACTION)
 
 if workflow.is_main_process:
     for problem in batch.problems:
@@ -122,11 +120,8 @@ def of_main_method(name):
 
 def figure(level, name, category, label):
     """A figure of a pair, and how Snakemake's own report shows it."""
-    labels = {"figure": label}
-    if out.registration:
-        labels["registration"] = "{registration}"
-    if out.subtraction and level == "subtracted":
-        labels["subtraction"] = "{subtraction}"
+    variant = out.levels(level)[2:]
+    labels = {"figure": label, **{name: f"{{{name}}}" for name in variant}}
     return report(
         out.file(level, f"figures/{name}.png"),
         caption=f"../report/{name}.rst",

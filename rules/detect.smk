@@ -1,8 +1,8 @@
 """Detect: candidates on the difference of the default method, with their false-discovery rate."""
 
 detect_inputs = dict(
-    post=out.pair(store("post")),
-    pre=out.pair(store("pre")),
+    post=out.ingested(store("post")),
+    pre=out.ingested(store("pre")),
     aligned=out.registered(store("aligned_pre")),
     transform=out.registered("transform.json"),
     displacement=out.registered("displacement.npz"),
@@ -17,12 +17,12 @@ rule detect_band:
     input:
         **detect_inputs,
     output:
-        temp(out.band(out.subtracted("candidates.csv"))),
+        temp(out.band(out.detected("candidates.csv"))),
     log:
-        out.record("logs", "detect_{band}", "subtracted"),
-        telemetry=out.record("telemetry", "detect_{band}", "subtracted"),
+        out.record("logs", "detect_{band}", "detected"),
+        telemetry=out.record("telemetry", "detect_{band}", "detected"),
     benchmark:
-        out.record("benchmarks", "detect_{band}", "subtracted")
+        out.record("benchmarks", "detect_{band}", "detected")
     conda:
         "../envs/unglow.yaml"
     threads: 2
@@ -44,16 +44,16 @@ use rule detect_band as detect with:
         controls=of_batch(job_params.control_search_counts),
         bands=bands_of("detect"),
     output:
-        table=out.subtracted("candidates.csv"),
-        geojson=out.subtracted("candidates.geojson"),
-        report=out.subtracted("detection.json"),
-        search_counts=out.subtracted("search.npz"),
-        digests=out.digests("detect", "subtracted"),
+        table=out.detected("candidates.csv"),
+        geojson=out.detected("candidates.geojson"),
+        report=out.detected("detection.json"),
+        search_counts=out.detected("search.npz"),
+        digests=out.digests("detect", "detected"),
     log:
-        out.record("logs", "detect", "subtracted"),
-        telemetry=out.record("telemetry", "detect", "subtracted"),
+        out.record("logs", "detect", "detected"),
+        telemetry=out.record("telemetry", "detect", "detected"),
     benchmark:
-        out.record("benchmarks", "detect", "subtracted")
+        out.record("benchmarks", "detect", "detected")
     group:
         pair_group
     resources:

@@ -3,7 +3,7 @@
 
 rule difference_band:
     input:
-        post=out.pair(store("post")),
+        post=out.ingested(store("post")),
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
         scale=out.subtracted("scale.json"),
@@ -32,12 +32,13 @@ rule difference_band:
 
 use rule difference_band as difference with:
     input:
-        post=out.pair(store("post")),
+        post=out.ingested(store("post")),
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
         bands=bands_of("difference"),
+        same=of_batch(job_params.same_difference),
     output:
         difference=out.subtracted(store("difference/{method}")),
         histogram=out.subtracted("difference/{method}.histogram.npz"),

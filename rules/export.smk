@@ -3,7 +3,7 @@
 
 rule export_difference:
     input:
-        post=out.pair(store("post")),
+        post=out.ingested(store("post")),
         aligned=out.registered(store("aligned_pre")),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
@@ -36,15 +36,15 @@ rule export_difference:
 
 use rule export_difference as export_snr with:
     input:
-        store=out.subtracted(store("snr")),
+        store=out.detected(store("snr")),
     output:
-        image=out.subtracted("exports/snr.{form}"),
-        digests=out.digests("export_snr.{form}", "subtracted"),
+        image=out.detected("exports/snr.{form}"),
+        digests=out.digests("export_snr.{form}", "detected"),
     log:
-        out.record("logs", "export_snr.{form}", "subtracted"),
-        telemetry=out.record("telemetry", "export_snr.{form}", "subtracted"),
+        out.record("logs", "export_snr.{form}", "detected"),
+        telemetry=out.record("telemetry", "export_snr.{form}", "detected"),
     benchmark:
-        out.record("benchmarks", "export_snr.{form}", "subtracted")
+        out.record("benchmarks", "export_snr.{form}", "detected")
 
 
 use rule export_difference as export_aligned_pre with:
@@ -62,12 +62,12 @@ use rule export_difference as export_aligned_pre with:
 
 use rule export_difference as export_raw with:
     input:
-        store=out.pair(store("{role}")),
+        store=out.ingested(store("{role}")),
     output:
-        image=out.pair("exports/{role}.{form}"),
-        digests=out.digests("export_{role}.{form}", "pair"),
+        image=out.ingested("exports/{role}.{form}"),
+        digests=out.digests("export_{role}.{form}", "ingested"),
     log:
-        out.record("logs", "export_{role}.{form}", "pair"),
-        telemetry=out.record("telemetry", "export_{role}.{form}", "pair"),
+        out.record("logs", "export_{role}.{form}", "ingested"),
+        telemetry=out.record("telemetry", "export_{role}.{form}", "ingested"),
     benchmark:
-        out.record("benchmarks", "export_{role}.{form}", "pair")
+        out.record("benchmarks", "export_{role}.{form}", "ingested")

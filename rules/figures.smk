@@ -3,8 +3,8 @@
 
 rule figures_registration:
     input:
-        post=out.pair(store("post")),
-        pre=out.pair(store("pre")),
+        post=out.ingested(store("post")),
+        pre=out.ingested(store("pre")),
         aligned=out.registered(store("aligned_pre")),
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
@@ -39,7 +39,7 @@ rule figures_registration:
 
 rule figures:
     input:
-        post=out.pair(store("post")),
+        post=out.ingested(store("post")),
         aligned=out.registered(store("aligned_pre")),
         transform=out.registered("transform.json"),
         statistics=out.registered("statistics.npz"),
@@ -47,36 +47,36 @@ rule figures:
         gain_map=out.subtracted("gain_map.npz"),
         difference=of_main_method(store("difference/{method}")),
         histogram=of_main_method("difference/{method}.histogram.npz"),
-        table=out.subtracted("candidates.csv"),
-        detection=out.subtracted("detection.json"),
-        search_counts=out.subtracted("search.npz"),
+        table=out.detected("candidates.csv"),
+        detection=out.detected("detection.json"),
+        search_counts=out.detected("search.npz"),
     output:
         joint_histogram=figure(
-            "subtracted", "joint_histogram", "Scale", "post against pre"
+            "detected", "joint_histogram", "Scale", "post against pre"
         ),
         excess_histogram=figure(
-            "subtracted", "excess_histogram", "Scale", "excess of post over pre"
+            "detected", "excess_histogram", "Scale", "excess of post over pre"
         ),
-        histograms=figure("subtracted", "histograms", "Scale", "grey levels"),
+        histograms=figure("detected", "histograms", "Scale", "grey levels"),
         ratio_histogram=figure(
-            "subtracted", "ratio_histogram", "Scale", "ratio of post to pre"
+            "detected", "ratio_histogram", "Scale", "ratio of post to pre"
         ),
-        difference=figure("subtracted", "difference", "Difference", "difference"),
+        difference=figure("detected", "difference", "Difference", "difference"),
         difference_histogram=figure(
-            "subtracted", "difference_histogram", "Difference", "histogram"
+            "detected", "difference_histogram", "Difference", "histogram"
         ),
         methods=figure(
-            "subtracted", "methods", "Difference", "scale methods side by side"
+            "detected", "methods", "Difference", "scale methods side by side"
         ),
-        candidates=figure("subtracted", "candidates", "Candidates", "candidates"),
-        purity=figure("subtracted", "purity", "Candidates", "purity against threshold"),
-        gallery=figure("subtracted", "gallery", "Candidates", "gallery of candidates"),
-        digests=out.digests("figures", "subtracted"),
+        candidates=figure("detected", "candidates", "Candidates", "candidates"),
+        purity=figure("detected", "purity", "Candidates", "purity against threshold"),
+        gallery=figure("detected", "gallery", "Candidates", "gallery of candidates"),
+        digests=out.digests("figures", "detected"),
     log:
-        out.record("logs", "figures", "subtracted"),
-        telemetry=out.record("telemetry", "figures", "subtracted"),
+        out.record("logs", "figures", "detected"),
+        telemetry=out.record("telemetry", "figures", "detected"),
     benchmark:
-        out.record("benchmarks", "figures", "subtracted")
+        out.record("benchmarks", "figures", "detected")
     group:
         figures_group
     conda:

@@ -6,12 +6,12 @@ rule ingest_band:
         post=of_batch(job_params.raw_image, role="post"),
         pre=of_batch(job_params.raw_image, role="pre"),
     output:
-        temp(out.band(out.pair(store("{role}")))),
+        temp(out.band(out.ingested(store("{role}")))),
     log:
-        out.record("logs", "ingest_{role}_{band}", "pair"),
-        telemetry=out.record("telemetry", "ingest_{role}_{band}", "pair"),
+        out.record("logs", "ingest_{role}_{band}", "ingested"),
+        telemetry=out.record("telemetry", "ingest_{role}_{band}", "ingested"),
     benchmark:
-        out.record("benchmarks", "ingest_{role}_{band}", "pair")
+        out.record("benchmarks", "ingest_{role}_{band}", "ingested")
     conda:
         "../envs/unglow.yaml"
     threads: 1
@@ -36,15 +36,15 @@ use rule ingest_band as ingest with:
         post_bands=bands_of("ingest", role="post"),
         pre_bands=bands_of("ingest", role="pre"),
     output:
-        plan=out.pair("plan.json"),
-        post=out.pair(store("post")),
-        pre=out.pair(store("pre")),
-        digests=out.digests("ingest", "pair"),
+        plan=out.ingested("plan.json"),
+        post=out.ingested(store("post")),
+        pre=out.ingested(store("pre")),
+        digests=out.digests("ingest", "ingested"),
     log:
-        out.record("logs", "ingest", "pair"),
-        telemetry=out.record("telemetry", "ingest", "pair"),
+        out.record("logs", "ingest", "ingested"),
+        telemetry=out.record("telemetry", "ingest", "ingested"),
     benchmark:
-        out.record("benchmarks", "ingest", "pair")
+        out.record("benchmarks", "ingest", "ingested")
     group:
         pair_group
     threads: 2  # the two images of a pair are ingested side by side

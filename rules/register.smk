@@ -4,8 +4,8 @@
 rule register:
     input:
         unpack(of_batch(job_params.register_inputs)),
-        post=out.pair(store("post")),
-        pre=out.pair(store("pre")),
+        post=out.ingested(store("post")),
+        pre=out.ingested(store("pre")),
     output:
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),

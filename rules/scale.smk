@@ -3,7 +3,7 @@
 
 rule scale:
     input:
-        post=out.pair(store("post")),
+        post=out.ingested(store("post")),
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
         bins=out.registered("bins.npz"),

@@ -5,13 +5,13 @@ rule snr:
     input:
         **detect_inputs,
     output:
-        snr=out.subtracted(store("snr")),
-        digests=out.digests("snr", "subtracted"),
+        snr=out.detected(store("snr")),
+        digests=out.digests("snr", "detected"),
     log:
-        out.record("logs", "snr", "subtracted"),
-        telemetry=out.record("telemetry", "snr", "subtracted"),
+        out.record("logs", "snr", "detected"),
+        telemetry=out.record("telemetry", "snr", "detected"),
     benchmark:
-        out.record("benchmarks", "snr", "subtracted")
+        out.record("benchmarks", "snr", "detected")
     group:
         pair_group
     conda:

@@ -15,7 +15,7 @@ with Job.of(snakemake) as job:
     results = Path(snakemake.output.table).parents[2]
     entries = entries_from(snakemake.params.entries)
     stores = {
-        (e.registration, e.subtraction, method): open_difference((results / e.scale).parent, method)
+        (*e.names.values(), method): open_difference((results / e.scale).parent, method)
         for e in entries
         for method in e.histograms
     }

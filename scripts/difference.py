@@ -30,12 +30,17 @@ with Job.of(snakemake) as job:
         layout,
         path,
     )
-    if make_store(
+    demand = memory_model.difference(layout)
+    made = False
+    for other in snakemake.input.get("same", ()):  # one at most
+        made = store.make_same(Path(other).parent, workers=job.workers(demand))
+        job.count(pixels=made * layout.shape[0] * layout.shape[1])
+    if made or make_store(
         job,
         store,
         band,
         output,
-        demand=memory_model.difference(layout),
+        demand=demand,
         join_demand=memory_model.join_difference(layout),
         band_results=[Path(path) for path in snakemake.input.get("bands", ())],
     ):

@@ -21,9 +21,11 @@ MAY = {
     "photometry": {"core", "transform", "io"},
     "review": {"core", "io"},
     "detection": {"core", "transform", "io", "photometry", "review"},
+    "comparison": {"core", "transform", "io", "photometry", "review"},
     "export": {"core", "transform", "io", "photometry"},
     "reporting": {
         *("core", "transform", "telemetry", "io", "registration", "photometry", "review"),
+        "comparison",
     },
 }
 MAY["workflow"] = {*MAY} - {"phantom"}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-_TELEMETRY = "telemetry"
+TELEMETRY = "telemetry"
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
@@ -75,15 +75,15 @@ def results_of(directory: Path) -> Path:
         raise InputError(
             f"{directory} is not a directory; name a working directory or a results directory."
         )
-    if (directory / _TELEMETRY).is_dir():
+    if (directory / TELEMETRY).is_dir():
         return _readable(directory)
     configured = directory / str(read_config(directory / CONFIG)["results"])
-    for place in (configured, configured / _TELEMETRY):
+    for place in (configured, configured / TELEMETRY):
         if place.exists() and not place.is_dir():
             raise InputError(f"{place} is a file, but has to be a directory: move it away.")
-    if (configured / _TELEMETRY).is_dir():
+    if (configured / TELEMETRY).is_dir():
         return _readable(configured)
-    several = sorted(p.parent for p in directory.glob(f"*/{_TELEMETRY}") if p.is_dir())
+    several = sorted(p.parent for p in directory.glob(f"*/{TELEMETRY}") if p.is_dir())
     if len(several) > 1:
         names = " and ".join(str(place) for place in several)
         raise InputError(f"{directory} holds several results directories: name one, {names}.")
@@ -100,7 +100,7 @@ def all_results_of(directories: Iterable[Path]) -> list[Path]:
 
 
 def _readable(results: Path) -> Path:
-    telemetry = results / _TELEMETRY
+    telemetry = results / TELEMETRY
     if not os.access(telemetry, os.R_OK | os.X_OK):
         raise InputError(f"{telemetry} may not be read: mend its permissions.")
     return results

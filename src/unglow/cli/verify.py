@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_results, existing
 from unglow.core.errors import UnglowError
+from unglow.core.levels import variants_in
 
 if TYPE_CHECKING:
     import argparse
@@ -75,10 +76,10 @@ def _problems(results: Path) -> Iterator[Defect]:
             wrong.update(problem.remove)
             yield problem
     _progress("")
-    yield from _other_images(results, [pair for pair in pairs if pair / "plan.json" not in wrong])
+    yield from _other_images(results, pairs, wrong)
 
 
-def _other_images(results: Path, places: list[Path]) -> Iterator[Defect]:
+def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterator[Defect]:
     """Yield a problem for each raw image that is another one now."""
     from unglow.workflow.originals import check_images, pairs_of  # noqa: PLC0415 (imports numpy)
 
@@ -89,10 +90,12 @@ def _other_images(results: Path, places: list[Path]) -> Iterator[Defect]:
         return
     for place in places:
         pair = pairs.get((place.parent.name, place.name))
+        plans = {variant / "plan.json" for variant, _ in variants_in(place)} - wrong
         if pair is None:
             _note(f"raw images of {place} were not compared: they are not here")
-        else:
-            yield from check_images(place / "plan.json", pair)
+            continue
+        for plan in sorted(plans):
+            yield from check_images(plan, pair)
 
 
 def _all_is_well(results: Path) -> str:

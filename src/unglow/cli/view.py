@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from unglow.cli.directories import results_of
+from unglow.cli.directories import TELEMETRY, results_of
 from unglow.cli.monitor import port
 from unglow.core.errors import InputError
+from unglow.core.levels import LEVELS, PAIR, nearest
 
 if TYPE_CHECKING:
     import argparse
 
 _PLAN = "plan.json"
-# Levels of a sweep between the results of a variant and those of its pair.
-_SWEEP_DEPTH = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,10 +92,13 @@ def place_of(text: str) -> tuple[Path, Path | None]:
     place = Path(text)
     if not place.is_dir():
         return _named(text)
-    around = (place, *place.absolute().parents[:_SWEEP_DEPTH])
-    pair = next((one for one in around if (one / _PLAN).is_file()), None)
-    if pair is not None:
-        return pair.absolute().parents[1], place.absolute()
+    here = place.absolute()
+    above = here.parents[len(PAIR) - 1 : len(LEVELS)]
+    results = next((one for one in above if (one / TELEMETRY).is_dir()), None)
+    if results is None and (plan := nearest(place, _PLAN)) is not None:
+        results = plan.parents[len(PAIR)]
+    if results is not None:
+        return results, here
     if any(place.glob(f"*/*/{_PLAN}")):
         return place, None
     return results_of(place), None

@@ -9,7 +9,9 @@ import numpy as np
 
 from unglow import transform
 from unglow.core.errors import ConfigError, InputError
+from unglow.core.levels import nearest
 from unglow.io.zarr import open_store
+from unglow.io.zarr.metadata import DOCUMENT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +111,7 @@ def load(path: Path, unit: Unit | None = None) -> PhysicalMap:
     ----------
     path
         ``transform.json``; ``post.ome.zarr`` and ``pre.ome.zarr`` are looked for in its directory
-        and, as in a parameter sweep, in the one above.
+        and, as in a parameter sweep, in those above.
     unit
         None for ``um`` if both pixel sizes are known, and ``px`` otherwise.
 
@@ -140,7 +142,5 @@ def load(path: Path, unit: Unit | None = None) -> PhysicalMap:
 
 
 def _pixel_size_um(path: Path, name: str) -> tuple[float, float] | None:
-    for folder in path.absolute().parents[:2]:
-        if (folder / name).is_dir():
-            return open_store(folder / name).pixel_size_um
-    return None
+    found = nearest(path.parent, f"{name}/{DOCUMENT}")
+    return None if found is None else open_store(found.parent).pixel_size_um

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 from unglow.core import digests, files, process
 from unglow.core.errors import SupersededError
+from unglow.core.levels import name_of
 from unglow.core.own_memory import pin_threads, uncollected
 from unglow.core.progress import step
 from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
@@ -209,8 +210,7 @@ class Job:
     @property
     def pair_title(self) -> str:
         """Sample, dye and variant in words, for figures."""
-        names = ("sample", "dye", "registration", "subtraction")
-        return " ".join(self.wildcards[n] for n in names if n in self.wildcards)
+        return name_of(self.wildcards)
 
     def count(self, **amounts: float) -> None:
         """Add to the counters of the record, for example ``pixels`` or ``bytes_read``."""

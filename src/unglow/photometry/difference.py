@@ -16,6 +16,7 @@ import numpy as np
 
 from unglow.core.errors import StoreError
 from unglow.core.grey_levels import has_grey_levels, quantise
+from unglow.core.levels import RESULT_OF, nearest
 from unglow.core.windows import Window, strips
 from unglow.io.zarr import Store, open_store, plan_layout
 from unglow.io.zarr.metadata import DOCUMENT
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 _ROWS = 64
 # What the pixels of a written difference follow from, by the names of its attributes.
 _INPUTS = ("method", "inputs", "gain", "offset", "gain_map", "blur")
-# Directories of a sweep between the results of a variant and the images of its pair.
-_SWEEP_DEPTH = 2
 
 
 def difference(
@@ -240,7 +239,7 @@ def open_difference(place: Path | str, method: str | None = None) -> Image:
     Parameters
     ----------
     place
-        Directory of the results of a pair (in a sweep, of the variant): it holds ``scale.json``.
+        Directory of the results of a pair; in a sweep, of the variant.
     method
         Scale method; the pair's default if None.
 
@@ -250,6 +249,8 @@ def open_difference(place: Path | str, method: str | None = None) -> Image:
         Results that it follows from are missing or damaged, or the method was not estimated.
     """
     directory = Path(place)
+    if (directory / RESULT_OF["detection"]).is_file():  # of a search, which has no gain of its own
+        directory = (nearest(directory, "scale.json") or directory / "scale.json").parent
     try:
         scale = Scale.load(directory / "scale.json", directory / "gain_map.npz")
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -319,9 +320,5 @@ def computed(post: Store, aligned: Store, scale: Scale, method: str, directory: 
 
 def _store_of(directory: Path, name: str) -> Path:
     """Return the store of an image of the pair: beside the results of a variant, or above them."""
-    above = (
-        *directory.absolute().parents[:_SWEEP_DEPTH],
-        *directory.resolve().parents[:_SWEEP_DEPTH],
-    )
-    stores = [one / f"{name}.ome.zarr" for one in (directory, *above)]
-    return next((store for store in stores if (store / DOCUMENT).is_file()), stores[0])
+    found = nearest(directory, f"{name}.ome.zarr/{DOCUMENT}")
+    return directory / f"{name}.ome.zarr" if found is None else found.parent

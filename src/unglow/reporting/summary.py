@@ -9,13 +9,14 @@ import csv
 import io
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
 from unglow.core.archive import damaged
 from unglow.core.errors import UnglowError
 from unglow.core.files import write_text
+from unglow.core.levels import LEVELS, VARIANT, name_of
 from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.photometry.difference_histogram import load_of
@@ -36,7 +37,7 @@ _RESIDUALS = ("residual_median_px", "residual_p95_px", "error_median_px", "error
 _PURITY = ("purity", "purity_low95", "purity_high95")
 _REVIEW = ("reviewed", "accepted", "rejected", *_PURITY)
 COLUMNS = (
-    *("sample", "dye", "registration", "subtraction", "status", "reasons", "notes", "channels"),
+    *(*LEVELS, "status", "reasons", "notes", "channels"),
     *("model", "rotation_deg", "scale", "shift_x_px", "shift_y_px"),
     *(*_RESIDUALS, "inliers", "blocks", "overlap"),
     *("method", "gain", "gain_low95", "gain_high95", "offset"),
@@ -47,7 +48,7 @@ COLUMNS = (
 _SHARES = ("overlap", "candidates_fdr")
 _ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
-_OPTIONAL = ("registration", "subtraction", "notes", "control", *_FDR_CONTROL)
+_OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL)
 """Columns that are left out where no pair has them."""
 _SHOWN_WITH = dict.fromkeys(_REVIEW, "reviewed")
 """Columns that are left out where no pair has another one."""
@@ -60,6 +61,8 @@ class Entry:
 
     Attributes
     ----------
+    names
+        Of the pair and its variant, by level; '' on levels that are not swept.
     plan, transform, scale, detection
         Paths relative to the results directory.
     histograms
@@ -70,10 +73,7 @@ class Entry:
         Whether the pair is an unstained control.
     """
 
-    sample: str
-    dye: str
-    registration: str
-    subtraction: str
+    names: dict[str, str]
     plan: str
     transform: str
     scale: str
@@ -156,10 +156,7 @@ def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
     lines = [", ".join(f"{n} {s}" for s, n in counts if n) or "no pairs"]
     for row in pairs:
         if row["status"] != "ok":
-            name = " ".join(
-                str(row[k]) for k in ("sample", "dye", "registration", "subtraction") if row.get(k)
-            )
-            parts = [part for part in (row["status"], name, row["reasons"]) if part]
+            parts = [part for part in (row["status"], name_of(row), row["reasons"]) if part]
             lines.append(harmless(" ".join(": ".join(parts).split())))
     return "\n".join(lines) + "\n"
 
@@ -171,9 +168,7 @@ def read_summary(path: Path) -> list[dict[str, str]]:
 
 
 def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, Any]:
-    row: dict[str, Any] = {k: v for k, v in asdict(entry).items() if isinstance(v, str)}
-    for name in ("plan", "transform", "scale", "detection", "logs"):
-        row.pop(name)
+    row: dict[str, Any] = dict(entry.names)
     if entry.control:
         row["control"] = "true"
     paths = (

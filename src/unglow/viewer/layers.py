@@ -123,7 +123,7 @@ class Layers:
 
     @property
     def _scale_files(self) -> tuple[Path, Path]:
-        return self._pair.directory / "scale.json", self._pair.directory / "gain_map.npz"
+        return self._pair.subtracted / "scale.json", self._pair.subtracted / "gain_map.npz"
 
     @cached_property
     def detection(self) -> dict[str, Any] | None:
@@ -178,7 +178,7 @@ class Layers:
             return
         for method, result in self.scale.methods.items():
             if result.ok:
-                written = self._pair.directory / "difference" / f"{method}.ome.zarr" / DOCUMENT
+                written = self._pair.subtracted / "difference" / f"{method}.ome.zarr" / DOCUMENT
                 yield Layer(
                     f"difference-{method}",
                     f"difference, {method}",
@@ -192,9 +192,9 @@ class Layers:
     def difference(self, method: str) -> Image:
         """Return the difference by a method, written or not; StoreError if that cannot be."""
         if self.scale is None:
-            raise InputError(f"{self._pair.directory / 'scale.json'} cannot be read.")
+            raise InputError(f"{self._pair.subtracted / 'scale.json'} cannot be read.")
         post, aligned = self.store("post"), self.store("aligned_pre")
-        made = computed(post, aligned, self.scale, method, self._pair.directory)
+        made = computed(post, aligned, self.scale, method, self._pair.subtracted)
         return written_or_computed(made, self._stores.open)
 
     def _difference_store(self, method: str) -> Shown:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from unglow.core.levels import LEVELS
 from unglow.core.version import __version__
 from unglow.io.candidates_csv import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
@@ -31,7 +32,7 @@ _MOST_ARROWS = 2500
 _LONG = ("by_threshold", "completeness", "brightest_negatives")
 # Rows of a table that are text at a time.
 _ROWS = 1000
-_ROW_KEYS = ("sample", "dye", "registration", "subtraction", "status")
+_ROW_KEYS = (*LEVELS, "status")
 _FAILED = "failed"
 _HELP = (
     "Click some points in both images that show the same structure, save them as landmarks, and "
@@ -44,6 +45,7 @@ def pair_list(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
     return [
         {
             "id": pair.id,
+            "title": pair.title,
             **{key: str(pair.row.get(key) or "") for key in _ROW_KEYS},
             "reasons": _reasons(pair),
             "candidates": _whole(pair.row.get("candidates")),

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from unglow.reporting.html.pair_rows import name_of, place_of
+from unglow.core.levels import PAIR, name_of, names_of, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-_LEVELS = ("sample", "dye", "registration", "subtraction")
 # What a browser leaves as it is when it encodes a part of an address, but for "~".
 _PLAIN = "!'()*"
 
@@ -35,7 +34,7 @@ class Pair:
     @property
     def names(self) -> tuple[str, ...]:
         """Sample, dye and names of the variant."""
-        return tuple(str(self.row[name]) for name in _LEVELS if self.row.get(name))
+        return tuple(filter(None, names_of(self.row)))
 
     @property
     def id(self) -> str:
@@ -48,19 +47,29 @@ class Pair:
         return name_of(self.row)
 
     @property
+    def section(self) -> Path:
+        """Directory of what concerns the section, which all variants share."""
+        return place_of(self.results, self.row, PAIR[-1])
+
+    @property
     def images(self) -> Path:
-        """Directory of the stores of post and pre, and of what concerns the section."""
-        return self.results.joinpath(*self.names[:2])
+        """Directory of the stores of post and pre."""
+        return place_of(self.results, self.row, "ingestion")
 
     @property
     def registered(self) -> Path:
         """Directory of its registration."""
-        return place_of(self.results, dict(self.row), registered=True)
+        return place_of(self.results, self.row, "registration")
+
+    @property
+    def subtracted(self) -> Path:
+        """Directory of its gains and differences."""
+        return place_of(self.results, self.row, "subtraction")
 
     @property
     def directory(self) -> Path:
-        """Directory of its difference and candidates."""
-        return place_of(self.results, dict(self.row))
+        """Directory of its candidates."""
+        return place_of(self.results, self.row)
 
 
 def pairs_of(results: Path, rows: Iterable[Mapping[str, Any]]) -> dict[str, Pair]:

@@ -53,7 +53,7 @@ class Told:
     @property
     def why_not(self) -> str:
         """Why nothing can be saved beside the results; empty if it can."""
-        return why_not_writable(self.pair.directory) or why_not_writable(self.pair.images)
+        return why_not_writable(self.pair.directory) or why_not_writable(self.pair.section)
 
     def read(self, name: str) -> Any:
         """Return one of the documents, as JSON types; NoAddressError if there is none."""
@@ -97,7 +97,7 @@ class Told:
 
     @property
     def _regions_file(self) -> Path:
-        return self.pair.images / regions.NAME
+        return self.pair.section / regions.NAME
 
     def _check_writable(self) -> None:
         if self.why_not:
@@ -155,7 +155,7 @@ class Told:
         return self.layers.store("post"), self.layers.store("pre")
 
     def _target(self) -> Target:
-        return landmark_files.target_of(self.raw(), self.pair.images)
+        return landmark_files.target_of(self.raw(), self.pair.section)
 
     def _landmarks(self) -> dict[str, Any]:
         target = self._target()

@@ -196,7 +196,7 @@ def _named(layers: Layers, name: str) -> Layer:
 
 def _state(pair: Pair) -> object:
     """Return what changes when a result of a pair does."""
-    places = dict.fromkeys((pair.images, pair.registered, pair.directory))
+    places = dict.fromkeys((pair.images, pair.registered, pair.subtracted, pair.directory))
     found = []
     for place in places:
         for name in _RESULT_FILES:
@@ -205,7 +205,7 @@ def _state(pair: Pair) -> object:
             except OSError:
                 continue
             found.append((place, name, about.st_mtime_ns, about.st_size, about.st_ino))
-    written = sorted(pair.directory.glob("difference/*.ome.zarr/zarr.json"))
+    written = sorted(pair.subtracted.glob("difference/*.ome.zarr/zarr.json"))
     return found, written
 
 

@@ -36,13 +36,8 @@ from unglow.workflow.samples import (
     read_sheet,
 )
 from unglow.workflow.samples.naming import placeholder_in
-from unglow.workflow.variants import (
-    REGISTRATION,
-    SUBTRACTION,
-    settings_of,
-    variants,
-    with_overrides,
-)
+from unglow.workflow.scale_methods import same_variant
+from unglow.workflow.variants import SECTIONS, settings_of, variants, with_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,8 +67,8 @@ class Batch:
     """A sentence for what is left aside of the files that help pairs."""
     maps_from: dict[tuple[str, str], str] = field(default_factory=dict)
     """The dye whose map a pair takes, for pairs that do not register themselves."""
-    _layouts: dict[tuple[str, str], dict[str, StoreLayout]] = field(default_factory=dict)
-    _variants: dict[tuple[str, str], Settings] = field(default_factory=dict)
+    _layouts: dict[tuple[str, ...], dict[str, StoreLayout]] = field(default_factory=dict)
+    _variants: dict[tuple[str | None, ...], Settings] = field(default_factory=dict)
 
     @classmethod
     def load(cls, config: Mapping[str, Any], directory: Path | None = None) -> Batch:
@@ -96,10 +91,12 @@ class Batch:
         headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = {}
         problems = list(discovery.problems)
         notes: list[str] = []
-        scales = _scales(settings)
+        scales, channels = _scales(settings), _channels(settings)
         for pair in discovery.pairs:
+            _check_overridden(pair, settings)
             try:
-                headers[pair.key] = headers_of(pair, settings, cache)
+                for one in channels:  # each has to be storable
+                    headers[pair.key] = headers_of(pair, one, cache)
                 _check_manual(pair, scales)
                 notes += check_help(pair, headers[pair.key])
                 pairs[pair.key] = pair
@@ -140,12 +137,13 @@ class Batch:
         headers = self.headers[wildcards["sample"], wildcards["dye"]]
         return max(h.shape[0] * h.shape[1] for h in headers)
 
-    def layout(self, sample: str, dye: str, role: str) -> StoreLayout:
+    def layout(self, wildcards: Wildcards, role: str) -> StoreLayout:
         """Return the layout of a pair's store: ``post``, ``pre`` or ``derived`` (float32)."""
-        key = sample, dye
+        pair = self.pair(wildcards)
+        key = *pair.key, wildcards.get("ingestion", "")
         if key not in self._layouts:  # each rule of a pair asks several times
-            channel = channel_of(self.pairs[key], self.settings)
-            self._layouts[key] = layouts(*self.headers[key], channel)
+            channel = channel_of(pair, self.variant_settings(wildcards))
+            self._layouts[key] = layouts(*self.headers[pair.key], channel)
         return self._layouts[key][role]
 
     def variant_settings(self, wildcards: Wildcards) -> Settings:
@@ -155,22 +153,22 @@ class Batch:
         """
         if not self.settings["sweep"]:
             return self.settings
-        first = [variants(self.settings, s)[0].name for s in (REGISTRATION, SUBTRACTION)]
-        names = (
-            wildcards.get("registration", first[0]),
-            wildcards.get("subtraction", first[1]),
-        )
-        if names not in self._variants:
-            self._variants[names] = settings_of(self.settings, *names)
-        return self._variants[names]
+        key = tuple(wildcards.get(level) for level in SECTIONS)
+        if key not in self._variants:
+            names = {level: wildcards[level] for level in SECTIONS if wildcards.get(level)}
+            self._variants[key] = settings_of(self.settings, names)
+        return self._variants[key]
 
     def band_count(self, stage: str, wildcards: Wildcards) -> int:
         """Return how many bands a stage of a pair is made in; 1 if it is not split.
 
         That is ``ingest`` (with the wildcard ``role``), ``align``, ``difference`` or ``detect``.
+        A difference that another variant has already is only counted.
         """
+        if stage == "difference" and wildcards.get("method") and same_variant(self, wildcards):
+            return 1
         role = wildcards["role"] if stage == "ingest" else "derived"
-        layout = self.layout(wildcards["sample"], wildcards["dye"], role)
+        layout = self.layout(wildcards, role)
         count = band_count(self.settings["bands"], self.pixels(wildcards), layout)
         return count if stage != "ingest" else readable_bands(count, self.header(wildcards))
 
@@ -247,7 +245,7 @@ def _check_results(results: Path) -> None:
 def _scales(settings: Settings) -> list[Settings]:
     """Return the section ``scale`` of every variant; what is swept together has to fit."""
     scales = []
-    for variant in variants(settings, SUBTRACTION):
+    for variant in variants(settings, "subtraction"):
         scale = with_overrides(settings, variant.overrides)["scale"]
         if scale["default"] not in (*scale["methods"], "manual", None):
             raise ConfigError(
@@ -257,6 +255,23 @@ def _scales(settings: Settings) -> list[Settings]:
             )
         scales.append(scale)
     return scales
+
+
+def _channels(settings: Settings) -> list[Settings]:
+    """Return the configuration of every variant of the channel."""
+    return [with_overrides(settings, v.overrides) for v in variants(settings, "ingestion")]
+
+
+def _check_overridden(pair: Pair, settings: Settings) -> None:
+    """Raise if the sheet gives a pair a value of its own for what is swept."""
+    own = {"channel": pair.channel, "scale.manual": pair.manual_scale}
+    columns = {"channel": "channel", "scale.manual": "manual_scale"}
+    for name, value in own.items():
+        if name in settings["sweep"] and value is not None:
+            raise ConfigError(
+                f"config key 'sweep.{name}' would change nothing for {pair.sample} {pair.dye}, "
+                f"whose {columns[name]} in the sample sheet is {value}: leave one of them out."
+            )
 
 
 def _check_manual(pair: Pair, scales: list[Settings]) -> None:

@@ -18,10 +18,10 @@ from jsonschema.exceptions import best_match
 
 from unglow.core.errors import ConfigError
 from unglow.workflow.schema import Settings, schema
-from unglow.workflow.variants import REGISTRATION, SUBTRACTION, with_overrides
+from unglow.workflow.variants import SECTIONS, variants, with_overrides
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from jsonschema.exceptions import ValidationError
 
@@ -61,11 +61,12 @@ def load(config: Mapping[str, Any]) -> Settings:
     rules = schema("config")
     settings: Settings = _complete(copy.deepcopy(dict(config)), rules)
     _refuse_unknown(settings, rules, "")
+    sweepable = _sweepable(settings["sweep"], rules)
     error = best_match(Draft202012Validator(rules).iter_errors(settings))
     if error is not None:
         raise ConfigError(_sentence(error))
     _check_methods(settings)
-    _check_sweep(settings, rules)
+    _check_sweep(settings, sweepable)
     _refuse_endless(settings, "")
     return settings
 
@@ -210,14 +211,20 @@ def _check_methods(settings: Settings) -> None:
         )
 
 
-def _check_sweep(settings: Settings, rules: Mapping[str, Any]) -> None:
-    """Check each swept value as if it stood in the configuration itself."""
-    sections = {
-        name: rules["properties"][name]["properties"] for name in (REGISTRATION, SUBTRACTION)
-    }
-    sweepable = {f"{s}.{key}": rule for s, keys in sections.items() for key, rule in keys.items()}
-    del sweepable[SOURCE]
-    for name, values in settings["sweep"].items():
+def _keys(name: str, rule: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the dotted names of the keys of a section with their rules; of a key, its own."""
+    if "properties" not in rule:
+        yield name, rule
+    for key, inner in rule.get("properties", {}).items():
+        yield f"{name}.{key}", inner
+
+
+def _sweepable(sweep: Any, rules: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the rules of all keys that can be swept, after those that are were checked."""
+    sections = SECTIONS.values()
+    pairs = (pair for name in sections for pair in _keys(name, rules["properties"][name]))
+    sweepable = {name: rule for name, rule in pairs if name != SOURCE}
+    for name in sweep if isinstance(sweep, dict) else ():
         if name == SOURCE:
             raise ConfigError(
                 f"config key 'sweep.{SOURCE}' cannot be swept, since pairs depend on each other by "
@@ -225,9 +232,15 @@ def _check_sweep(settings: Settings, rules: Mapping[str, Any]) -> None:
             )
         if name not in sweepable:
             raise ConfigError(
-                f"config key 'sweep.{name}' is not a parameter of registration or subtraction; "
+                f"config key 'sweep.{name}' is none that can be swept; "
                 f"{_suggest(str(name), sweepable)}"
             )
+    return sweepable
+
+
+def _check_sweep(settings: Settings, sweepable: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check each swept value as if it stood in the configuration itself."""
+    for name, values in settings["sweep"].items():
         read = [_complete(value, sweepable[name]) for value in values]
         if any(value in read[:i] for i, value in enumerate(read)):
             raise ConfigError(f"config key 'sweep.{name}' holds a value twice: {read}.")
@@ -238,3 +251,11 @@ def _check_sweep(settings: Settings, rules: Mapping[str, Any]) -> None:
                 error.path.append(f"sweep.{name}")
                 raise ConfigError(_sentence(error))
             _check_methods(with_overrides(settings, {name: value}))
+    for level in SECTIONS:
+        names = [variant.name for variant in variants(settings, level)]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ConfigError(
+                f"config key 'sweep' has two variants whose directories would both be '{twice}': "
+                "give values that differ in letters or digits."
+            )

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.levels import RESULT_OF
 from unglow.reporting.summary import Entry
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
-from unglow.workflow.paths import ROOT, store
-from unglow.workflow.planned_jobs import jobs_of_pair
-from unglow.workflow.scale_methods import main_method, manual_gain, scale_methods, written_methods
-from unglow.workflow.variants import REGISTRATION, SUBTRACTION, variants
+from unglow.workflow.paths import PLACES, ROOT, store
+from unglow.workflow.planned_jobs import jobs_of_pair, variants_of
+from unglow.workflow.scale_methods import (
+    main_method,
+    manual_gain,
+    same_variant,
+    scale_methods,
+    written_methods,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +39,7 @@ def raw_image(batch: Batch, wildcards: Wildcards, *, role: str) -> str:
 
 def channel_setting(batch: Batch, wildcards: Wildcards) -> str:
     """Return the channel setting of a pair: its own, or the run's."""
-    return channel_of(batch.pair(wildcards), batch.settings)
+    return channel_of(batch.pair(wildcards), batch.variant_settings(wildcards))
 
 
 def header_record(batch: Batch, wildcards: Wildcards, *, role: str) -> dict[str, Any]:
@@ -86,15 +91,16 @@ def detect_settings(batch: Batch, wildcards: Wildcards) -> Settings:
 
     Without controls there is nothing to choose the threshold by but the negative side.
     """
-    settings = dict(sorted(batch.settings["detect"].items()))
+    settings = dict(sorted(batch.variant_settings(wildcards)["detect"].items()))
     if control_samples(batch, wildcards):
         return settings
     return {**settings, "threshold_from": "negative"}
 
 
-def snr_settings(batch: Batch, _wildcards: Wildcards) -> Settings:
+def snr_settings(batch: Batch, wildcards: Wildcards) -> Settings:
     """Return those of the section ``detect`` that the signal-to-noise ratio depends on."""
-    return {name: batch.settings["detect"][name] for name in ("fwhm_px", "max_error_px")}
+    settings = batch.variant_settings(wildcards)["detect"]
+    return {name: settings[name] for name in ("fwhm_px", "max_error_px")}
 
 
 def of_main_method(batch: Batch, wildcards: Wildcards, name: str) -> str:
@@ -107,6 +113,13 @@ def difference_if_written(batch: Batch, wildcards: Wildcards) -> list[str]:
     if wildcards["method"] not in written_methods(batch, wildcards):
         return []
     return [batch.outputs.subtracted(store("difference/{method}"))]
+
+
+def same_difference(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the difference of an earlier variant that has the same pixels; mostly nothing."""
+    variant = same_variant(batch, wildcards)
+    pattern = batch.outputs.subtracted(store("difference/{method}"))
+    return [] if variant is None else [pattern.format(**{**wildcards, "subtraction": variant})]
 
 
 def drawn_regions(batch: Batch, wildcards: Wildcards) -> list[str]:
@@ -128,7 +141,7 @@ def control_samples(batch: Batch, wildcards: Wildcards) -> list[str]:
 
 def control_search_counts(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the counts of searches in controls of a pair's dye, those of the same variant."""
-    pattern = batch.outputs.subtracted("search.npz")
+    pattern = batch.outputs.detected("search.npz")
     samples = control_samples(batch, wildcards)
     return [pattern.format(**{**wildcards, "sample": sample}) for sample in samples]
 
@@ -198,32 +211,27 @@ def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[
 
     ``logs`` is the directory of the logs.
     """
-    out = batch.outputs
     entries = []
-    for (sample, dye), registration, subtraction in itertools.product(
-        [(wildcards["sample"], wildcards["dye"])] if wildcards else batch.pairs,
-        variants(batch.settings, REGISTRATION),
-        variants(batch.settings, SUBTRACTION),
-    ):
-        names = {
-            "sample": sample,
-            "dye": dye,
-            "registration": registration.name,
-            "subtraction": subtraction.name,
-        }
-        subtracted = out.directory("subtracted").format(**names)
-        counts = f"{subtracted}difference/{main_method(batch, names)}.histogram.npz"
-        entry = Entry(
-            **names,
-            plan=f"{out.directory('pair').format(**names)}plan.json",
-            transform=f"{out.directory('registered').format(**names)}transform.json",
-            scale=f"{subtracted}scale.json",
-            detection=f"{subtracted}detection.json",
-            histograms=dict.fromkeys(scale_methods(batch, names), counts),
-            logs=f"{logs}/{sample}/{dye}",
-            control=batch.pairs[sample, dye].control,
-        )
-        entries.append(asdict(entry))
+    for sample, dye in [(wildcards["sample"], wildcards["dye"])] if wildcards else batch.pairs:
+        for names in variants_of(batch, "detected", {"sample": sample, "dye": dye}):
+            plan, transform, scale, detection = (
+                f"{batch.outputs.directory(place).format(**names)}{name}"
+                for place, name in zip(PLACES[1:], RESULT_OF.values(), strict=True)
+            )
+            counts = f"difference/{main_method(batch, names)}.histogram.npz"
+            entry = Entry(
+                names=names,
+                plan=plan,
+                transform=transform,
+                scale=scale,
+                detection=detection,
+                histograms=dict.fromkeys(
+                    scale_methods(batch, names), f"{scale.removesuffix('scale.json')}{counts}"
+                ),
+                logs=f"{logs}/{sample}/{dye}",
+                control=batch.pairs[sample, dye].control,
+            )
+            entries.append(asdict(entry))
     return entries
 
 

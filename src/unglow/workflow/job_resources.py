@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unglow.jobs.base_memory import BY_HEADER, small
 from unglow.workflow import memory_model
 from unglow.workflow.samples import ROLES
-from unglow.workflow.scale_methods import written_methods
+from unglow.workflow.scale_methods import same_variant, written_methods
 from unglow.workflow.stage_table import SMALL_MB, SPLIT, stage_of
 
 if TYPE_CHECKING:
@@ -38,13 +38,14 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     kind = stage_of(rule).disk
     if isinstance(kind, int):
         return kind
-    key = wildcards["sample"], wildcards["dye"]
+    if rule == "difference" and same_variant(batch, wildcards) is not None:
+        return SMALL_MB  # links to the shards of another one
     if kind == "both images":
-        stores = (memory_model.store_disk_mb(batch.layout(*key, role)) for role in ROLES)
+        stores = (memory_model.store_disk_mb(batch.layout(wildcards, role)) for role in ROLES)
         return sum(stores) + SMALL_MB
     if kind == "candidates":
-        return memory_model.candidates_disk_mb(batch.layout(*key, "derived"))
-    layout = batch.layout(*key, wildcards.get("role", "derived"))
+        return memory_model.candidates_disk_mb(batch.layout(wildcards, "derived"))
+    layout = batch.layout(wildcards, wildcards.get("role", "derived"))
     return memory_model.store_disk_mb(layout, bands=_bands_of(batch, rule, wildcards))
 
 
@@ -76,14 +77,14 @@ def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
         return _unsplit(batch, stage, wildcards)
     if rule == stage:
         return _of_join(batch, stage, wildcards)
-    layout = batch.layout(wildcards["sample"], wildcards["dye"], "derived")
+    layout = batch.layout(wildcards, "derived")
     count = batch.band_count(stage, wildcards)
     return memory_model.of_band(_unsplit(batch, stage, wildcards), layout, count)
 
 
 def _of_join(batch: Batch, stage: str, wildcards: Wildcards) -> Demand:
     """Return the demand of the job that joins the bands of a stage."""
-    layout = batch.layout(wildcards["sample"], wildcards["dye"], "derived")
+    layout = batch.layout(wildcards, "derived")
     if stage == "detect":
         return memory_model.join_detect(layout, _drawn_bytes(batch, wildcards))
     return _JOINING[stage](layout)
@@ -94,7 +95,7 @@ def _of_export(batch: Batch, wildcards: Wildcards) -> Demand:
     method = wildcards.get("method")
     computed = method is not None and method not in written_methods(batch, wildcards)
     role = wildcards.get("role", "derived")
-    layout = batch.layout(wildcards["sample"], wildcards["dye"], role)
+    layout = batch.layout(wildcards, role)
     return memory_model.export(layout, computed=computed)
 
 
@@ -104,10 +105,10 @@ def _of_images(batch: Batch, wildcards: Wildcards) -> AnyDemand:
     headers = batch.headers[key]
     if wildcards.get("role") is None:  # Snakemake's wildcards are a list of values to `in`
         post, pre = ({**wildcards, "role": role} for role in ROLES)
-        layouts = batch.layout(*key, "post"), batch.layout(*key, "pre")
+        layouts = batch.layout(wildcards, "post"), batch.layout(wildcards, "pre")
         split = batch.band_count("ingest", post) > 1, batch.band_count("ingest", pre) > 1
         return memory_model.ingest_both(headers, layouts, split)
-    layout = batch.layout(*key, wildcards["role"])
+    layout = batch.layout(wildcards, wildcards["role"])
     whole = memory_model.ingest(batch.header(wildcards), layout)
     part = memory_model.of_band(whole, layout, batch.band_count("ingest", wildcards))
     return replace(part, least=max(part.least, memory_model.plan(headers).peak_mb(0, 1)))
@@ -125,9 +126,9 @@ def _unsplit(batch: Batch, stage: str, wildcards: Wildcards) -> Demand:
             settings["block_px"],
             field=settings["field"] == "auto",
         )
-    layout = batch.layout(*key, "derived")
+    layout = batch.layout(wildcards, "derived")
     if stage == "align":
-        return memory_model.align(layout, batch.layout(*key, "pre"))
+        return memory_model.align(layout, batch.layout(wildcards, "pre"))
     if stage == "detect":
         return memory_model.detect(layout, _drawn_bytes(batch, wildcards))
     return {"difference": memory_model.difference, "snr": memory_model.snr}[stage](layout)

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partialmethod
 from typing import TYPE_CHECKING
 
 from unglow.core.digests import FOLDER, SUFFIX
+from unglow.core.levels import PAIR, VARIANT
 from unglow.io.zarr.bands import PATTERN as BAND
 from unglow.io.zarr.bands import Band
 from unglow.io.zarr.metadata import DOCUMENT
-from unglow.workflow.variants import REGISTRATION, SUBTRACTION, variants
+from unglow.workflow.variants import variants
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from unglow.workflow.schema import Settings
 
-PAIR = "{sample}/{dye}"
+PLACES = ("pair", "ingested", "registered", "subtracted", "detected")
+"""Where files are of what depends on no swept parameter, and on those of each level as well."""
 ROOT = DOCUMENT
 """The file of a store that rules name: it is written last."""
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
@@ -37,7 +40,7 @@ FIGURES = tuple(
         *("candidates", "purity", "gallery"),
     )
 )
-"""What is drawn of a registration, and of a subtraction."""
+"""What is drawn of a registration, and of what follows from it."""
 
 
 def store(name: str) -> str:
@@ -58,44 +61,36 @@ def joined(output: Path) -> tuple[Path, Band | None]:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Path patterns of one run; ``registration`` and ``subtraction`` say which levels are swept."""
+    """Path patterns of one run; ``swept`` are the levels of variants that there are."""
 
-    registration: bool = False
-    subtraction: bool = False
+    swept: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings) -> Outputs:
         """Return the patterns for a configuration."""
-        return cls(*(variants(settings, s)[0].name != "" for s in (REGISTRATION, SUBTRACTION)))
+        return cls(tuple(level for level in VARIANT if variants(settings, level)[0].name))
+
+    def levels(self, level: str) -> tuple[str, ...]:
+        """Return the wildcards of a directory of `PLACES`: pair, and what of it is swept."""
+        above = VARIANT[: PLACES.index(level)]
+        return (*PAIR, *(name for name in above if name in self.swept))
 
     def directory(self, level: str) -> str:
         """Return the pattern of a directory below the results (or logs), with a slash at its end.
 
-        Levels are ``pair``, ``registered`` and ``subtracted`` for what depends on no swept
-        parameter, on those of the registration, and on those of the subtraction as well; or
-        ``run``.
+        Levels are those of `PLACES`, or ``run``.
         """
-        if level == "run":
-            return ""
-        registration = self.registration and level != "pair"
-        subtraction = self.subtraction and level == "subtracted"
-        return f"{PAIR}/{'{registration}/' * registration}{'{subtraction}/' * subtraction}"
+        return "" if level == "run" else "".join(f"{{{name}}}/" for name in self.levels(level))
 
     def file(self, level: str, name: str) -> str:
         """Return the pattern of a result of a level."""
         return f"<results>/{self.directory(level)}{name}"
 
-    def pair(self, name: str) -> str:
-        """Return the pattern of a file that every variant of a pair shares."""
-        return self.file("pair", name)
-
-    def registered(self, name: str) -> str:
-        """Return the pattern of a file that depends on registration parameters."""
-        return self.file("registered", name)
-
-    def subtracted(self, name: str) -> str:
-        """Return the pattern of a file that depends on subtraction parameters as well."""
-        return self.file("subtracted", name)
+    pair = partialmethod(file, "pair")
+    ingested = partialmethod(file, "ingested")
+    registered = partialmethod(file, "registered")
+    subtracted = partialmethod(file, "subtracted")
+    detected = partialmethod(file, "detected")
 
     def band(self, pattern: str) -> str:
         """Return the pattern of what a job of a band leaves; ``{band}`` is a `Band`.

@@ -6,13 +6,14 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from unglow.core.levels import VARIANT
 from unglow.io.zarr.bands import all_bands
 from unglow.workflow.job_resources import disk_mb
-from unglow.workflow.paths import FORMS
+from unglow.workflow.paths import FORMS, PLACES
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import scale_methods, written_methods
 from unglow.workflow.stage_table import SMALL_MB, SPLIT, STAGES
-from unglow.workflow.variants import REGISTRATION, SUBTRACTION, variants
+from unglow.workflow.variants import variants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +50,7 @@ def jobs_of_pair(batch: Batch, sample: str, dye: str) -> Iterator[PlannedJob]:
     """List every job of a pair, in the order of the table of stages."""
     for rule, stage in STAGES.items():
         if stage.level != "run" and _is_wanted(batch, rule):
-            for variant in _variants(batch, stage.level, {"sample": sample, "dye": dye}):
+            for variant in variants_of(batch, stage.level, {"sample": sample, "dye": dye}):
                 for wildcards in _jobs_of(batch, rule, variant):
                     yield from _in_bands(batch, _job(batch, rule, wildcards))
 
@@ -82,17 +83,11 @@ def band_files(batch: Batch, rule: str, wildcards: Wildcards) -> list[str]:
     return [pattern.format(**{**wildcards, "band": str(band)}) for band in bands]
 
 
-def _variants(batch: Batch, level: str, pair: Wildcards) -> Iterator[dict[str, str]]:
-    """Yield the wildcards of each variant of a pair on a level."""
-    registrations = variants(batch.settings, REGISTRATION) if level != "pair" else ()
-    subtractions = variants(batch.settings, SUBTRACTION) if level == "subtracted" else ()
-    if not registrations:
-        yield dict(pair)
-    for registration in registrations:
-        names = {**pair, "registration": registration.name}
-        if not subtractions:
-            yield names
-        yield from ({**names, "subtraction": s.name} for s in subtractions)
+def variants_of(batch: Batch, level: str, pair: Wildcards) -> Iterator[dict[str, str]]:
+    """Yield the wildcards of each variant of a pair that has a directory of a level."""
+    levels = VARIANT[: PLACES.index(level)]
+    for chosen in itertools.product(*(variants(batch.settings, one) for one in levels)):
+        yield {**pair, **{one: v.name for one, v in zip(levels, chosen, strict=True)}}
 
 
 def _is_wanted(batch: Batch, rule: str) -> bool:

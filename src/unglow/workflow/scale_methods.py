@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from unglow.photometry.gain.scale import METHODS
+from unglow.workflow.variants import variants
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,3 +52,32 @@ def counted_methods(batch: Batch, wildcards: Mapping[str, str]) -> list[str]:
     main = main_method(batch, wildcards)
     methods = scale_methods(batch, wildcards) if wildcards["method"] == main else ()
     return [m for m in methods if m != main]
+
+
+def same_variant(batch: Batch, wildcards: Mapping[str, str]) -> str | None:
+    """Return the first variant of the subtraction whose difference by a method has to be the same.
+
+    None if that is the one that the wildcards name themselves (``method`` among them).
+    """
+    follows = _follows_from(batch, wildcards)
+    for variant in variants(batch.settings, "subtraction"):
+        names = {**wildcards, "subtraction": variant.name}
+        if variant.name == wildcards.get("subtraction", ""):
+            return None
+        if wildcards["method"] in written_methods(batch, names) and follows == _follows_from(
+            batch, names
+        ):
+            return variant.name
+    return None
+
+
+def _follows_from(batch: Batch, wildcards: Mapping[str, str]) -> list[Any]:
+    """Return what of the configuration a difference by a method follows from.
+
+    The focus is matched by what the main method finds.
+    """
+    settings = batch.variant_settings(wildcards)
+    values = {**settings["scale"], "manual": manual_gain(batch.pair(wildcards), settings)}
+    blur = values["match_blur"]
+    methods = [wildcards["method"], *([] if blur == "never" else [main_method(batch, wildcards)])]
+    return [blur, [(m, [values[name] for name in METHODS[m].settings]) for m in methods]]

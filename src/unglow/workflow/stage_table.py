@@ -21,7 +21,7 @@ class Stage(NamedTuple):
     Attributes
     ----------
     level
-        Where its files are: ``pair``, ``registered``, ``subtracted`` or ``run`` (see `Outputs`).
+        Where its files are: one of `PLACES`, or ``run``.
     step
         The jobs of a pair run in this order; those of one step may run side by side.
     threads
@@ -44,6 +44,7 @@ class Stage(NamedTuple):
     files: tuple[str, ...]
 
 
+_INGEST = ("plan.json", store("post"), store("pre"))
 _REGISTER = ("transform.json", "displacement.npz", "blocks.csv")
 _ALIGN = (store("aligned_pre"), "statistics.npz", "bins.npz")
 _DIFFERENCE = (
@@ -55,9 +56,9 @@ _DETECT = ("candidates.csv", "candidates.geojson", "detection.json", "search.npz
 
 STAGES = {
     # rule: level, step, threads, seconds, disk, files
-    "ingest_band": Stage("pair", 0, 1, 0.05, "store", (store("{role}"),)),
-    "ingest": Stage("pair", 1, 2, 0.1, "both images", ("plan.json", store("post"), store("pre"))),
-    "export_raw": Stage("pair", 4, 1, 0.15, "store", ("exports/{role}.{form}",)),
+    "ingest_band": Stage("ingested", 0, 1, 0.05, "store", (store("{role}"),)),
+    "ingest": Stage("ingested", 1, 2, 0.1, "both images", _INGEST),
+    "export_raw": Stage("ingested", 4, 1, 0.15, "store", ("exports/{role}.{form}",)),
     "register": Stage("registered", 2, 2, 0.05, SMALL_MB, _REGISTER),
     "align": Stage("registered", 3, 2, 0.1, "store", _ALIGN),
     "export_aligned_pre": Stage("registered", 4, 1, 0.15, "store", ("exports/aligned_pre.{form}",)),
@@ -67,10 +68,10 @@ STAGES = {
     "export_difference": Stage(
         "subtracted", 4, 1, 0.15, "store", ("exports/difference_{method}.{form}",)
     ),
-    "detect": Stage("subtracted", 4, 2, 0.5, "candidates", _DETECT),
-    "snr": Stage("subtracted", 4, 2, 0.3, "store", (store("snr"),)),
-    "export_snr": Stage("subtracted", 4, 1, 0.15, "store", ("exports/snr.{form}",)),
-    "figures": Stage("subtracted", 4, 1, 0, 2 * FIGURES_MB, FIGURES),
+    "detect": Stage("detected", 4, 2, 0.5, "candidates", _DETECT),
+    "snr": Stage("detected", 4, 2, 0.3, "store", (store("snr"),)),
+    "export_snr": Stage("detected", 4, 1, 0.15, "store", ("exports/snr.{form}",)),
+    "figures": Stage("detected", 4, 1, 0, 2 * FIGURES_MB, FIGURES),
     "comparison": Stage("pair", 4, 1, 0, FIGURES_MB, ("comparison.tsv", "comparison.png")),
     "summary": Stage("run", 5, 1, 0, SMALL_MB, ("summary.tsv",)),
     "verdict": Stage("run", 6, 1, 0, SMALL_MB, ("verdict.txt",)),

@@ -1,7 +1,7 @@
 """Variants of parameters side by side: their names, and what each one changes.
 
-A sweep over registration parameters adds a directory level below the pair, one over subtraction
-parameters another below that: variants share every stage that their parameters do not touch.
+A sweep adds a directory level below the pair for each part of the configuration that it is about,
+in the order of `SECTIONS`: variants share every stage that their parameters do not touch.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.levels import VARIANT
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from unglow.workflow.schema import Settings
 
-REGISTRATION = "register"
-SUBTRACTION = "scale"
+SECTIONS = dict(zip(VARIANT, ("channel", "register", "scale", "detect"), strict=True))
+"""Levels of variants to what is swept for them: a section of the configuration, or a single key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +35,18 @@ def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings
     """Return a copy of ``settings`` with dotted names such as ``scale.percentile`` replaced."""
     changed = copy.deepcopy(settings)
     for name, value in overrides.items():
-        section, key = name.split(".", 1)
-        changed[section][key] = value
+        *sections, key = name.split(".")
+        place = changed
+        for section in sections:
+            place = place[section]
+        place[key] = value
     return changed
 
 
-def variants(settings: Settings, section: str) -> tuple[Variant, ...]:
-    """Return the variants of `REGISTRATION` or `SUBTRACTION`, in the order of their values."""
-    swept = {k: v for k, v in settings["sweep"].items() if k.startswith(f"{section}.")}
+def variants(settings: Settings, level: str) -> tuple[Variant, ...]:
+    """Return the variants on a level of `SECTIONS`, in the order of their values."""
+    section = SECTIONS[level]
+    swept = {k: v for k, v in settings["sweep"].items() if k.split(".")[0] == section}
     if not swept:
         return (Variant(),)
     combinations = itertools.product(*swept.values())
@@ -53,16 +59,18 @@ def variants(settings: Settings, section: str) -> tuple[Variant, ...]:
     )
 
 
-def settings_of(settings: Settings, registration: str, subtraction: str) -> Settings:
-    """Return the configuration of one variant, given the names of its two levels."""
-    for section, name in ((REGISTRATION, registration), (SUBTRACTION, subtraction)):
-        chosen = next(v for v in variants(settings, section) if v.name == name)
-        settings = with_overrides(settings, chosen.overrides)
-    return settings
+def settings_of(settings: Settings, names: Mapping[str, str]) -> Settings:
+    """Return the configuration of a variant, given its names; of other levels the first one's."""
+    overrides: dict[str, Any] = {}
+    for level in SECTIONS:
+        made = variants(settings, level)
+        name = names.get(level, made[0].name)
+        overrides |= next(v.overrides for v in made if v.name == name)
+    return with_overrides(settings, overrides)
 
 
 def _part(name: str, value: Any) -> str:
     """Name one swept value, for example ``percentile-40`` or ``methods-moffat+manual``."""
-    key = name.split(".", 1)[1]
+    key = name.rpartition(".")[2]
     text = "+".join(str(v) for v in value) if isinstance(value, list) else str(value)
     return f"{key}-{re.sub(r'[^A-Za-z0-9.+]', '', text)}"

@@ -117,7 +117,8 @@ def test_a_pair_that_is_not_split_has_no_files_of_bands(work):
     assert band_files(batch, "align", NAMES) == []
     assert not batch.is_split(NAMES)
     assert demand_of(batch, "align", NAMES) == memory_model.align(
-        batch.layout("A", "D", "derived"), batch.layout("A", "D", "pre")
+        batch.layout({"sample": "A", "dye": "D"}, "derived"),
+        batch.layout({"sample": "A", "dye": "D"}, "pre"),
     )
 
 
@@ -133,8 +134,8 @@ def test_stages_are_split_as_asked_for_and_a_single_strip_is_not(work):
 
 def test_a_band_has_the_memory_of_its_stage_with_fewer_blocks_and_the_end_its_own(work):
     batch = Batch.load({"bands": 3}, work)
-    layout = batch.layout("A", "D", "derived")
-    whole = memory_model.align(layout, batch.layout("A", "D", "pre"))
+    layout = batch.layout({"sample": "A", "dye": "D"}, "derived")
+    whole = memory_model.align(layout, batch.layout({"sample": "A", "dye": "D"}, "pre"))
     band = demand_of(batch, "align_band", {**NAMES, "band": "1-of-3"})
     assert (whole.most, band.most) == (3, 1)
     assert (band.base, band.each, band.fixed) == (whole.base, whole.each, whole.fixed)

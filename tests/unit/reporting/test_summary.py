@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unglow.core.levels import VARIANT
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.reporting.summary import (
@@ -64,10 +65,14 @@ def histogram(*values):
 def entry(sample="S1", dye="SYTO9", registration="", subtraction="", methods=("moffat",)):
     place = "/".join(part for part in (sample, dye, registration, subtraction) if part)
     return Entry(
-        sample=sample,
-        dye=dye,
-        registration=registration,
-        subtraction=subtraction,
+        names={
+            "sample": sample,
+            "dye": dye,
+            "ingestion": "",
+            "registration": registration,
+            "subtraction": subtraction,
+            "detection": "",
+        },
         plan=f"{sample}/{dye}/plan.json",
         transform=f"{place}/transform.json",
         scale=f"{place}/scale.json",
@@ -123,8 +128,10 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
     assert figures == {
         "sample": "S1",
         "dye": "SYTO9",
+        "ingestion": "",
         "registration": "",
         "subtraction": "",
+        "detection": "",
         "status": "ok",
         "reasons": "",
         "notes": "",
@@ -424,7 +431,7 @@ def test_what_was_done_otherwise_is_told_and_leaves_a_pair_ok(tmp_path):
 def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path):
     text = table(rows([finish(tmp_path, entry())], PROBLEMS, tmp_path))
     header, *lines = text.split("\n")
-    optional = ("registration", "subtraction", "notes", "control")
+    optional = (*VARIANT, "notes", "control")
     optional += REVIEWED
     wanted = [c for c in COLUMNS if c not in optional and not c.startswith("fdr_control")]
     assert header.split("\t") == wanted

@@ -109,7 +109,7 @@ def test_a_job_elsewhere_starts_when_its_attempt_says_so(tmp_path, say, recorder
     say("run_info", stats={"scale": 1, "total": 1})
     job(say, 1, local=False)
     recorder.close()
-    assert [e["kind"] for e in lines(tmp_path)] == ["run", "total", "job", "end"]
+    assert [e["kind"] for e in lines(tmp_path)] == ["run", "total", "plan", "job", "end"]
 
 
 def test_a_job_that_is_tried_again_is_told_again(tmp_path, say, recorder):

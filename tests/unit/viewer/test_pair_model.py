@@ -52,10 +52,13 @@ def test_the_pairs_are_listed_with_their_states(seen):
     assert done.pop("candidates") > 20
     assert done == {
         "id": "S1~DAPI",
+        "title": "S1 DAPI",
         "sample": "S1",
         "dye": "DAPI",
+        "ingestion": "",
         "registration": "",
         "subtraction": "",
+        "detection": "",
         "status": "ok",
         "reasons": [],
         "failed": False,

@@ -12,6 +12,7 @@ import tifffile
 from snakemake.rules import Wildcards
 
 from unglow.core.errors import ConfigError, InputError
+from unglow.core.levels import VARIANT
 from unglow.io.tiff import read_header
 from unglow.jobs.base_memory import BASE
 from unglow.reporting.summary import entries_from
@@ -101,7 +102,7 @@ def test_controls_are_those_of_the_same_dye_and_variant(work):
     for sample, dye in (("Blank", "SYTO9"), ("C", "DAPI"), ("Blank", "DAPI")):
         assert job_params.control_samples(batch, names(sample, dye)) == []
         assert job_params.control_search_counts(batch, names(sample, dye)) == []
-    controls = {(e.sample, e.dye) for e in entries_of(batch) if e.control}
+    controls = {(e.names["sample"], e.names["dye"]) for e in entries_of(batch) if e.control}
     assert controls == {("Blank", "SYTO9"), ("Empty", "SYTO9")}
     assert job_params.idle_controls(batch) == []
 
@@ -367,8 +368,8 @@ def test_swept_values_that_do_not_fit_each_other_are_refused_together(work):
 
 def test_without_a_sweep_each_pair_is_one_entry(work):
     first, second = entries_of(Batch.load({}, work))
-    assert first.sample == "A"
-    assert first.registration == first.subtraction == ""
+    assert first.names["sample"] == "A"
+    assert {first.names[level] for level in VARIANT} == {""}
     assert first.plan == "A/SYTO9/plan.json"
     assert first.transform == "A/SYTO9/transform.json"
     assert first.scale == "A/SYTO9/scale.json"
@@ -377,7 +378,7 @@ def test_without_a_sweep_each_pair_is_one_entry(work):
         ("linear", "moffat", "percentile"), "A/SYTO9/difference/linear.histogram.npz"
     )
     assert first.logs == "logs/A/SYTO9"
-    assert (second.sample, second.logs) == ("B", "logs/B/SYTO9")
+    assert (second.names["sample"], second.logs) == ("B", "logs/B/SYTO9")
 
 
 def test_entries_of_a_sweep_are_every_combination_with_what_they_share(work):
@@ -388,8 +389,8 @@ def test_entries_of_a_sweep_are_every_combination_with_what_they_share(work):
         }
     }
     batch = Batch.load(config, work)
-    entries = [e for e in entries_of(batch) if e.sample == "A"]
-    assert [(e.registration, e.subtraction) for e in entries] == [
+    entries = [e for e in entries_of(batch) if e.names["sample"] == "A"]
+    assert [(e.names["registration"], e.names["subtraction"]) for e in entries] == [
         (r, s)
         for r in ("model-affine", "model-homography")
         for s in ("methods-moffat", "methods-percentile+moffat")
@@ -495,7 +496,9 @@ def test_budget_threads_and_methods_change_no_layout(work):
     )
     for sample in "AB":
         for role in ("post", "pre", "derived"):
-            assert one.layout(sample, "SYTO9", role) == other.layout(sample, "SYTO9", role)
+            assert one.layout({"sample": sample, "dye": "SYTO9"}, role) == other.layout(
+                {"sample": sample, "dye": "SYTO9"}, role
+            )
 
 
 @pytest.mark.parametrize("stage", [stage for stage in BASE if stage != "ingest"])
@@ -526,7 +529,7 @@ def test_all_methods_are_counted_with_the_one_that_stands_for_the_pair(
     for other in written[1:]:
         assert counted_methods(batch, names("A") | {"method": other}) == []
     file = f"A/SYTO9/difference/{written[0]}.histogram.npz"
-    (entry,) = (e for e in entries_of(batch) if e.sample == "A")
+    (entry,) = (e for e in entries_of(batch) if e.names["sample"] == "A")
     assert entry.histograms == dict.fromkeys(scale_methods(batch, names("A")), file)
 
 
@@ -542,7 +545,9 @@ def test_ingest_needs_what_both_images_need_and_a_band_what_its_image_does(tmp_p
     add_pair(tmp_path, "A", post=big, pre={"shape": (900, 900), "dtype": np.uint16})
     batch = Batch.load({}, tmp_path)
     post, pre = (demand_of(batch, "ingest_band", names("A") | {"role": r}) for r in ("post", "pre"))
-    alone = memory_model.ingest(batch.headers["A", "SYTO9"][0], batch.layout("A", "SYTO9", "post"))
+    alone = memory_model.ingest(
+        batch.headers["A", "SYTO9"][0], batch.layout({"sample": "A", "dye": "SYTO9"}, "post")
+    )
     assert post.peak_mb(2000, 1) == alone.peak_mb(2000, 1)
     assert pre.each < post.each
     both = demand_of(batch, "ingest", names("A"))

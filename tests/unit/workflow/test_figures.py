@@ -361,10 +361,7 @@ def test_a_reason_of_any_length_or_none_is_a_figure(tmp_path):
 def entry(variant):
     place = f"S/D/{variant}"
     return Entry(
-        sample="S",
-        dye="D",
-        registration="",
-        subtraction=variant,
+        names={"sample": "S", "dye": "D", "registration": "", "subtraction": variant},
         plan="S/D/plan.json",
         transform="S/D/transform.json",
         scale=f"{place}/scale.json",

@@ -6,12 +6,12 @@ import pytest
 
 from unglow.workflow import config
 from unglow.workflow.paths import Outputs
-from unglow.workflow.variants import REGISTRATION, SUBTRACTION, settings_of, variants
+from unglow.workflow.variants import settings_of, variants
 
 
 def test_without_a_sweep_there_is_one_nameless_variant_and_no_extra_level():
     settings = config.load({})
-    assert [v.name for v in variants(settings, SUBTRACTION)] == [""]
+    assert [v.name for v in variants(settings, "subtraction")] == [""]
     out = Outputs.of(settings)
     assert out.registered("transform.json") == "<results>/{sample}/{dye}/transform.json"
     assert out.subtracted("scale.json") == "<results>/{sample}/{dye}/scale.json"
@@ -25,25 +25,28 @@ def test_each_kind_of_parameter_adds_a_level_of_its_own():
     assert out.pair("plan.json") == "<results>/{sample}/{dye}/plan.json"
     assert out.registered("x") == "<results>/{sample}/{dye}/{registration}/x"
     assert out.subtracted("x") == "<results>/{sample}/{dye}/{registration}/{subtraction}/x"
-    assert [v.name for v in variants(settings, REGISTRATION)] == [
+    assert [v.name for v in variants(settings, "registration")] == [
         "model-affine",
         "model-homography",
     ]
-    assert [v.name for v in variants(settings, SUBTRACTION)] == ["percentile-40", "percentile-50.5"]
+    assert [v.name for v in variants(settings, "subtraction")] == [
+        "percentile-40",
+        "percentile-50.5",
+    ]
 
 
 def test_two_parameters_of_one_kind_are_combined():
     settings = config.load({"sweep": {"register.blocks": [100, 200], "register.coarse_px": [512]}})
-    names = [v.name for v in variants(settings, REGISTRATION)]
+    names = [v.name for v in variants(settings, "registration")]
     assert names == ["blocks-100_coarse_px-512", "blocks-200_coarse_px-512"]
-    chosen = settings_of(settings, names[1], "")
+    chosen = settings_of(settings, {"registration": names[1]})
     assert (chosen["register"]["blocks"], chosen["register"]["coarse_px"]) == (200, 512)
 
 
 @pytest.mark.parametrize("values", [[["moffat"], ["moffat", "percentile"]], [[" a/../b ", "x"]]])
 def test_names_are_safe_and_distinct(values):
     settings = config.load({}) | {"sweep": {"scale.methods": values}}
-    names = [v.name for v in variants(settings, SUBTRACTION)]
+    names = [v.name for v in variants(settings, "subtraction")]
     assert len(set(names)) == len(names)
     assert not any("/" in name or " " in name for name in names)
 

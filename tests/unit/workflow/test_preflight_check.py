@@ -504,9 +504,16 @@ def test_settings_are_merged_section_by_section(work, monkeypatch, capsys):
 def test_the_disk_bound_is_that_of_the_stores(work):
     batch = Batch.load({}, work)
     tasks = pending_jobs(batch, work / "results", only={("B", "SYTO9")})
-    stores = [memory_model.store_disk_mb(batch.layout("B", "SYTO9", r)) for r in ("post", "pre")]
-    stores += [memory_model.store_disk_mb(batch.layout("B", "SYTO9", "derived"))] * 2
+    stores = [
+        memory_model.store_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, r))
+        for r in ("post", "pre")
+    ]
+    stores += [
+        memory_model.store_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, "derived"))
+    ] * 2
     small = len([r for r in tasks if r.rule in ("ingest", "register", "scale")])
     figures = sum({"figures_registration": 5, "figures": 10}.get(r.rule, 0) for r in tasks)
-    listed = memory_model.candidates_disk_mb(batch.layout("B", "SYTO9", "derived"))
+    listed = memory_model.candidates_disk_mb(
+        batch.layout({"sample": "B", "dye": "SYTO9"}, "derived")
+    )
     assert sum(t.disk_mb for t in tasks) == sum(stores) + small + figures + listed

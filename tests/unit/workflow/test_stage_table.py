@@ -15,7 +15,7 @@ from unglow.workflow.planned_jobs import final_outputs, jobs_of_pair
 from unglow.workflow.stage_table import RULES, STAGES, stage_of
 
 FIGURE = re.compile(r'figure\(\s*"(\w+)", "(\w+)"')
-FILE = re.compile(r'out\.(pair|registered|subtracted|run)\((store\()?"([^"]+)"')
+FILE = re.compile(r'out\.(pair|ingested|registered|subtracted|detected|run)\((store\()?"([^"]+)"')
 
 
 def rules_as_written():
@@ -81,7 +81,7 @@ def test_a_run_makes_every_file_of_its_jobs_once(batch):
 
 
 def test_a_level_that_is_not_swept_has_no_directory():
-    assert Outputs(subtraction=True).directory("registered") == "{sample}/{dye}/"
-    assert Outputs(subtraction=True).directory("subtracted") == "{sample}/{dye}/{subtraction}/"
-    assert Outputs(registration=True).directory("subtracted") == "{sample}/{dye}/{registration}/"
-    assert Outputs(registration=True).directory("run") == ""
+    assert Outputs(("subtraction",)).directory("registered") == "{sample}/{dye}/"
+    assert Outputs(("subtraction",)).directory("subtracted") == "{sample}/{dye}/{subtraction}/"
+    assert Outputs(("registration",)).directory("subtracted") == "{sample}/{dye}/{registration}/"
+    assert Outputs(("registration",)).directory("run") == ""

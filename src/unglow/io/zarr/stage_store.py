@@ -99,16 +99,7 @@ class StageStore(ABC):
         StoreError
             The file system refuses, or results of bands cannot be used.
         """
-        writer = StoreWriter(
-            self.path,
-            self.layout,
-            name=self._name,
-            pixel_size_um=self._pixel_size_um,
-            attributes=self._attributes,
-            workers=workers,
-            bands=len(band_results),
-        )
-        with writer:
+        with self.writer(workers, len(band_results)) as writer:
             if band_results:
                 reason = self._join(BandResults(band_results, self._key), writer, workers)
             else:
@@ -118,6 +109,18 @@ class StageStore(ABC):
             else:
                 writer.publish_empty(reason)
         return reason
+
+    def writer(self, workers: int, bands: int = 0) -> StoreWriter:
+        """Return a writer of the store; parameters as for `unglow.io.zarr.StoreWriter`."""
+        return StoreWriter(
+            self.path,
+            self.layout,
+            name=self._name,
+            pixel_size_um=self._pixel_size_um,
+            attributes=self._attributes,
+            workers=workers,
+            bands=bands,
+        )
 
     def make_band(self, band: Band, *, workers: int) -> BandResult:
         """Write the shards of one band to where those of the others are, and count them."""

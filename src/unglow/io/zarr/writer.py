@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,6 +166,39 @@ class StoreWriter(ShardWriter):
         marks = {"empty": reason, "digest": store_digest({}), "stored_bytes": 0}
         self._put_in_place({**self._attributes, **marks}, None)
 
+    def publish_same(self, other: Path) -> bool:
+        """Put a store in place that has the shards of another one, as hard links where it can.
+
+        Returns
+        -------
+        Whether it is done: False if the other one has no pixels, is not whole, or does not follow
+        from the same attributes.
+
+        Raises
+        ------
+        StoreError
+            If the file system refuses.
+        SupersededError
+            If a later attempt at the same job has begun.
+        """
+        document = (other / DOCUMENT).read_text(encoding="utf-8")
+        told = json.loads(document)["attributes"]["unglow"]
+        wanted = {**self._attributes, "layout": self.layout.to_dict()}
+        shards = sorted(other.glob("*/c/*/*"))
+        whole = sum(path.stat().st_size for path in shards) == told["stored_bytes"]
+        if "empty" in told or not whole or any(told.get(k) != v for k, v in wanted.items()):
+            return False
+        try:
+            for path in shards:
+                target = self._partial / path.relative_to(other)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _link(path, target)
+            (self._partial / DOCUMENT).write_text(document, encoding="utf-8")
+        except OSError as error:
+            raise self._failure(error) from error
+        self._rename()
+        return True
+
     def _build_level(self, level: int) -> None:
         """Build a coarse level from the one before, a strip of source rows at a time."""
 
@@ -188,10 +223,17 @@ class StoreWriter(ShardWriter):
             window=display_window(overview, self.layout.dtype),
             attributes={**attributes, "layout": self.layout.to_dict()},
         )
-        old = self._sibling("old")
         try:
             write_document(self._partial, document)
             self._move_on(DOCUMENT)
+        except OSError as error:
+            raise self._failure(error) from error
+        self._rename()
+
+    def _rename(self) -> None:
+        """Give the store its final name, whatever has that now."""
+        old = self._sibling("old")
+        try:
             for path in (*self._root.glob(f"*/{DOCUMENT}"), self._root / DOCUMENT):
                 _sync(path)
             ask_to_publish()
@@ -216,6 +258,14 @@ def _middle(shape: tuple[int, int]) -> Window:
     """Return the middle of a level, at most `OVERVIEW` px per side."""
     (y0, height), (x0, width) = ((max(0, n - OVERVIEW) // 2, min(n, OVERVIEW)) for n in shape)
     return Window(y0, y0 + height, x0, x0 + width)
+
+
+def _link(path: Path, target: Path) -> None:
+    """Link a file that is never changed to another name; copy it where there are no links."""
+    try:
+        target.hardlink_to(path)
+    except OSError:
+        shutil.copyfile(path, target)
 
 
 def _sync(path: Path) -> None:

@@ -34,10 +34,13 @@ class Method:
         Whether it estimates an offset of the images; all others take it as 0.
     is_given
         Whether its gain is not estimated at all.
+    settings
+        Those of `ScaleSettings` that its gain and offset follow from.
     """
 
     finds_offset: bool = False
     is_given: bool = False
+    settings: tuple[str, ...] = ()
 
     @property
     def takes_ratios(self) -> bool:
@@ -46,10 +49,10 @@ class Method:
 
 
 METHODS = {
-    "linear": Method(finds_offset=True),
+    "linear": Method(finds_offset=True, settings=("gain_map",)),
     "moffat": Method(),
-    "percentile": Method(),
-    "manual": Method(is_given=True),
+    "percentile": Method(settings=("percentile",)),
+    "manual": Method(is_given=True, settings=("manual",)),
 }
 """The methods that there are; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.levels import name_of
 from unglow.core.version import __version__
 from unglow.reporting.html import curves
 from unglow.reporting.html.flame_graph import flames
-from unglow.reporting.html.pair_rows import name_of
 from unglow.telemetry.reading.history import declared_of_all, memory_of_all
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.outcomes import machine_mb

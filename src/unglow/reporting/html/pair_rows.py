@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
 from unglow.reporting.summary import Entry, read_summary, rows, texts
 from unglow.review import REVIEW
 from unglow.telemetry.reading.history import UNRECORDED
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from unglow.telemetry.reading.history import History
 
-_NAMES = ("sample", "dye", "registration", "subtraction")
 _CONCLUDED = ("ok", "failed")
 FAILED = "failed"
 Known = dict[str, tuple[object, dict[str, Any]]]
@@ -53,17 +53,12 @@ def rows_of(
         return _with_states(results, summary, history)
     known = {} if known is None else known
     made = [_row(entry, results, known) for entry in _entries(results, history)]
-    before = {_names(row): row for row in summary}
+    before = {names_of(row): row for row in summary}
     for row in made:
-        row["control"] = before.get(_names(row), {}).get("control")
-    made_names = {_names(row) for row in made}
-    rows_made = [*(row for row in summary if _names(row) not in made_names), *made]
+        row["control"] = before.get(names_of(row), {}).get("control")
+    made_names = {names_of(row) for row in made}
+    rows_made = [*(row for row in summary if names_of(row) not in made_names), *made]
     return _with_states(results, rows_made, history)
-
-
-def name_of(row: Mapping[str, Any]) -> str:
-    """Return sample, dye and variant of a row, as the page does."""
-    return " ".join(filter(None, _names(row)))
 
 
 def _with_states(
@@ -101,11 +96,7 @@ def _is_stale(results: Path, row: Mapping[str, Any], since: float) -> bool:
 
 def _covers(failed: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     """Whether what failed is a row, or all variants of it."""
-    return all(a in ("", b) for a, b in zip(_names(failed), _names(row), strict=True))
-
-
-def _names(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(str(row.get(name) or "") for name in _NAMES)
+    return all(a in ("", b) for a, b in zip(names_of(failed), names_of(row), strict=True))
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +123,7 @@ def _written(path: Path) -> int:
 
 def _entries(results: Path, history: History) -> Iterator[Entry]:
     """Find pairs and variants by the files that are there; a pair without any has none yet."""
-    directories = {path.parent for path in results.glob("*/*/plan.json")}
+    directories = {path for path in results.glob("*/*") if any(_plans(path))}
     last = history.last
     pairs = last.run.fields.get("pairs") if last is not None else None
     for names in pairs if isinstance(pairs, list) else ():
@@ -145,38 +136,33 @@ def _entries(results: Path, history: History) -> Iterator[Entry]:
 
 def _variants(results: Path, pair: Path) -> Iterator[Entry]:
     sample, dye = pair.relative_to(results).parts
-    ends = [*pair.glob("**/scale.json")] or [*pair.glob("**/transform.json")] or [pair / ""]
-    for end in sorted(ends):
-        place = end.parent if end != pair else pair
-        registered = next((p for p in (place, place.parent) if _is_registered(p)), place)
-        levels = place.relative_to(pair).parts
-        swept = registered != pair  # whether the outer level is one of registrations
+    found = [*variants_in(pair)]
+    shared = {place.parent for place, names in found if names}
+    for place, names in found:
+        if place in shared:  # of several variants, which are rows themselves
+            continue
+        row = dict.fromkeys(LEVELS, "") | {"sample": sample, "dye": dye} | names
+        files = [place_of(results, row, level) / name for level, name in RESULT_OF.items()]
+        plan, transform, scale, detection = (_below(path, results) for path in files)
         yield Entry(
-            sample=sample,
-            dye=dye,
-            registration=levels[0] if levels and swept else "",
-            subtraction=levels[-1] if len(levels) == 2 or (levels and not swept) else "",
-            plan=_below(pair / "plan.json", results),
-            transform=_below(registered / "transform.json", results),
-            scale=_below(place / "scale.json", results),
-            detection=_below(place / "detection.json", results),
+            names=row,
+            plan=plan,
+            transform=transform,
+            scale=scale,
+            detection=detection,
             histograms={
                 path.name.removesuffix(".histogram.npz"): _below(path, results)
-                for path in sorted(place.glob("difference/*.histogram.npz"))
+                for path in sorted(files[2].parent.glob("difference/*.histogram.npz"))
             },
             logs=f"logs/{sample}/{dye}",
         )
 
 
-def _is_registered(place: Path) -> bool:
-    return (place / "transform.json").is_file()
+def _plans(pair: Path) -> Iterator[Path]:
+    """Yield the plans of a pair: one, or in a sweep of channels one of each variant."""
+    yield from pair.glob("plan.json")
+    yield from pair.glob("*/plan.json")
 
 
 def _below(path: Path, results: Path) -> str:
     return path.relative_to(results).as_posix()
-
-
-def place_of(results: Path, row: dict[str, Any], *, registered: bool = False) -> Path:
-    """Return the directory of a row's results; that of its registration if asked for."""
-    names = _NAMES[:3] if registered else _NAMES
-    return results.joinpath(*(str(row[name]) for name in names if row.get(name)))

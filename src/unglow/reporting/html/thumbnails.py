@@ -17,10 +17,10 @@ import cv2
 import numpy as np
 
 from unglow.core.errors import UnglowError
+from unglow.core.levels import place_of
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import at_same_pixels, fitting_level, overview
 from unglow.photometry.difference import open_image
-from unglow.reporting.html.pair_rows import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,14 +106,13 @@ def _tasks(row: Mapping[str, Any]) -> list[Callable[[Path, dict[str, Any], int],
 
 
 def _overviews(results: Path, row: dict[str, Any], largest: int) -> list[Picture]:
-    registered = place_of(results, row, registered=True)
-    pair = place_of(results, {k: row.get(k) for k in ("sample", "dye")})
+    images = place_of(results, row, "ingestion")
     name = f"{row.get('method') or 'linear'}.ome.zarr"
     stores = _Stores(
-        post=pair / "post.ome.zarr",
-        pre=pair / "pre.ome.zarr",
-        aligned=registered / "aligned_pre.ome.zarr",
-        difference=place_of(results, row) / "difference" / name,
+        post=images / "post.ome.zarr",
+        pre=images / "pre.ome.zarr",
+        aligned=place_of(results, row, "registration") / "aligned_pre.ome.zarr",
+        difference=place_of(results, row, "subtraction") / "difference" / name,
     )
     return [
         _picture(name, _diverging(image) if name == DIFFERENCE else _grey(image), largest)
@@ -124,7 +123,7 @@ def _overviews(results: Path, row: dict[str, Any], largest: int) -> list[Picture
 def _figure(
     name: str, stem: str, results: Path, row: dict[str, Any], largest: int
 ) -> list[Picture]:
-    for place in (place_of(results, row), place_of(results, row, registered=True)):
+    for place in (place_of(results, row), place_of(results, row, "registration")):
         path = place / "figures" / f"{stem}.png"
         if not path.is_file():
             continue

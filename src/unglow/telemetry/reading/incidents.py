@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from unglow.core.files import tail
+from unglow.core.levels import name_of
 from unglow.telemetry.reading.logs import log_files
 from unglow.telemetry.reading.outcomes import KILLED, LOST
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
@@ -224,12 +225,11 @@ def _of_pairs(
 ) -> Iterator[Incident]:
     config = history.last.run.fields.get("config") if history.last is not None else None
     for row in pairs:
-        names = ("sample", "dye", "registration", "subtraction")
         yield Incident(
             kind="pair",
             cause=str(row["status"]),
             wall=row.get("wall"),
-            title=" ".join(str(row[name]) for name in names if row.get(name)),
+            title=name_of(row),
             message=str(row.get("reasons") or ""),
             helps=what_helps(results, row, config) if row["status"] == "failed" else "",
         )

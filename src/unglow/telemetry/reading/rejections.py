@@ -9,17 +9,16 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-_NAMES = ("sample", "dye", "registration", "subtraction")
-# Files that may say it, and the levels of variants that they may lie below; the first one counts.
-_FILES = (
-    ("plan.json", ("",)),
-    ("transform.json", ("", "*/")),
-    ("scale.json", ("", "*/", "*/*/")),
-)
+# Files that may say it; the first one counts.
+_FILES = tuple(RESULT_OF[level] for level in ("ingestion", "registration", "subtraction"))
+
+_USABLE = ("ok", "suspect")
 
 
 def reasons_of(path: Path) -> str | None:
@@ -56,25 +55,17 @@ def failed_pairs(results: Path, pairs: object) -> list[dict[str, Any]]:
 
 
 def _failed(results: Path, sample: str, dye: str) -> Iterator[dict[str, Any]]:
-    pair = results / sample / dye
+    places = [*variants_in(results / sample / dye)]
     failed: list[Path] = []
-    for name, levels in _FILES:
-        for path in sorted(p for level in levels for p in pair.glob(f"{level}{name}")):
-            reasons = reasons_of(path)
-            if reasons is None or any(path.is_relative_to(place) for place in failed):
+    for name in _FILES:
+        for place, variant in places:
+            reasons = reasons_of(place / name)
+            if reasons is None or any(place.is_relative_to(above) for above in failed):
                 continue
-            failed.append(path.parent)
-            names = dict(zip(_NAMES, (sample, dye, *_variant(pair, path)), strict=True))
-            wall = path.stat().st_mtime
+            failed.append(place)
+            names = dict.fromkeys(LEVELS, "") | {"sample": sample, "dye": dye} | variant
+            wall = (place / name).stat().st_mtime
             yield {**names, "status": "failed", "reasons": reasons, "wall": wall}
-
-
-def _variant(pair: Path, path: Path) -> tuple[str, str]:
-    """Return the variants of registration and subtraction that a file belongs to."""
-    levels = path.parent.relative_to(pair).parts
-    if len(levels) != 1:
-        return (levels[0], levels[1]) if levels else ("", "")
-    return (levels[0], "") if (path.parent / "transform.json").is_file() else ("", levels[0])
 
 
 def what_helps(results: Path, row: Mapping[str, Any], config: object) -> str:
@@ -89,11 +80,15 @@ def what_helps(results: Path, row: Mapping[str, Any], config: object) -> str:
     config
         Settings of the run, as its head tells them.
     """
-    sample, dye, variant, _ = (str(row.get(name) or "") for name in _NAMES)
-    pair = results / sample / dye
-    registered = reasons_of(pair / variant / "transform.json")
+    sample, dye, *_ = names_of(row)
+    registered = reasons_of(place_of(results, row, "registration") / "transform.json")
     turned_over = "mirror" in (registered or "")  # which its reason names a setting for
-    if not sample or registered is None or reasons_of(pair / "plan.json") or turned_over:
+    if (
+        not sample
+        or registered is None
+        or reasons_of(place_of(results, row, "ingestion") / "plan.json")
+        or turned_over
+    ):
         return ""
     helpful = [d for d in _registered(results / sample) if d != dye]
     other = helpful[0] if helpful else "DYE"
@@ -108,9 +103,11 @@ def what_helps(results: Path, row: Mapping[str, Any], config: object) -> str:
 
 def _registered(sample: Path) -> list[str]:
     """Return the dyes of a sample that have a map."""
-    maps = [p for level in ("*", "*/*") for p in sample.glob(f"{level}/transform.json")]
-    usable = (p for p in maps if _status(p)[0] in ("ok", "suspect"))
-    return sorted({p.relative_to(sample).parts[0] for p in usable})
+    return sorted(
+        dye.name
+        for dye in sample.iterdir()
+        if any(_status(p / "transform.json")[0] in _USABLE for p, _ in variants_in(dye))
+    )
 
 
 def _either(names: Sequence[str]) -> str:

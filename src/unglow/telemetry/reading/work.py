@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from unglow.core.levels import PAIR, VARIANT
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WAITING, STOPPED = "waiting", "incomplete"
-_PAIR, _VARIANTS = ("sample", "dye"), ("registration", "subtraction")
 # Ends that are no fault of anything: the job is done elsewhere, or its user did not want it.
 _NO_FAULT = (ENDED_WELL, RUNNING, "interrupted", "superseded")
 # What the beginnings of other rules' names are: their jobs show results, and change none.
@@ -115,14 +115,14 @@ def _by_pair(items: Iterable[tuple[Mapping[str, object], T]]) -> dict[tuple[str,
 
 
 def _pair(names: Mapping[str, object]) -> tuple[str, str]:
-    sample, dye = (str(names.get(key) or "") for key in _PAIR)
+    sample, dye = (str(names.get(key) or "") for key in PAIR)
     return sample, dye
 
 
 def works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> bool:
     """Whether a job works for a pair, or for a variant or all variants of it."""
-    pair = all(wildcards.get(key) == names[key] for key in _PAIR)
-    swept = [key for key in _VARIANTS if names.get(key) and wildcards.get(key)]
+    pair = all(wildcards.get(key) == names[key] for key in PAIR)
+    swept = [key for key in VARIANT if names.get(key) and wildcards.get(key)]
     return pair and all(wildcards[key] == names[key] for key in swept)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.core.levels import LEVELS
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb
 from unglow.io.tiff import remedy
 from unglow.workflow.job_resources import demand_of
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
     from unglow.workflow.batch import Batch
     from unglow.workflow.planned_jobs import PlannedJob
 
-_VARIANT = ("sample", "dye", "registration", "subtraction")
-_TITLE = (*_VARIANT, "role", "method", "band")
-# Wildcards that the memory of a job depends on, beside sample, dye and role.
-_DEMAND = {"register": ("registration",), "export_difference": ("subtraction", "method")}
+_TITLE = (*LEVELS, "role", "method", "band")
+# Wildcards that the memory of a job depends on, beside sample, dye, ingestion and role.
+_DEMAND = {
+    "register": ("registration",),
+    "difference": ("subtraction", "method"),
+    "export_difference": ("subtraction", "method"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,7 @@ def _all_there(files: Iterable[str], results: Path) -> bool:
 
 def _demand(batch: Batch, job: PlannedJob, demands: dict[tuple[str, ...], AnyDemand]) -> AnyDemand:
     """Return the memory demand of a job, computed once for jobs with the same one."""
-    names = ("sample", "dye", "role", *_DEMAND.get(job.rule, ()))
+    names = (*LEVELS[:3], "role", *_DEMAND.get(job.rule, ()))
     key = job.rule, *(job.wildcards.get(name, "") for name in names)
     if key not in demands:
         demands[key] = demand_of(batch, job.rule, job.wildcards)
@@ -126,7 +130,7 @@ def _pending(
         rule=job.rule,
         demand=demand,
         threads=rules.threads.get(job.rule, 1),
-        variant=tuple(names.get(name, "") for name in _VARIANT),
+        variant=tuple(names.get(name, "") for name in LEVELS),
         step=stage_of(job.rule).step,
         declared_mb=rules.mem_mb.get(job.rule),
         disk_mb=job.disk_mb if missing else 0,

@@ -17,7 +17,7 @@ from unglow.photometry.difference import Matched, attributes_of, reason_of, subt
 from unglow.photometry.difference_histogram import DifferenceHistogram
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -104,22 +104,40 @@ class DifferenceStore(StageStore):
 
     def write(self, writer: ShardWriter, workers: int) -> str | None:
         """Subtract by each method in the shards of a writer; see `StageStore.write`."""
+        self._subtract_all(writer.windows(), writer, workers)
+        written = self._scale.methods[self._written]
+        return None if written.ok else reason_of(self._images.aligned, self._written, written)
+
+    def make_same(self, other: Path, *, workers: int) -> bool:
+        """Take over the pixels of another variant's store, and count what is left here.
+
+        Returns
+        -------
+        Whether that was done; False if the other store turns out to follow from something else.
+        """
+        with self.writer(workers) as writer:
+            if not writer.publish_same(other):
+                return False
+        self._subtract_all(self.layout.windows(), None, workers)
+        return True
+
+    @step("subtract")
+    def _subtract_all(
+        self, windows: Iterable[Window], writer: ShardWriter | None, workers: int
+    ) -> None:
+        """Subtract by each method and count; write the first if there is a writer."""
         results = {name: self._scale.methods[name] for name in self.residues}
         results = {name: result for name, result in results.items() if result.ok}
-        with step("subtract"):
-            for counted in bounded_map(
-                lambda window: self._subtract(window, results, writer),
-                writer.windows() if results else (),
-                workers,
-            ):
-                for name, histogram in counted.items():
-                    self.residues[name].histogram.merge(histogram)
-        if self._written in results:
-            return None
-        return reason_of(self._images.aligned, self._written, self._scale.methods[self._written])
+        for counted in bounded_map(
+            lambda window: self._subtract(window, results, writer),
+            windows if results else (),
+            workers,
+        ):
+            for name, histogram in counted.items():
+                self.residues[name].histogram.merge(histogram)
 
     def _subtract(
-        self, window: Window, results: Mapping[str, MethodResult], writer: ShardWriter
+        self, window: Window, results: Mapping[str, MethodResult], writer: ShardWriter | None
     ) -> dict[str, DifferenceHistogram]:
         """Subtract by each method and count in one shard, which is read once; write the first.
 
@@ -139,7 +157,7 @@ class DifferenceStore(StageStore):
                 self.residues[name].background.add(left, (strip.y0, strip.x0))
             if self._written in results:
                 pre[rows] = left
-        if self._written in results:
+        if self._written in results and writer is not None:
             writer.write(window, pre)
         return counted
 

@@ -1,7 +1,7 @@
 // Building elements. Text from outside always becomes text: nothing here takes markup.
 
 // What tells pairs and their variants apart, from the outermost directory in.
-const LEVELS = ["sample", "dye", "registration", "subtraction"];
+const LEVELS = ["sample", "dye", "ingestion", "registration", "subtraction", "detection"];
 
 function el(name, attributes, ...children) {
   const made = document.createElement(name);

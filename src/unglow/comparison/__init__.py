@@ -1,0 +1,1 @@
+"""What came out of runs, side by side: maps, gains, candidates, pixels."""
