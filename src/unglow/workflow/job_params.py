@@ -164,8 +164,9 @@ _SUMMARIZED = (
     *("/plan.json", "/transform.json", "/displacement.npz"),
     *("/scale.json", ".histogram.npz", _SEARCHED),
 )
-# What the differences of variants are read or computed from, by the rule that makes it.
+# Candidates, and what the differences of variants are read or computed from, by rule.
 _COMPARED = {
+    "detect": "/candidates.csv",
     "ingest": f"/{store('post')}",
     "align": f"/{store('aligned_pre')}",
     "scale": "/gain_map.npz",

@@ -72,7 +72,7 @@ STAGES = {
     "snr": Stage("detected", 4, 2, 0.3, "store", (store("snr"),)),
     "export_snr": Stage("detected", 4, 1, 0.15, "store", ("exports/snr.{form}",)),
     "figures": Stage("detected", 4, 1, 0, 2 * FIGURES_MB, FIGURES),
-    "comparison": Stage("pair", 4, 1, 0, FIGURES_MB, ("comparison.tsv", "comparison.png")),
+    "comparison": Stage("pair", 4, 1, 0, 4 * FIGURES_MB, ("comparison.tsv", "comparison.png")),
     "summary": Stage("run", 5, 1, 0, SMALL_MB, ("summary.tsv",)),
     "verdict": Stage("run", 6, 1, 0, SMALL_MB, ("verdict.txt",)),
 }
