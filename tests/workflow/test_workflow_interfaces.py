@@ -202,6 +202,12 @@ def test_channels_and_searches_are_swept_and_compared(small_raw, tmp_path):
     first, second = (row for row in compared[:6] if row["candidates"])
     assert (first["in_first"], second["of_first"]) == ("1", "1")
     assert float(second["in_first"]) == pytest.approx(few / many, abs=0.01)
+    ratios = [
+        sorted((pair / "channel-G" / n).glob("snr.ome.zarr/*/c/*/*"))
+        for n in ("fdr-0.01", "fdr-0.3")
+    ]
+    assert all(a.samefile(b) for a, b in zip(*ratios, strict=True))
+    assert ratios[0]
     place = pair / "channel-R+G" / "fdr-0.3"
     assert open_difference(place).path == place.parent / "difference" / "linear.ome.zarr"
     checked = command(tmp_path, "unglow", "verify")

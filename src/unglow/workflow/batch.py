@@ -37,7 +37,6 @@ from unglow.workflow.samples import (
     read_sheet,
 )
 from unglow.workflow.samples.naming import placeholder_in
-from unglow.workflow.scale_methods import same_variant
 from unglow.workflow.variants import SECTIONS, settings_of, variants, with_overrides
 
 if TYPE_CHECKING:
@@ -164,10 +163,7 @@ class Batch:
         """Return how many bands a stage of a pair is made in; 1 if it is not split.
 
         That is ``ingest`` (with the wildcard ``role``), ``align``, ``difference`` or ``detect``.
-        A difference that another variant has already is only counted.
         """
-        if stage == "difference" and wildcards.get("method") and same_variant(self, wildcards):
-            return 1
         role = wildcards["role"] if stage == "ingest" else "derived"
         layout = self.layout(wildcards, role)
         count = band_count(self.settings["bands"], self.pixels(wildcards), layout)

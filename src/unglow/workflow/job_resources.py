@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unglow.jobs.base_memory import BY_HEADER, small
 from unglow.workflow import memory_model
 from unglow.workflow.samples import ROLES
-from unglow.workflow.scale_methods import same_variant, written_methods
+from unglow.workflow.scale_methods import same_difference_as, same_ratio_as, written_methods
 from unglow.workflow.stage_table import SMALL_MB, SPLIT, stage_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     kind = stage_of(rule).disk
     if isinstance(kind, int):
         return kind
-    if rule == "difference" and same_variant(batch, wildcards) is not None:
+    same = {"difference": same_difference_as, "snr": same_ratio_as}.get(rule)
+    if same is not None and same(batch, wildcards) is not None:
         return SMALL_MB  # links to the shards of another one
     if kind == "both images":
         stores = (memory_model.store_disk_mb(batch.layout(wildcards, role)) for role in ROLES)
@@ -58,10 +59,17 @@ def runtime_min(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     return memory_model.runtime_min(pixels, seconds)
 
 
+def band_count(batch: Batch, stage: str, wildcards: Wildcards) -> int:
+    """Return in how many bands jobs make a stage; in one what another variant has already."""
+    if stage == "difference" and same_difference_as(batch, wildcards) is not None:
+        return 1
+    return batch.band_count(stage, wildcards)
+
+
 def _bands_of(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     """Return how many bands the stage of a rule for bands is made in; 1 for all other rules."""
     stage = rule.removesuffix("_band")
-    return 1 if rule == stage else batch.band_count(stage, wildcards)
+    return 1 if rule == stage else band_count(batch, stage, wildcards)
 
 
 def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
@@ -73,7 +81,7 @@ def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
         return small("summary" if stage == "verdict" else stage)
     if stage == "ingest":
         return _of_images(batch, wildcards)
-    if stage not in SPLIT or batch.band_count(stage, wildcards) == 1:
+    if stage not in SPLIT or band_count(batch, stage, wildcards) == 1:
         return _unsplit(batch, stage, wildcards)
     if rule == stage:
         return _of_join(batch, stage, wildcards)

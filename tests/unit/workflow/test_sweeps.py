@@ -10,10 +10,10 @@ from unglow.core.errors import ConfigError
 from unglow.core.levels import VARIANT
 from unglow.workflow import config, job_params
 from unglow.workflow.batch import Batch
-from unglow.workflow.job_resources import disk_mb
+from unglow.workflow.job_resources import band_count, disk_mb
 from unglow.workflow.paths import PLACES, Outputs
 from unglow.workflow.planned_jobs import jobs_of_pair
-from unglow.workflow.scale_methods import same_variant
+from unglow.workflow.scale_methods import same_difference_as
 from unglow.workflow.stage_table import SMALL_MB
 from unglow.workflow.variants import variants
 
@@ -128,7 +128,7 @@ def test_a_difference_that_has_to_be_the_same_is_known(work, scale, sweep, same)
     batch = Batch.load({"scale": scale, "sweep": sweep}, work)
     found = {}
     for job in jobs(batch, "difference"):
-        first = same_variant(batch, job.wildcards)
+        first = same_difference_as(batch, job.wildcards)
         if first is not None:
             found.setdefault(job.wildcards["subtraction"], {})[job.wildcards["method"]] = first
         (stored, *_) = job.files
@@ -140,16 +140,31 @@ def test_a_difference_that_has_to_be_the_same_is_known(work, scale, sweep, same)
     assert found == same
 
 
+def test_a_ratio_that_has_to_be_the_same_is_known(work):
+    sweep = {"detect.fwhm_px": [3, 4], "detect.fdr": [0.01, 0.1]}
+    batch = Batch.load({"exports": {"fits": ["snr"]}, "sweep": sweep}, work)
+    assert [job_params.same_snr(batch, job.wildcards) for job in jobs(batch, "snr")] == [
+        [],
+        ["<results>/A/D/fwhm_px-3_fdr-0.01/snr.ome.zarr/zarr.json"],
+        [],
+        ["<results>/A/D/fwhm_px-4_fdr-0.01/snr.ome.zarr/zarr.json"],
+    ]
+    sizes = [disk_mb(batch, "snr", job.wildcards) for job in jobs(batch, "snr")]
+    assert sizes[1] == sizes[3] == SMALL_MB < sizes[0] == sizes[2]
+
+
 def test_a_difference_that_is_there_already_is_not_split(work):
     batch = Batch.load({"bands": 2, "sweep": {"scale.percentile": [40, 60]}}, work)
-    counts = [batch.band_count("difference", job.wildcards) for job in jobs(batch, "difference")]
+    counts = [band_count(batch, "difference", job.wildcards) for job in jobs(batch, "difference")]
     assert counts == [batch.band_count("align", PAIR), 1]
 
 
 @pytest.mark.parametrize(
     ("sweep", "told"),
     [
-        ({"detect.fdrr": [0.1]}, "'sweep.detect.fdrr' is none that can be swept; did you mean 'detect.fdr'"),
+        (
+            {"detect.fdrr": [0.1]},
+            "'sweep.detect.fdrr' is none that can be swept; did you mean 'detect.fdr'"),
         ({"chanel": ["G"]}, "did you mean 'channel'?"),
         ({"detection.fdr": [0.1]}, "did you mean 'detect.fdr'?"),
         ({"series": [0, 1]}, "'sweep.series' is none that can be swept"),
