@@ -61,9 +61,9 @@ def runtime_min(batch: Batch, rule: str, wildcards: Wildcards) -> int:
 
 def band_count(batch: Batch, stage: str, wildcards: Wildcards) -> int:
     """Return in how many bands jobs make a stage; in one what another variant has already."""
-    if stage == "difference" and same_difference_as(batch, wildcards) is not None:
-        return 1
-    return batch.band_count(stage, wildcards)
+    named = stage == "difference" and wildcards.get("method") is not None
+    same = same_difference_as(batch, wildcards) if named else None
+    return batch.band_count(stage, wildcards) if same is None else 1
 
 
 def _bands_of(batch: Batch, rule: str, wildcards: Wildcards) -> int:
