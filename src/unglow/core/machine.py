@@ -51,7 +51,8 @@ def disk_free_mb(path: Path) -> float:
 
 def cache_directory() -> Path:
     """Return the directory in which programs keep what can be made again, of this user."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    # Path.home() raises where a container has no name for the user
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
 
 
 def give_way(nice: int, *, disk: bool = False) -> None:
