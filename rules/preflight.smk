@@ -86,12 +86,19 @@ def preflight():
         result,
         snakemake_words(sys.argv),
         Level.FINE if dry else Level.WARNING,
-        takes="" if expected is None else expected.words(),
+        takes=takes(expected, partly),
         in_module=workflow.modifier.parent_modifier is not None,
     )
     if lines:
         tell(result.level, len(jobs), lines, dry, partly)
-    return expected
+    return None if partly else expected
+
+
+def takes(expected, partly):
+    """How long it takes, in words; of what is not asked for as well, if that is only a part."""
+    if expected is None:
+        return ""
+    return ("if everything is computed, " if partly else "") + expected.words()
 
 
 def tell(level, jobs, lines, dry, partly):

@@ -35,6 +35,11 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def busy_processors() -> float:
+    """Return how many processors were busy, or wanted, in the last minute; 0 if that is unknown."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
 def existing(path: Path) -> Path:
     """Return the path itself, or the nearest directory above it that exists."""
     path = path.absolute()

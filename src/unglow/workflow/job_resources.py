@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Wildcards = Mapping[str, str]
 
-# The shortest time limit of a job, minutes.
+# Time limit of jobs on small files, minutes: they take seconds.
 _SHORT_MIN = 5
 # Time limits are so many times what one thread of an idle 2-core machine needs, and two minutes.
 _GENEROUS = 100
@@ -68,7 +68,7 @@ def runtime_min(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     if rule == "ingest":  # both images
         pixels *= 2
     seconds = time.fixed + pixels / 1e6 * time.per_mpx
-    return max(_SHORT_MIN, math.ceil(2 + _GENEROUS * seconds / 60))
+    return math.ceil(2 + _GENEROUS * seconds / 60)
 
 
 def work_mpx(batch: Batch, rule: str, wildcards: Wildcards) -> float:

@@ -194,6 +194,7 @@ def test_the_words_of_a_forecast():
     assert told(9000.0, cores=None, runs=0).startswith(
         "about 2.5 h (1.7 to 3.8 h), 6.2 CPU-min; a first"
     )
+    assert told(42.0, busy=2.6).endswith("here; longer while other programs want 3 processors")
     assert told(None) == (
         "about 11 core h (7.4 to 17 core h) in 3 jobs, the longest about 4.8 min; "
         "by the last 5 runs here"
@@ -277,5 +278,6 @@ def test_time_limits_are_generous_and_as_long_as_ever(batch, monkeypatch):
             limit = runtime_min(batch, rule, names)
             assert limit >= math.ceil(2 + 20 * pixels / 1e6 * seconds / 60), rule
             assert limit * 60 > 100 * stage_of(rule).time.per_mpx * pixels / 1e6
+    assert runtime_min(batch, "scale", names) >= 5
     small = [rule for rule in STAGES if not stage_of(rule).time.per_mpx]
     assert {runtime_min(batch, rule, names) for rule in small} == {5}

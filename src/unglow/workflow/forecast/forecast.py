@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.machine import processors
+from unglow.core.machine import busy_processors, processors
 from unglow.core.rounding import number, rounded
 from unglow.workflow.forecast.schedule import TimedJob, makespan
 from unglow.workflow.forecast.throughput import END, LAUNCH, START
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _Z90 = 1.645  # standard deviations on either side that hold 90 %
 # Snakemake takes so long for each job that ends, one after the other, s.
 _DISPATCHING_S = 0.05
+# Fewer processors that others want are not worth a word.
+_BUSY = 0.75
 _UNITS = (("s", 1.0), ("min", 60.0), ("h", 3600.0))
 # From so many of a unit on, the next one is used.
 _MOST = 100.0
@@ -48,6 +50,8 @@ class Forecast:
         For all jobs together; None if there is no limit.
     runs
         How many earlier runs it follows from; with 0 it is a first guess.
+    busy
+        How many processors other programs keep busy just now, so that it will take longer.
     """
 
     seconds: float | None
@@ -58,6 +62,7 @@ class Forecast:
     rules: Mapping[str, tuple[int, float]]
     cores: int | None
     runs: int
+    busy: float = 0.0
 
     def record(self) -> dict[str, Any] | None:
         """Return what the file of a run says of it, s; None on a batch system."""
@@ -88,9 +93,13 @@ class Forecast:
             text = (
                 f"about {_interval(self.seconds, self.factor)}{on}, {_in_words(self.cpu_s, 'CPU-')}"
             )
-        if not self.runs:
-            return f"{text}; a first guess, until a run has ended on this machine"
-        return f"{text}; by the last {f'{self.runs} runs' if self.runs > 1 else 'run'} here"
+        if self.runs:
+            text += f"; by the last {f'{self.runs} runs' if self.runs > 1 else 'run'} here"
+        else:
+            text += "; a first guess, until a run has ended on this machine"
+        if self.busy < _BUSY:
+            return text
+        return f"{text}; longer while other programs want {number(self.busy, digits=1)} processors"
 
 
 def forecast(
@@ -135,6 +144,7 @@ def forecast(
         rules=rules,
         cores=capacity.cores,
         runs=throughput.runs,
+        busy=busy_processors() if local else 0.0,
     )
 
 
