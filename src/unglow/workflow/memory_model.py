@@ -276,11 +276,6 @@ def candidates_disk_mb(layout: StoreLayout) -> int:
     return math.ceil(_most_listed(layout) * _LINES / MB + 1)
 
 
-def runtime_min(pixels: float, seconds_per_megapixel: float) -> int:
-    """Return a generous time, whole minutes, for a job: 20 times what a 2-core machine needs."""
-    return math.ceil(2 + 20 * pixels / 1e6 * seconds_per_megapixel / 60)
-
-
 def _section(layout: StoreLayout) -> tuple[float, float]:
     """Return what a search takes until it knows the section, and what its outline holds, MB."""
     pixels = min(SECTION_PX, layout.shape[0] * layout.shape[1])
