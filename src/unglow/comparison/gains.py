@@ -34,7 +34,7 @@ def compare_gains(one: Path, other: Path) -> Finding:
     if beyond:
         return Finding("gain", "different", ", ".join(beyond), max(beyond.values()), numbers)
     said = ", ".join(found) or "no gain on either side"
-    if any(math.isnan(excess) for excess in found.values()):
+    if (not numbers and found) or any(math.isnan(excess) for excess in found.values()):
         return Finding("gain", "unknown", said, 0.0, numbers)
     return Finding("gain", "equal", said, max(found.values(), default=0.0), numbers)
 
@@ -47,6 +47,9 @@ def _differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, float]
     blurred = [(content.get("sharpness") or {}).get("blurred") for content in (a, b)]
     if blurred[0] != blurred[1]:
         found["blurred is {1} in place of {0}".format(*(b or "none" for b in blurred))] = math.inf
+    for name in {**a["methods"], **b["methods"]}:
+        if (name in a["methods"]) != (name in b["methods"]):
+            found[f"{name} is in {'A' if name in a['methods'] else 'B'} alone"] = 0.0
     for name, (of_a, of_b) in _shared(a["methods"], b["methods"]).items():
         if of_a["status"] != of_b["status"]:
             found[f"{name} failed in {'A' if of_a['status'] != 'ok' else 'B'} alone"] = math.inf
@@ -117,7 +120,9 @@ def _of_light(
         points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
         change = float(np.quantile(np.abs(maps[1].at(points) / maps[0].at(points) - 1), 0.95))
         excess = _times_error(change * of_a["gain"], of_a, of_b, "gain")
-        return {f"gain map of {name} off by {number(100 * change)} %{_times(excess)}": excess}
+        return {
+            f"gain map of {name} off by {uncertainty(100 * change, '%')}{_times(excess)}": excess
+        }
     return {}
 
 

@@ -125,7 +125,7 @@ def _apart(a: _Map, b: _Map) -> Finding:
     if not told:
         return Finding("map", "unknown", f"{moved}, {most}; its error is not told", 0, numbers)
     allowed = uncertainty(error)
-    excess = p95 / error if error else math.inf * p95
+    excess = p95 / error if error else (math.inf if p95 else 0.0)
     told_so = f"within its error of {allowed}" if excess <= 1 else f"its error is {allowed}"
     return Finding.within("map", excess, f"{moved} ({told_so}), {most}", numbers)
 

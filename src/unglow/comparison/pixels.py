@@ -130,7 +130,7 @@ def _of_window(a: Store, b: Store, window: Window, step: int) -> tuple[Any, ...]
 def _finding(name: str, sums: _Sums, *, sampled: bool) -> Finding:
     noise = sums.noise()
     share_alone = sums.alone / max(sums.count + sums.alone, 1)
-    share, most = (v / noise if noise else math.inf * bool(v) for v in (sums.rms, sums.most))
+    share, most = (v / noise if noise else (math.inf if v else 0.0) for v in (sums.rms, sums.most))
     told = {"rms": sums.rms, "max": sums.most, "max_x": sums.at[0], "max_y": sums.at[1],
             "noise": noise, "on_one_side": share_alone, "read": sums.read}  # fmt: skip
     numbers = {f"{name}_pixels_{key}": value for key, value in told.items()}

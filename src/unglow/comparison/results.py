@@ -12,7 +12,7 @@ from unglow.comparison.finding import WORDS, Finding, Verdict, lacking, of_file,
 from unglow.comparison.gains import compare_gains
 from unglow.comparison.maps import compare_maps
 from unglow.comparison.pixels import compare_pixels
-from unglow.core.errors import UnglowError
+from unglow.core.errors import InputError, UnglowError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,6 +48,8 @@ class PairComparison:
     @property
     def verdict(self) -> Verdict:
         """The worst of what could be compared."""
+        if any((f.what, f.verdict) == ("status", "different") for f in self.findings):
+            return "different"
         told = {f.verdict for f in self.findings if f.what in _RESULTS} - {"unknown"}
         return min(told, key=_WORST.index) if told else "unknown"
 
@@ -140,7 +142,7 @@ class Comparison:
     def verdict(self) -> str:
         """Whether B reproduces A, in one sentence, and where not."""
         missing = dict.fromkeys(self.only_a, "it is in A alone")
-        wrong = {p.name: p.worst for p in self.pairs if p.verdict in ("different", "unknown")}
+        wrong = {pair.name: pair.worst for pair in self.pairs if not pair.reproduced}
         total, bad = len(self.pairs) + len(missing), [*(wrong | missing).items()]
         told = f"reproduced: {total - len(bad)} of {total} pairs"
         if not bad:
@@ -155,7 +157,12 @@ def compare_places(a: Place, b: Place, *, everything: bool = False) -> Compariso
     Two single pairs or variants are compared whatever their names are. ``everything``: whether all
     pixels of large images are read, and not a sample.
     """
-    if len(a.entries) == len(b.entries) == 1 and a.is_part and b.is_part:
+    if a.is_part != b.is_part:
+        part, whole = (a, b) if a.is_part else (b, a)
+        raise InputError(
+            f"{part.given} is a pair or variant and {whole.given} a run: give the same of both."
+        )
+    if a.is_part and len(a.entries) == len(b.entries) == 1:
         (entry,), (other,) = a.entries.values(), b.entries.values()
         pair = compare_entries(_title(entry, other), entry, other, everything=everything)
         return Comparison(str(a.given), str(b.given), (pair,))
