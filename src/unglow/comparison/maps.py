@@ -110,7 +110,7 @@ def _apart(a: _Map, b: _Map) -> Finding:
     points = _lattice(a.shape("post"))
     ends = [mapped(m, field, points) for m, field in zip((a, b), fields, strict=True)]
     seen = inside_frame(ends[0], a.shape("pre")) & inside_frame(ends[1], b.shape("pre"))
-    seen &= _near(points, np.concatenate([a.blocks(), b.blocks()]))
+    seen &= _near(points, np.concatenate([a.blocks(), b.blocks()]), max(a.shape("post")) / _GRID)
     if not seen.any():
         return Finding("map", "different", "the maps share no place of the section", math.inf)
     apart = np.hypot(*(ends[1] - ends[0])[seen].T)
@@ -137,9 +137,13 @@ def _lattice(shape: tuple[int, int]) -> Points:
     return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
 
 
-def _near(points: Points, blocks: Points) -> NDArray[np.bool_]:
-    """Mark the points of the section: those near a block, since elsewhere nothing tells the map."""
+def _near(points: Points, blocks: Points, cell: float) -> NDArray[np.bool_]:
+    """Mark the points of the section: those near a block, since elsewhere nothing tells the map.
+
+    That is as near as a block confirms a map, or in a cell (px) of the lattice beside it.
+    """
     if not len(blocks):
         return np.ones(len(points), bool)
     closest = blocks[nearest(points, blocks, 1)[:, 0]]
-    return np.asarray(np.hypot(*(points - closest).T) <= confirmed_reach(blocks, 0))
+    reach = max(confirmed_reach(blocks, 0), cell)
+    return np.asarray(np.hypot(*(points - closest).T) <= reach)

@@ -66,25 +66,26 @@ class PairComparison:
         return self.verdict in ("identical", "equal")
 
     @property
-    def worst(self) -> str:
-        """The sentence on what differs most, or else on what was not compared."""
-        return max(self.findings, key=lambda f: (-_WORST.index(f.verdict), f.excess)).sentence
-
-    @property
     def excess(self) -> float:
         """How many times what errors allow, of what differs most."""
         return max((f.excess for f in self.findings), default=0.0)
 
     @property
+    def differing(self) -> list[str]:
+        """What differs by more than errors allow, other inputs first."""
+        return [f.sentence for f in self.findings if f.verdict == "different"]
+
+    @property
     def sentences(self) -> list[str]:
         """What a reader has to know: of the worst that was found, and what was not compared."""
-        told = [
-            f.sentence
-            for f in self.findings
-            if f.verdict == "different" or (f.verdict == self.verdict == "equal")
-        ]
+        equal = [f.sentence for f in self.findings if f.verdict == self.verdict == "equal"]
         away = [f.sentence for f in self.findings if f.verdict == "unknown"]
-        return [*told, *(["not compared: " + "; ".join(away)] if away else []), *self.edited]
+        return [
+            *self.differing,
+            *equal,
+            *(["not compared: " + "; ".join(away)] if away else []),
+            *self.edited,
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class Comparison:
     def verdict(self) -> str:
         """Whether B reproduces A, in one sentence, and where not."""
         missing = dict.fromkeys(self.only_a, "it is in A alone")
-        wrong = {pair.name: pair.worst for pair in self.pairs if not pair.reproduced}
+        wrong = {p.name: ", ".join(p.differing) or p.word for p in self.pairs if not p.reproduced}
         total, bad = len(self.pairs) + len(missing), [*(wrong | missing).items()]
         told = f"reproduced: {total - len(bad)} of {total} pairs"
         if not bad:
@@ -209,7 +210,9 @@ def compare_entries(name: str, a: Entry, b: Entry, *, everything: bool = False) 
 
 def _sorted(pairs: list[PairComparison]) -> tuple[PairComparison, ...]:
     """Return pairs by verdict, the worst first, then by how much they differ."""
-    return tuple(sorted(pairs, key=lambda p: (_WORST.index(p.verdict), -p.excess)))
+    return tuple(
+        sorted(pairs, key=lambda p: (_WORST.index(p.verdict), -p.excess, -len(p.differing)))
+    )
 
 
 def _title(a: Entry, b: Entry) -> str:
@@ -262,13 +265,13 @@ def _statuses(a: Entry, b: Entry) -> Finding:
 
 def _status(entry: Entry) -> str | None:
     """Return what the files of the stages say of a pair; None if there are not enough."""
-    paths = {name: entry.find(f"{name}.json") for name in ("transform", "scale")}
-    if None in paths.values():
-        return None
-    said: list[Mapping[str, Any]] = [read_json(path) for path in paths.values() if path]
-    statuses = [str(content.get("status")) for content in said]
+    paths = [entry.find(name) for name in ("transform.json", "scale.json")]
+    said: list[Mapping[str, Any]] = [read_json(path) for path in paths if path is not None]
+    statuses = [content.get("status") for content in said]
     if "failed" in statuses:
         return "failed"
+    if None in paths:
+        return None
     return "suspect" if "suspect" in statuses or said[1].get("reasons") else "ok"
 
 
