@@ -21,7 +21,7 @@ MAY = {
     "photometry": {"core", "transform", "io"},
     "review": {"core", "io"},
     "detection": {"core", "transform", "io", "photometry", "review"},
-    "comparison": {"core", "transform", "io", "photometry", "review"},
+    "comparison": {"core", "transform", "io", "registration", "photometry", "review"},
     "export": {"core", "transform", "io", "photometry"},
     "reporting": {
         *("core", "transform", "telemetry", "io", "registration", "photometry", "review"),
