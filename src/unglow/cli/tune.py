@@ -18,6 +18,7 @@ from unglow.cli.survey import SHEET
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.files import write_text
 from unglow.core.machine import memory_total_mb, processors
+from unglow.core.workflow_files import snakefile
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
 from unglow.reporting.core_scaling import Trial, advice, profile_text, table, trial_of
 from unglow.telemetry.reading.follower import Follower
@@ -111,8 +112,7 @@ def _numbers(given: Sequence[int] | None) -> list[int]:
 
 
 def _snakefile(given: Path | None) -> Path:
-    checkout = Path(__file__).resolve().parents[3] / "Snakefile"
-    path = given or checkout
+    path = given or snakefile()
     if not path.is_file():
         raise InputError(f"{path} does not exist; say with -s where unglow's Snakefile is.")
     return path.absolute()
