@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+    from pathlib import Path
 
 #: Sample and dye names become folders and wildcards: a letter or digit of any script, then letters,
 #: digits, underscore, plus and hyphen, with single spaces or dots only between them. So there are
@@ -40,7 +41,9 @@ MARKERS = ("pre", "post")
 # What Snakemake takes, anywhere in a path, for a placeholder; it knows no way to escape it.
 _PLACEHOLDER = re.compile(r"\{\s*[.\w]+\s*(?:,.*)?\}|<[a-z][a-z0-9_]*>", re.DOTALL)
 _ENDLESS = re.compile(r"(.+?)\1{19}$")
-_EXTENSION = re.compile(r"(?:\.ome)?\.tiff?$", re.IGNORECASE)
+# TIFF by name, and what is TIFF inside but called as the program that wrote it has it.
+_PLAIN, _OTHER = r"(?:\.ome)?\.tiff?$", r"(?:\.ome)?\.(?:btf|tf2|tf8|svs|ndpi|scn|qptiff)$"
+_EXTENSION = re.compile(f"{_PLAIN}|{_OTHER}", re.IGNORECASE)
 _STAINING = (
     "stain", "dye", "run", "scan", "image", "img", "bleach", "hyb", "wash", "treat", "label",
     "fix", "incub", "acq", "expos", "round", "fluor",
@@ -64,8 +67,16 @@ class FileName:
 
 
 def is_tiff(name: str) -> bool:
-    """Return whether a file name ends in .tif or .tiff, in any letter case."""
+    """Return whether a file is a TIFF by its name, in any letter case: .tif, .svs, .ndpi, ..."""
     return _EXTENSION.search(name) is not None
+
+
+def tiffs_of(entries: Iterable[Path]) -> list[Path]:
+    """Return the TIFFs of a directory; not those that lie there once more, as .tif or .tiff."""
+    files = [e for e in entries if is_tiff(e.name) and not e.is_dir()]
+    plain = {_EXTENSION.sub("", e.name) for e in files if re.search(_PLAIN, e.name, re.IGNORECASE)}
+    other = re.compile(_OTHER, re.IGNORECASE)
+    return [e for e in files if not (other.search(e.name) and other.sub("", e.name) in plain)]
 
 
 def composed(name: str) -> str:
