@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -133,7 +134,11 @@ def _chosen(batch: Batch, name: str | None) -> Pair:
 
 def _warm_up(pair: Pair) -> None:
     """Do once what only a first run does: read the raw files from the disk."""
-    for path in (pair.pre, pair.post):
+    files = [
+        [f for f in path.rglob("*") if f.is_file()] if path.is_dir() else [path]
+        for path in (pair.pre, pair.post)
+    ]
+    for path in itertools.chain(*files):
         with path.open("rb", buffering=0) as stream:
             while stream.read(_READ):
                 pass

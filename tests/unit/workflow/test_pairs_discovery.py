@@ -167,6 +167,15 @@ def test_files_of_scanners_are_found_by_the_same_rules(tmp_path, ending):
     )
 
 
+def test_ome_zarr_images_are_folders_and_no_samples(tmp_path):
+    raw = fill(tmp_path, "S/pre_X.ome.zarr/zarr.json", "S/post_X.zarr/0/c/0/a.tif")
+    (pair,) = discover(raw).pairs
+    assert (pair.pre.name, pair.post.name) == ("pre_X.ome.zarr", "post_X.zarr")
+    assert not discover(raw).problems
+    fill(raw, "loose_X.zarr/zarr.json")
+    assert "loose_X.zarr lies directly in" in only_problem(raw, "loose-files").message
+
+
 def test_where_an_image_was_converted_the_tiff_is_taken(tmp_path):
     raw = fill(tmp_path, "S/pre_X.svs", "S/pre_X.ome.tif", "S/post_X.tiff", "S/post_X.ndpi")
     found = discover(raw)

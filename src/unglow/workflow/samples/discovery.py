@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.io.image_paths import is_ome_zarr
 from unglow.workflow.samples.hint_files import FilesBeside
 from unglow.workflow.samples.naming import (
     MARKERS,
     RESERVED,
     composed,
+    images_of,
     safe_version,
     take_apart,
-    tiffs_of,
     unsafe,
     without_marker,
 )
@@ -66,8 +67,8 @@ def discover(raw: Path) -> Discovery:
         entries = listing(raw)
     except OSError as error:
         return Discovery(problems=(unreadable(raw, error),), layout="no usable raw directory")
-    folders = [entry for entry in entries if entry.is_dir()]
-    loose = tiffs_of(entries)
+    folders = [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)]
+    loose = images_of(entries)
     pairs: list[Pair] = []
     problems = [loose_files(raw, loose)] if loose else []
     broken = [e for e in entries if e.is_symlink() and not e.exists() and not e.suffix]
@@ -101,12 +102,12 @@ def _scan(path: Path) -> _Folder:
     except OSError as error:
         folder.problems.append(unreadable(path, error))
         return folder
-    tiffs = tiffs_of(entries)
+    tiffs = images_of(entries)
     folder.tiffs = len(tiffs)
     folder.landmarks = FilesBeside.landmarks(entries, tiffs)
     folder.regions = FilesBeside.regions(entries, tiffs)
     _lonely(folder)
-    _nested(folder, [entry for entry in entries if entry.is_dir()])
+    _nested(folder, [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)])
     if not tiffs:
         return folder
     why = unsafe(folder.sample)
@@ -150,7 +151,7 @@ def _nested(folder: _Folder, inside: list[Path]) -> None:
     """Name TIFFs one or two folders too deep."""
     deep = [f for d in inside for f in listing_if_any(d)]
     deep += [f for d in deep if d.is_dir() for f in listing_if_any(d)]
-    deep = tiffs_of(deep)
+    deep = images_of(deep)
     if not deep:
         return
     folder.problem(

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from unglow.io.image_paths import is_ome_zarr
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
@@ -41,8 +43,8 @@ MARKERS = ("pre", "post")
 # What Snakemake takes, anywhere in a path, for a placeholder; it knows no way to escape it.
 _PLACEHOLDER = re.compile(r"\{\s*[.\w]+\s*(?:,.*)?\}|<[a-z][a-z0-9_]*>", re.DOTALL)
 _ENDLESS = re.compile(r"(.+?)\1{19}$")
-# TIFF by name, and what is TIFF inside but called as the program that wrote it has it.
-_PLAIN, _OTHER = r"(?:\.ome)?\.tiff?$", r"(?:\.ome)?\.(?:btf|tf2|tf8|svs|ndpi|scn|qptiff)$"
+# TIFF by name, and what else is read: TIFF inside as scanners call it, and OME-Zarr.
+_PLAIN, _OTHER = r"(?:\.ome)?\.tiff?$", r"(?:\.ome)?\.(?:btf|tf2|tf8|svs|ndpi|scn|qptiff|zarr)$"
 _EXTENSION = re.compile(f"{_PLAIN}|{_OTHER}", re.IGNORECASE)
 _STAINING = (
     "stain", "dye", "run", "scan", "image", "img", "bleach", "hyb", "wash", "treat", "label",
@@ -66,14 +68,10 @@ class FileName:
     rule: str
 
 
-def is_tiff(name: str) -> bool:
-    """Return whether a file is a TIFF by its name, in any letter case: .tif, .svs, .ndpi, ..."""
-    return _EXTENSION.search(name) is not None
-
-
-def tiffs_of(entries: Iterable[Path]) -> list[Path]:
-    """Return the TIFFs of a directory; not those that lie there once more, as .tif or .tiff."""
-    files = [e for e in entries if is_tiff(e.name) and not e.is_dir()]
+def images_of(entries: Iterable[Path]) -> list[Path]:
+    """Return the images of a directory by their names; not those that are there as .tif as well."""
+    named = [entry for entry in entries if _EXTENSION.search(entry.name)]
+    files = [e for e in named if is_ome_zarr(e) or not e.is_dir()]
     plain = {_EXTENSION.sub("", e.name) for e in files if re.search(_PLAIN, e.name, re.IGNORECASE)}
     other = re.compile(_OTHER, re.IGNORECASE)
     return [e for e in files if not (other.search(e.name) and other.sub("", e.name) in plain)]
