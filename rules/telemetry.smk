@@ -9,7 +9,7 @@ from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.telemetry.recording import stack_sampler
 from unglow.telemetry.recording.environment import surroundings
 from unglow.telemetry.recording.run import RunRecorder
-from unglow.workflow.snakemake_internals import command_line, limit_of
+from unglow.workflow.snakemake_internals import command_line, limit_of, planned_jobs
 
 
 def record_run():
@@ -22,7 +22,12 @@ def record_run():
     # now: in a module the names of paths mean something else later
     place = Path(workflow.pathvars.apply("<telemetry>/runs")).absolute()
     results = workflow.pathvars.apply("<results>")
-    recorder = RunRecorder(place, lambda: head_of_run(results), jobs_elsewhere)
+    recorder = RunRecorder(
+        place,
+        lambda: head_of_run(results),
+        jobs_elsewhere,
+        lambda: planned_jobs(workflow),
+    )
     logger.addHandler(recorder)
     return recorder
 
@@ -36,6 +41,7 @@ def jobs_elsewhere():
 def head_of_run(results):
     """What is known of the run when its first job is about to start."""
     executor = workflow.executor_plugin
+    expected = None if run_forecast is None else run_forecast.record()
     return {
         **surroundings(),
         "command": snakemake_words(sys.argv),
@@ -50,6 +56,7 @@ def head_of_run(results):
         "config_files": [str(path) for path in workflow.configfiles],
         "pairs": [list(key) for key in batch.pairs],
         "left_out": [problem.message for problem in batch.problems],
+        **({} if expected is None else {"expected": expected}),
     }
 
 

@@ -17,13 +17,16 @@ import select
 import signal
 import time
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import cgroups, process
+from unglow.core.waiting import Look, look
+from unglow.jobs.stall_reason import UNKNOWN, Reason, reason
 from unglow.telemetry.recording.process_sampler import INTERVAL_S, Sampler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from unglow.telemetry.recording.process_sampler import Sample
 
@@ -58,6 +61,14 @@ class Activity:
     moved: int = 0
 
 
+class Turn(Enum):
+    """What has become of a job's activity: half the time to a stall is over, a stall, its end."""
+
+    QUIET = "quiet"
+    STALLED = "stalled"
+    OVER = "over"
+
+
 @dataclass(slots=True)
 class Stall:
     """How long a job has done nothing, from samples of its activity."""
@@ -67,16 +78,46 @@ class Stall:
     longest_s: float = 0.0
     _mark: Activity = field(default_factory=Activity)
 
-    def sample(self, seconds: float, now: Activity) -> bool:
-        """Take a sample ``seconds`` after the last; return whether a stall is seen just now."""
+    @property
+    def idle_s(self) -> float:
+        """How long it has done nothing, s; 0 if it does not stall now."""
+        return self.quiet_s if self.quiet_s >= self.after_s else 0.0
+
+    def sample(self, seconds: float, now: Activity) -> Turn | None:
+        """Take a sample ``seconds`` after the last; return what has come to pass with it."""
         before = self.quiet_s
         if now.moved != self._mark.moved or abs(now.cpu_s - self._mark.cpu_s) > _IDLE_CPU_S:
             self._mark, self.quiet_s = now, 0.0
-            return False
+            return Turn.OVER if before >= self.after_s else None
         self.quiet_s += seconds
         if self.quiet_s >= self.after_s:
             self.longest_s = max(self.longest_s, self.quiet_s)
-        return before < self.after_s <= self.quiet_s
+        if before < self.after_s <= self.quiet_s:
+            return Turn.STALLED
+        return Turn.QUIET if before < self.after_s / 2 <= self.quiet_s else None
+
+
+@dataclass(slots=True)
+class _Idleness:
+    """Looks for stalls of a job, says when one begins and ends, and keeps why."""
+
+    pid: int
+    on_stall: Callable[[float, Reason, bool], None]
+    stall: Stall = field(default_factory=lambda: Stall(STALL_S))
+    waited: Reason = UNKNOWN
+    _before: Look = field(default_factory=lambda: Look(time.monotonic()))
+
+    def sample(self, seconds: float, taken: Sample, pids: Sequence[int]) -> None:
+        """Take a sample ``seconds`` after the last, of these processes."""
+        idle_s = self.stall.quiet_s
+        turn = self.stall.sample(seconds, Activity(taken.cpu_s, taken.read + taken.written))
+        if turn is Turn.QUIET:
+            self._before = look(pids)
+        elif turn is Turn.STALLED:
+            self.waited = reason(self._before, look(pids), self.pid)
+            self.on_stall(self.stall.quiet_s, self.waited, False)  # noqa: FBT003
+        elif turn is Turn.OVER:
+            self.on_stall(idle_s, self.waited, True)  # noqa: FBT003
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +138,9 @@ class Ending:
         Bytes through read and write calls, as far as they were seen from outside.
     stalled_s
         Longest time that it did nothing, s; 0 if it never stalled.
-    idle_s
-        How long it had done nothing when it was ended, s; 0 if it had not stalled then.
+    idle_s, waited
+        How long it had done nothing when it was ended, s, and why as far as that is known; 0 if it
+        had not stalled then.
     timed_out
         It was ended because its time was over.
     by_kernel
@@ -119,6 +161,7 @@ class Ending:
     timed_out: bool
     by_kernel: bool
     abandoned: bool = False
+    waited: Reason = UNKNOWN
 
 
 def fork() -> tuple[int, int]:
@@ -163,7 +206,7 @@ def watch(
     reading: int,
     *,
     limit_s: float | None,
-    on_stall: Callable[[float], None],
+    on_stall: Callable[[float, Reason, bool], None],
     on_sample: Callable[[Sample], None] | None = None,
     on_end: Callable[[], None] | None = None,
     interval_s: float = INTERVAL_S,
@@ -180,7 +223,8 @@ def watch(
     limit_s
         Time that the job may take, s; None for no limit.
     on_stall
-        Called with the time, s, once the job has done nothing for `STALL_S`.
+        Called with the time, s, and why, once the job has done nothing for `STALL_S`; and again
+        when it goes on, with True.
     on_sample
         Called with what the job takes each time that it was looked at.
     on_end
@@ -194,7 +238,7 @@ def watch(
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
     kills = _kernel_kills(pid)
     killed_before = kills()
-    sampler, stall = Sampler(pid, interval_s=interval_s), Stall(STALL_S)
+    sampler, idleness = Sampler(pid, interval_s=interval_s), _Idleness(pid, on_stall)
     spent, timed_out, alone = 0.0, False, False
     said = bytearray()
     last = due = time.monotonic()
@@ -205,8 +249,7 @@ def watch(
         now = time.monotonic()
         step, last = min(now - last, _AWAKE_S), now
         spent += step
-        if stall.sample(step, Activity(taken.cpu_s, taken.read + taken.written)):
-            on_stall(stall.quiet_s)
+        idleness.sample(step, taken, sampler.pids)
         timed_out = limit_s is not None and spent >= limit_s
         alone = not timed_out and abandoned()
         if timed_out or alone:
@@ -226,11 +269,12 @@ def watch(
         cpu_s=usage.ru_utime + usage.ru_stime,
         read=taken.read,
         written=taken.written,
-        stalled_s=stall.longest_s,
-        idle_s=stall.quiet_s if stall.quiet_s >= stall.after_s else 0.0,
+        stalled_s=idleness.stall.longest_s,
+        idle_s=idleness.stall.idle_s,
         timed_out=timed_out,
         by_kernel=kills() > killed_before,
         abandoned=alone,
+        waited=idleness.waited,
     )
 
 

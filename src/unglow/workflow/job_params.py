@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import RESULT_OF
+from unglow.io.image_paths import standing_for
 from unglow.reporting.summary import Entry
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 
 def raw_image(batch: Batch, wildcards: Wildcards, *, role: str) -> str:
-    """Return the path of a raw image: ``post`` or ``pre``."""
-    return str(getattr(batch.pair(wildcards), role))
+    """Return the path of a raw image, ``post`` or ``pre``, or of the file that stands for it."""
+    return str(standing_for(getattr(batch.pair(wildcards), role)))
 
 
 def channel_setting(batch: Batch, wildcards: Wildcards) -> str:

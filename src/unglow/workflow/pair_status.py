@@ -10,7 +10,7 @@ from unglow.jobs.outcomes import WORTH_ANOTHER
 from unglow.reporting.html.pair_rows import rows_of
 from unglow.reporting.terminal.formatting import OUTCOMES
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
-from unglow.telemetry.reading.work import WAITING, last_attempts, sentence_of, state_of
+from unglow.telemetry.reading.work import WAITING, Work, sentence_of
 from unglow.workflow.preflight.pending_jobs import pending_jobs
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def pair_statuses(batch: Batch, results: Path, history: History) -> list[PairSta
     missing: dict[tuple[str, ...], list[str]] = {}
     for job in pending_jobs(batch, results):
         missing.setdefault(job.variant[:2], []).append(job.rule)
-    attempts = last_attempts(history)
+    work = Work(history)
     verdicts = _verdicts(rows_of(results, history))
     statuses = []
     for key in batch.pairs:
@@ -65,8 +65,7 @@ def pair_statuses(batch: Batch, results: Path, history: History) -> list[PairSta
         if not status or (left and status != _WORST[0]):
             status, note = WAITING, ""
             if history.last is not None:
-                wildcards = {"sample": key[0], "dye": key[1]}
-                status, note = state_of(attempts.get(key, []), history.last, wildcards)
+                status, note = work.state_of({"sample": key[0], "dye": key[1]})
             note = note or f"{', '.join(dict.fromkeys(left))} to do"
         statuses.append(PairStatus(*key, status, counts[key] - len(left), counts[key], note))
     for problem in batch.problems:

@@ -51,6 +51,25 @@ def limit_of(workflow: Any, name: str) -> int | None:
     return None if limit is None else limit.value
 
 
+def planned_jobs(workflow: Any) -> list[list[Any]]:
+    """Return the jobs that a run is about to do: number, rule, wildcards, and whose ends they await.
+
+    The last is the numbers of those other jobs among them that make what it reads.
+    """
+    dag = workflow.dag
+    jobs = list(dag.needrun_jobs())
+    to_do = set(jobs)
+    return [
+        [
+            job.jobid,
+            job.rule.name,
+            dict(job.wildcards_dict or {}),
+            sorted(other.jobid for other in dag.job_dependencies(job) if other in to_do),
+        ]
+        for job in jobs
+    ]
+
+
 def start_jobs_at_once(workflow: Any) -> None:
     """On this machine alone: lift Snakemake's limit of jobs started per second (100 by default).
 

@@ -41,8 +41,8 @@ def test_attempts_share_a_tree_and_waiting_is_left_out(made):
         "in": [0, 1, 1],
         "frame": [0, 1, 2],
         "attempts": [
-            {"attempt": 1, "node": [2, 1], "ms": [500, 250]},
-            {"attempt": 2, "node": [3, 2], "ms": [1000, 1000]},
+            {"attempt": "s1/DAPI/register/1", "node": [2, 1], "ms": [500, 250]},
+            {"attempt": "s1/DAPI/align/1", "node": [3, 2], "ms": [1000, 1000]},
         ],
     }
 

@@ -100,6 +100,7 @@ def test_a_run_that_goes_on(made):
         ("register", 2, 0, 2, 0),
         ("align", 1, 0, 0, 0),
         ("summary", 1, 0, 0, 0),
+        ("all", 1, 0, 0, 0),
     ]
     second, third = run.jobs
     assert (second.title, second.step, second.number) == ("register s1 DAPI", "fit field", 2)
@@ -112,14 +113,15 @@ def test_a_run_that_goes_on(made):
 
 
 WIDE = """\
-results has been running for 2 min 10 s, about 10 s left
+results has been running for 2 min 10 s, about 14 s left (5 to 25 s)
 ━━━━━━────────────────────────────────── 1 of 6 jobs
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
 plan      ━━━━━━━━━━━━━━━━━━━━  1 of 1
 register  ────────────────────  0 of 2  2 running
-align     ────────────────────  0 of 1
-summary   ────────────────────  0 of 1
+align     ────────────────────  0 of 1  1 waiting
+summary   ────────────────────  0 of 1  1 waiting
+all       ────────────────────  0 of 1  1 waiting
 
 running                          at              time  memory        MB now  peak  declared    CPU
 register s1 DAPI (attempt 2)     fit field 30 %  1:15  ━━━─────────     175   275       600  150 %
@@ -130,14 +132,15 @@ register s[red]2[/red][31m DAPI  starting              ────────�
   snakemake --set-resources register:mem_mb=650
 """
 NARROW = """\
-results has been running for 2 min 10 s, about 10 s left
+results has been running for 2 min 10 s, about 14 s left (5 to 25 s)
 ━─────── 1 of 6 jobs
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
 plan      1 of 1
 register  0 of 2  2 running
-align     0 of 1
-summary   0 of 1
+align     0 of 1  1 waiting
+summary   0 of 1  1 waiting
+all       0 of 1  1 waiting
 
 running           time  MB now  declared
 register s1 DAP…  1:15     175       600
@@ -148,7 +151,7 @@ register s[red]…                     400
   snakemake --set-resources register:mem_mb=650
 """
 LOW = """\
-results has been running for 2 min 10 s, about 10 s left
+results has been running for 2 min 10 s, about 14 s left (5 to 25 s)
 ━━━━━━────────────────────────────────── 1 of 6 jobs
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
@@ -222,7 +225,7 @@ def test_what_became_of_runs(made, monkeypatch):
         last = {"kind": "end", "t": 10.0, "wall": WALL + 10, "outcome": outcome}
         made.run(TOTAL, done, *([last] if outcome else []), start=100.0 * n, pid=90 + n)
         (run,) = Watched(Path("results")).look(elsewhere(1000))
-        assert (run.over, run.jobs, run.available_mb, run.left_s) == (True, (), None, None)
+        assert (run.over, run.jobs, run.available_mb, run.left) == (True, (), None, None)
         assert printed([run], 80)[:2] == [words, "━" * 40 + " 6 of 6 jobs"]
     (incident,) = run.incidents
     assert (incident.cause, incident.title) == ("run_killed", "Snakemake")

@@ -137,21 +137,26 @@ def test_only_what_is_new_is_sent(server, made):
     made.attempt("register", 5.0, sample(1, 100), number=2)
     time.sleep(0.6)  # so long nothing is looked at
     second = news(first["version"])
-    assert [a["number"] for a in second["attempts"]["changed"]] == [1, 2]
+    assert [a["number"] for _, a in second["attempts"]["changed"]] == [1, 2]
     assert "live" not in second["top"]
     third = news(second["version"])
     assert (third["top"], third["attempts"]) == ({}, {"changed": [], "order": None})
 
 
+LISTS = ("runs", "attempts", "pairs")
+
+
 def test_changes_name_parts_that_are_new_since_a_state():
     changes = Changes()
-    model = {"made": 1.0, "live": True, "now": [], "runs": [{"id": "r", "done": 1}], "attempts": []}
+    pairs = [{"sample": "s"}, {"sample": "t"}]
+    runs = [{"id": "r", "done": 1}]
+    model = {"made": 1.0, "live": True, "now": [], "runs": runs, "attempts": [], "pairs": pairs}
     changes.take(model)
     everything = changes.since(0)
     assert (everything["version"], everything["top"]) == (1, {"live": True, "now": []})
     changes.take(model | {"made": 2.0})
     nothing = {"changed": [], "order": None}
-    same = {"version": 1, "made": 2.0, "top": {}, "runs": nothing, "attempts": nothing}
+    same = {"version": 1, "made": 2.0, "top": {}, **dict.fromkeys(LISTS, nothing)}
     assert changes.since(1) == same
     a, b = {"id": "a", "mb": 1}, {"id": "b", "mb": 2}
     changes.take(model | {"made": 3.0, "attempts": [a, b]})
@@ -161,11 +166,15 @@ def test_changes_name_parts_that_are_new_since_a_state():
         "made": 4.0,
         "top": {"now": [1]},
         "runs": nothing,
-        "attempts": {"changed": [{"id": "b", "mb": 3}], "order": None},
+        "attempts": {"changed": [["b", {"id": "b", "mb": 3}]], "order": None},
+        "pairs": nothing,
     }
     assert changes.since(1)["attempts"]["order"] == ["a", "b"]
     changes.take(model | {"made": 5.0, "attempts": [b | {"mb": 3}], "now": [1]})
     assert changes.since(3)["attempts"] == {"changed": [], "order": ["b"]}
+    changes.take(model | {"pairs": [pairs[0], {"sample": "t", "status": "ok"}]})
+    changed = [[1, {"sample": "t", "status": "ok"}]]
+    assert changes.since(4)["pairs"] == {"changed": changed, "order": None}
 
 
 def logged(made, path, text="one\ntwo\n"):
@@ -276,8 +285,8 @@ def test_no_line_takes_the_page_away(server, made, line):
     assert answer.status == 200
     answer, body = ask(server, f"/{server.token}/0/news?since=0")
     attempts = json.loads(body)["attempts"]["changed"]
-    assert {a["stage"] for a in attempts} == {"register", "align"}
-    curves = [a["curve"] for a in attempts if a["end"] > a["start"]]  # else its end is not known
+    assert {a["stage"] for _, a in attempts} == {"register", "align"}
+    curves = [a["curve"] for _, a in attempts if a["end"] > a["start"]]  # else its end is not known
     assert len(curves) == (0 if b"end" in line else 2)
     assert all(max(v or 0 for v in curve["hi"]) == 70 for curve in curves)
 

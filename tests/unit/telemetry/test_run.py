@@ -27,7 +27,9 @@ def logger():
 
 @pytest.fixture
 def recorder(logger, tmp_path):
-    made = RunRecorder(tmp_path / "runs", lambda: {"command": ["snakemake"], "cores": 2})
+    head = {"command": ["snakemake"], "cores": 2}
+    plan = [[7, "scale", {"sample": "S"}, []]]
+    made = RunRecorder(tmp_path / "runs", lambda: head, plan=lambda: plan)
     logger.addHandler(made)
     return made
 
@@ -69,10 +71,11 @@ def test_a_run_is_its_head_its_jobs_their_states_and_its_end(tmp_path, say, reco
     say("progress", done=1, total=2)
     recorder.conclude("ok")
     recorder.close()
-    head, total, told, started, finished, progress, end = lines(tmp_path)
+    head, total, plan, told, started, finished, progress, end = lines(tmp_path)
     assert (head["kind"], head["schema"], head["cores"]) == ("run", 1, 2)
     assert {"host", "pid", "started", "boot", "wall", "clock", "command"} <= head.keys()
     assert total.items() >= {"kind": "total", "jobs": {"scale": 1, "all": 1}}.items()
+    assert plan.items() >= {"kind": "plan", "jobs": [[7, "scale", {"sample": "S"}, []]]}.items()
     assert told.pop("t") >= 0
     assert told == {
         "kind": "job",
@@ -106,7 +109,7 @@ def test_a_job_elsewhere_starts_when_its_attempt_says_so(tmp_path, say, recorder
     say("run_info", stats={"scale": 1, "total": 1})
     job(say, 1, local=False)
     recorder.close()
-    assert [e["kind"] for e in lines(tmp_path)] == ["run", "total", "job", "end"]
+    assert [e["kind"] for e in lines(tmp_path)] == ["run", "total", "plan", "job", "end"]
 
 
 def test_a_job_that_is_tried_again_is_told_again(tmp_path, say, recorder):

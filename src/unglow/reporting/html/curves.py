@@ -24,8 +24,11 @@ _FEWEST, _MOST = 12, 240
 
 
 def bins_for(attempts: int) -> int:
-    """Return how many bins the curve of an attempt may have."""
-    return max(_FEWEST, min(_MOST, _POINTS // max(1, 4 * attempts)))
+    """Return how many bins the curve of an attempt may have: halves, so that few are made anew."""
+    room, bins = _POINTS // max(1, 4 * attempts), _MOST
+    while bins > max(room, _FEWEST):
+        bins = max(_FEWEST, bins // 2)
+    return bins
 
 
 @once_per_attempt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from functools import lru_cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ _WAITING = {
 }
 
 
-def flames(results: Path, shown: Iterable[tuple[int, Placed]]) -> Model | None:
+def flames(results: Path, shown: Iterable[Placed]) -> Model | None:
     """Return what a flame graph of profiled attempts is drawn from; None if none was profiled.
 
     Parameters
@@ -43,21 +44,21 @@ def flames(results: Path, shown: Iterable[tuple[int, Placed]]) -> Model | None:
     results
         The results directory.
     shown
-        Attempts of one run, with their places in the report's list of attempts.
+        Attempts of one run.
     """
     frames: dict[Frame, int] = {}
     nodes: dict[tuple[int, int], int] = {}  # by the node that calls, and the frame
     attempts = []
-    for place, a in shown:
+    for a in shown:
         own: Counter[int] = Counter()
-        for stack, seconds in _at_work(results / "telemetry" / (a.attempt.id + SUFFIX)):
+        for stack, seconds in _known(results / "telemetry" / (a.attempt.id + SUFFIX)):
             node = 0
             for frame in stack:
                 number = frames.setdefault(frame, len(frames))
                 node = nodes.setdefault((node, number), len(nodes) + 1)
             own[node] += round(1000 * seconds)
         if own.total():
-            attempts.append({"attempt": place, "node": list(own), "ms": list(own.values())})
+            attempts.append({"attempt": a.attempt.id, "node": list(own), "ms": list(own.values())})
     if not attempts:
         return None
     return {
@@ -66,6 +67,19 @@ def flames(results: Path, shown: Iterable[tuple[int, Placed]]) -> Model | None:
         "frame": [frame for _, frame in nodes],
         "attempts": attempts,
     }
+
+
+def _known(path: Path) -> tuple[tuple[Stack, float], ...]:
+    try:
+        about = path.stat()
+    except OSError:
+        return ()
+    return _read(path, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, _time: int) -> tuple[tuple[Stack, float], ...]:
+    return tuple(_at_work(path))
 
 
 def _at_work(path: Path) -> Iterator[tuple[Stack, float]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_LISTS = ("runs", "attempts")
+_LISTS = ("runs", "attempts", "pairs")
 # The time at which a model was made is no news.
 _TIME = "made"
 
@@ -25,7 +25,7 @@ class Changes:
     def __init__(self) -> None:
         self.version = 0
         self._made = 0.0
-        self._parts: dict[tuple[str, str], tuple[int, str, Any]] = {}
+        self._parts: dict[tuple[str, str | int], tuple[int, str, Any]] = {}
 
     def take(self, model: Mapping[str, Any]) -> None:
         """Take the model as it is now."""
@@ -45,13 +45,14 @@ class Changes:
 
         Returns
         -------
-        ``version`` and ``made``; ``top``, the keys of the model that changed; for ``runs`` and for
-        ``attempts`` the ``changed`` ones, and the ``order`` of all ids, None if that is as it was.
+        ``version`` and ``made``; ``top``, the keys of the model that changed; for ``runs``,
+        ``attempts`` and ``pairs`` the ``changed`` ones as [id, content], and the ``order`` of all
+        ids, None if that is as it was. The ids of pairs are their places.
         """
         new = {k: value for k, (since, _, value) in self._parts.items() if since > version}
         lists = {
             name: {
-                "changed": [value for (part, _), value in new.items() if part == name],
+                "changed": [[key, value] for (part, key), value in new.items() if part == name],
                 "order": new.get(("order", name)),
             }
             for name in _LISTS
@@ -60,12 +61,13 @@ class Changes:
         return {"version": self.version, _TIME: self._made, "top": top, **lists}
 
 
-def _parts(model: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
-    parts: dict[tuple[str, str], Any] = {}
+def _parts(model: Mapping[str, Any]) -> dict[tuple[str, str | int], Any]:
+    parts: dict[tuple[str, str | int], Any] = {}
     for key, value in model.items():
         if key in _LISTS:
-            parts["order", key] = [item["id"] for item in value]
-            parts.update({(key, item["id"]): item for item in value})
+            ids = [item.get("id", n) for n, item in enumerate(value)]
+            parts["order", key] = ids
+            parts.update({(key, name): item for name, item in zip(ids, value, strict=True)})
         elif key != _TIME:
             parts["top", key] = value
     return parts

@@ -15,7 +15,7 @@ from unglow.reporting.html.live_answers import HTML, JSON, Answer
 from unglow.reporting.html.live_changes import Changes
 from unglow.reporting.html.live_logs import log_of
 from unglow.reporting.html.page import page
-from unglow.reporting.html.page_model import build
+from unglow.reporting.html.page_model import build, charts_of, flames_of
 from unglow.reporting.html.pair_rows import rows_of
 from unglow.reporting.terminal.run_view import Watched, view_of
 from unglow.telemetry.reading.outcomes import Machine
@@ -28,11 +28,16 @@ if TYPE_CHECKING:
 
     from unglow.reporting.html.live_answers import Part, Request
     from unglow.reporting.html.page_model import Model
+    from unglow.reporting.html.pair_rows import Known
     from unglow.reporting.html.thumbnails import Picture
     from unglow.telemetry.reading.history import History
 
 # However many pages ask: at most one look in so many s, and at most this share of the time.
 _LOOK_S, _LOOKING = 0.5, 0.2
+# Not even a look that takes long keeps news back for longer, s; curves take another share.
+_REST_S, _CHARTING = 3.0, 0.1
+# Attempts in the flame graph of a run that goes on.
+_FLAMES = 200
 # How old the state of a directory may be that is only named, s.
 _GLANCE_S = 5.0
 
@@ -54,7 +59,11 @@ class Source:
         self._changes = Changes()
         self._history: History | None = None
         self._model: Model = {}
-        self._looked = self._next = -math.inf
+        self._looked = self._next = self._charts_due = -math.inf
+        self._charting = 0.0
+        self._charts: Model = {}
+        self._outcomes: list[tuple[str, str]] = []
+        self._rows: Known = {}
         self._lock = threading.Lock()
         self._pictures: tuple[str, Sequence[Sequence[Picture]]] = ("", ())
         self._drawing = threading.Lock()
@@ -86,6 +95,13 @@ class Source:
             history = self._history
         return {} if history is None else asdict(log_of(history, self.results, attempt))
 
+    def flames(self) -> Model | None:
+        """Return what the flame graph of the last run is drawn from, as of now."""
+        with self._lock:
+            self._look()
+            history = self._history
+        return None if history is None else flames_of(self.results, history, _FLAMES)
+
     def pictures(self) -> Sequence[Sequence[Picture]]:
         """Return the pictures of the pairs; they are drawn anew only when a pair has changed."""
         from unglow.reporting.html.thumbnails import pictures_of  # noqa: PLC0415 (imports OpenCV)
@@ -103,21 +119,41 @@ class Source:
             return
         machine = Machine()
         history = self._history = self._watched.history(machine)
-        model = build(self.results, history, rows_of(self.results, history), live=True)
+        pairs = rows_of(self.results, history, self._rows)
+        charts = self._charts_of(history)
+        model = build(self.results, history, pairs, live=True, charts=charts)
         self._model = model | {"now": self._now(history, machine)}
         self._changes.take(self._model)
         self._looked = time.monotonic()
-        took = self._looked - began
-        self._next = began + max(_LOOK_S, took / _LOOKING)
+        took = self._looked - began - self._charting
+        self._next = self._looked + min(max(_LOOK_S, took / _LOOKING - took), _REST_S)
+
+    def _charts_of(self, history: History) -> Model:
+        """Return curves of runs and attempts, which may be older the longer they take."""
+        outcomes = [(h.run.id, h.outcome) for h in history.runs]
+        began = time.monotonic()
+        if began >= self._charts_due or outcomes != self._outcomes:
+            self._charts, self._outcomes = charts_of(history), outcomes
+            took = time.monotonic() - began
+            self._charts_due = began + took / _CHARTING
+        self._charting = time.monotonic() - began
+        return self._charts
 
     def _now(self, history: History, machine: Machine) -> list[dict[str, Any]]:
         """Return what the runs that go on take at this moment."""
         views = [
-            view_of(self.results, history, h, machine) for h in history.runs if h.outcome == RUNNING
+            view_of(self.results, history, h, machine, ())
+            for h in history.runs
+            if h.outcome == RUNNING
         ]
         return [
             {
                 "run": view.id,
+                "seconds": round(view.seconds),
+                "left": view.left.words if view.left is not None else "",
+                "done": view.done,
+                "of": view.of,
+                "rules": [asdict(row) | {"words": row.words} for row in view.rules],
                 "budget_mb": view.budget_mb,
                 "machine_mb": view.machine_mb,
                 "available_mb": None if view.available_mb is None else round(view.available_mb, -1),
@@ -174,6 +210,8 @@ class Site:
         if kind == "log":
             attempt = asked["attempt"]
             return lambda: _json(self.sources[n].log(attempt))
+        if kind == "flames":
+            return lambda: _json(self.sources[n].flames())
         if kind == "pictures":
             return lambda: _json(self.pictures(n))
         raise KeyError(kind)

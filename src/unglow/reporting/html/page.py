@@ -29,7 +29,7 @@ SCRIPTS = (
     *("head.js", "pairs.js", "viewer.js", "compare.js", "page.js"),
 )
 STYLES = ("uplot/uPlot.min.css", "page.css")
-LIVE_SCRIPTS, LIVE_STYLES = ("live.js",), ("live.css",)
+LIVE_SCRIPTS, LIVE_STYLES = ("live.js", "progress.js"), ("live.css",)
 # A shorter model is easier to look into than to make smaller.
 _PLAIN = 1 << 14
 _LEVEL = 6

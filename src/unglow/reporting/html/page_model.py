@@ -17,7 +17,9 @@ from unglow.reporting.html.flame_graph import flames
 from unglow.telemetry.reading.history import declared_of_all, memory_of_all
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.outcomes import machine_mb
-from unglow.telemetry.reading.rule_totals import by_rule, overhead, time_left
+from unglow.telemetry.reading.records import RUNNING
+from unglow.telemetry.reading.rule_totals import by_rule, overhead
+from unglow.telemetry.reading.time_left import time_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +46,7 @@ def build(
     pairs: Sequence[Mapping[str, Any]] = (),
     *,
     live: bool = False,
+    charts: Model | None = None,
 ) -> Model:
     """Return the model of a results directory.
 
@@ -57,37 +60,64 @@ def build(
         Rows of the summary.
     live
         Whether more is to come.
+    charts
+        What `charts_of` has returned, if that is as new as is wanted: it takes longest.
     """
-    shown = [(n, a) for n, h in enumerate(history.runs) for a in h.attempts]
-    bins = curves.bins_for(len(shown))
-    tries = Counter((n, a.attempt.job) for n, a in shown)
     model = {
         "schema": SCHEMA,
         "unglow": __version__,
         "made": time.time(),
         "live": live,
         "results": str(results.absolute()),
-        "runs": [_run(history, h) for h in history.runs],
-        "attempts": [_attempt(n, a, tries[n, a.attempt.job], bins) for n, a in shown],
+        **(charts_of(history) if charts is None else charts),
         "incidents": [_incident(i) for i in incidents(history, results, pairs)],
         "pairs": [{k: v for k, v in row.items() if k != "working"} for row in pairs],
         "working": {name_of(row): row["working"] for row in pairs if row.get("working")},
     }
-    last = [(place, a) for place, (n, a) in enumerate(shown) if n == len(history.runs) - 1]
-    profiled = None if live else flames(results, last)
+    profiled = None if live else flames_of(results, history)
     return model | {"flames": profiled} if profiled else model
+
+
+def charts_of(history: History) -> Model:
+    """Return ``runs`` and ``attempts`` of a model, with their curves."""
+    shown = [(n, a) for n, h in enumerate(history.runs) for a in h.attempts]
+    bins = curves.bins_for(len(shown))
+    tries = Counter((n, a.attempt.job) for n, a in shown)
+    return {
+        "runs": [_run(history, h) for h in history.runs],
+        "attempts": [_attempt(n, a, tries[n, a.attempt.job], bins) for n, a in shown],
+    }
+
+
+def flames_of(results: Path, history: History, most: int | None = None) -> Model | None:
+    """Return what the flame graph of the last run is drawn from; None if none was profiled.
+
+    Parameters
+    ----------
+    results, history
+        The results directory, and its runs.
+    most
+        Only so many attempts: those that ended last or go on.
+    """
+    last = history.last
+    shown = () if last is None else last.attempts
+    if most is not None:
+        shown = tuple(sorted(shown, key=lambda a: (a.outcome == RUNNING, a.end))[-most:])
+    return flames(results, shown)
 
 
 def _run(history: History, h: RunHistory) -> Model:
     run = h.run
     command = run.fields.get("command")
+    left = time_left(h, [e for e in history.runs if e is not h])
     return {
         "id": run.id,
         "recorded": bool(run.fields),
         "outcome": h.outcome,
         "wall": run.wall,
         "seconds": round(h.seconds, 3),
-        "left_s": time_left(h, [e for e in history.runs if e is not h]),
+        "left_s": left.seconds if left is not None else None,
+        "left": left.words if left is not None else "",
         "command": shlex.join(map(str, command)) if isinstance(command, list) else "",
         "cores": run.cores or None,
         "budget_mb": run.budget_mb,
@@ -176,7 +206,7 @@ def _attempt(run: int, a: Placed, tries: int, bins: int) -> Model:
         "done": attempt.done,
         "of": attempt.of,
         "unit": attempt.unit,
-        "stalls": [[s.t, s.seconds] for s in attempt.stalls],
+        "stalls": [[s.t, s.seconds, s.reason] for s in attempt.whole_stalls],
         "steps": [[name, begin, stop, depth] for name, begin, stop, depth in steps_of(attempt)],
         "curve": curves.of_attempt(attempt, bins),
     }

@@ -6,29 +6,41 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
 from unglow.reporting.summary import Entry, read_summary, rows, texts
+from unglow.review import REVIEW
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import RUNNING
-from unglow.telemetry.reading.work import STOPPED, WAITING, last_attempts, state_of
+from unglow.telemetry.reading.rejections import failed_pairs
+from unglow.telemetry.reading.work import STOPPED, WAITING, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from unglow.telemetry.reading.history import History
 
 _CONCLUDED = ("ok", "failed")
+FAILED = "failed"
+Known = dict[str, tuple[object, dict[str, Any]]]
+"""Rows as they were made of files, and the state of these; by the place of the row."""
 # A run that ended like this, or goes on, may have left a pair undone without any fault.
 _NO_FAULT = ("ok", "interrupted", RUNNING)
 # Directories of a results directory that hold no pairs.
 _RECORDS = ("telemetry", "benchmarks", "logs")
 
 
-def rows_of(results: Path, history: History) -> list[dict[str, Any]]:
+def rows_of(results: Path, history: History, known: Known | None = None) -> list[dict[str, Any]]:
     """Return a row for each pair and variant: those of summary.tsv, or what the files tell.
 
     The table is made as a run ends. While the last one goes on, or if it was killed, rows are made
     of the files that are there. A pair that is not done and that no fault has stopped is
     ``waiting`` or ``running``; what then runs, and how far it is, is its ``working``.
+
+    Parameters
+    ----------
+    results, history
+        The results directory, and its runs.
+    known
+        Rows that were made of files before, for those who look again and again: it is filled.
     """
     try:
         summary = [dict(row) for row in read_summary(results / "summary.tsv")]
@@ -36,40 +48,75 @@ def rows_of(results: Path, history: History) -> list[dict[str, Any]]:
         summary = []
     recorded = [h for h in history.runs if h.run.id != UNRECORDED]
     if summary and (not recorded or recorded[-1].outcome in _CONCLUDED):
-        return _with_states(summary, history)
-    made = [_plain(row) for row in rows(_entries(results, history), (), results)]
+        return _with_states(results, summary, history)
+    known = {} if known is None else known
+    made = [_row(entry, results, known) for entry in _entries(results, history)]
     before = {names_of(row): row for row in summary}
     for row in made:
         row["control"] = before.get(names_of(row), {}).get("control")
     made_names = {names_of(row) for row in made}
     rows_made = [*(row for row in summary if names_of(row) not in made_names), *made]
-    return _with_states(rows_made, history)
+    return _with_states(results, rows_made, history)
 
 
-def _with_states(rows: list[dict[str, Any]], history: History) -> list[dict[str, Any]]:
-    """Tell pairs that are not done yet from those that a fault has stopped."""
+def _with_states(
+    results: Path, rows: list[dict[str, Any]], history: History
+) -> list[dict[str, Any]]:
+    """Tell pairs that are not done yet from those that a fault has stopped.
+
+    Nor is a pair done whose results a running job is about to make anew.
+    """
     last = history.last
     if last is None or last.run.id == UNRECORDED:
         return rows
-    attempts = last_attempts(history)
+    work = Work(history)
 
     def settled(row: dict[str, Any]) -> dict[str, Any]:
-        if row.get("status") != STOPPED:
-            return row
-        own = attempts.get((str(row.get("sample")), str(row.get("dye"))), [])
-        status, note = state_of(own, last, row)
+        remaining = work.remaining(row)
+        stale = remaining and (row["status"] != FAILED or _is_stale(results, row, last.run.wall))
+        if row["status"] != STOPPED and not stale:
+            return row | {"working": work.at(row)}
+        status, note = work.state_of(row)
         if status == RUNNING:
             return row | {"status": RUNNING, "reasons": "", "working": note}
         if status == STOPPED:
-            return row | {"reasons": note} if last.outcome == RUNNING else row
+            return row | {"status": STOPPED, "reasons": note} if last.outcome == RUNNING else row
         return row | {"status": WAITING, "reasons": ""} if last.outcome in _NO_FAULT else row
 
     return [settled(row) for row in rows]
 
 
+def _is_stale(results: Path, row: Mapping[str, Any], since: float) -> bool:
+    """Whether what says that a pair failed was written before a run, which is to make it anew."""
+    told = failed_pairs(results, [[row.get("sample"), row.get("dye")]])
+    return all(failed["wall"] < since for failed in told if _covers(failed, row))
+
+
+def _covers(failed: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Whether what failed is a row, or all variants of it."""
+    return all(a in ("", b) for a, b in zip(names_of(failed), names_of(row), strict=True))
+
+
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row as summary.tsv has it, without what names files."""
     return dict(texts({k: v for k, v in row.items() if not isinstance(v, dict)}))
+
+
+def _row(entry: Entry, results: Path, known: Known) -> dict[str, Any]:
+    """Return the row of an entry, made anew if any of its files is another one than before."""
+    files = (entry.plan, entry.transform, entry.scale, entry.detection, *entry.histograms.values())
+    review = (results / entry.detection).with_name(REVIEW)
+    state = entry, [_written(path) for path in (*(results / file for file in files), review)]
+    if entry.detection not in known or known[entry.detection][0] != state:
+        known[entry.detection] = state, _plain(rows([entry], (), results)[0])
+    return dict(known[entry.detection][1])
+
+
+def _written(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _entries(results: Path, history: History) -> Iterator[Entry]:

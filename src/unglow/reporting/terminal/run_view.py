@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.machine import memory_available_mb
+from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import UNRECORDED, History
 from unglow.telemetry.reading.incidents import incidents
@@ -19,31 +20,22 @@ from unglow.telemetry.reading.outcomes import Machine, machine_mb
 from unglow.telemetry.reading.parsing import number
 from unglow.telemetry.reading.records import RUNNING
 from unglow.telemetry.reading.rejections import failed_pairs
-from unglow.telemetry.reading.rule_totals import time_left
+from unglow.telemetry.reading.time_left import time_left
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from unglow.telemetry.reading.history import Placed, RunHistory
     from unglow.telemetry.reading.incidents import Incident
+    from unglow.telemetry.reading.plan import RuleProgress
     from unglow.telemetry.reading.records import Attempt, Job
     from unglow.telemetry.reading.samples import Samples
+    from unglow.telemetry.reading.time_left import Left
 
 # CPU use is the mean over so many s.
 _CPU_OVER_S = 2.0
-_TARGETS = ("all",)
 STARTING = "starting"
-
-
-@dataclass(frozen=True, slots=True)
-class RuleRow:
-    """Jobs of one rule: all that the run set out to do, and how far they are."""
-
-    rule: str
-    of: int
-    done: int
-    running: int
-    failed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +97,7 @@ class RunView:
     host, pid, wall, seconds
         Where it was begun as which process (0 if that is not known) and when (Unix time), and how
         long it took or takes.
-    left_s
+    left
         Estimate of the time left; None if there is none.
     done, of
         Jobs; ``of`` is 0 if it is not known.
@@ -125,10 +117,10 @@ class RunView:
     pid: int
     wall: float
     seconds: float
-    left_s: float | None
+    left: Left | None
     done: int
     of: int
-    rules: tuple[RuleRow, ...]
+    rules: tuple[RuleProgress, ...]
     jobs: tuple[JobRow, ...]
     budget_mb: float | None
     machine_mb: float | None
@@ -185,9 +177,24 @@ class Watched:
         return [view_of(self.results, history, h, machine) for h in shown]
 
 
-def view_of(results: Path, history: History, h: RunHistory, machine: Machine) -> RunView:
-    """Return what there is to see of a run of a results directory."""
+def view_of(
+    results: Path,
+    history: History,
+    h: RunHistory,
+    machine: Machine,
+    wrong: Sequence[Incident] | None = None,
+) -> RunView:
+    """Return what there is to see of a run of a results directory.
+
+    Parameters
+    ----------
+    results, history, h, machine
+        The directory, its history, the run, and from where it is seen.
+    wrong
+        What went wrong, if that is known or not to be shown.
+    """
     running = [a for a in h.attempts if a.outcome == RUNNING]
+    known = plan.states(h)
     host = h.run.host or (h.attempts[-1].attempt.host if h.attempts else "")
     return RunView(
         results=results,
@@ -197,15 +204,15 @@ def view_of(results: Path, history: History, h: RunHistory, machine: Machine) ->
         pid=int(number(h.run.fields.get("pid")) or 0),
         wall=h.run.wall,
         seconds=h.seconds,
-        left_s=time_left(h, [e for e in history.runs if e is not h]),
+        left=time_left(h, [e for e in history.runs if e is not h], known),
         done=h.run.done,
         of=jobs_of(h),
-        rules=_rules(h),
+        rules=tuple(plan.by_rule(h, known)),
         jobs=_jobs(h, running),
         budget_mb=h.run.budget_mb,
         machine_mb=_machine_mb(h),
         available_mb=_available_mb(host, running, machine) if h.outcome == RUNNING else None,
-        incidents=tuple(incidents_of(h, results)),
+        incidents=tuple(incidents_of(h, results) if wrong is None else wrong),
     )
 
 
@@ -218,25 +225,6 @@ def incidents_of(h: RunHistory, results: Path) -> list[Incident]:
 def jobs_of(h: RunHistory) -> int:
     """Return how many jobs a run set out to do; Snakemake itself also counts those left out."""
     return sum(h.run.totals.values()) or h.run.of
-
-
-def _rules(h: RunHistory) -> tuple[RuleRow, ...]:
-    """Return a row for each rule; the target that only collects has no work of its own."""
-    states: dict[str, list[str]] = {rule: [] for rule in h.run.totals}
-    for job in h.run.jobs:
-        states.setdefault(job.rule, []).append(job.state)
-    over = h.outcome != RUNNING
-    return tuple(
-        RuleRow(
-            rule,
-            of=max(h.run.totals.get(rule, 0), len(of_rule)),
-            done=of_rule.count("finished"),
-            running=0 if over else of_rule.count("started"),
-            failed=of_rule.count("failed"),
-        )
-        for rule, of_rule in states.items()
-        if rule not in _TARGETS
-    )
 
 
 def _jobs(h: RunHistory, running: list[Placed]) -> tuple[JobRow, ...]:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from unglow.reporting.terminal.run_view import JobRow, RuleRow, RunView
+    from unglow.reporting.terminal.run_view import JobRow, RunView
     from unglow.telemetry.reading.incidents import Incident
+    from unglow.telemetry.reading.plan import RuleProgress
 
 STYLES = {"ok": "green", "running": "cyan", "": "default"}
 BAD = "bold red"
@@ -141,7 +142,7 @@ def _head(run: RunView) -> Text:
     if run.over:
         when = f" after {spent}, at {clock(run.wall + run.seconds)}"
     else:
-        left = "" if run.left_s is None else f", about {duration(run.left_s)} left"
+        left = "" if run.left is None else f", {run.left.words}"
         when = f" for {spent}{left}"
     return text.append(when, style="not bold default")
 
@@ -154,27 +155,27 @@ def _memory(run: RunView) -> Text:
     return Text(text)
 
 
-def _is_shown(row: RuleRow, which: str) -> bool:
+def _is_shown(row: RuleProgress, which: str) -> bool:
     begun = bool(row.running or row.failed or 0 < row.done < row.of)
     return which == "all" or (which == "begun" and begun)
 
 
-def _rules(rows: Sequence[RuleRow], width: int) -> Table:
+def _rules(rows: Sequence[RuleProgress], width: int) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column()
+    table.add_column(no_wrap=width >= _WITH_STEP)
     if width >= _WITH_CPU:
         table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column()
     for row in rows:
         style = BAD if row.failed else STYLES["running"] if row.running else STYLES["ok"]
-        now = [(row.running, "running"), (row.failed, "failed")]
         bar = Bar(row.done / max(1, row.of), _bar_width(width) // 2, style)
         table.add_row(
             _name(row.rule),
             *([bar] if width >= _WITH_CPU else []),
             Text(f"{row.done} of {row.of}"),
-            Text(", ".join(f"{n} {word}" for n, word in now if n), style=style),
+            Text(row.words, style if row.running or row.failed else "dim", no_wrap=True,
+                 overflow="ellipsis"),  # fmt: skip
         )
     return table
 

@@ -42,7 +42,7 @@ _NICER = 5
 
 def status(run: RunView, jobs: int) -> RenderableType:
     """Return a line for the run, and one for each of at most so many running jobs."""
-    left = "" if run.left_s is None else f", about {duration(run.left_s)} left"
+    left = "" if run.left is None else f", {run.left.words}"
     budget = "" if run.budget_mb is None else f" of {memory(run.budget_mb)}"
     failed = sum(row.failed for row in run.rules)
     line = Text.assemble(

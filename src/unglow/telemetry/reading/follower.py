@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from unglow.telemetry.attempt_files import attempt_files, run_files
@@ -28,6 +29,7 @@ from unglow.telemetry.reading.records import (
     Job,
     Loss,
     Message,
+    Planned,
     Run,
     Stall,
     Step,
@@ -127,7 +129,7 @@ class _AttemptFile(_File):
     _steps: dict[int, Step] = field(default_factory=dict)
 
     def _take(self, lines: list[bytes]) -> None:
-        stalls: list[Stall] = []
+        stalls = [] if self.record is None else list(self.record.stalls)
         changes: dict[str, Any] = {}
         for text in lines:
             line = parsed(text) if text.startswith(b"{") else None
@@ -139,8 +141,7 @@ class _AttemptFile(_File):
             elif kind == "step":
                 self._step(line, t)
             elif kind == "stall":
-                message = str(line.get("message") or "")
-                stalls.append(Stall(t, moment(line.get("seconds")), message))
+                self._stall(line, t, stalls)
             elif kind == "progress":
                 changes |= {key: number(line.get(key)) for key in ("done", "of")}
                 changes["unit"] = str(line.get("unit") or "")
@@ -153,8 +154,17 @@ class _AttemptFile(_File):
         if rows:
             read = Samples.of(strings(self.record.fields.get("columns")), parsed_rows(rows))
             changes["samples"] = self.record.samples.joined(read).thinned()
-        changes |= {"steps": tuple(self._steps.values()), "stalls": (*self.record.stalls, *stalls)}
+        changes |= {"steps": tuple(self._steps.values()), "stalls": tuple(stalls)}
         self.record = replace(self.record, **changes)
+
+    @staticmethod
+    def _stall(line: Line, t: float, stalls: list[Stall]) -> None:
+        """Add a stall; when it is over it is told again. Older versions told it once."""
+        over = line.get("over")
+        if over and stalls and not stalls[-1].over:
+            stalls.pop()
+        words = {key: str(line.get(key) or "") for key in ("reason", "message", "helps")}
+        stalls.append(Stall(t, moment(line.get("seconds")), over=over is not False, **words))
 
     def _step(self, line: Line, t: float) -> None:
         key = whole_number(line.get("id"))
@@ -223,6 +233,8 @@ class _RunFile(_File):
             jobs = line.get("jobs")
             counts = jobs if isinstance(jobs, dict) else {}
             self._totals |= {str(rule): whole_number(n) for rule, n in counts.items()}
+        elif kind == "plan":
+            return {"plan": _plan(line.get("jobs"))}
         elif kind == "job":
             self._job(line, t)
         elif kind == "state":
@@ -277,6 +289,24 @@ def _run(name: str, line: Line) -> Run:
         clock=_clock(line),
         fields=line,
     )
+
+
+def _plan(jobs: object) -> tuple[Planned, ...]:
+    """Return the planned jobs of a line, each after those that it waits for.
+
+    What does not look like a job is left out, and all of a plan in a circle.
+    """
+    rows = [row for row in jobs if isinstance(row, list)] if isinstance(jobs, list) else []
+    planned = {
+        number: Planned(number, str(rule), texts(wildcards), tuple(map(whole_number, after)))
+        for number, rule, wildcards, after in (row for row in rows if len(row) == 4)
+        if isinstance(number, int) and isinstance(after, list)
+    }
+    sorter = TopologicalSorter({n: job.after for n, job in planned.items()})
+    try:
+        return tuple(planned[n] for n in sorter.static_order() if n in planned)
+    except CycleError:
+        return ()
 
 
 def _clock(line: Line) -> float:

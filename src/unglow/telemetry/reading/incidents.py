@@ -109,7 +109,7 @@ def incidents(
             if last[a.attempt.job] is a:  # else its log was begun anew
                 incident = replace(incident, tail=_tail(h, a, results))
             others.append(incident)
-        others += [_of_stall(h, a, stall) for stall in a.attempt.stalls]
+        others += [_of_stall(h, a, stall) for stall in a.attempt.whole_stalls]
     for h in history.runs:
         others += list(_of_jobs(h))
         if h.outcome == KILLED:
@@ -155,9 +155,10 @@ def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
     return Incident(
         kind="stall",
         cause=STALL,
-        wall=a.attempt.wall + stall.t,
+        wall=a.attempt.wall + stall.t - stall.seconds,
         title=a.attempt.title,
-        message=" ".join((_IDLE.format(stall.seconds), stall.message)).strip(),
+        message=" ".join((_IDLE.format(stall.seconds), _sentence(stall.message))).strip(),
+        helps=_sentence(stall.helps),
         run=h.run.id,
         attempt=a.attempt.id,
         mended=a.outcome == ENDED_WELL,
@@ -166,10 +167,19 @@ def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
     )
 
 
+def _sentence(words: str) -> str:
+    """Return words as a sentence of their own; those of older versions are one."""
+    return words and f"{words[0].upper()}{words[1:].removesuffix('.')}."
+
+
 def _of_jobs(h: RunHistory) -> Iterator[Incident]:
     """Jobs that Snakemake says failed without that an attempt began: no environment, no node."""
+    tries: dict[int, list[Placed]] = {}
+    for a in h.attempts:
+        if a.job is not None:
+            tries.setdefault(a.job.jobid, []).append(a)
     for job in h.run.jobs:
-        own = [a for a in h.attempts if a.job is job]
+        own = tries.get(job.jobid, [])
         begun = {a.attempt.number for a in own}
         for number, loss in job.losses.items():
             if number not in begun:  # its batch system has ended it before it began

@@ -7,7 +7,7 @@ Units: s, MB (1e6 bytes), bytes; ``wall`` is Unix time, ``clock`` the monotonic 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -50,11 +50,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """At ``t``, nothing had been done for so many ``seconds``; ``message`` says why, if known."""
+    """At ``t``, nothing had been done for so many ``seconds``.
+
+    ``reason`` says why in a few words, ``message`` and ``helps`` in sentences; empty if not known.
+    When it is ``over``, the job had gone on at ``t``.
+    """
 
     t: float
     seconds: float
+    reason: str = ""
     message: str = ""
+    helps: str = ""
+    over: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +194,14 @@ class Attempt:
         return " ".join((self.stage, *names))
 
     @property
+    def whole_stalls(self) -> list[Stall]:
+        """The stalls; one that is not over lasts to the end, or until the job was heard of."""
+        return [
+            s if s.over else replace(s, t=self.seconds, seconds=s.seconds + self.seconds - s.t)
+            for s in self.stalls
+        ]
+
+    @property
     def seconds(self) -> float:
         """How long it took, or until when it was heard of, s."""
         if self.end is not None:
@@ -286,6 +301,16 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """A job that a run set out to do; ``after`` are the numbers of those that it waits for."""
+
+    jobid: int
+    rule: str
+    wildcards: Mapping[str, str]
+    after: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A warning or an error of Snakemake."""
 
@@ -304,8 +329,9 @@ class Run:
         Unique in a results directory: the name of its file.
     fields
         Everything that its first line says: ``command``, ``config``, ``packages`` and so on.
-    totals
-        Jobs of each rule that it set out to do.
+    totals, plan
+        Jobs of each rule that it set out to do, and each of them, after those that it waits for;
+        older records hold no plan.
     done, of
         Jobs that have ended, and jobs in all, as Snakemake counts them.
     seen
@@ -320,6 +346,7 @@ class Run:
     clock: float
     fields: Mapping[str, Any]
     totals: Mapping[str, int] = field(default_factory=dict)
+    plan: tuple[Planned, ...] = ()
     jobs: tuple[Job, ...] = ()
     messages: tuple[Message, ...] = ()
     done: int = 0

@@ -1,4 +1,4 @@
-"""Totals of rules over the attempts of a run, where time went, and how much of it is left."""
+"""Totals of rules over the attempts of a run, and where time went."""
 
 from __future__ import annotations
 
@@ -199,56 +199,3 @@ def overhead(history: RunHistory) -> Overhead | None:
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
-
-
-def time_left(history: RunHistory, earlier: Iterable[RunHistory] = ()) -> float | None:
-    """Estimate how long a run will still take, s; None if that cannot be known.
-
-    For each rule the mean time of a job (in this run, or else in earlier ones, or else of any job)
-    times the jobs that are still to do, without what running ones have had; shared among as many
-    jobs at a time as ran so far.
-
-    Parameters
-    ----------
-    history
-        The run.
-    earlier
-        Other runs of the same directory.
-    """
-    if history.outcome != RUNNING or not history.run.totals:
-        return None
-    means = _means(a for h in earlier for a in h.attempts) | _means(history.attempts)
-    if not means:
-        return None
-    overall = sum(means.values()) / len(means)
-    done: dict[str, int] = {}
-    running = 0.0
-    for job in history.run.jobs:
-        done[job.rule] = done.get(job.rule, 0) + (job.state == "finished")
-    for a in history.attempts:
-        if a.outcome == RUNNING:
-            running += min(a.attempt.seconds, means.get(a.attempt.rule, overall))
-    work = -running
-    for rule, total in history.run.totals.items():
-        work += max(0, total - done.get(rule, 0)) * means.get(rule, overall)
-    return max(0.0, work) / _at_a_time(history)
-
-
-def _means(placed: Iterable[Placed]) -> dict[str, float]:
-    """Return the mean time of a job of each rule, s, with what Snakemake takes to start it."""
-    times: dict[str, list[float]] = {}
-    for a in placed:
-        if a.outcome == ENDED_WELL:
-            begin = a.start if a.launched is None else a.launched
-            times.setdefault(a.attempt.rule, []).append(a.end - begin)
-    return {rule: sum(group) / len(group) for rule, group in times.items()}
-
-
-def _at_a_time(history: RunHistory) -> float:
-    """Return how many jobs ran at a time so far, at least one."""
-    spans = [(a.start if a.launched is None else a.launched, a.end) for a in history.attempts]
-    begun = min(begin for begin, _ in spans) if spans else 0.0
-    ended = max((end for _, end in spans), default=0.0)
-    if ended <= begun:
-        return 1.0
-    return max(1.0, sum(end - begin for begin, end in spans) / (ended - begun))

@@ -2,30 +2,128 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from unglow.core.levels import PAIR, VARIANT
+from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from unglow.telemetry.reading.history import History, Placed, RunHistory
-    from unglow.telemetry.reading.records import Attempt
+    from unglow.telemetry.reading.history import History, Placed
+    from unglow.telemetry.reading.records import Attempt, Job, Planned
 
+T = TypeVar("T")
 WAITING, STOPPED = "waiting", "incomplete"
 # Ends that are no fault of anything: the job is done elsewhere, or its user did not want it.
 _NO_FAULT = (ENDED_WELL, RUNNING, "interrupted", "superseded")
+# What the beginnings of other rules' names are: their jobs show results, and change none.
+_SHOWING = ("figures", "export", "comparison", "snr")
 
 
 def last_attempts(history: History) -> dict[tuple[str, str], list[Placed]]:
     """Return the last attempt at each job of each pair (sample and dye)."""
     last = {a.attempt.job: a for h in history.runs for a in h.attempts}
-    by_pair: dict[tuple[str, str], list[Placed]] = {}
-    for a in last.values():
-        names = a.attempt.wildcards
-        by_pair.setdefault((names.get("sample", ""), names.get("dye", "")), []).append(a)
-    return by_pair
+    return _by_pair((a.attempt.wildcards, a) for a in last.values())
+
+
+class Work:
+    """What runs have done and still do for each pair of a results directory.
+
+    Parameters
+    ----------
+    history
+        Its runs and attempts.
+    of_jobs
+        What `plan.states` has returned for the last run, if that is known.
+    """
+
+    def __init__(self, history: History, of_jobs: Mapping[int, str] | None = None) -> None:
+        self._last = history.last
+        self._of_last = frozenset(self._last.attempts if self._last is not None else ())
+        self._attempts = last_attempts(history)
+        self._started: dict[tuple[str, str], list[Job]] = {}
+        self._open: dict[tuple[str, str], list[Planned]] = {}
+        if self._last is not None and self._last.outcome == RUNNING:
+            run = self._last.run
+            known = plan.states(self._last) if of_jobs is None else of_jobs
+            started = (j for j in run.jobs if known[j.jobid] == RUNNING)
+            self._started = _by_pair((j.wildcards, j) for j in started)
+            to_do = (j for j in run.plan if known[j.jobid] != plan.DONE)
+            self._open = _by_pair((j.wildcards, j) for j in to_do)
+
+    def _own(self, names: Mapping[str, object]) -> list[Placed]:
+        attempts = self._attempts.get(_pair(names), [])
+        return [a for a in attempts if works_for(a.attempt.wildcards, names)]
+
+    def remaining(self, names: Mapping[str, object]) -> list[str]:
+        """Return the rules of jobs that the run still has to do before a pair's result is known.
+
+        None are known where nothing runs, or its record holds no plan.
+        """
+        jobs = self._open.get(_pair(names), []) if names.get("sample") else []
+        rules = (j.rule for j in jobs if works_for(j.wildcards, names))
+        return [rule for rule in rules if not rule.startswith(_SHOWING)]
+
+    def at(self, names: Mapping[str, object]) -> str:
+        """Return the stages of a pair that run, and how much of each is done; empty for none."""
+        own = [a for a in self._own(names) if a.outcome == RUNNING]
+        stages = [at_work(a.attempt) for a in own]
+        # and jobs of which no attempt is heard of yet, or any more
+        heard = {a.job.jobid for a in own if a.job is not None}
+        stages += [
+            job.rule.removesuffix("_band")
+            for job in self._started.get(_pair(names), [])
+            if job.jobid not in heard and works_for(job.wildcards, names)
+        ]
+        return ", ".join(stages)
+
+    def state_of(self, names: Mapping[str, object]) -> tuple[str, str]:
+        """Return the state of a pair that is not done, as far as telemetry tells.
+
+        Parameters
+        ----------
+        names
+            Sample and dye, and the variant if only one is meant.
+
+        Returns
+        -------
+        ``running`` and its stages, ``incomplete`` (a fault of machine or program) and a sentence,
+        or ``waiting`` and nothing.
+        """
+        if stages := self.at(names):
+            return RUNNING, stages
+        stopped = [a for a in self._own(names) if self._is_stopped(a)]
+        if stopped:
+            return STOPPED, sentence_of(max(stopped, key=lambda a: a.attempt.wall))
+        return WAITING, ""
+
+    def _is_stopped(self, a: Placed) -> bool:
+        """Whether an attempt of the last run has failed, and is not about to be tried again."""
+        last = self._last
+        if last is None or a.outcome in _NO_FAULT or a not in self._of_last:
+            return False
+        return last.outcome != RUNNING or a.job is None or a.job.state == "failed"
+
+
+def _by_pair(items: Iterable[tuple[Mapping[str, object], T]]) -> dict[tuple[str, str], list[T]]:
+    found: dict[tuple[str, str], list[T]] = {}
+    for names, item in items:
+        found.setdefault(_pair(names), []).append(item)
+    return found
+
+
+def _pair(names: Mapping[str, object]) -> tuple[str, str]:
+    sample, dye = (str(names.get(key) or "") for key in PAIR)
+    return sample, dye
+
+
+def works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> bool:
+    """Whether a job works for a pair, or for a variant or all variants of it."""
+    pair = all(wildcards.get(key) == names[key] for key in PAIR)
+    swept = [key for key in VARIANT if names.get(key) and wildcards.get(key)]
+    return pair and all(wildcards[key] == names[key] for key in swept)
 
 
 def at_work(attempt: Attempt) -> str:
@@ -35,60 +133,8 @@ def at_work(attempt: Attempt) -> str:
     return f"{attempt.stage} {100 * min(1.0, attempt.done / attempt.of):.0f} %"
 
 
-def state_of(
-    attempts: Sequence[Placed], run: RunHistory, names: Mapping[str, object]
-) -> tuple[str, str]:
-    """Return the state of a pair that is not done, as far as telemetry tells.
-
-    Parameters
-    ----------
-    attempts
-        The last attempt at each of its jobs.
-    run
-        The last run.
-    names
-        Sample and dye, and the variant if only one is meant.
-
-    Returns
-    -------
-    ``running`` and its stages, ``incomplete`` (a fault of machine or program) and a sentence, or
-    ``waiting`` and nothing.
-    """
-    own = [a for a in attempts if _works_for(a.attempt.wildcards, names)]
-    stages = [at_work(a.attempt) for a in own if a.outcome == RUNNING]
-    if run.outcome == RUNNING:  # and jobs of which no attempt is heard of yet, or any more
-        heard = {a.job.jobid for a in own if a.job is not None and a.outcome == RUNNING}
-        stages += [
-            job.rule.removesuffix("_band")
-            for job in run.run.jobs
-            if job.state == "started"
-            and job.jobid not in heard
-            and _works_for(job.wildcards, names)
-        ]
-    if stages:
-        return RUNNING, ", ".join(stages)
-    stopped = [a for a in own if _is_stopped(a, run)]
-    if stopped:
-        return STOPPED, sentence_of(max(stopped, key=lambda a: a.attempt.wall))
-    return WAITING, ""
-
-
-def _works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> bool:
-    """Whether a job works for a pair, or for a variant or all variants of it."""
-    pair = all(wildcards.get(key) == names[key] for key in PAIR)
-    swept = [key for key in VARIANT if names.get(key) and wildcards.get(key)]
-    return pair and all(wildcards[key] == names[key] for key in swept)
-
-
 def sentence_of(a: Placed) -> str:
     """Return stage and message of an attempt, or else how it ended."""
     end = a.attempt.end
     message = end.message if end is not None and end.message else a.outcome.replace("_", " ")
     return f"{a.attempt.stage}: {message}"
-
-
-def _is_stopped(a: Placed, run: RunHistory) -> bool:
-    """Whether an attempt of the last run has failed, and is not about to be tried again."""
-    if a.outcome in _NO_FAULT or not any(a is one for one in run.attempts):
-        return False
-    return run.outcome != RUNNING or a.job is None or a.job.state == "failed"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from unglow.telemetry.jsonl import SCHEMA, LineFile, identity, run_file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -62,6 +62,8 @@ class RunRecorder(logging.Handler):
         Returns what else the first line says about the run.
     elsewhere
         Returns what follows jobs on other machines, if they run there; asked when the run begins.
+    plan
+        Returns number, rule and wildcards of each job to do, and the numbers of those it waits for.
     """
 
     def __init__(
@@ -69,9 +71,11 @@ class RunRecorder(logging.Handler):
         directory: Path,
         head: Callable[[], Mapping[str, Any]],
         elsewhere: Callable[[], LostJobs | None] = lambda: None,
+        plan: Callable[[], Sequence[Sequence[Any]]] = tuple,
     ) -> None:
         super().__init__(logging.INFO)
-        self._directory, self._head, self._elsewhere = directory, head, elsewhere
+        self._directory, self._head = directory, head
+        self._elsewhere, self._plan = elsewhere, plan
         self._losses: LostJobs | None = None
         self._clock, self._wall = time.monotonic(), time.time()
         self._file: LineFile | None = None
@@ -145,6 +149,7 @@ class RunRecorder(logging.Handler):
         self._losses = self._elsewhere()
         self._write("total", jobs=jobs)
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
+        self._write("plan", jobs=self._plan())
 
     def _beat(self) -> None:
         """Give signs of life, by which other machines know that this run goes on."""

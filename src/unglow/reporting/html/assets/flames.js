@@ -1,6 +1,7 @@
 // Flame graphs of profiled jobs: whose time it was, from the first call down to the innermost.
 
 const FLAME_ROW = 20;
+const FLAMES_MS = 5000;
 const FLAME_TEXT = 28; // no words on a bar that is narrower, px
 
 // One colour for all calls of a file, whatever else there is.
@@ -14,28 +15,71 @@ class Flames {
   constructor() {
     this.part = section("flames", "Flame graph");
     this.part.made.hidden = true;
+    this.rule = this.attempt = "";
+    this.zoomed = 0;
     this.attempts = [];
+    this.asks = null; // gets the profiles of a run that goes on
   }
 
   show(model) {
-    const profiled = model.flames;
-    this.part.made.hidden = !profiled;
+    this.model = model;
+    if (model.live) this.wait();
+    else this.take(model.flames);
+  }
+
+  // While runs go on, profiles are only asked for as long as somebody looks at all calls of them.
+  wait() {
+    const run = this.model.runs[this.model.runs.length - 1];
+    this.part.made.hidden = !(run && run.config && run.config.profile);
+    if (this.part.made.hidden || this.folded) return;
+    this.shown = el("div");
+    this.folded = el("details", {}, el("summary", {}, "Show it, as far as jobs have written what they do"), this.shown);
+    this.folded.addEventListener("toggle", () => this.ask());
+    fill(this.part.body, this.folded);
+  }
+
+  async ask() {
+    clearTimeout(this.timer);
+    if (!this.folded.open) return;
+    const still = document.hidden || this.zoomed || this.part.body.contains(document.activeElement) && document.activeElement.tagName !== "SUMMARY";
+    const profiled = still ? undefined : await this.asks();
+    if (profiled !== undefined && this.folded.open) this.take(profiled);
+    this.timer = setTimeout(() => this.ask(), FLAMES_MS);
+  }
+
+  take(profiled) {
+    if (!this.folded) this.part.made.hidden = !profiled;
     if (this.watch) this.watch.disconnect();
-    this.attempts = profiled ? profiled.attempts.map((one) => ({ ...one, of: model.attempts[one.attempt] })) : [];
-    if (!profiled) return;
+    const { rule, attempt } = this;
+    const known = new Map(profiled ? this.model.attempts.map((a) => [a.id, a]) : []);
+    this.attempts = profiled ? profiled.attempts.map((one) => ({ ...one, of: known.get(one.attempt) })).filter((one) => one.of) : [];
+    if (!this.attempts.length) {
+      if (this.folded) fill(this.shown, el("p", { class: "soft" }, "No job has written a profile yet; the first comes after some 10 s."));
+      return;
+    }
     this.parents = [0, ...profiled.in];
     this.frames = [null, ...profiled.frame.map((k) => profiled.frames[k])]; // [name, file, line] of each call
     this.calls = this.parents.map(() => []);
     this.parents.forEach((parent, node) => node && this.calls[parent].push(node));
-    this.rule = this.attempt = "";
+    const same = this.attempts.some(({ of }) => (!rule || of.rule === rule) && (!attempt || of.id === attempt));
     this.zoomed = 0;
-    this.draw();
+    this.draw(same ? rule : "", same ? attempt : "");
   }
 
   // A way to here from an attempt elsewhere, if it was profiled.
   button(a) {
     const profiled = this.attempts.some(({ of }) => of.id === a.id);
+    if (!profiled && this.folded && a.outcome === "running") {
+      return el("button", { type: "button", onclick: () => this.later(a) }, "Flame graph of this attempt");
+    }
     return profiled ? el("button", { type: "button", onclick: () => this.open(a) }, "Flame graph of this attempt") : null;
+  }
+
+  async later(a) {
+    this.folded.open = true;
+    this.take(await this.asks());
+    if (this.attempts.some(({ of }) => of.id === a.id)) this.open(a);
+    else this.part.made.scrollIntoView({ block: "start" });
   }
 
   open(a) {
@@ -48,15 +92,15 @@ class Flames {
     if (this.attempts.length) this.update();
   }
 
-  draw() {
+  draw(rule, attempt) {
     this.status = el("div", { class: "flames-status", role: "status", "aria-live": "polite" });
     this.inside = el("div", { role: "group", "aria-label": "Calls, outermost first" });
     this.bars = el("div", { class: "flames-bars" }, this.inside);
     this.controls = el("div", { class: "controls" });
     this.listen();
-    fill(this.part.body, this.controls, this.status, this.bars,
+    fill(this.folded ? this.shown : this.part.body, this.controls, this.status, this.bars,
       el("p", { class: "soft" }, "Click a call to see it alone, and one above it, or press Escape, to go back. Arrows go from call to call."));
-    this.choose("", "");
+    this.choose(rule, attempt);
     this.watch = new ResizeObserver(() => this.bars.clientWidth !== this.width && this.update());
     this.watch.observe(this.bars);
   }

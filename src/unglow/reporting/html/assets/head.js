@@ -14,7 +14,7 @@ function headPart(model) {
     const ended = counted(own.length - going, "attempt") + " ended, " + (bad ? bad + " of them not well" : "all well");
     const jobs = run.of ? run.done + " of " + run.of : String(own.length);
     tile("jobs", jobs, ended + (going ? ", " + going + " running" : ""));
-    const left = run.left_s !== null && run.outcome === "running" ? "about " + seconds(run.left_s) + " left" : "";
+    const left = run.outcome === "running" ? run.left : "";
     tile("time", seconds(run.seconds) || "–", left || (run.recorded ? when(run.wall) : ""));
     if (run.lines) {
       const limit = run.budget_mb || run.machine_mb;

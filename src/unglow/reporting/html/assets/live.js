@@ -12,6 +12,9 @@ class Live {
     this.state = el("span", { class: "soft", role: "status" });
     this.places = el("span", { class: "places" });
     this.now = section("now", "Running now", "choose a job to read its log");
+    this.progress = new Progress();
+    view.progress.append(this.progress.part.made);
+    view.flames.asks = () => (this.running ? asked("flames").catch(() => undefined) : null);
     this.log = new LogView();
     add(view.top, [el("div", { class: "live" }, this.places, this.state), this.now.made]);
     const choose = view.resources.choose.bind(view.resources);
@@ -60,7 +63,8 @@ class Live {
     document.title = jobs + "unglow monitor: " + this.model.results.split("/").slice(-2).join("/");
     fill(this.places, placesPart(this.model.places));
     this.now.made.hidden = !this.model.now.length;
-    fill(this.now.body, this.model.now.map((now) => runningPart(now, (job) => this.openLog(job.attempt))));
+    fill(this.now.body, this.model.now.map((now) => runningPart(now, this.model.attempts, (job) => this.openLog(job.attempt))));
+    this.progress.show(this.model);
     this.view.show(this.model);
   }
 
@@ -86,13 +90,14 @@ async function asked(path) {
   return answer.json();
 }
 
-// What was known with what is new: only changed runs and attempts are sent.
+// What was known with what is new: only changed runs, attempts and pairs are sent.
 function merged(model, news) {
   const next = { ...model, ...news.top, made: news.made, places: news.places };
-  for (const kind of ["runs", "attempts"]) {
-    const known = new Map(model[kind].map((item) => [item.id, item]));
-    for (const item of news[kind].changed) known.set(item.id, item);
-    const order = news[kind].order || model[kind].map((item) => item.id);
+  for (const kind of ["runs", "attempts", "pairs"]) {
+    const ids = model[kind].map((item, n) => (kind === "pairs" ? n : item.id));
+    const known = new Map(model[kind].map((item, n) => [ids[n], item]));
+    for (const [id, item] of news[kind].changed) known.set(id, item);
+    const order = news[kind].order || ids;
     next[kind] = order.map((id) => known.get(id));
   }
   return next;
@@ -103,7 +108,8 @@ function placesPart(places) {
   return places.map((place, n) => el("a", { href: "../" + n + "/", "aria-current": place.shown ? "page" : null }, place.name, " ", badge(place.outcome)));
 }
 
-function runningPart(now, open) {
+function runningPart(now, attempts, open) {
+  const known = new Map(attempts.map((a) => [a.id, a]));
   const free = now.available_mb === null ? null : mb(now.available_mb) + " of " + (mb(now.machine_mb) || "?");
   const columns = [
     { name: "job", of: (j) => j.title, show: (j) => j.title + (j.number > 1 ? " (attempt " + j.number + ")" : "") },
@@ -112,6 +118,7 @@ function runningPart(now, open) {
     { name: "memory now", number: true, of: (j) => j.now_mb, show: (j) => mb(j.now_mb) },
     { name: "peak", number: true, of: (j) => j.peak_mb, show: (j) => mb(j.peak_mb) },
     { name: "declared", number: true, of: (j) => j.declared_mb, show: (j) => mb(j.declared_mb) },
+    { name: "memory so far, of declared", of: (j) => j.now_mb, show: (j) => (known.has(j.attempt) ? memoryCurve(known.get(j.attempt), j) : null) },
     { name: "peak of declared", number: true, of: (j) => j.peak_mb, show: (j) => meter(j.peak_mb, j.declared_mb) },
     { name: "CPU", number: true, of: (j) => j.cores, show: (j) => (j.cores === null ? null : percent(j.cores) + " of " + percent(j.threads)) },
     { name: "machine", of: (j) => j.host },

@@ -25,7 +25,7 @@ class View {
     tellStates(this.states || [], model);
     this.part("environment", model.runs.map((r) => [r.id, r.outcome, r.done]), () => environmentPart(model));
     this.flames.show(model);
-    this.main.querySelector(".to-flames").hidden = !model.flames;
+    this.main.querySelector(".to-flames").hidden = this.flames.part.made.hidden;
     this.resources.show(model);
   }
 

@@ -1,0 +1,136 @@
+"""The plan of a run and how far it is: each job's state, bars of rules, what they wait for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unglow.telemetry.reading.records import RUNNING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unglow.telemetry.reading.history import RunHistory
+    from unglow.telemetry.reading.records import Job
+
+DONE, FAILED, SUBMITTED, READY, WAITING = "done", "failed", "submitted", "ready", "waiting"
+BLOCKED = "blocked"
+"""States of a job beside `RUNNING`: submitted to a batch system; ready, but nothing has begun it;
+waiting for other jobs; blocked by one that has failed."""
+# So many rules are named that others wait for.
+_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RuleProgress:
+    """Jobs of one rule by their states, which add up to ``of``.
+
+    Attributes
+    ----------
+    rule, of
+        Its name, and all jobs of it that the run set out to do.
+    waits_for
+        The rules that most of its waiting jobs wait for; empty where the record holds no plan.
+    """
+
+    rule: str
+    of: int
+    done: int
+    running: int
+    failed: int
+    submitted: int = 0
+    ready: int = 0
+    waiting: int = 0
+    blocked: int = 0
+    waits_for: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """All that is not done, in words."""
+        counts = [
+            (self.running, "running"),
+            (self.failed, "failed"),
+            (self.submitted, "submitted"),
+            (self.ready, "ready"),
+            (self.waiting, " ".join(("waiting", *self._for))),
+            (self.blocked, "cannot begin"),
+        ]
+        return ", ".join(f"{n} {word}" for n, word in counts if n)
+
+    @property
+    def _for(self) -> tuple[str, ...]:
+        return ("for", ", ".join(self.waits_for)) if self.waits_for else ()
+
+
+def states(history: RunHistory) -> dict[int, str]:
+    """Return the state of each job of a run, by its number: those of its plan, and any others."""
+    over = history.outcome != RUNNING
+    heard = {a.job.jobid for a in history.attempts if a.outcome == RUNNING and a.job is not None}
+    told = {job.jobid: _told(job, job.jobid in heard, over) for job in history.run.jobs}
+    for job in history.run.plan:
+        if job.jobid not in told:
+            told[job.jobid] = _untold({told.get(n, DONE) for n in job.after})
+    return told
+
+
+def _told(job: Job, heard: bool, over: bool) -> str:
+    """Return the state of a job that Snakemake has told of."""
+    if job.state in ("finished", "failed"):
+        return DONE if job.state == "finished" else FAILED
+    if over:
+        return READY
+    if heard or job.state == "started":
+        return RUNNING
+    return SUBMITTED
+
+
+def _untold(before: set[str]) -> str:
+    """Return the state of a job that nothing is told of, from those of what it waits for."""
+    if before & {FAILED, BLOCKED}:
+        return BLOCKED
+    return WAITING if before - {DONE} else READY
+
+
+def by_rule(history: RunHistory, of_jobs: Mapping[int, str] | None = None) -> list[RuleProgress]:
+    """Return the progress of each rule, in the order in which Snakemake named them.
+
+    Parameters
+    ----------
+    history
+        The run.
+    of_jobs
+        What `states` has returned for it, if that is known.
+    """
+    known = states(history) if of_jobs is None else of_jobs
+    run = history.run
+    rules = {job.jobid: job.rule for job in (*run.plan, *run.jobs)}
+    awaited: dict[str, Counter[str]] = {}
+    place = {job.jobid: n for n, job in enumerate(run.plan)}
+    for job in run.plan:
+        if known[job.jobid] == WAITING:  # for the one of them that comes last
+            last = max((n for n in job.after if known.get(n, DONE) != DONE), key=place.__getitem__)
+            awaited.setdefault(job.rule, Counter())[rules[last]] += 1
+    counts: dict[str, Counter[str]] = {rule: Counter() for rule in run.totals}
+    for jobid, state in known.items():
+        counts.setdefault(rules[jobid], Counter())[state] += 1
+    return [
+        _progress(rule, run.totals.get(rule, 0), count, awaited.get(rule, Counter()))
+        for rule, count in counts.items()
+    ]
+
+
+def _progress(rule: str, total: int, count: Counter[str], awaited: Counter[str]) -> RuleProgress:
+    of = max(total, count.total())
+    return RuleProgress(
+        rule,
+        of=of,
+        done=count[DONE],
+        running=count[RUNNING],
+        failed=count[FAILED],
+        submitted=count[SUBMITTED],
+        ready=count[READY],
+        waiting=count[WAITING] + of - count.total(),
+        blocked=count[BLOCKED],
+        waits_for=tuple(name for name, _ in awaited.most_common(_NAMED)),
+    )
