@@ -87,7 +87,10 @@ def _first_same(
     follows: Callable[[Mapping[str, str]], list[Any] | None],
 ) -> str | None:
     """Return the first variant on a level for which ``follows`` gives the same; None for itself."""
-    own, made = follows(wildcards), variants(batch.settings, level)
+    made = variants(batch.settings, level)
+    if len(made) == 1:
+        return None
+    own = follows(wildcards)
     same = (v.name for v in made if follows({**wildcards, level: v.name}) == own)
     first = next(same, None)
     return None if first == wildcards.get(level, "") else first
