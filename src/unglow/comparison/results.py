@@ -56,9 +56,13 @@ class PairComparison:
     @property
     def word(self) -> str:
         """The verdict as people read it."""
-        partly = any(f.verdict == "unknown" for f in self.findings if f.what in _RESULTS)
-        part = " as far as compared" if partly and self.reproduced else ""
-        return WORDS[self.verdict] + part
+        return WORDS[self.verdict] + " as far as compared" * self.partly
+
+    @property
+    def partly(self) -> bool:
+        """Whether nothing differs, but not all could be compared."""
+        unknown = any(f.verdict == "unknown" for f in self.findings if f.what in _RESULTS)
+        return unknown and self.reproduced
 
     @property
     def reproduced(self) -> bool:
