@@ -249,7 +249,7 @@ def _inputs(one: Path, other: Path) -> Finding:
         if a.get("channels") != b.get("channels"):
             differing.append("other channels")
     except (KeyError, TypeError) as error:
-        raise lacking(one, error) from error
+        raise lacking(one.name, error) from error
     if differing:
         return Finding("input", "different", ", ".join(differing))
     return Finding("input", "identical", "same images and channels")
