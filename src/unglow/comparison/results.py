@@ -276,7 +276,10 @@ def _status(entry: Entry) -> str | None:
         return "failed"
     if None in paths:
         return None
-    return "suspect" if "suspect" in statuses or said[1].get("reasons") else "ok"
+    search = entry.find("detection.json")
+    refused = search is not None and read_json(search).get("status") == "failed"
+    doubtful = "suspect" in statuses or said[1].get("reasons") or refused
+    return "suspect" if doubtful else "ok"
 
 
 def _differences(a: Entry, b: Entry, *, everything: bool) -> Iterator[Finding]:
