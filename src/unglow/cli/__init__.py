@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("unglow.cli.report", "write the report of a results directory"),
     "compare": ("unglow.cli.compare", "show runs side by side"),
     "tune": ("unglow.cli.tune", "find how many cores are worth it, and write a profile"),
+    "doctor": ("unglow.cli.doctor", "find what is wrong with this machine, and what helps"),
     "bundle": ("unglow.cli.bundle", "pack what a bug report needs, without pixels"),
     "export": ("unglow.cli.export", "write results in other formats"),
 }
