@@ -22,7 +22,8 @@ def test_the_settings_of_a_real_slurm_are_told(slurm, tmp_path):
         "SelectTypeParameters=CR_CPU_MEMORY, kept by control groups"
         in found["Slurm's memory"]["found"]
     )
-    assert found["Slurm's partitions"]["found"] == "main, urgent; default main, at most 01:00:00"
+    partitions = found["Slurm's partitions"]["found"]
+    assert partitions.startswith("main, urgent; default main, at most 01:00:00, DefMemPerCPU=200")
     assert found["Slurm's accounts"]["found"] == "accounts test, root, asked for"
     levels = {one["level"] for name, one in found.items() if name.startswith("Slurm")}
     assert levels == {"ok"}

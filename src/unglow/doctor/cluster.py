@@ -90,10 +90,7 @@ def memory(settings: Mapping[str, str]) -> Finding:
     held = settings.get("ConstrainRAMSpace", "").lower() == "yes"
     killed = "OverMemoryKill" in settings.get("JobAcctGatherParams", "")
     kept = "control groups" if held else "OverMemoryKill" if killed else "nothing"
-    words = (
-        f"SelectTypeParameters={settings.get('SelectTypeParameters', '?')}, kept by {kept}, "
-        f"DefMemPerCPU={settings.get('DefMemPerCPU', settings.get('DefMemPerNode', '?'))}"
-    )
+    words = f"SelectTypeParameters={settings.get('SelectTypeParameters', '?')}, kept by {kept}"
     return judged("Slurm's memory", words, [
         warning(
             not shared,
@@ -117,6 +114,9 @@ def partitions(text: str) -> Finding:
     minutes = None if longest in _NO_LIMIT else _minutes(longest)
     words = f"{', '.join(names)}; default {default['PartitionName'] if default else 'none'}"
     words += f", at most {longest}" if longest else ""
+    words += "".join(
+        f", {key}={value}" for key, value in (default or {}).items() if "MemPer" in key
+    )
     down = default is not None and default.get("State", "UP") != "UP"
     name = "a copy of profiles/slurm: default-resources: slurm_partition=NAME"
     return judged("Slurm's partitions", words, [

@@ -122,6 +122,7 @@ def _streamed(path: Path) -> tuple[float, float]:
     """Return how fast a new file is written and read, MB/s."""
     block, written = os.urandom(_PIECE), 0
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+    path.unlink()  # so that nothing is left of it, whatever happens
     try:
         begun = time.monotonic()
         while written < _PIECES * _PIECE and time.monotonic() - begun < _TRIAL_S:
@@ -136,7 +137,6 @@ def _streamed(path: Path) -> tuple[float, float]:
         return written / 1e6 / wrote, read / 1e6 / max(time.monotonic() - begun, 1e-6)
     finally:
         os.close(descriptor)
-        path.unlink()
 
 
 def _small_file_s(tried: Path) -> float:
