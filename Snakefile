@@ -73,9 +73,11 @@ onsuccess:
     conclude_run("ok")
     refresh_summary()
     refresh_report()
+    remember_times()
 
 
 onerror:
     conclude_run("failed")
     refresh_summary()
     refresh_report()
+    remember_times()

@@ -86,5 +86,5 @@ All figures with captions, in one archive to pass on:
 Your own images, as raw/<sample>/<anything with pre or post>_<dye>.tif; go to where raw/ is and type
   . $(dirname "$(command -v snakemake)")/activate
   unglow survey raw
-  snakemake -s $checkout/Snakefile --cores all
+  unglow run
 EOM

@@ -44,7 +44,9 @@ def run(
     return done.returncode, done.stdout
 
 
-def command(*words: object, directory: Path) -> tuple[float, float]:
+def command(
+    *words: object, directory: Path, environment: Mapping[str, str] | None = None
+) -> tuple[float, float]:
     """Run a command; return its wall time and the CPU time of its whole process tree, s.
 
     Raises
@@ -53,7 +55,7 @@ def command(*words: object, directory: Path) -> tuple[float, float]:
         With the end of its output, if it fails.
     """
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
-    status, text = run(*words, directory=directory)
+    status, text = run(*words, directory=directory, environment=environment)
     wall, after = perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     if status != 0:
         end = "\n".join(text.splitlines()[-30:])

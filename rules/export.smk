@@ -27,6 +27,7 @@ rule export_difference:
         mem_mb=mem_mb("export_difference"),
         disk_mb=disk_mb("export_difference"),
         runtime=runtime("export_difference"),
+        disk_streams=1,
         attempt=this_attempt,
     params:
         version=1,

@@ -45,3 +45,15 @@ def refresh_report():
             logger.info(f"{page}: open it in a browser.")
         except Exception as error:
             logger.warning(f"no report was written ({type(error).__name__}: {error}).")
+
+
+def remember_times():
+    """After a run: how long its jobs took, for forecasts of later ones; it never spoils a run."""
+    if run_recorder is not None:
+        try:
+            from unglow.workflow.forecast.measured import remember_run
+
+            place = Path(workflow.pathvars.apply("<results>"))
+            remember_run(place, batch, executor_elsewhere())
+        except Exception as error:
+            logger.debug(f"the times of this run are not kept ({error}).")

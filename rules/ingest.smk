@@ -19,6 +19,7 @@ rule ingest_band:
         mem_mb=mem_mb("ingest_band"),
         disk_mb=disk_mb("ingest_band"),
         runtime=runtime("ingest_band"),
+        disk_streams=1,
         attempt=this_attempt,
     params:
         version=1,
@@ -52,4 +53,5 @@ use rule ingest_band as ingest with:
         mem_mb=mem_mb("ingest"),
         disk_mb=disk_mb("ingest"),
         runtime=runtime("ingest"),
+        disk_streams=1,
         attempt=this_attempt,

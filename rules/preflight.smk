@@ -52,30 +52,53 @@ def rules_as_set():
     return RuleSettings(threads, mem_mb)
 
 
+def forecast_of(jobs, capacity, executor):
+    """How long the jobs will take, here or where an ``executor`` has them; None if there are none."""
+    from unglow.workflow.forecast.earlier_runs import file_of_machine, read_runs
+    from unglow.workflow.forecast.forecast import forecast
+    from unglow.workflow.forecast.throughput import Throughput
+
+    throughput = Throughput.of(read_runs(file_of_machine(executor)))
+    budget = batch.settings["memory_per_job"]
+    return forecast(jobs, capacity, budget, throughput, len(batch.pairs))
+
+
 def preflight():
-    """Print what is found; raise if a real run does not fit and was not forced."""
+    """Print what is found; raise if a real run does not fit and was not forced.
+
+    Returns how long it will take, as far as that is known.
+    """
     options = command_line()
     if options is not None and only_looks(options):
-        return
+        return None
     # Not started by the command: what is going to be done cannot be known, so nothing is refused.
     only, partly = (None, True) if options is None else asked_for(options)
     results = Path(workflow.pathvars.apply("<results>"))
     again = options is not None and options.forceall
     jobs = pending_jobs(batch, results, rules_as_set(), only, again=again)
     local = options is None or options.executor in ("local", "dryrun", "touch")
-    capacity = capacity_for(
-        jobs, limit_of(workflow, "_cores"), limit_of(workflow, "mem_mb"), local=local
-    )
+    limits = (limit_of(workflow, name) for name in ("_cores", "mem_mb", "disk_streams"))
+    capacity = capacity_for(jobs, *limits, local=local)
     result = check(jobs, capacity, batch.settings["memory_per_job"])
+    expected = forecast_of(jobs, capacity, None if local else options.executor)
     dry = workflow.output_settings.dryrun
     lines = messages(
         result,
         snakemake_words(sys.argv),
         Level.FINE if dry else Level.WARNING,
+        takes=takes(expected, partly),
         in_module=workflow.modifier.parent_modifier is not None,
     )
     if lines:
         tell(result.level, len(jobs), lines, dry, partly)
+    return None if partly else expected
+
+
+def takes(expected, partly):
+    """How long it takes, in words; of what is not asked for as well, if that is only a part."""
+    if expected is None:
+        return ""
+    return ("if everything is computed, " if partly else "") + expected.words()
 
 
 def tell(level, jobs, lines, dry, partly):
@@ -100,5 +123,4 @@ def tell(level, jobs, lines, dry, partly):
     say(text)
 
 
-if workflow.is_main_process:
-    preflight()
+run_forecast = preflight() if workflow.is_main_process else None

@@ -11,10 +11,16 @@ def launcher_mb():
     """Memory that starting a job takes beside it, MB: 0 unless a batch system runs it elsewhere."""
     if workflow.remote_exec:
         return node_snakemake.launcher_mb(None, os.environ)
+    executor = executor_elsewhere()
+    return node_snakemake.launcher_mb(executor, os.environ) if executor else 0
+
+
+def executor_elsewhere():
+    """The name of what hands jobs to other machines; None if they run on this one."""
     executor = workflow.executor_plugin
     if executor is None or not executor.common_settings.non_local_exec:
-        return 0
-    return node_snakemake.launcher_mb(executor.name, os.environ)
+        return None
+    return executor.name
 
 
 def record_of(rulename, wildcards):

@@ -41,6 +41,7 @@ def jobs_elsewhere():
 def head_of_run(results):
     """What is known of the run when its first job is about to start."""
     executor = workflow.executor_plugin
+    expected = None if run_forecast is None else run_forecast.record()
     return {
         **surroundings(),
         "command": snakemake_words(sys.argv),
@@ -55,6 +56,7 @@ def head_of_run(results):
         "config_files": [str(path) for path in workflow.configfiles],
         "pairs": [list(key) for key in batch.pairs],
         "left_out": [problem.message for problem in batch.problems],
+        **({} if expected is None else {"expected": expected}),
     }
 
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# where `python3` is not that of unglow: its sources beside the profile
-sys.path.append(str(Path(__file__).resolve().parents[2] / "src"))
+# where `python3` is not that of unglow: its sources beside the profile, or the package around it
+sys.path.extend(str(Path(__file__).resolve().parents[n] / s) for n, s in ((2, "src"), (4, "")))
 
 from unglow.jobs.schedulers.choice import chosen
 

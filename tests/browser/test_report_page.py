@@ -16,7 +16,7 @@ from pages import CHROMIUM
 from unglow.core import rounding
 from unglow.reporting.html.page import page
 from unglow.reporting.html.report import write_report
-from unglow.reporting.html.run_comparison import build, chosen
+from unglow.reporting.html.run_comparison import build, runs_of, side_by_side
 
 NASTY = "</script><img src=x onerror=document.title='owned'>&amp;\"'"
 
@@ -145,7 +145,8 @@ def test_compared_runs_are_drawn(tmp_path, browse):
         for name, c in (("<img src=x onerror=alert(1)>", 1), ("b", 4))
     ]
     place = tmp_path / "compare.html"
-    place.write_text(page(build(chosen(places)), title="unglow compare"))
+    named = side_by_side([runs_of(place) for place in places])
+    place.write_text(page(build(named), title="unglow compare"))
     opened = browse(place)
     assert opened.complaints() == []
     assert "data-failed" not in opened.root

@@ -21,7 +21,7 @@ MAY = {
     "photometry": {"core", "transform", "io"},
     "review": {"core", "io"},
     "detection": {"core", "transform", "io", "photometry", "review"},
-    "comparison": {"core", "transform", "io", "photometry", "review"},
+    "comparison": {"core", "transform", "io", "registration", "photometry", "review"},
     "export": {"core", "transform", "io", "photometry"},
     "reporting": {
         *("core", "transform", "telemetry", "io", "registration", "photometry", "review"),
@@ -30,9 +30,10 @@ MAY = {
 }
 MAY["workflow"] = {*MAY} - {"phantom"}
 MAY["viewer"] = {*MAY} - {"phantom"}
+MAY["doctor"] = {"core", "telemetry", "jobs"}
 MAY["cli"] = {*MAY}
 #: Modules at the top, which files of users and the package's own face need.
-AT_THE_TOP = {"unglow", "unglow.machine"}
+AT_THE_TOP = {"unglow", "unglow.__main__", "unglow.machine"}
 MODULES = {
     ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(SRC.glob("unglow/**/*.py"))

@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 
 import pytest
+from real_runs import small_phantom
 
 from unglow.core import kernels
 from unglow.core.kernels import building
@@ -51,6 +52,7 @@ def check_wheel(wheel, system, machine, tmp_path, monkeypatch):
     assert f"Tag: {tag}\n" in told
     if machine != platform.machine():
         return
+    check_workflow(tmp_path)
     level = building.file_name(kernels.level())
     monkeypatch.setenv(kernels.CHOICE, str(tmp_path / "unglow" / "core" / "kernels" / level))
     words = ["-m", "pytest", "-q", "-k", "chosen", "-p", "no:cacheprovider", "-p", "no:xdist"]
@@ -62,6 +64,26 @@ def check_wheel(wheel, system, machine, tmp_path, monkeypatch):
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def check_workflow(installed):
+    """Plan a run by the workflow that a wheel holds, far from any checkout."""
+    work = installed / "work"
+    work.mkdir()
+    small_phantom(work)
+    words = [sys.executable, "-Pm", "unglow", "run", "-n", "--workflow-profile", "serial"]
+    done = subprocess.run(
+        words,
+        cwd=work,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = done.stdout + done.stderr
+    assert done.returncode == 0, told
+    assert "figures_registration        1" in told
+    assert f"{installed}/unglow/snakefile/profiles/serial" in told, told
 
 
 def test_the_source_archive_has_sources_and_nothing_compiled(archive):

@@ -18,6 +18,7 @@ from unglow.workflow.preflight.pending_jobs import pending_jobs
 
 pytestmark = pytest.mark.workflow
 JOBS = 10  # of one pair with three scale methods, without 'all'
+A_TIME = r"\d[\d.]* (s|min) \([\d.]+ to [\d.]+ (s|min)\)"
 
 
 @pytest.fixture
@@ -47,6 +48,27 @@ def test_a_dry_run_tells_jobs_at_a_time_and_disk_before_anything_exists(work):
         plain(run),
     )
     assert re.search(r"disk ok at most 0\.0\d GB of results to come for /", plain(run))
+    assert re.search(rf"time about {A_TIME} on 2 cores, \d+ CPU-s; ", plain(run))
+
+
+def test_the_time_is_learnt_from_runs_and_kept_with_the_run(work, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(work / "cache"))
+    words = ("--config", "scale={methods: [linear]}")
+    guess = snakemake(work, "-n", *words)
+    assert "; a first guess, until a run has ended on this machine" in plain(guess)
+    run = snakemake(work, *TABLES, *words)
+    assert run.code == 0, run.text
+    (kept,) = (work / "cache" / "unglow").glob("times-*.json")
+    rules = {times["rule"] for times in json.loads(kept.read_text())["runs"][0]["times"]}
+    assert rules == {*run.jobs(), "start", "launch", "end"}
+    head = json.loads(runs_of(work / "results")[0].read_text().splitlines()[0])
+    expected = head["expected"]
+    assert 0 < expected["low"] < expected["seconds"] < expected["high"]
+    assert expected["rules"].keys() == {*run.jobs(), "figures", "figures_registration"}
+    again = snakemake(work, "-n", "--forceall", *words)
+    assert re.search(rf"time about {A_TIME} on 2 cores, .*; by the last run here", plain(again))
+    told = command(work, "unglow", "preflight", "--cores", "1", *words)
+    assert re.search(rf"time about {A_TIME} on 1 core, .*; by the last run here", plain(told))
 
 
 @pytest.mark.parametrize(

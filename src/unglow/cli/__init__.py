@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Name of a sub-command to its module and what it does.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("unglow.cli.run", "run the workflow: snakemake with the Snakefile that is installed"),
     "init": ("unglow.cli.init", "write config and sample sheet for a directory of images"),
     "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
     "preflight": ("unglow.cli.preflight", "say whether a run fits memory and disk"),
@@ -31,10 +32,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "clean": ("unglow.cli.clean", "remove what jobs that were killed have left behind"),
     "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
     "report": ("unglow.cli.report", "write the report of a results directory"),
-    "compare": ("unglow.cli.compare", "show runs side by side"),
+    "compare": (
+        "unglow.cli.compare",
+        "say what came out of runs, and what they cost, side by side",
+    ),
     "tune": ("unglow.cli.tune", "find how many cores are worth it, and write a profile"),
+    "doctor": ("unglow.cli.doctor", "find what is wrong with this machine, and what helps"),
     "bundle": ("unglow.cli.bundle", "pack what a bug report needs, without pixels"),
     "export": ("unglow.cli.export", "write results in other formats"),
+    "where": ("unglow.cli.where", "print where the Snakefile is that is installed"),
 }
 #: Exit status for a mistake that the user can mend.
 MISTAKE = 2
@@ -58,7 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     module = import_module(COMMANDS[command][0]) if command in COMMANDS else None
     parser = _parser(command, module)
     words: list[str] = []
-    if getattr(module, "TAKES_WORDS", False) and "--" in arguments:
+    if getattr(module, "TAKES_ALL_WORDS", False) and arguments[1:2] not in (["-h"], ["--help"]):
+        arguments, words = arguments[:1], arguments[1:]
+    elif getattr(module, "TAKES_WORDS", False) and "--" in arguments:
         cut = arguments.index("--")
         arguments, words = arguments[:cut], arguments[cut + 1 :]
     options = parser.parse_args(arguments, argparse.Namespace(words=words))
@@ -90,8 +98,8 @@ def _parser(command: str | None, module: object) -> argparse.ArgumentParser:
     """Build the parser; only the sub-command in use gets its options."""
     parser = argparse.ArgumentParser(
         prog="unglow",
-        description="Take the glow out of microscopy. The work itself is done by "
-        "`snakemake --cores N`; these commands help around it.",
+        description="Take the glow out of microscopy. `unglow run` does the "
+        "work, by Snakemake; the other commands help around it.",
     )
     parser.add_argument("--version", action="version", version=f"unglow {__version__}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND")

@@ -1,29 +1,53 @@
-"""``unglow compare``: runs side by side, as a table and as a page."""
+"""``unglow compare``: what came out of runs, and what they cost, as text and as a page."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.cli.directories import results_of
 from unglow.cli.text_table import table
-from unglow.core.printable import harmless
+from unglow.core.errors import InputError
+from unglow.core.files import write_text
+from unglow.core.printable import harmless, printable
 from unglow.core.rounding import amount
+from unglow.workflow.config import CONFIG
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from unglow.comparison.directories import Place
+    from unglow.comparison.results import Comparison
     from unglow.reporting.html.run_comparison import Named
+    from unglow.telemetry.reading.history import RunHistory
+
+# So many pairs that differ, or are equal within errors, are told one by one.
+_SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow compare` to a parser."""
     parser.description = (
-        "Compare runs: a table, and a page with memory and progress over time, all from t = 0. "
-        "RUN is a results directory (its last run counts, or all of its runs if it is the only "
-        "one given) or the file of a run in results/telemetry/runs."
+        "Compare what came out of runs (maps, gains, candidates, pixels of each pair) with what "
+        "came out of the first, and what they cost. RUN is a results directory (the cost is that "
+        "of its last run; of a single one, variants and all runs are compared), the directory of a "
+        "pair or variant, or the file of a run in results/telemetry/runs (cost alone)."
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="what to compare")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="PUBLISHED",
+        help="say whether RUN reproduces these results (stores may be missing); status 1 if not",
+    )
+    parser.add_argument(
+        "--all-pixels",
+        action="store_true",
+        help="read difference images above 64 Mpx whole, and not a sample of them",
+    )
+    parser.add_argument("--table", type=Path, metavar="FILE.tsv", help="also write all numbers")
     parser.add_argument(
         "-o",
         "--output",
@@ -35,35 +59,144 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table, write the page."""
-    from unglow.core.files import write_text  # noqa: PLC0415
+    """Print what differs, write page and table; return 1 if RUN does not reproduce PUBLISHED."""
     from unglow.reporting.html.page import page  # noqa: PLC0415
-    from unglow.reporting.html.run_comparison import build, chosen  # noqa: PLC0415 (imports numpy)
+    from unglow.reporting.html.run_comparison import build, computed_by  # noqa: PLC0415
 
-    named = chosen(arguments.runs)
-    print(text(named))
-    write_text(arguments.output, page(build(named), title="unglow compare"))
+    published: Path | None = arguments.against
+    paths: list[Path] = arguments.runs
+    if published is not None:
+        if len(paths) > 1:
+            raise InputError("Give one RUN only with --against.")
+        paths = [published, *paths]
+    comparisons, named = compared(paths, everything=arguments.all_pixels)
+    if published is not None and not comparisons:
+        raise InputError(f"{published} and {paths[1]} hold no results to compare.")
+    told: list[Iterable[str]]
+    told = [*map(_lines if published is None else _lines_of_all, comparisons)]
+    if named and published is None:
+        told.append(["\n" * bool(told) + text(named)])
+        told.append([] if comparisons else [harmless(line) for line in computed_by(named)])
+    print(printable("\n".join(line for part in told for line in part)))
+    write_text(arguments.output, page(build(named, comparisons), title="unglow compare"))
     print(f"\n{arguments.output}")
-    return 0
+    if arguments.table is not None:
+        from unglow.comparison.table import table as full_table  # noqa: PLC0415
+
+        write_text(arguments.table, full_table(comparisons))
+        print(arguments.table)
+    if published is None:
+        return 0
+    print(printable(f"\n{comparisons[0].verdict}"))
+    return 0 if comparisons[0].reproduced else 1
+
+
+def compared(paths: Sequence[Path], *, everything: bool) -> tuple[list[Comparison], list[Named]]:
+    """Return what came out of all against the first, and the runs whose cost is compared.
+
+    Raises
+    ------
+    InputError
+        There is nothing to compare.
+    """
+    from unglow.comparison.results import compare_places, compare_variants  # noqa: PLC0415
+    from unglow.reporting.html.run_comparison import origins, side_by_side  # noqa: PLC0415
+
+    sides = [Side.of(path) for path in paths]
+    (first, *others), comparisons = sides, []
+    if not others and first.place is not None:
+        variants = compare_variants(first.place, everything=everything)
+        comparisons = [] if variants is None else [variants]
+    for side in others:
+        if first.place is not None and side.place is not None:
+            found = compare_places(first.place, side.place, everything=everything)
+            if first.place.results != side.place.results:
+                found = replace(found, origins=tuple(origins(first.last, side.last)))
+            comparisons.append(found)
+    whole = all(side.runs and not (side.place and side.place.is_part) for side in sides)
+    named = side_by_side([side.runs for side in sides]) if whole else []
+    if len(named) < 2 and not comparisons:
+        raise InputError(
+            f"{paths[0]} holds one run only and no variants, so there is nothing to compare it "
+            "with; give other results as well."
+        )
+    return comparisons, named if len(named) > 1 else []
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What a path leads to: results (None for a run alone), and the runs that are recorded."""
+
+    place: Place | None
+    runs: list[Named]
+
+    @classmethod
+    def of(cls, path: Path) -> Side:
+        """Read it; InputError if there is neither."""
+        from unglow.comparison.directories import open_place  # noqa: PLC0415
+        from unglow.reporting.html.run_comparison import runs_of  # noqa: PLC0415
+
+        if (path / CONFIG).is_file():
+            path = results_of(path)
+        place, problem = None, None
+        if not path.is_file():
+            try:
+                place = open_place(path)
+            except InputError as error:
+                problem = error
+        try:
+            runs = runs_of(place.results if place is not None and place.is_part else path)
+        except InputError as error:
+            if place is None:
+                raise problem or error from None
+            runs = []
+        return cls(place, runs)
+
+    @property
+    def last(self) -> RunHistory | None:
+        """The last run; None without telemetry."""
+        return self.runs[-1].history if self.runs else None
+
+
+def _lines(comparison: Comparison) -> Iterator[str]:
+    """Yield a comparison as lines of text: the summary, then what is not identical, worst first."""
+    yield from _head(comparison)
+    told = [p for p in comparison.pairs if p.verdict != "identical" or p.sentences]
+    for pair in told[:_SHOWN]:
+        yield f"{pair.word}: {pair.name}"
+        yield from (f"    {sentence}" for sentence in pair.sentences)
+    if len(told) > _SHOWN:
+        yield f"and {len(told) - _SHOWN} more: the page has all"
+    yield from comparison.alone
+
+
+def _lines_of_all(comparison: Comparison) -> Iterator[str]:
+    """Yield a comparison as lines of text: the summary, then one for each pair, worst first."""
+    yield from _head(comparison)
+    for pair in comparison.pairs:
+        yield ": ".join(filter(None, [pair.word, pair.name, "; ".join(pair.sentences)]))
+    yield from comparison.alone
+
+
+def _head(comparison: Comparison) -> Iterator[str]:
+    yield f"A  {comparison.a}"
+    yield f"B  {comparison.b}"
+    yield from comparison.origins
+    yield comparison.summary
 
 
 def text(named: Sequence[Named]) -> str:
-    """Return the comparison as plain text."""
-    from unglow.reporting.html.run_comparison import computed_by, rows, rules  # noqa: PLC0415 (imports numpy)
+    """Return the cost of runs as plain text."""
+    from unglow.reporting.html.run_comparison import rows, rules  # noqa: PLC0415 (imports numpy)
 
     names = [n.name for n in named]
     sides = "l" + "r" * len(names)
     numbers = [
-        [
-            row.name,
-            *(amount(value, row.unit) for value in row.values),
-            row.change or "",
-        ]
+        [row.name, *(amount(value, row.unit) for value in row.values), row.change or ""]
         for row in rows(named)
     ]
     lines = [table([["", *names, ""], *numbers], sides + "r"), ""]
     for what, key, unit in (("time of all jobs", "seconds", "s"), ("peak memory", "peak_mb", "MB")):
         cells = [[r["rule"], *(amount(value, unit) for value in r[key])] for r in rules(named)]
         lines += [f"By rule: {what}", table([["", *names], *cells], sides), ""]
-    lines += [harmless(sentence) for sentence in computed_by(named)]
     return "\n".join(lines).rstrip()

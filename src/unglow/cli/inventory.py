@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.io.tiff import survey_blocks
+from unglow.io.raw_images import survey_blocks
 from unglow.workflow.batch import check_help
 from unglow.workflow.channels import AUTO, choose_channels, stored_dtype
 from unglow.workflow.channels.choice import BLOCKS, SIDE

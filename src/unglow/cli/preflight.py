@@ -1,4 +1,4 @@
-"""``unglow preflight``: whether a run would fit this machine's memory and disks."""
+"""``unglow preflight``: whether a run would fit this machine, and how long it would take."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from unglow.core.errors import ConfigError
 from unglow.core.machine import memory_limit_mb, processors
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.forecast.earlier_runs import file_of_machine, read_runs
+from unglow.workflow.forecast.forecast import forecast
+from unglow.workflow.forecast.throughput import Throughput
 from unglow.workflow.preflight.check import Level, check
 from unglow.workflow.preflight.messages import messages
 from unglow.workflow.preflight.pending_jobs import capacity_for, pending_jobs
@@ -30,8 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow preflight` to a parser."""
     parser.description = (
         "Look at the headers of all pairs and say whether what is still missing fits memory and "
-        "disk, as Snakemake does before it starts. Options are Snakemake's, and so are their "
-        "defaults with profiles/default. The exit status is 1 if a run would be refused."
+        "disk, as Snakemake does before it starts, and how long it takes. Options are "
+        "Snakemake's, and so are their defaults with profiles/default. The exit status is 1 if a "
+        "run would be refused."
     )
     parser.add_argument(
         "-n", "-c", "--cores", default="all", metavar="N", help="cores (default: all)"
@@ -65,11 +69,15 @@ def run(arguments: argparse.Namespace) -> int:
     for problem in batch.problems:
         print(f"left out: {problem.message}")
     jobs = pending_jobs(batch, directory / batch.settings["results"])
-    result = check(jobs, capacity_for(jobs, cores, limit), batch.settings["memory_per_job"])
+    capacity, budget = capacity_for(jobs, cores, limit), batch.settings["memory_per_job"]
+    result = check(jobs, capacity, budget)
+    throughput = Throughput.of(read_runs(file_of_machine()))
+    expected = forecast(jobs, capacity, budget, throughput, len(batch.pairs))
     refused = result.level == Level.REFUSED and not batch.settings["force_run"]
     what = "a run would be refused" if refused else "a run would start"
     print(f"{len(jobs)} jobs to do on {cores} core{'s' * (cores != 1)}: {what}.")
-    for line in messages(result, ["unglow", *sys.argv[1:]], Level.FINE):
+    takes = "" if expected is None else expected.words()
+    for line in messages(result, ["unglow", *sys.argv[1:]], Level.FINE, takes=takes):
         print(line)
     if result.suggestions:
         print("Give the same options to snakemake.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from unglow.cli.survey import SHEET
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.files import write_text
 from unglow.core.machine import memory_total_mb, processors
+from unglow.core.workflow_files import snakefile
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
 from unglow.reporting.core_scaling import Trial, advice, profile_text, table, trial_of
 from unglow.telemetry.reading.follower import Follower
@@ -111,8 +113,7 @@ def _numbers(given: Sequence[int] | None) -> list[int]:
 
 
 def _snakefile(given: Path | None) -> Path:
-    checkout = Path(__file__).resolve().parents[3] / "Snakefile"
-    path = given or checkout
+    path = given or snakefile()
     if not path.is_file():
         raise InputError(f"{path} does not exist; say with -s where unglow's Snakefile is.")
     return path.absolute()
@@ -133,7 +134,11 @@ def _chosen(batch: Batch, name: str | None) -> Pair:
 
 def _warm_up(pair: Pair) -> None:
     """Do once what only a first run does: read the raw files from the disk."""
-    for path in (pair.pre, pair.post):
+    files = [
+        [f for f in path.rglob("*") if f.is_file()] if path.is_dir() else [path]
+        for path in (pair.pre, pair.post)
+    ]
+    for path in itertools.chain(*files):
         with path.open("rb", buffering=0) as stream:
             while stream.read(_READ):
                 pass

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.comparison.finding import Finding, lacking, read_json
+from unglow.core.rounding import number, percent, uncertainty
+from unglow.io.candidates_csv import read_candidates
 from unglow.review.nearest import REACH_PX, nearest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
+
+    from unglow.io.candidates_csv import Candidates
+
+CLEAR = 1.0
+"""A candidate is clear if its signal-to-noise ratio is so far above both thresholds: by one
+standard deviation of the noise. A list loses and wins others by chance."""
+_ERRORS, _FEW = 2.0, 0.05
+"""More than this share of the matched ones has to be off by more than so many combined errors
+before their measurements count as different."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,3 +62,121 @@ def match(a: NDArray[np.float64], b: NDArray[np.float64], radius: float = REACH_
         np.flatnonzero(~found),
         np.setdiff1d(np.arange(len(b)), partners[found]),
     )
+
+
+def compare_candidates(one: Path, other: Path) -> Finding:
+    """Compare two ``candidates.csv``: those that are counted.
+
+    What ``detection.json`` beside them says of threshold and width of spots is used where it is
+    there. UnglowError if a file cannot be read.
+    """
+    a, b = (_counted(read_candidates(path)) for path in (one, other))
+    reports = [_report(path.with_name("detection.json")) for path in (one, other)]
+    try:
+        thresholds = [_threshold(r, c) for r, c in zip(reports, (a, b), strict=True)]
+        widths = [float((r.get("settings") or {}).get("fwhm_px") or 0) for r in reports]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise lacking("detection.json", error) from error
+    return _finding(a, b, max(thresholds) + CLEAR, max(REACH_PX, *(w / 2 for w in widths)))
+
+
+def _counted(found: Candidates) -> dict[str, NDArray[np.float64]]:
+    return {name: column[found.counted] for name, column in found.numbers.items()}
+
+
+def _report(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def _threshold(report: dict[str, Any], found: dict[str, NDArray[np.float64]]) -> float:
+    """Return the least significance of a list; that of its last one if nothing tells it."""
+    told = report.get("threshold_snr")
+    return float(told) if told is not None else float(found["snr"].min(initial=math.inf))
+
+
+def _finding(
+    a: dict[str, NDArray[np.float64]],
+    b: dict[str, NDArray[np.float64]],
+    clear_snr: float,
+    radius: float,
+) -> Finding:
+    places = [np.column_stack([c["x"], c["y"]]) for c in (a, b)]
+    matched = match(places[0], places[1], radius)
+    pairs = matched.pairs.T
+    columns = {name: (a[name][pairs[0]], b[name][pairs[1]]) for name in a if name in b}
+    measured = _measured(columns)
+    left = {"lost": (a, matched.lost), "new": (b, matched.new)}
+    clear = {w: int(np.count_nonzero(c["snr"][k] >= clear_snr)) for w, (c, k) in left.items()}
+    numbers: dict[str, float | int] = {
+        "candidates_a": len(a["x"]), "candidates_b": len(b["x"]), "matched": len(matched.pairs),
+        "lost": len(matched.lost), "lost_clear": clear["lost"],
+        "new": len(matched.new), "new_clear": clear["new"], **measured,
+    }  # fmt: skip
+    told = [
+        f"{len(index)} {word} ({_how_clear(len(index), clear[word])})"
+        for word, (_, index) in left.items()
+        if len(index)
+    ]
+    told.append(f"{len(matched.pairs)} matched")
+    off = measured.get("off", 0.0)
+    if off > _FEW:
+        flux, place = number(measured.get("flux_ratio")), uncertainty(measured["place_median_px"])
+        told.append(
+            f"{percent(off)} of them measured otherwise (typical flux {flux} times, place {place} "
+            "px off)"
+        )
+    unmatched = sum(clear.values())
+    excess = (1 + 100 * unmatched / max(len(a["x"]), len(b["x"]))) if unmatched else 0.0
+    return Finding(
+        "candidates",
+        "different" if unmatched or off > _FEW else "equal",
+        "candidates: " + ", ".join(told),
+        max(excess, off / _FEW),
+        numbers,
+        _points(left),
+    )
+
+
+def _measured(
+    columns: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]],
+) -> dict[str, float | int]:
+    """Return how far matched candidates lie apart, px, their flux of B over A, and who is off.
+
+    ``off`` is the share of those whose place or flux is more than `_ERRORS` combined errors away.
+    """
+    (x, other_x), (y, other_y) = columns["x"], columns["y"]
+    if not len(x):
+        return {}
+    apart = np.hypot(other_x - x, other_y - y)
+    numbers: dict[str, float | int] = {
+        "place_median_px": float(np.median(apart)),
+        "place_p95_px": float(np.quantile(apart, 0.95)),
+    }
+    off = np.zeros(len(x), bool)
+    for name in ("x", "y", "flux"):
+        if name in columns and f"{name}_err" in columns:
+            errors = np.hypot(*columns[f"{name}_err"])
+            off |= np.abs(np.subtract(*columns[name])) > _ERRORS * errors
+    if "flux" in columns:
+        ratio = np.divide(*reversed(columns["flux"]))
+        numbers["flux_ratio"] = float(np.nanmedian(ratio))
+        numbers["flux_off_p95"] = float(np.nanquantile(np.abs(ratio - 1), 0.95))
+    return numbers | {"off": float(off.mean())}
+
+
+def _how_clear(count: int, clear: int) -> str:
+    if clear == count:
+        return "clear" if count == 1 else "all clear"
+    return f"{clear} clear" if clear else "at the limit of significance"
+
+
+def _points(
+    left: dict[str, tuple[dict[str, NDArray[np.float64]], NDArray[np.intp]]],
+) -> tuple[tuple[str, float, float, float], ...]:
+    """Return word, x, y and significance of those without a partner, the clearest first."""
+    rows = [
+        (word, float(c["x"][k]), float(c["y"][k]), float(c["snr"][k]))
+        for word, (c, index) in left.items()
+        for k in index
+    ]
+    return tuple(sorted(rows, key=lambda row: (row[0], -row[3])))

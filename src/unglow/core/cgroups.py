@@ -1,4 +1,7 @@
-"""Memory control groups (cgroups, version 2 or 1) that bind a process: limits, use, kills."""
+"""Control groups (cgroups, version 2 or 1) that bind a process.
+
+Memory: limits, use, kills. Processors: quota, time held back. Pressure, where it is counted.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path("/sys/fs/cgroup")
+PRESSURES = ("memory", "io", "cpu")
+"""What the kernel counts the time that is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,66 @@ def kills(counter: Path) -> int | None:
     return counted[0] if counted else None
 
 
+def quota(root: Path = ROOT) -> float | None:
+    """Return how many processors the groups of this process may use at a time; None for all."""
+    shares = []
+    for group in _of_processors("self", root):
+        allowed, period = ([*_words(group / "cpu.max"), "", ""])[:2]  # version 2: "200000 100000"
+        if not allowed:
+            allowed = "".join(_words(group / "cpu.cfs_quota_us"))
+            period = "".join(_words(group / "cpu.cfs_period_us"))
+        if allowed.isdigit() and period.isdigit():  # neither "max" nor -1
+            shares.append(int(allowed) / int(period))
+    return min(shares, default=None)
+
+
+def throttled_s(process: int, root: Path = ROOT) -> float:
+    """Return how long quotas of its groups have held back a process' processors, s."""
+    held = [0.0]
+    for group in _of_processors(process, root):
+        stat = group / "cpu.stat"
+        held += [number / 1e6 for number in _keyed(stat, ("throttled_usec",))]
+        held += [number / 1e9 for number in _keyed(stat, ("throttled_time",))]
+    return max(held)
+
+
+def pressure(process: int, root: Path = ROOT) -> dict[str, str]:
+    """Return by name what the own group of a process tells of its pressures (version 2 only)."""
+    for line in read(process, "cgroup").splitlines():
+        if line.startswith("0::"):
+            own = _unified(root) / line[3:].lstrip("/")
+            told = {name: _text(own / f"{name}.pressure") for name in PRESSURES}
+            return {name: text for name, text in told.items() if text}
+    return {}
+
+
+def _of_processors(process: int | str, root: Path) -> Iterator[Path]:
+    """Yield the groups that bind the processors of a process, its own and those above."""
+    for line in read(process, "cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        own = Path(path.lstrip("/"))
+        if controllers == "" or "cpu" in controllers.split(","):
+            mount = root / "cpu" if controllers else _unified(root)
+            yield from (mount / own, *(mount / above for above in own.parents))
+
+
+def _unified(root: Path) -> Path:
+    """Return where version 2 is mounted: beside version 1, or alone."""
+    return root / "unified" if (root / "unified").is_dir() else root
+
+
+def _words(path: Path) -> list[str]:
+    return _text(path).split()
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file; empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
 def _memberships(process: int | str, root: Path) -> Iterator[tuple[Path, Path, _Names]]:
     """Yield where each hierarchy is mounted, the process' own group in it, and its names."""
     for line in read(process, "cgroup").splitlines():
@@ -88,17 +153,11 @@ def _memberships(process: int | str, root: Path) -> Iterator[tuple[Path, Path, _
 
 def _number(path: Path) -> int | None:
     """Return the number in a file; None for ``max``, and for a file that cannot be read."""
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return None
+    text = "".join(_words(path))
     return int(text) if text.isdigit() else None
 
 
 def _keyed(path: Path, keys: tuple[str, ...]) -> list[int]:
     """Return the numbers behind some keys of a file; none for a file that cannot be read."""
-    try:
-        rows = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
-    except OSError:
-        return []
+    rows = [line.split() for line in _text(path).splitlines()]
     return [int(row[1]) for row in rows if len(row) == 2 and row[0] in keys]

@@ -1,16 +1,13 @@
-"""What the machine offers: memory within container limits, processors, and room on disks."""
+"""What the machine offers: memory within container limits, processors, disks; and giving way."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 
 from unglow.core import cgroups
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def memory_total_mb(cgroup: Path = cgroups.ROOT) -> float:
@@ -38,6 +35,11 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def busy_processors() -> float:
+    """Return how many processors were busy, or wanted, in the last minute; 0 if that is unknown."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
 def existing(path: Path) -> Path:
     """Return the path itself, or the nearest directory above it that exists."""
     path = path.absolute()
@@ -50,3 +52,24 @@ def disk_free_mb(path: Path) -> float:
     What is kept back for the administrator does not count. Quotas are not seen.
     """
     return psutil.disk_usage(str(existing(path))).free / 1e6
+
+
+def cache_directory() -> Path:
+    """Return the directory in which programs keep what can be made again, of this user."""
+    # Path.home() raises where a container has no name for the user
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
+
+
+def give_way(nice: int, *, disk: bool = False) -> None:
+    """Have this process and those that it starts let other programs go first.
+
+    Parameters
+    ----------
+    nice
+        The least nice value, 0 to 19; one that is higher already stays.
+    disk
+        Whether to ask the disk only when others do not (`ionice -c 3`), where that is possible.
+    """
+    os.nice(max(0, nice - os.nice(0)))
+    if disk and hasattr(psutil, "IOPRIO_CLASS_IDLE"):
+        psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)

@@ -43,24 +43,27 @@ def is_mounted() -> bool:
 class Stat(NamedTuple):
     """State of a process (``R``, ``S``, ``D``, ``T``, ``Z``), time, threads, and when it started.
 
-    Time on processors, s, includes that of children that it has waited for. The start, clock ticks
-    since boot, tells it from others of its number.
+    Time on processors, s, includes that of children that it has waited for, and so do the faults:
+    pages that had to be read from a disk. The start, clock ticks since boot, tells it from others
+    of its number.
     """
 
     state: str
     cpu_s: float
     threads: int
     started: int
+    faults: int = 0
 
     @classmethod
     def of(cls, text: str) -> Stat | None:
         """Read a file ``stat``; None if it tells nothing, as that of a process that is gone."""
         # the second field, the name in brackets, may hold blanks and brackets; the third is the
-        # state, 14 to 17 are times, 20 the threads, 22 the start
+        # state, 12 and 13 are faults, 14 to 17 times, 20 the threads, 22 the start
         fields = text.rpartition(")")[2].split()
         with contextlib.suppress(ValueError, IndexError):
             cpu_s = sum(map(int, fields[11:15])) / _TICKS_PER_S
-            return cls(fields[0], cpu_s, int(fields[17]), int(fields[19]))
+            faults = sum(map(int, fields[9:11]))
+            return cls(fields[0], cpu_s, int(fields[17]), int(fields[19]), faults)
         return None
 
 
@@ -114,16 +117,6 @@ def _state_and_start(pid: int) -> tuple[str, int] | None:
         return state, round(process.create_time() * _TICKS_PER_S)
     except psutil.Error:
         return None
-
-
-def waiting_state(pid: int) -> str:
-    """Return the state that tells most about a process that does nothing: T, D, R or S.
-
-    Of all its threads; empty if the system does not tell.
-    """
-    tasks = (read(pid, "task", thread, "stat") for thread in thread_ids(pid))
-    states = {found.state.upper() for text in tasks if (found := Stat.of(text)) is not None}
-    return next((state for state in "TDRS" if state in states), "")
 
 
 def thread_ids(pid: int) -> list[str]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from unglow.core.demand import AnyDemand
+    from unglow.jobs.stall_reason import Reason
 
 # A job after which the machine has this much less memory, MB, is worth a word.
 _LEFT_BEHIND_MB = 200.0
@@ -304,15 +305,18 @@ class Job:
             pid,
             pipe,
             limit_s=self.limit_s,
-            on_stall=partial(self._warn_of_stall, pid),
+            on_stall=partial(self._tell_stall, pid),
             on_sample=self._telemetry.sample,
             on_end=self._telemetry.ended,
             abandoned=self._parent.gone,
         )
 
-    def _warn_of_stall(self, pid: int, seconds: float) -> None:
-        because = outcomes.idle_because(process.waiting_state(pid), pid)
-        self._telemetry.stall(seconds, because)
+    def _tell_stall(self, pid: int, seconds: float, why: Reason, over: bool) -> None:  # noqa: FBT001 (called so)
+        self._telemetry.stall(seconds, why._asdict(), over=over)
+        if over:
+            log.info("it goes on, after %.0f s in which it had done nothing", seconds)
+            return
+        because = outcomes.idle_because(why, pid)
         self._warn(f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}")
 
     def _warn(self, sentence: str) -> None:

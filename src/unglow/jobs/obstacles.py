@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
+from unglow.core.machine import cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 # So many obstacles are listed, which a terminal shows at once; the others are only counted.
 _LISTED = 10
@@ -53,7 +54,7 @@ def refuse_what_snakemake_stumbles_over() -> None:
     InputError
         Its cache cannot be written, or a program that it calls is not there.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = cache_directory()
     for sentence in obstacles([cache / "snakemake" / "source-cache" / "x"]):
         raise InputError(
             f"Snakemake keeps a cache in {cache}, but {sentence} Or set XDG_CACHE_HOME to a "

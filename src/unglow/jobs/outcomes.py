@@ -25,6 +25,7 @@ from unglow.jobs.snakemake_command import changed
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from unglow.jobs.stall_reason import Reason
     from unglow.jobs.watchdog import Ending
 
 LACKED_MEMORY = ("memory", "oom_killed")
@@ -42,14 +43,6 @@ _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
 
 
-# What a process may wait for, by the state that the kernel gives it.
-_IDLE = {
-    "T": "it was stopped (Ctrl-Z, SIGSTOP, a debugger); `kill -CONT {pid}` lets it go on",
-    "D": "it waits for a disk or a network drive, or for memory that was swapped out",
-    "R": "it wants to run and gets no processor: the machine is overloaded, or a limit holds it",
-    "S": "it waits for another process, a lock or a remote file; if nothing comes of it, "
-    "that is a fault of the program",
-}
 _WHY_IDLE = (
     "A disk or network drive may not have answered (`dmesg`, `df`), the machine may have been "
     "overloaded or swapping (`uptime`, `free -m`), someone may have stopped the process, or it is "
@@ -190,19 +183,10 @@ def overrun(job: Declared, peak_mb: float) -> str:
     )
 
 
-def idle_because(state: str, pid: int) -> str:
-    """Return why a process does nothing, as far as its state tells, and what shows more.
-
-    Parameters
-    ----------
-    state
-        One letter, as the kernel says (``D``, ``R``, ``S``, ``T``); empty if it is not known.
-    pid
-        The process.
-    """
+def idle_because(why: Reason, pid: int) -> str:
+    """Return why a process does nothing, as far as that is known, what helps and shows more."""
     look = f"`ps -L -o pid,lwp,stat,wchan:24,comm -p {pid}`, `uptime` and `free -m` show more"
-    reason = _IDLE.get(state, _IDLE["S"]).format(pid=pid)
-    return f"{reason}. {look}."
+    return f"{why.message}: {why.helps}. {look}."
 
 
 def remedy(job: Declared, cause: Cause) -> str:
@@ -268,7 +252,7 @@ def _late(job: Declared, ending: Ending) -> Cause:
             "stalled",
             f"ended because it had done nothing for {ending.idle_s:.0f} s when its limit of "
             f"{minutes:.3g} min was over; what every thread was doing is in {_log_name(job)}. "
-            f"{_WHY_IDLE}",
+            f"{_why_idle(ending)}",
         )
     return Cause(
         "timeout",
@@ -317,9 +301,17 @@ def _killed(ending: Ending, name: str) -> Cause:
         return Cause(
             "stalled",
             f"ended from outside by {name} when it had done nothing for {ending.idle_s:.0f} s. "
-            f"{_WHY_IDLE}",
+            f"{_why_idle(ending)}",
         )
     return Cause("killed", f"ended from outside by {name}; run again.")
+
+
+def _why_idle(ending: Ending) -> str:
+    """Return what a job that was ended had waited for, or what may be looked at."""
+    if ending.waited is None or not ending.waited.reason:
+        return _WHY_IDLE
+    message = ending.waited.message
+    return f"{message[0].upper()}{message[1:]}: see to that, then run again."
 
 
 def _log_name(job: Declared) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -9,6 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping, Sequence
+
+STARTED = "UNGLOW_RUN"
+"""Variable by which `unglow run` tells the Snakemake that it becomes which Snakefile it named."""
+RUN = ("unglow", "run")
+"""The command that names the Snakefile by itself."""
 
 # Options that remedies change, by all their names; --jobs stands in for --cores where jobs are
 # local.
@@ -117,6 +123,8 @@ def _same(name: str, key: str) -> bool:
 def snakemake_words(argv: Sequence[str]) -> list[str]:
     """Return the words to type for a running Snakemake; only its options if it has no command."""
     name = PurePath(argv[0]).name if argv else ""
+    if list(argv[1:3]) == ["-s", os.environ.get(STARTED)]:
+        return [*RUN, *argv[3:]]
     if name == "__main__.py":
         return ["python", "-m", "snakemake", *argv[1:]]
     return ["snakemake", *argv[1:]] if name.startswith("snakemake") else ["snakemake"]

@@ -17,14 +17,17 @@ import select
 import signal
 import time
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import cgroups, process
 from unglow.telemetry.recording.process_sampler import INTERVAL_S, Sampler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from unglow.core.waiting import Look
+    from unglow.jobs.stall_reason import Reason
     from unglow.telemetry.recording.process_sampler import Sample
 
 STALL_S = 60.0
@@ -58,6 +61,14 @@ class Activity:
     moved: int = 0
 
 
+class Turn(Enum):
+    """What has become of a job's activity: half the time to a stall is over, a stall, its end."""
+
+    QUIET = "quiet"
+    STALLED = "stalled"
+    OVER = "over"
+
+
 @dataclass(slots=True)
 class Stall:
     """How long a job has done nothing, from samples of its activity."""
@@ -67,16 +78,50 @@ class Stall:
     longest_s: float = 0.0
     _mark: Activity = field(default_factory=Activity)
 
-    def sample(self, seconds: float, now: Activity) -> bool:
-        """Take a sample ``seconds`` after the last; return whether a stall is seen just now."""
+    @property
+    def idle_s(self) -> float:
+        """How long it has done nothing, s; 0 if it does not stall now."""
+        return self.quiet_s if self.quiet_s >= self.after_s else 0.0
+
+    def sample(self, seconds: float, now: Activity) -> Turn | None:
+        """Take a sample ``seconds`` after the last; return what has come to pass with it."""
         before = self.quiet_s
         if now.moved != self._mark.moved or abs(now.cpu_s - self._mark.cpu_s) > _IDLE_CPU_S:
             self._mark, self.quiet_s = now, 0.0
-            return False
+            return Turn.OVER if before >= self.after_s else None
         self.quiet_s += seconds
         if self.quiet_s >= self.after_s:
             self.longest_s = max(self.longest_s, self.quiet_s)
-        return before < self.after_s <= self.quiet_s
+        if before < self.after_s <= self.quiet_s:
+            return Turn.STALLED
+        return Turn.QUIET if before < self.after_s / 2 <= self.quiet_s else None
+
+
+class _Idleness:
+    """Looks for stalls of a job, says when one begins and ends, and keeps why."""
+
+    def __init__(self, pid: int, on_stall: Callable[[float, Reason, bool], None]) -> None:
+        # only here: the job does without them, and during a stall they may not be readable
+        from unglow.core.waiting import Look, look  # noqa: PLC0415
+        from unglow.jobs.stall_reason import reason  # noqa: PLC0415
+
+        self._pid, self._on_stall = pid, on_stall
+        self._look, self._reason = look, reason
+        self._before: Look = Look(time.monotonic())
+        self.stall = Stall(STALL_S)
+        self.waited: Reason | None = None
+
+    def sample(self, seconds: float, taken: Sample, pids: Sequence[int]) -> None:
+        """Take a sample ``seconds`` after the last, of these processes."""
+        idle_s = self.stall.quiet_s
+        turn = self.stall.sample(seconds, Activity(taken.cpu_s, taken.read + taken.written))
+        if turn is Turn.QUIET:
+            self._before = self._look(pids)
+        elif turn is Turn.STALLED:
+            self.waited = self._reason(self._before, self._look(pids), self._pid)
+            self._on_stall(self.stall.quiet_s, self.waited, False)  # noqa: FBT003
+        elif turn is Turn.OVER and self.waited is not None:
+            self._on_stall(idle_s, self.waited, True)  # noqa: FBT003
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +142,9 @@ class Ending:
         Bytes through read and write calls, as far as they were seen from outside.
     stalled_s
         Longest time that it did nothing, s; 0 if it never stalled.
-    idle_s
-        How long it had done nothing when it was ended, s; 0 if it had not stalled then.
+    idle_s, waited
+        How long it had done nothing when it was ended, s, and why as far as that is known; 0 if it
+        had not stalled then.
     timed_out
         It was ended because its time was over.
     by_kernel
@@ -119,6 +165,7 @@ class Ending:
     timed_out: bool
     by_kernel: bool
     abandoned: bool = False
+    waited: Reason | None = None
 
 
 def fork() -> tuple[int, int]:
@@ -163,7 +210,7 @@ def watch(
     reading: int,
     *,
     limit_s: float | None,
-    on_stall: Callable[[float], None],
+    on_stall: Callable[[float, Reason, bool], None],
     on_sample: Callable[[Sample], None] | None = None,
     on_end: Callable[[], None] | None = None,
     interval_s: float = INTERVAL_S,
@@ -180,7 +227,8 @@ def watch(
     limit_s
         Time that the job may take, s; None for no limit.
     on_stall
-        Called with the time, s, once the job has done nothing for `STALL_S`.
+        Called with the time, s, and why, once the job has done nothing for `STALL_S`; and again
+        when it goes on, with True.
     on_sample
         Called with what the job takes each time that it was looked at.
     on_end
@@ -194,7 +242,7 @@ def watch(
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
     kills = _kernel_kills(pid)
     killed_before = kills()
-    sampler, stall = Sampler(pid, interval_s=interval_s), Stall(STALL_S)
+    sampler, idleness = Sampler(pid, interval_s=interval_s), _Idleness(pid, on_stall)
     spent, timed_out, alone = 0.0, False, False
     said = bytearray()
     last = due = time.monotonic()
@@ -205,8 +253,7 @@ def watch(
         now = time.monotonic()
         step, last = min(now - last, _AWAKE_S), now
         spent += step
-        if stall.sample(step, Activity(taken.cpu_s, taken.read + taken.written)):
-            on_stall(stall.quiet_s)
+        idleness.sample(step, taken, sampler.pids)
         timed_out = limit_s is not None and spent >= limit_s
         alone = not timed_out and abandoned()
         if timed_out or alone:
@@ -226,11 +273,12 @@ def watch(
         cpu_s=usage.ru_utime + usage.ru_stime,
         read=taken.read,
         written=taken.written,
-        stalled_s=stall.longest_s,
-        idle_s=stall.quiet_s if stall.quiet_s >= stall.after_s else 0.0,
+        stalled_s=idleness.stall.longest_s,
+        idle_s=idleness.stall.idle_s,
         timed_out=timed_out,
         by_kernel=kills() > killed_before,
         abandoned=alone,
+        waited=idleness.waited,
     )
 
 

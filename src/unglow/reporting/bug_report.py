@@ -32,6 +32,7 @@ _PARTS = (
     ("results", "benchmarks", "**/*.tsv", "benchmarks"),
     ("results", ".", "**/*.json", "results"),
     ("results", ".", "**/blocks.csv", "results"),
+    ("results", ".", "**/digests/*.sha256", "results"),
 )
 # Directories of results that hold pixels, or a part of its own.
 _PASSED_OVER = ("telemetry", "benchmarks")

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.files import write_text
 from unglow.core.printable import printable
-from unglow.io.tiff import TiffHeader, read_header
+from unglow.io.image_paths import standing_for
+from unglow.io.raw_images import read_header
+from unglow.io.tiff import TiffHeader
 from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
 from unglow.workflow.channels.setting import list_names, stored_dtype
 from unglow.workflow.samples import ROLES
@@ -51,7 +53,7 @@ class HeaderCache:
             The file cannot be used; the sentence is the reader's (failures are not cached).
         """
         try:
-            state = path.stat()
+            state = standing_for(path).stat()
         except OSError:
             return read_header(path, **choice)  # its sentence says what is wrong
         key = json.dumps([str(path), choice], sort_keys=True)

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import RESULT_OF
+from unglow.io.image_paths import standing_for
 from unglow.reporting.summary import Entry
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.paths import PLACES, ROOT, store
 from unglow.workflow.planned_jobs import jobs_of_pair, variants_of
 from unglow.workflow.scale_methods import (
+    RATIO_SETTINGS,
     main_method,
     manual_gain,
-    same_variant,
+    same_difference_as,
+    same_ratio_as,
     scale_methods,
     written_methods,
 )
@@ -33,8 +36,8 @@ if TYPE_CHECKING:
 
 
 def raw_image(batch: Batch, wildcards: Wildcards, *, role: str) -> str:
-    """Return the path of a raw image: ``post`` or ``pre``."""
-    return str(getattr(batch.pair(wildcards), role))
+    """Return the path of a raw image, ``post`` or ``pre``, or of the file that stands for it."""
+    return str(standing_for(getattr(batch.pair(wildcards), role)))
 
 
 def channel_setting(batch: Batch, wildcards: Wildcards) -> str:
@@ -100,7 +103,14 @@ def detect_settings(batch: Batch, wildcards: Wildcards) -> Settings:
 def snr_settings(batch: Batch, wildcards: Wildcards) -> Settings:
     """Return those of the section ``detect`` that the signal-to-noise ratio depends on."""
     settings = batch.variant_settings(wildcards)["detect"]
-    return {name: settings[name] for name in ("fwhm_px", "max_error_px")}
+    return {name: settings[name] for name in RATIO_SETTINGS}
+
+
+def same_snr(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the signal-to-noise ratio of an earlier search that has the same; mostly nothing."""
+    variant = same_ratio_as(batch, wildcards)
+    pattern = batch.outputs.detected(store("snr"))
+    return [] if variant is None else [pattern.format(**{**wildcards, "detection": variant})]
 
 
 def of_main_method(batch: Batch, wildcards: Wildcards, name: str) -> str:
@@ -117,7 +127,7 @@ def difference_if_written(batch: Batch, wildcards: Wildcards) -> list[str]:
 
 def same_difference(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the difference of an earlier variant that has the same pixels; mostly nothing."""
-    variant = same_variant(batch, wildcards)
+    variant = same_difference_as(batch, wildcards)
     pattern = batch.outputs.subtracted(store("difference/{method}"))
     return [] if variant is None else [pattern.format(**{**wildcards, "subtraction": variant})]
 
@@ -164,8 +174,9 @@ _SUMMARIZED = (
     *("/plan.json", "/transform.json", "/displacement.npz"),
     *("/scale.json", ".histogram.npz", _SEARCHED),
 )
-# What the differences of variants are read or computed from, by the rule that makes it.
+# Candidates, and what the differences of variants are read or computed from, by rule.
 _COMPARED = {
+    "detect": "/candidates.csv",
     "ingest": f"/{store('post')}",
     "align": f"/{store('aligned_pre')}",
     "scale": "/gain_map.npz",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unglow.jobs.base_memory import BY_HEADER, small
 from unglow.workflow import memory_model
 from unglow.workflow.samples import ROLES
-from unglow.workflow.scale_methods import same_variant, written_methods
+from unglow.workflow.scale_methods import same_difference_as, same_ratio_as, written_methods
 from unglow.workflow.stage_table import SMALL_MB, SPLIT, stage_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
 
 # Time limit of jobs on small files, minutes: they take seconds.
 _SHORT_MIN = 5
+# Time limits are so many times what one thread of an idle 2-core machine needs, and two minutes.
+_GENEROUS = 100
+# What decoding a sample takes, in the time that a px takes until it is stored; and of slow codecs,
+# by parts of their names.
+_DECODING, _SLOW_DECODING = 0.1, 3.5
+_SLOW_CODECS = ("2000", "JPEGXL", "JPEGXR", "LZMA")
+# Exporting a difference that is not written takes as long as so many that are.
+_COMPUTING = 2.0
+# Joining bands takes such a part of making them.
+_JOINING_PART = 0.1
 # What the job needs that joins the bands of a stage, but for the search.
 _JOINING = {
     "align": memory_model.join_align,
@@ -38,7 +49,8 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     kind = stage_of(rule).disk
     if isinstance(kind, int):
         return kind
-    if rule == "difference" and same_variant(batch, wildcards) is not None:
+    same = {"difference": same_difference_as, "snr": same_ratio_as}.get(rule)
+    if same is not None and same(batch, wildcards) is not None:
         return SMALL_MB  # links to the shards of another one
     if kind == "both images":
         stores = (memory_model.store_disk_mb(batch.layout(wildcards, role)) for role in ROLES)
@@ -51,17 +63,58 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
 
 def runtime_min(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     """Return a generous time limit of a job, minutes; the configuration may set another."""
-    seconds = stage_of(rule).seconds
-    if not seconds:
+    time = stage_of(rule).time
+    if not time.per_mpx:
         return _SHORT_MIN
     pixels = batch.pixels(wildcards) / _bands_of(batch, rule, wildcards)
-    return memory_model.runtime_min(pixels, seconds)
+    if rule == "ingest":  # both images
+        pixels *= 2
+    seconds = time.fixed + pixels / 1e6 * time.per_mpx
+    return math.ceil(2 + _GENEROUS * seconds / 60)
+
+
+def work_mpx(batch: Batch, rule: str, wildcards: Wildcards) -> float:
+    """Return what the time of a job grows with, million px: those of post, or of raw images.
+
+    Of raw images, as many as there would be in an image that is stored as it is and takes as long.
+    """
+    if not stage_of(rule).time.per_mpx:
+        return 0.0
+    if rule in ("ingest", "ingest_band"):
+        roles = [wildcards["role"]] if rule == "ingest_band" else ROLES
+        return sum(_mpx_of_image(batch, rule, {**wildcards, "role": role}) for role in roles)
+    rows, cols = batch.headers[wildcards["sample"], wildcards["dye"]][0].shape
+    mpx = rows * cols / 1e6
+    if rule == "export_difference" and _is_computed(batch, wildcards):
+        return mpx * _COMPUTING
+    if rule in SPLIT and band_count(batch, rule, wildcards) > 1:
+        return mpx * _JOINING_PART
+    return mpx / _bands_of(batch, rule, wildcards)
+
+
+def _mpx_of_image(batch: Batch, rule: str, wildcards: Wildcards) -> float:
+    """Return the work on a raw image, or on a band of it, million px of a plain one."""
+    header = batch.header(wildcards)
+    mpx = header.shape[0] * header.shape[1] / 1e6
+    bands = batch.band_count("ingest", wildcards)
+    if rule == "ingest" and bands > 1:
+        return mpx * _JOINING_PART
+    samples = 1 if header.separate else len(header.channels)
+    slow = any(name in header.compression for name in _SLOW_CODECS)
+    return mpx / bands * (1 + samples * (_SLOW_DECODING if slow else _DECODING))
+
+
+def band_count(batch: Batch, stage: str, wildcards: Wildcards) -> int:
+    """Return in how many bands jobs make a stage; in one what another variant has already."""
+    named = stage == "difference" and wildcards.get("method") is not None
+    same = same_difference_as(batch, wildcards) if named else None
+    return batch.band_count(stage, wildcards) if same is None else 1
 
 
 def _bands_of(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     """Return how many bands the stage of a rule for bands is made in; 1 for all other rules."""
     stage = rule.removesuffix("_band")
-    return 1 if rule == stage else batch.band_count(stage, wildcards)
+    return 1 if rule == stage else band_count(batch, stage, wildcards)
 
 
 def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
@@ -73,7 +126,7 @@ def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
         return small("summary" if stage == "verdict" else stage)
     if stage == "ingest":
         return _of_images(batch, wildcards)
-    if stage not in SPLIT or batch.band_count(stage, wildcards) == 1:
+    if stage not in SPLIT or band_count(batch, stage, wildcards) == 1:
         return _unsplit(batch, stage, wildcards)
     if rule == stage:
         return _of_join(batch, stage, wildcards)
@@ -92,11 +145,15 @@ def _of_join(batch: Batch, stage: str, wildcards: Wildcards) -> Demand:
 
 def _of_export(batch: Batch, wildcards: Wildcards) -> Demand:
     """Return the demand of an export; of a difference that is not written, of computing it too."""
-    method = wildcards.get("method")
-    computed = method is not None and method not in written_methods(batch, wildcards)
     role = wildcards.get("role", "derived")
     layout = batch.layout(wildcards, role)
-    return memory_model.export(layout, computed=computed)
+    return memory_model.export(layout, computed=_is_computed(batch, wildcards))
+
+
+def _is_computed(batch: Batch, wildcards: Wildcards) -> bool:
+    """Return whether an export is of a difference that is not written."""
+    method = wildcards.get("method")
+    return method is not None and method not in written_methods(batch, wildcards)
 
 
 def _of_images(batch: Batch, wildcards: Wildcards) -> AnyDemand:

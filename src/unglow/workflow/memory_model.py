@@ -23,6 +23,7 @@ from unglow.detection.sizes import (
     SNR_TILE,
 )
 from unglow.export.targets import EXPORT_BAND
+from unglow.io.image_paths import is_ome_zarr
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.pyramid import STRIP
 from unglow.jobs.base_memory import BASE, SLACK
@@ -71,6 +72,9 @@ _KEPT, _OUTLINING, _OUTLINE = 12.0, 47.0, 9.0
 _READING, _SIDES, _SIDES_AT_WORK = 14.0, 5.0, 4.0
 _MOST_SIDES = 14.0
 
+# The zarr library, which reads OME-Zarr images of other programs, MB.
+_ZARR = 20.0
+
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
 # Bytes per cell, with copies of some while they are written; and what a few of them are computed
@@ -82,8 +86,8 @@ def plan(headers: tuple[TiffHeader, TiffHeader]) -> Demand:
     """Demand of making a plan: one survey block at a time, and what is sampled of every channel."""
     channels = max(sum(not info.alpha for info in header.channels) for header in headers)
     if channels == 1:  # there is nothing to choose
-        return Demand(BASE["ingest"], 0.0, fixed=SLACK)
-    reading = max(_decode_mb(h) + h.others_bytes / MB for h in headers)
+        return Demand(BASE["ingest"], 0.0, fixed=SLACK + max(map(_library_mb, headers)))
+    reading = max(_decode_mb(h) + h.others_bytes / MB + _library_mb(h) for h in headers)
     return Demand(BASE["ingest"], 0.0, fixed=reading + _SURVEY + channels * _SAMPLED + SLACK)
 
 
@@ -103,13 +107,13 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     if header.preferred == "windows":
         reading = shard_px * (read_px + stored_px) / MB + decode
         each = max(reading, writing + shard_px * stored_px / MB)
-        return Demand(BASE["ingest"], each, fixed=SLACK, most=shards)
+        return Demand(BASE["ingest"], each, fixed=SLACK + _library_mb(header), most=shards)
     rows = min(layout.shards[0], layout.shape[0])
     band = rows * layout.shape[1] * stored_px / MB
     part_px = part_rows(header, rows) * layout.shape[1]
     reading = part_px * (read_px + stored_px) / MB + decode
     others = header.others_bytes / MB
-    fixed = band + header.kept_bytes / MB + others + SLACK
+    fixed = band + header.kept_bytes / MB + others + SLACK + _library_mb(header)
     if not reads_in_order(header, rows):
         return Demand(BASE["ingest"], max(writing, reading), fixed=fixed)
     # One thread decodes, then all write. The only strip, if whole, is decoded before the band is.
@@ -276,11 +280,6 @@ def candidates_disk_mb(layout: StoreLayout) -> int:
     return math.ceil(_most_listed(layout) * _LINES / MB + 1)
 
 
-def runtime_min(pixels: float, seconds_per_megapixel: float) -> int:
-    """Return a generous time, whole minutes, for a job: 20 times what a 2-core machine needs."""
-    return math.ceil(2 + 20 * pixels / 1e6 * seconds_per_megapixel / 60)
-
-
 def _section(layout: StoreLayout) -> tuple[float, float]:
     """Return what a search takes until it knows the section, and what its outline holds, MB."""
     pixels = min(SECTION_PX, layout.shape[0] * layout.shape[1])
@@ -317,3 +316,8 @@ def _writing(itemsize: int) -> float:
 
 def _decode_mb(header: TiffHeader) -> float:
     return header.decode_bytes / MB
+
+
+def _library_mb(header: TiffHeader) -> float:
+    """Return what the library takes that only OME-Zarr images are read with."""
+    return _ZARR if is_ome_zarr(header.path) else 0.0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.digests import FOLDER, SUFFIX, Published
 from unglow.core.errors import StoreError
+from unglow.io.image_paths import is_ome_zarr
 from unglow.jobs.resume.identity import same_place
 from unglow.jobs.resume.unfinished import last_run
 from unglow.workflow.batch import Batch
@@ -62,7 +63,8 @@ def check_images(plan_file: Path, pair: Pair) -> Iterator[Defect]:
 def _is_other(plan: Plan, role: str, path: Path) -> bool:
     header = plan.headers[role]
     try:
-        same = path.stat().st_size == header.file_bytes
-        return not same or fingerprint(header) != plan.fingerprints[role]
+        if not is_ome_zarr(path) and path.stat().st_size != header.file_bytes:
+            return True
+        return fingerprint(header) != plan.fingerprints[role]
     except OSError:
         return False

@@ -15,6 +15,28 @@ SPLIT = ("align", "difference", "detect")
 """Stages that are made in bands where a pair is large, each by the rule ``<stage>_band``."""
 
 
+class Time(NamedTuple):
+    """What a job takes, as a first guess: measured on an idle machine with two cores and an SSD.
+
+    Attributes
+    ----------
+    fixed
+        However small the images are, s.
+    per_mpx
+        For each million px, s of one thread.
+    shared
+        The part of that (0 to 1) which threads share among themselves.
+    """
+
+    fixed: float
+    per_mpx: float = 0.0
+    shared: float = 0.0
+
+    def per_mpx_with(self, threads: int) -> float:
+        """Return the seconds for each million px with so many threads."""
+        return self.per_mpx * (1 - self.shared + self.shared / threads)
+
+
 class Stage(NamedTuple):
     """A rule.
 
@@ -26,22 +48,24 @@ class Stage(NamedTuple):
         The jobs of a pair run in this order; those of one step may run side by side.
     threads
         Threads that the rule asks for.
-    seconds
-        Time of a job on two cores, s per million px of the larger image; 0 if it is a few seconds
-        however large the images are.
+    time
+        What a job takes; its million px are those of `job_resources.work_mpx`.
     disk
         Upper bound of what a job leaves on disk: MB, or what it is as large as: one ``store`` (of
         the wildcard ``role``, or derived), those of ``both images``, or a list of ``candidates``.
     files
         What a job leaves, except for digests.
+    after
+        The rules whose jobs of the same pair and variant have to be done before.
     """
 
     level: str
     step: int
     threads: int
-    seconds: float
+    time: Time
     disk: int | str
     files: tuple[str, ...]
+    after: tuple[str, ...] = ()
 
 
 _INGEST = ("plan.json", store("post"), store("pre"))
@@ -55,26 +79,52 @@ _DIFFERENCE = (
 _DETECT = ("candidates.csv", "candidates.geojson", "detection.json", "search.npz")
 
 STAGES = {
-    # rule: level, step, threads, seconds, disk, files
-    "ingest_band": Stage("ingested", 0, 1, 0.05, "store", (store("{role}"),)),
-    "ingest": Stage("ingested", 1, 2, 0.1, "both images", _INGEST),
-    "export_raw": Stage("ingested", 4, 1, 0.15, "store", ("exports/{role}.{form}",)),
-    "register": Stage("registered", 2, 2, 0.05, SMALL_MB, _REGISTER),
-    "align": Stage("registered", 3, 2, 0.1, "store", _ALIGN),
-    "export_aligned_pre": Stage("registered", 4, 1, 0.15, "store", ("exports/aligned_pre.{form}",)),
-    "figures_registration": Stage("registered", 4, 1, 0, FIGURES_MB, REGISTRATION_FIGURES),
-    "scale": Stage("subtracted", 4, 1, 0, SMALL_MB, ("scale.json", "gain_map.npz")),
-    "difference": Stage("subtracted", 4, 2, 0.05, "store", _DIFFERENCE),
-    "export_difference": Stage(
-        "subtracted", 4, 1, 0.15, "store", ("exports/difference_{method}.{form}",)
+    # rule: level, step, threads, time, disk, files, after
+    "ingest_band": Stage("ingested", 0, 1, Time(0.3, 0.014), "store", (store("{role}"),)),
+    "ingest": Stage(
+        "ingested",
+        1,
+        2,
+        Time(0.3, 0.014, 0.6),
+        "both images",
+        _INGEST,
+        ("ingest_band",),
     ),
-    "detect": Stage("detected", 4, 2, 0.5, "candidates", _DETECT),
-    "snr": Stage("detected", 4, 2, 0.3, "store", (store("snr"),)),
-    "export_snr": Stage("detected", 4, 1, 0.15, "store", ("exports/snr.{form}",)),
-    "figures": Stage("detected", 4, 1, 0, 2 * FIGURES_MB, FIGURES),
-    "comparison": Stage("pair", 4, 1, 0, FIGURES_MB, ("comparison.tsv", "comparison.png")),
-    "summary": Stage("run", 5, 1, 0, SMALL_MB, ("summary.tsv",)),
-    "verdict": Stage("run", 6, 1, 0, SMALL_MB, ("verdict.txt",)),
+    "export_raw": Stage(
+        "ingested", 4, 1, Time(0.3, 0.03), "store", ("exports/{role}.{form}",), ("ingest",)
+    ),
+    "register": Stage("registered", 2, 2, Time(2.0, 0.012, 0.6), SMALL_MB, _REGISTER, ("ingest",)),
+    "align": Stage("registered", 3, 2, Time(0.4, 0.065, 0.9), "store", _ALIGN, ("register",)),
+    "export_aligned_pre": Stage(
+        "registered", 4, 1, Time(0.3, 0.03), "store", ("exports/aligned_pre.{form}",), ("align",)
+    ),
+    "figures_registration": Stage(
+        "registered", 4, 1, Time(1.6), FIGURES_MB, REGISTRATION_FIGURES, ("align",)
+    ),
+    "scale": Stage(
+        "subtracted", 4, 1, Time(1.6, 0.01), SMALL_MB, ("scale.json", "gain_map.npz"), ("align",)
+    ),
+    "difference": Stage("subtracted", 4, 2, Time(0.3, 0.05, 0.8), "store", _DIFFERENCE, ("scale",)),
+    "export_difference": Stage(
+        "subtracted",
+        4,
+        1,
+        Time(0.3, 0.03),
+        "store",
+        ("exports/difference_{method}.{form}",),
+        ("scale", "difference"),
+    ),
+    "detect": Stage("detected", 4, 2, Time(0.7, 0.1, 0.7), "candidates", _DETECT, ("difference",)),
+    "snr": Stage("detected", 4, 2, Time(0.4, 0.15, 0.7), "store", (store("snr"),), ("difference",)),
+    "export_snr": Stage(
+        "detected", 4, 1, Time(0.3, 0.03), "store", ("exports/snr.{form}",), ("snr",)
+    ),
+    "figures": Stage("detected", 4, 1, Time(2.4), 2 * FIGURES_MB, FIGURES, ("detect",)),
+    "comparison": Stage(
+        "pair", 4, 1, Time(1.3), 4 * FIGURES_MB, ("comparison.tsv", "comparison.png"), ("detect",)
+    ),
+    "summary": Stage("run", 5, 1, Time(0.15), SMALL_MB, ("summary.tsv",)),
+    "verdict": Stage("run", 6, 1, Time(0.15), SMALL_MB, ("verdict.txt",)),
 }
 """By the name of the rule, in the order in which the jobs of a pair are listed."""
 RULES = tuple(
@@ -82,7 +132,16 @@ RULES = tuple(
 )
 """All rules, those of bands before what joins them."""
 
+STREAMING = tuple(rule for rule in RULES if rule.startswith(("ingest", "export_")))
+"""Rules that mostly read or write large files from end to end (the resource ``disk_streams``)."""
+
 
 def stage_of(rule: str) -> Stage:
     """Return the row of a rule: its own, or for a band that of the stage."""
     return STAGES.get(rule) or STAGES[rule.removesuffix("_band")]
+
+
+def rules_before(rule: str) -> tuple[str, ...]:
+    """Return the rules whose jobs a job waits for; for one that joins bands, that of the bands."""
+    after = stage_of(rule).after
+    return (*after, f"{rule}_band") if rule in SPLIT else after

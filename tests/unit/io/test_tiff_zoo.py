@@ -8,7 +8,8 @@ import tifffile
 
 from unglow.core.errors import InputError
 from unglow.core.windows import Window
-from unglow.io.tiff import open_reader, read_header, survey_blocks
+from unglow.io.raw_images import survey_blocks
+from unglow.io.tiff import open_reader, read_header
 
 # Settings for files that ask for a choice, and what to compare with.
 CHOICES = {

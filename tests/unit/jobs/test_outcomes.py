@@ -1,17 +1,13 @@
 """What a job that ended is said to have lacked, and why one does nothing."""
 
-import os
 import signal
-import subprocess
-import sys
-import time
 from types import SimpleNamespace
 
 import pytest
 
-from unglow.core.process import waiting_state
 from unglow.jobs import outcomes
 from unglow.jobs.base_memory import small
+from unglow.jobs.stall_reason import Reason
 from unglow.workflow import memory_model
 
 
@@ -43,45 +39,22 @@ def test_a_job_that_knows_its_least_is_told_that():
 
 # ------------------------------------------------------------------------------------ doing nothing
 
-SLEEPS = "import time; print(1, flush=True); time.sleep(60)"
-IN_A_THREAD = f"import threading; threading.Thread(target=lambda: exec({SLEEPS!r})).start()"
 
-
-@pytest.mark.parametrize("code", [SLEEPS, IN_A_THREAD])
-def test_a_process_that_was_stopped_is_told_from_one_that_waits(code):
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
-        process.stdout.readline()
-        deadline = time.monotonic() + 20
-        while waiting_state(process.pid) != "S":
-            assert time.monotonic() < deadline
-        os.kill(process.pid, signal.SIGSTOP)
-        while waiting_state(process.pid) != "T":
-            assert time.monotonic() < deadline
-        process.kill()
-    assert waiting_state(process.pid) == ""
-
-
-@pytest.mark.parametrize(
-    ("state", "words"),
-    [
-        ("T", "it was stopped (Ctrl-Z, SIGSTOP, a debugger); `kill -CONT 17` lets it go on"),
-        ("D", "it waits for a disk or a network drive"),
-        ("R", "the machine is overloaded"),
-        ("S", "a fault of the program"),
-        ("", "a fault of the program"),
-    ],
-)
-def test_why_a_job_does_nothing_is_told_with_what_shows_more(state, words):
-    told = outcomes.idle_because(state, 17)
-    assert words in told
-    assert "-p 17`, `uptime` and `free -m` show more." in told
+def test_why_a_job_does_nothing_is_told_with_what_helps_and_shows_more():
+    told = outcomes.idle_because(Reason("disk", "it waits for a disk", "look at it"), 17)
+    assert told.startswith("it waits for a disk: look at it. `ps ")
+    assert told.endswith("-p 17`, `uptime` and `free -m` show more.")
 
 
 @pytest.mark.parametrize("timed_out", [True, False])
 def test_a_job_that_had_stalled_does_not_blame_disks_alone(timed_out):
     how = {"report": {}, "timed_out": timed_out, "signal": signal.SIGTERM, "idle_s": 70.0}
     more = {"abandoned": False, "by_kernel": False, "peak_mb": 50.0, "code": -15}
+    more["waited"] = Reason()
     cause = outcomes.of_ending(job("align", 200, limit_s=60.0), SimpleNamespace(**how, **more))
     assert cause.outcome == "stalled"
     for words in ("disk or network drive", "overloaded", "stopped the process", "a fault of the"):
         assert words in cause.message
+    more["waited"] = Reason("disk", "it waits for a disk", "look at it")
+    cause = outcomes.of_ending(job("align", 200, limit_s=60.0), SimpleNamespace(**how, **more))
+    assert cause.message.endswith(". It waits for a disk: see to that, then run again.")

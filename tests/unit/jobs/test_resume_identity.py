@@ -12,8 +12,9 @@ import pytest
 from unglow.cli import main
 from unglow.core.errors import InputError
 from unglow.core.process import boot_id, host, started_ticks
+from unglow.core.workflow_files import snakefile
 from unglow.jobs.resume import identity, locks, queued_jobs, running_writers
-from unglow.jobs.resume.resume import resume
+from unglow.jobs.resume.resume import resume, words_of
 from unglow.jobs.resume.unfinished import Trace, last_run, open_attempts
 from unglow.telemetry.jsonl import LineFile
 
@@ -276,6 +277,7 @@ def test_the_command_for_a_copy_of_a_record_without_the_name_of_its_results(work
         (["snakemake", "-d", "x"], "cd '{old}' && snakemake -d x {rerun} {config}"),
         (["snakemake", "--directory=x"], "cd '{old}' && snakemake --directory=x {rerun} {config}"),
         (["snakemake", "-D", "x"], "cd '{new}' && snakemake -D x {rerun}"),
+        (["unglow", "run"], "cd '{new}' && unglow run {rerun}"),
     ],
 )
 def test_the_command_for_a_copy_keeps_addresses_and_names_results(work, command, told):
@@ -304,6 +306,18 @@ def test_the_command_for_results_of_another_name_or_depth(work):
         check(new, new / "deep" / "other")
     config = f"--config 'results={new}/deep/other'"
     assert str(refusal.value).splitlines()[1].strip() == f"cd '{work}' && {again} {config}"
+
+
+def test_a_run_of_unglow_run_is_gone_on_with_by_the_same_workflow_alone(work):
+    path = record(work, command=["unglow", "run", "-c", "2"], workflow=str(snakefile().parent))
+    run = last_run(work / "results")
+    assert check(work) == work
+    words = [sys.executable, "-Pm", "unglow", "run", "-c", "2", "--rerun-incomplete", "-k"]
+    assert words_of(run, ["-k"]) == words
+    path.unlink()
+    record(work, command=["unglow", "run"])
+    with pytest.raises(InputError, match=rf"flow, but its command would start {snakefile()}"):
+        check(work)
 
 
 def test_resume_becomes_the_snakemake_of_the_last_run(work, monkeypatch):

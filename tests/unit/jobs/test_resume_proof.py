@@ -74,7 +74,7 @@ def sleeper():
 def test_without_a_run_there_is_nothing_to_go_on_with(tmp_path, capsys):
     (tmp_path / "results").mkdir()
     assert main(["resume", str(tmp_path)]) == 2
-    told = "start one with `snakemake -s PATH/unglow/Snakefile --cores all`.\n"
+    told = "start one with `unglow run`.\n"
     assert capsys.readouterr().err.endswith(f"results has no record of a run: {told}")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from unglow.core.process import meminfo_mb
-from unglow.jobs.watchdog import Activity, Stall, left_behind_mb
+from unglow.jobs.watchdog import Activity, Stall, Turn, left_behind_mb
 
 WATCHED = """
 import json, os, sys, time
@@ -100,11 +100,13 @@ def test_a_job_dies_with_its_watchdog(tmp_path):
 def test_a_stall_is_told_once_and_measured():
     stall = Stall(after_s=60)
     told = [stall.sample(1.0, Activity(2.0, 500)) for _ in range(100)]
-    assert told.index(True) == 60  # the first sample is a change
-    assert told.count(True) == 1
-    assert stall.longest_s == 99
-    assert not stall.sample(1.0, Activity(2.0, 501))
-    assert stall.quiet_s == 0
+    at = {told.index(turn): turn for turn in told if turn is not None}
+    assert at == {30: Turn.QUIET, 60: Turn.STALLED}  # the first sample is a change
+    assert len([turn for turn in told if turn]) == 2
+    assert stall.longest_s == stall.idle_s == 99
+    assert stall.sample(1.0, Activity(2.0, 501)) is Turn.OVER
+    assert stall.quiet_s == stall.idle_s == 0
+    assert stall.sample(1.0, Activity(2.0, 502)) is None
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_a_stall_is_told_once_and_measured():
 def test_little_work_is_no_stall_but_an_idle_event_loop_is(cpu_per_s, bytes_per_s, stalls):
     stall = Stall(after_s=60)
     told = [stall.sample(1.0, Activity(t * cpu_per_s, t * bytes_per_s)) for t in range(1, 90)]
-    assert any(told) is stalls
+    assert (Turn.STALLED in told) is stalls
 
 
 def test_memory_that_other_processes_hold_is_not_left_behind():

@@ -26,6 +26,7 @@ TAKEN = {
     "results/benchmarks/S1/DAPI/register.tsv": "benchmarks/S1/DAPI/register.tsv",
     "results/S1/DAPI/transform.json": "results/S1/DAPI/transform.json",
     "results/S1/DAPI/blocks.csv": "results/S1/DAPI/blocks.csv",
+    "results/S1/DAPI/digests/register.sha256": "results/S1/DAPI/digests/register.sha256",
 }
 LEFT = (
     "raw/S1/post_DAPI.tif",

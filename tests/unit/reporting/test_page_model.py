@@ -17,7 +17,7 @@ from unglow.core.errors import InputError
 from unglow.reporting.html import curves
 from unglow.reporting.html.page import as_json, embedded, page
 from unglow.reporting.html.report import NAME, read_model, write_report
-from unglow.reporting.html.run_comparison import chosen, rows
+from unglow.reporting.html.run_comparison import origins, rows, runs_of, side_by_side
 from unglow.reporting.html.thumbnails import THUMB_PX, large_px, pictures_of
 from unglow.telemetry.reading.follower import Follower
 
@@ -220,7 +220,7 @@ def test_runs_are_compared_by_the_same_numbers(tmp_path, capsys):
         made = Made(place)
         made.run(DONE)
         made.attempt("plan", 2.0, sample(1.0, mb), end(4.0, cpu_s=2.0, read=1e6, written=3e6))
-    told = {row.name: row for row in rows(chosen(places))}
+    told = {row.name: row for row in rows(side_by_side([runs_of(place) for place in places]))}
     assert told["peak memory of all jobs"].values == [200.0, 300.0]
     assert told["peak memory of all jobs"].change == "+50 %"
     assert (told["read"].values, told["processors at work"].values) == ([1e6, 1e6], [0.05, 0.05])
@@ -233,16 +233,30 @@ def test_runs_are_compared_by_the_same_numbers(tmp_path, capsys):
     assert out.is_file()
 
 
-def test_runs_of_one_directory_are_told_apart_by_their_time(tmp_path):
+def test_settings_and_versions_that_differ_are_told_first(tmp_path):
+    made = [Made(tmp_path / name / "results") for name in ("a", "b")]
+    register = ({"block_px": 256, "model": "auto"}, {"block_px": 512, "model": "auto"})
+    for one, settings, version in zip(made, register, ("0.1.0", "0.2.0"), strict=True):
+        one.run(DONE, config={"register": settings, "sweep": {}}, unglow=version)
+        one.attempt("plan", 2.0, end(1.0))
+    a, b = (runs_of(one.results)[-1].history for one in made)
+    settings, versions = origins(a, b)
+    assert settings == "Other settings: register.block_px 256 against 512."
+    assert "unglow (0.1.0; 0.2.0)" in versions
+    assert origins(a, a) == []
+    assert origins(a, None)[0].startswith("B without a record of a run")
+
+
+def test_runs_of_one_directory_are_told_apart_by_their_time(tmp_path, capsys):
     made = Made(tmp_path / "work" / "results")
     files = [made.run(DONE, start=s, pid=p) for s, p in ((0, 1), (500, 2))]
     made.attempt("plan", 2, end(1.0))
     made.attempt("plan", 502, end(1.0))
-    names = [n.name for n in chosen([made.results])]
+    names = [n.name for n in runs_of(made.results)]
     assert names == [f"work {file.name[:15]}" for file in files]
-    assert [n.name for n in chosen(files)] == names
-    assert [n.name for n in chosen([made.results.parent])] == names
-    with pytest.raises(InputError, match="holds one run only"):
-        chosen(files[:1])
+    assert [n.name for n in side_by_side([runs_of(file) for file in files])] == names
+    assert [n.name for n in runs_of(made.results.parent)] == names
+    assert main(["compare", str(files[0])]) == 2
+    assert "holds one run only" in capsys.readouterr().err
     with pytest.raises(InputError, match="holds no telemetry of a run"):
-        chosen([tmp_path])
+        runs_of(tmp_path)

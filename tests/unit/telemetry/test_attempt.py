@@ -16,6 +16,7 @@ import pytest
 
 from unglow.core.process import boot_id, started_ticks
 from unglow.telemetry.attempt_files import attempt_files
+from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.recording.process_sampler import COLUMNS
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -213,6 +214,33 @@ def test_a_job_that_did_nothing_when_its_time_was_over_had_stalled(work):
     assert "had done nothing for 1 s when its limit of 0.02 min was over" in end["message"]
     assert end["message"] in said
     assert record(work)["stalled_seconds"] == 1
+
+
+def test_a_job_that_was_stopped_says_so_and_that_it_went_on(work):
+    process = work.start("while not os.path.exists('go'): time.sleep(0.001)", stall=0.5)
+    pid = of_kind(work.wait_for(lambda lines: of_kind(lines, "process")), "process")[0]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    (stall,) = of_kind(work.wait_for(lambda lines: of_kind(lines, "stall")), "stall")
+    assert (stall["reason"], stall["over"]) == ("stopped by a signal", False)
+    assert f"`kill -CONT {pid}` lets it go on" in stall["helps"]
+    (work.directory / "go").touch()
+    os.kill(pid, signal.SIGCONT)
+    _, said = process.communicate(timeout=60)
+    assert "it was stopped by a signal (Ctrl-Z, SIGSTOP, a debugger)" in said
+    assert work.lines()[-1]["outcome"] == "ok"
+
+
+def test_a_stall_that_is_over_is_told_again_with_all_of_its_time(work):
+    body = "time.sleep(1.5)\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
+    _, lines = work.run(body, stall=0.5)
+    seen, over = of_kind(lines, "stall")
+    assert (seen["over"], over["over"]) == (False, True)
+    assert seen["seconds"] < 0.9 < over["seconds"]
+    follower = Follower(work.directory)
+    follower.poll()
+    (attempt,) = follower.attempts
+    (stall,) = attempt.whole_stalls
+    assert (stall.t, stall.seconds) == (over["t"], over["seconds"])
 
 
 def test_a_job_that_is_killed_while_it_does_nothing_had_stalled(work):

@@ -342,7 +342,7 @@ def test_incidents_are_what_did_not_end_well_the_newest_first(made):
     stall, repeated, unstarted, failed = found[1:]
     assert repeated.message.startswith("Not tried, since")
     assert repeated.message.endswith(": a fault")
-    assert (stall.wall, stall.mended) == (WALL + 111, True)
+    assert (stall.wall, stall.mended) == (WALL + 51, True)
     assert unstarted.message == "no such environment"
     assert (failed.message, failed.remedy, failed.mended) == (text, "snakemake --more", True)
     assert failed.numbers == {

@@ -312,12 +312,6 @@ def test_a_store_on_disk_is_bounded_by_its_pixels_and_a_third(tmp_path):
     assert memory_model.store_disk_mb(layout, "float32") > pixels * 4 / 1e6
 
 
-def test_runtime_is_whole_minutes_with_room():
-    assert memory_model.runtime_min(0, 0.1) == 2
-    assert memory_model.runtime_min(750_000_000, 0.1) == 27
-    assert memory_model.runtime_min(1, 0.1) == 3
-
-
 def test_drawn_regions_take_what_their_file_is_large_and_no_more_than_a_bound(tmp_path):
     post = header(tmp_path / "post.tif", (6000, 7000), np.uint8, tile=(256, 256))
     layout = layouts(post, post, "auto")["derived"]

@@ -117,12 +117,6 @@ def test_the_disk_of_stores_and_lists():
     assert memory_model.candidates_disk_mb(plan_layout((9000, 150), "uint8")) == 32
 
 
-def test_the_time_limit_is_20_times_what_a_job_needs_and_2_minutes():
-    assert memory_model.runtime_min(750e6, 1.3) == 327
-    assert memory_model.runtime_min(1e6, 0.1) == 3
-    assert memory_model.runtime_min(0, 1.0) == 2
-
-
 def test_both_images_are_ingested_with_the_plan_of_one_and_the_slack_of_one(tmp_path):
     image = header(tmp_path / "a.tif", (6000, 7000, 3), np.uint8, tile=(256, 256))
     layout = layouts(image, image, "auto")

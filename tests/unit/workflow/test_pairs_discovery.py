@@ -154,24 +154,33 @@ def test_folders_without_tiffs_are_left_out_quietly(tmp_path):
     assert "left out: notes" in found.layout
 
 
-def test_a_scan_in_the_place_of_a_tiff_is_named_with_how_to_use_it(tmp_path):
-    raw = fill(tmp_path, "S/post_X.tif", "S/pre_X.SVS", "S/overview.ndpi")
-    told = only_problem(raw, "missing-partner").message
-    assert "but no pre-stain image" in told
-    assert "overview.ndpi, pre_X.SVS lie there" in told
-    assert "files ending in .ndpi or .svs can be named in config/samples.tsv" in told
-    assert "links that end in .tif" in told
-
-
-def test_a_sample_of_scans_alone_is_named_beside_good_ones(tmp_path):
-    raw = fill(
-        tmp_path, "S/post_X.tif", "S/pre_X.tif", "S/pre_X.svs", "T/pre_X.svs", "T/post_X.svs"
+@pytest.mark.parametrize(
+    "ending", [".svs", ".SVS", ".ndpi", ".btf", ".ome.btf", ".tf2", ".tf8", ".scn", ".qptiff"]
+)
+def test_files_of_scanners_are_found_by_the_same_rules(tmp_path, ending):
+    raw = fill(tmp_path, f"S/pre_X{ending}", "S/post_X.tif")
+    (pair,) = discover(raw).pairs
+    assert (pair.dye, pair.pre.name) == ("X", f"pre_X{ending}")
+    (raw / "S" / f"pre_X{ending}").rename(raw / "S" / f"pre{ending}")
+    assert f"rename it, for example to 'pre_DAPI{ending}'" in " ".join(
+        p.message for p in discover(raw).problems
     )
+
+
+def test_ome_zarr_images_are_folders_and_no_samples(tmp_path):
+    raw = fill(tmp_path, "S/pre_X.ome.zarr/zarr.json", "S/post_X.zarr/0/c/0/a.tif")
+    (pair,) = discover(raw).pairs
+    assert (pair.pre.name, pair.post.name) == ("pre_X.ome.zarr", "post_X.zarr")
+    assert not discover(raw).problems
+    fill(raw, "loose_X.zarr/zarr.json")
+    assert "loose_X.zarr lies directly in" in only_problem(raw, "loose-files").message
+
+
+def test_where_an_image_was_converted_the_tiff_is_taken(tmp_path):
+    raw = fill(tmp_path, "S/pre_X.svs", "S/pre_X.ome.tif", "S/post_X.tiff", "S/post_X.ndpi")
     found = discover(raw)
-    assert [p.key for p in found.pairs] == [("S", "X")]
-    (problem,) = found.problems
-    assert (problem.kind, problem.sample) == ("no-tiffs", "T")
-    assert ".svs can be named in config/samples.tsv" in problem.message
+    assert not found.problems
+    assert [(p.pre.name, p.post.name) for p in found.pairs] == [("pre_X.ome.tif", "post_X.tiff")]
 
 
 def test_raw_directories_that_cannot_be_used(tmp_path):
@@ -185,8 +194,6 @@ def test_raw_directories_that_cannot_be_used(tmp_path):
     assert "is empty" in only_problem(tmp_path / "empty", "empty-raw").message
     notes = fill(tmp_path / "n", "S/readme.txt")
     assert "(S) hold no TIFF files" in only_problem(notes, "no-tiffs").message
-    slides = fill(tmp_path / "s", "S/pre_X.svs", "S/post_X.svs")
-    assert ".svs can be named in config/samples.tsv" in only_problem(slides, "no-tiffs").message
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     assert "does not exist" in only_problem(tmp_path / "link", "dangling-link").message
 

@@ -8,11 +8,15 @@ import json
 import numpy as np
 import pytest
 import tifffile
+import zarr
 
-from unglow.core.errors import InputError, StoreError
+from unglow.core.errors import ChangedError, InputError, StoreError
+from unglow.io import raw_images
+from unglow.io.image_paths import standing_for
 from unglow.io.tiff import read_header
 from unglow.io.zarr import StoreLayout
 from unglow.workflow.stages.plan import Plan, check_two_files, fingerprint, make_plan, plan_pair
+from unglow.workflow.stages.raw_file import RawFile
 
 SHAPE = (192, 160)
 
@@ -32,6 +36,27 @@ def save(path, image, **options):
     colour = "rgb" if image.shape[2:] == (3,) else "minisblack"
     tifffile.imwrite(path, image, **({"photometric": colour} | options))
     return read_header(path)
+
+
+def test_a_plan_of_ome_zarr_images_is_made_from_the_files_that_stand_for_them(tmp_path):
+    for role, seed in (("post", 3), ("pre", 4)):
+        group = zarr.open_group(str(tmp_path / f"{role}.zarr"), mode="w")
+        group.create_array("0", data=picture(seed=seed)[..., 1], chunks=(64, 64))
+        levels = [{"path": "0"}]
+        group.attrs["ome"] = {"multiscales": [{"axes": ["y", "x"], "datasets": levels}]}
+    paths = {role: tmp_path / f"{role}.zarr" for role in ("post", "pre")}
+    headers = {role: raw_images.read_header(path).to_dict() for role, path in paths.items()}
+    standing = [standing_for(paths[role]) for role in ("post", "pre")]
+    assert [path.name for path in standing] == ["zarr.json", "zarr.json"]
+    plan = plan_pair(*standing, headers, channel="auto", dye="D")
+    assert plan.reason is None
+    assert plan.headers["post"].path == str(paths["post"])
+    plan.save(tmp_path / "plan.json")
+    raw = RawFile(plan.headers["post"], plan.fingerprints["post"])
+    raw.check()
+    (tmp_path / "post.zarr" / "0" / "c" / "0" / "0").write_bytes(b"other")
+    with pytest.raises(ChangedError, match=r"post\.zarr was changed"):
+        raw.check()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from unglow.io.tiff.decode_memory import remedy
 from unglow.io.tiff.header import ChannelInfo, TiffHeader
 from unglow.io.tiff.read_header import read_header
 from unglow.io.tiff.reader import TiffReader, open_reader
-from unglow.io.tiff.windows import survey_blocks
 
 __all__ = [
     "ChannelInfo",
@@ -15,5 +14,4 @@ __all__ = [
     "open_reader",
     "read_header",
     "remedy",
-    "survey_blocks",
 ]

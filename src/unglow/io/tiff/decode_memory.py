@@ -157,4 +157,5 @@ def remedy(header: TiffHeader) -> str | None:
             f"is stored as {many} of {header.unit[0]} x {header.unit[1]} px in "
             f"{header.compression}, and {whom} has to be decoded whole, which takes {whole:.0f} MB"
         )
-    return f"'{header.path}' {why}: {REWRITE}"
+    rewrite = "export it in smaller chunks" if header.path.endswith(".zarr") else REWRITE
+    return f"'{header.path}' {why}: {rewrite}"

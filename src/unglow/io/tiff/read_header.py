@@ -98,7 +98,7 @@ def resolve(path: str, plane: Plane) -> StoredImage:
         window = None if raw else stream_window(pages, geometry)
         parts = geometry.apart * choice.page_channels * (1 if window is None else len(planes))
         encoded = max(int(one.counts.max()) for one in pages)
-        dtype = _projected_dtype(rule.dtype, choice.projection)
+        dtype = projected_dtype(rule.dtype, choice.projection)
         header = TiffHeader(
             path=path,
             shape=geometry.shape,
@@ -230,7 +230,7 @@ def _file_notes(tif: tifffile.TiffFile, choice: Choice, channels: list[ChannelIn
     return notes
 
 
-def _projected_dtype(dtype: np.dtype[Any], projection: str | None) -> np.dtype[Any]:
+def projected_dtype(dtype: np.dtype[Any], projection: str | None) -> np.dtype[Any]:
     """Give a mean its fractions: float32 where that holds the samples exactly, else float64."""
     if projection != "mean":
         return dtype

@@ -160,7 +160,7 @@ class TiffReader:
                     values = rule.apply(block[:, x0 - left : x1 - left])
                     at = top + row - window.y0
                     for out, sample in targets:
-                        _combine(
+                        combine(
                             out[at : at + len(values), x0 - window.x0 : x1 - window.x0],
                             values[:, :, sample],
                             how,
@@ -270,8 +270,8 @@ class TiffReader:
         return data
 
 
-def _combine(out: NDArray[Any], values: NDArray[Any], how: Combine) -> None:
-    """Put one plane into the result: the first sets it, others raise or add to it."""
+def combine(out: NDArray[Any], values: NDArray[Any], how: Combine) -> None:
+    """Put one plane into a result: the first sets it, others raise or add to it."""
     if how == "set":
         out[...] = values
     elif how == "max":

@@ -64,7 +64,7 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
     projections = []
     for role in "zt":
         wanted = plane[role]
-        picks[role] = _pick(path, role, wanted, lengths[role], page_axes)
+        picks[role] = pick(path, role, wanted, lengths[role], page_axes)
         if isinstance(wanted, str) and lengths[role] > 1:
             projections.append(wanted)
             notes.append(f"projected by {wanted} over {lengths[role]} {role} planes")
@@ -198,7 +198,7 @@ def _axes_text(page_axes: list[tuple[str, int]]) -> str:
     )
 
 
-def _pick(
+def pick(
     path: str, role: str, wanted: int | str | None, length: int, page_axes: list[tuple[str, int]]
 ) -> Sequence[int]:
     """Planes along one axis that the setting chooses."""

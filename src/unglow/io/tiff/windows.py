@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unglow.core.windows import Window, strips
-from unglow.io.tiff.reader import open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from unglow.io.tiff.header import TiffHeader
 
 PART_ROWS = 128
@@ -93,23 +88,3 @@ def _square(header: TiffHeader, k: int, size: int) -> Window:
         start.append(max(0, min(at, n - size)))
     y, x = start
     return Window(y, min(y + size, header.shape[0]), x, min(x + size, header.shape[1]))
-
-
-def survey_blocks(header: TiffHeader, count: int = 16, size: int = 256) -> Iterator[NDArray[Any]]:
-    """Yield blocks of all channels, spread over the image: the same ones every time.
-
-    A single compressed strip has to be decoded to its last sampled row, whatever is taken of it;
-    memory stays at one block and ``header.decode_bytes``.
-
-    Yields
-    ------
-    (channels, rows, cols) in ``header.dtype``; see `survey_windows` for where.
-
-    Raises
-    ------
-    InputError
-        The file is damaged, or has changed since its header was read.
-    """
-    with open_reader(header) as reader:
-        for window in survey_windows(header, count, size):
-            yield reader.read(window)

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
+from unglow.core.workflow_files import snakefile
 from unglow.jobs.resume import locks
-from unglow.jobs.snakemake_command import changed
+from unglow.jobs.snakemake_command import RUN, changed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from unglow.jobs.resume.unfinished import Trace
 
 RERUN = "--rerun-incomplete"
-_COMMANDS = (["snakemake"], ["python", "-m", "snakemake"])
+_COMMANDS = (["snakemake"], ["python", "-m", "snakemake"], [*RUN])
 _SNAKEFILE = ("-s", "--snakefile")
 # Where Snakemake looks if it is not told.
 _DEFAULTS = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
@@ -66,16 +67,29 @@ def directory_of(run: Trace) -> Path:
 
 def options_of(run: Trace) -> list[str]:
     """Return the options of the snakemake command of a run; raises `InputError` without one."""
-    command = run.fields.get("command")
-    words = [str(word) for word in command] if isinstance(command, list) else []
+    words = _command(run)
     typed = next((start for start in _COMMANDS if words[: len(start)] == start), words)
     options = words[len(typed) :]
-    if not options:
+    if not options and not _by_unglow_run(run):
         raise InputError(
             "the last run was not started by the snakemake command, so it is not known how to go "
             "on: start it again the way it was."
         )
     return options if RERUN in options else [*options, RERUN]
+
+
+def program_of(run: Trace) -> list[str]:
+    """Return the module, and its command, that the options of a run are for."""
+    return [*RUN] if _by_unglow_run(run) else ["snakemake"]
+
+
+def _command(run: Trace) -> list[str]:
+    command = run.fields.get("command")
+    return [str(word) for word in command] if isinstance(command, list) else []
+
+
+def _by_unglow_run(run: Trace) -> bool:
+    return tuple(_command(run)[: len(RUN)]) == RUN
 
 
 def started_in(run: Trace) -> Path:
@@ -121,11 +135,11 @@ def same_place(one: Path, other: Path) -> bool:
 def _check_workflow(run: Trace, options: Sequence[str]) -> None:
     """See that a command starts the workflow that the run was of."""
     recorded = run.fields.get("workflow")
-    snakefile = _snakefile(options, started_in(run))
-    if recorded is None or snakefile is None or same_place(snakefile.parent, Path(str(recorded))):
+    named = snakefile() if _by_unglow_run(run) else _snakefile(options, started_in(run))
+    if recorded is None or named is None or same_place(named.parent, Path(str(recorded))):
         return
     raise InputError(
-        f"the last run was of the workflow in {recorded}, but its command would start {snakefile}: "
+        f"the last run was of the workflow in {recorded}, but its command would start {named}: "
         "start it again by hand with the workflow that you mean."
     )
 
@@ -157,9 +171,9 @@ def _snakefile_word(options: Sequence[str]) -> tuple[int, str] | None:
 def _again(run: Trace, options: Sequence[str], results: Path) -> str:
     """Return what to give in the place of a command, where results lie elsewhere by now."""
     start, below = started_in(run), Path(str(run.fields.get("results", results.name)))
-    words = ["snakemake", *options]
+    words = [*program_of(run), *options]
     if (at := _snakefile_word(options)) is not None:  # it may have been named from there
-        index, prefix = at[0] + 1, at[1]
+        index, prefix = at[0] + len(program_of(run)), at[1]
         value = words[index].removeprefix(prefix)
         words[index] = value if "://" in value else f"{prefix}{(start / value).resolve()}"
     here = results.resolve()

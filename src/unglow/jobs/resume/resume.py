@@ -22,7 +22,7 @@ def words_of(run: Trace, more: Sequence[str]) -> list[str]:
     """Return the command of a run, to give again, with more words; or raise `InputError`."""
     # -P: what happens to lie in the directory is no library; and options that take several values
     # must not swallow what follows
-    return [sys.executable, "-Pm", "snakemake", *identity.options_of(run), *more]
+    return [sys.executable, "-Pm", *identity.program_of(run), *identity.options_of(run), *more]
 
 
 def make_sure(
@@ -77,10 +77,7 @@ def resume(
     """
     run = unfinished.last_run(results)
     if run is None:
-        raise InputError(
-            f"{results} has no record of a run: start one with `snakemake -s PATH/unglow/Snakefile "
-            "--cores all`."
-        )
+        raise InputError(f"{results} has no record of a run: start one with `unglow run`.")
     directory = identity.check(run, named, results)
     words, place = words_of(run, more), identity.started_in(run)
     refuse_what_snakemake_stumbles_over()

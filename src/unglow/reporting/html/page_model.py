@@ -206,7 +206,7 @@ def _attempt(run: int, a: Placed, tries: int, bins: int) -> Model:
         "done": attempt.done,
         "of": attempt.of,
         "unit": attempt.unit,
-        "stalls": [[s.t, s.seconds] for s in attempt.stalls],
+        "stalls": [[s.t, s.seconds, s.reason] for s in attempt.whole_stalls],
         "steps": [[name, begin, stop, depth] for name, begin, stop, depth in steps_of(attempt)],
         "curve": curves.of_attempt(attempt, bins),
     }

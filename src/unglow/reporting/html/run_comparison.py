@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +23,14 @@ from unglow.telemetry.reading.rule_totals import RuleTally, by_rule, overhead
 from unglow.telemetry.recording.computing import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from unglow.comparison.results import Comparison
     from unglow.telemetry.reading.history import RunHistory
 
 _BINS = 500
+# Candidates that only one side has, of each pair.
+_POINTS = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,21 +89,9 @@ def runs_of(place: Path) -> list[Named]:
     return [Named(f"{name} {h.run.id[:15]}".strip(), h) for h in runs]
 
 
-def chosen(places: Sequence[Path]) -> list[Named]:
-    """Return the runs to compare: the last of each directory, or all of a single one.
-
-    Raises
-    ------
-    InputError
-        One of the places holds no telemetry, or there is only one run.
-    """
-    groups = [runs_of(place) for place in places]
-    named = groups[0] if len(groups) == 1 else [runs[-1] for runs in groups]
-    if len(named) < 2:
-        raise InputError(
-            f"{places[0]} holds one run only, so there is nothing to compare it with; give another "
-            "results directory as well."
-        )
+def side_by_side(groups: Sequence[Sequence[Named]]) -> list[Named]:
+    """Return the last run of each place, or all of a single one, with names as short as may be."""
+    named = [*groups[0]] if len(groups) == 1 else [runs[-1] for runs in groups]
     short = [name.name.rsplit(" ", 1)[0] for name in named]
     if len(set(short)) == len(short):  # the time is only needed to tell runs of one place apart
         return [Named(name, n.history) for name, n in zip(short, named, strict=True)]
@@ -123,6 +115,36 @@ def computed_by(named: Sequence[Named]) -> list[str]:
     first, *others = named
     sentences = {n.name: sentence(first.history.run.fields, n.history.run.fields) for n in others}
     return [f"{name}: {text}" for name, text in sentences.items() if text is not None]
+
+
+def origins(a: RunHistory | None, b: RunHistory | None) -> list[str]:
+    """Return in sentences what may have made the results of two runs different.
+
+    None is a side that has no record of one.
+    """
+    if a is None or b is None:
+        sides = [side for side, run in (("A", a), ("B", b)) if run is None]
+        return [
+            f"{' and '.join(sides)} without a record of a run: settings and versions are not known."
+        ]
+    of_a, of_b = (_flat(run.run.fields.get("config") or {}) for run in (a, b))
+    told = [
+        f"{key} {of_a.get(key, 'not set')} against {of_b.get(key, 'not set')}"
+        for key in dict.fromkeys([*of_a, *of_b])
+        if of_a.get(key) != of_b.get(key)
+    ]
+    settings = [f"Other settings: {', '.join(told)}."] if told else []
+    versions = sentence(a.run.fields, b.run.fields)
+    return [*settings, *([versions] if versions else [])]
+
+
+def _flat(config: Mapping[str, Any], above: str = "") -> dict[str, str]:
+    """Return the settings of a configuration as JSON, by dotted names."""
+    flat: dict[str, str] = {}
+    for key, value in config.items():
+        inner = isinstance(value, dict) and value
+        flat |= _flat(value, f"{above}{key}.") if inner else {above + key: json.dumps(value)}
+    return flat
 
 
 def _not_ended_well(run: RunHistory) -> int:
@@ -203,8 +225,8 @@ def rules(named: Sequence[Named]) -> list[Model]:
     ]
 
 
-def build(named: Sequence[Named]) -> Model:
-    """Return the model of a page that compares runs."""
+def build(named: Sequence[Named], comparisons: Sequence[Comparison] = ()) -> Model:
+    """Return the model of a page that compares runs, and what came out of them."""
     return {
         "schema": SCHEMA,
         "kind": "compare",
@@ -216,7 +238,33 @@ def build(named: Sequence[Named]) -> Model:
             for row in rows(named)
         ],
         "rules": rules(named),
+        "results": [_results(one) for one in comparisons],
     }
+
+
+def _results(comparison: Comparison) -> Model:
+    return {
+        "a": comparison.a,
+        "b": comparison.b,
+        "origins": list(comparison.origins),
+        "summary": comparison.summary,
+        "alone": [*comparison.alone],
+        "pairs": [
+            {
+                "name": pair.name,
+                "verdict": pair.verdict,
+                "partly": pair.partly,
+                "excess": pair.excess,
+                "edited": list(pair.edited),
+                "findings": [
+                    {"what": f.what, "verdict": f.verdict, "text": f.sentence, "excess": f.excess,
+                     "points": f.points[:_POINTS], "more": max(len(f.points) - _POINTS, 0)}
+                    for f in pair.findings
+                ],
+            }
+            for pair in comparison.pairs
+        ],
+    }  # fmt: skip
 
 
 def _curves(named: Named) -> Model:

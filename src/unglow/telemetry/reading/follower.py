@@ -129,7 +129,7 @@ class _AttemptFile(_File):
     _steps: dict[int, Step] = field(default_factory=dict)
 
     def _take(self, lines: list[bytes]) -> None:
-        stalls: list[Stall] = []
+        stalls = [] if self.record is None else list(self.record.stalls)
         changes: dict[str, Any] = {}
         for text in lines:
             line = parsed(text) if text.startswith(b"{") else None
@@ -141,8 +141,7 @@ class _AttemptFile(_File):
             elif kind == "step":
                 self._step(line, t)
             elif kind == "stall":
-                message = str(line.get("message") or "")
-                stalls.append(Stall(t, moment(line.get("seconds")), message))
+                self._stall(line, t, stalls)
             elif kind == "progress":
                 changes |= {key: number(line.get(key)) for key in ("done", "of")}
                 changes["unit"] = str(line.get("unit") or "")
@@ -155,8 +154,17 @@ class _AttemptFile(_File):
         if rows:
             read = Samples.of(strings(self.record.fields.get("columns")), parsed_rows(rows))
             changes["samples"] = self.record.samples.joined(read).thinned()
-        changes |= {"steps": tuple(self._steps.values()), "stalls": (*self.record.stalls, *stalls)}
+        changes |= {"steps": tuple(self._steps.values()), "stalls": tuple(stalls)}
         self.record = replace(self.record, **changes)
+
+    @staticmethod
+    def _stall(line: Line, t: float, stalls: list[Stall]) -> None:
+        """Add a stall; when it is over it is told again. Older versions told it once."""
+        over = line.get("over")
+        if over and stalls and not stalls[-1].over:
+            stalls.pop()
+        words = {key: str(line.get(key) or "") for key in ("reason", "message", "helps")}
+        stalls.append(Stall(t, moment(line.get("seconds")), over=over is not False, **words))
 
     def _step(self, line: Line, t: float) -> None:
         key = whole_number(line.get("id"))

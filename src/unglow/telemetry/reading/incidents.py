@@ -109,7 +109,7 @@ def incidents(
             if last[a.attempt.job] is a:  # else its log was begun anew
                 incident = replace(incident, tail=_tail(h, a, results))
             others.append(incident)
-        others += [_of_stall(h, a, stall) for stall in a.attempt.stalls]
+        others += [_of_stall(h, a, stall) for stall in a.attempt.whole_stalls]
     for h in history.runs:
         others += list(_of_jobs(h))
         if h.outcome == KILLED:
@@ -155,15 +155,21 @@ def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
     return Incident(
         kind="stall",
         cause=STALL,
-        wall=a.attempt.wall + stall.t,
+        wall=a.attempt.wall + stall.t - stall.seconds,
         title=a.attempt.title,
-        message=" ".join((_IDLE.format(stall.seconds), stall.message)).strip(),
+        message=" ".join((_IDLE.format(stall.seconds), _sentence(stall.message))).strip(),
+        helps=_sentence(stall.helps),
         run=h.run.id,
         attempt=a.attempt.id,
         mended=a.outcome == ENDED_WELL,
         numbers={"seconds": stall.seconds, "number": float(a.attempt.number)},
         log=a.attempt.log,
     )
+
+
+def _sentence(words: str) -> str:
+    """Return words as a sentence of their own; those of older versions are one."""
+    return words and f"{words[0].upper()}{words[1:].removesuffix('.')}."
 
 
 def _of_jobs(h: RunHistory) -> Iterator[Incident]:

@@ -7,7 +7,7 @@ Units: s, MB (1e6 bytes), bytes; ``wall`` is Unix time, ``clock`` the monotonic 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -50,11 +50,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """At ``t``, nothing had been done for so many ``seconds``; ``message`` says why, if known."""
+    """At ``t``, nothing had been done for so many ``seconds``.
+
+    ``reason`` says why in a few words, ``message`` and ``helps`` in sentences; empty if not known.
+    When it is ``over``, the job had gone on at ``t``.
+    """
 
     t: float
     seconds: float
+    reason: str = ""
     message: str = ""
+    helps: str = ""
+    over: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +192,14 @@ class Attempt:
         in_stage = ("role", "method", "form", "band")
         names = (v for k, v in self.wildcards.items() if k not in in_stage)
         return " ".join((self.stage, *names))
+
+    @property
+    def whole_stalls(self) -> list[Stall]:
+        """The stalls; one that is not over lasts to the end, or until the job was heard of."""
+        return [
+            s if s.over else replace(s, t=self.seconds, seconds=s.seconds + self.seconds - s.t)
+            for s in self.stalls
+        ]
 
     @property
     def seconds(self) -> float:

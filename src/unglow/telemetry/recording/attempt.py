@@ -116,10 +116,13 @@ class Attempt:
         if self._py_spy is not None:
             self._py_spy.finish()
 
-    def stall(self, seconds: float, because: str = "") -> None:
-        """Record that the job has done nothing for a time, s, and why, as far as that is known."""
-        stalled = {"t": round(self.t, 3), "seconds": round(seconds, 1), "message": because}
-        self._file.write({"kind": "stall", **stalled})
+    def stall(self, seconds: float, why: Mapping[str, str], *, over: bool = False) -> None:
+        """Record that the job has done nothing for a time, s, and why; and again when it is over.
+
+        ``why`` has ``reason`` (a few words, or empty), ``message`` and ``helps``.
+        """
+        stalled = {"t": round(self.t, 3), "seconds": round(seconds, 1), "over": over}
+        self._file.write({"kind": "stall", **stalled, **why})
 
     def end(self, outcome: str, message: str = "", log_tail: str = "", **measured: Any) -> None:
         """Record how it ended, with the end of its log if that is of use, and write no more."""

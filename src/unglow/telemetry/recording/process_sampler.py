@@ -95,6 +95,11 @@ class Sampler:
         self._pss_s_per_mb = _PSS_S_PER_MB
         self._pss_due_soon = False
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes that were seen last, the job's own first."""
+        return list(map(int, self._tree))
+
     def take(self) -> Sample:
         """Look at all processes now; what they have done never gets less from sample to sample."""
         begun, now = time.thread_time(), time.monotonic()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
 from unglow.core.progress import step
-from unglow.io.tiff import survey_blocks
+from unglow.io.raw_images import survey_blocks
 from unglow.workflow.channels.measure import measure
 from unglow.workflow.channels.setting import AUTO, list_names, parse_channels, usable
 

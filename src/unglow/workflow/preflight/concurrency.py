@@ -36,6 +36,10 @@ class PendingJob:
         Upper bound of what it leaves on disk, and a directory on the file system it goes to.
     advice
         What else would help if its memory is too much; '' for nothing.
+    mpx
+        What its time grows with, million px.
+    disk_streams
+        1 if it mostly reads or writes large files from end to end, else 0.
     """
 
     title: str
@@ -48,6 +52,8 @@ class PendingJob:
     disk_mb: int = 0
     disk: str = ""
     advice: str = ""
+    mpx: float = 0.0
+    disk_streams: int = 0
 
     @property
     def least_mb(self) -> int:
@@ -85,12 +91,15 @@ class Capacity:
         Memory that can be taken now; None if jobs run elsewhere.
     free_mb
         Free space of each file system by a directory on it.
+    disk_streams
+        How many jobs may stream from disk at a time; None if there is no limit.
     """
 
     cores: int | None
     limit_mb: int | None
     available_mb: float | None
     free_mb: Mapping[str, float]
+    disk_streams: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

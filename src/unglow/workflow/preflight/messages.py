@@ -23,18 +23,22 @@ def messages(
     command: Sequence[str],
     least: Level = Level.WARNING,
     *,
+    takes: str = "",
     in_module: bool = False,
 ) -> list[str]:
     """Return lines with the findings from a level on, and what would help if it is too much.
 
     Suggestions change the words of the ``command``. The configuration of a module (``in_module``)
-    is one that no ``--config`` reaches.
+    is one that no ``--config`` reaches. What the run ``takes`` is told beside a finding.
     """
     lines = []
     for finding in result.findings:
         if finding.level >= least:
             start = f"  {finding.about:<7} {_MARKS[finding.level]:<9} "
             lines += _wrapped(finding.text, start, " " * len(start))
+    if takes and lines:
+        start = f"  {'time':<17} "
+        lines += _wrapped(takes, start, " " * len(start))
     if result.suggestions:
         lines.append("What would help:")
     for suggestion in result.suggestions:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from unglow.core.levels import LEVELS
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb
 from unglow.io.tiff import remedy
-from unglow.workflow.job_resources import demand_of
+from unglow.workflow.job_resources import demand_of, work_mpx
 from unglow.workflow.planned_jobs import jobs_of_pair, jobs_of_run
 from unglow.workflow.preflight.concurrency import Capacity, PendingJob
 from unglow.workflow.samples import ROLES
-from unglow.workflow.stage_table import RULES, stage_of
+from unglow.workflow.stage_table import RULES, STREAMING, stage_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from unglow.workflow.planned_jobs import PlannedJob
 
 _TITLE = (*LEVELS, "role", "method", "band")
-# Wildcards that the memory of a job depends on, beside sample, dye, ingestion and role.
+# Wildcards that memory and time of a job depend on, beside sample, dye, ingestion and role.
 _DEMAND = {
     "register": ("registration",),
     "difference": ("subtraction", "method"),
@@ -62,15 +62,15 @@ def pending_jobs(
     """
     rules = rules or RuleSettings.shipped()
     pending: list[PendingJob] = []
-    demands: dict[tuple[str, ...], AnyDemand] = {}
+    known: dict[tuple[str, ...], tuple[AnyDemand, float]] = {}
 
     def add(jobs: Iterable[PlannedJob], directory: Path) -> None:
         disk, fresh = str(existing(directory)), not directory.is_dir()
         for job in jobs:
             missing = fresh or _is_missing(job, results)
             if missing or again:
-                demand = _demand(batch, job, demands)
-                pending.append(_pending(batch, job, rules, demand, disk, missing=missing))
+                cost = _cost(batch, job, known)
+                pending.append(_pending(batch, job, rules, cost, disk, missing=missing))
 
     for key in batch.pairs if only is None else sorted(only):
         add(jobs_of_pair(batch, *key), results.joinpath(*key))
@@ -80,11 +80,17 @@ def pending_jobs(
 
 
 def capacity_for(
-    jobs: Iterable[PendingJob], cores: int | None, limit_mb: int | None, *, local: bool = True
+    jobs: Iterable[PendingJob],
+    cores: int | None,
+    limit_mb: int | None,
+    disk_streams: int | None = None,
+    *,
+    local: bool = True,
 ) -> Capacity:
     """Ask the machine for what it has now: memory if jobs run on it, disks of all results.
 
-    ``cores`` and ``limit_mb`` are what Snakemake may use for all jobs together; None for no limit.
+    ``cores``, ``limit_mb`` and ``disk_streams`` are what Snakemake may use for all jobs together;
+    None for no limit.
     """
     disks = {job.disk for job in jobs}
     return Capacity(
@@ -92,6 +98,7 @@ def capacity_for(
         limit_mb=limit_mb,
         available_mb=memory_available_mb() if local else None,
         free_mb={disk: disk_free_mb(Path(disk)) for disk in disks},
+        disk_streams=disk_streams,
     )
 
 
@@ -106,20 +113,23 @@ def _all_there(files: Iterable[str], results: Path) -> bool:
     return all((results / file.removeprefix("<results>/")).is_file() for file in files)
 
 
-def _demand(batch: Batch, job: PlannedJob, demands: dict[tuple[str, ...], AnyDemand]) -> AnyDemand:
-    """Return the memory demand of a job, computed once for jobs with the same one."""
+def _cost(
+    batch: Batch, job: PlannedJob, known: dict[tuple[str, ...], tuple[AnyDemand, float]]
+) -> tuple[AnyDemand, float]:
+    """Return memory and px of a job (`work_mpx`), computed once for jobs with the same ones."""
     names = (*LEVELS[:3], "role", *_DEMAND.get(job.rule, ()))
     key = job.rule, *(job.wildcards.get(name, "") for name in names)
-    if key not in demands:
-        demands[key] = demand_of(batch, job.rule, job.wildcards)
-    return demands[key]
+    if key not in known:
+        demand = demand_of(batch, job.rule, job.wildcards)
+        known[key] = demand, work_mpx(batch, job.rule, job.wildcards)
+    return known[key]
 
 
 def _pending(
     batch: Batch,
     job: PlannedJob,
     rules: RuleSettings,
-    demand: AnyDemand,
+    cost: tuple[AnyDemand, float],
     disk: str,
     *,
     missing: bool,
@@ -128,7 +138,7 @@ def _pending(
     return PendingJob(
         title=" ".join(names[n] for n in _TITLE if names.get(n)) or "the run",
         rule=job.rule,
-        demand=demand,
+        demand=cost[0],
         threads=rules.threads.get(job.rule, 1),
         variant=tuple(names.get(name, "") for name in LEVELS),
         step=stage_of(job.rule).step,
@@ -136,6 +146,8 @@ def _pending(
         disk_mb=job.disk_mb if missing else 0,
         disk=disk,
         advice=_advice(batch, job),
+        mpx=cost[1],
+        disk_streams=int(job.rule in STREAMING),
     )
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.io.image_paths import is_ome_zarr
 from unglow.workflow.samples.hint_files import FilesBeside
 from unglow.workflow.samples.naming import (
     MARKERS,
     RESERVED,
     composed,
-    is_tiff,
+    images_of,
     safe_version,
     take_apart,
     unsafe,
@@ -21,7 +22,6 @@ from unglow.workflow.samples.naming import (
 )
 from unglow.workflow.samples.pair import Discovery, Pair, Problem
 from unglow.workflow.samples.raw_directory import (
-    about_scans,
     check_raw,
     dangling_sentence,
     layout_note,
@@ -29,7 +29,6 @@ from unglow.workflow.samples.raw_directory import (
     listing_if_any,
     loose_files,
     no_tiffs,
-    scans,
     some,
     unreadable,
 )
@@ -47,7 +46,6 @@ class _Folder:
     files: list[tuple[Path, FileName]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     tiffs: int = 0
-    scans: list[Path] = field(default_factory=list)
     landmarks: FilesBeside = field(default_factory=lambda: FilesBeside.landmarks((), ()))
     regions: FilesBeside = field(default_factory=lambda: FilesBeside.regions((), ()))
 
@@ -69,8 +67,8 @@ def discover(raw: Path) -> Discovery:
         entries = listing(raw)
     except OSError as error:
         return Discovery(problems=(unreadable(raw, error),), layout="no usable raw directory")
-    folders = [entry for entry in entries if entry.is_dir()]
-    loose = [entry for entry in entries if is_tiff(entry.name) and not entry.is_dir()]
+    folders = [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)]
+    loose = images_of(entries)
     pairs: list[Pair] = []
     problems = [loose_files(raw, loose)] if loose else []
     broken = [e for e in entries if e.is_symlink() and not e.exists() and not e.suffix]
@@ -104,21 +102,13 @@ def _scan(path: Path) -> _Folder:
     except OSError as error:
         folder.problems.append(unreadable(path, error))
         return folder
-    tiffs = [entry for entry in entries if is_tiff(entry.name) and not entry.is_dir()]
+    tiffs = images_of(entries)
     folder.tiffs = len(tiffs)
-    folder.scans = scans(entries)
     folder.landmarks = FilesBeside.landmarks(entries, tiffs)
     folder.regions = FilesBeside.regions(entries, tiffs)
     _lonely(folder)
-    _nested(folder, [entry for entry in entries if entry.is_dir()])
+    _nested(folder, [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)])
     if not tiffs:
-        if folder.scans:
-            folder.problem(
-                "no-tiffs",
-                f"{folder.path} holds {some(folder.scans)} but nothing that ends in .tif or .tiff: "
-                f"{about_scans(folder.scans)}.",
-                *folder.scans,
-            )
         return folder
     why = unsafe(folder.sample)
     if why or folder.sample in RESERVED:
@@ -161,7 +151,7 @@ def _nested(folder: _Folder, inside: list[Path]) -> None:
     """Name TIFFs one or two folders too deep."""
     deep = [f for d in inside for f in listing_if_any(d)]
     deep += [f for d in deep if d.is_dir() for f in listing_if_any(d)]
-    deep = [f for f in deep if is_tiff(f.name) and not f.is_dir()]
+    deep = images_of(deep)
     if not deep:
         return
     folder.problem(
@@ -352,14 +342,10 @@ def _missing(
 ) -> None:
     have = MARKERS[1 - MARKERS.index(missing)]
     file, parts = slot[have][0]
-    beside = ""
-    if folder.scans:
-        verb = "lies" if len(folder.scans) == 1 else "lie"
-        beside = f"{some(folder.scans)} {verb} there, and {about_scans(folder.scans)}. If not, "
     folder.problem(
         "missing-partner",
         f"Sample {folder.sample}, dye {dye} has a {have}-stain image ({file.name}) but no "
-        f"{missing}-stain image in {folder.path}; {beside}add it as "
+        f"{missing}-stain image in {folder.path}; add it as "
         f"'{_partner_name(parts, have, missing)}', or move {file.name} away.",
         file,
         dye=dye,

@@ -21,8 +21,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from unglow.io.image_paths import is_ome_zarr
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+    from pathlib import Path
 
 #: Sample and dye names become folders and wildcards: a letter or digit of any script, then letters,
 #: digits, underscore, plus and hyphen, with single spaces or dots only between them. So there are
@@ -40,7 +43,9 @@ MARKERS = ("pre", "post")
 # What Snakemake takes, anywhere in a path, for a placeholder; it knows no way to escape it.
 _PLACEHOLDER = re.compile(r"\{\s*[.\w]+\s*(?:,.*)?\}|<[a-z][a-z0-9_]*>", re.DOTALL)
 _ENDLESS = re.compile(r"(.+?)\1{19}$")
-_EXTENSION = re.compile(r"(?:\.ome)?\.tiff?$", re.IGNORECASE)
+# TIFF by name, and what else is read: TIFF inside as scanners call it, and OME-Zarr.
+_PLAIN, _OTHER = r"(?:\.ome)?\.tiff?$", r"(?:\.ome)?\.(?:btf|tf2|tf8|svs|ndpi|scn|qptiff|zarr)$"
+_EXTENSION = re.compile(f"{_PLAIN}|{_OTHER}", re.IGNORECASE)
 _STAINING = (
     "stain", "dye", "run", "scan", "image", "img", "bleach", "hyb", "wash", "treat", "label",
     "fix", "incub", "acq", "expos", "round", "fluor",
@@ -63,9 +68,13 @@ class FileName:
     rule: str
 
 
-def is_tiff(name: str) -> bool:
-    """Return whether a file name ends in .tif or .tiff, in any letter case."""
-    return _EXTENSION.search(name) is not None
+def images_of(entries: Iterable[Path]) -> list[Path]:
+    """Return the images of a directory by their names; not those that are there as .tif as well."""
+    named = [entry for entry in entries if _EXTENSION.search(entry.name)]
+    files = [e for e in named if is_ome_zarr(e) or not e.is_dir()]
+    plain = {_EXTENSION.sub("", e.name) for e in files if re.search(_PLAIN, e.name, re.IGNORECASE)}
+    other = re.compile(_OTHER, re.IGNORECASE)
+    return [e for e in files if not (other.search(e.name) and other.sub("", e.name) in plain)]
 
 
 def composed(name: str) -> str:

@@ -12,23 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EXPECTED = "<sample>/<anything with pre or post>_<dye>.tif"
-# Whole-slide files that are TIFF inside: they can be read, but only a sheet makes pairs of them.
-_SCANS = (".svs", ".ndpi", ".btf", ".tf2", ".tf8", ".scn")
 _SHOWN = 3
-
-
-def scans(entries: Iterable[Path]) -> list[Path]:
-    """Return the files that are TIFF inside but called otherwise, as scanners call them."""
-    return [e for e in entries if e.suffix.lower() in _SCANS and not e.is_dir()]
-
-
-def about_scans(files: Iterable[Path]) -> str:
-    """Say how such files can be used, as the end of a sentence."""
-    endings = " or ".join(sorted({f.suffix.lower() for f in files}))
-    return (
-        f"files ending in {endings} can be named in config/samples.tsv, which `unglow init` writes "
-        "for the others, or get names or links that end in .tif"
-    )
 
 
 def listing(directory: Path) -> list[Path]:
@@ -95,9 +79,7 @@ def no_tiffs(raw: Path, entries: list[Path], folders: list[Path]) -> Problem:
         found, kind = f"The raw directory {raw} holds no folders and no TIFF files", "no-tiffs"
     else:
         found, kind = f"The folders in {raw} ({some(folders)}) hold no TIFF files", "no-tiffs"
-    nearby = entries + [f for folder in folders for f in listing_if_any(folder)]
-    advice = f"; {about_scans(scans(nearby))}" if scans(nearby) else ""
-    return Problem(f"{found}: expected are images as {raw}/{EXPECTED}{advice}.", kind, paths=(raw,))
+    return Problem(f"{found}: expected are images as {raw}/{EXPECTED}.", kind, paths=(raw,))
 
 
 def listing_if_any(directory: Path) -> list[Path]:

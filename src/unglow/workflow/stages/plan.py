@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import InputError, StoreError
 from unglow.core.files import open_regular, write_json
 from unglow.core.progress import step
+from unglow.io.image_paths import image_of, is_ome_zarr
+from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import StoreLayout
 from unglow.jobs.memory_limit import is_memory_failure
@@ -129,7 +131,7 @@ def plan_pair(
 ) -> Plan:
     """Return the plan of a pair whose headers were read while the workflow was parsed."""
     read = {
-        role: TiffHeader.from_dict({**headers[role], "path": str(path)})
+        role: TiffHeader.from_dict({**headers[role], "path": str(image_of(path))})
         for role, path in zip(ROLES, (post, pre), strict=True)
     }
     return make_plan(read["post"], read["pre"], channel=channel, dye=dye)
@@ -188,6 +190,8 @@ def fingerprint(header: TiffHeader) -> str:
     It is quick for any size and detects a replaced image; whether every pixel is as it was, the
     digest of the store says.
     """
+    if is_ome_zarr(header.path):
+        return ome_zarr_fingerprint(header.path)
     digest = hashlib.sha256(str(header.file_bytes).encode())
     with os.fdopen(open_regular(header.path), "rb") as stream:
         for piece in range(_PIECES):

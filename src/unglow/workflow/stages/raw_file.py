@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ChangedError
+from unglow.io.image_paths import standing_for
 from unglow.workflow.stages.plan import fingerprint
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class RawFile:
     def __init__(self, header: TiffHeader, fingerprint: str) -> None:
         self._header = header
         self._fingerprint = fingerprint
-        self._stamp = _stamp_of(Path(header.path))
+        self._stamp = _stamp_of(standing_for(Path(header.path)))
 
     def check(self) -> None:
         """Check that the file is still the one that was there, and that the plan was made of.
@@ -35,7 +36,7 @@ class RawFile:
             It is not.
         """
         path = Path(self._header.path)
-        same = self._stamp is not None and _stamp_of(path) == self._stamp
+        same = self._stamp is not None and _stamp_of(standing_for(path)) == self._stamp
         try:
             same = same and fingerprint(self._header) == self._fingerprint
         except OSError:

@@ -18,7 +18,7 @@ function attemptPanel(a) {
       ["CPU", a.cpu_s === null ? null : seconds(a.cpu_s) + " on " + counted(a.threads, "thread")],
       ["read, written", a.read === null ? null : bytes(a.read) + ", " + bytes(a.written)],
       ["progress", a.of ? a.done + " of " + (a.unit ? counted(a.of, a.unit) : a.of) : null],
-      ["stalls", a.stalls.length ? a.stalls.map(([t, s]) => seconds(s) + " at " + seconds(t)).join(", ") : null],
+      ["stalls", a.stalls.length ? a.stalls.map(([t, s, reason]) => seconds(s) + " from " + seconds(t - s) + " on, " + stallWords(reason)).join("; ") : null],
       ["why it was run", a.reason],
       ["machine", a.host],
       ["log", a.log],
@@ -42,6 +42,7 @@ function attemptChart(host, a) {
     legend: true,
     scales: { y: { range: (u, min, max) => [0, 1.1 * Math.max(declared, a.peak_mb || 0, max || 1)] }, cpu: { range: (u, min, max) => [0, 1.1 * Math.max(a.threads, max || 0)] } },
     left: { values: tickTexts(mb) },
+    hooks: { drawClear: [(u) => shadeStalls(u, a)] },
     right: axisStyle({ side: 1, size: RIGHT, scale: "cpu", grid: { show: false } }),
     series: [
       timeSeries(),
@@ -54,6 +55,22 @@ function attemptChart(host, a) {
     ],
     renew: () => [t, held(a.curve.hi), held(a.curve.lo), held(a.curve.pss), t.map(() => a.peak_mb), t.map(() => declared || null), held(a.curve.cpu)],
   });
+}
+
+// The times in which it did nothing, behind its curves, with what it waited for.
+function shadeStalls(u, a) {
+  const { top, height, left, width } = u.bbox;
+  u.ctx.save();
+  u.ctx.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
+  u.ctx.textBaseline = "middle";
+  for (const [t, length, reason] of a.stalls) {
+    const from = Math.max(left, u.valToPos(t - length, "x", true));
+    const to = Math.min(left + width, u.valToPos(t, "x", true));
+    u.ctx.fillStyle = css("--doubt-back");
+    u.ctx.fillRect(from, top, Math.max(to - from, 1), height);
+    drawWords(u.ctx, stallWords(reason), from, { y: top + 0.14 * height, height: 20 * devicePixelRatio }, to - from, null, css("--doubt"));
+  }
+  u.ctx.restore();
 }
 
 function stepBars(a) {

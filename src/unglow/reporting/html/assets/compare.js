@@ -1,12 +1,60 @@
-// Runs side by side, all from t = 0.
+// What came out of runs, pair by pair, and what they cost, all from t = 0.
+
+Object.assign(OUTCOMES, {
+  different: { word: "different", sign: "≠", kind: "bad", means: "differs by more than both sides tell as their errors" },
+  unknown: { word: "not compared", sign: "?", kind: "doubt", means: "a side has not what it takes" },
+  equal: { word: "equal", sign: "≈", kind: "good", means: "equal within the errors that both sides tell" },
+  identical: { word: "identical", sign: "=", kind: "quiet", means: "the same bytes" },
+});
+const VERDICTS = ["different", "unknown", "equal", "identical"]; // the worst first
+const COMPARED = ["map", "gain", "candidates", "pixels", "status", "input"];
 
 function comparePage(model) {
+  const header = el("header", { class: "head" }, el("div", { class: "title" }, el("h1", {}, "unglow ", el("span", { class: "place" }, "compare")), el("span", { class: "soft made" }, when(model.made)), themeButton()));
+  const cost = model.runs.length ? costPart(model) : null;
+  document.getElementById("page").replaceChildren(el("main", {}, header, model.results.map(resultsPart), cost ? cost.made : []));
+  const draw = cost ? cost.draw : () => {};
+  draw();
+  document.documentElement.addEventListener("themechange", draw);
+  return { redraw: draw };
+}
+
+function resultsPart(result, n) {
+  const part = section("results-" + n, "What came out", result.summary);
+  const points = result.pairs.flatMap((pair) => pair.findings.flatMap((f) => f.points.map(([side, x, y, snr]) => ({ pair: pair.name, side, x, y, snr }))));
+  const more = result.pairs.flatMap((pair) => pair.findings).reduce((sum, f) => sum + f.more, 0);
+  const text = (words) => el("p", { class: "message" }, words);
+  fill(part.body,
+    facts([["A", result.a], ["B", result.b]]), result.origins.map(text),
+    result.pairs.length ? comparedPairs(result.pairs, n) : null,
+    result.alone.length ? folded(counted(result.alone.length, "pair") + " on one side alone", () => el("div", {}, result.alone.map(text)), { key: "alone " + n, open: true }) : null,
+    points.length ? folded("Candidates on one side alone", () => el("div", {}, table([
+      { name: "pair", of: (p) => p.pair },
+      { name: "", of: (p) => (p.side === "lost" ? "in A alone" : "in B alone") },
+      ...[["x, px of post", "x", 1], ["y", "y", 1], ["signal-to-noise ratio", "snr", 2]].map(([name, key, places]) => ({ name, number: true, of: (p) => p[key], show: (p) => p[key].toFixed(places) })),
+    ], points, { key: "points " + n }), more ? text("and " + more + " more: `unglow compare --table FILE` writes the places of all.") : null), { key: "points " + n }) : null);
+  return part.made;
+}
+
+// A row for each pair, with what was found of each thing.
+function comparedPairs(pairs, n) {
+  const of = (pair, what) => pair.findings.filter((f) => f.what === what);
+  const rank = (found) => Math.min(...found.map((f) => VERDICTS.indexOf(f.verdict)));
+  const soft = (words) => el("div", { class: "soft" }, words);
+  const cell = (f) => (f.verdict === "identical" ? soft(f.what === "status" ? f.text : f.verdict) : el("div", {}, badge(f.verdict), soft(f.text)));
+  return table([
+    { name: "pair", of: (pair) => pair.name, show: (pair) => [pair.name, pair.edited.map(soft)] },
+    { name: "result", of: (pair) => rank([pair]), show: (pair) => [badge(pair.verdict), pair.partly ? soft("as far as compared") : null] },
+    ...COMPARED.map((name) => ({ name, of: (pair) => rank(of(pair, name)), show: (pair) => of(pair, name).map(cell) })),
+  ], pairs, { key: "compared " + n });
+}
+
+function costPart(model) {
   const names = model.runs.map((r) => r.name);
   const colours = model.runs.map((r, n) => PALETTE[n % PALETTE.length]);
   const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
   const longest = Math.max(...model.runs.map((r) => r.seconds), 1e-3);
-  const part = section("compare", "Side by side", "all from their begin on");
-  const main = el("main", {}, el("header", { class: "head" }, el("div", { class: "title" }, el("h1", {}, "unglow ", el("span", { class: "place" }, "compare")), el("span", { class: "soft made" }, when(model.made)), themeButton())), part.made);
+  const part = section("compare", "What it cost", "all from their begin on");
   const draw = () => {
     looked.clear();
     const axis = new Axis(longest);
@@ -25,10 +73,7 @@ function comparePage(model) {
       overlay(host, axis, model, key, shown, colours, dashes, longest);
     }
   };
-  document.getElementById("page").replaceChildren(main);
-  draw();
-  document.documentElement.addEventListener("themechange", draw);
-  return { redraw: draw };
+  return { made: part.made, draw };
 }
 
 function shownAs(row, value) {

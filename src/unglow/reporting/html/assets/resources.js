@@ -106,6 +106,7 @@ class Resources {
     const keys = this.by === "rule" ? rules.map((r) => key(this.colours.get(r), r)) : causes.map((c) => key(causeColour(c), word(c)));
     if (this.by === "rule" && causes.some((c) => !went(c))) keys.push(key(null, "did not end well", "striped"));
     if (attempts.some((a) => a.number > 1)) keys.push(key(null, "another attempt", "dashed"));
+    if (attempts.some((a) => a.stalls.length)) keys.push(key(null, "idle: did nothing, and what it waited for", "stalled"));
     if (attempts.some((a) => a.launched !== null)) keys.push(key(css("--overhead"), "Snakemake starts and ends a job", "thin"));
     if (attempts.some((a) => a.steps.length)) keys.push(key(null, "steps of a job, dark and light in turns", "turns"));
     return keys;
@@ -144,8 +145,9 @@ class Resources {
       tip.hidden = !a;
       stream.over.style.cursor = a ? "pointer" : "crosshair";
       if (!a) return;
-      const step = stepsAt(a, stream.posToVal(event.clientX - stream.over.getBoundingClientRect().left, "x"));
-      fill(tip, el("b", {}, labelOf(a)), el("br"), attemptWords(a), step ? [el("br"), "here: " + step] : null);
+      const t = stream.posToVal(event.clientX - stream.over.getBoundingClientRect().left, "x");
+      const here = [stepsAt(a, t), stallAt(a, t)].filter(Boolean).join(" · ");
+      fill(tip, el("b", {}, labelOf(a)), el("br"), attemptWords(a), here ? [el("br"), "here: " + here] : null);
       const box = host.getBoundingClientRect();
       const x = event.clientX - box.left;
       tip.style.left = Math.min(x + 14, Math.max(0, box.width - tip.offsetWidth - 4)) + "px";

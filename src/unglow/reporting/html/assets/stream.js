@@ -69,12 +69,12 @@ function drawBar(u, rows, a, look, bad) {
   const context = u.ctx;
   const ratio = devicePixelRatio;
   const bar = barOf(u, rows, a);
-  const middle = bar.y + bar.height / 2;
   drawStart(u, a, bar);
   const colour = look.colourOf(a);
   context.fillStyle = colour;
   context.fillRect(bar.x, bar.y, bar.width, bar.height);
   drawSteps(u, a, bar);
+  drawStalls(u, a, bar);
   if (!went(a.outcome)) {
     context.fillStyle = bad;
     context.fillRect(bar.x, bar.y, bar.width, bar.height);
@@ -92,20 +92,59 @@ function drawBar(u, rows, a, look, bad) {
     context.fillStyle = css("--paper");
     for (let k = 0; k < 3; k++) context.fillRect(bar.x + bar.width - (3 * k + 2) * ratio, bar.y, ratio, bar.height);
   }
-  const room = Math.min(bar.x + bar.width, u.bbox.left + u.bbox.width) - Math.max(bar.x, u.bbox.left);
-  if (bar.height < 11 * ratio || room < 26 * ratio) return;
-  const name = labelOf(a);
-  const text = shortened(context, name, room - 8 * ratio);
-  if (!text) return;
-  const x = Math.max(bar.x, u.bbox.left) + 4 * ratio;
-  if (!went(a.outcome)) {
-    context.fillStyle = css("--paper");
-    context.fillRect(x - 2 * ratio, middle - 8 * ratio, context.measureText(text).width + 4 * ratio, 16 * ratio);
-    context.fillStyle = css("--ink");
-  } else {
-    context.fillStyle = inkOn(colour);
+  const named = drawName(u, a, bar, colour);
+  for (const [left, width, reason] of stretches(u, a)) {
+    const x = Math.max(left, named, u.bbox.left);
+    drawWords(context, stallWords(reason), x, bar, left + width - x, css("--doubt-back"), css("--doubt"));
   }
-  context.fillText(text, x, middle);
+}
+
+// Write the name of an attempt on its bar; returns where the name ends.
+function drawName(u, a, bar, colour) {
+  const x = Math.max(bar.x, u.bbox.left);
+  const room = Math.min(bar.x + bar.width, u.bbox.left + u.bbox.width) - x;
+  const plain = went(a.outcome) && !stretches(u, a).some(([left]) => left < x + room / 2);
+  return drawWords(u.ctx, labelOf(a), x, bar, room, plain ? null : css("--paper"), plain ? inkOn(colour) : css("--ink"));
+}
+
+function drawWords(context, words, x, bar, room, back, ink) {
+  const ratio = devicePixelRatio;
+  if (bar.height < 11 * ratio || room < 26 * ratio) return x;
+  const text = shortened(context, words, room - 8 * ratio);
+  if (!text) return x;
+  const middle = bar.y + bar.height / 2;
+  const width = context.measureText(text).width;
+  if (back) {
+    context.fillStyle = back;
+    context.fillRect(x + 2 * ratio, middle - 8 * ratio, width + 4 * ratio, 16 * ratio);
+  }
+  context.fillStyle = ink;
+  context.fillText(text, x + 4 * ratio, middle);
+  return x + width + 8 * ratio;
+}
+
+// Where an attempt did nothing: left, width (px of the canvas) and reason.
+function stretches(u, a) {
+  return a.stalls.map(([t, length, reason]) => {
+    const left = u.valToPos(a.start + t - length, "x", true);
+    return [left, Math.max(u.valToPos(a.start + t, "x", true) - left, 1.5 * devicePixelRatio), reason];
+  });
+}
+
+// Records of older versions have no reason.
+function stallWords(reason) {
+  return reason ? "idle: " + reason : "idle";
+}
+
+function drawStalls(u, a, bar) {
+  const context = u.ctx;
+  for (const [left, width] of stretches(u, a)) {
+    context.fillStyle = css("--doubt-back");
+    context.fillRect(left, bar.y, width, bar.height);
+    context.fillStyle = stripes(context, css("--doubt"));
+    const edge = Math.min(4 * devicePixelRatio, bar.height / 3);
+    for (const y of [bar.y, bar.y + bar.height - edge]) context.fillRect(left, y, width, edge);
+  }
 }
 
 // The outer steps of an attempt, light and dark in turns along the foot of its bar.
@@ -122,6 +161,12 @@ function drawSteps(u, a, bar) {
 // Names of the steps that an attempt was in, the outer first.
 function stepsAt(a, t) {
   return a.steps.filter(([, begin, end]) => begin <= t - a.start && t - a.start < end).map(([name]) => name).join(", ");
+}
+
+// What an attempt waited for at a time, if it did nothing then.
+function stallAt(a, t) {
+  const found = a.stalls.find(([end, length]) => a.start + end - length <= t && t < a.start + end);
+  return found ? stallWords(found[2]) + " (" + seconds(found[1]) + ")" : "";
 }
 
 // What Snakemake takes to start a job and to note its end.

@@ -1,0 +1,294 @@
+"""Results of two runs, pairs or variants side by side: what came out of each pair."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from unglow.comparison.candidates import compare_candidates
+from unglow.comparison.finding import WORDS, Finding, Verdict, lacking, of_file, read_json
+from unglow.comparison.gains import compare_gains
+from unglow.comparison.maps import compare_maps
+from unglow.comparison.pixels import compare_pixels
+from unglow.core.errors import InputError, UnglowError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from unglow.comparison.directories import Entry, Place
+
+_RESULTS = ("status", "map", "gain", "candidates", "pixels")
+"""What makes a result another one; other inputs may still lead to the same."""
+_WORST = tuple(WORDS)
+_NAMED = 3
+"""Pairs that the verdict names."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairComparison:
+    """What came out of a pair or variant on both sides.
+
+    Attributes
+    ----------
+    name
+        For people.
+    findings
+        Of input, status, map, gain, candidates and pixels.
+    edited
+        Sentences on files that are not as they were published.
+    """
+
+    name: str
+    findings: tuple[Finding, ...]
+    edited: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of what could be compared."""
+        if any((f.what, f.verdict) == ("status", "different") for f in self.findings):
+            return "different"
+        told = {f.verdict for f in self.findings if f.what in _RESULTS} - {"unknown"}
+        return min(told, key=_WORST.index) if told else "unknown"
+
+    @property
+    def word(self) -> str:
+        """The verdict as people read it."""
+        return WORDS[self.verdict] + " as far as compared" * self.partly
+
+    @property
+    def partly(self) -> bool:
+        """Whether nothing differs, but not all could be compared."""
+        unknown = any(f.verdict == "unknown" for f in self.findings if f.what in _RESULTS)
+        return unknown and self.reproduced
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether B has what A has, within errors."""
+        return self.verdict in ("identical", "equal")
+
+    @property
+    def excess(self) -> float:
+        """How many times what errors allow, of what differs most."""
+        return max((f.excess for f in self.findings), default=0.0)
+
+    @property
+    def differing(self) -> list[str]:
+        """What differs by more than errors allow, other inputs first."""
+        return [f.sentence for f in self.findings if f.verdict == "different"]
+
+    @property
+    def sentences(self) -> list[str]:
+        """What a reader has to know: of the worst that was found, and what was not compared."""
+        equal = [f.sentence for f in self.findings if f.verdict == self.verdict == "equal"]
+        away = [f.sentence for f in self.findings if f.verdict == "unknown"]
+        return [
+            *self.differing,
+            *equal,
+            *(["not compared: " + "; ".join(away)] if away else []),
+            *self.edited,
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All that two sides have in common, worst first.
+
+    Attributes
+    ----------
+    a, b
+        Names of the sides.
+    pairs
+        Pairs and variants that both have.
+    only_a, only_b
+        Names of those that one side has alone, each with why the other has it not, if that is told.
+    origins
+        Sentences on what may have made them different: settings, versions, machines.
+    """
+
+    a: str
+    b: str
+    pairs: tuple[PairComparison, ...]
+    only_a: dict[str, str] = field(default_factory=dict)
+    only_b: dict[str, str] = field(default_factory=dict)
+    origins: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> list[str]:
+        """How many pairs are what, the worst first."""
+        counts = Counter(pair.word for pair in self.pairs)
+        return [f"{count} {word}" for word, count in counts.items()]
+
+    @property
+    def summary(self) -> str:
+        """How many pairs are what, in one line."""
+        alone = [f"{len(names)} in {side} alone"
+                 for side, names in (("A", self.only_a), ("B", self.only_b)) if names]  # fmt: skip
+        pairs = f"{len(self.pairs)} pair{'s' * (len(self.pairs) != 1)}"
+        return f"{pairs}: {', '.join([*self.counts, *alone])}."
+
+    @property
+    def alone(self) -> list[str]:
+        """Sentences on those that one side has alone."""
+        return [
+            f"{name} is in {side} alone" + (f"; {other} has left it out: {why}" if why else "")
+            for side, other, names in (("A", "B", self.only_a), ("B", "A", self.only_b))
+            for name, why in names.items()
+        ]
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether B has all that A has, within errors."""
+        return not self.only_a and all(pair.reproduced for pair in self.pairs)
+
+    @property
+    def verdict(self) -> str:
+        """Whether B reproduces A, in one sentence, and where not."""
+        missing = dict.fromkeys(self.only_a, "it is in A alone")
+        wrong = {p.name: ", ".join(p.differing) or p.word for p in self.pairs if not p.reproduced}
+        total, bad = len(self.pairs) + len(missing), [*(wrong | missing).items()]
+        told = f"reproduced: {total - len(bad)} of {total} pairs"
+        if not bad:
+            return f"{told} ({', '.join(self.counts)})"
+        more = [f"and {len(bad) - _NAMED} more"] * (len(bad) > _NAMED)
+        return "; ".join([told, *(f"{name}: {text}" for name, text in bad[:_NAMED]), *more])
+
+
+def compare_places(a: Place, b: Place, *, everything: bool = False) -> Comparison:
+    """Compare what two places have in common, by names of pairs and variants.
+
+    Two single pairs or variants are compared whatever their names are. ``everything``: whether all
+    pixels of large images are read, and not a sample.
+    """
+    if a.is_part != b.is_part:
+        part, whole = (a, b) if a.is_part else (b, a)
+        raise InputError(
+            f"{part.given} is a pair or variant and {whole.given} a run: give the same of both."
+        )
+    if a.is_part and len(a.entries) == len(b.entries) == 1:
+        (entry,), (other,) = a.entries.values(), b.entries.values()
+        pair = compare_entries(_title(entry, other), entry, other, everything=everything)
+        return Comparison(str(a.given), str(b.given), (pair,))
+    pairs = [
+        compare_entries(" ".join(names), entry, b.entries[names], everything=everything)
+        for names, entry in a.entries.items()
+        if names in b.entries
+    ]
+    return Comparison(str(a.given), str(b.given), _sorted(pairs), _alone(a, b), _alone(b, a))
+
+
+def compare_variants(place: Place, *, everything: bool = False) -> Comparison | None:
+    """Compare the variants of each pair with its first one; None if there are no variants."""
+    groups: dict[Path, list[Entry]] = {}
+    for entry in place.entries.values():
+        groups.setdefault(entry.pair, []).append(entry)
+    pairs = [
+        compare_entries(_title(first, other), first, other, everything=everything)
+        for first, *others in groups.values()
+        for other in others
+    ]
+    if not pairs:
+        return None
+    return Comparison("the first variant", "each other variant", _sorted(pairs))
+
+
+def compare_entries(name: str, a: Entry, b: Entry, *, everything: bool = False) -> PairComparison:
+    """Compare what came out of a pair or variant on two sides."""
+    findings = [
+        of_file("input", "plan.json", a, b, _inputs),
+        _statuses(a, b),
+        of_file("map", "transform.json", a, b, compare_maps),
+        of_file("gain", "scale.json", a, b, compare_gains),
+        of_file("candidates", "candidates.csv", a, b, compare_candidates),
+        *_differences(a, b, everything=everything),
+    ]
+    edited = [
+        f"{', '.join(names)} of {side}: not as published (other digests)"
+        for side, entry in (("A", a), ("B", b))
+        if (names := entry.edited())
+    ]
+    return PairComparison(name, tuple(findings), tuple(edited))
+
+
+def _sorted(pairs: list[PairComparison]) -> tuple[PairComparison, ...]:
+    """Return pairs by verdict, the worst first, then by how much they differ."""
+    return tuple(
+        sorted(pairs, key=lambda p: (_WORST.index(p.verdict), -p.excess, -len(p.differing)))
+    )
+
+
+def _title(a: Entry, b: Entry) -> str:
+    names = [[e.pair.parent.name, e.pair.name, *e.directory.relative_to(e.pair).parts]
+             for e in (a, b)]  # fmt: skip
+    if names[0] == names[1]:
+        return " ".join(names[0])
+    if names[0][:2] == names[1][:2]:
+        variants = ("/".join(n[2:]) or "itself" for n in names)
+        return f"{' '.join(names[0][:2])}: {' against '.join(variants)}"
+    return " against ".join(" ".join(n) for n in names)
+
+
+def _alone(a: Place, b: Place) -> dict[str, str]:
+    """Return the names that only the first place has, with why the other has left it out."""
+    names = [n for n in a.entries if n not in b.entries]
+    names += [n for n in a.left_out if n not in b.entries and n not in b.left_out]
+    return {" ".join(n): b.left_out.get(n, "") for n in names}
+
+
+def _inputs(one: Path, other: Path) -> Finding:
+    """Compare images and channels of two ``plan.json``."""
+    a, b = read_json(one), read_json(other)
+    try:
+        differing = [
+            f"another {role} image"
+            for role in ("post", "pre")
+            if a["images"][role]["fingerprint"] != b["images"][role]["fingerprint"]
+        ]
+        if a.get("channels") != b.get("channels"):
+            differing.append("other channels")
+    except (KeyError, TypeError) as error:
+        raise lacking(one.name, error) from error
+    if differing:
+        return Finding("input", "different", ", ".join(differing))
+    return Finding("input", "identical", "same images and channels")
+
+
+def _statuses(a: Entry, b: Entry) -> Finding:
+    try:
+        of_a, of_b = _status(a), _status(b)
+    except UnglowError as error:
+        return Finding("status", "unknown", f"status: {error}")
+    if of_a is None or of_b is None:
+        return Finding("status", "unknown", "status is not known")
+    if of_a == of_b:
+        return Finding("status", "identical", of_a)
+    return Finding("status", "different", f"status {of_b} in place of {of_a}", float("inf"))
+
+
+def _status(entry: Entry) -> str | None:
+    """Return what the files of the stages say of a pair; None if there are not enough."""
+    paths = [entry.find(name) for name in ("transform.json", "scale.json")]
+    said: list[Mapping[str, Any]] = [read_json(path) for path in paths if path is not None]
+    statuses = [content.get("status") for content in said]
+    if "failed" in statuses:
+        return "failed"
+    if None in paths:
+        return None
+    search = entry.find("detection.json")
+    refused = search is not None and read_json(search).get("status") == "failed"
+    doubtful = "suspect" in statuses or said[1].get("reasons") or refused
+    return "suspect" if doubtful else "ok"
+
+
+def _differences(a: Entry, b: Entry, *, everything: bool) -> Iterator[Finding]:
+    """Compare the difference images that both sides have."""
+    names = [e.differences() for e in (a, b)]
+    shared = [name for name in names[0] if name in names[1]]
+    for name in shared:
+        yield of_file("pixels", name, a, b, partial(compare_pixels, everything=everything))
+    if not shared:
+        away = [side for side, n in zip("AB", names, strict=True) if not n]
+        about = f"{' and '.join(away)} has none" if away else "of other methods"
+        yield Finding("pixels", "unknown", f"difference images: {about}")

@@ -1,0 +1,312 @@
+"""OME-Zarr images of other programs (versions 0.4 and 0.5): headers, and windows of their pixels.
+
+They are read by the zarr library, one chunk at a time, so that memory stays what the header says.
+Sources: https://ngff.openmicroscopy.org/0.4/ and https://ngff.openmicroscopy.org/0.5/
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from unglow.core.errors import InputError
+from unglow.io.image_paths import DOCUMENTS, standing_for
+from unglow.io.tiff.header import ChannelInfo, Plane, TiffHeader
+from unglow.io.tiff.read_header import projected_dtype
+from unglow.io.tiff.reader import Combine, combine
+from unglow.io.tiff.series import pick
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from unglow.core.windows import Window
+
+_AXES = ("t", "c", "z", "y", "x")
+# A chunk is there encoded, decoded, and as the part of it that is wanted. One of more px is kept,
+# since several windows lie in it.
+_COPIES, _LARGE_PX = 3, 2048 * 2048
+_UM = {"micrometer": 1.0, "nanometer": 1e-3, "millimeter": 1e3, "meter": 1e6, "angstrom": 1e-4}
+# Chunks whose bytes make a fingerprint, and how many bytes of each.
+_CHUNKS, _PIECE = 64, 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """What is read of a store: ``planes`` are (t, z) of each plane of a projection."""
+
+    header: TiffHeader
+    array: Any
+    axes: tuple[str, ...]
+    planes: tuple[tuple[int, int], ...]
+    projection: str | None
+
+    def chunk(self, axis: str) -> int:
+        """Return the length of a chunk along an axis, px."""
+        return int(self.array.chunks[self.axes.index(axis)]) if axis in self.axes else 1
+
+    def part(self, **at: slice | int) -> NDArray[Any]:
+        """Read a part, by axis, in the order of axes; those that the image lacks are left out."""
+        return np.asarray(self.array[tuple(at[axis] for axis in self.axes)])
+
+
+def read_header(path: str, plane: Plane) -> TiffHeader:
+    """Read the metadata of an image; see `unglow.io.tiff.read_header`, whose choices it takes.
+
+    Raises
+    ------
+    InputError
+        One sentence that names the image, what is wrong and what to do.
+    """
+    return _resolve(path, plane).header
+
+
+def _resolve(path: str, plane: Plane) -> _Image:
+    import zarr  # noqa: PLC0415 (0.2 s and its memory, only where there is such an image)
+
+    # one chunk at a time: what is held is known from the header
+    zarr.config.set({"async.concurrency": 1, "threading.max_workers": 1})
+    if not standing_for(Path(path)).is_file():
+        raise InputError(
+            f"'{path}' holds no {' and no '.join(DOCUMENTS)}: copy the whole folder again."
+        )
+    try:
+        return _opened(zarr.open_group(path, mode="r"), path, plane)
+    except InputError:
+        raise
+    # Damaged metadata make the library raise nearly anything.
+    except Exception as exc:
+        raise InputError(
+            f"'{path}' is no OME-Zarr image that can be read ({_short(exc)}): copy it again or "
+            "export it anew."
+        ) from exc
+
+
+def _opened(group: Any, path: str, plane: Plane) -> _Image:
+    group, series, notes = _series(group, path, plane["series"])
+    multiscale = _metadata(group)["multiscales"][0]
+    axes = tuple(_axis_name(axis) for axis in multiscale.get("axes", _AXES))
+    array = group[multiscale["datasets"][0]["path"]]
+    if axes[-2:] != ("y", "x") or not set(axes) <= set(_AXES) or len(axes) != array.ndim:
+        raise InputError(
+            f"'{path}' has axes {', '.join(axes)}, but needs y, x and before them no others than "
+            "t, c and z: export the image that is meant."
+        )
+    lengths = {axis: int(array.shape[axes.index(axis)]) if axis in axes else 1 for axis in _AXES}
+    picks, projection = _planes(path, plane, lengths)
+    if len(multiscale["datasets"]) > 1:
+        notes.append(f"level 0 of {len(multiscale['datasets'])} pyramid levels is read")
+    shape = lengths["y"], lengths["x"]
+    unit = tuple(min(c, n) for c, n in zip(array.chunks[-2:], shape, strict=True))
+    chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
+    kept = math.prod(unit) > _LARGE_PX
+    header = TiffHeader(
+        path=path,
+        shape=shape,
+        dtype=projected_dtype(np.dtype(array.dtype.name), projection).name,
+        channels=_channels(_metadata(group), lengths["c"]),
+        layout="tiles",
+        unit=unit,
+        compression="+".join(type(c).__name__ for c in array.compressors) or "none",
+        predictor=1,
+        planar=False,
+        separate="c" not in axes or array.chunks[axes.index("c")] == 1,
+        big_endian=array.dtype.byteorder == ">",
+        bigtiff=False,
+        pixel_size_um=_pixel_size(multiscale),
+        file_bytes=sum(size for _, size in _files(Path(path, array.path))),
+        segments=math.prod(-(-n // c) for n, c in zip(shape, unit, strict=True)),
+        decode_bytes=(_COPIES + kept) * chunk_bytes,
+        kept_bytes=0,
+        parts=1,
+        raw=False,
+        streams=False,
+        axes={axis.upper(): lengths[axis] for axis in "tz" if lengths[axis] > 1},
+        plane={**plane, "series": series},
+        notes=tuple(notes),
+    )
+    return _Image(header, array, axes, picks, projection)
+
+
+def _metadata(group: Any) -> dict[str, Any]:
+    attributes = dict(group.attrs)
+    return dict(attributes.get("ome", attributes))
+
+
+def _series(group: Any, path: str, wanted: int | str | None) -> tuple[Any, int, list[str]]:
+    """Return the group of the image: the store, or one of those that bioformats2raw makes in it."""
+    if "multiscales" in _metadata(group):
+        if wanted not in (None, 0):
+            raise InputError(f"'{path}' holds one image, so there is no series {wanted}.")
+        return group, 0, []
+    names = sorted((n for n in group.group_keys() if n.isdecimal()), key=int)
+    if not names:
+        raise InputError(
+            f"'{path}' holds no image (no multiscales in its metadata): name the image in it."
+        )
+    if wanted is None and len(names) > 1:
+        raise InputError(f"'{path}' holds {len(names)} images: choose one with `series: N`.")
+    index = int(wanted or 0)
+    if str(index) not in names:
+        raise InputError(f"'{path}' has no series {index}: there are {', '.join(names)}.")
+    notes = [f"series {index} of {len(names)} is read"] if len(names) > 1 else []
+    return group[str(index)], index, notes
+
+
+def _axis_name(axis: str | dict[str, Any]) -> str:
+    return str(axis["name"] if isinstance(axis, dict) else axis).lower()
+
+
+def _planes(
+    path: str, plane: Plane, lengths: dict[str, int]
+) -> tuple[tuple[tuple[int, int], ...], str | None]:
+    """Return (t, z) of the planes that are read, and how they are put together."""
+    axes = [(role.upper(), lengths[role]) for role in "tz"]
+    picks = {role: pick(path, role, plane[role], lengths[role], axes) for role in "tz"}
+    ways = {str(plane[role]) for role in "tz" if len(picks[role]) > 1}
+    if len(ways) > 1:
+        raise InputError(f"'{path}': z and t cannot be projected in two ways; give both the same.")
+    return tuple(itertools.product(picks["t"], picks["z"])), next(iter(ways), None)
+
+
+def _channels(metadata: dict[str, Any], count: int) -> tuple[ChannelInfo, ...]:
+    told = metadata.get("omero", {}).get("channels", [])
+    names = [str(channel.get("label") or "") for channel in told] if len(told) == count else []
+    names = names or [""] * count
+    return tuple(
+        ChannelInfo(name or ("grey" if count == 1 else str(i))) for i, name in enumerate(names)
+    )
+
+
+def _pixel_size(multiscale: dict[str, Any]) -> tuple[float, float] | None:
+    """Return (x, y) in micrometres, where scale and unit of both axes are given."""
+    axes = multiscale.get("axes", ())
+    transforms = multiscale["datasets"][0].get("coordinateTransformations", ())
+    scale = next((t["scale"] for t in transforms if t.get("type") == "scale"), None)
+    units = [_UM.get(a.get("unit", "")) if isinstance(a, dict) else None for a in axes]
+    if scale is None or len(units) < 2 or units[-1] is None or units[-2] is None:
+        return None
+    return float(scale[-1]) * units[-1], float(scale[-2]) * units[-2]
+
+
+def _files(directory: Path) -> Iterator[tuple[str, int]]:
+    """Yield path below a directory and size of each file, in an order that does not change."""
+    with os.scandir(directory) as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            if entry.is_dir():
+                for name, size in _files(Path(entry.path)):
+                    yield f"{entry.name}/{name}", size
+            else:
+                yield entry.name, entry.stat().st_size
+
+
+def fingerprint(path: str) -> str:
+    """Return a digest of names and sizes of all files of an image, and of the bytes of some."""
+    files = list(_files(Path(path)))
+    digest = hashlib.sha256(repr(files).encode())
+    for name, _ in files[:: max(1, len(files) // _CHUNKS)]:
+        with Path(path, name).open("rb") as stream:
+            digest.update(stream.read(_PIECE))
+    return digest.hexdigest()
+
+
+class OmeZarrReader:
+    """Reader of windows of one image; all methods may be called from several threads.
+
+    Raises `InputError` if the image is no longer what the header says.
+    """
+
+    def __init__(self, header: TiffHeader) -> None:
+        self._image = _resolve(header.path, header.plane)
+        if self._image.header != header:
+            raise InputError(
+                f"'{header.path}' has changed since its header was read: start the run again."
+            )
+        self.header = header
+        self._keeps = math.prod(header.unit) > _LARGE_PX
+        self._kept: dict[tuple[int, ...], NDArray[Any]] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept = {}
+
+    def read(self, window: Window, channels: Sequence[int] | None = None) -> NDArray[Any]:
+        """Read a window of some channels; see `unglow.io.tiff.TiffReader.read`."""
+        image = self._image
+        wanted = range(len(self.header.channels)) if channels is None else channels
+        if window.clip(self.header.shape) != window:
+            raise ValueError(f"{window} leaves the image of {self.header.shape}")
+        out = np.zeros((len(wanted), *window.shape), self.header.dtype)
+        how: Combine = "set"
+        for t, z in image.planes:
+            for group in _together(wanted, image.chunk("c")):
+                first, last = min(c for _, c in group), max(c for _, c in group)
+                for y, x in _chunks(window, image.chunk("y"), image.chunk("x")):
+                    block = self._part(t, slice(first, last + 1), z, y, x)
+                    rows = slice(y.start - window.y0, y.stop - window.y0)
+                    cols = slice(x.start - window.x0, x.stop - window.x0)
+                    for i, c in group:
+                        values = block[c - first] if "c" in image.axes else block
+                        combine(out[i, rows, cols], values, how)
+            how = "max" if image.projection == "max" else "add"
+        if image.projection == "mean":
+            out /= out.dtype.type(len(image.planes))
+        return out
+
+    def _part(self, t: int, c: slice, z: int, y: slice, x: slice) -> NDArray[Any]:
+        try:
+            if not self._keeps:
+                return self._image.part(t=t, c=c, z=z, y=y, x=x)
+            rows, cols = self._image.chunk("y"), self._image.chunk("x")
+            top, left = y.start // rows * rows, x.start // cols * cols
+            key = (t, c.start, c.stop, z, top, left)
+            with self._lock:
+                if key not in self._kept:
+                    self._kept.clear()  # before the next is decoded
+                    whole = slice(top, top + rows), slice(left, left + cols)
+                    self._kept[key] = self._image.part(t=t, c=c, z=z, y=whole[0], x=whole[1])
+                block = self._kept[key]
+            return block[..., y.start - top : y.stop - top, x.start - left : x.stop - left]
+        except MemoryError:
+            raise
+        # Codecs raise nearly anything on damaged data.
+        except Exception as exc:
+            raise InputError(
+                f"'{self.header.path}' is damaged: rows {y.start} to {y.stop - 1}, columns "
+                f"{x.start} to {x.stop - 1} cannot be decoded ({_short(exc)}); copy it again from "
+                "its source or export it anew."
+            ) from exc
+
+
+def _together(wanted: Sequence[int], chunk: int) -> list[list[tuple[int, int]]]:
+    """Return (place in the result, channel) of the channels that each chunk holds."""
+    groups: dict[int, list[tuple[int, int]]] = {}
+    for i, c in enumerate(wanted):
+        groups.setdefault(c // chunk, []).append((i, c))
+    return list(groups.values())
+
+
+def _chunks(window: Window, rows: int, cols: int) -> Iterator[tuple[slice, slice]]:
+    """Yield rows and columns of the part of a window in each chunk."""
+    for y in range(window.y0 // rows * rows, window.y1, rows):
+        for x in range(window.x0 // cols * cols, window.x1, cols):
+            yield (
+                slice(max(y, window.y0), min(y + rows, window.y1)),
+                slice(max(x, window.x0), min(x + cols, window.x1)),
+            )
+
+
+def _short(exc: BaseException) -> str:
+    return " ".join(str(exc).split())[:120] or type(exc).__name__

@@ -1,0 +1,64 @@
+"""Raw images, whatever they are stored in: TIFF files, and OME-Zarr images of other programs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from unglow.io import ome_zarr, tiff
+from unglow.io.image_paths import is_ome_zarr
+from unglow.io.tiff.windows import survey_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from unglow.io.ome_zarr import OmeZarrReader
+    from unglow.io.tiff import TiffHeader, TiffReader
+
+
+def read_header(
+    path: str | os.PathLike[str],
+    *,
+    series: int | None = None,
+    z: int | str | None = None,
+    t: int | str | None = None,
+) -> TiffHeader:
+    """Read the header of a raw image, no pixels; see `unglow.io.tiff.read_header`."""
+    if is_ome_zarr(path):
+        return ome_zarr.read_header(os.fspath(path), {"series": series, "z": z, "t": t})
+    return tiff.read_header(path, series=series, z=z, t=t)
+
+
+def open_reader(header: TiffHeader) -> TiffReader | OmeZarrReader:
+    """Open the image of a header for reading; use it in a ``with`` statement.
+
+    Raises
+    ------
+    InputError
+        The image is no longer what the header says.
+    """
+    if is_ome_zarr(header.path):
+        return ome_zarr.OmeZarrReader(header)
+    return tiff.open_reader(header)
+
+
+def survey_blocks(header: TiffHeader, count: int = 16, size: int = 256) -> Iterator[NDArray[Any]]:
+    """Yield blocks of all channels, spread over the image: the same ones every time.
+
+    A single compressed strip has to be decoded to its last sampled row, whatever is taken of it;
+    memory stays at one block and ``header.decode_bytes``.
+
+    Yields
+    ------
+    (channels, rows, cols) in ``header.dtype``; see `survey_windows` for where.
+
+    Raises
+    ------
+    InputError
+        The file is damaged, or has changed since its header was read.
+    """
+    with open_reader(header) as reader:
+        for window in survey_windows(header, count, size):
+            yield reader.read(window)

@@ -1,0 +1,87 @@
+"""Measured times: what the jobs of the run that ends took, kept for the next forecast.
+
+Time in which a job waits for a processor is left out: how busy others keep the machine says nothing
+about the next run.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from statistics import median
+from typing import TYPE_CHECKING
+
+import psutil
+
+from unglow.core.rounding import rounded
+from unglow.telemetry.reading.follower import Follower
+from unglow.telemetry.reading.history import History
+from unglow.telemetry.reading.records import ENDED_WELL
+from unglow.telemetry.reading.rule_totals import Split, split
+from unglow.workflow.forecast.earlier_runs import EarlierRun, Times, add_run, file_of_machine
+from unglow.workflow.forecast.throughput import END, LAUNCH, START
+from unglow.workflow.job_resources import work_mpx
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from unglow.telemetry.reading.history import Placed, RunHistory
+    from unglow.workflow.batch import Batch
+
+
+def remember_run(results: Path, batch: Batch, executor: str | None = None) -> None:
+    """At the end of a run, in its process: keep what its jobs took (see `earlier_runs`)."""
+    read = Follower(results)
+    read.poll()
+    last = History.of(read).last
+    if last is None or last.run.fields.get("pid") != os.getpid():
+        return
+    well = [a for a in last.attempts if a.outcome == ENDED_WELL]
+    if well:
+        times = [*_of_jobs(well, batch), *_of_snakemake(last, len(batch.pairs))]
+        add_run(file_of_machine(executor), EarlierRun(last.run.id, tuple(times)))
+
+
+def _of_jobs(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
+    """Return the times of jobs, those with as much to do (by 10 %) as one."""
+    groups: dict[tuple[str, int, str], list[tuple[float, float, float]]] = defaultdict(list)
+    for a in attempts:
+        job = a.attempt
+        mpx = work_mpx(batch, job.rule, job.wildcards)
+        parts = split(job)
+        took = mpx, parts.computing + parts.moving, job.cpu_s or parts.computing
+        groups[job.rule, job.threads, f"{mpx:.1e}"].append(took)
+    found = []
+    for (rule, threads, _), jobs in groups.items():
+        mpx, seconds, cpu_s = (rounded(median(n), 4) for n in zip(*jobs, strict=True))
+        found.append(Times(rule, mpx, threads, len(jobs), seconds, cpu_s))
+    return found
+
+
+def _of_snakemake(run: RunHistory, pairs: int) -> list[Times]:
+    """Return what Snakemake itself took: to start, for each job, and from the last one until now.
+
+    It is taken to have waited for processors for as large a part of it as the jobs.
+    """
+    placed = run.attempts
+    before = run.run.wall - psutil.Process().create_time()
+    starting = before + min((a.start if a.launched is None else a.launched) for a in placed)
+    ending = time.time() - run.run.wall - max(a.end for a in placed)
+    launching = [
+        a.start - a.launched + a.closed - a.end
+        for a in placed
+        if a.launched is not None and a.closed is not None
+    ]
+    waited = sum((split(a.attempt) for a in placed), Split())
+    share = (waited.computing + waited.moving) / max(1e-3, sum(a.attempt.seconds for a in placed))
+    return [
+        Times(name, mpx, 1, jobs, rounded(share * seconds, 4), rounded(share * seconds, 4))
+        for name, mpx, jobs, seconds in (
+            (START, pairs, 1, starting),
+            (LAUNCH, 0.0, len(launching), median(launching) if launching else 0.0),
+            (END, pairs, 1, ending),
+        )
+        if seconds > 0
+    ]

@@ -1,0 +1,146 @@
+"""Schedule: how long jobs take that Snakemake starts as soon as cores, memory and order let it."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unglow.workflow.stage_table import RULES, rules_before, stage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unglow.workflow.preflight.concurrency import Capacity, PendingJob
+
+MOST_JOBS = 1000
+"""Of more jobs, those of some pairs are looked at; the others take as long for as much to do."""
+# Of jobs that are ready and do not fit, so many are looked at.
+_LOOKED_AT = 20
+_ORDER = {rule: n for n, rule in enumerate(RULES)}
+
+
+@dataclass(frozen=True, slots=True)
+class TimedJob:
+    """A job with its time, s, its start included, and the threads that it gets."""
+
+    job: PendingJob
+    seconds: float
+    threads: int
+
+    @property
+    def core_s(self) -> float:
+        """Seconds of cores that it takes."""
+        return self.threads * self.seconds
+
+
+def makespan(jobs: Sequence[TimedJob], capacity: Capacity, budget_mb: float) -> float:
+    """Return how long jobs take together, s; one may take ``budget_mb`` of memory."""
+    by_pair: dict[tuple[str, ...], list[TimedJob]] = defaultdict(list)
+    for timed in jobs:
+        by_pair[timed.job.variant[:2]].append(timed)
+    step = math.ceil(len(jobs) / MOST_JOBS)
+    if step == 1:
+        return simulated(jobs, capacity, budget_mb)
+    pairs = [by_pair[key] for key in by_pair if any(key)]
+    some = [timed for pair in pairs[::step] for timed in pair]
+    half = [timed for pair in pairs[:: 2 * step] for timed in pair]
+    whole, of_some, of_half = (sum(t.core_s for t in part) for part in (jobs, some, half))
+    took = simulated(some, capacity, budget_mb)
+    more = took - simulated(half, capacity, budget_mb)
+    if of_some == of_half:  # one pair of very many jobs
+        return took * whole / of_some
+    most = (of_some - of_half) / (capacity.cores or math.inf)
+    return took + (whole - of_some) / (of_some - of_half) * max(more, most)
+
+
+def simulated(jobs: Sequence[TimedJob], capacity: Capacity, budget_mb: float) -> float:
+    """Return when the last job ends, s, if each is started as soon as it can be."""
+    waits, followers = _order(jobs)
+    ready = [(_ORDER[t.job.rule], n) for n, t in enumerate(jobs) if not waits[n]]
+    heapq.heapify(ready)
+    limits = capacity.cores, capacity.limit_mb, capacity.disk_streams
+    room = _Room([math.inf if limit is None else limit for limit in limits])
+    most_mb = room.free[1]  # to which Snakemake cuts down what a job asks for
+    needs = [
+        (t.threads, min(most_mb, t.job.asks_mb(capacity.cores, budget_mb)), t.job.disk_streams)
+        for t in jobs
+    ]
+    running: list[tuple[float, int]] = []
+    now = 0.0
+    while ready or running:
+        for n in _start(ready, needs, room):
+            heapq.heappush(running, (now + jobs[n].seconds, n))
+        now, ended = heapq.heappop(running)
+        room.give(needs[ended])
+        for follower in followers[ended]:
+            waits[follower] -= 1
+            if not waits[follower]:
+                heapq.heappush(ready, (_ORDER[jobs[follower].job.rule], follower))
+    return now
+
+
+@dataclass(slots=True)
+class _Room:
+    """What is free of cores, memory and streams from disk."""
+
+    free: list[float]
+
+    def take(self, needs: Sequence[float]) -> bool:
+        """Take what a job needs, if all of it is there; return whether it is."""
+        if any(need > there for need, there in zip(needs, self.free, strict=True)):
+            return False
+        self.free = [there - need for need, there in zip(needs, self.free, strict=True)]
+        return True
+
+    def give(self, needs: Sequence[float]) -> None:
+        """Take back what a job has needed."""
+        self.free = [there + need for need, there in zip(needs, self.free, strict=True)]
+
+
+def _start(
+    ready: list[tuple[int, int]], needs: Sequence[Sequence[float]], room: _Room
+) -> list[int]:
+    """Take jobs that fit from those that are ready; return which."""
+    started: list[int] = []
+    left: list[tuple[int, int]] = []
+    while ready and room.free[0] >= 1 and len(left) < _LOOKED_AT:
+        first = heapq.heappop(ready)
+        if room.take(needs[first[1]]):
+            started.append(first[1])
+        else:
+            left.append(first)
+    for waiting in left:
+        heapq.heappush(ready, waiting)
+    return started
+
+
+def _order(jobs: Sequence[TimedJob]) -> tuple[list[int], list[list[int]]]:
+    """Return how many jobs each one waits for, and which wait for it, as indices."""
+    of_pair: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
+    for n, timed in enumerate(jobs):
+        of_pair[timed.job.variant[:2], timed.job.rule].append(n)
+    waits = [0] * len(jobs)
+    followers: list[list[int]] = [[] for _ in jobs]
+    for n, timed in enumerate(jobs):
+        job = timed.job
+        if stage_of(job.rule).level == "run":
+            before = [m for m, other in enumerate(jobs) if other.job.step < job.step]
+        else:
+            before = [
+                m
+                for rule in rules_before(job.rule)
+                for m in of_pair.get((job.variant[:2], rule), ())
+                if _same_variant(job.variant, jobs[m].job.variant)
+            ]
+        waits[n] = len(before)
+        for m in before:
+            followers[m].append(n)
+    return waits, followers
+
+
+def _same_variant(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two jobs of a pair work for the same variant, on the levels that both have."""
+    return all(a == b or not a or not b for a, b in zip(one, other, strict=True))

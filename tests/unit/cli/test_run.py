@@ -1,0 +1,90 @@
+"""`unglow run` and `unglow where`: Snakemake with the workflow that is installed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from unglow.cli import main
+from unglow.core import workflow_files
+from unglow.jobs.snakemake_command import STARTED, snakemake_words
+
+
+class BecameError(Exception):
+    """What the process would have become."""
+
+
+@pytest.fixture
+def became(monkeypatch):
+    """Return the words of the Snakemake that a command becomes."""
+
+    def execv(program, words):
+        assert program == sys.executable
+        raise BecameError(words)
+
+    def of(*words):
+        monkeypatch.setattr(os, "execv", execv)
+        monkeypatch.setenv(STARTED, "")
+        with pytest.raises(BecameError) as told:
+            main(["run", *words])
+        return told.value.args[0]
+
+    return of
+
+
+def test_every_option_goes_to_snakemake_as_it_is(project, became):
+    words = ["-n", "--config", "memory_per_job=500", "--", "results/summary.tsv"]
+    start = [sys.executable, "-Pm", "snakemake", "-s", str(project / "Snakefile")]
+    assert became(*words) == [*start, *words]
+    assert became() == start
+
+
+@pytest.mark.parametrize("form", [["--workflow-profile", "{}"], ["--workflow-profile={}"]])
+def test_profiles_of_unglow_are_known_by_name_and_others_left_alone(
+    project, became, form, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+
+    def profile(name):
+        return became(*(word.format(name) for word in form))[-1].removeprefix("--workflow-profile=")
+
+    assert profile("serial") == str(project / "profiles" / "serial")
+    assert profile("mine") == "mine"
+    (tmp_path / "serial").mkdir()
+    assert profile("serial") == "serial"
+
+
+def test_what_it_became_is_told_as_the_command_that_was_typed(became):
+    words = became("--cores", "2")
+    argv = ["/x/snakemake/__main__.py", *words[3:]]
+    assert snakemake_words(argv) == ["unglow", "run", "--cores", "2"]
+    assert snakemake_words(["/x/snakemake", "-s", "mine", "-n"])[0] == "snakemake"
+
+
+def test_help_says_what_follows_and_names_the_profiles(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Every option of snakemake may follow" in told
+    assert "cluster-generic, default, local, " in told
+
+
+def test_where_prints_the_snakefile(project, capsys):
+    assert main(["where"]) == 0
+    assert capsys.readouterr().out == f"{project / 'Snakefile'}\n"
+
+
+def test_a_copy_without_its_workflow_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("unglow.cli.run.snakefile", lambda: tmp_path / "Snakefile")
+    assert main(["run"]) == 2
+    told = f"lacks its workflow ({tmp_path / 'Snakefile'}): install it again."
+    assert told in capsys.readouterr().err
+
+
+def test_what_lies_in_the_package_comes_first(tmp_path, monkeypatch):
+    module = tmp_path / "unglow" / "core" / "workflow_files.py"
+    monkeypatch.setattr(workflow_files, "__file__", str(module))
+    (tmp_path / "unglow" / "snakefile").mkdir(parents=True)
+    assert workflow_files.snakefile() == tmp_path / "unglow" / "snakefile" / "Snakefile"

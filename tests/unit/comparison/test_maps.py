@@ -1,0 +1,129 @@
+"""How far two maps lie apart, and whether their own errors explain it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from unglow.comparison.maps import compare_maps
+from unglow.core.errors import UnglowError
+from unglow.registration.block_table import BLOCK_DTYPE, write_blocks
+from unglow.transform import Transform
+from unglow.transform.displacement import Displacement
+from unglow.transform.scanner_strips import Strips
+from unglow.transform.transform import Quantiles
+
+SHAPE = (600, 900)
+
+
+def saved(place, shift=(0.0, 0.0), error=0.05, **more):
+    """Save a map that moves by ``shift``; the path of its file."""
+    place.mkdir()
+    matrix = np.array([[1, 0, 3 + shift[0]], [0, 1, 4 + shift[1]], [0, 0, 1.0]])
+    found = Transform("ok", SHAPE, (620, 930), matrix=matrix, model="translation",
+                      error_px=Quantiles(error / 2, error), **more)  # fmt: skip
+    found.save(place / "transform.json")
+    return place / "transform.json"
+
+
+def field(height=0.0, strips=None):
+    """A field that is ``height`` px at one knot in the middle, and fades around it."""
+    flat = Displacement.zeros(SHAPE, 100)
+    coefficients = flat.coefficients.copy()
+    coefficients[0, 4, 5] = height
+    return Displacement(100, coefficients, strips=strips)
+
+
+def edited(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(("step", "verdict"), [(0.05, "equal"), (0.09, "different")])
+def test_a_shift_is_judged_by_both_errors(tmp_path, step, verdict):
+    paths = saved(tmp_path / "a"), saved(tmp_path / "b", (0.6 * step, 0.8 * step), 0.03)
+    found = compare_maps(*paths)
+    assert found.verdict == verdict
+    for key in ("map_median_px", "map_p95_px", "map_max_px"):
+        assert found.numbers[key] == pytest.approx(step)
+    assert found.numbers["map_error_px"] == pytest.approx(np.hypot(0.05, 0.03))
+    assert found.excess == pytest.approx(step / np.hypot(0.05, 0.03))
+
+
+def test_fields_are_part_of_maps_and_the_worst_place_is_told(tmp_path):
+    paths = [saved(tmp_path / n, displacement=field(h)) for n, h in (("a", 0.1), ("b", 1.6))]
+    found = compare_maps(*paths)
+    truth = field(1.5).at(np.array([[400.0, 300.0]]))[0, 0]  # knots begin one before the frame
+    assert found.verdict == "different"
+    assert found.numbers["map_max_px"] == pytest.approx(truth, rel=0.01)
+    where = found.numbers["map_max_x"], found.numbers["map_max_y"]
+    assert where == pytest.approx((400, 300), abs=8)
+    assert found.numbers["map_median_px"] < 0.05
+
+
+def test_strips_are_part_of_maps(tmp_path):
+    steps = np.array([[0.0, 0.0], [0.5, 0.0]])
+    strips = Strips("post", "rows", np.eye(3), np.array([450.0]), steps)
+    found = compare_maps(
+        saved(tmp_path / "a", displacement=field()),
+        saved(tmp_path / "b", displacement=field(strips=strips)),
+    )
+    assert found.numbers["map_max_px"] == pytest.approx(0.5)
+    assert found.numbers["map_max_y"] >= 450
+    assert found.numbers["map_median_px"] == 0
+
+
+def test_a_field_that_both_share_need_not_be_there(tmp_path):
+    paths = (
+        saved(tmp_path / "a", displacement=field(2)),
+        saved(tmp_path / "b", (0.2, 0), displacement=field(2)),
+    )
+    paths[0].with_name("displacement.npz").unlink()
+    assert compare_maps(*paths).numbers["map_p95_px"] == pytest.approx(0.2)
+    (tmp_path / "c").mkdir()
+    other = saved(tmp_path / "c" / "d", displacement=field(1))
+    with pytest.raises(UnglowError, match=r"displacement\.npz does not exist"):
+        compare_maps(paths[0], other)
+
+
+def test_only_the_section_counts(tmp_path):
+    """Far from all blocks, two maps may say what they like."""
+    turned = np.array([[1, 1e-4, 3], [0, 1, 4], [0, 0, 1.0]])  # off by 0.06 px at the bottom
+    a, b = saved(tmp_path / "a"), saved(tmp_path / "b")
+    edited(b, matrix=turned.tolist())
+    assert compare_maps(a, b).numbers["map_max_px"] == pytest.approx(0.06, abs=0.001)
+    blocks = np.zeros(50, BLOCK_DTYPE)
+    random = np.random.default_rng(2)
+    blocks["x"], blocks["y"] = random.uniform(50, 850, 50), random.uniform(20, 150, 50)
+    blocks["used"] = True
+    write_blocks(a.with_name("blocks.csv"), blocks)
+    assert compare_maps(a, b).numbers["map_max_px"] < 0.03
+
+
+def test_what_an_older_version_did_not_tell_is_no_error(tmp_path):
+    a, b = saved(tmp_path / "a"), saved(tmp_path / "b", (0.2, 0))
+    edited(a, error_px=None)
+    assert compare_maps(a, b).numbers["map_error_px"] == pytest.approx(0.05)
+    edited(b, error_px={"median": None})
+    found = compare_maps(a, b)
+    assert found.verdict == "unknown"
+    assert "its error is not told" in found.sentence
+    edited(a, displacement={})
+    edited(b, matrix="none")
+    with pytest.raises(UnglowError, match="of another version"):
+        compare_maps(a, b)
+
+
+def test_without_a_map_there_is_nothing_to_measure(tmp_path):
+    ok = saved(tmp_path / "ok")
+    for name in ("f", "g"):
+        (tmp_path / name).mkdir()
+        Transform("failed", SHAPE, SHAPE, ("No match.",)).save(tmp_path / name / "transform.json")
+    f, g = (tmp_path / name / "transform.json" for name in ("f", "g"))
+    assert compare_maps(f, g).verdict == "equal"
+    found = compare_maps(ok, f)
+    assert (found.verdict, found.sentence) == ("different", "no map in B: No match")
+    assert compare_maps(f, ok).sentence == "no map in A: No match"
+    edited(ok, post_shape=[10, 10])
+    assert "post has 10 x 10 against" in compare_maps(ok, saved(tmp_path / "c")).sentence

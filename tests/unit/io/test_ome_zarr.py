@@ -1,0 +1,175 @@
+"""OME-Zarr images of other programs: what is read is what is in them, of both versions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import zarr
+from ome_zarr.format import FormatV04, FormatV05
+from ome_zarr.writer import write_image
+
+from unglow.core.errors import InputError
+from unglow.core.windows import Window
+from unglow.io import ome_zarr
+from unglow.io.image_paths import image_of, standing_for
+from unglow.io.ome_zarr import fingerprint
+from unglow.io.raw_images import open_reader, read_header, survey_blocks
+
+CZYX = np.random.default_rng(5).integers(0, 60000, (3, 4, 150, 210), dtype=np.uint16)
+
+
+@pytest.fixture(params=[FormatV04(), FormatV05()], ids=["0.4", "0.5"])
+def image(tmp_path, request):
+    """A function that writes an image as ome-zarr-py does, in either version."""
+
+    def write(pixels, axes, name="S.ome.zarr", chunks=64, **more):
+        group = zarr.open_group(
+            str(tmp_path / name), mode="w", zarr_format=request.param.zarr_format
+        )
+        sizes = (1,) * (pixels.ndim - 2) + (chunks, chunks)
+        write_image(
+            pixels, group, axes=axes, fmt=request.param, storage_options={"chunks": sizes}, **more
+        )
+        return tmp_path / name
+
+    return write
+
+
+def all_of(header, channels=None):
+    with open_reader(header) as reader:
+        return reader.read(Window.of(header.shape), channels)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", ">u2", "float32"])
+def test_windows_are_what_was_written(image, dtype):
+    pixels = (CZYX[0, 0] >> 4).astype(dtype)
+    header = read_header(image(pixels, "yx"))
+    assert (header.shape, header.dtype) == ((150, 210), np.dtype(dtype).newbyteorder("=").name)
+    assert [c.name for c in header.channels] == ["grey"]
+    with open_reader(header) as reader:
+        for window in (Window.of(header.shape), Window(63, 130, 10, 210), Window(5, 6, 64, 65)):
+            assert np.array_equal(reader.read(window)[0], pixels[window.slices])
+            assert reader.read(window).dtype == header.dtype
+        with pytest.raises(ValueError, match="leaves the image"):
+            reader.read(Window(0, 151, 0, 1))
+    assert sum(b.size for b in survey_blocks(header)) == pixels.size
+
+
+def test_channels_and_planes_are_chosen_as_in_tiff_files(image):
+    path = image(CZYX, "czyx")
+    with pytest.raises(InputError, match=r"holds 4 planes along z .*choose one with `plane"):
+        read_header(path)
+    one = read_header(path, z=2)
+    assert (one.axes, one.separate, len(one.channels)) == ({"Z": 4}, True, 3)
+    assert np.array_equal(all_of(one), CZYX[:, 2])
+    assert np.array_equal(all_of(one, [2, 0]), CZYX[[2, 0], 2])
+    assert np.array_equal(all_of(read_header(path, z="max")), CZYX.max(axis=1))
+    mean = read_header(path, z="mean")
+    assert mean.dtype == "float32"
+    assert np.allclose(all_of(mean), CZYX.mean(axis=1), rtol=1e-6)
+    with pytest.raises(InputError, match="has no plane z = 4"):
+        read_header(path, z=4)
+
+
+def test_chunks_that_hold_all_channels_are_read_once_for_them(tmp_path):
+    group = zarr.open_group(str(tmp_path / "S.zarr"), mode="w", zarr_format=3)
+    array = group.create_array("0", shape=(3, 150, 210), chunks=(3, 50, 70), dtype="u2",
+                               shards=(3, 150, 210))  # fmt: skip
+    array[:] = CZYX[:, 0]
+    axes = [{"name": "c", "type": "channel"}, *({"name": n, "type": "space"} for n in "yx")]
+    group.attrs["ome"] = {"multiscales": [{"axes": axes, "datasets": [{"path": "0"}]}]}
+    header = read_header(tmp_path / "S.zarr")
+    assert (header.unit, header.separate) == ((50, 70), False)
+    assert header.decode_bytes == 3 * 3 * 50 * 70 * 2
+    assert np.array_equal(all_of(header, [1, 2]), CZYX[1:, 0])
+
+
+def test_a_large_chunk_is_decoded_once_for_windows_that_lie_in_it(image, monkeypatch):
+    monkeypatch.setattr(ome_zarr, "_LARGE_PX", 100)
+    header = read_header(image(CZYX[0, 0], "yx"))
+    assert header.decode_bytes == 4 * 64 * 64 * 2
+    with open_reader(header) as reader:
+        for window in (Window(3, 130, 10, 210), Window(130, 140, 200, 205), Window(0, 1, 0, 1)):
+            assert np.array_equal(reader.read(window)[0], CZYX[0, 0][window.slices])
+        reader.read(Window(0, 9, 0, 9))
+        kept = next(iter(reader._kept.values()))
+        reader.read(Window(30, 60, 5, 60))
+        assert next(iter(reader._kept.values())) is kept
+
+
+def test_names_sizes_and_levels_come_from_the_metadata(image):
+    path = image(CZYX[:, 0], "cyx")
+    assert [c.name for c in read_header(path).channels] == ["0", "1", "2"]
+    assert "pyramid levels is read" in read_header(path).notes[0]
+    group = zarr.open_group(str(path), mode="a")
+    attributes = dict(group.attrs)
+    told = attributes.get("ome", attributes)
+    told["omero"] = {"channels": [{"label": name} for name in ("DAPI", "CD3", "CD8")]}
+    for axis in told["multiscales"][0]["axes"][1:]:
+        axis["unit"] = "nanometer"
+    scale = {"type": "scale", "scale": [1.0, 500.0, 250.0]}
+    told["multiscales"][0]["datasets"][0]["coordinateTransformations"] = [scale]
+    group.attrs.update(attributes)
+    header = read_header(path)
+    assert header.pixel_size_um == (0.25, 0.5)
+    assert [c.name for c in header.channels] == ["DAPI", "CD3", "CD8"]
+
+
+def test_what_is_no_image_is_told(tmp_path, image):
+    (tmp_path / "empty.zarr").mkdir()
+    with pytest.raises(InputError, match=r"holds no zarr.json and no .zattrs: copy the whole"):
+        read_header(tmp_path / "empty.zarr")
+    zarr.open_group(str(tmp_path / "plain.zarr"), mode="w").attrs["x"] = 1
+    with pytest.raises(InputError, match="holds no image"):
+        read_header(tmp_path / "plain.zarr")
+    (tmp_path / "cut.zarr").mkdir()
+    (tmp_path / "cut.zarr" / "zarr.json").write_text("{")
+    with pytest.raises(InputError, match="is no OME-Zarr image that can be read"):
+        read_header(tmp_path / "cut.zarr")
+    with pytest.raises(InputError, match="no series 1"):
+        read_header(image(CZYX[0, 0], "yx"), series=1)
+
+
+def test_images_of_bioformats2raw_are_series(tmp_path, image):
+    image(CZYX[0, 0], "yx", name="S.zarr/0")
+    with pytest.raises(InputError, match="holds no"):
+        read_header(tmp_path / "S.zarr")
+    old = (tmp_path / "S.zarr" / "0" / ".zattrs").exists()
+    root = zarr.open_group(str(tmp_path / "S.zarr"), mode="a", zarr_format=2 if old else 3)
+    root.attrs["bioformats2raw.layout"] = 3
+    assert np.array_equal(all_of(read_header(tmp_path / "S.zarr"))[0], CZYX[0, 0])
+    image(CZYX[0, 1], "yx", name="S.zarr/1")
+    with pytest.raises(InputError, match="holds 2 images: choose one with `series: N`"):
+        read_header(tmp_path / "S.zarr")
+    assert np.array_equal(all_of(read_header(tmp_path / "S.zarr", series=1))[0], CZYX[0, 1])
+
+
+def chunk_files(path):
+    return sorted(
+        f for f in path.rglob("*") if f.is_file() and f.suffix == "" and "." not in f.name
+    )
+
+
+def test_damage_and_change_are_noticed(image):
+    path = image(CZYX[0, 0], "yx")
+    header, before = read_header(path), fingerprint(str(path))
+    chunk = max(chunk_files(path) or [f for f in path.rglob("*.*") if f.name[0].isdigit()],
+                key=lambda f: f.stat().st_size)  # fmt: skip
+    whole = chunk.read_bytes()
+    chunk.write_bytes(whole[:40])
+    assert fingerprint(str(path)) != before
+    with pytest.raises(InputError, match="has changed since its header was read"):
+        open_reader(header)
+    with pytest.raises(InputError, match=r"is damaged: rows \d+ to \d+, columns .*copy it again"):
+        all_of(read_header(path))
+    chunk.write_bytes(whole)
+    assert fingerprint(str(path)) == before
+
+
+def test_a_file_stands_for_an_image_and_leads_back_to_it(image, tmp_path):
+    path = image(CZYX[0, 0], "yx")
+    assert standing_for(path).is_file()
+    assert standing_for(path).parent == path
+    assert image_of(standing_for(path)) == path
+    plain = tmp_path / "a" / "zarr.json"
+    assert (standing_for(tmp_path / "a.tif"), image_of(plain)) == (tmp_path / "a.tif", plain)

@@ -1,0 +1,283 @@
+"""Forecasts: exact numbers of the fit and the schedule, words, and what is kept of a run."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+import tifffile
+
+from unglow.core.demand import Demand
+from unglow.workflow.batch import Batch
+from unglow.workflow.forecast.earlier_runs import (
+    MOST_RUNS,
+    EarlierRun,
+    Times,
+    add_run,
+    file_of_machine,
+    read_runs,
+)
+from unglow.workflow.forecast.forecast import Forecast, forecast
+from unglow.workflow.forecast.schedule import TimedJob, makespan, simulated
+from unglow.workflow.forecast.throughput import Factors, Point, Throughput, fitted
+from unglow.workflow.job_resources import runtime_min, work_mpx
+from unglow.workflow.planned_jobs import jobs_of_pair
+from unglow.workflow.preflight.concurrency import Capacity, PendingJob
+from unglow.workflow.stage_table import RULES, SPLIT, STAGES, Time, rules_before, stage_of
+
+CHAIN = ("ingest", "register", "align", "scale", "difference", "detect", "figures")
+
+
+# ---------------------------------------------------------------------------------------- the fit
+
+
+def test_a_time_is_shared_among_threads_as_far_as_it_can_be():
+    time_of = Time(1.0, 0.1, 0.8)
+    assert [time_of.per_mpx_with(n) for n in (1, 2, 4)] == pytest.approx([0.1, 0.06, 0.04])
+
+
+def test_the_fit_weighs_what_was_measured_against_where_it_began():
+    begin = Factors(1.0, 1.0, (0.25, 0.0, 0.25))
+    assert fitted([], begin) == begin
+    # one measurement of the fixed part alone, as certain as the guess: half way
+    found = fitted([Point(2.0, 0.0, 4.0, weight=4.0)], begin)
+    assert (found.fixed, found.growing) == pytest.approx((1.5, 1.0))
+    assert found.covariance == pytest.approx((0.125, 0.0, 0.25))
+    assert found.error_of(2.0, 0.0) == pytest.approx(2 * math.sqrt(0.125))
+    # two sizes, measured exactly: both factors
+    exact = [Point(1.0, 1.0, 4.0, 1e9), Point(1.0, 9.0, 28.0, 1e9)]
+    found = fitted(exact, begin)
+    assert (found.fixed, found.growing) == pytest.approx((1.0, 3.0), rel=1e-6)
+
+
+def of_machine(slower, rules=("align", "detect", "figures"), sizes=(1.0, 10.0, 100.0), run="a"):
+    """A run on a machine that is so many times slower than that of the table."""
+    times = []
+    for rule in rules:
+        stage = stage_of(rule).time
+        for mpx in sizes:
+            seconds = slower * (stage.fixed + stage.per_mpx_with(2) * mpx)
+            cpu_s = slower * (stage.fixed + stage.per_mpx * mpx)
+            times.append(Times(rule, mpx, 2, 4, seconds, cpu_s))
+    return EarlierRun(run, tuple(times))
+
+
+def test_without_earlier_runs_the_table_is_the_forecast():
+    guess = Throughput.of([])
+    seconds, error = guess.seconds("align", 10.0, 1)
+    assert seconds == pytest.approx(0.4 + 0.65)
+    assert error == pytest.approx(math.hypot(0.35, 0.25) * math.hypot(0.4, 0.65))
+    assert guess.cpu_s("align", 10.0) == pytest.approx(0.4 + 0.65)
+    assert (guess.runs, guess.spread) == (0, 0.15)
+
+
+def test_a_slower_machine_is_slower_in_rules_that_it_has_not_run_yet():
+    runs = [of_machine(3.0, run=str(n)) for n in range(8)]
+    learnt, guess = Throughput.of(runs), Throughput.of([])
+    for rule in ("align", "detect", "register"):
+        ratio = learnt.seconds(rule, 50.0, 2)[0] / guess.seconds(rule, 50.0, 2)[0]
+        assert ratio == pytest.approx(3.0, rel=0.05), rule
+    assert learnt.seconds("align", 50.0, 2)[1] < 0.2 * learnt.seconds("align", 50.0, 2)[0]
+    assert learnt.seconds("snr", 50.0, 2)[1] > 0.2 * learnt.seconds("snr", 50.0, 2)[0]
+    assert learnt.spread < guess.spread
+
+
+def test_runs_that_differ_widen_the_interval():
+    alike = [of_machine(2.0, run=str(n)) for n in range(6)]
+    apart = [of_machine(2.0 * 1.5 ** (-1) ** n, run=str(n)) for n in range(6)]
+    assert Throughput.of(apart).spread > 2 * Throughput.of(alike).spread
+
+
+# ----------------------------------------------------------------------------------- the schedule
+
+
+def job(rule, seconds, pair="A", *, threads=None, mb=100.0, streams=0):
+    stage = stage_of(rule)
+    variant = ("", "", "", "") if stage.level == "run" else (pair, "SYTO9", "", "")
+    threads = threads or stage.threads
+    pending = PendingJob(
+        pair, rule, Demand(mb, 0.0), threads, variant, stage.step, disk_streams=streams
+    )
+    return TimedJob(pending, seconds, threads)
+
+
+def capacity(cores=2, limit_mb=None, streams=None):
+    return Capacity(cores, limit_mb, 10_000.0, {}, streams)
+
+
+def test_the_jobs_of_a_pair_follow_each_other():
+    chain = [job(rule, 1.0) for rule in CHAIN]
+    assert simulated(chain, capacity(cores=8), 2000) == 7.0
+    beside = [*chain, job("figures_registration", 2.5)]
+    assert simulated(beside, capacity(cores=8), 2000) == 7.0
+    # on two cores, the threads of difference wait for it: 3 s, then beside scale until 5.5
+    assert simulated(beside, capacity(cores=2), 2000) == 8.5
+
+
+def test_cores_memory_and_streams_limit_what_runs_at_once():
+    ingests = [job("ingest", 2.0, pair, threads=1, streams=1) for pair in "ABCD"]
+    assert simulated(ingests, capacity(cores=4), 2000) == 2.0
+    assert simulated(ingests, capacity(cores=2), 2000) == 4.0
+    assert simulated(ingests, capacity(cores=4, limit_mb=350), 2000) == 4.0
+    assert simulated(ingests, capacity(cores=4, streams=1), 2000) == 8.0
+    # one that asks for more than all is cut down to it
+    assert simulated(ingests, capacity(cores=4, limit_mb=50), 2000) == 8.0
+
+
+def test_the_summary_waits_for_all_pairs_and_bands_are_joined_last():
+    jobs = [job("figures", 3.0, "A"), job("figures", 5.0, "B"), job("summary", 1.0)]
+    assert simulated([*jobs, job("verdict", 0.5)], capacity(), 2000) == 6.5
+    bands = [job("align_band", 2.0, threads=1) for _ in range(4)]
+    assert simulated([job("align", 1.0), *bands], capacity(), 2000) == 5.0
+
+
+def test_rules_come_after_others_of_an_earlier_or_the_same_step():
+    for rule in RULES:
+        for before in rules_before(rule):
+            assert stage_of(before).step <= stage_of(rule).step
+    assert rules_before("detect") == ("difference", "detect_band")
+    assert {rule for rule in SPLIT if f"{rule}_band" in rules_before(rule)} == set(SPLIT)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 7, 64])
+def test_a_large_batch_takes_what_a_part_of_it_tells_and_no_time_to_forecast(cores):
+    pairs = [f"P{n}" for n in range(400)]
+    jobs = [
+        job(rule, 1.0 + (n % 7) / 7, pair, threads=min(cores, stage_of(rule).threads))
+        for n, pair in enumerate(pairs)
+        for rule in CHAIN
+    ]
+    whole = simulated(jobs, capacity(cores=cores), 2000)
+    assert makespan(jobs, capacity(cores=cores), 2000) == pytest.approx(whole, rel=0.1)
+
+
+def test_a_forecast_of_3000_pairs_is_quick():
+    jobs = [job(rule, 0.0, f"P{n}").job for n in range(3000) for rule in CHAIN]
+    started = time.process_time()
+    found = forecast(jobs, capacity(cores=16, limit_mb=8000), 2000, Throughput.of([]), 3000)
+    assert time.process_time() - started < 3.0  # it takes 0.2 s
+    assert found.rules["align"][0] == 3000
+
+
+# ------------------------------------------------------------------------- numbers, words, records
+
+
+def test_the_forecast_of_a_pair_adds_up():
+    jobs = [job(rule, 0.0).job for rule in CHAIN]
+    found = forecast(jobs, capacity(cores=1), 2000, Throughput.of([]), 1)
+    fixed = sum(stage_of(rule).time.fixed for rule in CHAIN)
+    assert found.seconds == pytest.approx(2.37 + 7 * 0.25 + fixed + 1.02)
+    assert found.rules["align"] == (1, 0.4)
+    record = found.record()
+    assert record["low"] * record["high"] == pytest.approx(record["seconds"] ** 2, rel=1e-3)
+    assert record["rules"]["register"] == {"jobs": 1, "seconds": 2.0}
+    assert json.loads(json.dumps(record)) == record
+    assert forecast([], capacity(), 2000, Throughput.of([]), 1) is None
+
+
+def told(seconds, factor=1.5, **more):
+    known = {"core_s": 40_000.0, "cpu_s": 372.0, "longest_s": 290.0, "cores": 2, "runs": 5}
+    return Forecast(**{"seconds": seconds, "factor": factor, "rules": {"align": (3, 1.0)}, **known,
+                       **more}).words()  # fmt: skip
+
+
+def test_the_words_of_a_forecast():
+    assert (
+        told(240.0) == "about 4 min (2.7 to 6 min) on 2 cores, 6.2 CPU-min; by the last 5 runs here"
+    )
+    assert told(42.0, cores=1, cpu_s=42.0, runs=1) == (
+        "about 42 s (28 to 63 s) on 1 core, 42 CPU-s; by the last run here"
+    )
+    assert told(9000.0, cores=None, runs=0).startswith(
+        "about 2.5 h (1.7 to 3.8 h), 6.2 CPU-min; a first"
+    )
+    assert told(42.0, busy=2.6).endswith("here; longer while other programs want 3 processors")
+    assert told(None) == (
+        "about 11 core h (7.4 to 17 core h) in 3 jobs, the longest about 4.8 min; "
+        "by the last 5 runs here"
+    )
+
+
+def test_a_batch_system_is_told_in_hours_of_cores():
+    jobs = [job(rule, 0.0).job for rule in CHAIN]
+    elsewhere = Capacity(4, None, None, {})
+    found = forecast(jobs, elsewhere, 2000, Throughput.of([]), 1)
+    assert found.seconds is None
+    assert found.record() is None
+    assert found.core_s > found.cpu_s / 2
+
+
+# ----------------------------------------------------------------------------- what is kept of runs
+
+
+def test_the_last_runs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = file_of_machine()
+    assert path.parent == tmp_path / "unglow"
+    assert path != file_of_machine("slurm")
+    assert read_runs(path) == ()
+    runs = [of_machine(1.0, run=str(n)) for n in range(MOST_RUNS + 3)]
+    for run in runs:
+        add_run(path, run)
+    add_run(path, runs[-1])
+    assert read_runs(path) == tuple(runs[-MOST_RUNS:])
+    whole = path.read_text()
+    for text in (
+        "",
+        whole[:-20],
+        whole.replace('"seconds": ', '"seconds": -'),
+        "[]",
+        '{"format": 9}',
+    ):
+        path.write_text(text)
+        assert read_runs(path) == ()
+
+
+# --------------------------------------------------------------------------- what jobs have to do
+
+
+@pytest.fixture
+def batch(tmp_path):
+    for sample, dye, kind in (("A", "SYTO9", {}), ("B", "SYTO9", {"compression": "jpeg2000"})):
+        for role in ("pre", "post"):
+            path = tmp_path / "raw" / sample / f"{sample}_{role}_{dye}.tif"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            tifffile.imwrite(path, np.zeros((1000, 500), np.uint8), tile=(64, 64), **kind)
+    exports = {"tiff": ["post", "difference"], "fits": ["snr"]}
+    return Batch.load({"exports": exports, "scale": {"methods": ["linear", "moffat"]}}, tmp_path)
+
+
+def test_what_the_time_of_jobs_grows_with(batch):
+    a, b = ({"sample": sample, "dye": "SYTO9"} for sample in "AB")
+    assert work_mpx(batch, "align", a) == 0.5
+    assert work_mpx(batch, "figures", a) == 0.0
+    assert work_mpx(batch, "ingest", a) == pytest.approx(1.0 * 1.1)
+    assert work_mpx(batch, "ingest", b) == pytest.approx(1.0 * 4.5)
+    methods = [
+        work_mpx(batch, "export_difference", {**a, "method": m}) for m in ("linear", "moffat")
+    ]
+    assert methods == [0.5, 1.0]
+    assert all(work_mpx(batch, j.rule, j.wildcards) >= 0 for j in jobs_of_pair(batch, "A", "SYTO9"))
+
+
+# what a time limit was, minutes, before it followed from what a job is expected to take
+BEFORE = {
+    "ingest": 0.1, "export_raw": 0.15, "register": 0.05, "align": 0.1, "export_aligned_pre": 0.15,
+    "difference": 0.05, "export_difference": 0.15, "detect": 0.5, "snr": 0.3, "export_snr": 0.15,
+}  # fmt: skip
+
+
+def test_time_limits_are_generous_and_as_long_as_ever(batch, monkeypatch):
+    names = {"sample": "A", "dye": "SYTO9", "role": "post", "method": "linear"}
+    for pixels in (500_000, 67_000_000, 750_000_000):
+        monkeypatch.setattr(Batch, "pixels", lambda *_, n=pixels: n)
+        for rule, seconds in BEFORE.items():
+            limit = runtime_min(batch, rule, names)
+            assert limit >= math.ceil(2 + 20 * pixels / 1e6 * seconds / 60), rule
+            assert limit * 60 > 100 * stage_of(rule).time.per_mpx * pixels / 1e6
+    assert runtime_min(batch, "scale", names) >= 5
+    small = [rule for rule in STAGES if not stage_of(rule).time.per_mpx]
+    assert {runtime_min(batch, rule, names) for rule in small} == {5}

@@ -1,0 +1,89 @@
+"""What came out of a real run against copies of it: the very things that were changed."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import zipfile
+
+import pytest
+from made_results import altered
+
+from unglow.cli import main
+
+pytestmark = pytest.mark.workflow
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch, capsys):
+    """Run `unglow compare`: its exit status and the lines that it prints."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        capsys.readouterr()
+        code = main(["compare", *map(str, words)])
+        return code, capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_a_copy_is_identical(small_finished, small_work, said):
+    code, lines = said(small_work, "--against", small_finished)
+    assert code == 0
+    assert lines[2:4] == ["1 pair: 1 identical.", "identical: phantom SYTO9"]
+    assert lines[-1] == "reproduced: 1 of 1 pairs (1 identical)"
+
+
+def test_just_what_was_changed_is_said(small_finished, small_work, said, tmp_path):
+    rows = altered(small_work / "results" / "phantom" / "SYTO9")
+    code, lines = said(small_finished / "results", small_work / "results", "--table", "t.tsv")
+    assert code == 0
+    assert lines[2:4] == ["1 pair: 1 different.", "different: phantom SYTO9"]
+    about = lines[4 : lines.index("")]
+    told = (
+        r"    map moved 0\.20 px \(its error is 0\.\d+\), most 0\.20 px at x \d+, y \d+",
+        r"    gain of linear \+1\.0 % \(1\.\d times its interval\)",
+        rf"    candidates: 10 lost \((\d clear|all clear)\), {len(rows) - 10} matched",
+        r"    transform\.json, scale\.json, candidates\.csv of B: not as published .other digests.",
+    )
+    assert len(about) == len(told)
+    assert all(re.fullmatch(*both) for both in zip(told, about, strict=True)), about
+    with (tmp_path / "t.tsv").open(newline="") as stream:
+        (row,) = csv.DictReader(stream, delimiter="\t")
+    differing = {name for name, value in row.items() if value == "different"}
+    assert differing == {"verdict", "map", "gain", "candidates"}
+    same = {"input", "status", "pixels"}
+    assert {row[name] for name in same} == {"identical"}
+    assert float(row["map_p95_px"]) == pytest.approx(0.2)
+    assert float(row["linear_gain_ratio"]) == pytest.approx(1.01)
+    assert row["lost_at"].split() == [
+        "{:.2f},{:.2f}".format(*map(float, cells[1:3]))
+        for cells in sorted((r.split(",") for r in rows[:10]), key=lambda r: -float(r[8]))
+    ]
+    assert (row["flux_ratio"], row["off"], row["new"]) == ("1", "0", "0")
+    code, lines = said(small_work, "--against", small_finished)
+    assert code == 1
+    assert re.match(r"reproduced: 0 of 1 pairs; phantom SYTO9: map moved 0\.20 px", lines[-1])
+
+
+def test_what_a_bundle_lacks_is_said(small_finished, small_work, said, tmp_path):
+    assert main(["bundle", str(small_finished), "-o", str(tmp_path / "paper.zip")]) == 0
+    with zipfile.ZipFile(tmp_path / "paper.zip") as archive:
+        archive.extractall(tmp_path)
+    paper = tmp_path / "paper"
+    assert said(small_work, "--against", paper)[1][-1] == "reproduced: 1 of 1 pairs (1 identical)"
+    pair = small_work / "results" / "phantom" / "SYTO9"
+    altered(pair)
+    code, lines = said(small_work, "--against", paper)
+    assert code == 1
+    assert "candidates.csv is not in A, but its digest is another one" in lines[3]
+    shutil.rmtree(paper / "results" / "phantom" / "SYTO9" / "digests")
+    (paper / "results" / "phantom" / "SYTO9" / "scale.json").unlink()
+    shutil.copy(pair / "transform.json", paper / "results" / "phantom" / "SYTO9")
+    code, lines = said(small_work, "--against", paper)
+    assert code == 0
+    assert lines[-1] == "reproduced: 1 of 1 pairs (1 identical as far as compared)"
+    away = ("status is not known", "scale.json is not in A", "candidates.csv is not in A",
+            "difference images: A has none")  # fmt: skip
+    assert all(sentence in lines[3] for sentence in away)
