@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 import os
-import queue
+import select
+import signal
 import tempfile
-import threading
 import time
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.core.errors import UnglowError
 from unglow.core.kernels import building
 from unglow.doctor import cluster, machine, software, storage
 from unglow.doctor.finding import Finding, Level
@@ -24,43 +25,55 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 4.0
 """How long checks that need disks or other machines may take by default, s."""
-_REPORT = "please report it with `unglow bundle`"
+_HELPS = (
+    "see if its disk or server answers (`df`, `dmesg`), or give it more time: "
+    "unglow doctor --patience 60"
+)
 
 
 class _Checks:
-    """Checks that have begun in a thread which nobody has to wait for."""
+    """Checks in a process of their own: one that a disk does not let go can be left behind."""
 
     def __init__(self, name: str, checks: Callable[[], Iterable[Finding]]) -> None:
         self._name = name
-        self._answers: queue.SimpleQueue[Finding | None] = queue.SimpleQueue()
-        threading.Thread(target=self._work, args=(checks,), daemon=True).start()
+        self._answers, answer = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            with contextlib.suppress(BaseException):
+                self._work(checks, answer)
+            os._exit(0)
+        os.close(answer)
 
-    def _work(self, checks: Callable[[], Iterable[Finding]]) -> None:
+    def _work(self, checks: Callable[[], Iterable[Finding]], answer: int) -> None:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):  # whoever reads what is printed does not wait for this process
+            os.dup2(nothing, stream)
         try:
             for finding in checks():
-                self._answers.put(finding)
-        except (UnglowError, OSError, ValueError, ImportError) as error:
-            what = f"a check failed ({error})"
-            self._answers.put(Finding(self._name, Level.WARNING, what, _REPORT))
-        self._answers.put(None)
+                os.write(answer, f"{json.dumps(finding)}\n".encode())
+        except Exception as error:  # noqa: BLE001 (a check that fails is a finding, too)
+            what = f"a check failed ({error!r})"
+            failed = Finding(self._name, Level.WARNING, what, "please report it")
+            os.write(answer, f"{json.dumps(failed)}\n".encode())
 
-    def found(self, until: float) -> Iterator[Finding]:
+    def found(self, until: float = math.inf) -> Iterator[Finding]:
         """Yield what is found until then (monotonic, s), and a fault for what is not."""
-        while True:
-            try:
-                left = max(0.001, until - time.monotonic())
-                finding = self._answers.get(timeout=min(left, threading.TIMEOUT_MAX))
-            except queue.Empty:
-                what = "has not answered in time"
-                helps = (
-                    "see if its disk or server answers (`df`, `dmesg`), or give it more time: "
-                    "unglow doctor --patience 60"
-                )
-                yield Finding(self._name, Level.FAULT, what, helps)
-                return
-            if finding is None:
-                return
-            yield finding
+        said, ended = b"", False
+        while not ended:
+            left = None if until == math.inf else max(0.0, until - time.monotonic())
+            if not select.select([self._answers], [], [], left)[0]:
+                break
+            heard = os.read(self._answers, 1 << 16)
+            said, ended = said + heard, not heard
+        os.close(self._answers)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0 if ended else os.WNOHANG)
+        for line in said.splitlines():
+            name, level, *words = json.loads(line)
+            yield Finding(name, Level(level), *words)
+        if not ended:
+            yield Finding(self._name, Level.FAULT, "has not answered in time", _HELPS)
 
 
 def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> list[Finding]:
@@ -95,7 +108,7 @@ def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> l
         _Checks("cluster", cluster.check),
     ]
     for checks in here:
-        found += checks.found(math.inf)
+        found += checks.found()
     for checks in away:
         found += checks.found(until)
     return [*found, *(finding for use in uses for finding in silent[use])]

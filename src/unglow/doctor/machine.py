@@ -163,7 +163,7 @@ def semaphores() -> Finding:
     place = "/dev/shm"  # noqa: S108 (where the system has them)
     remedy = f"mount a tmpfs at {place} (docker run --shm-size=64m)"
     try:
-        multiprocessing.get_context("spawn").Semaphore()
+        multiprocessing.get_context("fork").Semaphore()  # needs no process that tidies up
         room = os.statvfs(place)
     except OSError as error:
         broken = f"none can be made ({error.strerror or error})"

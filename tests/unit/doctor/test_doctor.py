@@ -6,26 +6,28 @@ import json
 import os
 import subprocess
 import sys
-import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hanging_disk import hanging
 
 from unglow import cli
 from unglow.core.cgroups import quota
 from unglow.core.version import __version__
-from unglow.doctor import examination, storage
+from unglow.doctor import storage
 from unglow.doctor.examination import examine
 from unglow.doctor.finding import Level
 from unglow.doctor.storage import check, places
 
+CODE = "import sys; from unglow.cli import main; sys.exit(main(sys.argv[1:]))"
+
 
 def doctor(directory, *words, **variables):
     """Run the command; return its exit status and what it found, by name."""
-    code = "import sys; from unglow.cli import main; sys.exit(main(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", code, "doctor", "--json", "--patience", "120", *words],
+        [sys.executable, "-c", CODE, "doctor", "--json", "--patience", "120", *words],
         cwd=directory, env=os.environ | variables, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stderr == ""
@@ -83,19 +85,26 @@ def test_people_read_a_line_for_each_check_and_one_for_each_remedy(tmp_path, mon
 
 
 def test_what_does_not_answer_holds_nobody_up(tmp_path, monkeypatch):
-    never = threading.Event()
-    monkeypatch.setattr(storage, "_streamed", lambda path: never.wait(600) and (1.0, 1.0))
-    monkeypatch.setattr(
-        examination, "_look", lambda path: [path.name == "r" and never.wait(600)][1:]
-    )
-    found = {one.name: one for one in examine(tmp_path, tmp_path / "r", patience_s=2.0)}
-    assert not never.is_set()  # nobody has waited for what hangs
-    never.set()
-    silent = [one for one in found.values() if one.found == "has not answered in time"]
-    assert "disk of results" in {one.name for one in silent}
-    assert any(one.name.startswith("disk of working directory") for one in silent)
-    assert {one.level for one in silent} == {Level.FAULT}
+    monkeypatch.setattr(storage, "_streamed", lambda path: time.sleep(600))
+    found = {one.name: one for one in examine(tmp_path, tmp_path, patience_s=2.0)}
+    (silent,) = (one for one in found.values() if one.found == "has not answered in time")
+    assert silent.name.startswith("disk of working directory, results")
+    assert (silent.level, "--patience" in silent.remedy) == (Level.FAULT, True)
     assert "versions" in found
+
+
+def test_results_on_a_server_that_is_gone_are_a_fault_and_no_wait(tmp_path):
+    place = tmp_path / "server"
+    place.mkdir()
+    with hanging(place):
+        words = ("doctor", "--patience", "4", "--results", str(place / "results"))
+        done = subprocess.run(  # waits until all who may write to the pipe have gone
+            [sys.executable, "-c", CODE, *words],
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "fault    disk of results: has not answered in time" in done.stdout
+    assert "ok       versions: " in done.stdout
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hanging_disk import hanging
 
 from unglow.core import cgroups, process, waiting
 from unglow.core.mounts import mount_of, mounts
@@ -129,6 +130,14 @@ def test_a_process_whose_memory_does_not_hold_what_it_reads(small_group, started
     assert "--resources mem_mb" in said.helps
     started.running[-1].kill()
     started.running[-1].wait()
+
+
+def test_a_server_that_is_gone(started, tmp_path):
+    with hanging(tmp_path):
+        pid = started(f"os.stat('{tmp_path}/x')")
+        said = reason(*seen([pid], lambda now: any("fuse" in one for one in now.within)), pid)
+    assert said.reason == why.NETWORK
+    assert "its server answers" in said.helps
 
 
 def test_a_process_that_sleeps_says_no_more(started):
