@@ -16,11 +16,10 @@ from unglow.reporting.html.live_changes import Changes
 from unglow.reporting.html.live_logs import log_of
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build
-from unglow.reporting.html.pair_rows import rows_of
+from unglow.reporting.html.pair_rows import name_of, rows_of
 from unglow.reporting.terminal.run_view import Watched, view_of
 from unglow.telemetry.reading.outcomes import Machine
 from unglow.telemetry.reading.records import RUNNING
-from unglow.telemetry.reading.work import WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +55,6 @@ class Source:
         self._model: Model = {}
         self._looked = self._next = -math.inf
         self._lock = threading.Lock()
-        self._pictures: tuple[str, Sequence[Sequence[Picture]]] = ("", ())
         self._drawing = threading.Lock()
 
     def model(self) -> tuple[int, Model]:
@@ -86,16 +84,14 @@ class Source:
             history = self._history
         return {} if history is None else asdict(log_of(history, self.results, attempt))
 
-    def pictures(self) -> Sequence[Sequence[Picture]]:
-        """Return the pictures of the pairs; they are drawn anew only when a pair has changed."""
-        from unglow.reporting.html.thumbnails import pictures_of  # noqa: PLC0415 (imports OpenCV)
+    def pictures(self, pair: str) -> Sequence[Picture]:
+        """Return the pictures of a pair, by its name on pages; none if there is no such pair."""
+        from unglow.reporting.html.thumbnails import packed_pictures  # noqa: PLC0415 (OpenCV)
 
         _, model = self.model()
-        state = json.dumps([row | {"status": _drawn(row["status"])} for row in model["pairs"]])
+        rows = [row for row in model["pairs"] if name_of(row) == pair][:1]
         with self._drawing:
-            if self._pictures[0] != state:
-                self._pictures = state, pictures_of(self.results, model["pairs"])
-            return self._pictures[1]
+            return [p for group in packed_pictures(self.results, rows) for p in group]
 
     def _look(self) -> None:
         began = time.monotonic()
@@ -127,11 +123,6 @@ class Source:
             }
             for view in views
         ]
-
-
-def _drawn(status: str) -> str:
-    """Return what pictures depend on: not on whether a pair that is not done runs just now."""
-    return WAITING if status == RUNNING else status
 
 
 class Site:
@@ -175,7 +166,8 @@ class Site:
             attempt = asked["attempt"]
             return lambda: _json(self.sources[n].log(attempt))
         if kind == "pictures":
-            return lambda: _json(self.pictures(n))
+            pair = asked["pair"]
+            return lambda: _json(self.pictures(n, pair))
         raise KeyError(kind)
 
     def page(self, n: int) -> str:
@@ -189,10 +181,9 @@ class Site:
         """Return what has changed in the n-th directory after a state."""
         return {**self.sources[n].news(version), "places": self.places(n)}
 
-    def pictures(self, n: int) -> list[list[dict[str, str]]]:
-        """Return the pictures of the n-th directory, as a page keeps them; no file is served."""
-        pictures = self.sources[n].pictures()
-        return [[asdict(picture) | {"file": ""} for picture in group] for group in pictures]
+    def pictures(self, n: int, pair: str) -> list[dict[str, str]]:
+        """Return the pictures of a pair of the n-th directory; no figure itself is served."""
+        return [asdict(picture) | {"file": ""} for picture in self.sources[n].pictures(pair)]
 
     def places(self, shown: int) -> list[dict[str, Any]]:
         """Return names and states of all directories."""

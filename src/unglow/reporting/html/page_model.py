@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.version import __version__
+from unglow.reporting.groups import NAME as GROUPS
+from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
 from unglow.reporting.html.flame_graph import flames
-from unglow.reporting.html.pair_rows import name_of
+from unglow.reporting.html.pair_rows import costs_of, name_of
+from unglow.reporting.outliers import NUMBERS, outliers
+from unglow.reporting.summary import read_summary
 from unglow.telemetry.reading.history import declared_of_all, memory_of_all
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.outcomes import machine_mb
@@ -71,11 +75,29 @@ def build(
         "attempts": [_attempt(n, a, tries[n, a.attempt.job], bins) for n, a in shown],
         "incidents": [_incident(i) for i in incidents(history, results, pairs)],
         "pairs": [{k: v for k, v in row.items() if k != "working"} for row in pairs],
+        "batch": _batch(results, history, pairs),
         "working": {name_of(row): row["working"] for row in pairs if row.get("working")},
     }
     last = [(place, a) for place, (n, a) in enumerate(shown) if n == len(history.runs) - 1]
     profiled = None if live else flames(results, last)
     return model | {"flames": profiled} if profiled else model
+
+
+def _batch(results: Path, history: History, pairs: Sequence[Mapping[str, Any]]) -> Model:
+    """Return what pairs are compared by: what they took, and in what they are unlike the others."""
+    costs = costs_of(pairs, history)
+    unusual = outliers([{**row, **cost} for row, cost in zip(pairs, costs, strict=True)])
+    told = {column for row in pairs for column in row if is_group(column) and row[column]}
+    try:
+        pooled = read_summary(results / GROUPS)
+    except OSError:
+        pooled = []
+    return {
+        "names": {number.key: number.name for number in NUMBERS},
+        "pairs": [cost | {"outlier": o} for cost, o in zip(costs, unusual, strict=True)],
+        "groups": sorted(told),
+        "pooled": pooled if told else [],
+    }
 
 
 def _run(history: History, h: RunHistory) -> Model:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from unglow.reporting.summary import Entry, read_summary, rows, texts
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import RUNNING
-from unglow.telemetry.reading.work import STOPPED, WAITING, last_attempts, state_of
+from unglow.telemetry.reading.work import STOPPED, WAITING, last_attempts, state_of, works_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from unglow.telemetry.reading.history import History
@@ -72,29 +73,49 @@ def _with_states(rows: list[dict[str, Any]], history: History) -> list[dict[str,
     return [settled(row) for row in rows]
 
 
+def costs_of(rows: Sequence[Mapping[str, Any]], history: History) -> list[dict[str, float | None]]:
+    """Return for each row what the last attempts at its jobs took, those that have ended.
+
+    ``seconds`` is the sum of their times, ``peak_mb`` the memory of the largest; None without any.
+    What several variants share counts to each of them.
+    """
+    attempts = last_attempts(history)
+
+    def cost(row: Mapping[str, Any]) -> dict[str, float | None]:
+        own = attempts.get((str(row.get("sample")), str(row.get("dye"))), [])
+        ended = [a for a in own if a.outcome != RUNNING and works_for(a.attempt.wildcards, row)]
+        peaks = [a.attempt.peak_mb for a in ended if a.attempt.peak_mb is not None]
+        seconds = round(sum(a.end - a.start for a in ended), 2) if ended else None
+        return {"seconds": seconds, "peak_mb": max(peaks, default=None)}
+
+    return [cost(row) for row in rows]
+
+
 def _names(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(row.get(name) or "") for name in _NAMES)
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row as summary.tsv has it, without what names files."""
-    return dict(texts({k: v for k, v in row.items() if not isinstance(v, dict)}))
+    return dict(texts({k: v for k, v in row.items() if not isinstance(v, dict | tuple)}))
 
 
 def _entries(results: Path, history: History) -> Iterator[Entry]:
     """Find pairs and variants by the files that are there; a pair without any has none yet."""
     directories = {path.parent for path in results.glob("*/*/plan.json")}
     last = history.last
-    pairs = last.run.fields.get("pairs") if last is not None else None
-    for names in pairs if isinstance(pairs, list) else ():
+    pairs, groups = (last.run.fields.get(k) if last else None for k in ("pairs", "groups"))
+    told = {}
+    for names, own in zip_longest(pairs if isinstance(pairs, list) else (), groups or ()):
         if isinstance(names, list) and len(names) == 2:
             directories.add(results.joinpath(*map(str, names)))
+            told[results.joinpath(*map(str, names))] = own
     for pair in sorted(directories):
         if pair.relative_to(results).parts[0] not in _RECORDS:
-            yield from _variants(results, pair)
+            yield from _variants(results, pair, told.get(pair) or {})
 
 
-def _variants(results: Path, pair: Path) -> Iterator[Entry]:
+def _variants(results: Path, pair: Path, groups: dict[str, str]) -> Iterator[Entry]:
     sample, dye = pair.relative_to(results).parts
     ends = [*pair.glob("**/scale.json")] or [*pair.glob("**/transform.json")] or [pair / ""]
     for end in sorted(ends):
@@ -116,6 +137,7 @@ def _variants(results: Path, pair: Path) -> Iterator[Entry]:
                 for path in sorted(place.glob("difference/*.histogram.npz"))
             },
             logs=f"logs/{sample}/{dye}",
+            groups=groups,
         )
 
 

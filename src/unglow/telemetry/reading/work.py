@@ -54,16 +54,14 @@ def state_of(
     ``running`` and its stages, ``incomplete`` (a fault of machine or program) and a sentence, or
     ``waiting`` and nothing.
     """
-    own = [a for a in attempts if _works_for(a.attempt.wildcards, names)]
+    own = [a for a in attempts if works_for(a.attempt.wildcards, names)]
     stages = [at_work(a.attempt) for a in own if a.outcome == RUNNING]
     if run.outcome == RUNNING:  # and jobs of which no attempt is heard of yet, or any more
         heard = {a.job.jobid for a in own if a.job is not None and a.outcome == RUNNING}
         stages += [
             job.rule.removesuffix("_band")
             for job in run.run.jobs
-            if job.state == "started"
-            and job.jobid not in heard
-            and _works_for(job.wildcards, names)
+            if job.state == "started" and job.jobid not in heard and works_for(job.wildcards, names)
         ]
     if stages:
         return RUNNING, ", ".join(stages)
@@ -73,8 +71,8 @@ def state_of(
     return WAITING, ""
 
 
-def _works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> bool:
-    """Whether a job works for a pair, or for a variant or all variants of it."""
+def works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> bool:
+    """Return whether a job works for a pair, or for a variant or all variants of it."""
     pair = all(wildcards.get(key) == names[key] for key in _PAIR)
     swept = [key for key in _VARIANTS if names.get(key) and wildcards.get(key)]
     return pair and all(wildcards[key] == names[key] for key in swept)

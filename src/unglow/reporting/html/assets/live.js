@@ -46,7 +46,6 @@ class Live {
     this.version = news.version;
     this.model = merged(this.model, news);
     if (!same) this.show();
-    this.picture();
   }
 
   openLog(id) {
@@ -61,21 +60,6 @@ class Live {
     fill(this.places, placesPart(this.model.places));
     this.now.made.hidden = !this.model.now.length;
     fill(this.now.body, this.model.now.map((now) => runningPart(now, (job) => this.openLog(job.attempt))));
-    this.view.show(this.model);
-  }
-
-  // Pictures come when they are ready: they take longest, and news does not wait for them.
-  async picture() {
-    const pairs = JSON.stringify(settled(this.model.pairs));
-    if (this.drawing || pairs === this.pictured) return;
-    this.drawing = true;
-    const pictures = await asked("pictures").catch(() => null);
-    this.drawing = false;
-    if (!pictures) return;
-    document.getElementById("pictures").textContent = JSON.stringify(pictures);
-    this.pictured = pairs;
-    this.view.viewer.all = null;
-    delete this.view.shown.pairs;
     this.view.show(this.model);
   }
 }
