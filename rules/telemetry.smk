@@ -55,6 +55,7 @@ def head_of_run(results):
         "config": dict(batch.settings),
         "config_files": [str(path) for path in workflow.configfiles],
         "pairs": [list(key) for key in batch.pairs],
+        "groups": [dict(pair.groups) for pair in batch.pairs.values()],
         "left_out": [problem.message for problem in batch.problems],
         **({} if expected is None else {"expected": expected}),
     }

@@ -93,6 +93,7 @@ def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str,
         "rule": pair.rule,
         "channel": channel,
         "control": pair.control,
+        "groups": dict(pair.groups),
         "chosen": None,
         "files": files,
     }

@@ -21,11 +21,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_results(parser)
     about = "file to write (default: RESULTS/report.html)"
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)
+    about = (
+        "where pictures are: packed into the file, or beside it in a directory of its name with "
+        "_files (default: auto, packed for up to 12 pairs)"
+    )
+    ways = ("auto", "packed", "beside")
+    parser.add_argument("--pictures", choices=ways, default="auto", help=about)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the report and print where it is."""
     from unglow.reporting.html.report import write_report  # noqa: PLC0415 (imports numpy)
 
-    print(write_report(existing(arguments.results), arguments.output))
+    place = existing(arguments.results)
+    print(write_report(place, arguments.output, pictures=arguments.pictures))
     return 0

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
@@ -21,6 +21,7 @@ from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.photometry.difference_histogram import load_of
 from unglow.photometry.gain.scale import Scale
+from unglow.reporting import groups
 from unglow.review import REVIEW
 from unglow.telemetry.reading.rejections import first_reasons
 
@@ -74,6 +75,8 @@ class Entry:
         Directory of the pair's logs, for the sentence about a job that did not finish.
     control
         Whether the pair is an unstained control.
+    groups
+        What the sample sheet says about groups and order, by column.
     """
 
     names: dict[str, str]
@@ -84,6 +87,7 @@ class Entry:
     histograms: dict[str, str]
     logs: str
     control: bool = False
+    groups: dict[str, str] = field(default_factory=dict)
 
 
 def entries_from(records: Iterable[Mapping[str, Any]]) -> list[Entry]:
@@ -119,12 +123,20 @@ def comparison(entries: Iterable[Entry], results: Path) -> list[dict[str, Any]]:
 
 
 def table(summary: Iterable[Mapping[str, Any]]) -> str:
-    """Return the summary as tab-separated text, without columns that no pair needs."""
+    """Return the summary as tab-separated text, without columns that no pair needs.
+
+    What the sample sheet says about groups and order comes last.
+    """
     filled = list(summary)
-    deciding = {**{c: c for c in _OPTIONAL}, **_SHOWN_WITH}
-    columns = [
-        c for c in COLUMNS if c not in deciding or any(row.get(deciding[c]) for row in filled)
-    ]
+    more = [c for c in dict.fromkeys(c for row in filled for c in row) if groups.is_told(c)]
+    return _separated([*COLUMNS, *more], {**{c: c for c in _OPTIONAL}, **_SHOWN_WITH}, filled)
+
+
+def _separated(
+    names: Sequence[str], deciding: Mapping[str, str], filled: Sequence[Mapping[str, Any]]
+) -> str:
+    """Return a table as text; ``deciding`` is the column without which another one is left out."""
+    columns = [c for c in names if c not in deciding or any(row.get(deciding[c]) for row in filled)]
     stream = io.StringIO()
     writer = csv.DictWriter(
         stream, columns, delimiter="\t", extrasaction="ignore", lineterminator="\n", restval=""
@@ -144,12 +156,23 @@ def texts(row: Mapping[str, Any]) -> dict[str, str]:
 def write_summary(
     entries: Iterable[Entry], problems: Iterable[Mapping[str, Any]], results: Path, target: Path
 ) -> list[dict[str, Any]]:
-    """Write summary.tsv if it would change (an unchanged file keeps its time), return the rows."""
+    """Write summary.tsv, and groups.tsv beside it if pairs have groups; return the rows.
+
+    A file that would not change keeps its time.
+    """
     summary = rows(entries, problems, results)
-    text = table(summary)
+    _write_changed(target, table(summary))
+    pools, beside = groups.pooled(summary), target.with_name(groups.NAME)
+    if pools:
+        _write_changed(beside, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
+    else:
+        beside.unlink(missing_ok=True)
+    return summary
+
+
+def _write_changed(target: Path, text: str) -> None:
     if not target.is_file() or target.read_bytes() != text.encode(errors="backslashreplace"):
         write_text(target, text)
-    return summary
 
 
 def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
@@ -174,6 +197,7 @@ def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, An
     row: dict[str, Any] = dict(entry.names)
     if entry.control:
         row["control"] = "true"
+    row |= entry.groups
     paths = (
         *(entry.plan, entry.transform, entry.scale),
         *dict.fromkeys(entry.histograms.values()),
@@ -319,6 +343,7 @@ def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) ->
         density, control = detection["density_per_mm2"], detection.get("fdr_control")
         return {
             "candidates": detection["candidates"],
+            "searched": (detection.get("searched_px"), detection.get("area_mm2")),
             "candidates_fdr": detection["fdr"],
             **_interval(_DENSITY, density, detection["density_ci95_per_mm2"]),
             **_interval(_FDR_CONTROL, control, detection.get("fdr_control_ci95")),

@@ -241,8 +241,9 @@ def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[
                 ),
                 logs=f"{logs}/{sample}/{dye}",
                 control=batch.pairs[sample, dye].control,
+                groups=dict(batch.pairs[sample, dye].groups),
             )
-            entries.append(asdict(entry))
+            entries.append({k: v for k, v in asdict(entry).items() if k != "groups" or v})
     return entries
 
 

@@ -3,7 +3,9 @@
 import base64
 import csv
 import gzip
+import html
 import json
+import os
 import re
 from pathlib import Path
 
@@ -14,11 +16,12 @@ from made_telemetry import WALL, Made, end, job, many, sample, state
 
 from unglow.cli import main
 from unglow.core.errors import InputError
+from unglow.io.zarr import StoreWriter, plan_layout
 from unglow.reporting.html import curves
 from unglow.reporting.html.page import as_json, embedded, page
-from unglow.reporting.html.report import NAME, read_model, write_report
+from unglow.reporting.html.report import NAME, PACKED_PAIRS, read_model, write_report
 from unglow.reporting.html.run_comparison import origins, rows, runs_of, side_by_side
-from unglow.reporting.html.thumbnails import THUMB_PX, large_px, pictures_of
+from unglow.reporting.html.thumbnails import THUMB_PX, large_px, packed_pictures, pictures_beside
 from unglow.telemetry.reading.follower import Follower
 
 DONE = {"kind": "end", "t": 20.0, "wall": WALL + 20, "outcome": "ok"}
@@ -167,12 +170,80 @@ def test_figures_are_made_small_and_name_their_files(tmp_path):
     cv2.imwrite(str(figures / "registration.png"), np.full((1000, 2000, 3), 90, np.uint8))
     (figures / "gallery.png").write_text("damaged")
     row = {"sample": "s1", "dye": "DAPI", "status": "ok"}
-    ((picture,),) = pictures_of(tmp_path, [row])
+    ((picture,),) = packed_pictures(tmp_path, [row])
     assert (picture.name, picture.file) == ("registration", "s1/DAPI/figures/registration.png")
     assert size_of(picture.small) == (THUMB_PX // 2, THUMB_PX)
     assert size_of(picture.large) == (500, 1000)
-    assert pictures_of(tmp_path, [row | {"status": "failed"}]) == [[]]
+    assert packed_pictures(tmp_path, [row | {"status": "failed"}]) == [[]]
     assert [large_px(n) for n in (1, 12, 13, 1000)] == [1000, 1000, 640, 0]
+    elsewhere = tmp_path / "mail"
+    ((seen,),) = packed_pictures(tmp_path, [row], elsewhere)
+    assert seen.file == "../s1/DAPI/figures/registration.png"
+
+
+def store(path, image):
+    layout = plan_layout(image.shape, image.dtype.name)
+    with StoreWriter(path, layout, name="x", pixel_size_um=None, attributes={}) as writer:
+        for window in writer.windows():
+            writer.write(window, image[window.slices])
+        writer.publish()
+
+
+def test_overviews_beside_a_page_are_drawn_again_only_if_their_store_is_newer(tmp_path):
+    pair = tmp_path / "s 1" / "DAPI"
+    store(pair / "post.ome.zarr", np.arange(128 * 128, dtype=np.uint16).reshape(128, 128))
+    figures = pair / "figures"
+    figures.mkdir()
+    cv2.imwrite(str(figures / "gallery.png"), np.zeros((9, 9, 3), np.uint8))
+    row = {"sample": "s 1", "dye": "DAPI", "status": "ok"}
+    page_file = tmp_path / "report.html"
+    ((post, gallery),) = pictures_beside(tmp_path, [row], page_file)
+    assert (post.name, post.beside) == ("post", "report_files/s 1/DAPI/post.jpg")
+    assert (gallery.name, gallery.beside) == ("gallery", "s 1/DAPI/figures/gallery.png")
+    drawn = tmp_path / post.beside
+    assert cv2.imread(str(drawn)).shape[:2] == (128, 128)
+    drawn.write_bytes(b"as before")
+    assert pictures_beside(tmp_path, [row], page_file) == [[post, gallery]]
+    assert drawn.read_bytes() == b"as before"
+    os.utime(drawn, (1, 1))
+    pictures_beside(tmp_path, [row], page_file)
+    assert cv2.imread(str(drawn)) is not None
+
+
+def test_pictures_are_packed_while_pairs_are_few_or_somebody_asks(made):
+    def policy(**asked):
+        text = write_report(made.results, **asked).read_text()
+        return re.search(r"img-src ([^;]*);", html.unescape(text))[1]
+
+    names = [f"s{n}" for n in range(PACKED_PAIRS)]
+    summary(
+        made.results, *({"sample": n, "dye": "D", "status": "ok", "reasons": ""} for n in names)
+    )
+    assert policy() == "data:"
+    assert policy(pictures="beside") == "data: 'self' file:"
+    names.append("one more")
+    summary(
+        made.results, *({"sample": n, "dye": "D", "status": "ok", "reasons": ""} for n in names)
+    )
+    assert policy() == "data: 'self' file:"
+    assert policy(pictures="packed") == "data:"
+
+
+def test_pairs_are_told_with_what_they_took_and_what_is_unlike_the_others(made):
+    told = [{"sample": f"s{n}", "dye": "DAPI", "status": "ok", "gain": str(1.3 + n / 1000),
+             "group": "wet"} for n in range(8)]  # fmt: skip
+    told[3]["gain"] = "2.5"
+    summary(made.results, *told)
+    made.attempt("align", 6.0, sample(0.1, 77), end(2.0), sample="s1")
+    (made.results / "groups.tsv").write_text("by\tgroup\ndye\twet\n")
+    batch = read_model(made.results)["batch"]
+    assert batch["groups"] == ["group"]
+    assert batch["pooled"] == [{"by": "dye", "group": "wet"}]
+    assert [key for key, _ in batch["pairs"][3]["outlier"]] == ["gain"]
+    assert [bool(p["outlier"]) for p in batch["pairs"]].count(True) == 1
+    assert batch["pairs"][1]["peak_mb"] >= 77
+    assert batch["pairs"][1]["seconds"] >= 2
+    assert batch["pairs"][2] == {"seconds": None, "peak_mb": None, "outlier": []}
 
 
 @pytest.mark.parametrize("length", [1, 20_000])

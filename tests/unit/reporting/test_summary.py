@@ -165,7 +165,34 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "fdr_control_low95": None,
         "fdr_control_high95": None,
     }
-    assert set(row) == set(COLUMNS) - {"control", *REVIEWED}  # no path, no logs
+    assert set(row) - {"searched"} == set(COLUMNS) - {"control", *REVIEWED}  # no path, no logs
+
+
+def test_groups_of_the_sheet_come_last_and_their_candidates_are_pooled(tmp_path):
+    told = [("A", "wet", 40), ("B", "wet", 80), ("C", "dry", 30), ("D", "wet", 0)]
+    made = []
+    for sample, group, count in told:
+        one = replace(entry(sample), groups={"group": group, "date": "2026-11-23"})
+        made.append(finish(tmp_path, one, detection={
+            "candidates": count, "searched_px": 2_000_000, "area_mm2": 2.0,
+        }))  # fmt: skip
+    (tmp_path / made[-1].transform).unlink()
+    target = tmp_path / "summary.tsv"
+    write_summary(made, (), tmp_path, target)
+    lines = read_summary(target)
+    assert list(lines[0])[-2:] == ["group", "date"]
+    assert [line["group"] for line in lines] == ["wet", "wet", "dry", "wet"]
+    dry, wet = read_summary(tmp_path / "groups.tsv")
+    assert (dry["group"], dry["pairs"], dry["candidates"], dry["interval"]) == (
+        *("dry", "1", "30"),
+        "Poisson",
+    )
+    assert (wet["pairs"], wet["left_out"], wet["candidates"], wet["area"]) == ("2", "1", "120", "4")
+    assert (wet["unit"], wet["interval"]) == ("mm2", "between pairs")
+    assert float(wet["density_low95"]) < 20 < float(wet["density_high95"])
+    write_summary([replace(one, groups={}) for one in made], (), tmp_path, target)
+    assert not (tmp_path / "groups.tsv").exists()
+    assert "group" not in read_summary(target)[0]
 
 
 def test_other_methods_are_told_beside_the_default(tmp_path):

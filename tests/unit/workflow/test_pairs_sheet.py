@@ -9,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from unglow.core.errors import ConfigError, InputError
+from unglow.reporting.groups import is_told
 from unglow.workflow.samples import SAFE_NAME, Pair, discover, read_sheet, sheet_text
 from unglow.workflow.samples.naming import LONGEST, RESERVED
 from unglow.workflow.schema import schema
@@ -74,10 +75,12 @@ def test_what_spreadsheets_write(base, name, coding, separator):
         ([HEADER.replace("\t", ",")], "separated by commas, not tabs"),
         (["sample\tdye\tpre"], "line 1: the header lacks post"),
         ([HEADER + "\tchanel"], "column 5: there is no column 'chanel'; did you mean 'channel'?"),
+        ([HEADER + "\tgruop"], "there is no column 'gruop'; did you mean 'group'?"),
+        ([HEADER + "\tMy slide"], "'My slide'; remove it, or name it group_my_slide if it says"),
         (["# x", "Sample\tStain\tpre\tpost"], "line 2, column 2: there is no column 'Stain'; did"),
         ([HEADER.replace("dye", "Stain")], "'Stain'; did you mean 'dye'?"),
         ([HEADER + "\tgain"], "did you mean 'manual_scale'?"),
-        ([HEADER + "\twhatever"], "remove it (the columns are sample, dye,"),
+        ([HEADER + "\twhatever"], "remove it, or name it group_whatever if it says"),
         ([HEADER + "\tpre"], "line 1, column 5: 'pre' is there twice"),
         (["sample\t\tdye\tpre\tpost"], "line 1, column 2: the column has no name"),
         ([HEADER, ROW + "\tG"], "line 2, column 5: 'G' stands beyond the last named column (post)"),
@@ -122,6 +125,17 @@ def test_absent_and_undecodable_sheets(base):
         ({"manual_scale": "1,3"}, "manual_scale", "write decimals with a point"),
         ({"control": "maybe"}, "control", "'maybe' is neither true nor false; write one of them"),
         ({"control": "2"}, "control", "'2' is neither true nor false"),
+        ({"order": "first"}, "order", "'first' is not a number"),
+        (
+            {"date": "23.11.2026"},
+            "date",
+            "'23.11.2026' cannot be used; day on which",
+        ),
+        (
+            {"group_slide": "x" * 81},
+            "group_slide",
+            "cannot be used; group that the pair",
+        ),
         ({"pre": "nope.tif"}, "pre", "there is no"),
         ({"pre": "aa.tif"}, "pre", "did you mean"),
         ({"post": "."}, "post", "is a directory"),
@@ -205,12 +219,29 @@ def test_a_written_sheet_is_read_back(base):
     ]
 
 
+def test_columns_of_groups_are_kept_as_they_are_written(base):
+    path = sheet(
+        base,
+        HEADER + "\tgroup\tGroup_Slide\tdate\torder",
+        "S1\tD\ta.tif\tb.tif\twet, warm\t3\t2026-11-23 14:05\t2",
+        "S2\tD\tb.tif\tc.tif\tdry\t\t\t",
+    )
+    found = read_sheet(path, base=base)
+    assert found.problems == ()
+    groups = {"group": "wet, warm", "group_slide": "3", "date": "2026-11-23 14:05", "order": "2"}
+    assert [p.groups for p in found.pairs] == [groups, {"group": "dry"}]
+    again = sheet(base, sheet_text(found.pairs, base), name="again.tsv")
+    assert [p.groups for p in read_sheet(again, base=base).pairs] == [groups, {"group": "dry"}]
+
+
 def test_the_schema_is_sound_and_says_what_the_code_says():
     rules = schema("samples")
     Draft202012Validator.check_schema(rules)
     assert rules["additionalProperties"] is False
     for rule in rules["properties"].values():
         assert rule["description"].strip()
+    told = {name for name in rules["properties"] if is_told(name)}
+    assert told == {"group", "treatment", "replicate", "date", "order"}
     for name in ("sample", "dye"):
         rule = rules["properties"][name]
         assert rule["pattern"] == f"^{SAFE_NAME.pattern}$"

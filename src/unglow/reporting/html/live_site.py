@@ -11,6 +11,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.levels import name_of
 from unglow.reporting.html.curves import of_attempt
 from unglow.reporting.html.live_answers import HTML, JSON, Answer
 from unglow.reporting.html.live_changes import Changes
@@ -21,7 +22,6 @@ from unglow.reporting.html.pair_rows import rows_of
 from unglow.reporting.terminal.run_view import Watched, view_of
 from unglow.telemetry.reading.outcomes import Machine
 from unglow.telemetry.reading.records import RUNNING
-from unglow.telemetry.reading.work import WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +68,6 @@ class Source:
         self._outcomes: list[tuple[str, str]] = []
         self._rows: Known = {}
         self._lock = threading.Lock()
-        self._pictures: tuple[str, Sequence[Sequence[Picture]]] = ("", ())
         self._drawing = threading.Lock()
 
     def model(self) -> tuple[int, Model]:
@@ -105,16 +104,14 @@ class Source:
             history = self._history
         return None if history is None else flames_of(self.results, history, _FLAMES)
 
-    def pictures(self) -> Sequence[Sequence[Picture]]:
-        """Return the pictures of the pairs; they are drawn anew only when a pair has changed."""
-        from unglow.reporting.html.thumbnails import pictures_of  # noqa: PLC0415 (imports OpenCV)
+    def pictures(self, pair: str) -> Sequence[Picture]:
+        """Return the pictures of a pair, by its name on pages; none if there is no such pair."""
+        from unglow.reporting.html.thumbnails import packed_pictures  # noqa: PLC0415 (OpenCV)
 
         _, model = self.model()
-        state = json.dumps([row | {"status": _drawn(row["status"])} for row in model["pairs"]])
+        rows = [row for row in model["pairs"] if name_of(row) == pair][:1]
         with self._drawing:
-            if self._pictures[0] != state:
-                self._pictures = state, pictures_of(self.results, model["pairs"])
-            return self._pictures[1]
+            return [p for group in packed_pictures(self.results, rows) for p in group]
 
     def _look(self) -> None:
         began = time.monotonic()
@@ -170,11 +167,6 @@ class Source:
         ]
 
 
-def _drawn(status: str) -> str:
-    """Return what pictures depend on: not on whether a pair that is not done runs just now."""
-    return WAITING if status == RUNNING else status
-
-
 class Site:
     """All that can be asked for, below the address with the token.
 
@@ -218,7 +210,8 @@ class Site:
         if kind == "flames":
             return lambda: _json(self.sources[n].flames())
         if kind == "pictures":
-            return lambda: _json(self.pictures(n))
+            pair = asked["pair"]
+            return lambda: _json(self.pictures(n, pair))
         raise KeyError(kind)
 
     def page(self, n: int) -> str:
@@ -232,10 +225,9 @@ class Site:
         """Return what has changed in the n-th directory after a state."""
         return {**self.sources[n].news(version), "places": self.places(n)}
 
-    def pictures(self, n: int) -> list[list[dict[str, str]]]:
-        """Return the pictures of the n-th directory, as a page keeps them; no file is served."""
-        pictures = self.sources[n].pictures()
-        return [[asdict(picture) | {"file": ""} for picture in group] for group in pictures]
+    def pictures(self, n: int, pair: str) -> list[dict[str, str]]:
+        """Return the pictures of a pair of the n-th directory; no figure itself is served."""
+        return [asdict(picture) | {"file": ""} for picture in self.sources[n].pictures(pair)]
 
     def places(self, shown: int) -> list[dict[str, Any]]:
         """Return names and states of all directories."""

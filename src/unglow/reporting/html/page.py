@@ -1,7 +1,8 @@
 """One HTML file that needs nothing else: markup, style, scripts, model and pictures.
 
-Its content security policy forbids every request, and every script but its own. Names and messages
-are data in it, never markup.
+Its content security policy forbids every request, and every script but its own; only pictures that
+lie beside it may be asked for, where there are too many pairs to pack them. Names and messages are
+data in it, never markup.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CHARTS, LICENCE = "uplot/uPlot.iife.min.js", "uplot/LICENSE"
 SCRIPTS = (
     *("dom.js", "words.js", "colours.js"),
     *("stream.js", "charts.js", "attempt.js", "rules.js", "flames.js", "resources.js"),
-    *("head.js", "pairs.js", "viewer.js", "compare.js", "page.js"),
+    *("head.js", "pairs.js", "batch.js", "strips.js", "viewer.js", "compare.js", "page.js"),
 )
 STYLES = ("uplot/uPlot.min.css", "page.css")
 LIVE_SCRIPTS, LIVE_STYLES = ("live.js", "progress.js"), ("live.css",)
@@ -56,18 +57,22 @@ def style(*, live: bool = False) -> str:
     return "\n".join(asset(name) for name in (*STYLES, *(LIVE_STYLES if live else ())))
 
 
-def policy(*, live: bool = False) -> str:
+def policy(*, live: bool = False, beside: bool = False) -> str:
     """Return the content security policy.
 
     Parameters
     ----------
     live
         Whether the page may ask the server that it came from for updates.
+    beside
+        Whether it may show pictures from where it came from itself. Browsers do not agree whether
+        files are of one origin: hence ``file:``, which means nothing to pages that are no files.
     """
     code, look = (_digest(text) for text in (script(live=live), style(live=live)))
     connect = "'self'" if live else "'none'"
+    images = "data: 'self' file:" if beside else "data:"
     return (
-        f"default-src 'none'; img-src data:; connect-src {connect}; script-src '{code}'; "
+        f"default-src 'none'; img-src {images}; connect-src {connect}; script-src '{code}'; "
         f"style-src '{look}'; base-uri 'none'; form-action 'none'"
     )
 
@@ -81,6 +86,7 @@ def page(
     pictures: Sequence[Sequence[Picture]] = (),
     *,
     title: str = "unglow report",
+    beside: bool = False,
 ) -> str:
     """Return a page that shows a model.
 
@@ -93,14 +99,18 @@ def page(
         Those of each of the model's pairs.
     title
         Of the browser's window.
+    beside
+        Whether pictures lie beside the page.
     """
     live = bool(model.get("live"))
     parts = {
         "title": html.escape(title),
-        "policy": html.escape(policy(live=live)),
+        "policy": html.escape(policy(live=live, beside=beside)),
         "style": style(live=live),
         "model": embedded(model, "model"),
-        "pictures": _pictures(pictures),
+        "pictures": embedded(
+            [[asdict(p) for p in g] for g in pictures], "pictures", plain=not beside
+        ),
         "script": script(live=live),
     }
     text = asset("page.html")
@@ -130,18 +140,14 @@ def _finite(content: Any) -> Any:
     return None if infinite else content
 
 
-def embedded(content: object, key: str) -> str:
-    """Return JSON as an element that is no script: as it is, or gzipped in base64 if it is long."""
+def embedded(content: object, key: str, *, plain: bool = False) -> str:
+    """Return JSON as an element that is no script: as it is, or gzipped in base64 if it is long.
+
+    With ``plain`` it is never gzipped: pictures are as small as they get.
+    """
     text = as_json(content)
-    if len(text) <= _PLAIN:
+    if plain or len(text) <= _PLAIN:
         safe = text.replace("<", "\\u003c")
         return f'<script type="application/json" id="{key}">{safe}</script>'
     packed = base64.b64encode(gzip.compress(text.encode(), _LEVEL, mtime=0)).decode("ascii")
     return f'<script type="application/gzip" id="{key}">{packed}</script>'
-
-
-def _pictures(pictures: Sequence[Sequence[Picture]]) -> str:
-    """Return the pictures as one element of JSON, which is read only when it is needed."""
-    plain = [[asdict(picture) for picture in group] for group in pictures]
-    text = json.dumps(plain, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="pictures">{text}</script>'

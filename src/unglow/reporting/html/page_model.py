@@ -12,8 +12,13 @@ import numpy as np
 
 from unglow.core.levels import name_of
 from unglow.core.version import __version__
+from unglow.reporting.groups import NAME as GROUPS
+from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
 from unglow.reporting.html.flame_graph import flames
+from unglow.reporting.html.pair_rows import costs_of
+from unglow.reporting.outliers import NUMBERS, outliers
+from unglow.reporting.summary import read_summary
 from unglow.telemetry.reading.history import declared_of_all, memory_of_all
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.outcomes import machine_mb
@@ -72,6 +77,7 @@ def build(
         **(charts_of(history) if charts is None else charts),
         "incidents": [_incident(i) for i in incidents(history, results, pairs)],
         "pairs": [{k: v for k, v in row.items() if k != "working"} for row in pairs],
+        "batch": _batch(results, history, pairs),
         "working": {name_of(row): row["working"] for row in pairs if row.get("working")},
     }
     profiled = None if live else flames_of(results, history)
@@ -104,6 +110,23 @@ def flames_of(results: Path, history: History, most: int | None = None) -> Model
     if most is not None:
         shown = tuple(sorted(shown, key=lambda a: (a.outcome == RUNNING, a.end))[-most:])
     return flames(results, shown)
+
+
+def _batch(results: Path, history: History, pairs: Sequence[Mapping[str, Any]]) -> Model:
+    """Return what pairs are compared by: what they took, and in what they are unlike the others."""
+    costs = costs_of(pairs, history)
+    unusual = outliers([{**row, **cost} for row, cost in zip(pairs, costs, strict=True)])
+    told = {column for row in pairs for column in row if is_group(column) and row[column]}
+    try:
+        pooled = read_summary(results / GROUPS)
+    except OSError:
+        pooled = []
+    return {
+        "names": {number.key: number.name for number in NUMBERS},
+        "pairs": [cost | {"outlier": o} for cost, o in zip(costs, unusual, strict=True)],
+        "groups": sorted(told),
+        "pooled": pooled if told else [],
+    }
 
 
 def _run(history: History, h: RunHistory) -> Model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
@@ -10,10 +11,10 @@ from unglow.review import REVIEW
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import RUNNING
 from unglow.telemetry.reading.rejections import failed_pairs
-from unglow.telemetry.reading.work import STOPPED, WAITING, Work
+from unglow.telemetry.reading.work import STOPPED, WAITING, Work, last_attempts, works_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from unglow.telemetry.reading.history import History
@@ -97,9 +98,27 @@ def _covers(failed: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     return all(a in ("", b) for a, b in zip(names_of(failed), names_of(row), strict=True))
 
 
+def costs_of(rows: Sequence[Mapping[str, Any]], history: History) -> list[dict[str, float | None]]:
+    """Return for each row what the last attempts at its jobs took, those that have ended.
+
+    ``seconds`` is the sum of their times, ``peak_mb`` the memory of the largest; None without any.
+    What several variants share counts to each of them.
+    """
+    attempts = last_attempts(history)
+
+    def cost(row: Mapping[str, Any]) -> dict[str, float | None]:
+        own = attempts.get((str(row.get("sample")), str(row.get("dye"))), [])
+        ended = [a for a in own if a.outcome != RUNNING and works_for(a.attempt.wildcards, row)]
+        peaks = [a.attempt.peak_mb for a in ended if a.attempt.peak_mb is not None]
+        seconds = round(sum(a.end - a.start for a in ended), 2) if ended else None
+        return {"seconds": seconds, "peak_mb": max(peaks, default=None)}
+
+    return [cost(row) for row in rows]
+
+
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row as summary.tsv has it, without what names files."""
-    return dict(texts({k: v for k, v in row.items() if not isinstance(v, dict)}))
+    return dict(texts({k: v for k, v in row.items() if not isinstance(v, dict | tuple)}))
 
 
 def _row(entry: Entry, results: Path, known: Known) -> dict[str, Any]:
@@ -123,16 +142,18 @@ def _entries(results: Path, history: History) -> Iterator[Entry]:
     """Find pairs and variants by the files that are there; a pair without any has none yet."""
     directories = {path for path in results.glob("*/*") if any(_plans(path))}
     last = history.last
-    pairs = last.run.fields.get("pairs") if last is not None else None
-    for names in pairs if isinstance(pairs, list) else ():
+    pairs, groups = (last.run.fields.get(k) if last else None for k in ("pairs", "groups"))
+    told = {}
+    for names, own in zip_longest(pairs if isinstance(pairs, list) else (), groups or ()):
         if isinstance(names, list) and len(names) == 2:
             directories.add(results.joinpath(*map(str, names)))
+            told[results.joinpath(*map(str, names))] = own
     for pair in sorted(directories):
         if pair.relative_to(results).parts[0] not in _RECORDS:
-            yield from _variants(results, pair)
+            yield from _variants(results, pair, told.get(pair) or {})
 
 
-def _variants(results: Path, pair: Path) -> Iterator[Entry]:
+def _variants(results: Path, pair: Path, groups: dict[str, str]) -> Iterator[Entry]:
     sample, dye = pair.relative_to(results).parts
     found = [*variants_in(pair)]
     shared = {place.parent for place, names in found if names}
@@ -153,6 +174,7 @@ def _variants(results: Path, pair: Path) -> Iterator[Entry]:
                 for path in sorted(files[2].parent.glob("difference/*.histogram.npz"))
             },
             logs=f"logs/{sample}/{dye}",
+            groups=groups,
         )
 
 

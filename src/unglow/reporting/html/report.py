@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from unglow.core.files import write_text
 from unglow.reporting.html.page import page
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from unglow.reporting.html.page_model import Model
 
 NAME = "report.html"
+PACKED_PAIRS = 12
+"""Up to so many pairs, pictures are packed into the page unless somebody asks otherwise."""
+Pictures = Literal["auto", "packed", "beside"]
 
 
 def read_model(results: Path, *, live: bool = False, ending: str | None = None) -> Model:
@@ -38,7 +41,13 @@ def read_model(results: Path, *, live: bool = False, ending: str | None = None) 
     return build(results, history, rows_of(results, history), live=live)
 
 
-def write_report(results: Path, target: Path | None = None, *, ending: str | None = None) -> Path:
+def write_report(
+    results: Path,
+    target: Path | None = None,
+    *,
+    ending: str | None = None,
+    pictures: Pictures = "auto",
+) -> Path:
     """Write the report of a results directory and return where it is.
 
     Parameters
@@ -49,16 +58,25 @@ def write_report(results: Path, target: Path | None = None, *, ending: str | Non
         The file to write; ``report.html`` in the results directory if None.
     ending
         How the run of this process ends, if it is one.
+    pictures
+        Whether pictures are packed into the page or lie beside it, in a directory of its name with
+        ``_files``; ``auto`` packs those of at most `PACKED_PAIRS` pairs.
 
     Raises
     ------
     UnglowError
         The file cannot be written.
     """
-    from unglow.reporting.html.thumbnails import pictures_of  # noqa: PLC0415 (imports OpenCV)
+    # It imports OpenCV.
+    from unglow.reporting.html.thumbnails import packed_pictures, pictures_beside  # noqa: PLC0415
 
     model = read_model(results, ending=ending)
-    place = target or results / NAME
+    place, pairs = target or results / NAME, model["pairs"]
+    beside = pictures == "beside" or (pictures == "auto" and len(pairs) > PACKED_PAIRS)
+    if beside:
+        shown = pictures_beside(results, pairs, place)
+    else:
+        shown = packed_pictures(results, pairs, place.parent)
     title = f"unglow report: {results.absolute().parent.name}"
-    write_text(place, page(model, pictures_of(results, model["pairs"]), title=title))
+    write_text(place, page(model, shown, title=title, beside=beside))
     return place

@@ -1,30 +1,34 @@
 """Small pictures of the results, as JPEG: what to look at first, without opening a file.
 
-Overviews are read from the coarse levels of the stores, figures are made smaller. A picture that
-cannot be made is left out: a report is no place to fail.
+Overviews are read from the coarse levels of the stores, figures are made smaller. They are packed
+into a page, or lie beside it: then figures are shown where they are, and an overview that is newer
+than its store is not drawn again. A picture that cannot be made is left out: a report is no place
+to fail.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
 
 from unglow.core.errors import UnglowError
-from unglow.core.levels import place_of
+from unglow.core.files import replacing
+from unglow.core.levels import LEVELS, place_of
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import at_same_pixels, fitting_level, overview
 from unglow.photometry.difference import open_image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -33,10 +37,10 @@ LARGE_PX = 1000
 _QUALITY = 72
 # Up to so many pairs, large pictures have so many px.
 _SIZES = ((12, LARGE_PX), (40, 640), (120, 320))
-# So many pairs have pictures at most; those that are not ok go first.
-_MOST_PAIRS = 120
 # Of smaller pictures than this, only the first figure is read; of the others there are links.
 _ALL_FIGURES_PX = 640
+# The file of a store that is written last.
+_ROOT = "zarr.json"
 # Quantiles, %, between which overviews are stretched.
 _SHARE = (0.5, 99.7)
 _GAMMA = 0.6
@@ -62,15 +66,18 @@ class Picture:
     name
         What it shows, in a word or two.
     small, large
-        JPEG, base64; empty where there are too many pairs for them.
+        JPEG, base64; empty where there are too many pairs for them, or it lies beside the page.
     file
-        The figure that it was made from, below the results directory; empty if there is none.
+        The figure that it was made from, seen from the page; empty if there is none.
+    beside
+        Where the picture is, seen from the page; empty if it is packed.
     """
 
     name: str
     small: str
     large: str
     file: str = ""
+    beside: str = ""
 
 
 def large_px(pairs: int) -> int:
@@ -78,8 +85,10 @@ def large_px(pairs: int) -> int:
     return next((px for most, px in _SIZES if pairs <= most), 0)
 
 
-def pictures_of(results: Path, rows: Sequence[Mapping[str, Any]]) -> list[list[Picture]]:
-    """Return the pictures of each row, an empty list where there are none or too many pairs.
+def packed_pictures(
+    results: Path, rows: Sequence[Mapping[str, Any]], start: Path | None = None
+) -> list[list[Picture]]:
+    """Return the pictures of each row as they are packed into a page.
 
     Parameters
     ----------
@@ -87,74 +96,123 @@ def pictures_of(results: Path, rows: Sequence[Mapping[str, Any]]) -> list[list[P
         The results directory.
     rows
         As in the summary.
+    start
+        The directory of the page; the results directory if None.
     """
     largest = large_px(len(rows))
-    order = sorted(range(len(rows)), key=lambda n: rows[n].get("status") == "ok")
-    shown = set(order[:_MOST_PAIRS])
     with ThreadPoolExecutor(2) as pool:  # decoding and coding leave the interpreter to others
-        waiting = [
-            [pool.submit(task, results, dict(row), largest) for task in _tasks(row) if n in shown]
-            for n, row in enumerate(rows)
-        ]
+        tasks = [_tasks(results, row, largest, start or results) for row in rows]
+        waiting = [[pool.submit(task) for task in group] for group in tasks]
         return [[p for done in group for p in done.result()] for group in waiting]
 
 
-def _tasks(row: Mapping[str, Any]) -> list[Callable[[Path, dict[str, Any], int], list[Picture]]]:
-    """Return what is to be drawn of a pair; the figures of a failed one only say that it failed."""
-    figures = [] if row.get("status") == "failed" else [partial(_figure, *f) for f in _FIGURES]
-    return [_overviews, *figures]
+def pictures_beside(
+    results: Path, rows: Sequence[Mapping[str, Any]], page: Path
+) -> list[list[Picture]]:
+    """Write the overviews of each row beside a page; return all pictures as the page names them.
+
+    Parameters
+    ----------
+    results
+        The results directory.
+    rows
+        As in the summary.
+    page
+        The file of the page; pictures of ``report.html`` are in ``report_files``.
+    """
+    place, start = page.with_name(f"{page.stem}_files"), page.parent
+
+    def made(row: Mapping[str, Any]) -> list[Picture]:
+        drawn = _drawn_beside(results, row, place)
+        shown = [(path.stem, path) for path in drawn] + _figures(results, row)
+        return [Picture(name, "", "", beside=_seen_from(start, path)) for name, path in shown]
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(made, rows))
 
 
-def _overviews(results: Path, row: dict[str, Any], largest: int) -> list[Picture]:
+def _drawn_beside(results: Path, row: Mapping[str, Any], place: Path) -> list[Path]:
+    """Return the overviews of a row; they are drawn if one is missing or older than its store."""
+    stores = _stores(results, row)
+    target = place_of(place, row)
+    paths = {name: target / f"{name}.jpg" for name in stores if (stores[name] / _ROOT).is_file()}
+    if all(_is_newer(path, stores[name] / _ROOT) for name, path in paths.items()):
+        return list(paths.values())
+    made = []
+    for name, drawn in _overviews(stores, LARGE_PX):
+        with contextlib.suppress(UnglowError), replacing(paths[name]) as temporary:
+            temporary.write_bytes(_jpeg(_smaller(drawn, LARGE_PX)))
+            made.append(paths[name])
+    return made
+
+
+def _is_newer(path: Path, source: Path) -> bool:
+    return path.is_file() and path.stat().st_mtime >= source.stat().st_mtime
+
+
+def _seen_from(start: Path, path: Path) -> str:
+    return Path(os.path.relpath(path, start)).as_posix()
+
+
+def _tasks(
+    results: Path, row: Mapping[str, Any], largest: int, start: Path
+) -> list[Callable[[], list[Picture]]]:
+    """Return what draws the pictures of a pair."""
+
+    def overviews() -> list[Picture]:
+        drawn = _overviews(_stores(results, row), largest or 2 * THUMB_PX)
+        return [_picture(name, image, largest) for name, image in drawn]
+
+    return [overviews, *(partial(_figure, *f, largest, start) for f in _figures(results, row))]
+
+
+def _figures(results: Path, row: Mapping[str, Any]) -> list[tuple[str, Path]]:
+    """Return names and files of the figures; those of a failed pair only say that it failed."""
+    if row.get("status") == "failed":
+        return []
+    places = [place_of(results, row, level) / "figures" for level in (LEVELS[-1], "registration")]
+    files = {name: [place / f"{stem}.png" for place in places] for name, stem in _FIGURES}
+    found = {name: next(filter(Path.is_file, paths), None) for name, paths in files.items()}
+    return [(name, path) for name, path in found.items() if path is not None]
+
+
+def _figure(name: str, path: Path, largest: int, start: Path) -> list[Picture]:
+    file = _seen_from(start, path)
+    if largest < _ALL_FIGURES_PX and name != _FIGURES[0][0]:
+        return [Picture(name, "", "", file)]
+    figure = cv2.imread(str(path))
+    return [] if figure is None else [_picture(name, np.asarray(figure, np.uint8), largest, file)]
+
+
+def _stores(results: Path, row: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the stores of a row by the names of their pictures."""
     images = place_of(results, row, "ingestion")
     name = f"{row.get('method') or 'linear'}.ome.zarr"
-    stores = _Stores(
-        post=images / "post.ome.zarr",
-        pre=images / "pre.ome.zarr",
-        aligned=place_of(results, row, "registration") / "aligned_pre.ome.zarr",
-        difference=place_of(results, row, "subtraction") / "difference" / name,
-    )
-    return [
-        _picture(name, _diverging(image) if name == DIFFERENCE else _grey(image), largest)
-        for name, image in _images(stores, largest or 2 * THUMB_PX)
-    ]
+    return {
+        POST: images / "post.ome.zarr",
+        PRE: images / "pre.ome.zarr",
+        ALIGNED: place_of(results, row, "registration") / "aligned_pre.ome.zarr",
+        DIFFERENCE: place_of(results, row, "subtraction") / "difference" / name,
+    }
 
 
-def _figure(
-    name: str, stem: str, results: Path, row: dict[str, Any], largest: int
-) -> list[Picture]:
-    for place in (place_of(results, row), place_of(results, row, "registration")):
-        path = place / "figures" / f"{stem}.png"
-        if not path.is_file():
-            continue
-        file = path.relative_to(results).as_posix()
-        if largest < _ALL_FIGURES_PX and (name, stem) != _FIGURES[0]:
-            return [Picture(name, "", "", file)]
-        figure = cv2.imread(str(path))
-        if figure is not None:
-            return [_picture(name, np.asarray(figure, np.uint8), largest, file)]
-    return []
+def _overviews(stores: Mapping[str, Path], largest: int) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+    """Yield overviews in the frame of post, drawn, with their names; not those that cannot be."""
+    for name, image in _images(stores, largest):
+        yield name, _diverging(image) if name == DIFFERENCE else _grey(image)
 
 
-class _Stores(NamedTuple):
-    post: Path
-    pre: Path
-    aligned: Path
-    difference: Path
-
-
-def _images(stores: _Stores, largest: int) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Yield overviews in the frame of post, with their names; not those that cannot be read."""
+def _images(stores: Mapping[str, Path], largest: int) -> Iterator[tuple[str, NDArray[np.float32]]]:
     with contextlib.suppress(UnglowError, OSError):
-        post = open_store(stores.post)
+        post = open_store(stores[POST])
         level = fitting_level(post, 3 * largest // 2)
         shape = post.level_shape(level)
         yield POST, overview(post, level).image
         with contextlib.suppress(UnglowError, OSError):
-            yield PRE, at_same_pixels(open_store(stores.pre), shape, level)
-        for name, path in ((ALIGNED, stores.aligned), (DIFFERENCE, stores.difference)):
+            yield PRE, at_same_pixels(open_store(stores[PRE]), shape, level)
+        for name in (ALIGNED, DIFFERENCE):
             with contextlib.suppress(UnglowError, OSError):
-                yield name, overview(open_image(path), level).image
+                yield name, overview(open_image(stores[name]), level).image
 
 
 def _grey(image: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -190,7 +248,9 @@ def _without_data(drawn: NDArray[np.uint8], finite: NDArray[np.bool_]) -> NDArra
 
 def _picture(name: str, drawn: NDArray[np.uint8], largest: int, file: str = "") -> Picture:
     shown = _smaller(drawn, largest or THUMB_PX)
-    return Picture(name, _jpeg(_smaller(shown, THUMB_PX)), _jpeg(shown) if largest else "", file)
+    sizes = (_smaller(shown, THUMB_PX), shown) if largest else (shown,)
+    small, *large = (base64.b64encode(_jpeg(image)).decode("ascii") for image in sizes)
+    return Picture(name, small, "".join(large), file)
 
 
 def _smaller(drawn: NDArray[np.uint8], longest: int) -> NDArray[np.uint8]:
@@ -202,6 +262,6 @@ def _smaller(drawn: NDArray[np.uint8], longest: int) -> NDArray[np.uint8]:
     return np.asarray(cv2.resize(drawn, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def _jpeg(drawn: NDArray[np.uint8]) -> str:
+def _jpeg(drawn: NDArray[np.uint8]) -> bytes:
     _, coded = cv2.imencode(".jpg", drawn, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
-    return base64.b64encode(coded.tobytes()).decode("ascii")
+    return coded.tobytes()

@@ -72,7 +72,9 @@ def follow(places: Sequence[Path], stream: TextIO, interval: float, *, once: boo
 
 def _look(watched: Sequence[Watched]) -> list[RunView]:
     return [
-        run if run.over else replace(run, pairs=one.pairs()) for one in watched for run in one.look()
+        run if run.over else replace(run, pairs=one.pairs())
+        for one in watched
+        for run in one.look()
     ]
 
 

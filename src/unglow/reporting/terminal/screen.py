@@ -176,8 +176,12 @@ def _rules(rows: Sequence[RuleProgress], width: int) -> Table:
             _name(row.rule),
             *([bar] if width >= _WITH_CPU else []),
             Text(f"{row.done} of {row.of}"),
-            Text(row.words, style if row.running or row.failed else "dim", no_wrap=True,
-                 overflow="ellipsis"),  # fmt: skip
+            Text(
+                row.words,
+                style if row.running or row.failed else "dim",
+                no_wrap=True,
+                overflow="ellipsis",
+            ),  # fmt: skip
         )
     return table
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from unglow.core.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 ROLES = ("post", "pre")
@@ -23,7 +24,8 @@ class Pair:
     where it does not. ``landmarks`` are the files that help to register it: one of both images, or
     that of post and that of pre; ``initial_transform`` is one that holds a first map. ``regions``
     is a file of regions that were drawn on post. ``control`` says that nothing was stained in
-    between, so that all that is found in the pair is false.
+    between, so that all that is found in the pair is false. ``groups`` are the cells of the columns
+    that say which pairs belong together, by their names.
     """
 
     sample: str
@@ -39,6 +41,7 @@ class Pair:
     register_from: str | None = None
     regions: Path | None = None
     control: bool = False
+    groups: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -7,11 +7,13 @@ import difflib
 import io
 import math
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
+from unglow.reporting.groups import is_told
 from unglow.workflow.samples.hint_files import (
     INITIAL,
     LANDMARKS,
@@ -26,12 +28,13 @@ from unglow.workflow.samples.pair import Discovery, Pair, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_NUMBERS = {"series": int, "manual_scale": float}
+_NUMBERS = {"series": int, "manual_scale": float, "order": float}
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _COMMON = {"sample_name": "sample", "id": "sample", "stain": "dye", "marker": "dye",
            "before": "pre", "pre_stain": "pre", "after": "post", "post_stain": "post",
            "scale": "manual_scale", "gain": "manual_scale",
-           "blank": "control", "unstained": "control"}  # fmt: skip
+           "blank": "control", "unstained": "control", "condition": "treatment",
+           "day": "date", "imaged": "date", "number": "order"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,8 @@ def sheet_text(pairs: Iterable[Pair], base: Path) -> str:
     writer = csv.writer(out, delimiter="\t", lineterminator="\n")
     pairs = list(pairs)
     cells = [_optional(pair, base) for pair in pairs]
-    optional = [c for c in _schema()["properties"] if any(c in own for own in cells)]
+    named = dict.fromkeys([*_schema()["properties"], *sorted({c for own in cells for c in own})])
+    optional = [c for c in named if any(c in own for own in cells)]
     writer.writerow(["sample", "dye", "pre", "post", *optional])
     for pair, own in zip(pairs, cells, strict=True):
         images = [_relative(image, base) for image in (pair.pre, pair.post)]
@@ -120,6 +124,7 @@ def _optional(pair: Pair, base: Path) -> dict[str, str]:
         files[REGIONS] = pair.regions
     values |= {column: _relative(file, base) for column, file in files.items()}
     values["control"] = "true" if pair.control else None
+    values |= pair.groups
     return {column: str(value) for column, value in values.items() if value is not None}
 
 
@@ -213,7 +218,7 @@ def _columns(path: Path, line: int, header: list[str]) -> list[str]:
             raise InputError(
                 f"{path}, line {line}, column {place}: '{name}' is there twice; remove one."
             )
-        if name not in allowed:
+        if name not in allowed and not _further(name):
             raise InputError(
                 f"{path}, line {line}, column {place}: "
                 f"{_unknown(header[place - 1].strip(), allowed, names)}"
@@ -237,7 +242,17 @@ def _unknown(name: str, allowed: list[str], present: list[str]) -> str:
     meant = near[0] if near else _COMMON.get(plain)
     if meant in free:
         return f"there is no column '{name}'; did you mean '{meant}'?"
-    return f"there is no column '{name}'; remove it (the columns are {', '.join(allowed)})."
+    group = f"group_{re.sub('[^a-z0-9]+', '_', plain)}"
+    return (
+        f"there is no column '{name}'; remove it, or name it {group} if it says which pairs belong "
+        f"together (the columns are {', '.join(allowed)})."
+    )
+
+
+def _further(name: str) -> Mapping[str, Any] | None:
+    """Return the rule of a column that the schema does not know by its whole name."""
+    rules: Mapping[str, Mapping[str, Any]] = _schema()["patternProperties"]
+    return next((rule for pattern, rule in rules.items() if re.search(pattern, name)), None)
 
 
 def _repeated(path: Path, key: tuple[str, str], lines: list[int]) -> Problem:
@@ -294,6 +309,7 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
         register_from=row.cells.get("register_from"),
         regions=hints.get(REGIONS),
         control=values.get("control") is True,
+        groups={column: cell for column, cell in row.cells.items() if is_told(column)},
     )
 
 
@@ -325,7 +341,8 @@ def _cell_problem(
     if not errors:
         names = ((c, unsafe(values[c])) for c in ("sample", "dye"))
         return next(((c, f"'{cells[c]}' {why}") for c, why in names if why), None)
-    for column, rule in rules["properties"].items():
+    further = {column: _further(column) for column in values if column not in rules["properties"]}
+    for column, rule in [*rules["properties"].items(), *further.items()]:
         if column in rules["required"] and column not in values:
             return column, f"the cell is empty; {_about(rule)}"
         for error in errors:
@@ -345,6 +362,8 @@ def _wrong(column: str, cell: str) -> str:
     if column == "manual_scale":
         comma = " (write decimals with a point)" if "," in cell else ""
         return f"'{cell}' is not a number above 0{comma}; give one or leave the cell empty"
+    if column == "order":
+        return f"'{cell}' is not a number; give one or leave the cell empty"
     if column == "control":
         return f"'{cell}' is neither true nor false; write one of them or leave the cell empty"
     return f"'{cell}' cannot be used"

@@ -49,7 +49,6 @@ class Live {
     this.version = news.version;
     this.model = merged(this.model, news);
     if (!same) this.show();
-    this.picture();
   }
 
   openLog(id) {
@@ -68,21 +67,6 @@ class Live {
     // curves of a large run come less often than how far it is
     const newest = new Map(this.model.now.map(({ run: id, done, of, left }) => [id, { done, of, left }]));
     this.view.show({ ...this.model, runs: this.model.runs.map((r) => ({ ...r, ...newest.get(r.id) })) });
-  }
-
-  // Pictures come when they are ready: they take longest, and news does not wait for them.
-  async picture() {
-    const pairs = JSON.stringify(settled(this.model.pairs));
-    if (this.drawing || pairs === this.pictured) return;
-    this.drawing = true;
-    const pictures = await asked("pictures").catch(() => null);
-    this.drawing = false;
-    if (!pictures) return;
-    document.getElementById("pictures").textContent = JSON.stringify(pictures);
-    this.pictured = pairs;
-    this.view.viewer.all = null;
-    delete this.view.shown.pairs;
-    this.view.show(this.model);
   }
 }
 

@@ -1,8 +1,9 @@
 // Puts a model on the page, and newer ones in its place: unglow.show(model).
 
 class View {
-  constructor(pictures) {
-    this.viewer = new Viewer(pictures);
+  constructor(readPictures) {
+    this.viewer = new Viewer(readPictures);
+    this.batch = new Batch(this);
     this.flames = new Flames();
     this.resources = new Resources(this);
     this.head = el("div");
@@ -21,7 +22,7 @@ class View {
     this.model = model;
     this.part("head", [model.runs, model.pairs.map((p) => p.status), model.made], () => headPart(model));
     this.part("incidents", model.incidents, () => incidentsPart(model, this));
-    this.part("pairs", settled(model.pairs), () => pairsPart({ ...model, pairs: settled(model.pairs) }, this));
+    this.part("pairs", [settled(model.pairs), model.batch], () => pairsPart({ ...model, pairs: settled(model.pairs) }, this));
     tellStates(this.states || [], model);
     this.part("environment", model.runs.map((r) => [r.id, r.outcome, r.done]), () => environmentPart(model));
     this.flames.show(model);
@@ -46,6 +47,12 @@ async function embedded(id) {
   return JSON.parse(await new Response(stream).text());
 }
 
+// What reads the pictures of a pair that came with the page: all of them are unpacked for the first.
+function packedPictures() {
+  let all = null;
+  return async (n) => (await (all = all || embedded("pictures")))[n] || [];
+}
+
 function plainMessage(error) {
   const page = document.getElementById("page");
   page.replaceChildren(el("p", { class: "message" }, "This report cannot be drawn: " + error + ". Browsers since 2023 can."));
@@ -57,8 +64,7 @@ async function begin() {
   if (model.kind === "compare") {
     comparePage(model);
   } else {
-    const pictures = () => JSON.parse(document.getElementById("pictures").textContent);
-    const view = new View(pictures);
+    const view = new View(model.live ? (n, name) => asked("pictures?pair=" + encodeURIComponent(name)) : packedPictures());
     document.getElementById("page").replaceChildren(view.main);
     view.show(model);
     root.addEventListener("themechange", () => { looked.clear(); view.resources.restyle(); view.flames.restyle(); });

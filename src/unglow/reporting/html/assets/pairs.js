@@ -1,26 +1,27 @@
 // The pairs: status and reasons, the numbers to believe or not, and pictures.
 
+// So many pairs are shown as cards at once; more have a row each, which opens as a card.
+const CARDS_AT_ONCE = 6;
+
 function pairsPart(model, view) {
   const part = section("pairs", "Pairs", counted(model.pairs.length, "pair") + (model.pairs.length ? "" : " yet"));
   if (!model.pairs.length) return part.made;
-  const statuses = [...new Set(model.pairs.map((p) => p.status))];
-  let status = null;
-  let text = "";
-  const list = el("div", { class: "pairs" });
-  const rows = model.pairs.map((pair, n) => ({ pair, name: nameOf(pair), n, made: null, state: el("span") }));
-  view.states = rows;
-  const draw = () => {
-    const fitting = rows.filter((r) => (status === null || r.pair.status === status) && r.name.toLowerCase().includes(text));
-    fill(list, fitting.map((r) => (r.made = r.made || pairCard(r, view, hasViewer(model)))), fitting.length ? null : el("p", { class: "soft" }, "No pair fits."));
-  };
-  const search = el("input", { type: "search", placeholder: "name", "aria-label": "Show pairs whose name contains" });
-  search.addEventListener("input", () => { text = search.value.toLowerCase(); draw(); });
-  const choice = el("select", { "aria-label": "Show pairs with status" }, [null, ...statuses].map((s) => el("option", { value: s || "" }, s === null ? "every status" : s)));
-  choice.addEventListener("change", () => { status = choice.value || null; draw(); });
-  draw();
-  fill(part.body, model.pairs.length > 6 ? el("div", { class: "controls" }, search, choice) : null, list,
+  const rows = (view.states = rowsOf(model));
+  const cards = () => el("div", { class: "pairs" }, rows.map((r) => pairCard(r, view, hasViewer(model))));
+  if (rows.length > CARDS_AT_ONCE) part.note.textContent = view.batch.note(rows);
+  fill(part.body, rows.length > CARDS_AT_ONCE ? view.batch.show(rows, model) : cards(),
+    model.batch.pooled.length ? folded("Groups: all columns of groups.tsv", () => summaryTable(model.batch.pooled)) : null,
     folded("All columns of summary.tsv", () => summaryTable(model.pairs)));
   return part.made;
+}
+
+// A row of each pair: its numbers as such, and in what it is unlike the others, the most unusual first.
+function rowsOf(model) {
+  return model.pairs.map((pair, n) => {
+    const { seconds, peak_mb, outlier } = model.batch.pairs[n];
+    const left = isKnown(pair.difference_median) && Number(pair.difference_mad) > 0 ? pair.difference_median / pair.difference_mad : null;
+    return { pair: { ...pair, seconds, peak_mb, background: left }, name: nameOf(pair), n, outlier, state: el("span") };
+  });
 }
 
 const nameOf = (pair) => LEVELS.map((k) => pair[k]).filter(Boolean).join(" ");
@@ -55,7 +56,7 @@ function tellStates(rows, model) {
 // What cards are made of: whether a pair that is not done runs just now changes too often.
 const settled = (pairs) => pairs.map((p) => (p.status === "running" ? { ...p, status: "waiting" } : p));
 
-function pairCard({ pair, n, state }, view, canLook) {
+function pairCard({ pair, n, state, outlier }, view, canLook) {
   const share = (v) => (isKnown(v) ? percent(Number(v)) : null);
   const both = (a, b) => (isKnown(pair[a]) ? pair[a] + " px, " + pair[b] + " px" : null);
   const estimate = (key, low, high, unit) => (isKnown(pair[key]) ? pair[key] + range(pair[low], pair[high]) + (unit || "") : null);
@@ -72,11 +73,14 @@ function pairCard({ pair, n, state }, view, canLook) {
     ["density", estimate("density_per_mm2", "density_low95", "density_high95", " per mm²")],
     ["accepted of reviewed", isKnown(pair.reviewed) ? pair.accepted + " of " + pair.reviewed : null],
     ["purity of the reviewed", estimate("purity", "purity_low95", "purity_high95")],
+    ["time of its jobs", seconds(pair.seconds)],
+    ["largest job", mb(pair.peak_mb)],
   ]);
   return el("article", { class: "pair " + (pair.status || "") },
     el("h3", {}, nameOf(pair), " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null,
       canLook && pair.dye ? [" ", el("a", { class: "soft look", href: viewOf(pair) }, "look at the images")] : null),
     pair.reasons ? el("p", { class: "message" }, pair.reasons) : null,
+    outlier.length ? el("p", { class: "message" }, "Unlike the other pairs of its dye: " + unlikeText(outlier, pair, view.model) + ".") : null,
     pair.notes ? el("p", { class: "message" }, pair.notes) : null,
     el("div", { class: "columns" }, numbers, el("div", {}, view.viewer.strip(n, nameOf(pair)))));
 }

@@ -3,14 +3,21 @@
 const BLINK_MS = 700;
 const BLINKS = [["post", "aligned pre"], ["post", "pre as it came"], ["post", "difference"]];
 
-// The report lies in the results directory, so figures are below it.
-function toFile(picture) {
-  return { href: picture.file.split("/").map(encodeURIComponent).join("/"), target: "_blank", rel: "noopener" };
+// Files are named as seen from the page.
+const pathOf = (file) => file.split("/").map(encodeURIComponent).join("/");
+const toFile = (file) => ({ href: pathOf(file), target: "_blank", rel: "noopener" });
+
+// What shows a picture, small or large: what is packed, or a file beside the page.
+function addressOf(picture, size) {
+  if (picture.beside) return pathOf(picture.beside);
+  const packed = picture[size] || picture.small;
+  return packed ? "data:image/jpeg;base64," + packed : null;
 }
 
 class Viewer {
-  constructor(pictures) {
-    this.read = pictures;
+  // What read(n, name) promises are the pictures of the n-th pair.
+  constructor(read) {
+    this.read = read;
     this.timer = null;
     this.dialog = el("dialog", { class: "viewer", "aria-label": "Picture" });
     this.dialog.addEventListener("close", () => this.stop());
@@ -18,26 +25,26 @@ class Viewer {
     document.body.append(this.dialog);
   }
 
-  get pictures() {
-    if (!this.all) this.all = this.read();
-    return this.all;
+  // Pictures come when they have been read, each only once it comes into view.
+  strip(n, title) {
+    const made = el("div");
+    const told = (text) => fill(made, el("p", { class: "soft" }, text));
+    this.read(n, title).then((all) => fill(made, this.thumbs(all, title)), () => told("The monitor does not answer: no pictures."));
+    return made;
   }
 
-  // Small pictures are only decoded once they come into view.
-  strip(n, title) {
-    const all = this.pictures[n] || [];
-    const group = all.filter((picture) => picture.small);
-    const links = all.filter((picture) => !picture.small).map((picture) => el("a", toFile(picture), picture.name));
+  thumbs(all, title) {
+    const group = all.filter((picture) => addressOf(picture, "small"));
+    const links = all.filter((picture) => !addressOf(picture, "small")).map((picture) => el("a", toFile(picture.file), picture.name));
     const made = el("div", { class: "strip" }, group.map((picture, k) => {
-      const image = el("img", { alt: "", loading: "lazy", width: 120, height: 96 });
-      image.src = "data:image/jpeg;base64," + picture.small;
-      return el("button", { type: "button", class: "thumb", title: "Open " + picture.name, onclick: () => this.open(n, k, title) }, image, el("span", {}, picture.name));
+      const image = el("img", { alt: "", loading: "lazy", width: 120, height: 96, src: addressOf(picture, "small") });
+      return el("button", { type: "button", class: "thumb", title: "Open " + picture.name, onclick: () => this.open(group, k, title) }, image, el("span", {}, picture.name));
     }));
     return [made, links.length ? el("p", { class: "links" }, links) : null];
   }
 
-  open(n, k, title) {
-    this.group = this.pictures[n].filter((picture) => picture.small);
+  open(group, k, title) {
+    this.group = group;
     this.title = title;
     this.pair = null;
     this.go(k);
@@ -55,11 +62,12 @@ class Viewer {
     const named = (name) => this.group.findIndex((p) => p.name === name);
     const blinks = BLINKS.filter((names) => names.every((name) => named(name) >= 0));
     this.image = el("img", { class: this.whole ? "whole" : "fit", alt: picture.name + " of " + this.title });
-    this.image.src = "data:image/jpeg;base64," + (picture.large || picture.small);
+    this.image.src = addressOf(picture, "large");
     this.image.addEventListener("click", () => { this.whole = !this.whole; this.image.className = this.whole ? "whole" : "fit"; });
     this.caption = el("b", {}, picture.name);
     const button = (text, act, title, pressed) => el("button", { type: "button", title, onclick: act, "aria-pressed": pressed === undefined ? null : String(pressed) }, text);
-    const path = picture.file ? el("a", toFile(picture), "the figure itself") : null;
+    const file = picture.file || picture.beside;
+    const path = file ? el("a", toFile(file), "the picture itself") : null;
     fill(this.dialog,
       el("div", { class: "bar" },
         el("span", {}, this.title, ": ", this.caption),
@@ -87,7 +95,7 @@ class Viewer {
     const now = this.group[this.k].name === this.names[0] ? this.names[1] : this.names[0];
     this.k = this.group.findIndex((p) => p.name === now);
     const picture = this.group[this.k];
-    this.image.src = "data:image/jpeg;base64," + (picture.large || picture.small);
+    this.image.src = addressOf(picture, "large");
     this.caption.textContent = picture.name;
   }
 
