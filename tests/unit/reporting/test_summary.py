@@ -165,7 +165,8 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "fdr_control_low95": None,
         "fdr_control_high95": None,
     }
-    assert set(row) == set(COLUMNS) - {"control", *REVIEWED}  # no path, no logs
+    compared = {"in_first", "of_first"}
+    assert set(row) == set(COLUMNS) - {"control", *REVIEWED, *compared}  # no path, no logs
 
 
 def test_other_methods_are_told_beside_the_default(tmp_path):
