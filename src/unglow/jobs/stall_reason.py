@@ -85,7 +85,7 @@ def reason(before: Look, now: Look, pid: int) -> Reason:
     message, helps = (text.format(**known) for text in _SAID.get(word, _UNKNOWN))
     shares = {name: _share(before, now, name) for name in _PRESSED}
     told = [f"{_PRESSED[n]} {share:.0%}" for n, share in shares.items() if share >= 0.05]
-    if told:
+    if told and word not in (STOPPED, LOCK):
         message += f"; so much of the time something here waited for {', '.join(told)}"
     return Reason(word, message, helps)
 
