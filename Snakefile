@@ -31,13 +31,16 @@ include: "rules/monitor.smk"
 
 
 wildcard_constraints:
+    **{
+        level: one_of(v.name for v in variants(batch.settings, level))
+        for level in SECTIONS
+    },
     sample=one_of(sample for sample, _ in batch.pairs),
     dye=one_of(dye for _, dye in batch.pairs),
     role=one_of(ROLES),
     method=one_of(METHODS),
     band=BAND,
     form=one_of(FORMS.values()),
-    **{level: one_of(v.name for v in variants(batch.settings, level)) for level in SECTIONS},
 
 
 report: "report/workflow.rst"

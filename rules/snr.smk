@@ -4,6 +4,7 @@
 rule snr:
     input:
         **detect_inputs,
+        same=of_batch(job_params.same_snr),
     output:
         snr=out.detected(store("snr")),
         digests=out.digests("snr", "detected"),

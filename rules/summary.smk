@@ -72,7 +72,7 @@ rule comparison:
         runtime=runtime("comparison"),
         attempt=this_attempt,
     params:
-        version=4,
+        version=5,
         entries=of_batch(job_params.summary_entries, logs=LOGS),
     script:
         "../scripts/comparison.py"

@@ -6,19 +6,22 @@ from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
     from unglow.core.files import write_text
+    from unglow.core.levels import names_of
     from unglow.photometry.difference import open_difference
     from unglow.reporting.figures import save_png
     from unglow.reporting.summary import comparison, entries_from, table
-    from unglow.workflow.stages.figures import draw_comparison
+    from unglow.workflow.stages.comparison import add_agreement, draw_comparison, listed_of
 
     job.limit_memory()
     results = Path(snakemake.output.table).parents[2]
     entries = entries_from(snakemake.params.entries)
     stores = {
-        (*e.names.values(), method): open_difference((results / e.scale).parent, method)
+        (*names_of(e.names), method): open_difference((results / e.scale).parent, method)
         for e in entries
         for method in e.histograms
     }
     rows = comparison(entries, results)
-    save_png(draw_comparison(rows, stores, job.pair_title), Path(snakemake.output.figure))
+    lists = listed_of(rows, results)
+    add_agreement(lists)
+    save_png(draw_comparison(rows, stores, lists, job.pair_title), Path(snakemake.output.figure))
     write_text(Path(snakemake.output.table), table(rows))

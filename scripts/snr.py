@@ -21,5 +21,6 @@ with Job.of(snakemake) as job:
         Path(snakemake.output.snr).parent,
         version=snakemake.params.version,
         workers=job.workers(memory_model.snr(layout)),
+        same=next((Path(other).parent for other in snakemake.input.get("same", ())), None),
     )
     job.count(pixels=layout.shape[0] * layout.shape[1])

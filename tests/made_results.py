@@ -118,6 +118,28 @@ def _scale():
     return Scale("linear", methods)
 
 
+def altered(pair):
+    """Move the map of a pair by 0.2 px, raise its gain by 1 %, take ten candidates away.
+
+    All rows of candidates that there were are returned.
+    """
+    path = pair / "transform.json"
+    transform = json.loads(path.read_text())
+    transform["matrix"][0][2] += 0.2
+    transform["shift_px"][0] += 0.2
+    path.write_text(json.dumps(transform))
+    path = pair / "scale.json"
+    scale = json.loads(path.read_text())
+    linear = scale["methods"]["linear"]
+    linear["gain"] *= 1.01
+    linear["gain_ci95"] = [1.01 * end for end in linear["gain_ci95"]]
+    path.write_text(json.dumps(scale))
+    path = pair / "candidates.csv"
+    head, *rows = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([head, *rows[10:]]))
+    return rows
+
+
 def made_sweep(done, pair):
     """Make two registrations with two subtractions each of the results of a pair in ``done``."""
     for outer in ("model-affine", "model-any"):

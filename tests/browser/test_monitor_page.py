@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import cv2
 import numpy as np
 import pytest
 from devtools import Tab
-from made_telemetry import WALL, Made, end, job, sample, state
+from made_telemetry import WALL, Made, end, job, profile, sample, state
 from pages import CHROMIUM
 from running_jobs import held
 
@@ -120,26 +121,67 @@ def test_a_page_follows_a_run(made, tab, serve):
     assert [url for url in tab.requests if not url.startswith(server.url)] == []
 
 
-def test_a_page_follows_a_real_run(tab, serve, tmp_path, project):
+BARS = """[...document.querySelectorAll('#progress tbody tr')].map((row) => ({
+  rule: row.cells[0].innerText, words: row.cells[3].innerText,
+  jobs: [...row.querySelectorAll('[data-jobs]')].reduce((n, one) => n + Number(one.dataset.jobs), 0),
+  of: Number(row.cells[2].innerText.split(' of ')[1]) }))"""
+
+
+def test_a_page_follows_a_real_run_with_a_pair_that_fails(tab, serve, tmp_path, project):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     settings = {"cwd": tmp_path, "env": os.environ | {"PATH": path}, "stderr": subprocess.STDOUT}
     words = ("--size", "600x700", "--rotation-deg", "1", "--shift-px", "12", "-9")
-    subprocess.run(("unglow", "phantom", *words), check=True, stdout=subprocess.DEVNULL, **settings)
+    for seed, name in enumerate(("odd", "well")):
+        told = ("unglow", "phantom", *words, "--seed", str(seed), "--sample", name)
+        subprocess.run(told, check=True, stdout=subprocess.DEVNULL, **settings)
+    raw = tmp_path / "raw"
+    shutil.copy(raw / "well" / "well_post_SYTO9.tif", raw / "odd" / "odd_post_SYTO9.tif")
     server = serve(tmp_path / "results")  # before there is anything
-    command = ("snakemake", "-s", project / "Snakefile", "--cores", "2", "--until", "register")
+    command = ("snakemake", "-s", project / "Snakefile", "--cores", "2", "--until", "align")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **settings) as run:
         now = "document.querySelector('#now').innerText"
-        with held(tmp_path, "register"):
-            tab.wait(f"/register phantom SYTO9[^]* MB/.test({now})")
-            assert "running" in tab.text
+        with held(tmp_path, "align"):  # by then odd has failed, or well is registered
+            tab.wait(f"/align [^]* MB/.test({now})")
+            tab.wait("Boolean(document.querySelector('#now canvas.curve'))")
+            pairs = "document.querySelector('.pairs-progress').innerText"
+            failed = tab.wait(f"/odd[^]*What helps/.test({pairs}) && {pairs}")
+            assert "No position, rotation or magnification" in failed
+            assert tab.run("document.querySelector('.cell.pair-failed').title").startswith("odd")
+            bars = {bar["rule"]: bar for bar in tab.run(BARS)}
+            assert all(bar["jobs"] == bar["of"] for bar in bars.values())
+            assert {rule: bar["of"] for rule, bar in bars.items()} == {
+                "ingest": 2,
+                "register": 2,
+                "align": 2,
+            }
+            assert re.search("1 running", bars["align"]["words"])
+            head = tab.run("document.querySelector('#progress header').innerText")
+            assert re.search(r"\d of 6 jobs · about .* left \(.* to .*\)", head)
         told, _ = run.communicate(timeout=400)
         assert run.returncode == 0, told
     tab.wait("document.querySelector('.live').innerText.includes('nothing runs')")
-    seen = tab.text
-    assert "2 attempts ended, all well" in seen
+    assert tab.run("document.querySelector('#progress').hidden")
+    assert "6 attempts ended, all well" in tab.text
     assert tab.run("window.unglow.view.model.runs[0].outcome") == "ok"
     assert tab.complaints == []
     assert [url for url in tab.requests if not url.startswith(server.url)] == []
+
+
+def test_the_flame_graph_of_a_running_job_is_asked_for_when_it_is_opened(made, tab, serve):
+    made.run(TOTAL, job(1, 1, "register"), state(1, 1, "started"), config={"profile": True})
+    running = made.attempt("register", 2, sample(1, 100))
+    main = ("main", "f.py", 1)
+    profile(running, {(main, ("fit", "fit.py", 7)): 1.0})
+    serve(made.results)
+    tab.wait("Boolean(document.querySelector('#flames details'))")
+    assert not any("/flames" in url for url in tab.requests)
+    tab.run("document.querySelector('#flames summary').click()")
+    graph = "document.querySelector('#flames').innerText"
+    tab.wait(f"{graph}.includes('fit · 100 % · 1.0 s')")
+    profile(running, {(main, ("fit", "fit.py", 7)): 1.0, (main, (NASTY, "b.py", 2)): 3.0})
+    tab.wait(f"{graph}.includes('75 % · 3.0 s')")  # while it goes on, it is asked for again
+    assert NASTY in tab.run(graph)
+    assert tab.complaints == []
 
 
 def test_the_log_of_a_chosen_job_is_followed(made, tab, serve):

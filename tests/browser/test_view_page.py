@@ -240,8 +240,10 @@ def test_variants_of_a_sweep_are_compared_in_one_view(view, tmp_path):
     first, other = "S1~DAPI~model-affine~percentile-40", "S1~DAPI~model-any~percentile-50"
     tab = view(tmp_path / "results", pair=first, mode="side", a="aligned_pre", x=500, y=300, zoom=4)
     settled(tab)
-    titles = tab.run("unglow.pair.layers.map((layer) => layer.title).join()").split(",")
+    titles = tab.run("unglow.pair.layers.map((layer) => layer.title).join('|')").split("|")
     assert "aligned pre of model-any percentile-50" in titles
+    assert "difference, linear of model-affine percentile-50" in titles
+    assert "aligned pre of model-affine percentile-50" not in titles  # it is the one of this pair
     tab.run(f"unglow.address.set({{b: '{other}/aligned_pre'}})")
     settled(tab)
     assert (drawn(tab, 0) == drawn(tab, 1)).all()

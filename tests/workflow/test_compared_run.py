@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 import shutil
 import zipfile
 
 import pytest
+from made_results import altered
 
 from unglow.cli import main
 
 pytestmark = pytest.mark.workflow
-
-
-def moved(pair):
-    """Move the map of a pair by 0.2 px, raise its gain by 1 %, take ten candidates away."""
-    path = pair / "transform.json"
-    transform = json.loads(path.read_text())
-    transform["matrix"][0][2] += 0.2
-    transform["shift_px"][0] += 0.2
-    path.write_text(json.dumps(transform))
-    path = pair / "scale.json"
-    scale = json.loads(path.read_text())
-    linear = scale["methods"]["linear"]
-    linear["gain"] *= 1.01
-    linear["gain_ci95"] = [1.01 * end for end in linear["gain_ci95"]]
-    path.write_text(json.dumps(scale))
-    path = pair / "candidates.csv"
-    head, *rows = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([head, *rows[10:]]))
-    return rows
 
 
 @pytest.fixture
@@ -55,7 +36,7 @@ def test_a_copy_is_identical(small_finished, small_work, said):
 
 
 def test_just_what_was_changed_is_said(small_finished, small_work, said, tmp_path):
-    rows = moved(small_work / "results" / "phantom" / "SYTO9")
+    rows = altered(small_work / "results" / "phantom" / "SYTO9")
     code, lines = said(small_finished / "results", small_work / "results", "--table", "t.tsv")
     assert code == 0
     assert lines[2:4] == ["1 pair: 1 different.", "different: phantom SYTO9"]
@@ -93,7 +74,7 @@ def test_what_a_bundle_lacks_is_said(small_finished, small_work, said, tmp_path)
     paper = tmp_path / "paper"
     assert said(small_work, "--against", paper)[1][-1] == "reproduced: 1 of 1 pairs (1 identical)"
     pair = small_work / "results" / "phantom" / "SYTO9"
-    moved(pair)
+    altered(pair)
     code, lines = said(small_work, "--against", paper)
     assert code == 1
     assert "candidates.csv is not in A, but its digest is another one" in lines[3]

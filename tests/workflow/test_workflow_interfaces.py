@@ -19,6 +19,7 @@ from snakemake import __version__ as snakemake_version
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_difference
 from unglow.photometry.difference_histogram import load_of
+from unglow.reporting.summary import read_summary
 
 VERSION = "src/unglow/core/version.py"
 pytestmark = pytest.mark.workflow
@@ -162,8 +163,58 @@ def test_a_sweep_shares_what_it_can_and_compares(small_raw, tmp_path):
         assert open_store(pair / name / "difference" / "linear.ome.zarr").empty is None
         gain = open_difference(pair / name, "percentile").attributes["gain"]
         assert min(abs(float(told) - gain) for _, told in gains["percentile"]) < 1e-3
+    # linear does not follow from the percentile: each registration stores its difference once
+    for outer in ("model-affine", "model-homography"):
+        same = [pair / outer / f"percentile-{n}" / "difference/linear.ome.zarr" for n in (40, 60)]
+        shards = [sorted(store.glob("*/c/*/*")) for store in same]
+        assert all(a.samefile(b) for a, b in zip(*shards, strict=True))
+        assert shards[0]
+        assert not (same[0] / "zarr.json").samefile(same[1] / "zarr.json")
     checked = command(tmp_path, "unglow", "verify")
     assert (checked.code, checked.text) == (0, "Everything is as it was published.\n")
+
+
+def test_channels_and_searches_are_swept_and_compared(small_raw, tmp_path):
+    (tmp_path / "raw").symlink_to(small_raw)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text(
+        "sweep:\n  channel: [G, R+G]\n  detect.fdr: [0.01, 0.3]\nexports: {zarr: [snr]}\n"
+    )
+    run = snakemake(tmp_path)
+    assert run.code == 0, run.text
+    jobs = run.jobs()
+    wanted = {"ingest": 2, "register": 2, "scale": 2, "difference": 2, "detect": 4, "figures": 4}
+    assert {rule: jobs[rule] for rule in wanted} == wanted
+    (pair,) = (tmp_path / "results").glob("*/SYTO9")
+    assert sorted(path.name for path in pair.iterdir()) == [
+        "channel-G", "channel-R+G", "comparison.png", "comparison.tsv", "digests",
+    ]  # fmt: skip
+    rows = read_summary(tmp_path / "results" / "summary.tsv")
+    assert [(row["ingestion"], row["detection"], row["channels"]) for row in rows] == [
+        ("channel-G", "fdr-0.01", "G"),
+        ("channel-G", "fdr-0.3", "G"),
+        ("channel-R+G", "fdr-0.01", "R+G"),
+        ("channel-R+G", "fdr-0.3", "R+G"),
+    ]
+    few, many, *_ = (int(row["candidates"]) for row in rows)
+    assert few < many
+    compared = read_summary(pair / "comparison.tsv")
+    first, second = (row for row in compared[:6] if row["candidates"])
+    assert (first["in_first"], second["of_first"]) == ("1", "1")
+    assert float(second["in_first"]) == pytest.approx(few / many, abs=0.01)
+    ratios = [
+        sorted((pair / "channel-G" / n).glob("snr.ome.zarr/*/c/*/*"))
+        for n in ("fdr-0.01", "fdr-0.3")
+    ]
+    assert all(a.samefile(b) for a, b in zip(*ratios, strict=True))
+    assert ratios[0]
+    place = pair / "channel-R+G" / "fdr-0.3"
+    assert open_difference(place).path == place.parent / "difference" / "linear.ome.zarr"
+    checked = command(tmp_path, "unglow", "verify")
+    assert (checked.code, checked.text) == (0, "Everything is as it was published.\n")
+    again = snakemake(tmp_path)
+    assert "ingest" not in again.jobs()
+    assert "detect" not in again.jobs()
 
 
 def test_manual_gain_from_the_sample_sheet(small_raw, tmp_path):

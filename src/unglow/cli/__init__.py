@@ -32,8 +32,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "clean": ("unglow.cli.clean", "remove what jobs that were killed have left behind"),
     "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
     "report": ("unglow.cli.report", "write the report of a results directory"),
-    "compare": ("unglow.cli.compare", "show runs side by side"),
+    "compare": (
+        "unglow.cli.compare",
+        "say what came out of runs, and what they cost, side by side",
+    ),
     "tune": ("unglow.cli.tune", "find how many cores are worth it, and write a profile"),
+    "doctor": ("unglow.cli.doctor", "find what is wrong with this machine, and what helps"),
     "bundle": ("unglow.cli.bundle", "pack what a bug report needs, without pixels"),
     "export": ("unglow.cli.export", "write results in other formats"),
     "where": ("unglow.cli.where", "print where the Snakefile is that is installed"),

@@ -7,12 +7,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.errors import ConfigError, InputError
+from unglow.cli.directories import configured_results
+from unglow.cli.doctor import lines
+from unglow.core.errors import InputError
 from unglow.core.machine import disk_free_mb, memory_available_mb, memory_total_mb, processors
 from unglow.core.printable import printable
+from unglow.doctor.examination import examine
 from unglow.reporting.bug_report import write_bundle
 from unglow.telemetry.recording.environment import surroundings
-from unglow.workflow.config import CONFIG, read_config
 
 if TYPE_CHECKING:
     import argparse
@@ -56,10 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"{directory} is no directory; give the working directory of a run.")
     if target.suffix.lower() != ".zip":
         raise InputError(f"{target} has to end in .zip.")
-    results = arguments.results or directory / _configured(directory)
+    results = arguments.results or configured_results(directory)
     if not results.is_dir():
         print(f"{results} does not exist: nothing of results and telemetry is in the bundle.")
-    bundle = write_bundle(target, directory, results, environment(results))
+    bundle = write_bundle(target, directory, results, environment(directory, results))
     for part, count in bundle.counts.items():
         print(f"{count:6d}  {part}")
     for sentence in bundle.unreadable:
@@ -68,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     return int(bool(bundle.unreadable))
 
 
-def environment(results: Path) -> dict[str, Any]:
+def environment(directory: Path, results: Path) -> dict[str, Any]:
     """Return what the machine is and has now, and every package that is installed."""
     return {
         **surroundings(),
@@ -77,17 +79,10 @@ def environment(results: Path) -> dict[str, Any]:
         "memory_available_mb": round(memory_available_mb()),
         "disk_free_mb": round(disk_free_mb(results)),
         "commands": {name: shutil.which(name) for name in ("snakemake", "sbatch", "qsub", "bsub")},
+        "doctor": lines(examine(directory, results)),
         "installed": {d.name: d.version for d in sorted(metadata.distributions(), key=_name)},
     }
 
 
 def _name(distribution: metadata.Distribution) -> str:
     return str(distribution.name).lower()
-
-
-def _configured(directory: Path) -> str:
-    """Return the results directory of the configuration, or its default where that is faulty."""
-    try:
-        return str(read_config(directory / CONFIG)["results"])
-    except ConfigError:  # perhaps the very reason for the report
-        return "results"

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.cli.directories import results_of
 from unglow.cli.text_table import table
 from unglow.core.errors import InputError
 from unglow.core.files import write_text
 from unglow.core.printable import harmless, printable
 from unglow.core.rounding import amount
+from unglow.workflow.config import CONFIG
 
 if TYPE_CHECKING:
     import argparse
@@ -134,6 +136,8 @@ class Side:
         from unglow.comparison.directories import open_place  # noqa: PLC0415
         from unglow.reporting.html.run_comparison import runs_of  # noqa: PLC0415
 
+        if (path / CONFIG).is_file():
+            path = results_of(path)
         place, problem = None, None
         if not path.is_file():
             try:

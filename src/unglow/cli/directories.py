@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.core.errors import InputError
+from unglow.core.errors import ConfigError, InputError
 from unglow.workflow.config import CONFIG, read_config
 
 if TYPE_CHECKING:
@@ -88,6 +88,14 @@ def results_of(directory: Path) -> Path:
         names = " and ".join(str(place) for place in several)
         raise InputError(f"{directory} holds several results directories: name one, {names}.")
     return _readable(several[0]) if several else configured
+
+
+def configured_results(directory: Path) -> Path:
+    """Return the results directory of a working directory, the default if settings are faulty."""
+    try:
+        return directory / str(read_config(directory / CONFIG)["results"])
+    except ConfigError:  # perhaps what is looked for
+        return directory / "results"
 
 
 def all_results_of(directories: Iterable[Path]) -> list[Path]:

@@ -76,7 +76,7 @@ def compare_candidates(one: Path, other: Path) -> Finding:
         thresholds = [_threshold(r, c) for r, c in zip(reports, (a, b), strict=True)]
         widths = [float((r.get("settings") or {}).get("fwhm_px") or 0) for r in reports]
     except (AttributeError, TypeError, ValueError) as error:
-        raise lacking(one.with_name("detection.json"), error) from error
+        raise lacking("detection.json", error) from error
     return _finding(a, b, max(thresholds) + CLEAR, max(REACH_PX, *(w / 2 for w in widths)))
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 STAGE_FILES = ("plan.json", "transform.json", "scale.json", "detection.json", "candidates.csv")
 """Files of which a directory of results has at least one, or else a list of digests."""
 _STORE = ".ome.zarr"
+_DEEPEST = 8
+"""Levels that a variant is below a results directory, or fewer."""
 _RECORDS = ("telemetry", "benchmarks", "logs")
 
 
@@ -122,25 +124,40 @@ def open_place(given: Path) -> Place:
     """
     if not given.is_dir():
         raise InputError(f"{given} is no directory; give results of a run, a pair or a variant.")
-    if _has_results(given):
-        pair = given.absolute()
-        while _has_results(pair.parent):
-            pair = pair.parent
-        found = {leaf.relative_to(given.absolute()).parts: Entry(leaf, pair)
-                 for leaf in _leaves(given.absolute())}  # fmt: skip
-        return Place(given, pair.parent.parent, found, {})
-    below = given / "results"
-    results = below if below.is_dir() and not (given / "summary.tsv").is_file() else given
-    entries = {
-        leaf.relative_to(results).parts: Entry(leaf, pair)
-        for sample in _inside(results)
-        if sample.name not in _RECORDS
-        for pair in _inside(sample)
-        for leaf in _leaves(pair)
-    }
+    pair = _pair_of(given.absolute())
+    if pair is not None:
+        place = given.absolute()
+        results, entries = (
+            pair.parent.parent,
+            {leaf.relative_to(place).parts: Entry(leaf, pair) for leaf in _leaves(place)},
+        )
+    else:
+        below = given / "results"
+        results = below if below.is_dir() and not (given / "summary.tsv").is_file() else given
+        entries = {
+            leaf.relative_to(results).parts: Entry(leaf, one)
+            for sample in _inside(results)
+            if sample.name not in _RECORDS
+            for one in _inside(sample)
+            for leaf in _leaves(one)
+        }
     if not entries:
         raise InputError(f"{given} holds no results of pairs; give results of a run or of a pair.")
-    return Place(given, results, entries, _left_out(results, {names[:2] for names in entries}))
+    there = {names[:2] for names in entries}
+    return Place(given, results, entries, {} if pair else _left_out(results, there))
+
+
+def _pair_of(directory: Path) -> Path | None:
+    """Return the directory of the pair to which one belongs; None if it is that of a run."""
+    for above in directory.parents[:_DEEPEST]:
+        if (above / _RECORDS[0]).is_dir() or (above / "summary.tsv").is_file():
+            names = directory.relative_to(above).parts
+            return above.joinpath(*names[:2]) if len(names) > 1 else None
+    if not _has_results(directory):
+        return None
+    while _has_results(directory.parent):
+        directory = directory.parent
+    return directory
 
 
 def _has_results(directory: Path) -> bool:

@@ -96,7 +96,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def lacking(path: Path, error: Exception) -> StoreError:
-    """Return the error of a file whose content is not what a comparison needs."""
+def lacking(name: str, error: Exception) -> StoreError:
+    """Return the error of files of that name whose content is not what a comparison needs."""
     key = f" ({error} is missing)" if isinstance(error, KeyError) else ""
-    return StoreError(f"{path} is damaged, or an unglow of another version made it{key}")
+    return StoreError(f"{name} of A or B is damaged, or of another version of unglow{key}")

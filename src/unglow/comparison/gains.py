@@ -29,7 +29,7 @@ def compare_gains(one: Path, other: Path) -> Finding:
         found = _differences(a, b) | _of_light(one, other, a["methods"], b["methods"])
         numbers = _numbers(a["methods"], b["methods"])
     except (KeyError, TypeError, ValueError) as error:
-        raise lacking(one, error) from error
+        raise lacking(one.name, error) from error
     beyond = {text: excess for text, excess in found.items() if excess > 1}
     if beyond:
         return Finding("gain", "different", ", ".join(beyond), max(beyond.values()), numbers)

@@ -46,11 +46,11 @@ class _Map:
 
     @property
     def field_digest(self) -> str | None:
-        return (self.content["displacement"] or {}).get("sha256")
+        return (self.content.get("displacement") or {}).get("sha256")
 
     def field(self) -> Displacement | None:
         """Return the field of the map."""
-        entry = self.content["displacement"]
+        entry = self.content.get("displacement")
         if entry is None:
             return None
         field = displacement.load(self.path.with_name(entry["path"]))
@@ -87,7 +87,7 @@ def compare_maps(one: Path, other: Path) -> Finding:
                 return Finding("map", "different", f"{image} has {sizes} px", math.inf)
         return _apart(a, b)
     except (KeyError, TypeError, ValueError) as error:
-        raise lacking(one, error) from error
+        raise lacking(one.name, error) from error
 
 
 def _failed(a: _Map, b: _Map) -> Finding:

@@ -56,9 +56,13 @@ class PairComparison:
     @property
     def word(self) -> str:
         """The verdict as people read it."""
-        partly = any(f.verdict == "unknown" for f in self.findings if f.what in _RESULTS)
-        part = " as far as compared" if partly and self.reproduced else ""
-        return WORDS[self.verdict] + part
+        return WORDS[self.verdict] + " as far as compared" * self.partly
+
+    @property
+    def partly(self) -> bool:
+        """Whether nothing differs, but not all could be compared."""
+        unknown = any(f.verdict == "unknown" for f in self.findings if f.what in _RESULTS)
+        return unknown and self.reproduced
 
     @property
     def reproduced(self) -> bool:
@@ -245,7 +249,7 @@ def _inputs(one: Path, other: Path) -> Finding:
         if a.get("channels") != b.get("channels"):
             differing.append("other channels")
     except (KeyError, TypeError) as error:
-        raise lacking(one, error) from error
+        raise lacking(one.name, error) from error
     if differing:
         return Finding("input", "different", ", ".join(differing))
     return Finding("input", "identical", "same images and channels")
@@ -272,7 +276,10 @@ def _status(entry: Entry) -> str | None:
         return "failed"
     if None in paths:
         return None
-    return "suspect" if "suspect" in statuses or said[1].get("reasons") else "ok"
+    search = entry.find("detection.json")
+    refused = search is not None and read_json(search).get("status") == "failed"
+    doubtful = "suspect" in statuses or said[1].get("reasons") or refused
+    return "suspect" if doubtful else "ok"
 
 
 def _differences(a: Entry, b: Entry, *, everything: bool) -> Iterator[Finding]:

@@ -308,7 +308,7 @@ def _killed(ending: Ending, name: str) -> Cause:
 
 def _why_idle(ending: Ending) -> str:
     """Return what a job that was ended had waited for, or what may be looked at."""
-    if not ending.waited.reason:
+    if ending.waited is None or not ending.waited.reason:
         return _WHY_IDLE
     message = ending.waited.message
     return f"{message[0].upper()}{message[1:]}: see to that, then run again."

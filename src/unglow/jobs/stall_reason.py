@@ -77,9 +77,6 @@ class Reason(NamedTuple):
     helps: str = _UNKNOWN[1]
 
 
-UNKNOWN = Reason()
-
-
 def reason(before: Look, now: Look, pid: int) -> Reason:
     """Return why nothing was done between two looks at a job, process ``pid``, and its children."""
     word = _word(before, now)

@@ -21,13 +21,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import cgroups, process
-from unglow.core.waiting import Look, look
-from unglow.jobs.stall_reason import UNKNOWN, Reason, reason
 from unglow.telemetry.recording.process_sampler import INTERVAL_S, Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from unglow.core.waiting import Look
+    from unglow.jobs.stall_reason import Reason
     from unglow.telemetry.recording.process_sampler import Sample
 
 STALL_S = 60.0
@@ -97,27 +97,31 @@ class Stall:
         return Turn.QUIET if before < self.after_s / 2 <= self.quiet_s else None
 
 
-@dataclass(slots=True)
 class _Idleness:
     """Looks for stalls of a job, says when one begins and ends, and keeps why."""
 
-    pid: int
-    on_stall: Callable[[float, Reason, bool], None]
-    stall: Stall = field(default_factory=lambda: Stall(STALL_S))
-    waited: Reason = UNKNOWN
-    _before: Look = field(default_factory=lambda: Look(time.monotonic()))
+    def __init__(self, pid: int, on_stall: Callable[[float, Reason, bool], None]) -> None:
+        # only here: the job does without them, and during a stall they may not be readable
+        from unglow.core.waiting import Look, look  # noqa: PLC0415
+        from unglow.jobs.stall_reason import reason  # noqa: PLC0415
+
+        self._pid, self._on_stall = pid, on_stall
+        self._look, self._reason = look, reason
+        self._before: Look = Look(time.monotonic())
+        self.stall = Stall(STALL_S)
+        self.waited: Reason | None = None
 
     def sample(self, seconds: float, taken: Sample, pids: Sequence[int]) -> None:
         """Take a sample ``seconds`` after the last, of these processes."""
         idle_s = self.stall.quiet_s
         turn = self.stall.sample(seconds, Activity(taken.cpu_s, taken.read + taken.written))
         if turn is Turn.QUIET:
-            self._before = look(pids)
+            self._before = self._look(pids)
         elif turn is Turn.STALLED:
-            self.waited = reason(self._before, look(pids), self.pid)
-            self.on_stall(self.stall.quiet_s, self.waited, False)  # noqa: FBT003
-        elif turn is Turn.OVER:
-            self.on_stall(idle_s, self.waited, True)  # noqa: FBT003
+            self.waited = self._reason(self._before, self._look(pids), self._pid)
+            self._on_stall(self.stall.quiet_s, self.waited, False)  # noqa: FBT003
+        elif turn is Turn.OVER and self.waited is not None:
+            self._on_stall(idle_s, self.waited, True)  # noqa: FBT003
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,7 @@ class Ending:
     timed_out: bool
     by_kernel: bool
     abandoned: bool = False
-    waited: Reason = UNKNOWN
+    waited: Reason | None = None
 
 
 def fork() -> tuple[int, int]:

@@ -35,6 +35,8 @@ _DENSITY = ("density_per_mm2", "density_low95", "density_high95")
 _FDR_CONTROL = ("fdr_control", "fdr_control_low95", "fdr_control_high95")
 _RESIDUALS = ("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px")
 _PURITY = ("purity", "purity_low95", "purity_high95")
+_AGREEMENT = ("in_first", "of_first")
+"""What share of a variant's candidates the first one has, and of that one's it has."""
 _REVIEW = ("reviewed", "accepted", "rejected", *_PURITY)
 COLUMNS = (
     *(*LEVELS, "status", "reasons", "notes", "channels"),
@@ -44,13 +46,14 @@ COLUMNS = (
     *("difference_median", "difference_mad", "other_gains"),
     *("candidates", "candidates_fdr", *_DENSITY, "control", *_FDR_CONTROL),
     *_REVIEW,
+    *_AGREEMENT,
 )
-_SHARES = ("overlap", "candidates_fdr")
+_SHARES = ("overlap", "candidates_fdr", *_AGREEMENT)
 _ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
 _OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL)
 """Columns that are left out where no pair has them."""
-_SHOWN_WITH = dict.fromkeys(_REVIEW, "reviewed")
+_SHOWN_WITH = dict.fromkeys(_REVIEW, "reviewed") | dict.fromkeys(_AGREEMENT, "in_first")
 """Columns that are left out where no pair has another one."""
 STATUSES = ("ok", "suspect", "failed", "incomplete")
 

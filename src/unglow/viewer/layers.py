@@ -138,6 +138,16 @@ class Layers:
         made = (*self._images(), *self._differences(), *self._ratio(), *self._maps())
         return {layer.name: layer for layer in made}
 
+    def place_of(self, layer: Layer) -> str:
+        """Return where below the results a layer belongs: variants share those of one place."""
+        pair = self._pair
+        places = {"difference": pair.subtracted, "gain": pair.subtracted, "snr": pair.directory}
+        if layer.kind == "intensity":
+            place = self._place(layer.name).parent
+        else:
+            place = places.get(layer.kind, pair.registered)
+        return place.relative_to(pair.results).as_posix()
+
     def store(self, name: str) -> Store:
         """Open ``post``, ``pre`` or ``aligned_pre``; StoreError if it is not there or damaged."""
         return self._stores.open(self._place(name))

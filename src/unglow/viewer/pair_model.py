@@ -99,7 +99,7 @@ def _shown(layers: Layers) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the layers, and a sentence for each that cannot be shown, which it also has itself."""
     shown, problems = [], []
     for layer in layers.all.values():
-        about = layer.about()
+        about = {**layer.about(), "place": layers.place_of(layer)}
         try:
             layer.open()
         except UNREADABLE as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.io.zarr.bands import band_count, readable_bands
+from unglow.photometry.gain.scale import METHODS
 from unglow.review.regions import read_regions
 from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
@@ -36,7 +37,6 @@ from unglow.workflow.samples import (
     read_sheet,
 )
 from unglow.workflow.samples.naming import placeholder_in
-from unglow.workflow.scale_methods import same_variant
 from unglow.workflow.variants import SECTIONS, settings_of, variants, with_overrides
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Batch:
         pairs: dict[tuple[str, str], Pair] = {}
         headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = {}
         problems = list(discovery.problems)
-        notes: list[str] = []
+        notes = _idle_keys(settings)
         scales, channels = _scales(settings), _channels(settings)
         for pair in discovery.pairs:
             _check_overridden(pair, settings)
@@ -163,10 +163,7 @@ class Batch:
         """Return how many bands a stage of a pair is made in; 1 if it is not split.
 
         That is ``ingest`` (with the wildcard ``role``), ``align``, ``difference`` or ``detect``.
-        A difference that another variant has already is only counted.
         """
-        if stage == "difference" and wildcards.get("method") and same_variant(self, wildcards):
-            return 1
         role = wildcards["role"] if stage == "ingest" else "derived"
         layout = self.layout(wildcards, role)
         count = band_count(self.settings["bands"], self.pixels(wildcards), layout)
@@ -255,6 +252,20 @@ def _scales(settings: Settings) -> list[Settings]:
             )
         scales.append(scale)
     return scales
+
+
+def _idle_keys(settings: Settings) -> list[str]:
+    """Return a sentence for each swept key that only a method follows from that is never on."""
+    sweep = settings["sweep"]
+    lists = [settings["scale"]["methods"], *sweep.get("scale.methods", ())]
+    used = {"manual", *(key for methods in lists for m in methods for key in METHODS[m].settings)}
+    keys = dict.fromkeys(key for method in METHODS.values() for key in method.settings)
+    return [
+        f"config key 'sweep.scale.{key}' changes nothing: no method of scale.methods follows from "
+        "it, so its variants are all the same."
+        for key in keys
+        if f"scale.{key}" in sweep and key not in used
+    ]
 
 
 def _channels(settings: Settings) -> list[Settings]:

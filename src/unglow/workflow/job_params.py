@@ -14,9 +14,11 @@ from unglow.workflow.header_cache import channel_of
 from unglow.workflow.paths import PLACES, ROOT, store
 from unglow.workflow.planned_jobs import jobs_of_pair, variants_of
 from unglow.workflow.scale_methods import (
+    RATIO_SETTINGS,
     main_method,
     manual_gain,
-    same_variant,
+    same_difference_as,
+    same_ratio_as,
     scale_methods,
     written_methods,
 )
@@ -101,7 +103,14 @@ def detect_settings(batch: Batch, wildcards: Wildcards) -> Settings:
 def snr_settings(batch: Batch, wildcards: Wildcards) -> Settings:
     """Return those of the section ``detect`` that the signal-to-noise ratio depends on."""
     settings = batch.variant_settings(wildcards)["detect"]
-    return {name: settings[name] for name in ("fwhm_px", "max_error_px")}
+    return {name: settings[name] for name in RATIO_SETTINGS}
+
+
+def same_snr(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the signal-to-noise ratio of an earlier search that has the same; mostly nothing."""
+    variant = same_ratio_as(batch, wildcards)
+    pattern = batch.outputs.detected(store("snr"))
+    return [] if variant is None else [pattern.format(**{**wildcards, "detection": variant})]
 
 
 def of_main_method(batch: Batch, wildcards: Wildcards, name: str) -> str:
@@ -118,7 +127,7 @@ def difference_if_written(batch: Batch, wildcards: Wildcards) -> list[str]:
 
 def same_difference(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the difference of an earlier variant that has the same pixels; mostly nothing."""
-    variant = same_variant(batch, wildcards)
+    variant = same_difference_as(batch, wildcards)
     pattern = batch.outputs.subtracted(store("difference/{method}"))
     return [] if variant is None else [pattern.format(**{**wildcards, "subtraction": variant})]
 
@@ -165,8 +174,9 @@ _SUMMARIZED = (
     *("/plan.json", "/transform.json", "/displacement.npz"),
     *("/scale.json", ".histogram.npz", _SEARCHED),
 )
-# What the differences of variants are read or computed from, by the rule that makes it.
+# Candidates, and what the differences of variants are read or computed from, by rule.
 _COMPARED = {
+    "detect": "/candidates.csv",
     "ingest": f"/{store('post')}",
     "align": f"/{store('aligned_pre')}",
     "scale": "/gain_map.npz",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from unglow.jobs.base_memory import BY_HEADER, small
 from unglow.workflow import memory_model
 from unglow.workflow.samples import ROLES
-from unglow.workflow.scale_methods import same_variant, written_methods
+from unglow.workflow.scale_methods import same_difference_as, same_ratio_as, written_methods
 from unglow.workflow.stage_table import SMALL_MB, SPLIT, stage_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     kind = stage_of(rule).disk
     if isinstance(kind, int):
         return kind
-    if rule == "difference" and same_variant(batch, wildcards) is not None:
+    same = {"difference": same_difference_as, "snr": same_ratio_as}.get(rule)
+    if same is not None and same(batch, wildcards) is not None:
         return SMALL_MB  # links to the shards of another one
     if kind == "both images":
         stores = (memory_model.store_disk_mb(batch.layout(wildcards, role)) for role in ROLES)
@@ -86,7 +87,7 @@ def work_mpx(batch: Batch, rule: str, wildcards: Wildcards) -> float:
     mpx = rows * cols / 1e6
     if rule == "export_difference" and _is_computed(batch, wildcards):
         return mpx * _COMPUTING
-    if rule in SPLIT and batch.band_count(rule, wildcards) > 1:
+    if rule in SPLIT and band_count(batch, rule, wildcards) > 1:
         return mpx * _JOINING_PART
     return mpx / _bands_of(batch, rule, wildcards)
 
@@ -103,10 +104,17 @@ def _mpx_of_image(batch: Batch, rule: str, wildcards: Wildcards) -> float:
     return mpx / bands * (1 + samples * (_SLOW_DECODING if slow else _DECODING))
 
 
+def band_count(batch: Batch, stage: str, wildcards: Wildcards) -> int:
+    """Return in how many bands jobs make a stage; in one what another variant has already."""
+    named = stage == "difference" and wildcards.get("method") is not None
+    same = same_difference_as(batch, wildcards) if named else None
+    return batch.band_count(stage, wildcards) if same is None else 1
+
+
 def _bands_of(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     """Return how many bands the stage of a rule for bands is made in; 1 for all other rules."""
     stage = rule.removesuffix("_band")
-    return 1 if rule == stage else batch.band_count(stage, wildcards)
+    return 1 if rule == stage else band_count(batch, stage, wildcards)
 
 
 def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
@@ -118,7 +126,7 @@ def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
         return small("summary" if stage == "verdict" else stage)
     if stage == "ingest":
         return _of_images(batch, wildcards)
-    if stage not in SPLIT or batch.band_count(stage, wildcards) == 1:
+    if stage not in SPLIT or band_count(batch, stage, wildcards) == 1:
         return _unsplit(batch, stage, wildcards)
     if rule == stage:
         return _of_join(batch, stage, wildcards)

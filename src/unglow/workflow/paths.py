@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import partialmethod
+from functools import cache, partialmethod
 from typing import TYPE_CHECKING
 
 from unglow.core.digests import FOLDER, SUFFIX
@@ -75,6 +75,7 @@ class Outputs:
         above = VARIANT[: PLACES.index(level)]
         return (*PAIR, *(name for name in above if name in self.swept))
 
+    @cache  # noqa: B019 (there is one for each configuration, and each job asks)
     def directory(self, level: str) -> str:
         """Return the pattern of a directory below the results (or logs), with a slash at its end.
 

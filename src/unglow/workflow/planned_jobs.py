@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.levels import VARIANT
 from unglow.io.zarr.bands import all_bands
-from unglow.workflow.job_resources import disk_mb
+from unglow.workflow.job_resources import band_count, disk_mb
 from unglow.workflow.paths import FORMS, PLACES
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import scale_methods, written_methods
@@ -76,7 +76,7 @@ def band_files(batch: Batch, rule: str, wildcards: Wildcards) -> list[str]:
 
     For ``ingest``, those of the image that the wildcard ``role`` names.
     """
-    count = batch.band_count(rule, wildcards)
+    count = band_count(batch, rule, wildcards)
     stage = STAGES["ingest_band" if rule == "ingest" else rule]
     pattern = batch.outputs.band(batch.outputs.file(stage.level, stage.files[0]))
     bands = all_bands(count) if count > 1 else ()

@@ -8,11 +8,14 @@ from unglow.photometry.gain.scale import METHODS
 from unglow.workflow.variants import variants
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from unglow.workflow.batch import Batch
     from unglow.workflow.samples import Pair
     from unglow.workflow.schema import Settings
+
+RATIO_SETTINGS = ("fwhm_px", "max_error_px")
+"""Keys of the section ``detect`` that the signal-to-noise ratio follows from."""
 
 
 def manual_gain(pair: Pair, settings: Settings) -> float | None:
@@ -54,21 +57,43 @@ def counted_methods(batch: Batch, wildcards: Mapping[str, str]) -> list[str]:
     return [m for m in methods if m != main]
 
 
-def same_variant(batch: Batch, wildcards: Mapping[str, str]) -> str | None:
+def same_difference_as(batch: Batch, wildcards: Mapping[str, str]) -> str | None:
     """Return the first variant of the subtraction whose difference by a method has to be the same.
 
     None if that is the one that the wildcards name themselves (``method`` among them).
     """
-    follows = _follows_from(batch, wildcards)
-    for variant in variants(batch.settings, "subtraction"):
-        names = {**wildcards, "subtraction": variant.name}
-        if variant.name == wildcards.get("subtraction", ""):
-            return None
-        if wildcards["method"] in written_methods(batch, names) and follows == _follows_from(
-            batch, names
-        ):
-            return variant.name
-    return None
+    method = wildcards["method"]
+
+    def follows(names: Mapping[str, str]) -> list[Any] | None:
+        written = method in written_methods(batch, names)
+        return _follows_from(batch, names) if written else None
+
+    return _first_same(batch, "subtraction", wildcards, follows)
+
+
+def same_ratio_as(batch: Batch, wildcards: Mapping[str, str]) -> str | None:
+    """Return the first variant of the search with the same signal-to-noise ratio, as above."""
+
+    def follows(names: Mapping[str, str]) -> list[Any]:
+        return [batch.variant_settings(names)["detect"][key] for key in RATIO_SETTINGS]
+
+    return _first_same(batch, "detection", wildcards, follows)
+
+
+def _first_same(
+    batch: Batch,
+    level: str,
+    wildcards: Mapping[str, str],
+    follows: Callable[[Mapping[str, str]], list[Any] | None],
+) -> str | None:
+    """Return the first variant on a level for which ``follows`` gives the same; None for itself."""
+    made = variants(batch.settings, level)
+    if len(made) == 1:
+        return None
+    own = follows(wildcards)
+    same = (v.name for v in made if follows({**wildcards, level: v.name}) == own)
+    first = next(same, None)
+    return None if first == wildcards.get(level, "") else first
 
 
 def _follows_from(batch: Batch, wildcards: Mapping[str, str]) -> list[Any]:

@@ -114,18 +114,14 @@ STAGES = {
         ("exports/difference_{method}.{form}",),
         ("scale", "difference"),
     ),
-    "detect": Stage(
-        "detected", 4, 2, Time(0.7, 0.1, 0.7), "candidates", _DETECT, ("difference",)
-    ),
-    "snr": Stage(
-        "detected", 4, 2, Time(0.4, 0.15, 0.7), "store", (store("snr"),), ("difference",)
-    ),
+    "detect": Stage("detected", 4, 2, Time(0.7, 0.1, 0.7), "candidates", _DETECT, ("difference",)),
+    "snr": Stage("detected", 4, 2, Time(0.4, 0.15, 0.7), "store", (store("snr"),), ("difference",)),
     "export_snr": Stage(
         "detected", 4, 1, Time(0.3, 0.03), "store", ("exports/snr.{form}",), ("snr",)
     ),
     "figures": Stage("detected", 4, 1, Time(2.4), 2 * FIGURES_MB, FIGURES, ("detect",)),
     "comparison": Stage(
-        "pair", 4, 1, Time(1.3), FIGURES_MB, ("comparison.tsv", "comparison.png"), ("detect",)
+        "pair", 4, 1, Time(1.3), 4 * FIGURES_MB, ("comparison.tsv", "comparison.png"), ("detect",)
     ),
     "summary": Stage("run", 5, 1, Time(0.15), SMALL_MB, ("summary.tsv",)),
     "verdict": Stage("run", 6, 1, Time(0.15), SMALL_MB, ("verdict.txt",)),

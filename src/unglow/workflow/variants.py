@@ -31,6 +31,9 @@ class Variant:
     overrides: dict[str, Any] = field(default_factory=dict)
 
 
+_ONLY = (Variant(),)
+
+
 def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
     """Return a copy of ``settings`` with dotted names such as ``scale.percentile`` replaced."""
     changed = copy.deepcopy(settings)
@@ -48,7 +51,7 @@ def variants(settings: Settings, level: str) -> tuple[Variant, ...]:
     section = SECTIONS[level]
     swept = {k: v for k, v in settings["sweep"].items() if k.split(".")[0] == section}
     if not swept:
-        return (Variant(),)
+        return _ONLY
     combinations = itertools.product(*swept.values())
     return tuple(
         Variant(

@@ -95,5 +95,5 @@ def test_blurring_another_image_is_a_difference(tmp_path):
     found = compare_gains(a, b)
     assert (found.excess, found.sentence) == (math.inf, "blurred is pre in place of none")
     b.write_text(b.read_text().replace('"gain"', '"factor"'))
-    with pytest.raises(UnglowError, match="another version"):
+    with pytest.raises(UnglowError, match="of another version"):
         compare_gains(a, b)

@@ -111,7 +111,7 @@ def test_what_an_older_version_did_not_tell_is_no_error(tmp_path):
     assert "its error is not told" in found.sentence
     edited(a, displacement={})
     edited(b, matrix="none")
-    with pytest.raises(UnglowError, match="another version"):
+    with pytest.raises(UnglowError, match="of another version"):
         compare_maps(a, b)
 
 

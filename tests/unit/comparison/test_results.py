@@ -97,6 +97,8 @@ def test_a_status_that_changes_is_a_difference(sides):
     assert "status suspect in place of ok" in doubtful.sentences
     assert doubtful.verdict == "different"
     assert "no map in B: No match was found" in lost.sentences
+    edit(a / "S1" / "D" / "detection.json", status="failed", reason="The noise is not known.")
+    assert "status" not in " ".join(compared(a, b).pairs[1].sentences)
 
 
 def test_images_and_channels_come_first(sides):

@@ -7,7 +7,7 @@ import pytest
 
 from unglow.jobs import outcomes
 from unglow.jobs.base_memory import small
-from unglow.jobs.stall_reason import UNKNOWN, Reason
+from unglow.jobs.stall_reason import Reason
 from unglow.workflow import memory_model
 
 
@@ -50,7 +50,7 @@ def test_why_a_job_does_nothing_is_told_with_what_helps_and_shows_more():
 def test_a_job_that_had_stalled_does_not_blame_disks_alone(timed_out):
     how = {"report": {}, "timed_out": timed_out, "signal": signal.SIGTERM, "idle_s": 70.0}
     more = {"abandoned": False, "by_kernel": False, "peak_mb": 50.0, "code": -15}
-    more["waited"] = UNKNOWN
+    more["waited"] = Reason()
     cause = outcomes.of_ending(job("align", 200, limit_s=60.0), SimpleNamespace(**how, **more))
     assert cause.outcome == "stalled"
     for words in ("disk or network drive", "overloaded", "stopped the process", "a fault of the"):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hanging_disk import hanging
 
 from unglow.core import cgroups, process, waiting
 from unglow.core.mounts import mount_of, mounts
@@ -92,6 +93,51 @@ def test_a_process_that_nothing_can_wake(started, tmp_path):
     said = reason(*seen([pid], lambda now: now.state == "D"), pid)
     assert said.reason == why.DISK
     Path(path).write_bytes(b"")
+
+
+@pytest.fixture
+def small_group(tmp_path):
+    """A control group of version 1 with 30 MB of memory."""
+    place = Path("/sys/fs/cgroup/memory", tmp_path.name)
+    try:
+        place.mkdir()
+        (place / "memory.limit_in_bytes").write_text("30000000")
+    except OSError as error:
+        pytest.skip(f"no control groups of version 1 here: {error.strerror}")
+    if not process.read("pressure", "memory"):
+        pytest.skip("no control groups of version 1 here: nor pressure")
+    yield place
+    deadline = time.monotonic() + 30
+    while (place / "cgroup.procs").read_text():
+        assert time.monotonic() < deadline
+    place.rmdir()
+
+
+def test_a_process_whose_memory_does_not_hold_what_it_reads(small_group, started, tmp_path):
+    (tmp_path / "large").write_bytes(bytes(50_000_000))
+    pid = started(
+        f"open('{small_group}/cgroup.procs', 'w').write(str(os.getpid()))\n"
+        f"import mmap; file = open('{tmp_path}/large', 'rb')\n"
+        "os.fsync(file.fileno()); os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)\n"
+        "held = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
+        "while True: sum(held[::4096])"
+    )
+    before, deadline = look([pid]), time.monotonic() + 60
+    while (said := reason(before, now := look([pid]), pid)).reason != why.MEMORY:
+        assert time.monotonic() < deadline, (said, now)
+        before = now if now.t > before.t + 1 else before
+        time.sleep(0.05)
+    assert "--resources mem_mb" in said.helps
+    started.running[-1].kill()
+    started.running[-1].wait()
+
+
+def test_a_server_that_is_gone(started, tmp_path):
+    with hanging(tmp_path):
+        pid = started(f"os.stat('{tmp_path}/x')")
+        said = reason(*seen([pid], lambda now: any("fuse" in one for one in now.within)), pid)
+    assert said.reason == why.NETWORK
+    assert "its server answers" in said.helps
 
 
 def test_a_process_that_sleeps_says_no_more(started):

@@ -169,7 +169,9 @@ def test_changes_name_parts_that_are_new_since_a_state():
         "attempts": {"changed": [["b", {"id": "b", "mb": 3}]], "order": None},
         "pairs": nothing,
     }
-    assert changes.since(1)["attempts"]["order"] == ["a", "b"]
+    assert changes.since(0)["attempts"]["order"] == ["a", "b"]
+    changed = [["a", a], ["b", b | {"mb": 3}]]  # which follow what was there before
+    assert changes.since(1)["attempts"] == {"changed": changed, "order": None}
     changes.take(model | {"made": 5.0, "attempts": [b | {"mb": 3}], "now": [1]})
     assert changes.since(3)["attempts"] == {"changed": [], "order": ["b"]}
     changes.take(model | {"pairs": [pairs[0], {"sample": "t", "status": "ok"}]})

@@ -17,7 +17,7 @@ from unglow.core.errors import InputError
 from unglow.reporting.html import curves
 from unglow.reporting.html.page import as_json, embedded, page
 from unglow.reporting.html.report import NAME, read_model, write_report
-from unglow.reporting.html.run_comparison import rows, runs_of, side_by_side
+from unglow.reporting.html.run_comparison import origins, rows, runs_of, side_by_side
 from unglow.reporting.html.thumbnails import THUMB_PX, large_px, pictures_of
 from unglow.telemetry.reading.follower import Follower
 
@@ -231,6 +231,20 @@ def test_runs_are_compared_by_the_same_numbers(tmp_path, capsys):
     assert re.search(r"peak memory of all jobs +200 MB +300 MB +\+50 %", text)
     assert re.search(r"^ +before +after", text, re.MULTILINE)
     assert out.is_file()
+
+
+def test_settings_and_versions_that_differ_are_told_first(tmp_path):
+    made = [Made(tmp_path / name / "results") for name in ("a", "b")]
+    register = ({"block_px": 256, "model": "auto"}, {"block_px": 512, "model": "auto"})
+    for one, settings, version in zip(made, register, ("0.1.0", "0.2.0"), strict=True):
+        one.run(DONE, config={"register": settings, "sweep": {}}, unglow=version)
+        one.attempt("plan", 2.0, end(1.0))
+    a, b = (runs_of(one.results)[-1].history for one in made)
+    settings, versions = origins(a, b)
+    assert settings == "Other settings: register.block_px 256 against 512."
+    assert "unglow (0.1.0; 0.2.0)" in versions
+    assert origins(a, a) == []
+    assert origins(a, None)[0].startswith("B without a record of a run")
 
 
 def test_runs_of_one_directory_are_told_apart_by_their_time(tmp_path, capsys):

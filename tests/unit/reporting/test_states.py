@@ -1,6 +1,7 @@
 """How pairs stand while a run goes on, what helps those that failed, and what to do next."""
 
 import json
+import os
 
 import pytest
 from made_telemetry import BOOT, WALL, Made, end, job, sample, state
@@ -87,6 +88,23 @@ def test_variants_of_a_pair_run_on_their_own(made):
     ]
     made.run(TOTAL, job(1, 1, "ingest"), state(2, 1, "started"), start=5, pid=5, pairs=PAIRS[:1])
     assert {p["status"] for p in model(made)["pairs"]} == {"running"}
+
+
+def test_results_that_a_run_is_about_to_make_anew_are_not_told(made):
+    say(made.results, "s1", "FITC", "plan.json", "ok", reason=None)
+    say(made.results, "s1", "FITC", "transform.json", "failed", reasons=[UNLIKE])
+    names = {"sample": "s1", "dye": "FITC"}
+    plan = [[1, "register", names, []], [2, "align", names, [1]], [3, "figures", names, [2]]]
+    run = (TOTAL, {"kind": "plan", "t": 0.6, "jobs": plan})
+    transform = made.results / "s1" / "FITC" / "transform.json"
+    os.utime(transform, (WALL - 9, WALL - 9))
+    path = made.run(*run, pairs=PAIRS[1:2])
+    assert statuses(made) == {"s1 FITC": "waiting"}
+    with path.open("a") as stream:
+        told = (job(1, 1, "register", dye="FITC"), state(2, 1, "started"), state(9, 1, "finished"))
+        stream.writelines(json.dumps(line) + "\n" for line in told)
+    os.utime(transform, (WALL + 8, WALL + 8))
+    assert statuses(made) == {"s1 FITC": "failed"}  # though jobs of it are to come
 
 
 def test_a_job_that_will_be_tried_again_has_not_stopped_its_pair(made):

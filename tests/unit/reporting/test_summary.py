@@ -431,7 +431,7 @@ def test_what_was_done_otherwise_is_told_and_leaves_a_pair_ok(tmp_path):
 def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path):
     text = table(rows([finish(tmp_path, entry())], PROBLEMS, tmp_path))
     header, *lines = text.split("\n")
-    optional = (*VARIANT, "notes", "control")
+    optional = (*VARIANT, "notes", "control", "in_first", "of_first")
     optional += REVIEWED
     wanted = [c for c in COLUMNS if c not in optional and not c.startswith("fdr_control")]
     assert header.split("\t") == wanted

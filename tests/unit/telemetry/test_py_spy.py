@@ -146,6 +146,19 @@ def test_a_signal_ends_a_job_as_it_would_without(tmp_path, may_attach, number):
     assert 0 < took(path, "spin") < 1.7  # a busy machine takes a while to start py-spy
 
 
+def test_a_running_job_shows_what_it_did_so_far(tmp_path, may_attach, monkeypatch):
+    monkeypatch.setattr(py_spy, "_SLICE_S", 0.3)
+    while_it_ran = []
+
+    def look(_):
+        if (path := tmp_path / "a.json").is_file():
+            while_it_ran.append(took(path, "spin"))
+
+    ending, path = run(tmp_path, lambda: spin(4.0) or 0, during=look)
+    assert (ending.code, ending.signal) == (0, 0)
+    assert 0 < while_it_ran[0] < took(path, "spin") <= 4.5
+
+
 def test_py_spy_that_is_killed_harms_nothing_and_is_started_again(tmp_path, may_attach):
     killed = []
 

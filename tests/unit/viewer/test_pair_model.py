@@ -165,6 +165,10 @@ def test_variants_of_a_sweep_share_images_and_know_each_other(finished, tmp_path
         assert model["variants"] == ids[:3]
         assert len(model["layers"]) == 8
         assert {layer.get("problem") for layer in model["layers"]} == {None}
+        places = {layer["name"]: layer["place"] for layer in model["layers"]}
+        assert places["post"] == "S1/DAPI"
+        assert places["aligned_pre"] == places["map_error"] == "S1/DAPI/model-any"
+        assert places["difference-linear"] == "S1/DAPI/model-any/percentile-50"
         computed = [layer["name"] for layer in model["layers"] if layer["computed"]]
         assert "difference-linear" in computed
         for name in computed:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -388,3 +391,74 @@ def test_a_manual_gain_without_overlap_gives_a_difference_without_data(stores, t
     assert np.isnan(whole(found)).all()
     assert histogram.total == 0
     assert histogram.missing[0] == 150 * 170
+
+
+# ------------------------------------------------------------------- differences of other variants
+
+
+def made_by(ready, path, result, *others):
+    """Return the store of a difference to be made, and what else is counted with it."""
+    scale = Scale("manual", {"manual": result, **dict(others)})
+    images, names = Matched(*ready[:2]), [*scale.methods]
+    derived = layout(SHAPE, "float32")
+    return DifferenceStore(images, scale, ready[2], names, derived, path)
+
+
+def test_a_difference_is_taken_over_as_links_and_others_are_counted(ready, tmp_path):
+    result = MethodResult(1.25, 0.5, (1.2, 1.3))
+    others = [("moffat", MethodResult(gain, 0.0, None)) for gain in (1.5, 1.75)]
+    first, whole_again = (
+        made_by(ready, tmp_path / name, result, other)
+        for name, other in zip(("a.ome.zarr", "c.ome.zarr"), others, strict=True)
+    )
+    first.make(workers=1)
+    whole_again.make(workers=1)
+    second = made_by(ready, tmp_path / "b.ome.zarr", result, others[1])
+    assert second.make_same(first.path, workers=2)
+    assert contents(second.path) == contents(first.path) == contents(whole_again.path)
+    shards = sorted(second.path.glob("*/c/*/*"))
+    assert all(shard.stat().st_nlink == 2 for shard in shards)
+    for file in ("zarr.json", "0/zarr.json"):  # which jobs and people may touch
+        assert (second.path / file).stat().st_nlink == 1
+    for name, residue in second.residues.items():
+        for own, other in zip(
+            (residue.histogram.counts, residue.background.medians),
+            (
+                whole_again.residues[name].histogram.counts,
+                whole_again.residues[name].background.medians,
+            ),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(own, other)
+    shutil.rmtree(first.path)
+    assert verify(second.path) == []
+
+
+def test_a_difference_without_links_is_copied(ready, tmp_path, monkeypatch):
+    result = MethodResult(1.25, 0.5, None)
+    first = made_by(ready, tmp_path / "a.ome.zarr", result)
+    first.make(workers=1)
+
+    def refused(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    second = made_by(ready, tmp_path / "b.ome.zarr", result)
+    assert second.make_same(first.path, workers=1)
+    assert contents(second.path) == contents(first.path)
+    assert {path.stat().st_nlink for path in second.path.glob("*/c/*/*")} == {1}
+
+
+@pytest.mark.parametrize("fault", ["gain", "shard", "empty"])
+def test_a_difference_that_turns_out_to_be_another_is_not_taken_over(ready, tmp_path, fault):
+    result = MethodResult(1.25, 0.5, None)
+    given = {"gain": MethodResult(1.26, 0.5, None), "empty": MethodResult.failed("No gain.")}
+    first = made_by(ready, tmp_path / "a.ome.zarr", given.get(fault, result))
+    first.make(workers=1)
+    if fault == "shard":
+        next(first.path.glob("0/c/*/*")).unlink()
+    second = made_by(ready, tmp_path / "b.ome.zarr", given["empty"] if fault == "empty" else result)
+    assert not second.make_same(first.path, workers=1)
+    assert [path.name for path in tmp_path.glob("*b.ome.zarr*")] == []
+    second.make(workers=1)
+    assert verify(second.path) == []

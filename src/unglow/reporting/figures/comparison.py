@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from unglow.reporting.figures.searches import Searches
+
 _NAME = "name"
 _COLUMNS = (
     ("", 0.3),
@@ -81,11 +83,15 @@ class ComparisonRow:
 
 @styled
 def draw_comparison(
-    rows: Sequence[ComparisonRow], *, title: str = "Variants", of: str = "variant"
+    rows: Sequence[ComparisonRow],
+    *,
+    title: str = "Variants",
+    of: str = "variant",
+    more: Searches | None = None,
 ) -> Figure:
     """Draw a table with one row per variant, and below it the differences in the same colours.
 
-    ``of`` says what the rows are.
+    ``of`` says what the rows are; ``more`` is drawn below.
     """
     names = [textwrap.wrap(row.name, _NAME_CHARACTERS) or [""] for row in rows]
     heights = [_LINE * len(name) + _PAD for name in names]
@@ -96,7 +102,10 @@ def draw_comparison(
     lines = -(-len(drawn) // beside)
     top = 1.3
     below = top + max(sum(heights), _LINE) + 0.75
-    figure = sheet(_WIDTH, below + lines * (tall + 0.35) + 0.1, title)
+    end = below + lines * (tall + 0.35) + 0.1
+    figure = sheet(_WIDTH, end + (more.height if more else 0.0), title)
+    if more:
+        more.draw(figure, end)
     for name, left in _COLUMNS:
         heading = of if name == _NAME else name
         label(figure, left, top - 0.12, heading, va="bottom", weight="bold", size=9.5, color=SOFT)

@@ -36,9 +36,15 @@ class Changes:
         if len(texts) != len(self._parts) or not all(same.values()):
             self.version += 1
         self._parts = {
-            key: self._parts[key] if same[key] else (self.version, texts[key], value)
+            key: (self._since(key, value, same=same[key]), texts[key], value)
             for key, value in parts.items()
         }
+
+    def _since(self, key: tuple[str, str | int], value: Any, *, same: bool) -> int:
+        """Return from which state on a part is as it is; an order may have grown at its end."""
+        since, _, before = self._parts.get(key, (self.version, "", None))
+        grown = key[0] == "order" and before is not None and value[: len(before)] == before
+        return since if same or grown else self.version
 
     def since(self, version: int) -> dict[str, Any]:
         """Return what has changed after a state.
@@ -47,7 +53,7 @@ class Changes:
         -------
         ``version`` and ``made``; ``top``, the keys of the model that changed; for ``runs``,
         ``attempts`` and ``pairs`` the ``changed`` ones as [id, content], and the ``order`` of all
-        ids, None if that is as it was. The ids of pairs are their places.
+        ids, None if new ones only follow those before. The ids of pairs are their places.
         """
         new = {k: value for k, (since, _, value) in self._parts.items() if since > version}
         lists = {

@@ -11,6 +11,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from unglow.reporting.html.curves import of_attempt
 from unglow.reporting.html.live_answers import HTML, JSON, Answer
 from unglow.reporting.html.live_changes import Changes
 from unglow.reporting.html.live_logs import log_of
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 # However many pages ask: at most one look in so many s, and at most this share of the time.
 _LOOK_S, _LOOKING = 0.5, 0.2
 # Not even a look that takes long keeps news back for longer, s; curves take another share.
-_REST_S, _CHARTING = 3.0, 0.1
+_REST_S, _CHARTING, _OLDEST_S = 3.0, 0.1, 20.0
+# Points of the curve of a running job.
+_POINTS = 50
 # Attempts in the flame graph of a run that goes on.
 _FLAMES = 200
 # How old the state of a directory may be that is only named, s.
@@ -135,12 +138,14 @@ class Source:
         if began >= self._charts_due or outcomes != self._outcomes:
             self._charts, self._outcomes = charts_of(history), outcomes
             took = time.monotonic() - began
-            self._charts_due = began + took / _CHARTING
+            self._charts_due = began + min(took / _CHARTING, _OLDEST_S)
         self._charting = time.monotonic() - began
         return self._charts
 
     def _now(self, history: History, machine: Machine) -> list[dict[str, Any]]:
         """Return what the runs that go on take at this moment."""
+        running = [a.attempt for h in history.runs for a in h.attempts if a.outcome == RUNNING]
+        memory = {a.id: (of_attempt(a, _POINTS) or {}).get("hi") for a in running}
         views = [
             view_of(self.results, history, h, machine, ())
             for h in history.runs
@@ -159,7 +164,7 @@ class Source:
                 "available_mb": None if view.available_mb is None else round(view.available_mb, -1),
                 "used_mb": view.used_mb,
                 "declared_mb": view.declared_mb,
-                "jobs": [asdict(job) for job in view.jobs],
+                "jobs": [asdict(job) | {"curve": memory.get(job.attempt)} for job in view.jobs],
             }
             for view in views
         ]

@@ -124,7 +124,7 @@ def _run(history: History, h: RunHistory) -> Model:
         "machine_mb": machine_mb(run.fields) or _largest_machine(h),
         "rows": list(h.rows),
         "done": run.done,
-        "of": run.of,
+        "of": sum(run.totals.values()) or run.of,  # Snakemake also counts jobs left out
         "totals": dict(run.totals),
         "shifts": dict(h.shifts),
         "lines": _lines(h, _BINS if h is history.last else _FEW_BINS),

@@ -28,9 +28,7 @@ _NO_FAULT = ("ok", "interrupted", RUNNING)
 _RECORDS = ("telemetry", "benchmarks", "logs")
 
 
-def rows_of(
-    results: Path, history: History, known: Known | None = None
-) -> list[dict[str, Any]]:
+def rows_of(results: Path, history: History, known: Known | None = None) -> list[dict[str, Any]]:
     """Return a row for each pair and variant: those of summary.tsv, or what the files tell.
 
     The table is made as a run ends. While the last one goes on, or if it was killed, rows are made

@@ -253,6 +253,7 @@ def _results(comparison: Comparison) -> Model:
             {
                 "name": pair.name,
                 "verdict": pair.verdict,
+                "partly": pair.partly,
                 "excess": pair.excess,
                 "edited": list(pair.edited),
                 "findings": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -70,7 +71,9 @@ def follow(places: Sequence[Path], stream: TextIO, interval: float, *, once: boo
 
 
 def _look(watched: Sequence[Watched]) -> list[RunView]:
-    return [run for one in watched for run in one.look()]
+    return [
+        run if run.over else replace(run, pairs=one.pairs()) for one in watched for run in one.look()
+    ]
 
 
 def _over(watched: Sequence[Watched], runs: Sequence[RunView]) -> bool:

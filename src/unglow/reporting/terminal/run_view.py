@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from unglow.reporting.html.pair_rows import Known
     from unglow.telemetry.reading.history import Placed, RunHistory
     from unglow.telemetry.reading.incidents import Incident
     from unglow.telemetry.reading.plan import RuleProgress
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 # CPU use is the mean over so many s.
 _CPU_OVER_S = 2.0
 STARTING = "starting"
+# As pairs are counted, what wants attention first.
+_STATUSES = ("failed", "incomplete", "running", "suspect", "ok", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,8 @@ class RunView:
         is not known, or the run is over.
     incidents
         What went wrong in this run, the newest first.
+    pairs
+        How many pairs stand how, in words; empty where nobody asked.
     """
 
     results: Path
@@ -126,6 +131,7 @@ class RunView:
     machine_mb: float | None
     available_mb: float | None
     incidents: tuple[Incident, ...]
+    pairs: str = ""
 
     @property
     def over(self) -> bool:
@@ -162,12 +168,21 @@ class Watched:
         self.results = results
         self.seen = History(())
         self._follower = Follower(results)
+        self._rows: Known = {}
 
     def history(self, machine: Machine | None = None) -> History:
         """Read what is new, and join all of it as it looks from a machine (this one if None)."""
         self._follower.poll()
         self.seen = History.of(self._follower, machine or Machine())
         return self.seen
+
+    def pairs(self) -> str:
+        """Return how many pairs of the last look stand how, in words; empty if there are none."""
+        from unglow.reporting.html.pair_rows import rows_of  # noqa: PLC0415 (loads what maps need)
+
+        statuses = [row["status"] for row in rows_of(self.results, self.seen, self._rows)]
+        counts = ((statuses.count(status), status) for status in _STATUSES)
+        return ", ".join(f"{n} {status}" for n, status in counts if n)
 
     def look(self, machine: Machine | None = None) -> list[RunView]:
         """Return the runs that go on; if there is none, the last one; nothing before the first."""

@@ -107,6 +107,8 @@ def _run(run: RunView, width: int, detail: Detail) -> list[RenderableType]:
     if run.of:
         parts.append(_beside(Bar(run.done / run.of, _bar_width(width), _style(run)),
                              f"{run.done} of {count(run.of, 'job')}"))  # fmt: skip
+    if run.pairs:
+        parts.append(Text(f"pairs: {run.pairs}"))
     if not run.over:
         parts.append(_memory(run))
     rules = [row for row in run.rules if _is_shown(row, detail.rules)]

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 # Expected times count as much as so many jobs that were measured.
 _PRIOR_JOBS = 2.0
 # Relative standard errors: of expected times, where the record says nothing of theirs; of a single
-# job of a rule; of how many run at a time. Benchmarked against runs that are over.
-_OF_EXPECTED, _OF_JOB, _AT_A_TIME = 0.5, 0.35, 0.12
+# job of a rule; of how many run at a time; and of all together at most. As the last jobs do not end
+# at one time, there is one of this part of the longest job to come. In 40 finished runs on a busy
+# machine, cut off at five points each, the bounds of 90 % held in 85 % of cases.
+_OF_EXPECTED, _OF_JOB, _AT_A_TIME, _MOST_ERROR = 0.5, 0.5, 0.2, 1.0
+_OF_LAST = 0.7
 # The forecast of how many jobs run at a time counts as much as this share of its time.
 _PRIOR_SHARE = 0.1
 # A job that takes longer than it should goes on for this share of the time that it has had.
@@ -92,7 +95,8 @@ def time_left(
     jobs = _Jobs(history, forecast, known)
     at_a_time = _at_a_time(history, forecast)
     seconds = max(jobs.work / at_a_time, jobs.chain())
-    spread = math.exp(_Z * jobs.error)
+    last = _OF_LAST * jobs.longest / seconds if seconds > 0 else 0.0
+    spread = math.exp(_Z * min(math.hypot(jobs.error, last), _MOST_ERROR))
     if not seconds * spread < _LONGEST_S:
         return None
     return Left(seconds, seconds / spread, seconds * spread)
@@ -198,8 +202,14 @@ class _Jobs:
         return self._of_job[rule] if self._known[jobid] in open_states else 0.0
 
     @property
+    def longest(self) -> float:
+        """Time of the longest job that is to come or runs."""
+        to_come = [self._of_job[rule] for rule, n in self._rest.items() if n]
+        return max([*to_come, *self._left.values()], default=0.0)
+
+    @property
     def error(self) -> float:
-        """Relative standard error of the time left."""
+        """Relative standard error of the work that is left."""
         by_rule, alone = 0.0, 0.0
         for rule, n in self._rest.items():
             weight = _PRIOR_JOBS / (len(self._measured.get(rule, [])) + _PRIOR_JOBS)

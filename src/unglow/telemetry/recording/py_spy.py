@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import re
 import signal
 import sys
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +31,11 @@ if TYPE_CHECKING:
 # Time, s, that py-spy may take for trying itself, and, twice, for ending once the job has ended:
 # it sees that within a second.
 _CHECK_S, _END_S = 5.0, 0.9
-# It is started so often, if it ends while the job goes on.
+# It is started so often, if it fails while the job goes on.
 _MOST_STARTS = 3
+# It is ended and started anew after so long, s, so that the file shows what a running job does; it
+# misses some 0.3 s each time.
+_SLICE_S = 15.0
 _PR_SET_PDEATHSIG, _PR_SET_PTRACER = 1, 0x59616D61  # linux/prctl.h
 _FRAME = re.compile(r"(.*?) \((.*?)(?::(\d+))?\)")  # name (file:line)
 
@@ -100,13 +105,24 @@ class PySpy:
         self._path, self._spy, self._pid, self._warn = path, spy, pid, warn
         self._process: subprocess.Popen[bytes] | None = None
         self._stacks, self._starts = -1, 0
+        self._began = 0.0
+        self._seconds: defaultdict[Stack, float] = defaultdict(float)
 
     def look(self) -> None:
         """Start py-spy, again if it has ended; call it some times a second."""
-        if self._process is None or self._process.poll() is not None:
-            self._resume_job()
-            if self._starts < _MOST_STARTS:
-                self._start()
+        if self._process is not None and self._process.poll() is None:
+            if time.monotonic() - self._began > _SLICE_S:
+                self._began = math.inf
+                self._process.send_signal(signal.SIGINT)
+            return
+        self._resume_job()
+        if self._process is not None and self._process.returncode == 0:
+            self._starts -= 1
+            self._take()
+            with contextlib.suppress(UnglowError):  # the disk is full, perhaps not for ever
+                write_profile(self._path, "py-spy", self._seconds)
+        if self._starts < _MOST_STARTS:
+            self._start()
 
     def finish(self) -> None:
         """End, with everything written; call it when the job has ended, before it is waited for."""
@@ -122,15 +138,21 @@ class PySpy:
                 self._process.send_signal(number)
         code = self._process.wait()
         self._resume_job()
-        stacks = os.pread(self._stacks, os.fstat(self._stacks).st_size, 0).decode(errors="replace")
+        self._take()
         os.close(self._stacks)
-        if code != 0:
+        if code != 0 and not self._seconds:
             self._warn("the job was not profiled: py-spy could not look into it")
             return
         try:
-            write_profile(self._path, "py-spy", seconds_of(stacks))
+            write_profile(self._path, "py-spy", self._seconds)
         except UnglowError as error:  # telemetry is no reason to lose a result
             self._warn(str(error))
+
+    def _take(self) -> None:
+        """Add what py-spy has written, whole or up to where it was killed."""
+        stacks = os.pread(self._stacks, os.fstat(self._stacks).st_size, 0).decode(errors="replace")
+        for stack, seconds in seconds_of(stacks).items():
+            self._seconds[stack] += seconds
 
     def _start(self) -> None:
         import subprocess  # noqa: PLC0415 (only for profiled jobs)
@@ -138,6 +160,7 @@ class PySpy:
         if self._stacks >= 0:
             os.close(self._stacks)
         self._starts += 1
+        self._began = time.monotonic()
         self._stacks = os.memfd_create("unglow-stacks")  # whatever is killed, no file is left
         words = [self._spy, "record", "--format", "raw", "--function", "--full-filenames"]
         words += ["--idle", "--rate", str(HZ), "--pid", str(self._pid)]

@@ -60,9 +60,10 @@ export class App {
     return this.get("pair/" + id + "/pair.json");
   }
 
-  // What the other variants of a sweep made of the same images: layers to compare with.
+  // What the other variants of a sweep have and this one does not share: layers to compare with.
   async ofVariants(pair) {
-    const isOwn = ({ frame, kind, name }) => frame === "post" && name !== "post" && kind !== "snr";
+    const shared = new Set(pair.layers.map(({ place }) => place));
+    const isOwn = ({ frame, kind, place }) => frame === "post" && kind !== "snr" && !shared.has(place);
     const others = await Promise.all(pair.variants.map((id) => this.read(id).catch(() => null)));
     return others.filter(Boolean).flatMap(({ id, title, layers }) => layers.filter(isOwn).map((layer) => (
       { ...layer, name: id + "/" + layer.name, title: layer.title + " of " + title.slice(pair.sample.length + pair.dye.length + 2), url: "../" + id + "/" + layer.url, default: false })));

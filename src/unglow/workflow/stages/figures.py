@@ -221,7 +221,7 @@ def _method_row(found: Differences, method: str) -> ComparisonRow:
         residual_p95=found.transform.residual_px.p95,
         median=histogram.median() if known else float("nan"),
         mad=histogram.mad() if known else float("nan"),
-        thumb=_thumb(image),
+        thumb=thumb(image),
     )
 
 
@@ -286,55 +286,11 @@ def _stamp(post: Store, difference: Image, candidates: Candidates, row: int) -> 
     return Stamp(x, y, float(candidates.snr[row]), seen, seen - left)
 
 
-def draw_comparison(
-    rows: Sequence[Mapping[str, Any]], stores: Mapping[tuple[str, str, str], Image], title: str
-) -> Figure:
-    """Return the comparison sheet of a pair's variants.
-
-    Parameters
-    ----------
-    rows
-        What `unglow.reporting.summary.comparison` returns; rows that differ in nothing but the name
-        of the subtraction variant are drawn once.
-    stores
-        Differences by (registration, subtraction, method).
-    title
-        The pair's name.
-    """
-    variants = len({row["subtraction"] for row in rows})
-    alike: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        key = (row["registration"], row.get("method"), row["status"], row.get("gain"))
-        alike.setdefault(key, []).append(row)
-    drawn = []
-    for group in alike.values():
-        row = group[0]
-        names = [] if len(group) == variants > 1 else [r["subtraction"] for r in group]
-        parts = [row["registration"], ", ".join(names), row.get("method", "")]
-        store = stores.get((row["registration"], row["subtraction"], row.get("method", "")))
-        drawn.append(_comparison_row(row, " ".join(p for p in parts if p), store))
-    return figures.draw_comparison(drawn, title=f"{title}: variants side by side")
-
-
-def _thumb(image: Image | None) -> NDArray[np.float32] | None:
+def thumb(image: Image | None) -> NDArray[np.float32] | None:
+    """Return a small overview of a difference; None if there is none."""
     if image is None or image.empty is not None:
         return None
     return overview(image, _level_below(image, _THUMB_PX)).image
-
-
-def _comparison_row(row: Mapping[str, Any], name: str, store: Image | None) -> ComparisonRow:
-    low, high = row.get("gain_low95"), row.get("gain_high95")
-    return ComparisonRow(
-        name=name,
-        status=row["status"],
-        gain=row.get("gain"),
-        gain_ci95=None if low is None or high is None else (low, high),
-        residual_median=_number(row.get("residual_median_px")),
-        residual_p95=_number(row.get("residual_p95_px")),
-        median=_number(row.get("difference_median")),
-        mad=_number(row.get("difference_mad")),
-        thumb=_thumb(store),
-    )
 
 
 def refuse(targets: Iterable[Path], title: str, reason: str) -> None:
@@ -392,7 +348,3 @@ def _nearest(points: NDArray[np.float64], point: Sequence[float]) -> int:
 def _level_below(store: Image, longest_px: int) -> int:
     levels = range(store.levels)
     return next((k for k in levels if max(store.level_shape(k)) <= longest_px), levels[-1])
-
-
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)

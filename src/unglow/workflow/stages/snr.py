@@ -38,6 +38,7 @@ def write_snr(
     *,
     version: int,
     workers: int,
+    same: Path | None = None,
 ) -> None:
     """Write the signal-to-noise ratio of a pair as a store; an empty one where there is none.
 
@@ -51,6 +52,8 @@ def write_snr(
         Of the algorithm, as the rule has it.
     workers
         Shards in flight.
+    same
+        The store of another variant of the search, whose settings that count are the same.
     """
     writer = StoreWriter(
         target,
@@ -71,6 +74,8 @@ def write_snr(
         workers=workers,
     )
     with writer:
+        if same is not None and writer.publish_same(same):
+            return
         try:
             scene = inputs.scene(settings)
         except InputError as refusal:

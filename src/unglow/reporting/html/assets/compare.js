@@ -6,6 +6,7 @@ Object.assign(OUTCOMES, {
   equal: { word: "equal", sign: "≈", kind: "good", means: "equal within the errors that both sides tell" },
   identical: { word: "identical", sign: "=", kind: "quiet", means: "the same bytes" },
 });
+const VERDICTS = ["different", "unknown", "equal", "identical"]; // the worst first
 const COMPARED = ["map", "gain", "candidates", "pixels", "status", "input"];
 
 function comparePage(model) {
@@ -35,22 +36,16 @@ function resultsPart(result, n) {
   return part.made;
 }
 
-// A row for each pair; in each column the worst that was found of it.
+// A row for each pair, with what was found of each thing.
 function comparedPairs(pairs, n) {
-  const order = Object.keys(OUTCOMES).filter((key) => ["different", "unknown", "equal", "identical"].includes(key));
   const of = (pair, what) => pair.findings.filter((f) => f.what === what);
-  const rank = (verdict) => order.indexOf(verdict);
-  const cell = (f) => [f.verdict === "identical" ? el("span", { class: "soft" }, what(f)) : [badge(f.verdict), el("div", { class: "soft" }, f.text)]];
-  const what = (f) => (f.what === "status" ? f.text : "identical");
-  const columns = COMPARED.map((name) => ({
-    name,
-    of: (pair) => Math.min(...of(pair, name).map((f) => rank(f.verdict))),
-    show: (pair) => of(pair, name).map((f) => el("div", {}, cell(f))),
-  }));
+  const rank = (found) => Math.min(...found.map((f) => VERDICTS.indexOf(f.verdict)));
+  const soft = (words) => el("div", { class: "soft" }, words);
+  const cell = (f) => (f.verdict === "identical" ? soft(f.what === "status" ? f.text : f.verdict) : el("div", {}, badge(f.verdict), soft(f.text)));
   return table([
-    { name: "pair", of: (pair) => pair.name, show: (pair) => [pair.name, pair.edited.map((words) => el("div", { class: "soft" }, words))] },
-    { name: "result", of: (pair) => rank(pair.verdict), show: (pair) => badge(pair.verdict) },
-    ...columns,
+    { name: "pair", of: (pair) => pair.name, show: (pair) => [pair.name, pair.edited.map(soft)] },
+    { name: "result", of: (pair) => rank([pair]), show: (pair) => [badge(pair.verdict), pair.partly ? soft("as far as compared") : null] },
+    ...COMPARED.map((name) => ({ name, of: (pair) => rank(of(pair, name)), show: (pair) => of(pair, name).map(cell) })),
   ], pairs, { key: "compared " + n });
 }
 

@@ -63,9 +63,11 @@ class Live {
     document.title = jobs + "unglow monitor: " + this.model.results.split("/").slice(-2).join("/");
     fill(this.places, placesPart(this.model.places));
     this.now.made.hidden = !this.model.now.length;
-    fill(this.now.body, this.model.now.map((now) => runningPart(now, this.model.attempts, (job) => this.openLog(job.attempt))));
+    fill(this.now.body, this.model.now.map((now) => runningPart(now, (job) => this.openLog(job.attempt))));
     this.progress.show(this.model);
-    this.view.show(this.model);
+    // curves of a large run come less often than how far it is
+    const newest = new Map(this.model.now.map(({ run: id, done, of, left }) => [id, { done, of, left }]));
+    this.view.show({ ...this.model, runs: this.model.runs.map((r) => ({ ...r, ...newest.get(r.id) })) });
   }
 
   // Pictures come when they are ready: they take longest, and news does not wait for them.
@@ -94,11 +96,10 @@ async function asked(path) {
 function merged(model, news) {
   const next = { ...model, ...news.top, made: news.made, places: news.places };
   for (const kind of ["runs", "attempts", "pairs"]) {
-    const ids = model[kind].map((item, n) => (kind === "pairs" ? n : item.id));
-    const known = new Map(model[kind].map((item, n) => [ids[n], item]));
+    const known = new Map(model[kind].map((item, n) => [kind === "pairs" ? n : item.id, item]));
     for (const [id, item] of news[kind].changed) known.set(id, item);
-    const order = news[kind].order || ids;
-    next[kind] = order.map((id) => known.get(id));
+    const order = news[kind].order || known.keys(); // new ones come last
+    next[kind] = [...order].map((id) => known.get(id));
   }
   return next;
 }
@@ -108,8 +109,7 @@ function placesPart(places) {
   return places.map((place, n) => el("a", { href: "../" + n + "/", "aria-current": place.shown ? "page" : null }, place.name, " ", badge(place.outcome)));
 }
 
-function runningPart(now, attempts, open) {
-  const known = new Map(attempts.map((a) => [a.id, a]));
+function runningPart(now, open) {
   const free = now.available_mb === null ? null : mb(now.available_mb) + " of " + (mb(now.machine_mb) || "?");
   const columns = [
     { name: "job", of: (j) => j.title, show: (j) => j.title + (j.number > 1 ? " (attempt " + j.number + ")" : "") },
@@ -118,7 +118,7 @@ function runningPart(now, attempts, open) {
     { name: "memory now", number: true, of: (j) => j.now_mb, show: (j) => mb(j.now_mb) },
     { name: "peak", number: true, of: (j) => j.peak_mb, show: (j) => mb(j.peak_mb) },
     { name: "declared", number: true, of: (j) => j.declared_mb, show: (j) => mb(j.declared_mb) },
-    { name: "memory so far, of declared", of: (j) => j.now_mb, show: (j) => (known.has(j.attempt) ? memoryCurve(known.get(j.attempt), j) : null) },
+    { name: "memory so far, of declared", of: (j) => j.now_mb, show: (j) => (j.curve ? memoryCurve(j) : null) },
     { name: "peak of declared", number: true, of: (j) => j.peak_mb, show: (j) => meter(j.peak_mb, j.declared_mb) },
     { name: "CPU", number: true, of: (j) => j.cores, show: (j) => (j.cores === null ? null : percent(j.cores) + " of " + percent(j.threads)) },
     { name: "machine", of: (j) => j.host },

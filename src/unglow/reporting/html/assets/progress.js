@@ -81,14 +81,14 @@ function pairLine(pair, model) {
 }
 
 // Memory of a running job so far, under what it declared.
-function memoryCurve(a, job) {
+function memoryCurve(job) {
   const [width, height] = [150, 30];
   const ratio = devicePixelRatio;
   const words = "memory over time: " + (mb(job.now_mb) || "–") + " now, peak " + (mb(job.peak_mb) || "–") + " of " + (mb(job.declared_mb) || "–") + " declared";
   const made = el("canvas", { class: "curve", width: width * ratio, height: height * ratio, role: "img", "aria-label": words, title: words });
   made.style.width = width + "px";
   made.style.height = height + "px";
-  const values = a && a.curve ? a.curve.hi : [];
+  const values = job.curve;
   const top = 1.1 * Math.max(job.declared_mb || 0, job.peak_mb || 0, 1);
   const pen = made.getContext("2d");
   pen.scale(ratio, ratio);

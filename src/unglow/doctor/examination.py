@@ -1,0 +1,146 @@
+"""All checks, side by side and within a few seconds, whatever does not answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import select
+import signal
+import tempfile
+import time
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unglow.core.kernels import building
+from unglow.doctor import cluster, machine, software, storage
+from unglow.doctor.finding import Finding, Level
+from unglow.jobs.resume.unfinished import last_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+PATIENCE_S = 4.0
+"""How long checks that need disks or other machines may take by default, s."""
+_HELPS = (
+    "see if its disk or server answers (`df`, `dmesg`), or give it more time: "
+    "unglow doctor --patience 60"
+)
+
+
+class _Checks:
+    """Checks in a process of their own: one that a disk does not let go can be left behind."""
+
+    def __init__(self, name: str, checks: Callable[[], Iterable[Finding]]) -> None:
+        self._name = name
+        self._answers, answer = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            with contextlib.suppress(BaseException):
+                self._work(checks, answer)
+            os._exit(0)
+        os.close(answer)
+
+    def _work(self, checks: Callable[[], Iterable[Finding]], answer: int) -> None:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):  # whoever reads what is printed does not wait for this process
+            os.dup2(nothing, stream)
+        try:
+            for finding in checks():
+                os.write(answer, f"{json.dumps(finding)}\n".encode())
+        except Exception as error:  # noqa: BLE001 (a check that fails is a finding, too)
+            what = f"a check failed ({error!r})"
+            failed = Finding(self._name, Level.WARNING, what, "please report it")
+            os.write(answer, f"{json.dumps(failed)}\n".encode())
+
+    def found(self, until: float = math.inf) -> Iterator[Finding]:
+        """Yield what is found until then (monotonic, s), and a fault for what is not."""
+        said, ended = b"", False
+        while not ended:
+            left = None if until == math.inf else max(0.0, until - time.monotonic())
+            if not select.select([self._answers], [], [], left)[0]:
+                break
+            heard = os.read(self._answers, 1 << 16)
+            said, ended = said + heard, not heard
+        os.close(self._answers)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0 if ended else os.WNOHANG)
+        for line in said.splitlines():
+            name, level, *words = json.loads(line)
+            yield Finding(name, Level(level), *words)
+        if not ended:
+            yield Finding(self._name, Level.FAULT, "has not answered in time", _HELPS)
+
+
+def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> list[Finding]:
+    """Return what all checks have found, in their order.
+
+    Parameters
+    ----------
+    directory, results
+        A working directory, and the results of its runs, which need not exist.
+    patience_s
+        A disk, or a scheduler, that has not answered by then, s, is a fault.
+    """
+    until = time.monotonic() + patience_s
+    found = [machine.seen_processors()]  # before anything else uses them
+    uses = {
+        "working directory": directory,
+        "results": results,
+        "cache": Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"),
+        "temporary files": Path(tempfile.gettempdir()),
+    }
+    here = [_Checks("installation", _software), _Checks("machine", _machine)]
+    away = [_Checks("last run", partial(_runs, directory, results))]
+    looks = {use: _Checks(f"disk of {use}", partial(_look, path)) for use, path in uses.items()}
+    soon = time.monotonic() + patience_s / 4
+    silent = {use: [*look.found(soon)] for use, look in looks.items()}
+    answering = {use: path for use, path in uses.items() if not silent[use]}
+    away += [
+        *(
+            _Checks(f"disk of {place.use}", partial(storage.check, place))
+            for place in storage.places(answering)
+        ),
+        _Checks("cluster", cluster.check),
+    ]
+    for checks in here:
+        found += checks.found()
+    for checks in away:
+        found += checks.found(until)
+    return [*found, *(finding for use in uses for finding in silent[use])]
+
+
+def _look(path: Path) -> tuple[Finding, ...]:
+    """See if a path answers at all."""
+    path.exists()
+    return ()
+
+
+def _software() -> Iterator[Finding]:
+    yield software.versions(metadata.requires("unglow") or [], software.installed())
+    yield software.loops()
+    yield software.opencv_build()
+    yield software.linear_algebra()
+    yield software.codecs()
+
+
+def _machine() -> Iterator[Finding]:
+    yield machine.threads(os.environ)
+    yield machine.granted_memory()
+    yield machine.memory_rules()
+    yield machine.open_files()
+    yield machine.semaphores()
+    yield machine.text()
+
+
+def _runs(directory: Path, results: Path) -> Iterator[Finding]:
+    run = last_run(results)
+    beside = building.SOURCES.parents[3]
+    recorded = None if run is None else run.fields.get("workflow")
+    checkout = Path(str(recorded)) if recorded else beside if (beside / "rules").is_dir() else None
+    yield software.workflow(checkout)
+    yield storage.snakemake(directory)

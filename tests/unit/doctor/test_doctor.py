@@ -1,0 +1,153 @@
+"""`unglow doctor` as it is given, on this machine: what it tries, finds and says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hanging_disk import hanging
+
+from unglow import cli
+from unglow.core.cgroups import quota
+from unglow.core.version import __version__
+from unglow.doctor import storage
+from unglow.doctor.examination import examine
+from unglow.doctor.finding import Level
+from unglow.doctor.storage import check, places
+
+CODE = "import sys; from unglow.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def doctor(directory, *words, **variables):
+    """Run the command; return its exit status and what it found, by name."""
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, "doctor", "--json", "--patience", "120", *words],
+        cwd=directory, env=os.environ | variables, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return done.returncode, {one["name"]: one for one in json.loads(done.stdout)}
+
+
+def test_this_machine_is_looked_at_and_nothing_is_left(tmp_path):
+    status, found = doctor(tmp_path)
+    assert status == int(any(one["level"] == "fault" for one in found.values()))
+    assert found["versions"]["level"] == "ok"
+    assert found["versions"]["found"].startswith(f"unglow {__version__}, Python 3.")
+    assert found["workflow"]["found"].startswith(f"{__version__} in ")
+    assert found["loops in C"]["found"].partition(" ")[0].isdigit()
+    (speed,) = (one for name, one in found.items() if name.startswith("speed of working directory"))
+    assert "MB/s with fsync" in speed["found"]
+    (locks,) = (one for name, one in found.items() if name.startswith("locks of working directory"))
+    assert locks["found"] == "flock works, lockf works"
+    assert all(bool(one["remedy"]) is (one["level"] != "ok") for one in found.values())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_faults_of_the_installation_and_a_lock_are_told_with_what_helps(tmp_path):
+    (tmp_path / ".snakemake" / "locks").mkdir(parents=True)
+    (tmp_path / ".snakemake" / "locks" / "0.input.lock").touch()
+    broken = tmp_path / "loops.so"
+    broken.write_bytes(b"\x7fELF")
+    (tmp_path / "cache").write_bytes(b"")
+    status, found = doctor(
+        tmp_path, UNGLOW_KERNELS=str(broken), OMP_PROC_BIND="true", OMP_NUM_THREADS="5",
+        XDG_CACHE_HOME=str(tmp_path / "cache"),
+    )  # fmt: skip
+    assert status == 1
+    loops = found["loops in C"]
+    assert (loops["level"], str(broken) in loops["found"]) == ("fault", True)
+    assert loops["remedy"].startswith("unset UNGLOW_KERNELS")
+    threads = found["threads"]
+    assert (threads["level"], threads["remedy"]) == ("warning", "unset OMP_PROC_BIND")
+    assert "OMP_NUM_THREADS=5" in threads["found"]
+    locked = found["Snakemake"]
+    assert locked["level"] == "fault"
+    assert "locked; by a run that is not at work on this machine" in locked["found"]
+    assert "unglow resume" in locked["remedy"]
+    assert "XDG_CACHE_HOME" in locked["remedy"]
+
+
+def test_people_read_a_line_for_each_check_and_one_for_each_remedy(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GOMP_CPU_AFFINITY", "0")
+    status = cli.main(["doctor", "--results", str(tmp_path), "--patience", "120"])
+    lines = capsys.readouterr().out.splitlines()
+    assert status == int(any(line.startswith("fault ") for line in lines))
+    (at,) = (n for n, line in enumerate(lines) if line.startswith("warning  threads: "))
+    assert lines[at + 1] == "         -> unset GOMP_CPU_AFFINITY"
+    assert not any(line.startswith("ok") and "->" in after for line, after in pairwise(lines))
+
+
+def test_what_does_not_answer_holds_nobody_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "_streamed", lambda path: time.sleep(600))
+    found = {one.name: one for one in examine(tmp_path, tmp_path, patience_s=2.0)}
+    (silent,) = (one for one in found.values() if one.found == "has not answered in time")
+    assert silent.name.startswith("disk of working directory, results")
+    assert (silent.level, "--patience" in silent.remedy) == (Level.FAULT, True)
+    assert "versions" in found
+
+
+def test_results_on_a_server_that_is_gone_are_a_fault_and_no_wait(tmp_path):
+    place = tmp_path / "server"
+    place.mkdir()
+    with hanging(place):
+        words = ("doctor", "--patience", "4", "--results", str(place / "results"))
+        done = subprocess.run(  # waits until all who may write to the pipe have gone
+            [sys.executable, "-c", CODE, *words],
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "fault    disk of results: has not answered in time" in done.stdout
+    assert "ok       versions: " in done.stdout
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own, of 1 MB in memory."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"nothing may be mounted here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_and_one_in_memory_are_seen(small_disk, tmp_path):
+    on_disk, in_memory = places({"work": tmp_path, "raw": tmp_path / "x", "results": small_disk})
+    assert (on_disk.use, in_memory.use) == ("work, raw", "results")
+    room, full = check(in_memory)
+    assert room.level is Level.FAULT
+    for words in ("tmpfs on tmpfs, local, 0.0 GB free", "too little", "takes memory"):
+        assert words in room.found
+    assert (full.level, full.remedy) == (Level.FAULT, "free space")
+    assert "No space left on device" in full.found
+    assert list(small_disk.iterdir()) == []
+
+
+@pytest.fixture
+def held_back(tmp_path):
+    """A control group of version 1 that may use one and a half processors."""
+    place = Path("/sys/fs/cgroup/cpu", tmp_path.name)
+    try:
+        place.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control groups of version 1 here: {error.strerror}")
+    (place / "cpu.cfs_quota_us").write_text("150000")
+    yield place
+    place.rmdir()
+
+
+def test_a_limit_on_processors_is_read_from_the_group(held_back):
+    code = "from unglow.core.cgroups import quota; print(quota())"
+    enter = f"echo $$ > {held_back}/cgroup.procs && exec '{sys.executable}' -c '{code}'"
+    done = subprocess.run(["sh", "-c", enter], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1.5"]
+    assert quota() is None or quota() > 0

@@ -1,0 +1,143 @@
+"""The plan of a run: what each job waits for, bars that add up, and the time that is left."""
+
+import pytest
+from made_telemetry import BOOT, WALL, Made, end, job, sample, state
+
+from unglow.telemetry.reading import plan
+from unglow.telemetry.reading.follower import Follower
+from unglow.telemetry.reading.history import History
+from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.time_left import Left, time_left
+
+RULES = ("ingest", "register", "align")
+TOTAL = {"kind": "total", "t": 0.5, "jobs": dict.fromkeys(RULES, 3) | {"all": 1}}
+PLAN = [
+    [10, "all", {}, [3, 6, 9]],  # in no order
+    *(
+        [3 * n + k + 1, rule, {"sample": f"s{n}", "dye": "DAPI"}, [3 * n + k] if k else []]
+        for n in range(3)
+        for k, rule in enumerate(RULES)
+    ),
+]
+PLANNED = {"kind": "plan", "t": 0.5, "jobs": PLAN}
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Made(tmp_path / "results")
+
+
+def last(made, now):
+    read = Follower(made.results)
+    read.poll()
+    return History.of(read, Machine(host="elsewhere", boot=BOOT, now=WALL + now)).last
+
+
+def began(t, number, rule, name, *more, local=True):
+    started = [state(t, number, "started")] if local else []
+    return [job(t, number, rule, sample=name, local=local), *started, *more]
+
+
+def test_bars_add_up_and_say_what_is_waited_for(made):
+    made.run(
+        TOTAL,
+        PLANNED,
+        *began(1, 1, "ingest", "s0", state(5, 1, "finished")),
+        *began(1, 4, "ingest", "s1", state(5, 4, "failed")),
+        *began(5, 2, "register", "s0"),
+    )
+    rows = {row.rule: row for row in plan.by_rule(last(made, 20))}
+    assert {rule: (row.of, row.words) for rule, row in rows.items()} == {
+        "ingest": (3, "1 failed, 1 ready"),
+        "register": (3, "1 running, 1 waiting for ingest, 1 cannot begin"),
+        "align": (3, "2 waiting for register, 1 cannot begin"),
+        "all": (1, "1 cannot begin"),
+    }
+    for row in rows.values():
+        states = (row.done, row.failed, row.running, row.submitted, row.ready, row.waiting)
+        assert sum((*states, row.blocked)) == row.of
+
+
+def test_a_job_of_a_batch_system_is_submitted_until_its_attempt_is_heard_of(made):
+    made.run(
+        TOTAL,
+        PLANNED,
+        *began(1, 1, "ingest", "s0", local=False),
+        *began(1, 4, "ingest", "s1", local=False),
+    )
+    made.attempt("ingest", 9, sample(1, 50), sample="s0")
+    (ingest, *_) = plan.by_rule(last(made, 20))
+    assert (ingest.running, ingest.submitted, ingest.ready) == (1, 1, 1)
+    assert ingest.words == "1 running, 1 submitted, 1 ready"
+
+
+@pytest.mark.parametrize("jobs", [None, [1], [[1, "a", {}, [2]], [2, "b", {}, [1]]]])
+def test_without_a_plan_that_can_be_read_the_totals_are_told(made, jobs):
+    made.run(TOTAL, {"kind": "plan", "t": 1, "jobs": jobs}, *began(1, 1, "ingest", "s0"))
+    assert [row.words for row in plan.by_rule(last(made, 9))] == [
+        "1 running, 2 waiting",
+        "3 waiting",
+        "3 waiting",
+        "1 waiting",
+    ]
+
+
+def forecast(seconds):
+    rules = {rule: {"jobs": 3, "seconds": 30.0} for rule in RULES}
+    return {"seconds": seconds, "low": seconds / 2, "high": seconds * 2, "rules": rules}
+
+
+def test_before_anything_is_measured_the_forecast_is_told(made):
+    made.run(TOTAL, PLANNED, expected=forecast(60.0))
+    left = time_left(last(made, 0))
+    assert left.seconds == pytest.approx(60.0)
+    assert left.low < 45 < 80 < left.high
+
+
+def test_what_is_measured_corrects_the_forecast_and_narrows_its_bounds(made):
+    made.run(TOTAL, PLANNED, expected=forecast(90.0))
+    before = time_left(last(made, 0))
+    lines, t = [], 0.0
+    for number, rule, names, _ in sorted(PLAN[1:], key=lambda row: (RULES.index(row[1]), row[0])):
+        if rule != "align":  # all take twice as long as was expected
+            lines += began(t, number, rule, names["sample"], state(t + 20, number, "finished"))
+            made.attempt(rule, t, end(20.0), sample=names["sample"])
+            t += 20
+    made.run(TOTAL, PLANNED, *lines, start=1000, pid=7, expected=forecast(90.0))
+    for path in made.results.glob("telemetry/s*/*/*/*.jsonl"):
+        path.unlink()
+    t = 0.0
+    for number, rule, names, _ in sorted(PLAN[1:], key=lambda row: (RULES.index(row[1]), row[0])):
+        if rule != "align":
+            made.attempt(rule, 1000 + t, end(20.0), sample=names["sample"])
+            t += 20
+    after = time_left(last(made, 1000 + t))
+    assert 45 < after.seconds < 62  # three jobs of 10 s that take 20
+    assert after.high / after.low < before.high / before.low
+
+
+def test_the_longest_chain_is_no_shorter_on_many_cores(made):
+    rules = {rule: {"jobs": 3, "seconds": 30.0} for rule in RULES}
+    made.run(TOTAL, PLANNED, expected={"seconds": 1.0, "rules": rules})
+    assert time_left(last(made, 0)).seconds == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize("expected", [{}, [], {"seconds": 1e308, "rules": {"a": {"jobs": 1e308}}},
+                                      {"seconds": 1e300, "rules": {"align": {"jobs": 1, "seconds": 1e300}}}])  # fmt: skip
+def test_a_forecast_that_means_nothing_is_left_alone(made, expected):
+    made.run(TOTAL, PLANNED, expected=expected)
+    assert time_left(last(made, 0)) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        (Left(158, 130, 236), "about 2 min 40 s left (2 to 4 min)"),
+        (Left(7.6, 3, 12), "about 8 s left (3 to 12 s)"),
+        (Left(33, 21, 48), "about 35 s left (20 to 50 s)"),
+        (Left(40, 3, 90), "about 40 s left (up to 90 s)"),
+        (Left(9000, 7000, 14000), "about 2 h 30 min left (1 to 4 h)"),
+    ],
+)
+def test_time_left_in_words(left, words):
+    assert left.words == words
