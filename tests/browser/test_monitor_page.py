@@ -245,6 +245,24 @@ def test_pictures_come_by_themselves(made, tab, serve):
     assert tab.complaints == []
 
 
+def test_of_many_pairs_pictures_are_asked_for_as_they_are_opened(made, tab, serve):
+    made.run(TOTAL, {"kind": "end", "t": 1.0, "outcome": "ok"})
+    rows = "".join(f"s{n}\tDAPI\tok\t\n" for n in range(9))
+    (made.results / "summary.tsv").write_text(f"sample\tdye\tstatus\treasons\n{rows}")
+    figures = made.results / "s4" / "DAPI" / "figures"
+    figures.mkdir(parents=True)
+    cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
+    serve(made.results)
+    tab.wait("document.querySelectorAll('.batch .line').length === 9")
+    assert not [url for url in tab.requests if "pictures" in url]
+    tab.run("document.querySelector('.line[data-name=\"s4 DAPI\"]').click()")
+    tab.wait("document.querySelectorAll('#pairs .thumb img').length === 1")
+    assert [url.rpartition("/")[2] for url in tab.requests if "pictures" in url] == [
+        "pictures?pair=s4%20DAPI"
+    ]
+    assert tab.complaints == []
+
+
 def test_several_directories_are_a_click_apart(made, tab, serve, tmp_path):
     made.run(TOTAL)
     other = Made(tmp_path / "other")

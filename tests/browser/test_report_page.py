@@ -191,3 +191,115 @@ def test_numbers_are_told_in_the_words_of_the_package(project, tab):
     assert told("percent", shares) == [rounding.percent(s) for s in shares]
     numbers = (0.0, 0.04123, 0.09996, 2.0, 9.996, 1234.56, -3.14159)
     assert told("digits", numbers) == [rounding.number(n) for n in numbers]
+
+
+@pytest.fixture
+def batch(made, tab):
+    """A report of 30 pairs, two of which failed or have an unusual gain, opened in the tab."""
+    rows = [
+        {"sample": f"s{n:02d}", "dye": ("DAPI", "SYTO9")[n % 2], "status": "ok", "reasons": "",
+         "gain": f"{1.3 + n / 1000:.3f}", "gain_low95": f"{1.29 + n / 1000:.3f}",
+         "gain_high95": f"{1.31 + n / 1000:.3f}", "candidates": str(100 - n),
+         "density_per_mm2": str(20 + n), "density_low95": str(10 + n),
+         "density_high95": str(40 + n),
+         "group": "wet" if n < 12 else "dry", "date": f"2026-11-{n + 1:02d}"}
+        for n in range(30)
+    ]  # fmt: skip
+    rows[17] |= {"status": "failed", "reasons": f"no overlap {NASTY}", "gain": "", "candidates": ""}
+    rows[5]["gain"], rows[9]["status"] = "2.500", "suspect"
+    rows[5]["gain_high95"] = "2.510"
+    summary(made.results, *rows)
+    head = "by\tgroup\tdye\tunit\tdensity\tdensity_low95\tdensity_high95\n"
+    (made.results / "groups.tsv").write_text(f"{head}group\twet\tDAPI\tmm2\t25\t15\t45\n")
+    figures = made.results / "s05" / "SYTO9" / "figures"
+    figures.mkdir(parents=True)
+    cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
+    tab.complaints.clear()
+    tab.open(write_report(made.results).absolute().as_uri())
+    tab.wait(
+        "document.documentElement?.dataset.ready && Boolean(document.querySelector('.batch .line'))"
+    )
+    return tab
+
+
+NAMES = "[...document.querySelectorAll('.batch .line')].map((l) => l.dataset.name.slice(0, 3))"
+
+
+def test_of_many_pairs_those_that_need_a_look_come_first(batch):
+    names = batch.run(NAMES)
+    assert names[:4] == ["s17", "s09", "s05", "s00"]
+    assert len(names) == 30
+    why = batch.run("[...document.querySelectorAll('.batch .why')].map((w) => w.textContent)")
+    assert why[0] == f"no overlap {NASTY}"
+    assert why[2].startswith("gain 2.500 (robust z +")
+    assert why[3] == ""
+    assert batch.run("document.querySelectorAll('.batch .odd').length") == 1
+    assert batch.run("document.querySelectorAll('.pair').length") == 0
+    assert "30 pairs, 1 unlike the others" in batch.text
+    assert batch.complaints == []
+
+
+def test_many_pairs_are_sorted_and_filtered(batch):
+    def head(name):
+        batch.run(
+            "[...document.querySelectorAll('.heads button')]"
+            f".find((b) => b.textContent === {name!r}).click()"
+        )
+
+    head("candidates")
+    assert batch.run(NAMES)[:2] == ["s00", "s01"]
+    head("candidates")
+    assert batch.run(NAMES)[:2] == ["s29", "s28"]
+    assert batch.run(NAMES)[-1] == "s17"  # without a number: last either way
+    head("state")
+    assert batch.run(NAMES)[0] == "s17"
+    choose = (
+        (
+            "(name, value) => {{ const one = [...document.querySelectorAll('.controls select')]"
+            ".find((s) => s.ariaLabel.endsWith(name)); one.value = value;"
+            " one.dispatchEvent(new Event('change')); }}"
+        )
+        .replace("{{", "{")
+        .replace("}}", "}")
+    )
+    batch.run(f"({choose})('group', 'wet')")
+    assert len(batch.run(NAMES)) == 12
+    assert "12 of 30 pairs" in batch.text
+    plotted = "new Set([...document.querySelectorAll('.pt')].map((p) => p.dataset.n)).size"
+    assert batch.run(plotted) == 12
+    batch.run(f"({choose})('status', 'unlike the others')")
+    assert batch.run(NAMES) == ["s05"]
+
+
+def test_a_row_of_many_opens_by_keys_and_shows_pictures_beside_the_page(batch):
+    batch.run("document.querySelector('.batch .line').focus()")
+    batch.key("ArrowDown")
+    batch.key("ArrowDown")
+    assert batch.run("document.activeElement.dataset.name") == "s05 SYTO9"
+    batch.key("Enter")
+    batch.wait("document.querySelector('.batch .pair .thumb img')?.naturalWidth === 500")
+    assert batch.run("document.activeElement.ariaExpanded") == "true"
+    batch.run("document.querySelector('.thumb').click()")
+    batch.wait("document.querySelector('dialog[open] img').naturalWidth === 500")
+    batch.key("Escape")
+    batch.run("document.querySelector('.batch .line[aria-expanded=true]').focus()")
+    batch.key("Enter")
+    assert batch.run("document.querySelectorAll('.batch .pair').length") == 0
+    assert batch.complaints == []
+
+
+def test_a_dot_in_a_plot_leads_to_its_pair(batch):
+    named = "[...document.querySelectorAll('.odd-name')].map((t) => t.textContent)"
+    assert set(batch.run(named)) == {"s05 SYTO9"}
+    titles = batch.run(
+        "[...document.querySelectorAll('.plots figcaption')].map((c) => c.innerText)"
+    )
+    assert "gain along date" in titles
+    assert any(title.startswith("density by group and dye, pooled") for title in titles)
+    assert batch.run("document.querySelectorAll('.pooled').length") == 2
+    batch.run("document.querySelector('.plots').scrollIntoView()")
+    batch.move(*batch.middle(".pt.odd"))
+    assert "s05 SYTO9 · gain 2.500" in batch.run("document.querySelector('.plots .tip').innerText")
+    batch.click(*batch.middle(".pt.odd"))
+    assert batch.run("document.activeElement.dataset.name") == "s05 SYTO9"
+    assert batch.run("document.querySelectorAll('.batch .pair').length") == 1
