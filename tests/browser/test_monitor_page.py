@@ -123,7 +123,8 @@ def test_a_page_follows_a_run(made, tab, serve):
 
 BARS = """[...document.querySelectorAll('#progress tbody tr')].map((row) => ({
   rule: row.cells[0].innerText, words: row.cells[3].innerText,
-  jobs: [...row.querySelectorAll('[data-jobs]')].reduce((n, one) => n + Number(one.dataset.jobs), 0),
+  jobs: [...row.querySelectorAll('[data-jobs]')]
+    .reduce((n, one) => n + Number(one.dataset.jobs), 0),
   of: Number(row.cells[2].innerText.split(' of ')[1]) }))"""
 
 

@@ -52,7 +52,7 @@ def limit_of(workflow: Any, name: str) -> int | None:
 
 
 def planned_jobs(workflow: Any) -> list[list[Any]]:
-    """Return the jobs that a run is about to do: number, rule, wildcards, and whose ends they await.
+    """Return the jobs that a run is about to do: number, rule, wildcards, and what they wait for.
 
     The last is the numbers of those other jobs among them that make what it reads.
     """

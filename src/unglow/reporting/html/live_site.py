@@ -201,17 +201,20 @@ class Site:
             return lambda: Answer.text(text, status=status)
         if kind == "":
             return lambda: Answer.text(self.page(n), HTML)
-        if kind == "news":
-            since = int(asked["since"])
-            return lambda: _json(self.news(n, since))
-        if kind == "log":
-            attempt = asked["attempt"]
-            return lambda: _json(self.sources[n].log(attempt))
-        if kind == "flames":
-            return lambda: _json(self.sources[n].flames())
-        if kind == "pictures":
-            pair = asked["pair"]
-            return lambda: _json(self.pictures(n, pair))
+        content = self._content(n, kind, asked)
+        return lambda: _json(content())
+
+    def _content(self, n: int, kind: str, asked: Mapping[str, str]) -> Callable[[], object]:
+        """Return what makes the answer of the n-th directory to what a page asks for later."""
+        match kind:
+            case "news":
+                return partial(self.news, n, int(asked["since"]))
+            case "log":
+                return partial(self.sources[n].log, asked["attempt"])
+            case "flames":
+                return self.sources[n].flames
+            case "pictures":
+                return partial(self.pictures, n, asked["pair"])
         raise KeyError(kind)
 
     def page(self, n: int) -> str:

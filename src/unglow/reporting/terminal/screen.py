@@ -181,7 +181,7 @@ def _rules(rows: Sequence[RuleProgress], width: int) -> Table:
                 style if row.running or row.failed else "dim",
                 no_wrap=True,
                 overflow="ellipsis",
-            ),  # fmt: skip
+            ),
         )
     return table
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from unglow.telemetry.reading.records import RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from unglow.telemetry.reading.history import RunHistory
     from unglow.telemetry.reading.records import Job
@@ -67,20 +67,20 @@ def states(history: RunHistory) -> dict[int, str]:
     """Return the state of each job of a run, by its number: those of its plan, and any others."""
     over = history.outcome != RUNNING
     heard = {a.job.jobid for a in history.attempts if a.outcome == RUNNING and a.job is not None}
-    told = {job.jobid: _told(job, job.jobid in heard, over) for job in history.run.jobs}
+    told = {job.jobid: _told(job, heard, over=over) for job in history.run.jobs}
     for job in history.run.plan:
         if job.jobid not in told:
             told[job.jobid] = _untold({told.get(n, DONE) for n in job.after})
     return told
 
 
-def _told(job: Job, heard: bool, over: bool) -> str:
+def _told(job: Job, heard: Collection[int], *, over: bool) -> str:
     """Return the state of a job that Snakemake has told of."""
     if job.state in ("finished", "failed"):
         return DONE if job.state == "finished" else FAILED
     if over:
         return READY
-    if heard or job.state == "started":
+    if job.jobid in heard or job.state == "started":
         return RUNNING
     return SUBMITTED
 
@@ -104,7 +104,7 @@ def by_rule(history: RunHistory, of_jobs: Mapping[int, str] | None = None) -> li
     """
     known = states(history) if of_jobs is None else of_jobs
     run = history.run
-    rules = {job.jobid: job.rule for job in (*run.plan, *run.jobs)}
+    rules = {job.jobid: job.rule for job in run.plan} | {job.jobid: job.rule for job in run.jobs}
     awaited: dict[str, Counter[str]] = {}
     place = {job.jobid: n for n, job in enumerate(run.plan)}
     for job in run.plan:
