@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.levels import VARIANT
 from unglow.core.rounding import Measured
 
 if TYPE_CHECKING:
@@ -22,13 +23,12 @@ NAME = "groups.tsv"
 AXES = ("date", "order")
 """Columns of the sample sheet that say where in a series a pair stands."""
 _GROUPS = ("group", "treatment", "replicate")
-LEVELS = ("registration", "subtraction")
 _DENSITY = ("density", "density_low95", "density_high95")
 COLUMNS = (
-    *("by", "group", "dye", "control", *LEVELS, "pairs", "suspect", "left_out"),
+    *("by", "group", "dye", "control", *VARIANT, "pairs", "suspect", "left_out"),
     *("candidates", "area", "unit", *_DENSITY, "overdispersion", "interval"),
 )
-OPTIONAL = {c: c for c in ("control", *LEVELS)}
+OPTIONAL = {c: c for c in ("control", *VARIANT)}
 """Columns that are left out where no group has them."""
 # 97.5 % of a normal distribution lie below it.
 _NORMAL = 1.959963984540054
@@ -55,11 +55,11 @@ def pooled(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     members: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        names = [str(row.get(name) or "") for name in ("dye", "control", *LEVELS)]
+        names = [str(row.get(name) or "") for name in ("dye", "control", *VARIANT)]
         for column in filter(is_group, row):
             if row[column]:
                 members.setdefault((column, str(row[column]), *names), []).append(row)
-    keys = ("by", "group", "dye", "control", *LEVELS)
+    keys = ("by", "group", "dye", "control", *VARIANT)
     return [
         dict(zip(keys, key, strict=True)) | _pool(group) for key, group in sorted(members.items())
     ]

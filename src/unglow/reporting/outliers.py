@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.levels import VARIANT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -22,7 +24,7 @@ FEWEST = 6
 """Of fewer pairs, none is called unlike the others."""
 _MAD, _NORMAL = 1.4826, 1.96
 _COMPARED = ("ok", "suspect")
-_ALIKE = ("dye", "control", "registration", "subtraction")
+_ALIKE = ("dye", "control", *VARIANT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ NUMBERS = (
     Number("candidates", "candidates", _root, 1.0, both=True),
     Number("candidates_fdr", "false-discovery rate", float, 0.01),
     Number("density_per_mm2", "density", math.sqrt, 0.0, both=True, high="density_high95"),
-    Number("seconds", "time", _log, 0.2),
+    Number("seconds", "time", _log, 0.5),  # other programs want the machine as well
     Number("peak_mb", "largest job", _log, 0.1),
 )
 _COLUMNS = (
