@@ -74,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     throughput = Throughput.of(read_runs(file_of_machine()))
     expected = forecast(jobs, capacity, budget, throughput, len(batch.pairs))
     refused = result.level == Level.REFUSED and not batch.settings["force_run"]
-    what = "a run would be refused" if refused else "a run would start"
+    starts = "a run would start" if jobs else "everything is there"
+    what = "a run would be refused" if refused else starts
     print(f"{len(jobs)} jobs to do on {cores} core{'s' * (cores != 1)}: {what}.")
     takes = "" if expected is None else expected.words()
     for line in messages(result, ["unglow", *sys.argv[1:]], Level.FINE, takes=takes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -30,9 +31,15 @@ def memory_limit_mb(share: float) -> int:
     return int(memory_total_mb() * share)
 
 
-def processors() -> int:
-    """Return the number of processors that this process may run on."""
+def allowed_processors() -> int:
+    """Return on how many processors this process may run."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processors() -> int:
+    """Return how many processors this process may use at a time, limits of containers included."""
+    quota = cgroups.quota() or math.inf
+    return max(1, math.floor(min(allowed_processors(), quota)))
 
 
 def busy_processors() -> float:

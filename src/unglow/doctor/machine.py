@@ -15,7 +15,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from unglow.core import cgroups
-from unglow.core.machine import memory_available_mb, memory_total_mb, processors
+from unglow.core.machine import allowed_processors, memory_available_mb, memory_total_mb
 from unglow.core.process import meminfo_mb, read
 from unglow.doctor.finding import Finding, fault, judged, warning
 
@@ -32,7 +32,8 @@ _PINS = ("GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PROC_BIND", "OMP_PLACES")
 
 def seen_processors() -> Finding:
     """Tell how many processors there are, may be used, and are got when all are asked for."""
-    return usable(os.cpu_count() or 1, processors(), cgroups.quota(), _delivered(processors()))
+    delivered = _delivered(allowed_processors())
+    return usable(os.cpu_count() or 1, allowed_processors(), cgroups.quota(), delivered)
 
 
 def usable(cores: int, allowed: int, quota: float | None, delivered: float) -> Finding:

@@ -29,7 +29,7 @@ SNAKEMAKE = {
 """What Snakemake itself takes."""
 # Relative standard deviations: of a machine from the one that the table was measured on, of a rule
 # from the others, of a run from the next one, and of a job from the next one.
-_OF_MACHINE, _OF_RULE, _OF_RUN, _OF_JOB = 0.35, 0.25, 0.15, 0.2
+_OF_MACHINE, _OF_RULE, _OF_RUN, _OF_JOB = 0.35, 0.25, 0.2, 0.2
 # So many runs is the first guess of the spread of runs worth.
 _GUESS_RUNS = 4
 # No factor is smaller than such a part of where it began.

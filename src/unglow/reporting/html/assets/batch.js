@@ -39,7 +39,7 @@ class Batch {
     this.lines = new Map(); // by name: the row's element, and what it was made of
     this.list = el("div", { role: "rowgroup", class: "lines" });
     this.heads = el("div", { role: "row", class: "heads" });
-    this.box = el("div", { class: "batch", role: "table", "aria-label": "Pairs" }, el("div", { role: "rowgroup" }, this.heads), this.list);
+    this.box = el("div", { class: "batch", role: "table", "aria-label": "Pairs" }, el("div", { role: "rowgroup", class: "top" }, this.heads), this.list);
     this.plots = el("div", { class: "plots" });
     this.count = el("span", { class: "soft", role: "status" });
     this.controls = el("div", { class: "controls" });
