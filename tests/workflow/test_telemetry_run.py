@@ -201,7 +201,7 @@ def test_a_snakemake_that_is_killed_leaves_a_run_without_an_end(slow):
     run.wait(600)
     lines = read(runs_of(work / "results")[-1])
     assert lines[0]["pid"] == run.pid
-    assert [line["kind"] for line in lines] == ["run", "total", "job", "state"]
+    assert [line["kind"] for line in lines] == ["run", "total", "plan", "job", "state"]
     assert [line for line in read(attempt) if isinstance(line, list)]
     assert not of_kind(read(attempt), "end")
 
