@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from running import BIN, PROJECT, WORK, command, say, snakemake_words
 from tables import number, table
 
+from unglow.core.levels import LEVELS
 from unglow.core.poisson import poisson_density
 from unglow.reporting.html.report import write_report
 from unglow.reporting.summary import Entry, read_summary, write_summary
@@ -105,7 +106,7 @@ class Fake:
         entries = [self._pair(n) for n in range(count)]
         head, *_ = self.runs[-1].read_text().splitlines()
         run = json.loads(head)
-        pairs = [[e.sample, e.dye] for e in entries]
+        pairs = [[e.names["sample"], e.names["dye"]] for e in entries]
         last = {"kind": "end", "t": 40.0 * count + 3600, "wall": run["wall"] + 40.0 * count + 3600}
         lines = [run | {"pairs": pairs}, last | {"outcome": "failed"}]
         path = self.results / "telemetry" / "runs" / self.runs[-1].name
@@ -129,10 +130,7 @@ class Fake:
         self._telemetry(template, sample, dye, n)
         below = f"{sample}/{dye}"
         return Entry(
-            sample=sample,
-            dye=dye,
-            registration="",
-            subtraction="",
+            names=dict.fromkeys(LEVELS, "") | {"sample": sample, "dye": dye},
             plan=f"{below}/plan.json",
             transform=f"{below}/transform.json",
             scale=f"{below}/scale.json",
