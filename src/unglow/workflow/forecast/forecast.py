@@ -99,7 +99,9 @@ class Forecast:
             text += "; a first guess, until a run has ended on this machine"
         if self.busy < _BUSY:
             return text
-        return f"{text}; longer while other programs want {number(self.busy, digits=1)} processors"
+        wanted = number(self.busy, digits=1)
+        processors = f"{wanted} processor{'s' * (wanted != '1')}"
+        return f"{text}; longer while other programs want {processors}"
 
 
 def forecast(
