@@ -55,8 +55,31 @@ class _Image:
         return int(self.array.chunks[self.axes.index(axis)]) if axis in self.axes else 1
 
     def part(self, **at: slice | int) -> NDArray[Any]:
-        """Read a part, by axis, in the order of axes; those that the image lacks are left out."""
-        return np.asarray(self.array[tuple(at[axis] for axis in self.axes)])
+        """Read a part of one chunk, by axis; axes that the image lacks are left out."""
+        where = tuple(at[axis] for axis in self.axes)
+        if _by_blosc(self.array):
+            first = (s.start if isinstance(s, slice) else s for s in where)
+            chunk = tuple(n // c for n, c in zip(first, self.array.chunks, strict=True))
+            key = self.array.metadata.encode_chunk_key(chunk)
+            _check_blosc(Path(self.header.path, self.array.path, key))
+        return np.asarray(self.array[where])
+
+
+def _by_blosc(array: Any) -> bool:
+    """Whether each file of an array is what Blosc made of a chunk."""
+    return array.shards is None and any("Blosc" in type(c).__name__ for c in array.compressors)
+
+
+def _check_blosc(path: Path) -> None:
+    """Raise ValueError for a chunk that was cut short: Blosc would read on behind its end.
+
+    Its header has its length in bytes 12 to 16 (https://github.com/Blosc/c-blosc, README_CHUNK).
+    """
+    if path.is_file():  # one that is not there is all fill value
+        with path.open("rb") as stream:
+            missing = int.from_bytes(stream.read(16)[12:], "little") - path.stat().st_size
+        if missing > 0 or path.stat().st_size < 16:
+            raise ValueError(f"bytes are missing at the end of {path.name}")
 
 
 def read_header(path: str, plane: Plane) -> TiffHeader:

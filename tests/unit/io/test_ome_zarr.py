@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numcodecs
 import numpy as np
 import pytest
 import zarr
@@ -144,17 +145,18 @@ def test_images_of_bioformats2raw_are_series(tmp_path, image):
     assert np.array_equal(all_of(read_header(tmp_path / "S.zarr", series=1))[0], CZYX[0, 1])
 
 
-def chunk_files(path):
-    return sorted(
-        f for f in path.rglob("*") if f.is_file() and f.suffix == "" and "." not in f.name
-    )
+def first_chunk(path):
+    """Return the file of a chunk of level 0."""
+    attributes = dict(zarr.open_group(str(path), mode="r").attrs)
+    (multiscale,) = attributes.get("ome", attributes)["multiscales"]
+    files = (path / multiscale["datasets"][0]["path"]).rglob("*")
+    return min(f for f in files if f.is_file() and "z" not in f.name)
 
 
 def test_damage_and_change_are_noticed(image):
     path = image(CZYX[0, 0], "yx")
     header, before = read_header(path), fingerprint(str(path))
-    chunk = max(chunk_files(path) or [f for f in path.rglob("*.*") if f.name[0].isdigit()],
-                key=lambda f: f.stat().st_size)  # fmt: skip
+    chunk = first_chunk(path)
     whole = chunk.read_bytes()
     chunk.write_bytes(whole[:40])
     assert fingerprint(str(path)) != before
@@ -164,6 +166,24 @@ def test_damage_and_change_are_noticed(image):
         all_of(read_header(path))
     chunk.write_bytes(whole)
     assert fingerprint(str(path)) == before
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("left", [0, 15, 40, 4000])
+def test_a_chunk_of_blosc_that_was_cut_is_no_noise(tmp_path, version, left):
+    codec = numcodecs.Blosc("zstd") if version == 2 else zarr.codecs.BloscCodec()
+    group = zarr.open_group(str(tmp_path / "S.zarr"), mode="w", zarr_format=version)
+    group.create_array("0", data=CZYX[0, 0], chunks=(64, 64), compressors=codec)
+    levels = {"multiscales": [{"axes": ["y", "x"], "datasets": [{"path": "0"}]}]}
+    group.attrs.update({"ome": levels} if version == 3 else levels)
+    path = tmp_path / "S.zarr"
+    assert np.array_equal(all_of(read_header(path))[0], CZYX[0, 0])
+    chunk = first_chunk(path)
+    chunk.write_bytes(chunk.read_bytes()[:left])
+    with pytest.raises(
+        InputError, match=r"damaged: rows 0 to 63, columns 0 to 63 cannot be decoded"
+    ):
+        all_of(read_header(path))
 
 
 def test_a_file_stands_for_an_image_and_leads_back_to_it(image, tmp_path):
