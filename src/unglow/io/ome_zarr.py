@@ -11,6 +11,7 @@ import itertools
 import math
 import os
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from unglow.core.windows import Window
 
 _AXES = ("t", "c", "z", "y", "x")
-# A chunk is there encoded, decoded, and as the part of it that is wanted. One of more px is kept,
-# since several windows lie in it.
+# A chunk is there encoded, decoded, and as the part of it that is wanted. One of more px is kept.
 _COPIES, _LARGE_PX = 3, 2048 * 2048
 _UM = {"micrometer": 1.0, "nanometer": 1e-3, "millimeter": 1e3, "meter": 1e6, "angstrom": 1e-4}
 # Chunks whose bytes make a fingerprint, and how many bytes of each.
@@ -42,13 +42,22 @@ _CHUNKS, _PIECE = 64, 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """What is read of a store: ``planes`` are (t, z) of each plane of a projection."""
+    """What is read of a store.
+
+    Attributes
+    ----------
+    planes, projection
+        (t, z) of each plane, and how they are put together; None for a single one.
+    is_blosc
+        Whether each file of the array is what Blosc made of a chunk.
+    """
 
     header: TiffHeader
     array: Any
     axes: tuple[str, ...]
     planes: tuple[tuple[int, int], ...]
     projection: str | None
+    is_blosc: bool
 
     def chunk(self, axis: str) -> int:
         """Return the length of a chunk along an axis, px."""
@@ -57,7 +66,7 @@ class _Image:
     def part(self, **at: slice | int) -> NDArray[Any]:
         """Read a part of one chunk, by axis; axes that the image lacks are left out."""
         where = tuple(at[axis] for axis in self.axes)
-        if _by_blosc(self.array):
+        if self.is_blosc:
             first = (s.start if isinstance(s, slice) else s for s in where)
             chunk = tuple(n // c for n, c in zip(first, self.array.chunks, strict=True))
             key = self.array.metadata.encode_chunk_key(chunk)
@@ -65,21 +74,21 @@ class _Image:
         return np.asarray(self.array[where])
 
 
-def _by_blosc(array: Any) -> bool:
-    """Whether each file of an array is what Blosc made of a chunk."""
-    return array.shards is None and any("Blosc" in type(c).__name__ for c in array.compressors)
-
-
 def _check_blosc(path: Path) -> None:
     """Raise ValueError for a chunk that was cut short: Blosc would read on behind its end.
 
     Its header has its length in bytes 12 to 16 (https://github.com/Blosc/c-blosc, README_CHUNK).
     """
-    if path.is_file():  # one that is not there is all fill value
-        with path.open("rb") as stream:
-            missing = int.from_bytes(stream.read(16)[12:], "little") - path.stat().st_size
-        if missing > 0 or path.stat().st_size < 16:
+    # one that is not there is all fill value
+    with suppress(FileNotFoundError), path.open("rb") as stream:
+        header, size = stream.read(16), os.fstat(stream.fileno()).st_size
+        if size < max(16, int.from_bytes(header[12:], "little")):
             raise ValueError(f"bytes are missing at the end of {path.name}")
+
+
+def _is_kept(unit: tuple[int, int]) -> bool:
+    """Whether a decoded chunk is kept until another one is wanted: several windows lie in it."""
+    return math.prod(unit) > _LARGE_PX
 
 
 def read_header(path: str, plane: Plane) -> TiffHeader:
@@ -129,9 +138,9 @@ def _opened(group: Any, path: str, plane: Plane) -> _Image:
     if len(multiscale["datasets"]) > 1:
         notes.append(f"level 0 of {len(multiscale['datasets'])} pyramid levels is read")
     shape = lengths["y"], lengths["x"]
-    unit = tuple(min(c, n) for c, n in zip(array.chunks[-2:], shape, strict=True))
+    unit = min(array.chunks[-2], shape[0]), min(array.chunks[-1], shape[1])
     chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
-    kept = math.prod(unit) > _LARGE_PX
+    codecs = [type(codec).__name__ for codec in array.compressors]
     header = TiffHeader(
         path=path,
         shape=shape,
@@ -139,7 +148,7 @@ def _opened(group: Any, path: str, plane: Plane) -> _Image:
         channels=_channels(_metadata(group), lengths["c"]),
         layout="tiles",
         unit=unit,
-        compression="+".join(type(c).__name__ for c in array.compressors) or "none",
+        compression="+".join(codecs) or "none",
         predictor=1,
         planar=False,
         separate="c" not in axes or array.chunks[axes.index("c")] == 1,
@@ -148,7 +157,7 @@ def _opened(group: Any, path: str, plane: Plane) -> _Image:
         pixel_size_um=_pixel_size(multiscale),
         file_bytes=sum(size for _, size in _files(Path(path, array.path))),
         segments=math.prod(-(-n // c) for n, c in zip(shape, unit, strict=True)),
-        decode_bytes=(_COPIES + kept) * chunk_bytes,
+        decode_bytes=(_COPIES + _is_kept(unit)) * chunk_bytes,
         kept_bytes=0,
         parts=1,
         raw=False,
@@ -157,7 +166,8 @@ def _opened(group: Any, path: str, plane: Plane) -> _Image:
         plane={**plane, "series": series},
         notes=tuple(notes),
     )
-    return _Image(header, array, axes, picks, projection)
+    is_blosc = array.shards is None and any("Blosc" in name for name in codecs)
+    return _Image(header, array, axes, picks, projection, is_blosc)
 
 
 def _metadata(group: Any) -> dict[str, Any]:
@@ -255,7 +265,7 @@ class OmeZarrReader:
                 f"'{header.path}' has changed since its header was read: start the run again."
             )
         self.header = header
-        self._keeps = math.prod(header.unit) > _LARGE_PX
+        self._keeps = _is_kept(header.unit)
         self._kept: dict[tuple[int, ...], NDArray[Any]] = {}
         self._lock = threading.Lock()
 

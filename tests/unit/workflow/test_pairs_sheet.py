@@ -195,6 +195,16 @@ def test_paths_start_at_the_working_directory_and_the_message_says_so(base):
     assert str(base / "config" / "own.tif") in problem.message
 
 
+def test_an_ome_zarr_image_is_a_folder_and_no_other_folder_is_an_image(base):
+    (base / "a.ome.zarr").mkdir()
+    (base / "plain").mkdir()
+    (base / "b.tif").touch()
+    head, more = "sample\tdye\tpre\tpost", "T\tD\tplain\tb.tif"
+    found = read_sheet(sheet(base, head, "S\tD\ta.ome.zarr\tb.tif", more), base=base)
+    assert [pair.pre.name for pair in found.pairs] == ["a.ome.zarr"]
+    assert "plain is a directory; name the TIFF file in it" in found.problems[0].message
+
+
 def test_a_sheet_without_rows(base):
     (problem,) = read_sheet(sheet(base, HEADER), base=base).problems
     assert problem.kind == "empty-sheet"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.io.image_paths import is_ome_zarr
 from unglow.io.tiff.compression import (
     JPEG_2000,
     JPEG_XL,
@@ -157,5 +158,5 @@ def remedy(header: TiffHeader) -> str | None:
             f"is stored as {many} of {header.unit[0]} x {header.unit[1]} px in "
             f"{header.compression}, and {whom} has to be decoded whole, which takes {whole:.0f} MB"
         )
-    rewrite = "export it in smaller chunks" if header.path.endswith(".zarr") else REWRITE
+    rewrite = "export it in smaller chunks" if is_ome_zarr(header.path) else REWRITE
     return f"'{header.path}' {why}: {rewrite}"

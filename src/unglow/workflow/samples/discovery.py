@@ -56,9 +56,9 @@ class _Folder:
 def discover(raw: Path) -> Discovery:
     """Find all pairs below ``raw``, and say in one sentence each what keeps a file from being used.
 
-    There is one folder per sample in it. Hidden files and files that are not TIFF are ignored;
-    symbolic links are followed. A directory that cannot be used at all is a single problem; nothing
-    is raised.
+    There is one folder per sample in it. Hidden files and files that are no images by their names
+    are ignored; symbolic links are followed. A directory that cannot be used at all is a single
+    problem; nothing is raised.
     """
     unusable = check_raw(raw)
     if unusable is not None:

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from unglow.io.image_paths import is_ome_zarr
 from unglow.workflow.samples.naming import composed, take_apart
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def file_problem(file: Path, sheet: Path, cell: str, what: str = "TIFF file") ->
     """Return what keeps a file from being opened, as the end of a sentence."""
     if file.is_symlink() and not file.exists():
         return f"{cell} is a link to {file.readlink()}, which does not exist; mend the link"
-    if file.is_dir() and not (what == "TIFF file" and is_ome_zarr(file)):
+    if file.is_dir():
         return f"{cell} is a directory; name the {what} in it"
     if file.exists():
         return None

@@ -45,8 +45,9 @@ MARKERS = ("pre", "post")
 _PLACEHOLDER = re.compile(r"\{\s*[.\w]+\s*(?:,.*)?\}|<[a-z][a-z0-9_]*>", re.DOTALL)
 _ENDLESS = re.compile(r"(.+?)\1{19}$")
 # TIFF by name, and what else is read: TIFF inside as scanners call it, and OME-Zarr.
-_PLAIN, _OTHER = r"(?:\.ome)?\.tiff?$", r"(?:\.ome)?\.(?:btf|tf2|tf8|svs|ndpi|scn|qptiff|zarr)$"
-_EXTENSION = re.compile(f"{_PLAIN}|{_OTHER}", re.IGNORECASE)
+_PLAIN = re.compile(r"(?:\.ome)?\.tiff?$", re.IGNORECASE)
+_OTHER = re.compile(r"(?:\.ome)?\.(?:btf|tf2|tf8|svs|ndpi|scn|qptiff|zarr)$", re.IGNORECASE)
+_EXTENSION = re.compile(f"{_PLAIN.pattern}|{_OTHER.pattern}", re.IGNORECASE)
 _STAINING = (
     "stain", "dye", "run", "scan", "image", "img", "bleach", "hyb", "wash", "treat", "label",
     "fix", "incub", "acq", "expos", "round", "fluor",
@@ -73,9 +74,8 @@ def images_of(entries: Iterable[Path]) -> list[Path]:
     """Return the images of a directory by their names; not those that are there as .tif as well."""
     named = [entry for entry in entries if _EXTENSION.search(entry.name)]
     files = [e for e in named if is_ome_zarr(e) or not e.is_dir()]
-    plain = {_EXTENSION.sub("", e.name) for e in files if re.search(_PLAIN, e.name, re.IGNORECASE)}
-    other = re.compile(_OTHER, re.IGNORECASE)
-    return [e for e in files if not (other.search(e.name) and other.sub("", e.name) in plain)]
+    plain = {_PLAIN.sub("", e.name) for e in files if _PLAIN.search(e.name)}
+    return [e for e in files if _PLAIN.search(e.name) or _OTHER.sub("", e.name) not in plain]
 
 
 def composed(name: str) -> str:

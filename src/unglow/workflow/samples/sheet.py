@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
+from unglow.io.image_paths import is_ome_zarr
 from unglow.reporting.groups import is_told
 from unglow.workflow.samples.hint_files import (
     INITIAL,
@@ -277,7 +278,8 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
         return Problem(f"{where}: {why}.", "sheet-cell", sample, dye, (path,))
     images = {role: base / Path(row.cells[role]).expanduser() for role in ("pre", "post")}
     for role, image in images.items():
-        wrong = file_problem(image, path, row.cells[role])
+        is_image = is_ome_zarr(image) and image.is_dir()
+        wrong = None if is_image else file_problem(image, path, row.cells[role])
         if wrong is not None:
             where = f"{path}, line {row.line}, column '{role}'"
             return Problem(f"{where}: {wrong}.", "missing-file", sample, dye, (image,))
