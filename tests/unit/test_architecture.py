@@ -23,9 +23,10 @@ MAY = {
     "detection": {"core", "transform", "io", "photometry", "review"},
     "comparison": {"core", "transform", "io", "registration", "photometry", "review"},
     "export": {"core", "transform", "io", "photometry"},
+    "multiplexed": {"core", "transform", "io", "registration", "photometry", "export"},
     "reporting": {
         *("core", "transform", "telemetry", "io", "registration", "photometry", "review"),
-        "comparison",
+        *("comparison", "multiplexed"),
     },
 }
 MAY["workflow"] = {*MAY} - {"phantom"}
