@@ -54,7 +54,7 @@ def header_record(batch: Batch, wildcards: Wildcards, *, role: str) -> dict[str,
 def register_settings(batch: Batch, wildcards: Wildcards) -> Settings:
     """Return the section ``register`` of a job, ``from`` only where another's map is taken."""
     settings: Settings = dict(batch.variant_settings(wildcards)["register"])
-    del settings["from"]
+    del settings["from"], settings["on"]
     dye = batch.maps_from.get(batch.pair(wildcards).key)
     return settings if dye is None else {**settings, "from": dye}
 
@@ -164,6 +164,37 @@ def idle_controls(batch: Batch) -> list[str]:
         for sample, dye in batch.controls
         if dye not in stained
     ]
+
+
+# ------------------------------------------------------------------------------------------ slides
+
+
+def slide_images(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the images of a slide, or those that the two cycles of a move are in."""
+    known = batch.slides[wildcards["sample"]]
+    return [str(standing_for(path)) for path in known.slide.images]
+
+
+def slide_record(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
+    """Return a slide with the headers of its images in plain types."""
+    return batch.slides[wildcards["sample"]].to_dict()
+
+
+def slide_register_settings(batch: Batch, _wildcards: Wildcards) -> Settings:
+    """Return the section ``register`` for the cycles of a slide, which nobody sweeps."""
+    return {k: v for k, v in batch.settings["register"].items() if k not in ("from", "on")}
+
+
+def slide_scale_settings(batch: Batch, _wildcards: Wildcards) -> Settings:
+    """Return the section ``scale`` for the markers of a slide."""
+    return {key: value for key, value in batch.settings["scale"].items() if key != "write"}
+
+
+def slide_maps(batch: Batch, wildcards: Wildcards, *, name: str) -> list[str]:
+    """Return a file of each map between cycles of a slide, in the order of its moves."""
+    moves = batch.slides[wildcards["sample"]].slide.moves
+    pattern = batch.outputs.move(name)
+    return [pattern.replace("{cycle}", f"{a}-{b}") for a, b in moves]
 
 
 # ---------------------------------------------------------------------------- summary, comparison
