@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import numpy as np
 
 _NAMESPACE = "http://www.openmicroscopy.org/Schemas/OME/2016-06"
 _TYPES = {"float32": "float", "float64": "double"}

@@ -1,4 +1,4 @@
-"""Tiles as they are stored, and BigTIFF files that are written tile by tile in any number of planes.
+"""Tiles as they are stored, and BigTIFF files of many planes that are written tile by tile.
 
 Tiles of all planes and levels are appended as they come; the directories that say where they are
 stand at the end. (tifffile writes one plane after the other, level by level.)
