@@ -54,8 +54,11 @@ def head_of_run(results):
         "resources": {"mem_mb": limit_of(workflow, "mem_mb")},
         "config": dict(batch.settings),
         "config_files": [str(path) for path in workflow.configfiles],
-        "pairs": [list(key) for key in batch.pairs],
-        "groups": [dict(pair.groups) for pair in batch.pairs.values()],
+        "pairs": [list(key) for key in batch.keys],
+        "groups": [
+            *(dict(pair.groups) for pair in batch.pairs.values()),
+            *({} for _ in batch.slides),
+        ],
         "left_out": [problem.message for problem in batch.problems],
         **({} if expected is None else {"expected": expected}),
     }

@@ -35,7 +35,7 @@ def with_richest(slide: Slide, headers: Sequence[TiffHeader]) -> Slide:
     cycles = {cycle for move in slide.moves for cycle in move} - set(slide.registered_on)
     if not cycles:
         return slide
-    contrasts = {}
+    contrasts: dict[str, float] = {}
     for image, header in enumerate(headers):
         numbers = {one.number: one for one in slide.channels if one.image == image}
         if any(one.cycle in cycles for one in numbers.values()):
@@ -59,4 +59,5 @@ def _contrast(block: NDArray[Any]) -> NDArray[np.float64]:
     squares = pixels.reshape(channels, rows // _SQUARE, _SQUARE, cols // _SQUARE, _SQUARE)
     seen = squares.mean(axis=(2, 4)).std(axis=(1, 2))
     noise = np.abs(np.diff(pixels, axis=2)).mean(axis=(1, 2))
-    return (seen / (noise + 1e-6))[None]
+    contrast: NDArray[np.float64] = seen / (noise + 1e-6)
+    return contrast[None]

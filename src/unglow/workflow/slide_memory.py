@@ -8,7 +8,6 @@ from unglow.core.demand import Demand
 from unglow.workflow import memory_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from unglow.workflow.slides import KnownSlide

@@ -75,12 +75,14 @@ def _write(
     reason: str | None,
 ) -> None:
     header = known.headers[0]
-    SlideRecord(
-        known.slide, known.shape, header.dtype, header.pixel_size_um, prints, reason
-    ).save(targets["slide"])
+    SlideRecord(known.slide, known.shape, header.dtype, header.pixel_size_um, prints, reason).save(
+        targets["slide"]
+    )
     each = [found.get(marker.name) for marker in known.slide.markers]
-    save_records(targets["statistics"], [one and one.statistics for one in each])
-    save_records(targets["gain_maps"], [one and one.scale.gain_map for one in each])
+    save_records(targets["statistics"], [None if one is None else one.statistics for one in each])
+    save_records(
+        targets["gain_maps"], [None if one is None else one.scale.gain_map for one in each]
+    )
     entries = {name: _entry(one) for name, one in found.items()}
     save_scales(targets["scale"], known.slide, entries, reason)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
+from unglow.core.files import write_text
 from unglow.io.tiff.ome_tiff_sink import OmeTiffSink
 from unglow.io.tiff.ome_xml import OmeChannel
+from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.multiplexed.results import (
     MarkerOverview,
@@ -21,22 +23,25 @@ from unglow.multiplexed.results import (
     save_residues,
 )
 from unglow.multiplexed.saved_markers import load_records
+from unglow.multiplexed.sink import Sinks, colours, write_markers_corrected
 from unglow.multiplexed.subtract import subtract_slide
 from unglow.photometry.gain_map import GainMap
+from unglow.workflow.paths import CORRECTED, ROOT
 from unglow.workflow.stages.plan import without_directories
 from unglow.workflow.stages.raw_file import RawFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from unglow.core.windows import Window
+    from unglow.multiplexed.sink import PlaneSink
     from unglow.multiplexed.slide import Maps, Slide
     from unglow.multiplexed.subtract import Subtracted
     from unglow.photometry.gain.scale import Scale
     from unglow.workflow.slides import KnownSlide
+
+# Shares of px that are darker than black and than white.
+_SHOWN = (0.01, 0.999)
 
 log = logging.getLogger(__name__)
 
@@ -51,18 +56,6 @@ class Choice:
     def dtype_of(self, known: KnownSlide) -> str:
         """Return the type of the corrected samples."""
         return known.headers[0].dtype if self.dtype == "input" else self.dtype
-
-
-class _Both:
-    """A sink that hands every window to others, which take the same windows."""
-
-    def __init__(self, sinks: Sequence[Any]) -> None:
-        self._sinks, self.window = sinks, sinks[0].window
-
-    def write(self, channel: int, window: Window, pixels: NDArray[Any]) -> None:
-        """Hand a window on."""
-        for sink in self._sinks:
-            sink.write(channel, window, pixels)
 
 
 def subtract(
@@ -137,19 +130,30 @@ def _with_light(scale: Scale, light: GainMap | None) -> Scale:
 
 def _sink(
     stack: ExitStack, known: KnownSlide, targets: Mapping[str, Path], dtype: str, workers: int
-) -> Any:
+) -> PlaneSink:
     """Open the images that are to be written, until the stack is closed."""
-    channels = [OmeChannel(one.name, None, one.exposure) for one in known.slide.kept]
-    size = known.headers[0].pixel_size_um
-    kinds = {"tiff": OmeTiffSink}
-    sinks = [
-        stack.enter_context(
-            kind(targets[form], known.shape, dtype, channels, pixel_size_um=size, workers=workers)
-        )
-        for form, kind in kinds.items()
-        if form in targets
+    slide = known.slide
+    channels = [
+        OmeChannel(one.name, colour, one.exposure)
+        for one, colour in zip(slide.kept, colours(slide), strict=True)
     ]
-    return sinks[0] if len(sinks) == 1 else _Both(sinks)
+    about = known.shape, dtype, channels
+    size = known.headers[0].pixel_size_um
+    kinds = {"tiff": OmeTiffSink, "zarr": OmeZarrSink}
+    return Sinks(
+        [
+            stack.enter_context(
+                kind(path, *about, name=slide.name, pixel_size_um=size, workers=workers)
+            )
+            for path, kind in ((image, kinds[form]) for form, image in _images(targets).items())
+        ]
+    )
+
+
+def _images(targets: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the corrected images that are asked for, by form; of a store, its directory."""
+    images = {form: targets[form] for form in CORRECTED if form in targets}
+    return {k: path.parent if path.name == ROOT else path for k, path in images.items()}
 
 
 def _write(
@@ -160,14 +164,34 @@ def _write(
     choice: Choice,
     reason: str | None,
 ) -> None:
+    """Write what is told of the corrected slide; of a refused one, with empty images."""
     markers = {
-        name: MarkerSubtraction(scales[name].default, one.below, one.above, (0.0, 1.0))
+        name: MarkerSubtraction(scales[name].default, one.below, one.above, _levels(one))
         for name, one in left.items()
     }
-    images = tuple(targets[form].name for form in ("tiff", "zarr") if form in targets)
-    Subtraction(choice.dtype_of(known), choice.rounding, images, markers, reason).save(
-        targets["subtraction"]
-    )
+    images = _images(targets)
+    if reason is not None:
+        for form in images:
+            write_text(targets[form], "{}" if form == "zarr" else "")
+    about = {
+        name: {
+            "gain": scales[name].chosen.gain,
+            "offset": scales[name].chosen.offset,
+            "method": scales[name].default,
+            "clipped": markers[name].clipped,
+        }
+        for name in left
+    }
+    write_markers_corrected(targets["markers"], known.slide, about)
     save_residues(targets["residues"], [one.histogram for one in left.values()])
     overviews = [MarkerOverview(one.before, one.background, one.after) for one in left.values()]
     save_overviews(targets["overviews"], overviews, next((o.step for o in left.values()), 1))
+    names = tuple(path.name for path in images.values())
+    subtraction = Subtraction(choice.dtype_of(known), choice.rounding, names, markers, reason)
+    subtraction.save(targets["subtraction"])
+
+
+def _levels(left: Subtracted) -> tuple[float, float]:
+    """Return the grey levels that viewers begin with: without the darkest and brightest px."""
+    low, high = (left.histogram.quantile(q) for q in _SHOWN)
+    return max(0.0, low), max(1.0, high)
