@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Window
-    from unglow.multiplexed.slide import Channel, Slide
+    from unglow.multiplexed.slide import Slide
 
 _NUCLEI = (0, 0, 255)
 _COLOURS = (

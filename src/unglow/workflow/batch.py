@@ -127,6 +127,11 @@ class Batch:
         return Outputs.of(self.settings)
 
     @cached_property
+    def keys(self) -> list[tuple[str, str]]:
+        """What the run consists of: sample and dye of each pair, name and '' of each slide."""
+        return [*self.pairs, *((name, "") for name in self.slides)]
+
+    @cached_property
     def controls(self) -> list[tuple[str, str]]:
         """Sample and dye of each unstained control."""
         return [key for key, pair in self.pairs.items() if pair.control]

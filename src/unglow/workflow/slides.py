@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,9 @@ from unglow.multiplexed.slide import Channel, Slide
 from unglow.workflow.samples import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from unglow.multiplexed.slide import Maps
     from unglow.workflow.header_cache import HeaderCache
     from unglow.workflow.samples.slides import SlideFiles
     from unglow.workflow.schema import Settings
@@ -32,6 +33,19 @@ class KnownSlide:
     def shape(self) -> tuple[int, int]:
         """(rows, columns) of every image, px."""
         return self.headers[0].shape
+
+    def resolved(self) -> KnownSlide:
+        """Return the slide with a channel for each cycle that is moved; reads pixels if need be."""
+        from unglow.multiplexed.richest import with_richest  # noqa: PLC0415 (jobs alone need it)
+
+        return replace(self, slide=with_richest(self.slide, self.headers))
+
+    def read_maps(self, paths: Sequence[str]) -> Maps:
+        """Read the map of each move from ``transform.json``, in the order of the moves."""
+        from unglow import transform  # noqa: PLC0415 (jobs alone need it)
+
+        moves = self.slide.moves
+        return {move: transform.load(Path(p)) for move, p in zip(moves, paths, strict=True)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types, as ``params`` of a rule has them."""
