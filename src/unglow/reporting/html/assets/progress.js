@@ -5,7 +5,6 @@ const JOB_STATES = [
   ["done", "done"], ["failed", "failed"], ["running", "running"], ["submitted", "submitted"],
   ["ready", "ready"], ["waiting", "waiting for other jobs"], ["blocked", "cannot begin: a job before it failed"],
 ];
-const PAIR_ORDER = ["failed", "incomplete", "running", "suspect", "ok", "waiting"];
 const PAIRS_NAMED = 3;
 
 class Progress {
