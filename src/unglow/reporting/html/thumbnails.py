@@ -200,7 +200,7 @@ def _figures_of_slide(place: Path, row: Mapping[str, Any]) -> list[tuple[str, Pa
     with contextlib.suppress(UnglowError, OSError):
         if row.get("dye"):
             markers = SlideRecord.load(place / "slide.json").slide.subtracted
-            name, file = "difference", figure_names(markers)[str(row["dye"])]
+            name, file = "figure", figure_names(markers)[str(row["dye"])]
         path = place / "figures" / file
         return [(name, path)] if path.is_file() else []
     return []

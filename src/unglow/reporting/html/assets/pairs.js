@@ -105,7 +105,7 @@ function pairCard({ pair, n, state, outlier }, view, canLook) {
     ["gain expected by exposure", pair.expected_gain],
     ["offset", pair.offset],
     ["residual shift", isKnown(pair.residual_shift_px) ? pair.residual_shift_px + " px" : null],
-    ["clipped at the ends of the type", share(pair.clipped)],
+    ["clipped", share(pair.clipped)],
     ["candidates", pair.candidates],
     ["false-discovery rate", share(pair.candidates_fdr)],
     ["by controls", share(pair.fdr_control)],
