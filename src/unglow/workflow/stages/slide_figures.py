@@ -64,5 +64,8 @@ def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
         save_png(figure, files[name])
     for name, marker in shown.items():
         if marker.before is None:
-            save_png(draw_refusal(f"{title} {name}", marker.row["reasons"]), files[name])
+            refusal = draw_refusal(
+                f"{title} {name}", marker.row["reasons"], marker.row["status"], of="marker"
+            )
+            save_png(refusal, files[name])
     save_png(draw_all([*shown.values()], title=f"{title}: all markers"), target / SLIDE_FIGURE)

@@ -75,7 +75,7 @@ class Batch {
   columnsOf(rows, model) {
     const has = (key) => rows.some((r) => isKnown(r.pair[key]));
     const numbers = NUMBERS.filter((c) => has(c.key)).map((c) => ({
-      ...c, number: true, of: (r) => number(r, c.key),
+      ...c, rem: c.key === "gain" && model.slides ? 7.8 : c.rem, number: true, of: (r) => number(r, c.key),
       below: c.ends && ((r) => (isKnown(r.pair[c.ends[0]]) ? r.pair[c.ends[0]] + " to " + r.pair[c.ends[1]] : null)),
     }));
     return [
@@ -151,7 +151,8 @@ class Batch {
   draw() {
     if (!this.rows) return;
     const rows = this.fitting();
-    this.count.textContent = rows.length + " of " + unitsOf(this.rows.map((r) => r.pair));
+    const all = this.rows.map((r) => r.pair);
+    this.count.textContent = rows.length + " of " + (all.some(isMarker) ? all.length + " " + kindOf(all).toLowerCase() : counted(all.length, "pair"));
     [...this.heads.children].forEach((head, n) => {
       const on = this.columns[n].name === this.by.column;
       if (on) head.setAttribute("aria-sort", this.by.down ? "descending" : "ascending");
@@ -178,10 +179,11 @@ class Batch {
       return before.made;
     }
     const odd = new Set(r.outlier.map(([key]) => key));
-    const rest = [...LEVELS.slice(1), ...this.model.batch.groups].map((key) => r.pair[key]);
+    const names = isMarker(r.pair) ? ["dye", "sample"] : LEVELS;
+    const [first, ...rest] = [...names, ...this.model.batch.groups].map((key) => r.pair[key]);
     const why = this.why(r);
     const cells = [
-      [r.state], [el("b", {}, r.pair.sample), el("small", {}, [...rest, r.pair.control ? "control" : ""].filter(Boolean).join(" · "))], [el("span", { class: "why", title: why || null }, why)],
+      [r.state], [el("b", {}, first), el("small", {}, [...rest, r.pair.control ? "control" : ""].filter(Boolean).join(" · "))], [el("span", { class: "why", title: why || null }, why)],
       ...this.columns.slice(3).map((c) => [c.show(r.pair[c.key]) ?? "–", c.below && isKnown(r.pair[c.key]) ? el("small", {}, c.below(r)) : null]),
     ];
     const kinds = (c) => [c.number ? "number" : "", odd.has(c.key) ? "odd" : ""].join(" ").trim() || null;

@@ -40,6 +40,9 @@ function unitsOf(pairs) {
   return [others || !markers.length ? counted(others, "pair") : null, markers.length ? counted(markers.length, "marker") + " of " + counted(slides, "slide") : null].filter(Boolean).join(", ");
 }
 
+// What pairs are coloured by in plots.
+const seriesOf = (pair) => (isMarker(pair) ? pair.sample : pair.dye);
+
 // Rows in their order, those of a slide together where its first one stands.
 function bySlide(rows) {
   const groups = new Map();
