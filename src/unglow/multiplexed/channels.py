@@ -91,7 +91,7 @@ def _rows_of_images(
     if len(cycles) != len(headers):
         raise InputError(
             f"{table} has {len(cycles)} cycles one after the other (column cycle_number), but "
-            f"there are {len(headers)} images: give one image for each cycle, or one for all of them."
+            f"there are {len(headers)} images: give one image for each cycle, or one for all."
         )
     for header, count, (cycle, own) in zip(headers, counts, cycles, strict=True):
         if len(own) != count:
