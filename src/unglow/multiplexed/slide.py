@@ -80,6 +80,11 @@ class Slide:
         return tuple(one for one in self.channels if one.background is not None)
 
     @property
+    def subtracted(self) -> dict[str, str]:
+        """Names of the markers that stay in the corrected slide, with those of backgrounds."""
+        return {one.name: str(one.background) for one in self.markers if not one.removed}
+
+    @property
     def kept(self) -> tuple[Channel, ...]:
         """Channels of the corrected slide."""
         return tuple(one for one in self.channels if not one.removed)

@@ -43,6 +43,9 @@ class ShardWriter:
     are moved on to another directory as soon as they are whole, if `_root` names one.
     """
 
+    reports = True
+    """Whether shards are what the progress of the job is counted in."""
+
     def __init__(self, path: Path | str, layout: StoreLayout) -> None:
         self.path = Path(path)
         self.layout = layout
@@ -111,7 +114,8 @@ class ShardWriter:
         with self._lock:
             self._written += 1
             done = self._written
-        progress(done, self._count, "shard")
+        if self.reports:
+            progress(done, self._count, "shard")
 
     def _write_shard(self, level: int, y0: int, x0: int, block: NDArray[Any]) -> None:
         height, width = self.layout.level_shards(level)

@@ -32,6 +32,7 @@ from unglow.workflow.samples.raw_directory import (
     some,
     unreadable,
 )
+from unglow.workflow.samples.slides import SlideFiles, slide_files
 
 if TYPE_CHECKING:
     from unglow.workflow.samples.naming import FileName
@@ -46,6 +47,7 @@ class _Folder:
     files: list[tuple[Path, FileName]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     tiffs: int = 0
+    slide: SlideFiles | None = None
     landmarks: FilesBeside = field(default_factory=lambda: FilesBeside.landmarks((), ()))
     regions: FilesBeside = field(default_factory=lambda: FilesBeside.regions((), ()))
 
@@ -53,12 +55,13 @@ class _Folder:
         self.problems.append(Problem(message, kind, self.sample, dye, tuple(paths)))
 
 
-def discover(raw: Path) -> Discovery:
-    """Find all pairs below ``raw``, and say in one sentence each what keeps a file from being used.
+def discover(raw: Path, *, mapped: bool = False) -> Discovery:
+    """Find pairs and slides below ``raw``; say in a sentence what keeps a file from being used.
 
     There is one folder per sample in it. Hidden files and files that are no images by their names
     are ignored; symbolic links are followed. A directory that cannot be used at all is a single
-    problem; nothing is raised.
+    problem; nothing is raised. ``mapped`` says that the configuration names the backgrounds of
+    slides.
     """
     unusable = check_raw(raw)
     if unusable is not None:
@@ -70,6 +73,7 @@ def discover(raw: Path) -> Discovery:
     folders = [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)]
     loose = images_of(entries)
     pairs: list[Pair] = []
+    slides: list[SlideFiles] = []
     problems = [loose_files(raw, loose)] if loose else []
     broken = [e for e in entries if e.is_symlink() and not e.exists() and not e.suffix]
     problems += [
@@ -78,24 +82,26 @@ def discover(raw: Path) -> Discovery:
     ]
     empty = []
     for entry in folders:
-        folder = _scan(entry)
+        folder = _scan(entry, mapped=mapped)
         pairs += _match(folder)
+        slides += [] if folder.slide is None else [folder.slide]
         problems += folder.problems
         if not folder.tiffs and not folder.problems:
             empty.append(entry)
     pairs, doubled = _one_spelling(pairs)
     problems += doubled
-    if not pairs and not problems:
+    if not pairs and not slides and not problems:
         problems = [no_tiffs(raw, entries, folders)]
     return Discovery(
         pairs=tuple(sorted(pairs, key=lambda p: p.key)),
+        slides=tuple(slides),
         problems=tuple(problems),
         layout=layout_note(raw, len(folders) - len(empty), empty),
     )
 
 
-def _scan(path: Path) -> _Folder:
-    """Take apart the names of all TIFFs in one sample's folder."""
+def _scan(path: Path, *, mapped: bool) -> _Folder:
+    """Take apart the names of all TIFFs in one sample's folder, unless it holds a slide."""
     folder = _Folder(composed(path.name), path)
     try:
         entries = listing(path)
@@ -104,6 +110,7 @@ def _scan(path: Path) -> _Folder:
         return folder
     tiffs = images_of(entries)
     folder.tiffs = len(tiffs)
+    folder.slide = slide_files(folder.sample, entries, tiffs, mapped=mapped)
     folder.landmarks = FilesBeside.landmarks(entries, tiffs)
     folder.regions = FilesBeside.regions(entries, tiffs)
     _lonely(folder)
@@ -122,7 +129,7 @@ def _scan(path: Path) -> _Folder:
             path,
         )
         return folder
-    for file in tiffs:
+    for file in () if folder.slide is not None else tiffs:
         parts = take_apart(file.name, path.name)
         if _check_name(folder, file, parts):
             folder.files.append((file, parts))
