@@ -6,6 +6,7 @@ Paths of images are kept as names alone: results do not depend on where a slide 
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import Scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -290,6 +291,17 @@ def each_overview(path: Path, count: int) -> Iterator[tuple[MarkerOverview, floa
                 yield MarkerOverview(*own), float(archive["step"])
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError) as error:
         raise damaged(path) from error
+
+
+def figure_names(markers: Iterable[str]) -> dict[str, str]:
+    """Return the file of each marker's figure: its name, without what no file may have in it."""
+    files: dict[str, str] = {}
+    for name in markers:
+        plain = re.sub(r"[^\w.+-]+", "_", name).strip("._") or "marker"
+        taken = {*(one.lower() for one in files.values()), "slide.png"}
+        tried = (f"{plain}{end}.png" for end in ("", *(f"_{n}" for n in range(2, len(taken) + 3))))
+        files[name] = next(file for file in tried if file.lower() not in taken)
+    return files
 
 
 def _write(path: Path, reason: str | None, content: Mapping[str, Any]) -> None:

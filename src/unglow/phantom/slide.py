@@ -274,7 +274,7 @@ def make_slide(spec: SlideSpec, raw: Path, slide: str, *, workers: int = 1) -> S
     with OmeTiffSink(
         folder / f"{slide}.ome.tif",
         spec.shape,
-        np.uint16,
+        "uint16",
         [OmeChannel(one.name, exposure_ms=one.exposure_ms) for one in channels],
         name=slide,
         pixel_size_um=(spec.pixel_size_um, spec.pixel_size_um),

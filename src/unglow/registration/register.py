@@ -36,7 +36,8 @@ from unglow.registration.quality import (
     map_error,
     uncovered_share,
 )
-from unglow.registration.settings import MODELS, RegisterSettings
+from unglow.registration.settings import DECLARED, MODELS, RegisterSettings
+from unglow.registration.shared_map import take_over, unmoved
 from unglow.registration.user_hints import UserHints, check_hints, start_from_hints
 from unglow.registration.verdict import (
     MIN_SIGNIFICANCE,
@@ -114,8 +115,12 @@ def register(
     The transform and its sample blocks. An unusable pair gives status ``failed`` and the reasons;
     no exception is raised for it.
     """
+    settings = settings or RegisterSettings()
+    if settings.model == DECLARED:
+        declared = take_over(post, pre, unmoved(post.shape), settings, workers=workers)
+        return declared if hints is None else _hinted(declared, hints, settings)
     release_pages()  # what importing them touched is hardly what will be used
-    pair = Pair.read(post, pre, settings or RegisterSettings(), workers)
+    pair = Pair.read(post, pre, settings, workers)
     for name, pixels, thumb in (("post", post, pair.post_thumb), ("pre", pre, pair.pre_thumb)):
         problem = unusable(name, pixels.shape, thumb)
         if problem:
@@ -129,8 +134,12 @@ def register(
         searched = _searched(pair)
         if registration is None or not searched.transform.failed:
             registration = searched
-    checked = check_hints(registration.transform, hints, pair.settings)
-    return replace(registration, transform=checked)
+    return _hinted(registration, hints, settings)
+
+
+def _hinted(found: Registration, hints: UserHints, settings: RegisterSettings) -> Registration:
+    """Say how far a map misses what the user says about it."""
+    return replace(found, transform=check_hints(found.transform, hints, settings))
 
 
 def _rejected(

@@ -12,6 +12,8 @@ LARGEST_SCALE = 2.0
 """`RegisterSettings.max_scale` cannot be larger."""
 MODELS = ("translation", "similarity", "affine", "homography")
 """Global models, each richer than the one before."""
+DECLARED = "none"
+"""Instead of a model: the images are said to lie on each other, and no map is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,8 @@ class RegisterSettings:
     ----------
     model
         ``translation``, ``similarity``, ``affine``, ``homography``, or ``auto``: the simplest one
-        that a richer one does not clearly beat on blocks that were kept out of the fit.
+        that a richer one does not clearly beat on blocks that were kept out of the fit. ``none``:
+        the images lie on each other; nothing is searched, and what they say is measured.
     field
         ``auto``: add a displacement field where it beats the global model on blocks that were kept
         out of the fit; or ``never``.
@@ -65,7 +68,11 @@ class RegisterSettings:
 
     def __post_init__(self) -> None:
         rules = (
-            ("model", self.model in ("auto", *MODELS), "one of auto, " + ", ".join(MODELS)),
+            (
+                "model",
+                self.model in ("auto", DECLARED, *MODELS),
+                f"one of auto, {DECLARED}, " + ", ".join(MODELS),
+            ),
             ("field", self.field in FIELDS, "one of " + ", ".join(FIELDS)),
             ("strips", self.strips in FIELDS, "one of " + ", ".join(FIELDS)),
             ("coarse_px", 256 <= self.coarse_px <= 4096, "between 256 and 4096 px"),

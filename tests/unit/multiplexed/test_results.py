@@ -15,6 +15,7 @@ from unglow.multiplexed.results import (
     SlideRecord,
     Subtraction,
     each_overview,
+    figure_names,
     load_residues,
     load_scales,
     save_overviews,
@@ -90,3 +91,13 @@ def test_overviews_are_read_one_marker_after_the_other(tmp_path):
         np.testing.assert_array_equal(own.after, expected.after)
     with pytest.raises(StoreError, match="damaged"):
         [*each_overview(path, 3)]
+
+
+def test_each_marker_has_a_figure_of_its_own():
+    names = ["CD3/CD8", "CD3 CD8", "cd3_cd8", "Ki.67", "..", "slide", "α-SMA"]
+    files = figure_names(names)
+    assert [*files] == names
+    assert [*files.values()] == [
+        *("CD3_CD8.png", "CD3_CD8_2.png", "cd3_cd8_3.png"),
+        *("Ki.67.png", "marker.png", "slide_2.png", "α-SMA.png"),
+    ]

@@ -1,7 +1,7 @@
 """An OME-TIFF of many channels with a pyramid, written window by window, never held.
 
-Tiles lie in the file window by window (row order), within a window channel by channel, whatever
-the order they are written in: so bytes do not depend on the number of threads.
+Tiles lie in the file window by window (row order), within a window channel by channel in an order
+that is given, whatever the order they are written in: so bytes do not depend on threads.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class OmeTiffSink:
 
     Use as a context manager and `write` each window of each channel once, in any order and from
     any thread. What is out of turn is held, compressed: callers go window by window in row order,
-    through all channels of one before the next. If the block ends early, nothing is left behind.
+    through all channels of one, in ``order``, before the next. If the block ends early, nothing is
+    left behind.
 
     Parameters
     ----------
@@ -63,6 +64,9 @@ class OmeTiffSink:
     planes
         For each channel the number of the plane that it shows, for files in which channels share
         pixels; None for one each. Planes are what is written then.
+    order
+        Numbers of all that are written, in the order in which those of a window come; None for
+        0, 1, 2, ...
     """
 
     window = WINDOW
@@ -78,6 +82,7 @@ class OmeTiffSink:
         pixel_size_um: tuple[float, float] | None = None,
         workers: int = 1,
         planes: Sequence[int] | None = None,
+        order: Sequence[int] | None = None,
     ) -> None:
         self._path, self._shape, self._dtype = path, shape, np.dtype(dtype)
         self._channels, self._pixel_size_um, self._name = channels, pixel_size_um, name
@@ -86,6 +91,8 @@ class OmeTiffSink:
         levels = plan_layout(shape, self._dtype.name).levels
         shapes = [(shape[0] >> level, shape[1] >> level) for level in range(levels)]
         self._tables = [[TileTable(one) for one in shapes] for _ in range(max(self._planes) + 1)]
+        self._order = range(len(self._tables)) if order is None else order
+        self._turns = {channel: turn for turn, channel in enumerate(self._order)}
         self._across = -(-shape[1] // WINDOW)
         self._count = -(-shape[0] // WINDOW) * self._across * len(self._tables)
         self._held: dict[int, _Tiles] = {}
@@ -139,7 +146,7 @@ class OmeTiffSink:
                 raise ValueError(f"{window} of channel {channel} was written before")
             self._held[turn] = tiles
             while (ready := self._held.pop(self._next, None)) is not None:
-                levels = self._tables[self._next % len(self._tables)]
+                levels = self._tables[self._order[self._next % len(self._order)]]
                 for level, row, col, stored in ready:
                     self._tiff.append(levels[level], row, col, stored)
                 self._next += 1
@@ -149,7 +156,7 @@ class OmeTiffSink:
         corner = Window(row * WINDOW, (row + 1) * WINDOW, col * WINDOW, (col + 1) * WINDOW)
         if not window.size or window != corner.clip(self._shape):
             raise ValueError(f"{window} is none of the windows of {self._path}")
-        return (row * self._across + col) * len(self._tables) + range(len(self._tables))[channel]
+        return (row * self._across + col) * len(self._order) + self._turns[channel]
 
     def _encoded(self, window: Window, pixels: NDArray[Any]) -> _Tiles:
         """Return the tiles of the fine levels of a window."""

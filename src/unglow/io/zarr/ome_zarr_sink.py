@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.errors import StoreError
-from unglow.core.files import remedy
 from unglow.io.zarr.layout import SHARD, plan_layout
 from unglow.io.zarr.metadata import DOCUMENT, level_document, store_digest, write_document
+from unglow.io.zarr.shard_writer import not_written
 from unglow.io.zarr.writer import StoreWriter, replace_directory
 
 if TYPE_CHECKING:
@@ -27,12 +26,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.errors import StoreError
     from unglow.core.windows import Window
     from unglow.io.tiff.ome_xml import OmeChannel
 
 
 class _ChannelWriter(StoreWriter):
+    """Writer of the store of one channel; errors name the one that it becomes part of."""
+
     reports = False
+    whole: Path
+
+    def _failure(self, error: OSError) -> StoreError:
+        return not_written(self.whole, error)
 
 
 class OmeZarrSink:
@@ -75,6 +81,8 @@ class OmeZarrSink:
             )
             for n, channel in enumerate(channels)
         ]
+        for writer in self._writers:
+            writer.whole = path
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -127,10 +135,7 @@ class OmeZarrSink:
             write_document(whole, self._root_document(roots))
             replace_directory(whole, self._path, old)
         except OSError as error:
-            raise StoreError(
-                f"{self._path} could not be written ({error.strerror or error}); "
-                f"{remedy(error, self._path)}, then rerun the workflow"
-            ) from error
+            raise not_written(self._path, error) from error
 
     def _root_document(self, roots: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Return the document of the root, made of those of the channels."""

@@ -142,10 +142,7 @@ class ShardWriter:
         return self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.{kind}")
 
     def _failure(self, error: OSError) -> StoreError:
-        return StoreError(
-            f"{self.path} could not be written ({error.strerror or error}); "
-            f"{remedy(error, self.path)}, then rerun the workflow"
-        )
+        return not_written(self.path, error)
 
     @staticmethod
     def _remove(path: Path) -> None:
@@ -156,3 +153,11 @@ class ShardWriter:
                 path.unlink()
         if os.path.lexists(path):
             log.warning("%s could not be removed; `unglow clean` removes it later", path)
+
+
+def not_written(path: Path, error: OSError) -> StoreError:
+    """Return the error of a store that the file system refuses."""
+    return StoreError(
+        f"{path} could not be written ({error.strerror or error}); {remedy(error, path)}, then "
+        "rerun the workflow"
+    )

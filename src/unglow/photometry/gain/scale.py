@@ -53,6 +53,7 @@ METHODS = {
     "moffat": Method(),
     "percentile": Method(settings=("percentile",)),
     "manual": Method(is_given=True, settings=("manual",)),
+    "exposure": Method(is_given=True),
 }
 """The methods that there are; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
 

@@ -93,7 +93,7 @@ def _entry(measured: Measured) -> MarkerScale:
     return MarkerScale(
         measured.scale,
         measured.expected_gain,
-        (shift.x, shift.y) if known else None,
-        shift.error if known else None,
+        (shift.x_px, shift.y_px) if known else None,
+        shift.error_px if known else None,
         shift.blocks,
     )
