@@ -1,4 +1,4 @@
-"""Measuring a slide: gain and offset of every marker against its background.
+"""Measuring a slide: gain and offset of every marker against its background, on a sample of it.
 
 The images are not blurred to match each other's focus, as those of pairs are.
 """
@@ -13,12 +13,13 @@ import numpy as np
 
 from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.windows import Window, bounded_map
 from unglow.multiplexed.expectation import disagreement
 from unglow.multiplexed.images import Background, SlideReader
 from unglow.multiplexed.ranges import Look, look_at
 from unglow.multiplexed.residual_shift import BlockMatcher, chosen_blocks, shift_doubt
-from unglow.multiplexed.sizes import BLOCK, WINDOW
+from unglow.multiplexed.sample import Sample, SampledCells
+from unglow.multiplexed.sizes import BLOCK
 from unglow.multiplexed.slide import by_background, expected_gain
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import Evidence, estimate
@@ -47,7 +48,7 @@ class Measured:
     ----------
     scale
         Gain and offset by every method, with doubts; their details have ``expected_gain``, and
-        ``range`` and ``background_range``, the exact ranges of both channels.
+        ``range`` and ``background_range``, those of both channels in the sample.
     statistics
         Joint statistics of marker and background, not by spatial groups any more; without pixels
         where there is no map.
@@ -98,8 +99,13 @@ def measure_slide(
     usable = [one for one in slide.markers if one.name not in found]
     needed = {one.name: one for m in usable for one in (m, slide.background_of(m))}
     with SlideReader(headers) as reader:
-        at_a_time = markers_at_a_time + 1
-        looks = look_at(reader, list(needed.values()), workers=workers, at_a_time=at_a_time)
+        looks = look_at(
+            reader,
+            Sample.of(reader.shape),
+            list(needed.values()),
+            workers=workers,
+            at_a_time=markers_at_a_time + 1,
+        )
         for first in range(0, len(usable), markers_at_a_time):
             some = usable[first : first + markers_at_a_time]
             found |= _measured(slide, reader, maps, looks, some, (settings, suspect_px), workers)
@@ -116,15 +122,15 @@ def _measured(
     workers: int,
 ) -> dict[str, Measured]:
     """Measure some markers in one pass over the slide."""
-    tallies = {}
+    sample, tallies = Sample.of(reader.shape), {}
     for one in markers:
         move = slide.move_of(one)
         transform = _within(reader.shape) if move is None else maps[move]
         pair = looks[one.name], looks[str(one.background)]
-        tallies[one.name] = _Tally(reader.shape, transform, pair, expected_gain(slide, one))
+        tallies[one.name] = _Tally(sample, transform, pair, expected_gain(slide, one))
 
-    def count(window: Window) -> dict[str, Matches]:
-        matches = {}
+    def count(item: tuple[Window, tuple[int, int]]) -> dict[str, Matches]:
+        window, matches = item[0], {}
         for (name, move), of_background in by_background(slide, markers).items():
             transform = None if move is None else maps[move]
             background = Background(reader, slide.channel(name), transform, window)
@@ -132,10 +138,10 @@ def _measured(
             for batch in reader.batches(of_background, len(markers)):
                 for one, signal in zip(batch, reader.read(window, batch), strict=True):
                     tally = tallies[one.name]
-                    matches[one.name] = tally.add(signal, aligned, background, window)
+                    matches[one.name] = tally.add(signal, aligned, background, *item)
         return matches
 
-    windows = list(grid(reader.shape, (WINDOW, WINDOW)))
+    windows = sample.windows
     with step("measure"):
         for i, matches in enumerate(bounded_map(count, windows, workers)):
             for name, of_window in matches.items():
@@ -149,7 +155,7 @@ class _Tally:
 
     def __init__(
         self,
-        shape: tuple[int, int],
+        sample: Sample,
         transform: Transform,
         looks: tuple[Look, Look],
         expected: float | None,
@@ -157,15 +163,16 @@ class _Tally:
         ranges = looks[0].range, looks[1].range
         self._integer = all(look.integer for look in looks)
         self._looks, self._transform, self._expected = looks, transform, expected
+        self._sample = sample
         self._statistics = JointStatistics.create(
             post_range=ranges[0],
             pre_range=ranges[1],
             grey_level=grey_level(ranges, integer=self._integer),
             integer=self._integer,
         )
-        self._bins = CellMoments.create(shape, (looks[0].high, looks[1].high))
-        self._blocks = chosen_blocks(shape, transform, looks[1].texture)
-        self._matcher = BlockMatcher(shape, transform, (looks[0].floor, looks[1].floor))
+        self._bins = CellMoments.create(sample.extent, (looks[0].high, looks[1].high))
+        self._blocks = chosen_blocks(sample, looks[1].texture)
+        self._matcher = BlockMatcher(sample.shape, transform, (looks[0].floor, looks[1].floor))
         self._lock = threading.Lock()
         self.matches: list[Matches] = []
         """Matched blocks, window by window."""
@@ -176,9 +183,12 @@ class _Tally:
         aligned: NDArray[np.float32],
         background: Background,
         window: Window,
+        origin: tuple[int, int],
     ) -> Matches:
-        """Count a window of the marker and its background; return the blocks matched in it."""
-        origin = window.y0, window.x0
+        """Count a window of the marker and its background; return the blocks matched in it.
+
+        ``origin`` is [row, col] of its first px in the mosaic.
+        """
         with self._lock:  # a copy for each thread would take 5 MB
             self._statistics.add(signal, aligned, origin=origin)
         self._bins.add(signal, aligned, origin=origin)
@@ -192,9 +202,8 @@ class _Tally:
 
     def measured(self, settings: ScaleSettings, suspect_px: float) -> Measured:
         """Estimate gain and offset from what was counted."""
-        evidence = Evidence(
-            self._statistics, self._bins, self._transform, expected_gain=self._expected
-        )
+        cells = SampledCells.placed(self._bins, self._sample)
+        evidence = Evidence(self._statistics, cells, self._transform, expected_gain=self._expected)
         scale = estimate(evidence, settings)
         shift = self._matcher.shift(self.matches)
         doubts = [disagreement(scale, evidence), shift_doubt(shift, suspect_px)]

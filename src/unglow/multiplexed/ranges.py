@@ -1,4 +1,4 @@
-"""The first pass over a slide: exact ranges of channels, and where their texture is."""
+"""The first look at the sample of a slide: ranges of channels, and where their texture is."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.progress import progress, step
-from unglow.core.windows import Window, bounded_map, grid
-from unglow.multiplexed.sizes import BLOCK, WINDOW
+from unglow.core.windows import Window, bounded_map
+from unglow.multiplexed.sizes import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.multiplexed.images import SlideReader
+    from unglow.multiplexed.sample import Sample
     from unglow.multiplexed.slide import Channel
 
 # Every so many px along both sides are looked at for the floor: a power of two, the least that
@@ -30,18 +31,19 @@ _MEANS = 8
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Look:
-    """What the first pass tells of a channel.
+    """What the sample of a slide tells of a channel by itself.
 
     Attributes
     ----------
     low, high
-        Exact smallest and largest value; 0 where there is none.
+        Smallest and largest value; 0 where there is none.
     integer
         Whether they are whole grey levels.
     floor
         Grey level just below the background.
     texture
-        (rows, columns) float32 of each whole block of `BLOCK` px: how much there is to see.
+        (rows, columns) float32 of each whole block of `BLOCK` px of the mosaic: how much there is
+        to see.
     """
 
     low: float
@@ -58,30 +60,36 @@ class Look:
 
 @step("ranges")
 def look_at(
-    reader: SlideReader, channels: Sequence[Channel], *, workers: int, at_a_time: int
+    reader: SlideReader,
+    sample: Sample,
+    channels: Sequence[Channel],
+    *,
+    workers: int,
+    at_a_time: int,
 ) -> dict[str, Look]:
-    """Look at every pixel of some channels, so many of them at a time; by name."""
+    """Look at the sample of some channels, so many of them at a time; by name."""
     looks: dict[str, Look] = {}
     for first in range(0, len(channels), at_a_time):
         some = channels[first : first + at_a_time]
-        looks |= dict(_looks(reader, some, workers))
+        looks |= dict(_looks(reader, sample, some, workers))
         progress(len(looks), len(channels), "channel")
     return looks
 
 
 def _looks(
-    reader: SlideReader, channels: Sequence[Channel], workers: int
+    reader: SlideReader, sample: Sample, channels: Sequence[Channel], workers: int
 ) -> Iterator[tuple[str, Look]]:
     """Yield name and look of each channel, from one pass over all of them."""
-    shape, every = reader.shape, 1
+    shape, every = sample.extent, 1
     while np.prod([-(-n // every) for n in shape]) > _SAMPLED:
         every *= 2
     samples = np.full((len(channels), *(-(-n // every) for n in shape)), np.nan, np.float32)
     textures = np.zeros((len(channels), *(n // BLOCK for n in shape)), np.float32)
 
-    def look(window: Window) -> list[tuple[float, float]]:
-        rows, cols = (slice(a // every, None) for a in (window.y0, window.x0))
-        top, left = window.y0 // BLOCK, window.x0 // BLOCK
+    def look(item: tuple[Window, tuple[int, int]]) -> list[tuple[float, float]]:
+        window, corner = item
+        rows, cols = (slice(n // every, None) for n in corner)
+        top, left = (n // BLOCK for n in corner)
         limits = []
         for i, block in enumerate(reader.read(window, channels)):
             part = block[::every, ::every]
@@ -91,7 +99,7 @@ def _looks(
             limits.append((float(np.fmin.reduce(block, None)), float(np.fmax.reduce(block, None))))
         return limits
 
-    limits = np.array(list(bounded_map(look, grid(shape, (WINDOW, WINDOW)), workers)))
+    limits = np.array(list(bounded_map(look, sample.windows, workers)))
     for i, one in enumerate(channels):
         finite = samples[i][np.isfinite(samples[i])]
         dark, bright = np.quantile(finite, (_DARK, _BRIGHT)) if finite.size else (0.0, 0.0)

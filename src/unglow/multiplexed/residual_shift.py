@@ -20,7 +20,7 @@ from unglow.registration.blocks.phase_correlation import (
 from unglow.registration.images import Plane
 from unglow.registration.pair import PlanePair
 from unglow.registration.quality import agreement
-from unglow.transform import ResidualShift, Transform, apply_matrix
+from unglow.transform import ResidualShift, apply_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Window
+    from unglow.multiplexed.sample import Sample
+    from unglow.transform import Transform
 
     Read = Callable[[Window], NDArray[Any]]
 
@@ -37,38 +39,25 @@ _LEAST = 6
 """Fewer blocks that agree tell nothing."""
 
 
-def chosen_blocks(
-    shape: tuple[int, int], transform: Transform, texture: NDArray[np.float32]
-) -> NDArray[np.int64]:
+def chosen_blocks(sample: Sample, texture: NDArray[np.float32]) -> NDArray[np.int64]:
     """Choose blocks: of each cell of a grid the one where the background has most texture.
 
-    Parameters
-    ----------
-    shape
-        (rows, columns) of the slide.
-    transform
-        Map to the background.
-    texture
-        `unglow.multiplexed.ranges.Look.texture` of the background, in its own frame.
+    ``texture`` is that of `unglow.multiplexed.ranges.Look`. Cycles lie so near to each other that
+    it hardly matters in whose frame.
 
     Returns
     -------
-    (N, 2) corners (x, y), multiples of `BLOCK` px, in row order.
+    (N, 2) corners (x, y) in the slide, multiples of `BLOCK` px, in row order.
     """
-    rows, cols = (n // BLOCK for n in shape)
-    if not rows or not cols:
-        return np.zeros((0, 2), np.int64)
-    y, x = (v.ravel() for v in np.indices((rows, cols)))
-    corners = np.column_stack([x, y]) * BLOCK
-    mapped = transform.map(corners + (BLOCK - 1) / 2) // BLOCK
-    inside = np.asarray(((mapped >= 0) & (mapped < [cols, rows])).all(axis=1), np.bool_)
-    at = np.where(inside[:, None], mapped, 0).astype(np.int64)
-    merit = np.where(inside, texture[at[:, 1], at[:, 0]], 0.0)
-    cell = (y * _ACROSS // rows) * _ACROSS + x * _ACROSS // cols
+    rows, cols = texture.shape
+    y, x = (v.ravel() for v in np.indices(texture.shape))
+    cell = (y * _ACROSS // max(rows, 1)) * _ACROSS + x * _ACROSS // max(cols, 1)
+    merit = texture.ravel()
     order = np.lexsort((-merit, cell))
-    first = np.flatnonzero(np.diff(cell[order], prepend=-1))
-    best = np.sort(order[first])
-    return np.asarray(corners[best[merit[best] > 0]], np.int64)
+    best = np.sort(order[np.flatnonzero(np.diff(cell[order], prepend=-1))])
+    best = best[merit[best] > 0]
+    corners = np.asarray(np.column_stack([x[best], y[best]]) * BLOCK, np.float64)
+    return np.asarray(sample.in_slide(corners), np.int64)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

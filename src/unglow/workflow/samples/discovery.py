@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.io.image_paths import is_ome_zarr
+from unglow.workflow.samples import foreign
 from unglow.workflow.samples.hint_files import FilesBeside
 from unglow.workflow.samples.naming import (
     MARKERS,
@@ -50,6 +51,7 @@ class _Folder:
     slide: SlideFiles | None = None
     landmarks: FilesBeside = field(default_factory=lambda: FilesBeside.landmarks((), ()))
     regions: FilesBeside = field(default_factory=lambda: FilesBeside.regions((), ()))
+    foreign: set[tuple[str, str] | None] = field(default_factory=set)
 
     def problem(self, kind: str, message: str, *paths: Path, dye: str | None = None) -> None:
         self.problems.append(Problem(message, kind, self.sample, dye, tuple(paths)))
@@ -75,6 +77,7 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
     pairs: list[Pair] = []
     slides: list[SlideFiles] = []
     problems = [loose_files(raw, loose)] if loose else []
+    problems += foreign.problems(foreign.foreign_images(entries, ""), None)
     broken = [e for e in entries if e.is_symlink() and not e.exists() and not e.suffix]
     problems += [
         Problem(dangling_sentence(entry, "folder"), "dangling-link", paths=(entry,))
@@ -113,6 +116,9 @@ def _scan(path: Path, *, mapped: bool) -> _Folder:
     folder.slide = slide_files(folder.sample, entries, tiffs, mapped=mapped)
     folder.landmarks = FilesBeside.landmarks(entries, tiffs)
     folder.regions = FilesBeside.regions(entries, tiffs)
+    others = foreign.foreign_images(entries, path.name)
+    folder.foreign = {other.partner for other in others}
+    folder.problems += foreign.problems(others, folder.sample)
     _lonely(folder)
     _nested(folder, [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)])
     if not tiffs:
@@ -156,6 +162,8 @@ def _lonely(folder: _Folder) -> None:
 
 def _nested(folder: _Folder, inside: list[Path]) -> None:
     """Name TIFFs one or two folders too deep."""
+    # a microscope keeps its planes in such folders
+    inside = [d for d in inside if not d.name.lower().endswith(".oif.files")]
     deep = [f for d in inside for f in listing_if_any(d)]
     deep += [f for d in deep if d.is_dir() for f in listing_if_any(d)]
     deep = images_of(deep)
@@ -241,7 +249,7 @@ def _match(folder: _Folder) -> list[Pair]:
         for file in dangling:
             folder.problem("dangling-link", dangling_sentence(file), file, dye=dye)
         missing = [m for m in MARKERS if not slot[m]]
-        if missing and not double:
+        if missing and not double and (dye, missing[0]) not in folder.foreign:
             _missing(folder, dye, missing[0], slot)
         if not (double or missing or dangling):
             pair = _pair(folder, dye, slot)
