@@ -16,9 +16,12 @@ from unglow.registration.coarse.coarse import (
     score_guess,
     singular_values,
 )
+from unglow.registration.magnification import HALF_OCTAVE
 from unglow.registration.models import consensus, fit, fit_robust
+from unglow.registration.settings import LARGEST_SCALE
 from unglow.registration.verdict import judged
 from unglow.transform import LandmarkResiduals, apply_matrix, at_level
+from unglow.transform.transform import octaves_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,6 +64,31 @@ class UserHints:
     initial: Matrix | None = None
 
 
+def hinted_search(pair: Pair, hints: UserHints) -> tuple[int, float]:
+    """Return the octaves at which a pair is seen as hints ask for it, and the largest scale there.
+
+    They are those of the pair, which is seen as it is, unless the hints ask for more than is
+    ordinary.
+    """
+    matrix = _hinted_maps(hints)[0][1]
+    scale = float(np.sqrt(np.prod(singular_values(matrix, pair.section_points().mean(axis=0)))))
+    most = _SCALE_ROOM * pair.reach
+    if not np.isfinite(scale) or 1 / most <= scale <= most:
+        return 0, pair.reach
+    furthest = octaves_of(LARGEST_SCALE)
+    return int(np.clip(octaves_of(scale), -furthest, furthest)), HALF_OCTAVE
+
+
+def _hinted_maps(hints: UserHints) -> list[Guess]:
+    """Return method and (3, 3) matrix, level-0 px, of everything that a user says."""
+    maps: list[Guess] = []
+    if hints.landmarks is not None:
+        maps += [(LANDMARKS, matrix) for matrix in landmark_maps(hints.landmarks)]
+    if hints.initial is not None:
+        maps.append((INITIAL, hints.initial))
+    return maps
+
+
 def start_from_hints(pair: Pair, hints: UserHints) -> Candidate | None:
     """Improve the hints on the thumbnails, and take what scores best.
 
@@ -69,13 +97,9 @@ def start_from_hints(pair: Pair, hints: UserHints) -> Candidate | None:
     The start, in thumbnail px; None if nothing of it is a modest scaling with little shear. Where
     landmarks lead, no other place is a rival of the one that a person has pointed at.
     """
-    maps: list[Guess] = []
-    if hints.landmarks is not None:
-        maps += [(LANDMARKS, matrix) for matrix in landmark_maps(hints.landmarks)]
-    if hints.initial is not None:
-        maps.append((INITIAL, hints.initial))
+    maps = [(method, pair.seen(matrix)) for method, matrix in _hinted_maps(hints)]
     centre = pair.post_thumb.section_points().mean(axis=0)
-    most = _SCALE_ROOM * pair.settings.max_scale
+    most = _SCALE_ROOM * pair.reach
     guesses = [(method, at_level(matrix, pair.post_thumb.level)) for method, matrix in maps]
     guesses = [(method, matrix) for method, matrix in guesses if plausible(matrix, centre, most)]
     if not guesses:

@@ -8,7 +8,7 @@ from scipy.ndimage import gaussian_filter, zoom
 
 from unglow.core.windows import ArrayPixels
 from unglow.registration.register import RegisterSettings, register
-from unglow.registration.verdict import magnified
+from unglow.registration.verdict import against_headers
 
 SETTINGS = RegisterSettings()
 

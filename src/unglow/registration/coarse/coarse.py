@@ -26,7 +26,9 @@ from unglow.registration.coarse.guesses import (
 from unglow.registration.fft import backward, cross_spectrum
 from unglow.registration.models import apart, consensus, fit_robust
 from unglow.registration.pair import PlanePair
-from unglow.transform import jacobians
+from unglow.registration.quality import inside_frame
+from unglow.registration.settings import ORDINARY_SCALE
+from unglow.transform import apply_matrix, jacobians
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -166,7 +168,7 @@ def _guesses(
     return [
         (method, mirror @ matrix)
         for seen, mirror in _orientations(pair)
-        for method, matrix in ways(pair.post_thumb, seen, pair.settings.max_scale)
+        for method, matrix in ways(pair.post_thumb, seen, pair.reach)
         if matrix is not None
     ]
 
@@ -209,7 +211,8 @@ def _judge(pair: Pair, guesses: list[Guess], earlier: list[Candidate]) -> list[C
     points = pair.post_thumb.section_points()
     if not len(points):
         return []
-    centre, max_scale = points.mean(axis=0), pair.settings.max_scale
+    centre, max_scale = points.mean(axis=0), pair.reach
+    least = pair.settings.min_overlap
     new: list[Candidate] = []
     for method, matrix in guesses:
         if not plausible(matrix, centre, max_scale * _GUESS_ROOM):
@@ -217,9 +220,17 @@ def _judge(pair: Pair, guesses: list[Guess], earlier: list[Candidate]) -> list[C
         if any(_apart(matrix, c.matrix, points) < _SAME_PX for c in (*earlier, *new)):
             continue
         candidate = _refined(pair, _scored(pair, Candidate(method, matrix)))
+        if pair.reach > ORDINARY_SCALE and _overlap(pair, candidate.matrix, points) < least:
+            continue  # what little is seen of the section looks more significant than it is
         if plausible(candidate.matrix, centre, max_scale * _REFINED_ROOM):
             new.append(candidate)
     return new
+
+
+def _overlap(pair: Pair, matrix: Matrix, points: NDArray[np.float64]) -> float:
+    """Share of points (N, 2) of the section that a map puts inside pre."""
+    inside = inside_frame(apply_matrix(matrix, points), pair.pre_thumb.image.shape)
+    return float(inside.mean())
 
 
 def _refined(pair: Pair, candidate: Candidate) -> Candidate:
