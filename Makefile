@@ -14,7 +14,7 @@ LOOPS := hatch_build.py $(wildcard src/unglow/core/kernels/*.[ch] src/unglow/cor
 # Where it is set, every start of Snakemake and of a job compiles all of its libraries again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast oldest mutants lint format bench wheels clean
+.PHONY: help demo test test-fast oldest mutants lint format docs bench wheels clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -35,6 +35,7 @@ EXTRA_run :=
 EXTRA_test := [test,cluster]
 EXTRA_lint := [lint]
 EXTRA_mutation := [test,cluster,mutation]
+EXTRA_docs := [docs]
 BESIDE_test := tests/unbound.txt
 
 demo: $(VENV)/installed-run  ## make a phantom pair, run the workflow on it, say where to look
@@ -68,6 +69,9 @@ format: $(VENV)/installed-lint  ## rewrite sources in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt $(SMK)
+
+docs: $(VENV)/installed-docs  ## build the documentation site in build/docs, and check its links
+	$(BIN)/sphinx-build -q -W --keep-going -c docs/site . build/docs
 
 bench: $(VENV)/installed-run  ## time the whole run against sizes, print a table
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/whole_run.py $(ARGS)

@@ -61,6 +61,12 @@ include: "rules/detect.smk"
 include: "rules/snr.smk"
 include: "rules/export.smk"
 include: "rules/figures.smk"
+
+if batch.slides:
+
+    include: "rules/slides.smk"
+
+
 include: "rules/summary.smk"
 include: "rules/preflight.smk"
 

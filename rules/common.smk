@@ -83,10 +83,10 @@ if workflow.is_main_process:
         logger.warning(f"left out: {problem.message}")
     for sentence in (*job_params.idle_controls(batch), *batch.notes):
         logger.warning(sentence)
-    directory = existing(Path(batch.settings["results"]))
-    if not os.access(directory, os.W_OK | os.X_OK):
+    writable = existing(Path(batch.settings["results"]))
+    if not os.access(writable, os.W_OK | os.X_OK):
         logger.warning(
-            f"{directory} cannot be written, so nothing new can be computed: mend its permissions or "
+            f"{writable} cannot be written, so nothing new can be computed: mend its permissions or "
             "set another directory with --config results=DIRECTORY."
         )
     # Snakemake keeps its notes there, also for a dry run.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from unglow.core.files import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 FOLDER = "digests"
@@ -27,6 +27,15 @@ def of_file(path: Path) -> str:
     """Return the SHA-256 of a file, hexadecimal; it is read a piece at a time."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def files_in(outputs: Iterable[Path]) -> Iterator[Path]:
+    """Yield what jobs publish: files, and of directories those that are in them."""
+    for path in outputs:
+        if path.is_dir():
+            yield from (file for file in path.iterdir() if not file.name.startswith("."))
+        else:
+            yield path
 
 
 def write(target: Path, published: Iterable[Path]) -> None:

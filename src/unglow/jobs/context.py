@@ -200,7 +200,8 @@ class Job:
         """Last of all, list the digests of what was published."""
         if self.digests_path is not None:
             with step("digests"):
-                digests.write(self.digests_path, set(self.outputs) - {self.digests_path})
+                outputs = set(self.outputs) - {self.digests_path}
+                digests.write(self.digests_path, digests.files_in(outputs))
 
     @property
     def title(self) -> str:

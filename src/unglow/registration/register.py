@@ -43,7 +43,8 @@ from unglow.registration.quality import (
     map_error,
     uncovered_share,
 )
-from unglow.registration.settings import MODELS, RegisterSettings
+from unglow.registration.settings import DECLARED, MODELS, RegisterSettings
+from unglow.registration.shared_map import take_over, unmoved
 from unglow.registration.user_hints import (
     UserHints,
     check_hints,
@@ -128,11 +129,15 @@ def register(
     The transform and its sample blocks. An unusable pair gives status ``failed`` and the reasons;
     no exception is raised for it.
     """
-    release_pages()  # what importing them touched is hardly what will be used
-    found = _attempted(post, pre, settings or RegisterSettings(), workers, hints, expected_scale)
+    settings = settings or RegisterSettings()
+    if settings.model == DECLARED:
+        found = take_over(post, pre, unmoved(post.shape), settings, workers=workers)
+    else:
+        release_pages()  # what importing them touched is hardly what will be used
+        found = _attempted(post, pre, settings, workers, hints, expected_scale)
     if hints is None:
         return found
-    checked = check_hints(found.transform, hints, settings or RegisterSettings())
+    checked = check_hints(found.transform, hints, settings)
     return replace(found, transform=checked)
 
 

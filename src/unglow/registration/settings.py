@@ -14,6 +14,8 @@ ORDINARY_SCALE = 1.25
 """Scales up to this are searched first, and without a level of their own."""
 MODELS = ("translation", "similarity", "affine", "homography")
 """Global models, each richer than the one before."""
+DECLARED = "none"
+"""Instead of a model: the images are said to lie on each other, and no map is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class RegisterSettings:
     ----------
     model
         ``translation``, ``similarity``, ``affine``, ``homography``, or ``auto``: the simplest one
-        that a richer one does not clearly beat on blocks that were kept out of the fit.
+        that a richer one does not clearly beat on blocks that were kept out of the fit. ``none``:
+        the images lie on each other; nothing is searched, and what they say is measured.
     field
         ``auto``: add a displacement field where it beats the global model on blocks that were kept
         out of the fit; or ``never``.
@@ -68,7 +71,11 @@ class RegisterSettings:
 
     def __post_init__(self) -> None:
         rules = (
-            ("model", self.model in ("auto", *MODELS), "one of auto, " + ", ".join(MODELS)),
+            (
+                "model",
+                self.model in ("auto", DECLARED, *MODELS),
+                f"one of auto, {DECLARED}, " + ", ".join(MODELS),
+            ),
             ("field", self.field in FIELDS, "one of " + ", ".join(FIELDS)),
             ("strips", self.strips in FIELDS, "one of " + ", ".join(FIELDS)),
             ("coarse_px", 256 <= self.coarse_px <= 4096, "between 256 and 4096 px"),

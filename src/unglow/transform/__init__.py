@@ -10,12 +10,20 @@ from unglow.transform.matrix import (
     jacobians,
     to_level0,
 )
-from unglow.transform.transform import FIELD_FILE, LandmarkResiduals, Quantiles, Transform, load
+from unglow.transform.transform import (
+    FIELD_FILE,
+    LandmarkResiduals,
+    Quantiles,
+    ResidualShift,
+    Transform,
+    load,
+)
 
 __all__ = [
     "FIELD_FILE",
     "LandmarkResiduals",
     "Quantiles",
+    "ResidualShift",
     "Transform",
     "apply_matrix",
     "at_level",

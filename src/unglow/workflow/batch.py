@@ -37,6 +37,7 @@ from unglow.workflow.samples import (
     read_sheet,
 )
 from unglow.workflow.samples.naming import placeholder_in
+from unglow.workflow.slides import known_slides
 from unglow.workflow.variants import SECTIONS, settings_of, variants, with_overrides
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader
     from unglow.io.zarr import StoreLayout
     from unglow.workflow.schema import Settings
+    from unglow.workflow.slides import KnownSlide
 
     Wildcards = Mapping[str, str]
 
@@ -67,6 +69,8 @@ class Batch:
     """A sentence for what is left aside of the files that help pairs."""
     maps_from: dict[tuple[str, str], str] = field(default_factory=dict)
     """The dye whose map a pair takes, for pairs that do not register themselves."""
+    slides: dict[str, KnownSlide] = field(default_factory=dict)
+    """Multiplexed slides, by name."""
     _layouts: dict[tuple[str, ...], dict[str, StoreLayout]] = field(default_factory=dict)
     _variants: dict[tuple[str | None, ...], Settings] = field(default_factory=dict)
 
@@ -98,25 +102,35 @@ class Batch:
                 for one in channels:  # each has to be storable
                     headers[pair.key] = headers_of(pair, one, cache)
                 _check_manual(pair, scales)
+                _check_exposure(pair, scales)
                 notes += check_help(pair, headers[pair.key])
                 pairs[pair.key] = pair
             except InputError as error:
                 paths = pair.pre, pair.post
                 problems.append(Problem(str(error), "header", pair.sample, pair.dye, paths))
+        slides, unusable_slides = known_slides(discovery.slides, settings, cache)
+        problems += unusable_slides
         cache.save()
         shapes = {key: tuple(header.shape for header in headers[key]) for key in pairs}
         maps_from, unusable = map_sources(pairs, shapes, settings["register"]["from"])
         for problem in unusable:
             pairs.pop((str(problem.sample), str(problem.dye)))
         problems += unusable
-        if not pairs:
+        if not pairs and not slides:
             raise InputError(_nothing_to_do(source, problems))
-        return cls(settings, pairs, tuple(problems), headers, source, tuple(notes), maps_from)
+        return cls(
+            settings, pairs, tuple(problems), headers, source, tuple(notes), maps_from, slides
+        )
 
     @cached_property
     def outputs(self) -> Outputs:
         """The path patterns of this run."""
         return Outputs.of(self.settings)
+
+    @cached_property
+    def keys(self) -> list[tuple[str, str]]:
+        """What the run consists of: sample and dye of each pair, name and '' of each slide."""
+        return [*self.pairs, *((name, "") for name in self.slides)]
 
     @cached_property
     def controls(self) -> list[tuple[str, str]]:
@@ -206,7 +220,8 @@ def find_pairs(settings: Settings, base: Path) -> tuple[Path, Discovery]:
     if (base / DEFAULT_SHEET).exists():
         return base / DEFAULT_SHEET, read_sheet(base / DEFAULT_SHEET, base=base)
     _refuse_placeholder("raw", settings)
-    return base / settings["raw"], discover(base / settings["raw"])
+    mapped = bool(settings["multiplexed"]["backgrounds"])
+    return base / settings["raw"], discover(base / settings["raw"], mapped=mapped)
 
 
 def _nothing_to_do(source: Path, problems: list[Problem]) -> str:
@@ -295,3 +310,14 @@ def _check_manual(pair: Pair, scales: list[Settings]) -> None:
                     f"'scale.manual', or manual_scale for {pair.sample} {pair.dye} in the sample "
                     "sheet."
                 )
+
+
+def _check_exposure(pair: Pair, scales: list[Settings]) -> None:
+    """Raise if some variant has no gain for a pair but that of exposure times."""
+    for scale in scales:
+        left = {*scale["methods"]} - {"exposure"}
+        if scale["default"] == "exposure" or not (left or pair.manual_scale or scale["manual"]):
+            raise InputError(
+                f"{pair.sample} {pair.dye} is a pair, of which no exposure times are known: add "
+                "another method to scale.methods, and to scale.default if that is set."
+            )

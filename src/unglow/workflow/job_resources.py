@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unglow.jobs.base_memory import BY_HEADER, small
-from unglow.workflow import memory_model
+from unglow.workflow import memory_model, slide_resources
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import same_difference_as, same_ratio_as, written_methods
 from unglow.workflow.stage_table import SMALL_MB, SPLIT, stage_of
@@ -49,6 +49,8 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     kind = stage_of(rule).disk
     if isinstance(kind, int):
         return kind
+    if kind.startswith("slide"):
+        return slide_resources.disk_mb(batch, rule, wildcards)
     same = {"difference": same_difference_as, "snr": same_ratio_as}.get(rule)
     if same is not None and same(batch, wildcards) is not None:
         return SMALL_MB  # links to the shards of another one
@@ -66,10 +68,13 @@ def runtime_min(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     time = stage_of(rule).time
     if not time.per_mpx:
         return _SHORT_MIN
-    pixels = batch.pixels(wildcards) / _bands_of(batch, rule, wildcards)
+    if rule.startswith("slide_"):
+        mpx = slide_resources.work_mpx(batch, rule, wildcards)
+    else:
+        mpx = batch.pixels(wildcards) / 1e6 / _bands_of(batch, rule, wildcards)
     if rule == "ingest":  # both images
-        pixels *= 2
-    seconds = time.fixed + pixels / 1e6 * time.per_mpx
+        mpx *= 2
+    seconds = time.fixed + mpx * time.per_mpx
     return math.ceil(2 + _GENEROUS * seconds / 60)
 
 
@@ -80,6 +85,8 @@ def work_mpx(batch: Batch, rule: str, wildcards: Wildcards) -> float:
     """
     if not stage_of(rule).time.per_mpx:
         return 0.0
+    if rule.startswith("slide_"):
+        return slide_resources.work_mpx(batch, rule, wildcards)
     if rule in ("ingest", "ingest_band"):
         roles = [wildcards["role"]] if rule == "ingest_band" else ROLES
         return sum(_mpx_of_image(batch, rule, {**wildcards, "role": role}) for role in roles)
@@ -120,12 +127,18 @@ def _bands_of(batch: Batch, rule: str, wildcards: Wildcards) -> int:
 def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
     """Return the memory demand of a job."""
     stage = rule.removesuffix("_band")
+    if stage.startswith("slide_"):
+        return slide_resources.demand(batch, rule, wildcards)
     if stage.startswith("export"):
         return _of_export(batch, wildcards)
     if stage not in BY_HEADER:
         return small("summary" if stage == "verdict" else stage)
-    if stage == "ingest":
-        return _of_images(batch, wildcards)
+    return _of_images(batch, wildcards) if stage == "ingest" else _of_stage(batch, rule, wildcards)
+
+
+def _of_stage(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
+    """Return the demand of a job of a stage that may be split: of all, a band, or joining them."""
+    stage = rule.removesuffix("_band")
     if stage not in SPLIT or band_count(batch, stage, wildcards) == 1:
         return _unsplit(batch, stage, wildcards)
     if rule == stage:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PLACES = ("pair", "ingested", "registered", "subtracted", "detected")
 """Where files are of what depends on no swept parameter, and on those of each level as well."""
+OF_SLIDE = {"slide": "{sample}/", "move": "{sample}/registration/{cycle}/"}
+"""Where files are of a slide, and of the map between two of its cycles (``{cycle}`` is ``1-2``)."""
 ROOT = DOCUMENT
 """The file of a store that rules name: it is written last."""
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
@@ -59,6 +61,10 @@ def joined(output: Path) -> tuple[Path, Band | None]:
     return (output.parent if output.name == ROOT else output), None
 
 
+CORRECTED = {"tiff": "corrected.ome.tif", "zarr": store("corrected")}
+"""The corrected image of a slide, by the form that it is written in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """Path patterns of one run; ``swept`` are the levels of variants that there are."""
@@ -79,8 +85,10 @@ class Outputs:
     def directory(self, level: str) -> str:
         """Return the pattern of a directory below the results (or logs), with a slash at its end.
 
-        Levels are those of `PLACES`, or ``run``.
+        Levels are those of `PLACES` or `OF_SLIDE`, or ``run``.
         """
+        if level in OF_SLIDE:
+            return OF_SLIDE[level]
         return "" if level == "run" else "".join(f"{{{name}}}/" for name in self.levels(level))
 
     def file(self, level: str, name: str) -> str:
@@ -92,6 +100,8 @@ class Outputs:
     registered = partialmethod(file, "registered")
     subtracted = partialmethod(file, "subtracted")
     detected = partialmethod(file, "detected")
+    slide = partialmethod(file, "slide")
+    move = partialmethod(file, "move")
 
     def band(self, pattern: str) -> str:
         """Return the pattern of what a job of a band leaves; ``{band}`` is a `Band`.

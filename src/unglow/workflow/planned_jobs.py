@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from unglow.core.levels import VARIANT
 from unglow.io.zarr.bands import all_bands
 from unglow.workflow.job_resources import band_count, disk_mb
-from unglow.workflow.paths import FORMS, PLACES
+from unglow.workflow.paths import CORRECTED, FORMS, PLACES
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import scale_methods, written_methods
 from unglow.workflow.stage_table import SMALL_MB, SPLIT, STAGES
@@ -46,13 +46,38 @@ class PlannedJob:
     joined: tuple[str, ...] = ()
 
 
+def jobs_of(batch: Batch, sample: str, dye: str) -> Iterator[PlannedJob]:
+    """List every job of one of `Batch.keys`."""
+    return jobs_of_pair(batch, sample, dye) if dye else jobs_of_slide(batch, sample)
+
+
 def jobs_of_pair(batch: Batch, sample: str, dye: str) -> Iterator[PlannedJob]:
     """List every job of a pair, in the order of the table of stages."""
     for rule, stage in STAGES.items():
-        if stage.level != "run" and _is_wanted(batch, rule):
+        if stage.level in PLACES and _is_wanted(batch, rule):
             for variant in variants_of(batch, stage.level, {"sample": sample, "dye": dye}):
                 for wildcards in _jobs_of(batch, rule, variant):
                     yield from _in_bands(batch, _job(batch, rule, wildcards))
+
+
+def jobs_of_slide(batch: Batch, name: str) -> Iterator[PlannedJob]:
+    """List every job of a slide, in the order of the table of stages."""
+    slide = batch.slides[name].slide
+    for rule, stage in STAGES.items():
+        if stage.level == "move":
+            for a, b in slide.moves:
+                yield _job(batch, rule, {"sample": name, "cycle": f"{a}-{b}"})
+        elif stage.level == "slide":
+            job = _job(batch, rule, {"sample": name})
+            corrected = corrected_files(batch) if rule == "slide_subtract" else {}
+            more = (batch.outputs.slide(one).format(sample=name) for one in corrected.values())
+            yield replace(job, files=(*more, *job.files))
+
+
+def corrected_files(batch: Batch) -> dict[str, str]:
+    """Return what the corrected image of every slide is written as, by form."""
+    chosen = batch.settings["multiplexed"]["output"]
+    return {form: CORRECTED[form] for form in CORRECTED if chosen in (form, "both")}
 
 
 def jobs_of_run(batch: Batch) -> list[PlannedJob]:
@@ -66,8 +91,8 @@ def final_outputs(batch: Batch) -> list[str]:
     Snakemake does not miss a file that nobody asks for, as long as others of its job are there.
     Nobody asks for digests: results of a version of unglow without them are whole.
     """
-    pairs = itertools.chain.from_iterable(jobs_of_pair(batch, *key) for key in batch.pairs)
-    jobs = itertools.chain(pairs, jobs_of_run(batch))
+    all_keys = itertools.chain.from_iterable(jobs_of(batch, *key) for key in batch.keys)
+    jobs = itertools.chain(all_keys, jobs_of_run(batch))
     return sorted({file for job in jobs if not job.joined for file in job.files})
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from unglow.core.digests import FOLDER, SUFFIX
 from unglow.workflow.paths import FIGURES, REGISTRATION_FIGURES, store
 
 SMALL_MB, FIGURES_MB = 1, 5
@@ -43,7 +44,7 @@ class Stage(NamedTuple):
     Attributes
     ----------
     level
-        Where its files are: one of `PLACES`, or ``run``.
+        Where its files are: one of `PLACES` or of `OF_SLIDE`, or ``run``.
     step
         The jobs of a pair run in this order; those of one step may run side by side.
     threads
@@ -52,7 +53,8 @@ class Stage(NamedTuple):
         What a job takes; its million px are those of `job_resources.work_mpx`.
     disk
         Upper bound of what a job leaves on disk: MB, or what it is as large as: one ``store`` (of
-        the wildcard ``role``, or derived), those of ``both images``, or a list of ``candidates``.
+        the wildcard ``role``, or derived), those of ``both images``, a list of ``candidates``, or
+        what a stage of a ``slide`` leaves.
     files
         What a job leaves, except for digests.
     after
@@ -77,6 +79,9 @@ _DIFFERENCE = (
     "difference/{method}.background.npz",
 )
 _DETECT = ("candidates.csv", "candidates.geojson", "detection.json", "search.npz")
+_SLIDE_SCALE = ("slide.json", "scale.json", "gain_maps.npz", "statistics.npz")
+_SLIDE_FIGURES = (f"{FOLDER}/slide_figures{SUFFIX}",)  # each marker has one
+_SLIDE_SUBTRACT = ("markers_corrected.csv", "subtraction.json", "residues.npz", "overviews.npz")
 
 STAGES = {
     # rule: level, step, threads, time, disk, files, after
@@ -122,6 +127,16 @@ STAGES = {
     "figures": Stage("detected", 4, 1, Time(2.4), 2 * FIGURES_MB, FIGURES, ("detect",)),
     "comparison": Stage(
         "pair", 4, 1, Time(1.3), 4 * FIGURES_MB, ("comparison.tsv", "comparison.png"), ("detect",)
+    ),
+    "slide_register": Stage("move", 2, 2, Time(2.0, 0.012, 0.6), SMALL_MB, _REGISTER),
+    "slide_scale": Stage(
+        "slide", 3, 2, Time(2.0, 0.03, 0.8), "slide scale", _SLIDE_SCALE, ("slide_register",)
+    ),
+    "slide_subtract": Stage(
+        "slide", 4, 2, Time(2.0, 0.05, 0.8), "slide", _SLIDE_SUBTRACT, ("slide_scale",)
+    ),
+    "slide_figures": Stage(
+        "slide", 4, 1, Time(2.4), "slide figures", _SLIDE_FIGURES, ("slide_subtract",)
     ),
     "summary": Stage("run", 5, 1, Time(0.15), SMALL_MB, ("summary.tsv",)),
     "verdict": Stage("run", 6, 1, Time(0.15), SMALL_MB, ("verdict.txt",)),

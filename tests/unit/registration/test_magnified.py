@@ -10,7 +10,7 @@ from made_scenes import render, similarity
 from scipy.ndimage import gaussian_filter
 
 from unglow.core.windows import ArrayPixels, Coarser, Window, halve
-from unglow.registration.magnification import HALF_OCTAVE, can_match, searches
+from unglow.registration.magnification import can_match, searches
 from unglow.registration.register import RegisterSettings, UserHints, register
 from unglow.registration.shared_map import SharedMap, take_over
 from unglow.registration.verdict import MIN_SIGNIFICANCE, against_headers
@@ -24,7 +24,7 @@ SETTINGS = RegisterSettings()
 OCTAVES = {0.25: -2, 0.6: -1, 1.8: 1, 4.0: 2}
 
 
-def made(scale, side=640, degrees=23.0, seed=1):
+def made(scale, side=420, degrees=23.0, seed=1):
     """Return post, pre and the true map; the coarser image is the mean of a finer one."""
     octaves = OCTAVES[scale]
     fine = (side << abs(octaves),) * 2 if octaves < 0 else (side, side)
@@ -72,7 +72,7 @@ def test_a_pair_of_another_magnification_is_found_and_exact(scale):
 
 
 def test_without_pixel_sizes_it_is_found_when_nothing_else_is():
-    post, pre, truth = made(1.8, side=512)
+    post, pre, truth = made(1.8)
     found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS).transform
     assert found.status == "ok", found.reasons
     assert np.quantile(errors(found, truth, post.shape), 0.95) < 0.1
@@ -84,7 +84,7 @@ def test_without_pixel_sizes_it_is_found_when_nothing_else_is():
 
 
 def test_pixel_sizes_that_lie_do_not_keep_the_map_from_being_found():
-    post, pre, truth = made(1.8, side=512)
+    post, pre, truth = made(1.8)
     found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS, expected_scale=0.5).transform
     assert np.quantile(errors(found, truth, post.shape), 0.95) < 0.1
     (reason,) = against_headers(((0.5, 0.5), (1.0, 1.0)), found, SETTINGS)
@@ -92,7 +92,7 @@ def test_pixel_sizes_that_lie_do_not_keep_the_map_from_being_found():
 
 
 def test_landmarks_lead_to_another_magnification():
-    post, pre, truth = made(4.0, side=400)
+    post, pre, truth = made(4.0)
     places = np.array([[60.0, 70], [330, 80], [310, 320], [90, 300]])
     clicks = apply_matrix(truth, places) + [[9, -7], [-8, 5], [6, 8], [-5, -9]]
     hints = UserHints(landmarks=Landmarks(places, clicks, tuple("abcd")))
@@ -199,5 +199,5 @@ def test_a_finer_pre_is_averaged_onto_post():
     np.testing.assert_allclose(warped, halve(halve(pre)), atol=1e-3)
     assert warped.mean() == pytest.approx(pre.mean(), abs=1e-3)
     assert found.resampled.between_levels(0, 0).octaves == 2
-    same = Transform("ok", (9, 9), (9, 9), matrix=np.eye(3), scale=HALF_OCTAVE)
+    same = Transform("ok", (9, 9), (9, 9), matrix=np.eye(3), scale=1.4)
     assert same.resampled is same

@@ -183,6 +183,38 @@ def test_where_an_image_was_converted_the_tiff_is_taken(tmp_path):
     assert [(p.pre.name, p.post.name) for p in found.pairs] == [("pre_X.ome.tif", "post_X.tiff")]
 
 
+@pytest.mark.parametrize("ending", ["svs", "NDPI", "btf", "tf8", "scn", "qptiff", "ome.btf"])
+def test_whatever_the_reader_can_read_is_found(tmp_path, ending):
+    raw = fill(tmp_path, f"S/pre_X.{ending}", f"S/post_X.{ending}")
+    assert [p.key for p in discover(raw).pairs] == [("S", "X")]
+
+
+@pytest.mark.parametrize("ending", ["czi", "ND2", "lif", "vsi", "mrxs", "ims", "oib", "dcm", "jp2"])
+def test_formats_that_are_not_read_are_told_with_their_export(tmp_path, ending):
+    raw = fill(tmp_path, f"S/pre run_X.{ending}", f"S/post_X.{ending}")
+    problem = only_problem(raw, "unreadable-format")
+    assert (problem.sample, problem.dye) == ("S", "X")
+    assert f"`bfconvert -bigtiff post_X.{ending} post_X.ome.tif`" in problem.message
+    assert "which unglow does not read" in problem.message
+    (tmp_path / "S" / f"post_X.{ending}").unlink()
+    fill(tmp_path, "S/post_X.tif")  # one is read: the other is no missing partner
+    problem = only_problem(raw, "unreadable-format")
+    assert f"`bfconvert -bigtiff 'pre run_X.{ending}' 'pre run_X.ome.tif'`" in problem.message
+
+
+def test_what_was_exported_or_is_no_image_of_a_pair_is_not_told(tmp_path):
+    raw = fill(tmp_path, "S/pre_X.ome.tif", "S/post_X.tif", "S/pre_X.czi", "S/post_X.png")
+    fill(raw, "S/overview.jpg", "S/acquisition.nd2", "S/post_X.oif.files/a.tif")
+    assert discover(raw).problems == ()
+    fill(tmp_path / "two", "slide.vsi", "S/scan.lif", "T/pre_X.tif", "T/post_X.tif", "T/notes.pdf")
+    found = discover(tmp_path / "two")
+    assert [(p.kind, p.sample, p.dye) for p in found.problems] == [
+        ("unreadable-format", None, None),
+        ("unreadable-format", "S", None),
+    ]
+    assert [p.key for p in found.pairs] == [("T", "X")]
+
+
 def test_raw_directories_that_cannot_be_used(tmp_path):
     missing = only_problem(tmp_path / "nope", "no-raw")
     assert str(tmp_path / "nope") in missing.message
@@ -193,7 +225,7 @@ def test_raw_directories_that_cannot_be_used(tmp_path):
     (tmp_path / "empty").mkdir()
     assert "is empty" in only_problem(tmp_path / "empty", "empty-raw").message
     notes = fill(tmp_path / "n", "S/readme.txt")
-    assert "(S) hold no TIFF files" in only_problem(notes, "no-tiffs").message
+    assert "(S) hold no images that are read (.tif, .svs" in only_problem(notes, "no-tiffs").message
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     assert "does not exist" in only_problem(tmp_path / "link", "dangling-link").message
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.io.image_paths import is_ome_zarr
+from unglow.workflow.samples import foreign
 from unglow.workflow.samples.hint_files import FilesBeside
 from unglow.workflow.samples.naming import (
     MARKERS,
@@ -32,6 +33,7 @@ from unglow.workflow.samples.raw_directory import (
     some,
     unreadable,
 )
+from unglow.workflow.samples.slides import SlideFiles, slide_files
 
 if TYPE_CHECKING:
     from unglow.workflow.samples.naming import FileName
@@ -46,19 +48,22 @@ class _Folder:
     files: list[tuple[Path, FileName]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     tiffs: int = 0
+    slide: SlideFiles | None = None
     landmarks: FilesBeside = field(default_factory=lambda: FilesBeside.landmarks((), ()))
     regions: FilesBeside = field(default_factory=lambda: FilesBeside.regions((), ()))
+    foreign: set[tuple[str, str] | None] = field(default_factory=set)
 
     def problem(self, kind: str, message: str, *paths: Path, dye: str | None = None) -> None:
         self.problems.append(Problem(message, kind, self.sample, dye, tuple(paths)))
 
 
-def discover(raw: Path) -> Discovery:
-    """Find all pairs below ``raw``, and say in one sentence each what keeps a file from being used.
+def discover(raw: Path, *, mapped: bool = False) -> Discovery:
+    """Find pairs and slides below ``raw``; say in a sentence what keeps a file from being used.
 
     There is one folder per sample in it. Hidden files and files that are no images by their names
     are ignored; symbolic links are followed. A directory that cannot be used at all is a single
-    problem; nothing is raised.
+    problem; nothing is raised. ``mapped`` says that the configuration names the backgrounds of
+    slides.
     """
     unusable = check_raw(raw)
     if unusable is not None:
@@ -70,7 +75,9 @@ def discover(raw: Path) -> Discovery:
     folders = [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)]
     loose = images_of(entries)
     pairs: list[Pair] = []
+    slides: list[SlideFiles] = []
     problems = [loose_files(raw, loose)] if loose else []
+    problems += foreign.problems(foreign.foreign_images(entries, ""), None)
     broken = [e for e in entries if e.is_symlink() and not e.exists() and not e.suffix]
     problems += [
         Problem(dangling_sentence(entry, "folder"), "dangling-link", paths=(entry,))
@@ -78,24 +85,26 @@ def discover(raw: Path) -> Discovery:
     ]
     empty = []
     for entry in folders:
-        folder = _scan(entry)
+        folder = _scan(entry, mapped=mapped)
         pairs += _match(folder)
+        slides += [] if folder.slide is None else [folder.slide]
         problems += folder.problems
         if not folder.tiffs and not folder.problems:
             empty.append(entry)
     pairs, doubled = _one_spelling(pairs)
     problems += doubled
-    if not pairs and not problems:
+    if not pairs and not slides and not problems:
         problems = [no_tiffs(raw, entries, folders)]
     return Discovery(
         pairs=tuple(sorted(pairs, key=lambda p: p.key)),
+        slides=tuple(slides),
         problems=tuple(problems),
         layout=layout_note(raw, len(folders) - len(empty), empty),
     )
 
 
-def _scan(path: Path) -> _Folder:
-    """Take apart the names of all TIFFs in one sample's folder."""
+def _scan(path: Path, *, mapped: bool) -> _Folder:
+    """Take apart the names of all TIFFs in one sample's folder, unless it holds a slide."""
     folder = _Folder(composed(path.name), path)
     try:
         entries = listing(path)
@@ -104,8 +113,12 @@ def _scan(path: Path) -> _Folder:
         return folder
     tiffs = images_of(entries)
     folder.tiffs = len(tiffs)
+    folder.slide = slide_files(folder.sample, entries, tiffs, mapped=mapped)
     folder.landmarks = FilesBeside.landmarks(entries, tiffs)
     folder.regions = FilesBeside.regions(entries, tiffs)
+    others = foreign.foreign_images(entries, path.name)
+    folder.foreign = {other.partner for other in others}
+    folder.problems += foreign.problems(others, folder.sample)
     _lonely(folder)
     _nested(folder, [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)])
     if not tiffs:
@@ -122,7 +135,7 @@ def _scan(path: Path) -> _Folder:
             path,
         )
         return folder
-    for file in tiffs:
+    for file in () if folder.slide is not None else tiffs:
         parts = take_apart(file.name, path.name)
         if _check_name(folder, file, parts):
             folder.files.append((file, parts))
@@ -149,6 +162,8 @@ def _lonely(folder: _Folder) -> None:
 
 def _nested(folder: _Folder, inside: list[Path]) -> None:
     """Name TIFFs one or two folders too deep."""
+    # a microscope keeps its planes in such folders
+    inside = [d for d in inside if not d.name.lower().endswith(".oif.files")]
     deep = [f for d in inside for f in listing_if_any(d)]
     deep += [f for d in deep if d.is_dir() for f in listing_if_any(d)]
     deep = images_of(deep)
@@ -234,7 +249,7 @@ def _match(folder: _Folder) -> list[Pair]:
         for file in dangling:
             folder.problem("dangling-link", dangling_sentence(file), file, dye=dye)
         missing = [m for m in MARKERS if not slot[m]]
-        if missing and not double:
+        if missing and not double and (dye, missing[0]) not in folder.foreign:
             _missing(folder, dye, missing[0], slot)
         if not (double or missing or dangling):
             pair = _pair(folder, dye, slot)

@@ -78,6 +78,11 @@ def images_of(entries: Iterable[Path]) -> list[Path]:
     return [e for e in files if _PLAIN.search(e.name) or _OTHER.sub("", e.name) not in plain]
 
 
+def stem_of(name: str) -> str:
+    """Return the name of an image without its ending."""
+    return _EXTENSION.sub("", name)
+
+
 def composed(name: str) -> str:
     """Return a name with letters and accents composed (NFC), whatever the file system did."""
     return unicodedata.normalize("NFC", name)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from unglow.workflow.samples.slides import SlideFiles
+
 ROLES = ("post", "pre")
 """What the images of a pair are called where both are meant, in this order."""
 
@@ -80,8 +82,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Pairs, sorted by sample and dye; problems, in the order of the samples; how it was found."""
+    """Pairs and slides, sorted by name; problems, in the order of the samples; how it was found."""
 
     pairs: tuple[Pair, ...] = ()
+    slides: tuple[SlideFiles, ...] = ()
     problems: tuple[Problem, ...] = ()
     layout: str = ""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EXPECTED = "<sample>/<anything with pre or post>_<dye>.tif"
+_READ = "images that are read (.tif, .svs, .ndpi, .scn, .qptiff, .btf, .tf8, OME-Zarr)"
 _SHOWN = 3
 
 
@@ -76,9 +77,9 @@ def no_tiffs(raw: Path, entries: list[Path], folders: list[Path]) -> Problem:
     if not entries:
         found, kind = f"The raw directory {raw} is empty", "empty-raw"
     elif not folders:
-        found, kind = f"The raw directory {raw} holds no folders and no TIFF files", "no-tiffs"
+        found, kind = f"The raw directory {raw} holds no folders and no {_READ}", "no-tiffs"
     else:
-        found, kind = f"The folders in {raw} ({some(folders)}) hold no TIFF files", "no-tiffs"
+        found, kind = f"The folders in {raw} ({some(folders)}) hold no {_READ}", "no-tiffs"
     return Problem(f"{found}: expected are images as {raw}/{EXPECTED}.", kind, paths=(raw,))
 
 
@@ -107,5 +108,5 @@ def some(paths: Iterable[Path]) -> str:
 
 def layout_note(raw: Path, used: int, empty: list[Path]) -> str:
     """Say in a phrase how the directory was read."""
-    ignored = f"; without TIFF files, so left out: {some(empty)}" if empty else ""
+    ignored = f"; without images, so left out: {some(empty)}" if empty else ""
     return f"{raw}: {used} sample folder{'' if used == 1 else 's'} ({EXPECTED}){ignored}"

@@ -1,0 +1,8 @@
+"""Sizes that results and memory of slides depend on."""
+
+BLOCK = 256
+"""Side of the blocks that residual shifts are measured on, px."""
+WINDOW, ACROSS = 512, 8
+"""Slides are measured in windows of this side, px, at most so many across and down the frame."""
+OVERVIEW = 512
+"""No side of an overview is longer, px."""

@@ -1,0 +1,63 @@
+"""Memory, disk and work of the jobs of a slide, from its headers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.demand import Demand
+from unglow.workflow import memory_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unglow.workflow.batch import Batch
+    from unglow.workflow.slides import KnownSlide
+
+    Wildcards = Mapping[str, str]
+
+# A pyramid adds a third, and what compresses worst is a little larger than its px.
+_PYRAMID, _WORST = 4 / 3, 1.02
+# Small files of a slide, and those of each marker (figures, statistics, overviews), MB.
+_SMALL_MB, _MARKER_MB = 2, 3
+
+
+def demand(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
+    """Return the memory demand of a job."""
+    known = batch.slides[wildcards["sample"]]
+    if rule == "slide_register":
+        settings = batch.settings["register"]
+        shapes = (known.shape, known.shape)
+        field = settings["field"] == "auto"
+        return memory_model.register(
+            shapes, settings["coarse_px"], settings["block_px"], field=field
+        )
+    return Demand(200.0, 100.0, fixed=100.0)
+
+
+def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
+    """Return an upper bound of what a job leaves on disk, MB."""
+    known = batch.slides[wildcards["sample"]]
+    small = _SMALL_MB + _MARKER_MB * len(known.slide.markers)
+    if rule != "slide_subtract":
+        return small
+    settings = batch.settings["multiplexed"]
+    copies = 2 if settings["output"] == "both" else 1
+    return math.ceil(small + copies * _image_mb(known, settings["dtype"]))
+
+
+def _image_mb(known: KnownSlide, dtype: str) -> float:
+    name = known.headers[0].dtype if dtype == "input" else dtype
+    samples = known.shape[0] * known.shape[1] * len(known.slide.kept)
+    return samples * np.dtype(name).itemsize * _PYRAMID * _WORST / 1e6
+
+
+def work_mpx(batch: Batch, rule: str, wildcards: Wildcards) -> float:
+    """Return what the time of a job grows with, million px: those of all channels at work."""
+    known = batch.slides[wildcards["sample"]]
+    mpx = known.shape[0] * known.shape[1] / 1e6
+    if rule == "slide_register":
+        return mpx
+    return mpx * len(known.slide.markers if rule == "slide_scale" else known.slide.kept)
