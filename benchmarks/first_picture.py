@@ -77,9 +77,7 @@ def draw_row(axes: Sequence[Axes], pair: Path) -> None:
         low, high = np.nanquantile(pixels, DIFFERENCE if pixels is difference else IMAGE)
         ax.imshow(pixels, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
         ax.set_axis_off()
-    shown, true = (
-        points[inside(points, corner)] - corner for points in (found, true_places(pair))
-    )
+    shown, true = (points[inside(points, corner)] - corner for points in (found, true_places(pair)))
     circles = {"facecolors": "none", "linewidths": 1.4}
     axes[2].scatter(*shown.T, s=170, edgecolors=LISTED, label="listed", **circles)
     if len(true):
