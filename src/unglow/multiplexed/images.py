@@ -101,10 +101,10 @@ class _Finest:
         self._reader, self._channel = reader, channel
         self.shape = reader.headers[channel.image].shape
 
-    def level_shape(self, level: int) -> tuple[int, int]:
+    def level_shape(self, level: int) -> tuple[int, int]:  # noqa: ARG002 (there is one)
         return self.shape
 
-    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:  # noqa: ARG002 (as above)
         return self._reader.read(window, [self._channel])[0]
 
 

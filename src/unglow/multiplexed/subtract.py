@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from dataclasses import dataclass, field
@@ -211,12 +212,16 @@ class _Subtraction:
         """Return what is read and written of each window, in order."""
         parts = []
         for key, group in _groups(self._slide):
-            for subtracts in (False, True):
-                some = [one for one in group if (one.name in self.left) == subtracts]
-                batches = list(self._reader.batches(some, at_a_time))
-                parts += [
-                    _Part(batch, key if subtracts else None, len(batches)) for batch in batches
-                ]
+            runs = itertools.groupby(group, lambda one: one.name in self.left)
+            batches = [
+                (subtracts, batch)
+                for subtracts, run in runs
+                for batch in self._reader.batches(list(run), at_a_time)
+            ]
+            uses = sum(subtracts for subtracts, _ in batches)
+            parts += [
+                _Part(batch, key if subtracts else None, uses) for subtracts, batch in batches
+            ]
         return parts
 
     def write(self, window: Window, part: _Part, sink: PlaneSink) -> None:
