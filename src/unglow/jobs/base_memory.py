@@ -23,6 +23,7 @@ BASE = {
     "slide_subtract": 72.0,
     "figures_registration": 186.0,
     "figures": 182.0,
+    "slide_figures": 160.0,
     "comparison": 205.0,
     "summary": 40.0,
 }

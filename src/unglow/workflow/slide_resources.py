@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.demand import Demand
+from unglow.jobs.base_memory import BASE, SLACK
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow import slide_memory
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _PYRAMID, _WORST = 4 / 3, 1.02
 # Small files of a slide, and those of each marker (figures, statistics, overviews), MB.
 _SMALL_MB, _MARKER_MB = 2, 3
+# What drawing holds of each marker, MB.
+_DRAWN_MB = 3.0
 
 
 def demand(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
@@ -38,7 +41,8 @@ def demand(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
         dtype = settings["multiplexed"]["dtype"]
         at_a_time = slide_memory.channels_at_a_time(known, budget, dtype)
         return slide_memory.subtract(known, at_a_time, dtype)
-    return Demand(200.0, 100.0, fixed=100.0)
+    each_marker = _DRAWN_MB * len(known.slide.markers)
+    return Demand(BASE["slide_figures"], 0.0, fixed=SLACK + each_marker)
 
 
 def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
