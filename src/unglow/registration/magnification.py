@@ -48,7 +48,9 @@ def searches(
     """
     tried = [(0, min(ORDINARY_SCALE, settings.max_scale))]
     if settings.max_scale > ORDINARY_SCALE:
-        tried += [(k, HALF_OCTAVE) for k in _LADDER if 2.0 ** abs(k) < settings.max_scale * HALF_OCTAVE]
+        tried += [
+            (k, HALF_OCTAVE) for k in _LADDER if 2.0 ** abs(k) < settings.max_scale * HALF_OCTAVE
+        ]
     if expected is not None and not is_ordinary(expected):
         told = octaves_of(expected), HALF_OCTAVE
         if told in tried:
