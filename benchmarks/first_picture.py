@@ -3,7 +3,10 @@
     python benchmarks/first_picture.py docs/pictures/first.jpg DIR/results/phantom/SYTO9 ...
 
 A window of each: before staining (registered), after, and what is left when the glow is subtracted,
-with the candidates that were listed and, for a phantom, the microbes that are truly there.
+with the candidates that were listed and, for a phantom, the microbes that are truly there. A figure
+that a run has drawn (the picture of a slide) becomes a small JPEG:
+
+    python benchmarks/first_picture.py docs/pictures/slide.jpg DIR/results/slide1/figures/slide.png
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import cv2
 import matplotlib as mpl
 import numpy as np
 
@@ -73,14 +77,12 @@ def draw_row(axes: Sequence[Axes], pair: Path) -> None:
         low, high = np.nanquantile(pixels, DIFFERENCE if pixels is difference else IMAGE)
         ax.imshow(pixels, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
         ax.set_axis_off()
-    shown, true = (
-        points[inside(points, corner)] - corner for points in (found, true_places(pair))
-    )
+    shown, true = (points[inside(points, corner)] - corner for points in (found, true_places(pair)))
     circles = {"facecolors": "none", "linewidths": 1.4}
     axes[2].scatter(*shown.T, s=170, edgecolors=LISTED, label="listed", **circles)
     if len(true):
         axes[2].scatter(*true.T, s=330, edgecolors=TRUE, label="truly there", ls=":", **circles)
-    axes[2].legend(loc="lower right", fontsize=10, framealpha=0.85)
+        axes[2].legend(loc="lower right", fontsize=10, framealpha=0.85)
     print(f"{pair}: {len(shown)} listed, {len(true)} truly there, at (x, y) = {corner}")
 
 
@@ -95,16 +97,27 @@ def draw(target: Path, pairs: Sequence[Path]) -> None:
         draw_row(row, pair)
     for ax, title in zip(axes[0], TITLES, strict=True):
         ax.set_title(title, fontsize=13)
-    figure.savefig(target, dpi=80, pil_kwargs={"quality": 84})
+    figure.savefig(target, dpi=78, pil_kwargs={"quality": 80})
+
+
+def shrink(target: Path, figure: Path) -> None:
+    """Write a figure 960 px wide."""
+    drawn = cv2.imread(str(figure))
+    size = 960, round(drawn.shape[0] * 960 / drawn.shape[1])
+    small = cv2.resize(drawn, size, interpolation=cv2.INTER_AREA)
+    cv2.imwrite(str(target), small, [cv2.IMWRITE_JPEG_QUALITY, 84])
 
 
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("target", type=Path, help="picture to write")
-    parser.add_argument("pairs", type=Path, nargs="+", help="results of pairs, one row for each")
+    parser.add_argument("pairs", type=Path, nargs="+", help="results of pairs, or one figure")
     given = parser.parse_args()
-    draw(given.target, given.pairs)
+    if given.pairs[0].suffix == ".png":
+        shrink(given.target, given.pairs[0])
+    else:
+        draw(given.target, given.pairs)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ myst_heading_anchors = 4
 html_theme = "furo"
 html_title = "unglow"
 html_extra_path = ["extra"]
+html_static_path = ["static"]
+html_css_files = ["pages.css"]
 html_show_sphinx = html_copy_source = False
 highlight_language = "text"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
-from unglow.multiplexed.markers import Marker, suggestion, with_backgrounds
+from unglow.multiplexed.markers import Marker, with_backgrounds
 from unglow.multiplexed.slide import Channel, Slide
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def registered_on(slide: Slide, on: str | None) -> dict[int, str]:
         exact = [name for name in names if name.casefold() == on.casefold()]
         alike = exact or [n for n in names if _NUMBERED.sub("", n).casefold() == on.casefold()]
         if len(alike) != 1:
-            found = f"has {' and '.join(alike)}" if alike else f"has none; {suggestion(on, names)}"
+            found = f"has {' and '.join(alike)}" if alike else f"has none ({', '.join(names)})"
             raise InputError(
                 f"slide {slide.name} cannot be registered on '{on}' (setting register.on), of "
                 f"which cycle {cycle} {found}."
@@ -170,4 +170,7 @@ def named_markers(
     try:
         return with_backgrounds(markers, backgrounds)
     except ValueError as error:
-        raise InputError(f"slide {name}: config key 'multiplexed.backgrounds' {error}.") from error
+        end = "" if str(error).endswith("?") else "."
+        raise InputError(
+            f"slide {name}: config key 'multiplexed.backgrounds' {error}{end}"
+        ) from error

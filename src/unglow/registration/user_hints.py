@@ -113,9 +113,9 @@ def start_from_hints(pair: Pair, hints: UserHints) -> Candidate | None:
     return start
 
 
-def click_limit(shape: tuple[int, ...]) -> float:
-    """How far a person's click may be off in an image of (rows, columns), px."""
-    return max(CLICK_PX, CLICK_SHARE * math.hypot(*shape))
+def click_limit(shape: tuple[int, ...], scale: float = 1.0) -> float:
+    """How far a person's click may be off where post of (rows, columns) lies in pre, px of pre."""
+    return max(CLICK_PX, CLICK_SHARE * math.hypot(*shape)) * 2.0 ** max(0, octaves_of(scale))
 
 
 def landmark_maps(landmarks: Landmarks) -> list[Matrix]:
@@ -159,20 +159,24 @@ def landmark_problem(
     """
     missed = _lengths(apply_matrix(matrix, landmarks.post), landmarks)
     problem = _scale_problem(landmarks, matrix, max_scale)
-    if problem or missed.max() <= click_limit(shape):
+    if problem or missed.max() <= click_limit(shape, _scale_of(landmarks, matrix)):
         return problem
     left = LandmarkResiduals(len(missed), float(np.median(missed)), float(missed.max()))
     return _missed(left, landmarks.names[int(missed.argmax())])
 
 
 def _scale_problem(landmarks: Landmarks, matrix: Matrix, max_scale: float) -> str:
-    scale = float(np.sqrt(np.prod(singular_values(matrix, landmarks.post.mean(axis=0)))))
+    scale = _scale_of(landmarks, matrix)
     if 1 / max_scale <= scale <= max_scale:
         return ""
     return (
         f"The landmarks ask for a scale of {scale:.2f}, outside the accepted range "
         f"{1 / max_scale:.2f} to {max_scale:.2f} (setting max_scale)."
     )
+
+
+def _scale_of(landmarks: Landmarks, matrix: Matrix) -> float:
+    return float(np.sqrt(np.prod(singular_values(matrix, landmarks.post.mean(axis=0)))))
 
 
 def check_hints(found: Transform, hints: UserHints, settings: RegisterSettings) -> Transform:
@@ -184,7 +188,7 @@ def check_hints(found: Transform, hints: UserHints, settings: RegisterSettings) 
         missed = _lengths(found.map(hints.landmarks.post), hints.landmarks)
         left = LandmarkResiduals(len(missed), float(np.median(missed)), float(missed.max()))
         found = replace(found, landmarks=left)
-        if not left.max_px <= click_limit(found.post_shape):
+        if not left.max_px <= click_limit(found.post_shape, found.scale):
             reasons.append(_missed(left, hints.landmarks.names[int(missed.argmax())]))
     searched = found.coarse_method not in (LANDMARKS, INITIAL)
     if hints.initial is not None and not found.failed and searched:

@@ -239,8 +239,8 @@ def _sweepable(sweep: Any, rules: Mapping[str, Any]) -> dict[str, Mapping[str, A
             )
         if name == _OF_SLIDES:
             raise ConfigError(
-                f"config key 'sweep.{_OF_SLIDES}' cannot be swept, since it is of slides, which have "
-                "no variants; compare two runs with other results directories instead."
+                f"config key 'sweep.{_OF_SLIDES}' cannot be swept, since it is of slides, which "
+                "have no variants; compare two runs with other results directories instead."
             )
         if name not in sweepable:
             raise ConfigError(

@@ -88,6 +88,8 @@ def scale_settings(batch: Batch, wildcards: Wildcards) -> Settings:
         **estimated,
         "methods": methods,
         "manual": manual_gain(batch.pair(wildcards), settings),
+        # only where it was chosen, so that nothing of earlier runs is outdated
+        **({} if settings["light"] == "auto" else {"light": settings["light"]}),
     }
 
 

@@ -37,6 +37,11 @@ POSSIBLE_UM = (0.0001, 10000.0)
 """Sizes that are taken from metadata meant for them, um per px; others are slips."""
 
 
+def possible(x: float, y: float) -> tuple[float, float] | None:
+    """Return sizes from metadata meant for them, um per px; None where these are slips."""
+    return _within(x, y, POSSIBLE_UM)
+
+
 def _within(
     x: float | None, y: float | None, limits: tuple[float, float]
 ) -> tuple[float, float] | None:

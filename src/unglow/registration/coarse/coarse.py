@@ -98,11 +98,12 @@ def find_coarse(pair: Pair) -> Candidate | None:
     """Find the map between two thumbnails, or None if there is no plausible guess at all.
 
     Reversed contrast is tried always, mirrored images if the settings ask for it (a mirrored map
-    may be found even so, and is for the caller to refuse).
+    may be found even so, and is for the caller to refuse). Where a magnification is only tried,
+    no rotations are.
     """
     with opencv_threads(pair.workers):
         found: list[Candidate] = []
-        for ways in (_quick_guesses, _finer_guesses, _exhaustive_guesses):
+        for ways in _ORDINARY if pair.reach <= ORDINARY_SCALE else _MAGNIFIED:
             found += _judge(pair, _guesses(pair, ways), found)
             if max((c.significance for c in found), default=0.0) >= SURE:
                 break
@@ -206,6 +207,17 @@ def _exhaustive_guesses(
     return [*(("features", m) for m in features), *(("rotations", m) for m in turned)]
 
 
+def _reversed_guesses(
+    post: Thumbnail, pre: Thumbnail, _max_scale: float
+) -> list[tuple[str, Matrix | None]]:
+    return [("features", feature_guess(post, pre, -1))]
+
+
+_ORDINARY = _quick_guesses, _finer_guesses, _exhaustive_guesses
+_MAGNIFIED = _quick_guesses, _reversed_guesses
+"""One after the other until one is sure; of magnified pairs, many are searched in vain."""
+
+
 def _judge(pair: Pair, guesses: list[Guess], earlier: list[Candidate]) -> list[Candidate]:
     """Refine and score the plausible guesses that do not repeat an earlier one."""
     points = pair.post_thumb.section_points()
@@ -283,7 +295,8 @@ def _scored(pair: Pair, candidate: Candidate) -> Candidate:
     )
     common = post.section & (inside > 127)
     del inside
-    if common.sum() < _LEAST_COMMON:
+    seen = int(common.sum())
+    if seen < _LEAST_COMMON:
         return candidate
     a = post.detail.copy()
     power = 1.0
@@ -303,6 +316,8 @@ def _scored(pair: Pair, candidate: Candidate) -> Candidate:
     score = float(values[near].max())
     values[_periodic_square(values, _AWAY_PX)] = 0
     deviation = float(values.std()) + 1e-9
+    if pair.reach > ORDINARY_SCALE:  # far shifts of a small part say nothing: they are all zero
+        deviation *= float(np.sqrt(values.size / seen))
     return replace(
         candidate,
         sign=sign,
