@@ -1,9 +1,12 @@
-"""Draw the picture at the top of README.md, from the finished run of `make demo`.
+"""Draw the pictures of README.md and of the tutorials, from finished pairs: one row for each.
 
-    python benchmarks/first_picture.py demo docs/pictures/first.jpg
+    python benchmarks/first_picture.py docs/pictures/first.jpg DIR/results/phantom/SYTO9 ...
 
-A window of the phantom: before staining (registered), after, and what is left when the glow is
-subtracted, with the candidates that were listed and the microbes that are truly there.
+A window of each: before staining (registered), after, and what is left when the glow is subtracted,
+with the candidates that were listed and, for a phantom, the microbes that are truly there. A figure
+that a run has drawn (the picture of a slide) becomes a small JPEG:
+
+    python benchmarks/first_picture.py docs/pictures/slide.jpg DIR/results/slide1/figures/slide.png
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import cv2
 import matplotlib as mpl
 import numpy as np
 
@@ -21,11 +25,16 @@ from unglow.io.zarr import open_store
 from unglow.phantom import Truth
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
 SIDE = 420
 # Quantiles of the px that are drawn black and white: of images, and of a difference.
 IMAGE, DIFFERENCE = (0.01, 0.998), (0.0002, 0.9998)
+TITLES = "before staining, registered", "after staining", "the glow subtracted"
+LISTED, TRUE = "#35d0a0", "#ff4fbf"
 
 
 def fullest(points: NDArray[np.float64], shape: tuple[int, int]) -> Window:
@@ -45,47 +54,70 @@ def inside(points: NDArray[np.float64], at: tuple[int, int]) -> NDArray[np.bool_
     return np.all((points > low) & (points < low + SIDE * 0.94), axis=1)
 
 
-def draw(work: Path, target: Path) -> None:
-    """Draw the picture of a working directory in which the demo has been run."""
-    results = work / "results" / "phantom" / "SYTO9"
-    truth = Truth.load(work / "raw" / "phantom" / "phantom_SYTO9_truth.json")
-    candidates = read_candidates(results / "candidates.csv")
+def true_places(pair: Path) -> NDArray[np.float64]:
+    """Return where microbes truly are, (N, 2) as (x, y): none, unless the pair is a phantom."""
+    *_, sample, dye = pair.resolve().parts
+    file = pair.resolve().parents[2] / "raw" / sample / f"{sample}_{dye}_truth.json"
+    if not file.exists():
+        return np.empty((0, 2))
+    microbes = Truth.load(file).microbes
+    return np.stack([microbes.x, microbes.y], axis=1)
+
+
+def draw_row(axes: Sequence[Axes], pair: Path) -> None:
+    """Draw the fullest window of a pair into three axes, and print what it shows."""
+    candidates = read_candidates(pair / "candidates.csv")
     found = candidates.xy[candidates.counted]
-    post = open_store(results / "post.ome.zarr")
+    post = open_store(pair / "post.ome.zarr")
     window = fullest(found, post.shape)
     corner = window.x0, window.y0
-    difference = next(results.glob("difference/*.ome.zarr"))
-    panels = {
-        "before staining, registered": open_store(results / "aligned_pre.ome.zarr").read(window),
-        "after staining": post.read(window),
-        "the glow subtracted": open_store(difference).read(window),
-    }
+    difference = open_store(next(pair.glob("difference/*.ome.zarr"))).read(window)
+    before = open_store(pair / "aligned_pre.ome.zarr").read(window)
+    for ax, pixels in zip(axes, (before, post.read(window), difference), strict=True):
+        low, high = np.nanquantile(pixels, DIFFERENCE if pixels is difference else IMAGE)
+        ax.imshow(pixels, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
+        ax.set_axis_off()
+    shown, true = (points[inside(points, corner)] - corner for points in (found, true_places(pair)))
+    circles = {"facecolors": "none", "linewidths": 1.4}
+    axes[2].scatter(*shown.T, s=170, edgecolors=LISTED, label="listed", **circles)
+    if len(true):
+        axes[2].scatter(*true.T, s=330, edgecolors=TRUE, label="truly there", ls=":", **circles)
+        axes[2].legend(loc="lower right", fontsize=10, framealpha=0.85)
+    print(f"{pair}: {len(shown)} listed, {len(true)} truly there, at (x, y) = {corner}")
+
+
+def draw(target: Path, pairs: Sequence[Path]) -> None:
+    """Draw one row for each pair, given by the directory of its results."""
     mpl.use("agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415 (after the choice of what draws)
 
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
-    for ax, (name, pixels) in zip(axes, panels.items(), strict=True):
-        low, high = np.nanquantile(pixels, DIFFERENCE if ax is axes[2] else IMAGE)
-        ax.imshow(pixels, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
-        ax.set_title(name, fontsize=13)
-        ax.set_axis_off()
-    real = np.stack([truth.microbes.x, truth.microbes.y], axis=1)
-    shown, true = (points[inside(points, corner)] - corner for points in (found, real))
-    circles = {"facecolors": "none", "linewidths": 1.4}
-    axes[2].scatter(*shown.T, s=170, edgecolors="#35d0a0", label="listed", **circles)
-    axes[2].scatter(*true.T, s=330, edgecolors="#ff4fbf", label="truly there", ls=":", **circles)
-    axes[2].legend(loc="lower right", fontsize=10, framealpha=0.85)
-    figure.savefig(target, dpi=80, pil_kwargs={"quality": 88})
-    print(f"{target}: {len(shown)} listed, {len(true)} truly there, at (x, y) = {corner}")
+    size = (12, 0.3 + 4 * len(pairs))
+    figure, axes = plt.subplots(len(pairs), 3, figsize=size, layout="constrained", squeeze=False)
+    for row, pair in zip(axes, pairs, strict=True):
+        draw_row(row, pair)
+    for ax, title in zip(axes[0], TITLES, strict=True):
+        ax.set_title(title, fontsize=13)
+    figure.savefig(target, dpi=78, pil_kwargs={"quality": 80})
+
+
+def shrink(target: Path, figure: Path) -> None:
+    """Write a figure 960 px wide."""
+    drawn = cv2.imread(str(figure))
+    size = 960, round(drawn.shape[0] * 960 / drawn.shape[1])
+    small = cv2.resize(drawn, size, interpolation=cv2.INTER_AREA)
+    cv2.imwrite(str(target), small, [cv2.IMWRITE_JPEG_QUALITY, 84])
 
 
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("work", type=Path, help="the directory demo/ that `make demo` has made")
     parser.add_argument("target", type=Path, help="picture to write")
+    parser.add_argument("pairs", type=Path, nargs="+", help="results of pairs, or one figure")
     given = parser.parse_args()
-    draw(given.work, given.target)
+    if given.pairs[0].suffix == ".png":
+        shrink(given.target, given.pairs[0])
+    else:
+        draw(given.target, given.pairs)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from unglow.workflow.stage_table import RULES
 
 
 def asked_for(options):
-    """The pairs whose files are asked for (None for all), and whether that may be only a part."""
+    """The pairs and slides whose files are asked for (None for all), and whether that may be only a part."""
     whole = {
         workflow.modifier.modify_rulename("all"),
         *(workflow.pathvars.apply(out.run(n)) for n in ("summary.tsv", "verdict.txt")),
@@ -28,9 +28,10 @@ def asked_for(options):
     for target in options.targets:
         path = Path(target)
         parts = path.relative_to(results).parts if path.is_relative_to(results) else ()
-        if parts[:2] not in batch.pairs:
+        key = (parts[0], "") if parts[:1] and parts[0] in batch.slides else parts[:2]
+        if key not in batch.keys:
             return None, True
-        pairs.add(parts[:2])
+        pairs.add(key)
     return pairs, partly
 
 
@@ -60,7 +61,7 @@ def forecast_of(jobs, capacity, executor):
 
     throughput = Throughput.of(read_runs(file_of_machine(executor)))
     budget = batch.settings["memory_per_job"]
-    return forecast(jobs, capacity, budget, throughput, len(batch.pairs))
+    return forecast(jobs, capacity, budget, throughput, len(batch.keys))
 
 
 def preflight():

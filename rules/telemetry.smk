@@ -41,6 +41,7 @@ def jobs_elsewhere():
 def head_of_run(results):
     """What is known of the run when its first job is about to start."""
     executor = workflow.executor_plugin
+    slides = job_params.slide_markers(batch)
     expected = None if run_forecast is None else run_forecast.record()
     return {
         **surroundings(),
@@ -56,6 +57,7 @@ def head_of_run(results):
         "config_files": [str(path) for path in workflow.configfiles],
         "pairs": [list(key) for key in batch.pairs],
         "groups": [dict(pair.groups) for pair in batch.pairs.values()],
+        **({"slides": slides} if slides else {}),
         "left_out": [problem.message for problem in batch.problems],
         **({} if expected is None else {"expected": expected}),
     }

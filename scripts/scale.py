@@ -28,7 +28,7 @@ with Job.of(snakemake) as job:
         evidence = Evidence(
             JointStatistics.load(Path(snakemake.input.statistics)),
             CellMoments.load(Path(snakemake.input.bins)),
-            registered,
+            registered.resampled,
         )
         stores = snakemake.input.post, snakemake.input.aligned
         images = open_store(Path(stores[0]).parent), open_store(Path(stores[1]).parent)

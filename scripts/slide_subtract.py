@@ -1,11 +1,24 @@
-"""Adapter: subtract the background of every marker of a slide, into one image."""
+"""Adapter: write the corrected slide, every marker without its background."""
+
+from pathlib import Path
 
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
+    from unglow.workflow import slide_memory
     from unglow.workflow.slides import KnownSlide
-    from unglow.workflow.stages.slide_subtract import subtract
+    from unglow.workflow.stages.slide_subtract import Choice, subtract
 
     job.limit_memory()
     known = KnownSlide.from_dict(snakemake.params.slide)
-    subtract(job, known, snakemake.input, snakemake.params)
+    at_a_time = slide_memory.channels_at_a_time(known, job.mem_mb)
+    subtract(
+        known,
+        known.read_maps(snakemake.input.transforms),
+        {name: Path(snakemake.input[name]) for name in ("slide", "scale", "gain_maps")},
+        job.targets,
+        Choice(snakemake.params.dtype, snakemake.params.rounding),
+        workers=job.workers(slide_memory.subtract(known, at_a_time)),
+        channels_at_a_time=at_a_time,
+    )
+    job.count(pixels=known.shape[0] * known.shape[1] * len(known.slide.kept))

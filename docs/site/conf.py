@@ -1,7 +1,7 @@
 """How Sphinx makes the documentation site: `make docs` writes it to build/docs.
 
-The pages are the Markdown files of the repository where they are, so that links between them are the
-same here and on GitHub. README.md is the home page. Nothing is fetched from other hosts.
+The pages are the Markdown files of the repository where they are, so that links between them are
+the same here and on GitHub. README.md is the home page. Nothing is fetched from other hosts.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ myst_heading_anchors = 4
 html_theme = "furo"
 html_title = "unglow"
 html_extra_path = ["extra"]
+html_static_path = ["static"]
+html_css_files = ["pages.css"]
 html_show_sphinx = html_copy_source = False
 highlight_language = "text"
 

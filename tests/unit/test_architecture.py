@@ -14,7 +14,7 @@ MAY = {
     "core": set(),
     "transform": {"core"},
     "telemetry": {"core"},
-    "phantom": {"core"},
+    "phantom": {"core", "transform", "io"},
     "io": {"core", "transform"},
     "jobs": {"core", "telemetry"},
     "registration": {"core", "transform"},

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError
-from unglow.phantom.spec import PhantomSpec
+from unglow.phantom.spec import PhantomSpec, check_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,6 +111,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compression of the TIFF files, except jpeg-tiles (default: zlib)",
     )
     add("--workers", type=int, default=1, metavar="N", help="threads (default: 1)")
+    _add_slide(parser)
+
+
+def _add_slide(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "multiplexed slides",
+        "With --channels a slide is made instead of pairs: <raw>/<sample>/<sample>.ome.tif "
+        "(uint16), markers.csv and <sample>_truth.json. Of the options above it takes --raw, "
+        "--sample, --seed, --size, --pixel-size-um and --workers.",
+    )
+    add = group.add_argument
+    add("--channels", type=int, metavar="N", help="channels: nuclei, backgrounds and markers")
+    add("--cycles", type=int, default=2, metavar="K", help="cycles of imaging (default: 2)")
+    add(
+        "--distinct-cycles",
+        type=int,
+        default=0,
+        metavar="K",
+        help="have cycles after this one repeat the pixels of earlier ones, in the space of one",
+    )
+    add(
+        "--cycle-shift-px",
+        type=float,
+        nargs=2,
+        default=(3.4, -2.1),
+        metavar=("X", "Y"),
+        help="shift of each cycle against the one before, px (default: 3.4 -2.1)",
+    )
+    add(
+        "--cycle-rotation-deg",
+        type=float,
+        default=0.03,
+        metavar="DEG",
+        help="rotation of each cycle against the one before, degrees (default: 0.03)",
+    )
+    add(
+        "--gain-error",
+        type=float,
+        default=-0.1,
+        metavar="PART",
+        help="relative difference of gains from the ratio of exposure times (default: -0.1)",
+    )
+    add(
+        "--offset-marker",
+        type=float,
+        default=130.0,
+        metavar="COUNTS",
+        help="camera offset of later cycles; that of the first is 100 (default: 130)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -125,6 +174,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"phantom: --pairs is {args.pairs}, but must be from 1 to 9999.")
     if args.workers < 1:
         raise ConfigError(f"phantom: --workers is {args.workers}, but must be at least 1.")
+    if args.channels is not None:
+        return _run_slide(args)
     spec = spec_of(args)
     # Late: what it imports takes longer than everything above.
     from unglow.phantom.pair import make_pair  # noqa: PLC0415 (see above)
@@ -140,6 +191,28 @@ def run(args: argparse.Namespace) -> int:
             compression=None if args.compression == "none" else args.compression,
             workers=args.workers,
         )
+    return 0
+
+
+def _run_slide(args: argparse.Namespace) -> int:
+    # Late: see `run`.
+    from unglow.phantom.slide import SlideSpec, make_slide  # noqa: PLC0415 (see above)
+
+    check_names(args.sample, "slide")
+    shift: Sequence[float] = args.cycle_shift_px
+    spec = SlideSpec(
+        shape=args.size,
+        channels=args.channels,
+        cycles=args.cycles,
+        distinct=args.distinct_cycles,
+        shift_px=(shift[0], shift[1]),
+        rotation_deg=args.cycle_rotation_deg,
+        gain_error=args.gain_error,
+        offset=args.offset_marker,
+        pixel_size_um=args.pixel_size_um,
+        seed=args.seed,
+    )
+    make_slide(spec, args.raw, args.sample, workers=args.workers)
     return 0
 
 

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     capacity, budget = capacity_for(jobs, cores, limit), batch.settings["memory_per_job"]
     result = check(jobs, capacity, budget)
     throughput = Throughput.of(read_runs(file_of_machine()))
-    expected = forecast(jobs, capacity, budget, throughput, len(batch.pairs))
+    expected = forecast(jobs, capacity, budget, throughput, len(batch.keys))
     refused = result.level == Level.REFUSED and not batch.settings["force_run"]
     starts = "a run would start" if jobs else "everything is there"
     what = "a run would be refused" if refused else starts

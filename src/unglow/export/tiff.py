@@ -1,15 +1,9 @@
-"""Stores as OME-TIFF: tiled BigTIFF with the pyramid in SubIFDs, written tile by tile.
-
-Float tiles have no predictor: the one for floats (3) saves a few per cent and Bio-Formats, so
-QuPath and Fiji, cannot read it.
-"""
+"""Stores as OME-TIFF: tiled BigTIFF with the pyramid in SubIFDs, written tile by tile."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
 
-import imagecodecs
 import numpy as np
 import tifffile
 
@@ -17,23 +11,15 @@ from unglow.core.files import replacing
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, grid
 from unglow.export.provenance import about, provenance
+from unglow.io.tiff.ome_xml import OmeChannel
+from unglow.io.tiff.ome_xml import ome_xml as image_xml
+from unglow.io.tiff.tiles import HORIZONTAL, TILE, encode_tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from unglow.photometry.difference import Image
-
-TILE = 512
-"""Side of the tiles of all levels, px."""
-_DEFLATE_LEVEL = 1
-"""Level 6 takes four times as long for files that are at most 8 % smaller."""
-_HORIZONTAL = 2
-"""The predictor of whole numbers: horizontal differences."""
-_NAMESPACE = "http://www.openmicroscopy.org/Schemas/OME/2016-06"
-_TYPES = {"float32": "float", "float64": "double"}
 
 
 @step("write")
@@ -74,7 +60,7 @@ def write_tiff(store: Image, target: Path, *, workers: int = 1) -> None:
                 tile=(TILE, TILE),
                 photometric="minisblack",
                 compression="adobe_deflate",
-                predictor=_HORIZONTAL if integer else None,
+                predictor=HORIZONTAL if integer else None,
                 metadata=None,
                 **tags,
             )
@@ -82,27 +68,15 @@ def write_tiff(store: Image, target: Path, *, workers: int = 1) -> None:
 
 def ome_xml(store: Image) -> bytes:
     """Return the OME-XML (2016-06) of a store: size, physical size, parameters; UTF-8."""
-    rows, cols = _shape(store, 0)
-    root = ET.Element("OME", {"xmlns": _NAMESPACE, "Creator": "unglow"})
-    image = ET.SubElement(root, "Image", {"ID": "Image:0", "Name": store.name})
-    ET.SubElement(image, "Description").text = about(store)
-    sizes = {"SizeX": str(cols), "SizeY": str(rows), "SizeZ": "1", "SizeC": "1", "SizeT": "1"}
-    for axis, size in zip("XY", store.pixel_size_um or (), strict=False):
-        sizes |= {f"PhysicalSize{axis}": repr(size), f"PhysicalSize{axis}Unit": "µm"}
-    kind = _TYPES.get(store.dtype.name, store.dtype.name)
-    fixed = {"ID": "Pixels:0", "DimensionOrder": "XYZCT", "Type": kind, "BigEndian": "false"}
-    pixels = ET.SubElement(image, "Pixels", fixed | sizes)
-    named = {"ID": "Channel:0:0", "Name": store.name, "SamplesPerPixel": "1"}
-    ET.SubElement(pixels, "Channel", named)
-    ET.SubElement(pixels, "TiffData", {"IFD": "0", "PlaneCount": "1"})
-    ET.SubElement(image, "AnnotationRef", {"ID": "Annotation:0"})
-    annotations = ET.SubElement(root, "StructuredAnnotations")
-    name = {"ID": "Annotation:0", "Namespace": "unglow"}
-    value = ET.SubElement(ET.SubElement(annotations, "MapAnnotation", name), "Value")
-    for key, text in provenance(store).items():
-        ET.SubElement(value, "M", {"K": key}).text = text
-    document: bytes = ET.tostring(root, encoding="UTF-8", xml_declaration=True)
-    return document
+    return image_xml(
+        store.name,
+        _shape(store, 0),
+        store.dtype,
+        [OmeChannel(store.name)],
+        pixel_size_um=store.pixel_size_um,
+        description=about(store),
+        annotations=provenance(store),
+    )
 
 
 def _shape(store: Image, level: int) -> tuple[int, int]:
@@ -122,18 +96,8 @@ def _tiles(store: Image, level: int, workers: int) -> Iterator[bytes]:
 
     def encoded(window: Window) -> bytes:
         if store.empty is None:
-            return _encoded(store.read(window, level))
+            return encode_tile(store.read(window, level))
         missing = np.nan if store.dtype.kind == "f" else 0
-        return _encoded(np.full((1, 1), missing, store.dtype))
+        return encode_tile(np.full((1, 1), missing, store.dtype))
 
     return bounded_map(encoded, grid(_shape(store, level), (TILE, TILE)), workers)
-
-
-def _encoded(pixels: NDArray[Any]) -> bytes:
-    """Return a tile as it is stored; what lies beyond the image is zero."""
-    tile = np.zeros((TILE, TILE), pixels.dtype.newbyteorder("<"))
-    tile[: pixels.shape[0], : pixels.shape[1]] = pixels
-    if tile.dtype.kind in "iu":
-        bits = tile.view(f"<u{tile.itemsize}")
-        bits[:, 1:] -= bits[:, :-1].copy()
-    return bytes(imagecodecs.deflate_encode(tile.tobytes(), level=_DEFLATE_LEVEL))

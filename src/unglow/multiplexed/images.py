@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
@@ -12,19 +13,24 @@ from unglow.core.windows import Window, bounded_map, grid
 from unglow.io.raw_images import open_reader
 from unglow.io.zarr import plan_layout
 from unglow.io.zarr.pyramid import halve_stored
-from unglow.transform.resample import warp_window
+from unglow.transform.resample import source_window, warp_window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from unglow.io.tiff import TiffHeader
+    from unglow.io.ome_zarr import OmeZarrReader
+    from unglow.io.tiff import TiffHeader, TiffReader
     from unglow.multiplexed.slide import Channel
     from unglow.transform import Transform
 
 _STRIP = 1024
 """Rows and columns of level 0 that are read at a time to compute a coarser level, px at least."""
+_AROUND = 2
+"""Blocks are matched after a step of up to 1 px, which needs so much more of the background."""
+_MOST_SOURCE, _SPARE_PX = 1.25, 1 << 16
+"""A window needs at most so many px of the background per px, and these, to be read in one."""
 
 
 class SlideReader:
@@ -38,11 +44,15 @@ class SlideReader:
 
     def __init__(self, headers: Sequence[TiffHeader]) -> None:
         self.headers = tuple(headers)
+        self._readers: list[TiffReader | OmeZarrReader] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._readers = [stack.enter_context(open_reader(one)) for one in self.headers]
+            for header in self.headers:
+                reader = open_reader(header)
+                stack.enter_context(reader)
+                self._readers.append(reader)
             self._stack = stack.pop_all()
         return self
 
@@ -66,6 +76,16 @@ class SlideReader:
             for i, block in zip(places, self._readers[image].read(window, numbers), strict=True):
                 pixels[i] = block
         return pixels
+
+    def batches(self, channels: Sequence[Channel], most: int) -> Iterator[list[Channel]]:
+        """Yield channels to be read together, in their order: at most so many of one image.
+
+        What an image stores apart is read one by one, which takes less memory and no more time.
+        """
+        for image, of_image in itertools.groupby(channels, lambda one: one.image):
+            some = list(of_image)
+            step = 1 if self.headers[image].separate else most
+            yield from (some[first : first + step] for first in range(0, len(some), step))
 
 
 class InPlaceImage:
@@ -155,12 +175,41 @@ def stays(transform: Transform | None) -> bool:
     return transform.displacement is None and np.array_equal(transform.matrix, np.eye(3))
 
 
-def aligned(
-    reader: SlideReader, channel: Channel, transform: Transform | None, window: Window
-) -> NDArray[np.float32]:
-    """Return a channel in the frame of another cycle over a window of it; NaN where it has none."""
-    if transform is None or stays(transform):
-        return reader.read(window, [channel])[0].astype(np.float32)
-    return warp_window(
-        lambda part: reader.read(part, [channel])[0], reader.shape, transform, window
-    )
+class Background:
+    """A background around what one window of a marker needs of it.
+
+    Parameters
+    ----------
+    reader, channel
+        The background.
+    transform
+        Map from the marker's frame; None where that is the background's own.
+    window
+        Of the marker.
+    """
+
+    def __init__(
+        self, reader: SlideReader, channel: Channel, transform: Transform | None, window: Window
+    ) -> None:
+        self._reader, self._channel, self._window = reader, channel, window
+        self._transform = None if stays(transform) else transform
+        self._part = window
+        if self._transform is not None:
+            matrix = self._transform.matrix / self._transform.matrix[2, 2]
+            needed = source_window(matrix, self._transform.displacement, window, reader.shape)
+            self._part = needed.grow(_AROUND).clip(reader.shape)
+            if self._part.size > _MOST_SOURCE * window.size + _SPARE_PX:
+                self._part = Window(0, 0, 0, 0)  # a steep map: it is read in pieces
+        self._pixels = reader.read(self._part, [channel])[0]
+
+    def read(self, window: Window) -> NDArray[Any]:
+        """Return a window of the background in its own frame."""
+        if self._part.common(window) == window:
+            return self._pixels[window.shift(-self._part.y0, -self._part.x0).slices]
+        return self._reader.read(window, [self._channel])[0]
+
+    def aligned(self) -> NDArray[np.float32]:
+        """Return it in the marker's frame over the window; NaN where it has no data."""
+        if self._transform is None:
+            return self._pixels.astype(np.float32, copy=False)
+        return warp_window(self.read, self._reader.shape, self._transform, self._window)

@@ -1,31 +1,43 @@
-"""Measuring a slide: gain and offset of every marker against its background."""
+"""Measuring a slide: gain and offset of every marker against its background, on a sample of it.
+
+The images are not blurred to match each other's focus, as those of pairs are.
+"""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
-from unglow.core.windows import Window, bounded_map, grid
-from unglow.multiplexed.images import SlideReader, aligned
-from unglow.multiplexed.ranges import Range, find_ranges
-from unglow.multiplexed.residual_shift import ResidualShift
-from unglow.multiplexed.sizes import WINDOW
-from unglow.multiplexed.slide import expected_gain
+from unglow.core.windows import Window, bounded_map
+from unglow.multiplexed.expectation import disagreement
+from unglow.multiplexed.images import Background, SlideReader
+from unglow.multiplexed.ranges import Look, look_at
+from unglow.multiplexed.residual_shift import BlockMatcher, chosen_blocks, shift_doubt
+from unglow.multiplexed.sample import Sample, SampledCells
+from unglow.multiplexed.sizes import BLOCK
+from unglow.multiplexed.slide import by_background, expected_gain
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.transform import Transform
+from unglow.transform import ResidualShift, Transform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from unglow.io.tiff import TiffHeader
     from unglow.multiplexed.slide import Channel, Maps, Slide
     from unglow.photometry.gain.scale import ScaleSettings
+    from unglow.registration.blocks.phase_correlation import Matches
+
+_UNKNOWN = ResidualShift(np.nan, np.nan, np.nan, 0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -35,11 +47,13 @@ class Measured:
     Attributes
     ----------
     scale
-        Gain and offset by every method, with doubts.
+        Gain and offset by every method, with doubts; their details have ``expected_gain``, and
+        ``range`` and ``background_range``, those of both channels in the sample.
     statistics
-        Joint statistics of marker and background; without pixels where there is no map.
+        Joint statistics of marker and background, not by spatial groups any more; without pixels
+        where there is no map.
     shift
-        What the marker says against the map of its cycle.
+        What the marker says against the map of its cycle; NaN where too few blocks say anything.
     expected_gain
         Ratio of the exposure times; None if one is unknown.
     """
@@ -56,6 +70,7 @@ def measure_slide(
     maps: Maps,
     settings: ScaleSettings,
     *,
+    suspect_px: float = 1.0,
     workers: int = 1,
     markers_at_a_time: int = 1,
 ) -> dict[str, Measured]:
@@ -68,110 +83,140 @@ def measure_slide(
     maps
         Of each of `Slide.moves`; markers of a failed one fail.
     settings
-        What is estimated; nothing is blurred.
+        What is estimated.
+    suspect_px
+        A residual shift above this (px) is a doubt.
     workers, markers_at_a_time
         Windows in flight, and markers of a pass over the slide, on which no result depends.
     """
     found: dict[str, Measured] = {}
-    usable = []
-    for marker in slide.markers:
-        move = slide.move_of(marker)
+    for one in slide.markers:
+        move = slide.move_of(one)
         if move is not None and maps[move].failed:
-            reason = " ".join(maps[move].reasons)
-            found[marker.name] = _refused(slide, marker, reason, settings)
-        else:
-            usable.append(marker)
+            scale = Scale.failed(" ".join(maps[move].reasons), settings)
+            gain = expected_gain(slide, one)
+            found[one.name] = Measured(scale, JointStatistics.empty(), _UNKNOWN, gain)
+    usable = [one for one in slide.markers if one.name not in found]
+    needed = {one.name: one for m in usable for one in (m, slide.background_of(m))}
     with SlideReader(headers) as reader:
-        wanted = {one.name: one for m in usable for one in (m, slide.background_of(m))}
-        at_a_time = markers_at_a_time + 1
-        ranges = find_ranges(reader, list(wanted.values()), workers=workers, at_a_time=at_a_time)
+        looks = look_at(
+            reader,
+            Sample.of(reader.shape),
+            list(needed.values()),
+            workers=workers,
+            at_a_time=markers_at_a_time + 1,
+        )
         for first in range(0, len(usable), markers_at_a_time):
             some = usable[first : first + markers_at_a_time]
-            found |= _Pass(slide, reader, maps, ranges, some).run(settings, workers)
-    return {marker.name: found[marker.name] for marker in slide.markers}
+            found |= _measured(slide, reader, maps, looks, some, (settings, suspect_px), workers)
+    return {one.name: found[one.name] for one in slide.markers}
 
 
-def _refused(slide: Slide, marker: Channel, reason: str, settings: ScaleSettings) -> Measured:
-    scale = Scale.failed(reason, settings)
-    gain = expected_gain(slide, marker)
-    return Measured(scale, JointStatistics.empty(), ResidualShift(), gain)
+def _measured(
+    slide: Slide,
+    reader: SlideReader,
+    maps: Maps,
+    looks: Mapping[str, Look],
+    markers: Sequence[Channel],
+    settings: tuple[ScaleSettings, float],
+    workers: int,
+) -> dict[str, Measured]:
+    """Measure some markers in one pass over the slide."""
+    sample, tallies = Sample.of(reader.shape), {}
+    for one in markers:
+        move = slide.move_of(one)
+        transform = _within(reader.shape) if move is None else maps[move]
+        pair = looks[one.name], looks[str(one.background)]
+        tallies[one.name] = _Tally(sample, transform, pair, expected_gain(slide, one))
+
+    def count(item: tuple[Window, tuple[int, int]]) -> dict[str, Matches]:
+        window, matches = item[0], {}
+        for (name, move), of_background in by_background(slide, markers).items():
+            transform = None if move is None else maps[move]
+            background = Background(reader, slide.channel(name), transform, window)
+            aligned = background.aligned()
+            for batch in reader.batches(of_background, len(markers)):
+                for one, signal in zip(batch, reader.read(window, batch), strict=True):
+                    tally = tallies[one.name]
+                    matches[one.name] = tally.add(signal, aligned, background, *item)
+        return matches
+
+    windows = sample.windows
+    with step("measure"):
+        for i, matches in enumerate(bounded_map(count, windows, workers)):
+            for name, of_window in matches.items():
+                tallies[name].matches.append(of_window)
+            progress(i + 1, len(windows), "window")
+    return {name: tallies.pop(name).measured(*settings) for name in list(tallies)}
 
 
-class _Pass:
-    """One pass over a slide for some of its markers."""
+class _Tally:
+    """What is counted of one marker, window by window; all methods but the last are thread-safe."""
 
     def __init__(
         self,
-        slide: Slide,
-        reader: SlideReader,
-        maps: Maps,
-        ranges: Mapping[str, Range],
-        markers: Sequence[Channel],
+        sample: Sample,
+        transform: Transform,
+        looks: tuple[Look, Look],
+        expected: float | None,
     ) -> None:
-        self._slide, self._reader, self._maps = slide, reader, maps
-        self._markers = markers
-        self._locks = {one.name: threading.Lock() for one in markers}
-        self._statistics: dict[str, JointStatistics] = {}
-        self._bins: dict[str, CellMoments] = {}
-        for one in markers:
-            pair = ranges[one.name], ranges[slide.background_of(one).name]
-            limits = [(r.low, r.high) for r in pair]
-            integer = all(r.integer for r in pair)
-            self._statistics[one.name] = JointStatistics.create(
-                post_range=limits[0],
-                pre_range=limits[1],
-                grey_level=grey_level(tuple(limits), integer=integer),
-                integer=integer,
-            )
-            self._bins[one.name] = CellMoments.create(reader.shape, (pair[0].high, pair[1].high))
-
-    def run(self, settings: ScaleSettings, workers: int) -> dict[str, Measured]:
-        """Go over the slide, and estimate."""
-        windows = list(grid(self._reader.shape, (WINDOW, WINDOW)))
-        with step("measure"):
-            for i, _ in enumerate(bounded_map(self._count, windows, workers)):
-                progress(i + 1, len(windows), "window")
-        return {one.name: self._measured(one, settings) for one in self._markers}
-
-    def _count(self, window: Window) -> None:
-        """Count a window of each marker, which is read once."""
-        signals = dict(
-            zip(
-                (one.name for one in self._markers),
-                self._reader.read(window, self._markers),
-                strict=True,
-            )
+        ranges = looks[0].range, looks[1].range
+        self._integer = all(look.integer for look in looks)
+        self._looks, self._transform, self._expected = looks, transform, expected
+        self._sample = sample
+        self._statistics = JointStatistics.create(
+            post_range=ranges[0],
+            pre_range=ranges[1],
+            grey_level=grey_level(ranges, integer=self._integer),
+            integer=self._integer,
         )
-        for (name, move), markers in by_background(self._slide, self._markers).items():
-            background = self._slide.channel(name)
-            transform = None if move is None else self._maps[move]
-            pre = aligned(self._reader, background, transform, window)
-            for one in markers:
-                origin = window.y0, window.x0
-                with self._locks[one.name]:
-                    self._statistics[one.name].add(signals[one.name], pre, origin=origin)
-                self._bins[one.name].add(signals[one.name], pre, origin=origin)
+        self._bins = CellMoments.create(sample.extent, (looks[0].high, looks[1].high))
+        self._blocks = chosen_blocks(sample, looks[1].texture)
+        self._matcher = BlockMatcher(sample.shape, transform, (looks[0].floor, looks[1].floor))
+        self._lock = threading.Lock()
+        self.matches: list[Matches] = []
+        """Matched blocks, window by window."""
 
-    def _measured(self, marker: Channel, settings: ScaleSettings) -> Measured:
-        move = self._slide.move_of(marker)
-        transform = _identity(self._reader.shape) if move is None else self._maps[move]
-        statistics, bins = self._statistics[marker.name], self._bins.pop(marker.name)
-        scale = estimate(Evidence(statistics, bins, transform), settings)
-        return Measured(scale, statistics, ResidualShift(), expected_gain(self._slide, marker))
+    def add(
+        self,
+        signal: NDArray[np.generic],
+        aligned: NDArray[np.float32],
+        background: Background,
+        window: Window,
+        origin: tuple[int, int],
+    ) -> Matches:
+        """Count a window of the marker and its background; return the blocks matched in it.
+
+        ``origin`` is [row, col] of its first px in the mosaic.
+        """
+        with self._lock:  # a copy for each thread would take 5 MB
+            self._statistics.add(signal, aligned, origin=origin)
+        self._bins.add(signal, aligned, origin=origin)
+        first, last = np.array([window.x0, window.y0]), np.array([window.x1, window.y1])
+        inside = ((self._blocks >= first) & (self._blocks + BLOCK <= last)).all(axis=1)
+        return self._matcher.match(
+            self._blocks[inside],
+            lambda part: signal[part.shift(-window.y0, -window.x0).slices],
+            background.read,
+        )
+
+    def measured(self, settings: ScaleSettings, suspect_px: float) -> Measured:
+        """Estimate gain and offset from what was counted."""
+        cells = SampledCells.placed(self._bins, self._sample)
+        evidence = Evidence(self._statistics, cells, self._transform, expected_gain=self._expected)
+        scale = estimate(evidence, settings)
+        shift = self._matcher.shift(self.matches)
+        doubts = [disagreement(scale, evidence), shift_doubt(shift, suspect_px)]
+        reasons = (*scale.reasons, *(one for one in doubts if one is not None))
+        for method in scale.methods.values():
+            method.details["expected_gain"] = self._expected
+            method.details["range"] = list(self._looks[0].range)
+            method.details["background_range"] = list(self._looks[1].range)
+        whole = {**self._statistics.arrays, "ratios": self._statistics.ratio_counts[None]}
+        statistics = JointStatistics.restored(self._statistics.parameters, whole)
+        return Measured(replace(scale, reasons=reasons), statistics, shift, self._expected)
 
 
-def by_background(
-    slide: Slide, markers: Sequence[Channel]
-) -> dict[tuple[str, tuple[int, int] | None], list[Channel]]:
-    """Group markers by their background and the move that brings it."""
-    groups: dict[tuple[str, tuple[int, int] | None], list[Channel]] = {}
-    for one in markers:
-        groups.setdefault((str(one.background), slide.move_of(one)), []).append(one)
-    return groups
-
-
-def _identity(shape: tuple[int, int]) -> Transform:
+def _within(shape: tuple[int, int]) -> Transform:
     """Return the map within one cycle."""
-    from numpy import eye  # noqa: PLC0415
-
-    return Transform("ok", shape, shape, matrix=eye(3), model="translation")
+    return Transform("ok", shape, shape, matrix=np.eye(3), model="none")

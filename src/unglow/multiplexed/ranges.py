@@ -1,4 +1,4 @@
-"""The first pass over a slide: the exact range of every channel that something is asked of."""
+"""The first look at the sample of a slide: ranges of channels, and where their texture is."""
 
 from __future__ import annotations
 
@@ -7,49 +7,125 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.progress import step
-from unglow.core.windows import Window, bounded_map, grid
-from unglow.multiplexed.sizes import WINDOW
+from unglow.core.progress import progress, step
+from unglow.core.windows import Window, bounded_map
+from unglow.multiplexed.sizes import BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from unglow.multiplexed.images import SlideReader
+    from unglow.multiplexed.sample import Sample
     from unglow.multiplexed.slide import Channel
 
+# Every so many px along both sides are looked at for the floor: a power of two, the least that
+# leaves no more than this.
+_SAMPLED = 1 << 17
+# The floor lies a little below the dark pixels, as that of a registered image does.
+_DARK, _BRIGHT, _BELOW = 0.001, 0.998, 0.02
+# Texture is that of means of so many px, which have little noise.
+_MEANS = 8
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Exact smallest and largest value of a channel, and whether they are whole grey levels."""
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Look:
+    """What the sample of a slide tells of a channel by itself.
+
+    Attributes
+    ----------
+    low, high
+        Smallest and largest value; 0 where there is none.
+    integer
+        Whether they are whole grey levels.
+    floor
+        Grey level just below the background.
+    texture
+        (rows, columns) float32 of each whole block of `BLOCK` px of the mosaic: how much there is
+        to see.
+    """
 
     low: float
     high: float
     integer: bool
+    floor: float
+    texture: NDArray[np.float32]
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Smallest and largest value."""
+        return self.low, self.high
 
 
 @step("ranges")
-def find_ranges(
-    reader: SlideReader, channels: Sequence[Channel], *, workers: int, at_a_time: int
-) -> dict[str, Range]:
-    """Return the range of each channel by name, NaN left out; 0 to 0 where all is NaN."""
-    found: dict[str, Range] = {}
+def look_at(
+    reader: SlideReader,
+    sample: Sample,
+    channels: Sequence[Channel],
+    *,
+    workers: int,
+    at_a_time: int,
+) -> dict[str, Look]:
+    """Look at the sample of some channels, so many of them at a time; by name."""
+    looks: dict[str, Look] = {}
     for first in range(0, len(channels), at_a_time):
         some = channels[first : first + at_a_time]
+        looks |= dict(_looks(reader, sample, some, workers))
+        progress(len(looks), len(channels), "channel")
+    return looks
 
-        def limits(window: Window, some: Sequence[Channel] = some) -> NDArray[np.float64]:
-            return np.array([_limits(block) for block in reader.read(window, some)])
 
-        all_limits = np.array(
-            list(bounded_map(limits, grid(reader.shape, (WINDOW, WINDOW)), workers))
+def _looks(
+    reader: SlideReader, sample: Sample, channels: Sequence[Channel], workers: int
+) -> Iterator[tuple[str, Look]]:
+    """Yield name and look of each channel, from one pass over all of them."""
+    shape, every = sample.extent, 1
+    while np.prod([-(-n // every) for n in shape]) > _SAMPLED:
+        every *= 2
+    samples = np.full((len(channels), *(-(-n // every) for n in shape)), np.nan, np.float32)
+    textures = np.zeros((len(channels), *(n // BLOCK for n in shape)), np.float32)
+
+    def look(item: tuple[Window, tuple[int, int]]) -> list[tuple[float, float]]:
+        window, corner = item
+        rows, cols = (slice(n // every, None) for n in corner)
+        top, left = (n // BLOCK for n in corner)
+        limits = []
+        for i, block in enumerate(reader.read(window, channels)):
+            part = block[::every, ::every]
+            samples[i, rows, cols][: part.shape[0], : part.shape[1]] = part
+            found = _texture(block)
+            textures[i, top:, left:][: found.shape[0], : found.shape[1]] = found
+            limits.append((float(np.fmin.reduce(block, None)), float(np.fmax.reduce(block, None))))
+        return limits
+
+    limits = np.array(list(bounded_map(look, sample.windows, workers)))
+    for i, one in enumerate(channels):
+        finite = samples[i][np.isfinite(samples[i])]
+        dark, bright = np.quantile(finite, (_DARK, _BRIGHT)) if finite.size else (0.0, 0.0)
+        low, high = np.fmin.reduce(limits[:, i, 0]), np.fmax.reduce(limits[:, i, 1])
+        yield (
+            one.name,
+            Look(
+                float(np.nan_to_num(low)),
+                float(np.nan_to_num(high)),
+                np.dtype(reader.headers[one.image].dtype).kind in "iu",
+                float(dark - _BELOW * (bright - dark)),
+                textures[i],
+            ),
         )
-        for i, channel in enumerate(some):
-            low, high = np.nanmin(all_limits[:, i, 0]), np.nanmax(all_limits[:, i, 1])
-            whole = np.dtype(reader.headers[channel.image].dtype).kind in "iu"
-            found[channel.name] = Range(float(low), float(high), whole)
-    return found
 
 
-def _limits(block: NDArray[Any]) -> tuple[float, float]:
-    return float(np.nanmin(block)), float(np.nanmax(block))
+def _texture(block: NDArray[Any]) -> NDArray[np.float32]:
+    """Return how much there is to see in each whole block of `BLOCK` px: spread over root of mean.
+
+    So shot noise counts everywhere the same. NaN makes a block count for nothing.
+    """
+    rows, cols = (n // BLOCK for n in block.shape)
+    inside = block[: rows * BLOCK, : cols * BLOCK]
+    lines = inside.reshape(rows * BLOCK // _MEANS, _MEANS, -1).sum(axis=1, dtype=np.float32)
+    means = lines.reshape(len(lines), -1, _MEANS).sum(axis=2) / np.float32(_MEANS**2)
+    side = BLOCK // _MEANS
+    squares = means.reshape(rows, side, cols, side)
+    mean, spread = squares.mean(axis=(1, 3)), squares.std(axis=(1, 3))
+    return np.asarray(np.nan_to_num(spread / np.sqrt(np.maximum(mean, 1))), np.float32)

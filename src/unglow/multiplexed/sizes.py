@@ -2,7 +2,7 @@
 
 BLOCK = 256
 """Side of the blocks that residual shifts are measured on, px."""
-WINDOW = 1024
-"""Side of the windows that slides are measured in, px: whole blocks, cells and tiles of groups."""
+WINDOW, ACROSS = 512, 8
+"""Slides are measured in windows of this side, px, at most so many across and down the frame."""
 OVERVIEW = 512
 """No side of an overview is longer, px."""

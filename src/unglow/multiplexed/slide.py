@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from unglow.transform import Transform
@@ -80,6 +80,11 @@ class Slide:
         return tuple(one for one in self.channels if one.background is not None)
 
     @property
+    def subtracted(self) -> dict[str, str]:
+        """Names of the markers that stay in the corrected slide, with those of backgrounds."""
+        return {one.name: str(one.background) for one in self.markers if not one.removed}
+
+    @property
     def kept(self) -> tuple[Channel, ...]:
         """Channels of the corrected slide."""
         return tuple(one for one in self.channels if not one.removed)
@@ -101,6 +106,16 @@ class Slide:
         """Return which of `moves` brings a marker's background; None within one cycle."""
         cycles = marker.cycle, self.background_of(marker).cycle
         return None if cycles[0] == cycles[1] else cycles
+
+
+def by_background(
+    slide: Slide, markers: Iterable[Channel]
+) -> dict[tuple[str, tuple[int, int] | None], list[Channel]]:
+    """Group markers by their background and the move that brings it, in order of the first."""
+    groups: dict[tuple[str, tuple[int, int] | None], list[Channel]] = {}
+    for one in markers:
+        groups.setdefault((str(one.background), slide.move_of(one)), []).append(one)
+    return groups
 
 
 def expected_gain(slide: Slide, marker: Channel) -> float | None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.progress import progress, step
-from unglow.core.windows import Window, bounded_map, grid
-from unglow.multiplexed.images import SlideReader, aligned
-from unglow.multiplexed.measure import by_background
+from unglow.core.windows import Window, bounded_map, grid, strips
+from unglow.multiplexed.images import Background, SlideReader
 from unglow.multiplexed.sizes import OVERVIEW
+from unglow.multiplexed.slide import by_background
 from unglow.photometry.difference import subtracted
 from unglow.photometry.difference_histogram import DifferenceHistogram
 
@@ -22,8 +23,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.tiff import TiffHeader
+    from unglow.multiplexed.sink import PlaneSink
     from unglow.multiplexed.slide import Channel, Maps, Slide
-    from unglow.photometry.gain.scale import Scale
+    from unglow.photometry.gain.scale import MethodResult, Scale
+
+    _Key = tuple[str, tuple[int, int] | None]
+
+# Rows that are worked on at a time, so that they stay in the cache; a multiple of most steps of an
+# overview.
+_ROWS = 64
+# The histogram has no more bins than this; the step is a part of a grey level as long as they do.
+_BINS = 1 << 15
 
 
 @dataclass(eq=False, slots=True)
@@ -32,15 +42,16 @@ class Subtracted:
 
     Attributes
     ----------
-    below, above
-        Pixels whose difference was below 0 and above the largest value of the type; none of
-        float32.
     histogram
-        Of the difference, before it is cut off and rounded.
+        Of the difference before it is cut off and rounded.
     before, background, after
-        Overviews (rows, cols) float32: means over squares of ``step`` px, without odd last ones.
+        Overviews (rows, cols) float32: means over squares of ``step`` px of the marker as imaged,
+        of the background as aligned and of the marker as corrected; NaN without data.
     step
-        Their level-0 px per px.
+        Level-0 px per px of them.
+    below_px, above_px
+        How many differences were below 0 and above the largest value of the type; 0 where nothing
+        is cut off.
     """
 
     histogram: DifferenceHistogram
@@ -48,8 +59,35 @@ class Subtracted:
     background: NDArray[np.float32]
     after: NDArray[np.float32]
     step: int
-    below: int = 0
-    above: int = 0
+    below_px: int = 0
+    above_px: int = 0
+
+    @property
+    def below(self) -> float:
+        """Share (0 to 1) of the px with data that were cut off at 0."""
+        return self.below_px / max(1, self.histogram.total)
+
+    @property
+    def above(self) -> float:
+        """Share (0 to 1) of the px with data that were cut off at the end of the type."""
+        return self.above_px / max(1, self.histogram.total)
+
+
+def write_order(slide: Slide) -> list[int]:
+    """Return the order in which channels of a window are written, as numbers in `Slide.kept`.
+
+    Those that pass through come first, then markers by background and map, so that each background
+    is aligned once per window.
+    """
+    numbers = {one.name: i for i, one in enumerate(slide.kept)}
+    return [numbers[one.name] for _, group in _groups(slide) for one in group]
+
+
+def _groups(slide: Slide) -> list[tuple[_Key | None, list[Channel]]]:
+    """Return kept channels by what is subtracted from them, first those that pass through."""
+    passing = [one for one in slide.kept if one.background is None]
+    markers = (one for one in slide.kept if one.background is not None)
+    return [(None, passing), *by_background(slide, markers).items()]
 
 
 def subtract_slide(
@@ -57,7 +95,7 @@ def subtract_slide(
     headers: Sequence[TiffHeader],
     maps: Maps,
     scales: Mapping[str, Scale],
-    sink: Any,
+    sink: PlaneSink,
     *,
     dtype: str,
     rounding: str = "nearest",
@@ -71,117 +109,199 @@ def subtract_slide(
     slide, headers, maps
         As for `unglow.multiplexed.measure.measure_slide`.
     scales
-        Of each marker by name. One without a gain stays as it was imaged.
+        Of each marker by name, with gain maps. One without a gain stays as it was imaged.
     sink
-        Takes windows of channels, numbered as in `Slide.kept`.
+        Takes windows of channels, numbered as in `Slide.kept`: window by window in row order, of
+        each the channels in the `write_order`, as far as threads keep to it.
     dtype
-        Of the corrected slide: an integer type is clipped at both of its ends; so is a floating one
-        at 0 if images are floating. float32 from integers is not clipped.
+        Of the corrected slide. Of integers, and where the images are floating, differences are cut
+        off at 0 and at the largest value; float32 from integers keeps them all.
     rounding
         ``nearest``, or ``down`` as Backsub does; for integer types.
     workers, channels_at_a_time
-        Windows in flight, and channels that are read at once.
+        Windows of a channel in flight, and channels that are read at once of an image that does not
+        store them apart, on which no result depends.
 
     Returns
     -------
     What is left of each kept marker that something was subtracted from, by name.
     """
     with SlideReader(headers) as reader:
-        work = _Subtraction(slide, reader, maps, scales, np.dtype(dtype), rounding)
+        work = _Subtraction(slide, reader, maps, scales, _Output(np.dtype(dtype), rounding, reader))
+        parts = work.parts(channels_at_a_time)
         windows = list(grid(reader.shape, (sink.window, sink.window)))
+        items = ((window, part) for window in windows for part in parts)
         with step("subtract"):
-            for i, _ in enumerate(
-                bounded_map(lambda w: work.write(w, sink, channels_at_a_time), windows, workers)
-            ):
-                progress(i + 1, len(windows), "window")
+            for i, _ in enumerate(bounded_map(lambda x: work.write(*x, sink), items, workers)):
+                progress(i + 1, len(windows) * len(parts), "window")
         return work.left
 
 
+class _Output:
+    """How differences become samples of the corrected slide."""
+
+    def __init__(self, dtype: np.dtype[Any], rounding: str, reader: SlideReader) -> None:
+        self.dtype, self._nearest = dtype, rounding == "nearest"
+        self._integer = dtype.kind in "iu"
+        floating = all(np.dtype(one.dtype).kind == "f" for one in reader.headers)
+        self._clips = self._integer or floating
+        self._most = np.float32(np.inf)
+        if self._integer:
+            most = int(np.iinfo(dtype).max)
+            near = np.float32(most)  # of 32 bits it may be the next one
+            self._most = near if int(near) <= most else np.nextafter(near, np.float32(0))
+
+    def cut(self, left: NDArray[np.float32]) -> tuple[int, int]:
+        """Cut off and round differences (rows, cols) in place; return how many below and above.
+
+        For integers they are 0 where there is no data.
+        """
+        if not self._clips:
+            return 0, 0
+        below, above = (int(np.count_nonzero(one)) for one in (left < 0, left > self._most))
+        if self._integer and self._nearest:
+            np.rint(left, out=left)
+        np.clip(left, np.float32(0), self._most, out=left)
+        if self._integer:
+            np.copyto(left, 0, where=np.isnan(left))
+        return below, above
+
+
 class _Subtraction:
+    """The work on a slide, of which a window of a few channels is a part."""
+
     def __init__(
         self,
         slide: Slide,
         reader: SlideReader,
         maps: Maps,
         scales: Mapping[str, Scale],
-        dtype: np.dtype[Any],
-        rounding: str,
+        output: _Output,
     ) -> None:
-        self._slide, self._reader, self._maps, self._scales = slide, reader, maps, scales
-        self._dtype, self._rounding = dtype, rounding
-        self._clips = dtype.kind in "iu" or all(
-            np.dtype(h.dtype).kind == "f" for h in reader.headers
-        )
+        self._slide, self._reader, self._maps = slide, reader, maps
+        self._output = output
         self._numbers = {one.name: i for i, one in enumerate(slide.kept)}
-        self._subtracted = [
-            one for one in slide.kept if one.background and scales[one.name].status == "ok"
-        ]
         step = 1
         while max(reader.shape) // step > OVERVIEW:
             step *= 2
-        shape = reader.shape[0] // step, reader.shape[1] // step
-        self.left = {
-            one.name: Subtracted(
-                _histogram(scales[one.name]),
-                *(np.full(shape, np.nan, np.float32) for _ in range(3)),
-                step,
-            )
-            for one in self._subtracted
-        }
+        view = reader.shape[0] // step, reader.shape[1] // step
+        self._results: dict[str, MethodResult] = {}
+        self.left: dict[str, Subtracted] = {}
+        """What is left of each marker."""
+        for one in slide.kept:
+            if one.background is not None and scales[one.name].status == "ok":
+                self._results[one.name] = scales[one.name].chosen
+                views = [np.full(view, np.nan, np.float32) for _ in range(3)]
+                histogram = _histogram(scales[one.name].chosen)
+                self.left[one.name] = Subtracted(histogram, views[0], views[1], views[2], step)
         self._lock = threading.Lock()
+        self._aligned: dict[tuple[Window, _Key], _Aligned] = {}
 
-    def write(self, window: Window, sink: Any, at_a_time: int) -> None:
-        """Write one window of every channel."""
-        for one in self._slide.kept:
-            if one.name not in self.left:
-                pixels = self._reader.read(window, [one])[0]
-                sink.write(self._numbers[one.name], window, pixels.astype(self._dtype, copy=False))
-        for (name, move), markers in by_background(self._slide, self._subtracted).items():
-            background = self._slide.channel(name)
-            pre = aligned(
-                self._reader, background, None if move is None else self._maps[move], window
-            )
-            for first in range(0, len(markers), at_a_time):
-                some = markers[first : first + at_a_time]
-                for one, signal in zip(some, self._reader.read(window, some), strict=True):
-                    sink.write(self._numbers[one.name], window, self._one(one, signal, pre, window))
+    def parts(self, at_a_time: int) -> list[_Part]:
+        """Return what is read and written of each window, in order."""
+        parts = []
+        for key, group in _groups(self._slide):
+            for subtracts in (False, True):
+                some = [one for one in group if (one.name in self.left) == subtracts]
+                batches = list(self._reader.batches(some, at_a_time))
+                parts += [
+                    _Part(batch, key if subtracts else None, len(batches)) for batch in batches
+                ]
+        return parts
 
-    def _one(
-        self, marker: Channel, signal: NDArray[Any], pre: NDArray[np.float32], window: Window
+    def write(self, window: Window, part: _Part, sink: PlaneSink) -> None:
+        """Write a window of some channels."""
+        key = part.background
+        aligned = None if key is None else self._background(window, key, part.batches)
+        for one, signal in zip(
+            part.channels, self._reader.read(window, part.channels), strict=True
+        ):
+            if aligned is None:
+                pixels = signal.astype(self._output.dtype, copy=False)
+            else:
+                pixels = self._subtract(one, signal, aligned, window)
+            sink.write(self._numbers[one.name], window, pixels)
+
+    def _background(self, window: Window, key: _Key, uses: int) -> NDArray[np.float32]:
+        """Return an aligned background, which is computed for the first of its uses."""
+        name, move = key
+        with self._lock:
+            shared = self._aligned.setdefault((window, key), _Aligned(uses))
+            shared.uses -= 1
+            if not shared.uses:
+                del self._aligned[window, key]
+        with shared.lock:
+            if shared.pixels is None:
+                transform = None if move is None else self._maps[move]
+                channel = self._slide.channel(name)
+                shared.pixels = Background(self._reader, channel, transform, window).aligned()
+        return shared.pixels
+
+    def _subtract(
+        self, marker: Channel, signal: NDArray[Any], aligned: NDArray[np.float32], window: Window
     ) -> NDArray[Any]:
-        own = self.left[marker.name]
-        left = subtracted(self._scales[marker.name].chosen, (signal, pre), window, integer=False)
-        counted = own.histogram.fresh()
-        counted.add(left)
-        below = above = 0
-        limits = np.iinfo(self._dtype) if self._dtype.kind in "iu" else None
-        if self._clips:
-            below = int(np.count_nonzero(left < 0))
-            above = 0 if limits is None else int(np.count_nonzero(left > limits.max))
-            if limits is not None and self._rounding == "nearest":
-                np.rint(left, out=left)
-            left = np.clip(left, 0, None if limits is None else limits.max)
-        if limits is not None:
-            np.nan_to_num(left, copy=False)
-        out = left.astype(self._dtype)
-        for view, block in ((own.before, signal), (own.background, pre), (own.after, out)):
-            _shrink(view, block, window, own.step)
+        """Return a window of a corrected marker, and count."""
+        own, result = self.left[marker.name], self._results[marker.name]
+        counted, below, above = own.histogram.fresh(), 0, 0
+        out = np.empty(window.shape, self._output.dtype)
+        for strip in strips(window, max(_ROWS, own.step)):
+            rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
+            before, background = signal[rows].astype(np.float32, copy=False), aligned[rows]
+            left = subtracted(result, (before, background), strip, integer=False)
+            counted.add(left)
+            cut = self._output.cut(left)
+            below, above = below + cut[0], above + cut[1]
+            out[rows] = left
+            for view, block in zip(
+                (own.before, own.background, own.after), (before, background, left), strict=True
+            ):
+                _shrink(view, block, strip, own.step)
         with self._lock:
             own.histogram.merge(counted)
-            own.below += below
-            own.above += above
+            own.below_px += below
+            own.above_px += above
         return out
 
 
-def _histogram(scale: Scale) -> DifferenceHistogram:
-    """Return an empty histogram for all that a difference can be."""
-    return DifferenceHistogram.create(-1000, 1000, 1)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Channels that are read together, what is subtracted, and how many parts share that."""
+
+    channels: list[Channel]
+    background: _Key | None
+    batches: int
+
+
+@dataclass(eq=False, slots=True)
+class _Aligned:
+    """An aligned background, and how many times it is still asked for."""
+
+    uses: int
+    pixels: NDArray[np.float32] | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def _histogram(result: MethodResult) -> DifferenceHistogram:
+    """Return an empty histogram for what a method leaves.
+
+    Where that takes too many bins of a grey level, what is far from 0 is counted as beyond.
+    """
+    (low, high), (least, most) = (result.details[k] for k in ("range", "background_range"))
+    gain, offset = result.gain or 0.0, result.offset or 0.0
+    ends = sorted((gain * least + offset, gain * most + offset))
+    first, last = low - ends[1], high - ends[0]
+    coarsest = max(1.0, (high - low) / 4096) if float(high).is_integer() else (high - low) / 4096
+    step = 2.0 ** math.floor(math.log2(coarsest or 1.0))
+    while (last - first) / step < _BINS / 2 and step > coarsest / 32:
+        step /= 2
+    reach = step * _BINS / 4
+    return DifferenceHistogram.create(max(first, -reach), min(last, 3 * reach), step)
 
 
 def _shrink(view: NDArray[np.float32], block: NDArray[Any], window: Window, step: int) -> None:
     """Put the means of squares of a block into an overview."""
     rows, cols = (n // step for n in block.shape)
-    sums = block[: rows * step].reshape(rows, step, -1).sum(axis=1, dtype=np.float64)
+    sums = block[: rows * step].reshape(rows, step, -1).sum(axis=1)
     means = sums[:, : cols * step].reshape(rows, cols, step).sum(axis=2) / step**2
     y, x = window.y0 // step, window.x0 // step
     view[y : y + rows, x : x + cols] = means

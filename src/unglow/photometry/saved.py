@@ -77,17 +77,18 @@ class Saved:
         StoreError
             If the file is damaged or from another version.
         """
-        return cls._read(of_name(load_arrays(path), name), path)
+        return cls.read(of_name(load_arrays(path), name), path)
 
     @classmethod
     def load_all(cls, path: Path | str) -> dict[str | None, Self]:
         """Read all records of a file by name, first the one without (None); else as `load`."""
         arrays = load_arrays(path)
         names = sorted({key.split(".")[0] for key in arrays if "." in key})
-        return {name: cls._read(of_name(arrays, name), path) for name in (None, *names)}
+        return {name: cls.read(of_name(arrays, name), path) for name in (None, *names)}
 
     @classmethod
-    def _read(cls, arrays: dict[str, NDArray[Any]], path: Path | str) -> Self:
+    def read(cls, arrays: dict[str, NDArray[Any]], path: Path | str) -> Self:
+        """Return the record of `content`, which was in a file; StoreError if it is damaged."""
         try:
             version, *parameters = arrays.pop("parameters").tolist()
             if version != _VERSION:

@@ -8,10 +8,14 @@ from unglow.core.errors import ConfigError
 
 FIELDS = ("auto", "never")
 """Whether a displacement field may be added to the global model, and strips to the field."""
-LARGEST_SCALE = 2.0
+LARGEST_SCALE = 5.0
 """`RegisterSettings.max_scale` cannot be larger."""
+ORDINARY_SCALE = 1.25
+"""Scales up to this are searched first, and without a level of their own."""
 MODELS = ("translation", "similarity", "affine", "homography")
 """Global models, each richer than the one before."""
+DECLARED = "none"
+"""Instead of a model: the images are said to lie on each other, and no map is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,8 @@ class RegisterSettings:
     ----------
     model
         ``translation``, ``similarity``, ``affine``, ``homography``, or ``auto``: the simplest one
-        that a richer one does not clearly beat on blocks that were kept out of the fit.
+        that a richer one does not clearly beat on blocks that were kept out of the fit. ``none``:
+        the images lie on each other; nothing is searched, and what they say is measured.
     field
         ``auto``: add a displacement field where it beats the global model on blocks that were kept
         out of the fit; or ``never``.
@@ -38,7 +43,8 @@ class RegisterSettings:
     blocks
         At most so many full-resolution sample blocks are measured.
     max_scale
-        Accept a pre/post scale between ``1 / max_scale`` and ``max_scale``.
+        Accept a pre/post scale between ``1 / max_scale`` and ``max_scale``. Beyond
+        `ORDINARY_SCALE` it is searched only if pixel sizes ask for it or nothing else is found.
     mirror
         Also look for a pre image that is mirrored (a section mounted upside down).
     suspect_px
@@ -58,14 +64,18 @@ class RegisterSettings:
     coarse_px: int = 1024
     block_px: int = 256
     blocks: int = 400
-    max_scale: float = 1.25
+    max_scale: float = LARGEST_SCALE
     mirror: bool = False
     suspect_px: float = 1.0
     min_overlap: float = 0.2
 
     def __post_init__(self) -> None:
         rules = (
-            ("model", self.model in ("auto", *MODELS), "one of auto, " + ", ".join(MODELS)),
+            (
+                "model",
+                self.model in ("auto", DECLARED, *MODELS),
+                f"one of auto, {DECLARED}, " + ", ".join(MODELS),
+            ),
             ("field", self.field in FIELDS, "one of " + ", ".join(FIELDS)),
             ("strips", self.strips in FIELDS, "one of " + ", ".join(FIELDS)),
             ("coarse_px", 256 <= self.coarse_px <= 4096, "between 256 and 4096 px"),

@@ -1,7 +1,7 @@
-"""The map of another dye of the same sample: nothing is fitted, everything is checked.
+"""A map that is given: that of another dye of the same sample, or none, where nothing moved.
 
-Sample blocks are matched against the whole map, displacement field included, so what they leave is
-what this dye's images say against it.
+Nothing is fitted, everything is checked. Sample blocks are matched against the whole map,
+displacement field included, so what they leave is what these images say against it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from unglow.registration.block_table import block_table
 from unglow.registration.blocks.phase_correlation import Matches, block_shifts, matches_of
 from unglow.registration.blocks.placement import block_size, sample_corners
 from unglow.registration.coarse.coarse import SURE, Candidate, score_guess
+from unglow.registration.magnification import in_post_px, whole_blocks
 from unglow.registration.models import residuals
 from unglow.registration.pair import Pair
 from unglow.registration.quality import (
@@ -29,6 +30,7 @@ from unglow.registration.quality import (
     nearest,
     uncovered_share,
 )
+from unglow.registration.settings import DECLARED
 from unglow.registration.verdict import (
     MIN_SIGNIFICANCE,
     Evidence,
@@ -37,7 +39,7 @@ from unglow.registration.verdict import (
     rejected,
     warnings,
 )
-from unglow.transform import Quantiles, Transform, apply_matrix, at_level
+from unglow.transform import Quantiles, ResidualShift, Transform, apply_matrix, at_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +52,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-METHOD = "reused"
+METHOD, UNMOVED = "reused", "declared"
+"""What found a map: another dye, or the user's word that nothing moved."""
 _FAR = 10.0
 """Images that lie this many times ``suspect_px`` from the map refute it."""
 _RIVAL = 1.15
@@ -59,10 +62,32 @@ _RIVAL = 1.15
 
 @dataclass(frozen=True, eq=False)
 class SharedMap:
-    """The map of another dye of the same sample, and the dye's name."""
+    """The map of another dye of the same sample, and the dye's name; empty if nothing moved."""
 
     dye: str
     transform: Transform
+
+    @property
+    def method(self) -> str:
+        """What found the map."""
+        return METHOD if self.dye else UNMOVED
+
+
+def unmoved(shape: tuple[int, int]) -> SharedMap:
+    """Return the map of images of a shape, (rows, columns), that are said to lie on each other."""
+    return SharedMap(
+        "",
+        Transform(
+            "ok",
+            shape,
+            shape,
+            matrix=np.eye(3),
+            model=DECLARED,
+            scale=1.0,
+            rotation_deg=0.0,
+            shift_px=(0.0, 0.0),
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +117,9 @@ class _Check:
     evidence: Evidence
 
     @property
-    def shift(self) -> Floats:
-        """(2,) median (x, y) of what agreeing blocks leave, px."""
-        return np.asarray(np.median(self.left[self.agreeing], axis=0), dtype=np.float64)
+    def shift(self) -> ResidualShift:
+        """What agreeing blocks leave."""
+        return ResidualShift.of(self.left[self.agreeing])
 
     @property
     def match_elsewhere(self) -> bool:
@@ -144,9 +169,12 @@ def take_over(
     table = None
     if reason is None:
         release_pages()  # as `register` does
-        pair = Pair.read(post, pre, settings, workers).mapped_by(shared.transform.matrix)
-        check = _checked(pair, shared.transform)
-        log.info("the map of %s, significance %.1f", shared.dye, check.coarse.significance)
+        octaves = shared.transform.octaves
+        pair = Pair.read(post, pre, settings, workers, octaves)
+        seen = shared.transform.between_levels(*pair.coarser) if octaves else shared.transform
+        pair = pair.mapped_by(seen.matrix)
+        check = _checked(pair, replace(shared, transform=seen))
+        log.info("map of %s, significance %.1f", shared.dye or "none", check.coarse.significance)
         matches = check.matches
         table = block_table(
             matches,
@@ -155,10 +183,12 @@ def take_over(
             used=check.agreeing,
             held_out=np.ones(len(matches), dtype=bool),
         )
+        table = whole_blocks(table, octaves)
         reason = _refutation(check, shared.dye, settings)
         if reason is None:
-            return Registration(_judged(check, shared, settings), table)
-    return rejected(post.shape, pre.shape, [reason], table, coarse_method=METHOD, source=shared.dye)
+            return Registration(in_post_px(_judged(check, shared, settings), octaves), table)
+    about = {"coarse_method": shared.method, "source": shared.dye}
+    return rejected(post.shape, pre.shape, [reason], table, **about)
 
 
 def _unusable(
@@ -173,6 +203,12 @@ def _unusable(
         ("post", post_shape, theirs.post_shape),
         ("pre", pre_shape, theirs.pre_shape),
     ):
+        if own != other and not shared.dye:
+            return (
+                f"The images are said to lie on each other (register.model: none), but post has "
+                f"{other[1]} x {other[0]} px and pre {own[1]} x {own[0]} px: let them be "
+                "registered (model: auto)."
+            )
         if own != other:
             return (
                 f"The map was to come from {shared.dye}, whose {role}-stain image has {other[1]} x "
@@ -182,9 +218,10 @@ def _unusable(
     return None
 
 
-def _checked(pair: Pair, theirs: Transform) -> _Check:
+def _checked(pair: Pair, shared: SharedMap) -> _Check:
     """Look at a map on thumbnails, and match full-resolution blocks against it."""
-    coarse = score_guess(pair, (METHOD, at_level(theirs.matrix, pair.post_thumb.level)))
+    theirs = shared.transform
+    coarse = score_guess(pair, (shared.method, at_level(theirs.matrix, pair.post_thumb.level)))
     release_pages("cv2")
     share = float(pair.post_thumb.section.mean())
     size = block_size(pair.post.shape, share, pair.settings.block_px)
@@ -221,8 +258,11 @@ def _refutation(check: _Check, dye: str, settings: RegisterSettings) -> str | No
         return (
             f"The images match better at another place than where the map of {dye} puts "
             "them: let this dye register itself (register_from: its own name)."
+            if dye
+            else "The images match better at another place than where they lie (register.model: "
+            "none): let them be registered (model: auto)."
         )
-    if check.evidence.enough_agree and np.hypot(*check.shift) > _FAR * settings.suspect_px:
+    if check.evidence.enough_agree and check.shift.length_px > _FAR * settings.suspect_px:
         return _shifted(check, dye, settings)
     return None
 
@@ -241,11 +281,12 @@ def _judged(check: _Check, shared: SharedMap, settings: RegisterSettings) -> Tra
         inliers=int((lengths <= AGREE_PX).sum()),
         blocks=len(check.matches),
         overlap=check.evidence.overlap,
-        coarse_method=METHOD,
+        coarse_method=shared.method,
         significance=check.coarse.significance,
         margin=np.nan,
         landmarks=None,
         source=shared.dye,
+        residual_shift=None if shared.dye or not check.agreeing.any() else check.shift,
     )
     return judged(found, _warnings(check, error.p95, shared, settings))
 
@@ -255,14 +296,15 @@ def _warnings(
 ) -> list[str]:
     """Sentences that say what to check before the map is believed for this dye."""
     evidence = check.evidence
+    beyond = check.agreeing.any() and check.shift.length_px > settings.suspect_px
     if not evidence.enough_agree:
+        about = f"the map of {shared.dye}" if shared.dye else "where they lie to each other"
         undecided = (
-            f"Only {evidence.agreeing} of {evidence.measured} sample blocks say anything about the "
-            f"map of {shared.dye}, so that these images neither confirm nor refute it: check the "
-            "overlay."
+            f"Only {evidence.agreeing} of {evidence.measured} sample blocks say anything about "
+            f"{about}, so that these images neither confirm nor refute it: check the overlay."
         )
         reasons = [undecided]
-    elif np.hypot(*check.shift) > settings.suspect_px:
+    elif beyond and (shared.dye or check.shift.is_certain):
         reasons = [_shifted(check, shared.dye, settings)]
     else:
         reasons = warnings(evidence, error_p95, settings)
@@ -274,9 +316,16 @@ def _warnings(
 
 
 def _shifted(check: _Check, dye: str, settings: RegisterSettings) -> str:
-    x, y = check.shift
+    shift = check.shift
+    x, y, length = shift.x_px, shift.y_px, shift.length_px
+    if not dye:
+        return (
+            f"The images lie {length:.2f} px (x {x:+.2f}, y {y:+.2f}, error {shift.error_px:.2f}) "
+            f"from each other though register.model is none (setting suspect_px: "
+            f"{settings.suspect_px:g}): let them be registered (model: auto)."
+        )
     return (
-        f"The images lie {np.hypot(x, y):.1f} px (x {x:+.1f}, y {y:+.1f}) from where the map of "
+        f"The images lie {length:.1f} px (x {x:+.1f}, y {y:+.1f}) from where the map of "
         f"{dye} puts them (setting suspect_px: {settings.suspect_px:g}): something moved between "
         "the two dyes, so let this one register itself (register_from: its own name)."
     )

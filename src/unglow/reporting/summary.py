@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,8 @@ from unglow.photometry.difference_histogram import load_of
 from unglow.photometry.gain.bright_field import doubts
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting import groups
+from unglow.reporting.columns import interval_columns, registration_columns, scale_columns
+from unglow.reporting.marker_rows import SlideEntry, marker_rows
 from unglow.review import REVIEW
 from unglow.telemetry.reading.rejections import first_reasons
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from unglow.photometry.difference_histogram import DifferenceHistogram
     from unglow.transform import Transform
 
 _DENSITY = ("density_per_mm2", "density_low95", "density_high95")
@@ -39,6 +39,8 @@ _RESIDUALS = ("residual_median_px", "residual_p95_px", "error_median_px", "error
 _PURITY = ("purity", "purity_low95", "purity_high95")
 _AGREEMENT = ("in_first", "of_first")
 """What share of a variant's candidates the first one has, and of that one's it has."""
+_MARKER = ("background_channel", "expected_gain", "residual_shift_px", "clipped")
+"""Columns of the markers of a slide."""
 _REVIEW = ("reviewed", "accepted", "rejected", *_PURITY)
 COLUMNS = (
     *(*LEVELS, "status", "reasons", "notes", "channels"),
@@ -49,13 +51,18 @@ COLUMNS = (
     *("candidates", "candidates_fdr", *_DENSITY, "control", *_FDR_CONTROL),
     *_REVIEW,
     *_AGREEMENT,
+    *_MARKER,
 )
-_SHARES = ("overlap", "candidates_fdr", *_AGREEMENT)
+_SHARES = ("overlap", "candidates_fdr", "clipped", *_AGREEMENT)
 _ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
-_OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL)
+_OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL, *_MARKER[:-1])
 """Columns that are left out where no pair has them."""
-_SHOWN_WITH = dict.fromkeys(_REVIEW, "reviewed") | dict.fromkeys(_AGREEMENT, "in_first")
+_SHOWN_WITH = {
+    **dict.fromkeys(_REVIEW, "reviewed"),
+    **dict.fromkeys(_AGREEMENT, "in_first"),
+    "clipped": "background_channel",
+}
 """Columns that are left out where no pair has another one."""
 STATUSES = ("ok", "suspect", "failed", "incomplete")
 
@@ -91,31 +98,36 @@ class Entry:
     groups: dict[str, str] = field(default_factory=dict)
 
 
-def entries_from(records: Iterable[Mapping[str, Any]]) -> list[Entry]:
+def entries_from(records: Iterable[Mapping[str, Any]]) -> list[Entry | SlideEntry]:
     """Rebuild entries from plain mappings, as ``params`` of a rule holds them."""
-    return [Entry(**record) for record in records]
+    return [SlideEntry(**one) if "markers" in one else Entry(**one) for one in records]
 
 
 def rows(
-    entries: Iterable[Entry], problems: Iterable[Mapping[str, Any]], results: Path
+    entries: Iterable[Entry | SlideEntry], problems: Iterable[Mapping[str, Any]], results: Path
 ) -> list[dict[str, Any]]:
     """Return the rows of the summary, pairs that were left out first.
 
     Parameters
     ----------
     entries
-        Pairs and variants that were run.
+        Pairs and variants, and slides, that were run.
     problems
         Pairs (or files) that were not, each with ``sample``, ``dye`` and ``message``.
     results
         The results directory.
     """
-    left_out = [
+    made = [
         {key: p[key] or "" for key in ("sample", "dye")}
         | {"status": "failed", "reasons": p["message"]}
         for p in problems
     ]
-    return [*left_out, *(_row(entry, results) for entry in entries)]
+    for entry in entries:
+        if isinstance(entry, SlideEntry):
+            made += marker_rows(entry, results)
+        else:
+            made.append(_row(entry, results))
+    return made
 
 
 def comparison(entries: Iterable[Entry], results: Path) -> list[dict[str, Any]]:
@@ -155,7 +167,10 @@ def texts(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def write_summary(
-    entries: Iterable[Entry], problems: Iterable[Mapping[str, Any]], results: Path, target: Path
+    entries: Iterable[Entry | SlideEntry],
+    problems: Iterable[Mapping[str, Any]],
+    results: Path,
+    target: Path,
 ) -> list[dict[str, Any]]:
     """Write summary.tsv, and groups.tsv beside it if pairs have groups; return the rows.
 
@@ -242,8 +257,8 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
         "reasons": reasons,
         "notes": " ".join([*scale.notes, *reviewed.pop("notes", ())]),
         "channels": "+".join(plan["choice"].get("names", ())),
-        **_registration_columns(transform),
-        **_scale_columns(scale, histogram, shown),
+        **registration_columns(transform),
+        **scale_columns(scale, histogram, shown),
         **_detection_columns(results / entry.detection, detection, shown),
         **(reviewed if shown == detection.get("method") else {}),
     }
@@ -300,44 +315,6 @@ def status_of(
     return ("suspect", reasons) if suspect else ("ok", "")
 
 
-def _registration_columns(transform: Transform) -> dict[str, Any]:
-    return {
-        "model": transform.model_name,
-        "rotation_deg": Measured(transform.rotation_deg, math.degrees(transform.turn_error)),
-        "scale": Measured(transform.scale, transform.turn_error),
-        "shift_x_px": Measured(transform.shift_px[0], transform.error_px.median),
-        "shift_y_px": Measured(transform.shift_px[1], transform.error_px.median),
-        "residual_median_px": transform.residual_px.median,
-        "residual_p95_px": transform.residual_px.p95,
-        "error_median_px": transform.error_px.median,
-        "error_p95_px": transform.error_px.p95,
-        "inliers": transform.inliers,
-        "blocks": transform.blocks,
-        "overlap": transform.overlap,
-    }
-
-
-def _scale_columns(
-    scale: Scale, histogram: DifferenceHistogram | None, method: str
-) -> dict[str, Any]:
-    chosen = scale.methods.get(method)
-    if chosen is None or chosen.gain is None:
-        return {"method": method}
-    others = {
-        m: (*ends(r.gain, r.gain_ci95), "failed")[0]
-        for m, r in scale.methods.items()
-        if m != method
-    }
-    return {
-        "method": method,
-        **_interval(("gain", "gain_low95", "gain_high95"), chosen.gain, chosen.gain_ci95),
-        "offset": Measured.of(chosen.offset, _half(chosen.offset_ci95)),
-        "difference_median": histogram.median() if histogram else None,
-        "difference_mad": histogram.mad() if histogram else None,
-        "other_gains": ", ".join(f"{m} {gain}" for m, gain in others.items()),
-    }
-
-
 def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) -> dict[str, Any]:
     """Return what was found on the difference of a method; nothing for all but the default one."""
     try:
@@ -348,8 +325,8 @@ def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) ->
             "candidates": detection["candidates"],
             "searched": (detection.get("searched_px"), detection.get("area_mm2")),
             "candidates_fdr": detection["fdr"],
-            **_interval(_DENSITY, density, detection["density_ci95_per_mm2"]),
-            **_interval(_FDR_CONTROL, control, detection.get("fdr_control_ci95")),
+            **interval_columns(_DENSITY, density, detection["density_ci95_per_mm2"]),
+            **interval_columns(_FDR_CONTROL, control, detection.get("fdr_control_ci95")),
         }
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
@@ -370,20 +347,7 @@ def _review_columns(place: Path) -> dict[str, Any]:
     if not counts.reviewed:
         return {}
     numbers = {name: getattr(counts, name) for name in ("reviewed", "accepted", "rejected")}
-    return {**numbers, **_interval(_PURITY, counts.purity, counts.purity_ci95)}
-
-
-def _interval(
-    columns: Sequence[str], value: float | None, interval: Sequence[float] | None
-) -> dict[str, float | None]:
-    """Return a value and the ends of its 95 % interval, half of which is the error of all three."""
-    numbers = (value, *(interval or (None, None)))
-    error = _half(interval)
-    return {c: Measured.of(v, error) for c, v in zip(columns, numbers, strict=True)}
-
-
-def _half(interval: Sequence[float] | None) -> float | None:
-    return None if interval is None else abs(interval[1] - interval[0]) / 2
+    return {**numbers, **interval_columns(_PURITY, counts.purity, counts.purity_ci95)}
 
 
 def _text(column: str, value: Any) -> str:

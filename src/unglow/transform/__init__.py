@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from unglow.transform.matrix import apply_matrix, at_level, from_level, jacobians, to_level0
-from unglow.transform.transform import FIELD_FILE, LandmarkResiduals, Quantiles, Transform, load
+from unglow.transform.matrix import (
+    apply_matrix,
+    at_level,
+    between_levels,
+    from_level,
+    jacobians,
+    to_level0,
+)
+from unglow.transform.transform import (
+    FIELD_FILE,
+    LandmarkResiduals,
+    Quantiles,
+    ResidualShift,
+    Transform,
+    load,
+)
 
 __all__ = [
     "FIELD_FILE",
     "LandmarkResiduals",
     "Quantiles",
+    "ResidualShift",
     "Transform",
     "apply_matrix",
     "at_level",
+    "between_levels",
     "from_level",
     "jacobians",
     "load",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import write_json
-from unglow.transform.matrix import apply_matrix
+from unglow.transform.matrix import apply_matrix, between_levels
 
 if TYPE_CHECKING:
     import os
@@ -61,6 +61,47 @@ class LandmarkResiduals:
     max_px: float
 
 
+@dataclass(frozen=True, slots=True)
+class ResidualShift:
+    """By how much images lie from where a map puts them, that was not fitted to them.
+
+    Attributes
+    ----------
+    x_px, y_px
+        Median over blocks: content of pre lies so far from where the map expects it.
+    error_px
+        Standard error of its length.
+    blocks
+        How many it was measured on.
+    """
+
+    x_px: float
+    y_px: float
+    error_px: float
+    blocks: int
+
+    @classmethod
+    def of(cls, left: NDArray[np.float64]) -> ResidualShift:
+        """Return the shift that blocks tell: measured minus mapped positions (N, 2) (x, y), px."""
+        if not len(left):
+            return cls(math.nan, math.nan, math.nan, 0)
+        middle = np.median(left, axis=0)
+        # of a median, from the median absolute deviation of normal errors
+        spread = 1.2533 * 1.4826 * np.median(np.abs(left - middle), axis=0)
+        error = float(np.hypot(*spread)) / math.sqrt(len(left))
+        return cls(float(middle[0]), float(middle[1]), error, len(left))
+
+    @property
+    def length_px(self) -> float:
+        """Its length."""
+        return math.hypot(self.x_px, self.y_px)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is not zero within twice its error."""
+        return self.length_px > 2 * self.error_px
+
+
 @dataclass(frozen=True, eq=False)
 class Transform:
     """Where each point of the post-stain image lies in pre, and how well that is known.
@@ -74,7 +115,8 @@ class Transform:
     matrix
         (3, 3) float64, post (x, y, 1) to pre (x, y, 1) up to scale, level-0 px; NaN when failed.
     model
-        ``translation``, ``similarity``, ``affine`` or ``homography``; empty when failed.
+        ``translation``, ``similarity``, ``affine`` or ``homography``; ``none`` where the images
+        were said to lie on each other; empty when failed.
     displacement
         A smooth field that is added to the matrix's result (`unglow.transform.displacement`); None
         for no field.
@@ -100,6 +142,8 @@ class Transform:
         How far the map misses the landmarks that were given; None without them.
     source
         The dye whose map this is; empty for a map of its own.
+    residual_shift
+        What the images say against a map that was declared to move nothing; else None.
     """
 
     status: Status
@@ -123,6 +167,7 @@ class Transform:
     margin: float = math.nan
     landmarks: LandmarkResiduals | None = None
     source: str = ""
+    residual_shift: ResidualShift | None = None
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -142,6 +187,34 @@ class Transform:
     def failed(self) -> bool:
         """Whether there is no map."""
         return self.status == "failed"
+
+    @property
+    def octaves(self) -> int:
+        """How many times a px of pre is to be doubled to come nearest to one of post."""
+        return octaves_of(self.scale)
+
+    @property
+    def resampled(self) -> Transform:
+        """The map to the pyramid level of pre that is resampled: as fine as post, not finer.
+
+        The map itself unless pre is more than 1.4 times as fine.
+        """
+        level = max(0, self.octaves)
+        return self.between_levels(0, level) if level else self
+
+    def between_levels(self, post: int, pre: int) -> Transform:
+        """Return the map in px of a pyramid level of ``post`` and one of ``pre``.
+
+        Residuals, errors and what is told of the map at the section's centre stay as they are.
+        """
+        field = self.displacement
+        return replace(
+            self,
+            post_shape=(self.post_shape[0] >> post, self.post_shape[1] >> post),
+            pre_shape=(self.pre_shape[0] >> pre, self.pre_shape[1] >> pre),
+            matrix=between_levels(self.matrix, post, pre),
+            displacement=None if field is None else field.between_levels(post, pre),
+        )
 
     @property
     def model_name(self) -> str:
@@ -185,9 +258,9 @@ class Transform:
     def as_dict(self) -> dict[str, Any]:
         """Return the content of ``transform.json``, in its order; NaN becomes None.
 
-        ``from`` and ``landmarks`` are there only where there are any.
+        ``from``, ``landmarks`` and ``residual_shift`` are there only where there are any.
         """
-        failed = not np.isfinite(self.matrix).all()
+        failed, left = not np.isfinite(self.matrix).all(), self.residual_shift
         return {
             "version": self.version,
             "status": self.status,
@@ -211,6 +284,7 @@ class Transform:
             },
             **({"from": self.source} if self.source else {}),
             **({} if self.landmarks is None else {"landmarks": asdict(self.landmarks)}),
+            **({} if left is None else {"residual_shift": asdict(left)}),
             "post_shape": [int(n) for n in self.post_shape],
             "pre_shape": [int(n) for n in self.pre_shape],
         }
@@ -225,6 +299,11 @@ class Transform:
 
             displacement.save(Path(path).with_name(FIELD_FILE), self.displacement)
         write_json(Path(path), self.as_dict())
+
+
+def octaves_of(scale: float) -> int:
+    """Return the logarithm of a magnification to base 2, rounded; 0 if it is not known."""
+    return round(math.log2(scale)) if math.isfinite(scale) and scale > 0 else 0
 
 
 def load(path: str | os.PathLike[str]) -> Transform:
@@ -296,6 +375,9 @@ def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Trans
         significance=_float(data["coarse"]["significance"]),
         margin=_float(data["coarse"]["margin"]),
         landmarks=LandmarkResiduals(**data["landmarks"]) if "landmarks" in data else None,
+        residual_shift=ResidualShift(**data["residual_shift"])
+        if "residual_shift" in data
+        else None,
         source=data.get("from", ""),
         post_shape=_shape(data["post_shape"]),
         pre_shape=_shape(data["pre_shape"]),

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import RESULT_OF
 from unglow.io.image_paths import standing_for
+from unglow.reporting.marker_rows import FILES as OF_SLIDE
+from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.paths import PLACES, ROOT, store
-from unglow.workflow.planned_jobs import jobs_of_pair, variants_of
+from unglow.workflow.planned_jobs import jobs_of_pair, jobs_of_slide, variants_of
 from unglow.workflow.scale_methods import (
     RATIO_SETTINGS,
     main_method,
@@ -172,7 +174,7 @@ def idle_controls(batch: Batch) -> list[str]:
 
 
 def slide_images(batch: Batch, wildcards: Wildcards) -> list[str]:
-    """Return the images of a slide, or those that the two cycles of a move are in."""
+    """Return the images of a slide, or the files that stand for them."""
     known = batch.slides[wildcards["sample"]]
     return [str(standing_for(path)) for path in known.slide.images]
 
@@ -192,6 +194,22 @@ def slide_scale_settings(batch: Batch, _wildcards: Wildcards) -> Settings:
     return {key: value for key, value in batch.settings["scale"].items() if key != "write"}
 
 
+def registered_slide(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
+    """Return what the map of a move follows from: its cycles, without what is done with them."""
+    known = batch.slides[wildcards["sample"]]
+    cycles = {int(cycle) for cycle in wildcards["cycle"].split("-")}
+    plain = known.to_dict()
+    return {
+        **plain,
+        "channels": [
+            {key: one[key] for key in ("name", "image", "number", "cycle")}
+            for one in plain["channels"]
+            if one["cycle"] in cycles
+        ],
+        "registered_on": {c: n for c, n in plain["registered_on"].items() if c in cycles},
+    }
+
+
 def slide_maps(batch: Batch, wildcards: Wildcards, *, name: str) -> list[str]:
     """Return a file of each map between cycles of a slide, in the order of its moves."""
     moves = batch.slides[wildcards["sample"]].slide.moves
@@ -207,6 +225,7 @@ _SUMMARIZED = (
     *("/plan.json", "/transform.json", "/displacement.npz"),
     *("/scale.json", ".histogram.npz", _SEARCHED),
 )
+_OF_SLIDES = ("/transform.json", "/displacement.npz", *(f"/{name}" for name in OF_SLIDE))
 # Candidates, and what the differences of variants are read or computed from, by rule.
 _COMPARED = {
     "detect": "/candidates.csv",
@@ -225,7 +244,10 @@ def summary_inputs(batch: Batch, _wildcards: Wildcards, results: str) -> list[st
     made = sorted(file for key in batch.pairs for file in _summarized(batch, *key))
     places = (file.removesuffix(_SEARCHED) for file in made if file.endswith(_SEARCHED))
     reviews = (f"{place}/{REVIEW}" for place in places)
-    return [*made, *(path for path in reviews if Path(_filled(path, results)).is_file())]
+    there = (path for path in reviews if Path(_filled(path, results)).is_file())
+    of_slides = (job for name in batch.slides for job in jobs_of_slide(batch, name))
+    told = (file for job in of_slides for file in job.files if file.endswith(_OF_SLIDES))
+    return [*made, *there, *told]
 
 
 def _filled(pattern: str, results: str) -> str:
@@ -251,7 +273,7 @@ def _summarized(batch: Batch, sample: str, dye: str) -> Iterator[str]:
 
 
 def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[str, Any]]:
-    """Return an `Entry` of each variant of a pair, or of all pairs without wildcards.
+    """Return an `Entry` of each variant of a pair; without wildcards of all, and of all slides.
 
     ``logs`` is the directory of the logs.
     """
@@ -277,7 +299,15 @@ def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[
                 groups=dict(batch.pairs[sample, dye].groups),
             )
             entries.append({k: v for k, v in asdict(entry).items() if k != "groups" or v})
-    return entries
+    if wildcards:
+        return entries
+    slides = slide_markers(batch).items()
+    return entries + [asdict(SlideEntry(name, of, f"{logs}/{name}")) for name, of in slides]
+
+
+def slide_markers(batch: Batch) -> dict[str, dict[str, str]]:
+    """Return the markers that stay in each slide, with their backgrounds."""
+    return {name: known.slide.subtracted for name, known in batch.slides.items()}
 
 
 def summary_problems(batch: Batch, _wildcards: Wildcards) -> list[dict[str, str | None]]:

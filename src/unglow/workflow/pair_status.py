@@ -14,7 +14,7 @@ from unglow.telemetry.reading.work import WAITING, Work, sentence_of
 from unglow.workflow.preflight.pending_jobs import pending_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
     from pathlib import Path
 
     from unglow.telemetry.reading.history import History
@@ -29,7 +29,7 @@ _WORST = ("failed", "suspect", "ok")
 
 @dataclass(frozen=True, slots=True)
 class PairStatus:
-    """How far one pair is.
+    """How far one pair is, or one slide, whose dye is ''.
 
     Attributes
     ----------
@@ -57,15 +57,16 @@ def pair_statuses(batch: Batch, results: Path, history: History) -> list[PairSta
     for job in pending_jobs(batch, results):
         missing.setdefault(job.variant[:2], []).append(job.rule)
     work = Work(history)
-    verdicts = _verdicts(rows_of(results, history))
+    verdicts = _verdicts(rows_of(results, history), batch.slides)
     statuses = []
-    for key in batch.pairs:
+    for key in batch.keys:
         left = missing.get(key, [])
         status, note = verdicts.get(key, ("", ""))
         if not status or (left and status != _WORST[0]):
             status, note = WAITING, ""
             if history.last is not None:
-                status, note = work.state_of({"sample": key[0], "dye": key[1]})
+                dye = {"dye": key[1]} if key[1] else {}
+                status, note = work.state_of({"sample": key[0], **dye})
             note = note or f"{', '.join(dict.fromkeys(left))} to do"
         statuses.append(PairStatus(*key, status, counts[key] - len(left), counts[key], note))
     for problem in batch.problems:
@@ -107,11 +108,14 @@ def what_next(history: History) -> list[str]:
     return lines
 
 
-def _verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, ...], tuple[str, str]]:
-    """Return status and reasons of each pair, of its worst variant."""
+def _verdicts(
+    rows: Iterable[Mapping[str, Any]], slides: Container[str]
+) -> dict[tuple[str, ...], tuple[str, str]]:
+    """Return status and reasons of each pair, of its worst variant or marker."""
     verdicts: dict[tuple[str, ...], tuple[str, str]] = {}
     rated = [row for row in rows if row.get("status") in _WORST]
     for row in sorted(rated, key=lambda row: _WORST.index(row["status"]), reverse=True):
-        key = str(row.get("sample") or ""), str(row.get("dye") or "")
+        sample = str(row.get("sample") or "")
+        key = sample, "" if sample in slides else str(row.get("dye") or "")
         verdicts[key] = row["status"], str(row.get("reasons") or "")
     return verdicts

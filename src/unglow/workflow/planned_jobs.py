@@ -46,6 +46,11 @@ class PlannedJob:
     joined: tuple[str, ...] = ()
 
 
+def jobs_of(batch: Batch, sample: str, dye: str) -> Iterator[PlannedJob]:
+    """List every job of one of `Batch.keys`."""
+    return jobs_of_pair(batch, sample, dye) if dye else jobs_of_slide(batch, sample)
+
+
 def jobs_of_pair(batch: Batch, sample: str, dye: str) -> Iterator[PlannedJob]:
     """List every job of a pair, in the order of the table of stages."""
     for rule, stage in STAGES.items():
@@ -86,9 +91,8 @@ def final_outputs(batch: Batch) -> list[str]:
     Snakemake does not miss a file that nobody asks for, as long as others of its job are there.
     Nobody asks for digests: results of a version of unglow without them are whole.
     """
-    pairs = itertools.chain.from_iterable(jobs_of_pair(batch, *key) for key in batch.pairs)
-    slides = itertools.chain.from_iterable(jobs_of_slide(batch, name) for name in batch.slides)
-    jobs = itertools.chain(pairs, slides, jobs_of_run(batch))
+    all_keys = itertools.chain.from_iterable(jobs_of(batch, *key) for key in batch.keys)
+    jobs = itertools.chain(all_keys, jobs_of_run(batch))
     return sorted({file for job in jobs if not job.joined for file in job.files})
 
 

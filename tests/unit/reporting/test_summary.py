@@ -27,6 +27,7 @@ from unglow.reporting.summary import (
 from unglow.review.decisions import change_review
 from unglow.transform import Quantiles, Transform
 
+OF_MARKERS = ("background_channel", "expected_gain", "residual_shift_px", "clipped")
 REVIEWED = ("reviewed", "accepted", "rejected", "purity", "purity_low95", "purity_high95")
 GOOD = MethodResult(1.25, 0.5, (1.2, 1.3), {"pixels": 5})
 SHAPES = {"post_shape": (100, 100), "pre_shape": (100, 100)}
@@ -165,7 +166,7 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "fdr_control_low95": None,
         "fdr_control_high95": None,
     }
-    others = {"control", "in_first", "of_first", *REVIEWED}
+    others = {"control", "in_first", "of_first", *REVIEWED, *OF_MARKERS}
     assert set(row) - {"searched"} == set(COLUMNS) - others  # no path, no logs
 
 
@@ -460,7 +461,7 @@ def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path):
     text = table(rows([finish(tmp_path, entry())], PROBLEMS, tmp_path))
     header, *lines = text.split("\n")
     optional = (*VARIANT, "notes", "control", "in_first", "of_first")
-    optional += REVIEWED
+    optional += (*REVIEWED, *OF_MARKERS)
     wanted = [c for c in COLUMNS if c not in optional and not c.startswith("fdr_control")]
     assert header.split("\t") == wanted
     assert lines[-1] == ""

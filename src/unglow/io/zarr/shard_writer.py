@@ -43,6 +43,9 @@ class ShardWriter:
     are moved on to another directory as soon as they are whole, if `_root` names one.
     """
 
+    reports = True
+    """Whether shards are what the progress of the job is counted in."""
+
     def __init__(self, path: Path | str, layout: StoreLayout) -> None:
         self.path = Path(path)
         self.layout = layout
@@ -111,7 +114,8 @@ class ShardWriter:
         with self._lock:
             self._written += 1
             done = self._written
-        progress(done, self._count, "shard")
+        if self.reports:
+            progress(done, self._count, "shard")
 
     def _write_shard(self, level: int, y0: int, x0: int, block: NDArray[Any]) -> None:
         height, width = self.layout.level_shards(level)
@@ -138,10 +142,7 @@ class ShardWriter:
         return self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.{kind}")
 
     def _failure(self, error: OSError) -> StoreError:
-        return StoreError(
-            f"{self.path} could not be written ({error.strerror or error}); "
-            f"{remedy(error, self.path)}, then rerun the workflow"
-        )
+        return not_written(self.path, error)
 
     @staticmethod
     def _remove(path: Path) -> None:
@@ -152,3 +153,11 @@ class ShardWriter:
                 path.unlink()
         if os.path.lexists(path):
             log.warning("%s could not be removed; `unglow clean` removes it later", path)
+
+
+def not_written(path: Path, error: OSError) -> StoreError:
+    """Return the error of a store that the file system refuses."""
+    return StoreError(
+        f"{path} could not be written ({error.strerror or error}); {remedy(error, path)}, then "
+        "rerun the workflow"
+    )

@@ -234,24 +234,32 @@ class StoreWriter(ShardWriter):
         """Give the store its final name, whatever has that now."""
         old = self._sibling("old")
         try:
-            for path in (*self._root.glob(f"*/{DOCUMENT}"), self._root / DOCUMENT):
-                _sync(path)
-            ask_to_publish()
-            replaced = os.path.lexists(self.path)
-            if replaced:
-                self.path.rename(old)
-            try:
-                self._root.rename(self.path)
-            except OSError:
-                if replaced:
-                    old.rename(self.path)
-                raise
-            _sync(self.path.parent)
+            replace_directory(self._root, self.path, old)
         except OSError as error:
             raise self._failure(error) from error
         for path in (old, *leftovers(self.path, self._bands)):
             if os.path.lexists(path):
                 self._remove(path)
+
+
+def replace_directory(root: Path, path: Path, old: Path) -> None:
+    """Give a finished store its name; what had it is ``old`` then, for the caller to remove.
+
+    Raises `OSError` if the file system refuses, and then nothing has changed.
+    """
+    for document in (*root.glob(f"*/{DOCUMENT}"), root / DOCUMENT):
+        _sync(document)
+    ask_to_publish()
+    replaced = os.path.lexists(path)
+    if replaced:
+        path.rename(old)
+    try:
+        root.rename(path)
+    except OSError:
+        if replaced:
+            old.rename(path)
+        raise
+    _sync(path.parent)
 
 
 def _middle(shape: tuple[int, int]) -> Window:

@@ -60,12 +60,14 @@ class Evidence:
     """What methods rest on: histograms of a pair, and its cells and map (for ``linear`` alone).
 
     Where ``blur`` made the images match, the cells are those of the images that match.
+    ``expected_gain`` is the ratio of the exposure times, post to pre, where both are known.
     """
 
     stats: JointStatistics
     bins: CellMoments | None = None
     transform: Transform | None = None
     blur: Blur | None = None
+    expected_gain: float | None = None
 
     @property
     def integer(self) -> bool:
@@ -257,11 +259,19 @@ def _manual(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
     return MethodResult(settings.manual, 0.0, None, details)
 
 
+def _exposure(evidence: Evidence, _: ScaleSettings) -> MethodResult:
+    details = _population(evidence.stats)
+    if evidence.expected_gain is None:
+        return MethodResult.failed("the exposure times of both images are not known.", details)
+    return MethodResult(evidence.expected_gain, 0.0, None, details)
+
+
 ESTIMATORS: dict[str, Callable[[Evidence, ScaleSettings], MethodResult]] = {
     "linear": _linear,
     "moffat": _moffat,
     "percentile": _percentile,
     "manual": _manual,
+    "exposure": _exposure,
 }
 """The functions of `unglow.photometry.gain.scale.METHODS`."""
 

@@ -54,6 +54,7 @@ METHODS = {
     "moffat": Method(),
     "percentile": Method(settings=("percentile",)),
     "manual": Method(is_given=True, settings=("manual",)),
+    "exposure": Method(is_given=True),
 }
 """The methods that there are; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
 
@@ -220,8 +221,11 @@ class Scale:
 
     def save(self, path: Path | str) -> None:
         """Write ``scale.json``, whole or not at all; equal results give equal bytes."""
-        content = {
-            "version": _VERSION,
+        write_json(Path(path), {"version": _VERSION, **self.to_json()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``scale.json`` says of it."""
+        return {
             "status": self.status,
             "reasons": list(self.reasons),
             "notes": list(self.notes),
@@ -230,7 +234,15 @@ class Scale:
             "methods": {name: result.to_json() for name, result in self.methods.items()},
             **({"bright_field": list(self.bright_field)} if self.bright_field else {}),
         }
-        write_json(Path(path), content)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Scale:
+        """Read what `to_json` gave, without gain maps; KeyError, TypeError or ValueError."""
+        methods = {k: MethodResult.from_json(v) for k, v in content["methods"].items()}
+        sharpness = Sharpness.from_json(content.get("sharpness"))
+        reasons, notes = tuple(content["reasons"]), tuple(content.get("notes", ()))
+        roles = tuple(content.get("bright_field", ()))
+        return cls(content["default"], methods, content["status"], reasons, sharpness, notes, roles)
 
     @classmethod
     def load(cls, path: Path | str, light: Path | None = None) -> Scale:
@@ -242,15 +254,10 @@ class Scale:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
             if content["version"] != _VERSION:
                 raise damaged(path)
-            methods = {k: MethodResult.from_json(v) for k, v in content["methods"].items()}
-            for name, found in methods.items():
+            scale = cls.from_json(content)
+            for name, found in scale.methods.items():
                 if light is not None and found.details.get("gain_map"):
-                    methods[name] = replace(found, gain_map=gain_map.load(light))
-            sharpness = Sharpness.from_json(content.get("sharpness"))
-            reasons, notes = tuple(content["reasons"]), tuple(content.get("notes", ()))
-            roles = tuple(content.get("bright_field", ()))
-            return cls(
-                content["default"], methods, content["status"], reasons, sharpness, notes, roles
-            )
+                    scale.methods[name] = replace(found, gain_map=gain_map.load(light))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise damaged(path) from error
+        return scale

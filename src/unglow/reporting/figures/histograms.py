@@ -200,7 +200,7 @@ def draw_histograms(
             name_and_median = f"{name}: median {_median(stats, counts)}"
             steps(axes, counts, stats.edges, color=colour, linewidth=1.6, label=name_and_median)
             steps(axes, counts, stats.edges, color=colour, fill=True, alpha=0.10, baseline=0.5)
-    _logarithmic(axes, max(int(c.max()) for c in (pre, post, stats.post_only)))
+    logarithmic(axes, max(int(c.max()) for c in (pre, post, stats.post_only)))
     axes.set_xlim(_occupied(stats, post + pre + stats.post_only))
     graph(axes, "grey level", "pixels per bin")
     if post.any() or stats.post_only.any():
@@ -209,7 +209,7 @@ def draw_histograms(
     return figure
 
 
-def _logarithmic(axes: Axes, most: float) -> None:
+def logarithmic(axes: Axes, most: float) -> None:
     """Make y logarithmic, from single px to ``most`` of them and some room."""
     axes.set_yscale("log")
     powers_of_ten(axes.yaxis)
@@ -315,7 +315,7 @@ def draw_difference_histogram(
     full = {name: h for name, h in histograms.items() if h.total > 0}
     most = 0
     for name, histogram in full.items():
-        edges, counts = _rebinned(histogram)
+        edges, counts = rebinned(histogram)
         most = max(most, int(counts.max()))
         far = 5 * 1.4826 * histogram.mad()
         text = (
@@ -326,7 +326,7 @@ def draw_difference_histogram(
         steps(axes, counts, edges, color=METHOD.get(name, SOFT), linewidth=1.7, label=text)
     axes.axvline(0, color=INK, linewidth=1, linestyle=":")
     if full:
-        _logarithmic(axes, most)
+        logarithmic(axes, most)
         low = min(h.quantile(1e-4) for h in full.values())
         high = max(h.quantile(1 - 1e-4) for h in full.values())
         margin = 0.05 * max(high - low, 1.0)
@@ -348,7 +348,7 @@ def _counted(figure: Figure, histograms: Mapping[str, DifferenceHistogram]) -> N
     label(figure, 1.0, 6.12, note, color=SOFT, size=9)
 
 
-def _rebinned(histogram: DifferenceHistogram) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def rebinned(histogram: DifferenceHistogram) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Join bins until there are about 300 over the range that is shown."""
     inner = histogram.counts[1:-1]
     span = histogram.quantile(1 - 1e-4) - histogram.quantile(1e-4)

@@ -39,7 +39,13 @@ STATUS = {"ok": "#1a7f37", "suspect": "#9a6700", "failed": "#cf222e", "incomplet
 # Okabe and Ito's colours, which the colour-blind tell apart; the scale methods keep the colours
 # that users of exo2micro know.
 BLUE, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
-METHOD = {"moffat": "#1fa03c", "percentile": "#ff8c00", "manual": "#e83e8c", "linear": "#0072B2"}
+METHOD = {
+    "moffat": "#1fa03c",
+    "percentile": "#ff8c00",
+    "manual": "#e83e8c",
+    "linear": "#0072B2",
+    "exposure": "#6f42c1",
+}
 DIVERGING = LinearSegmentedColormap.from_list(
     "unglow",
     ["#c8f2ff", "#38b6ff", "#0d4a86", "#000000", "#8a3304", "#ff8a1f", "#fff0b3"],

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.errors import UnglowError
 from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
+from unglow.multiplexed.results import SlideRecord
+from unglow.reporting.marker_rows import FILES, SlideEntry
 from unglow.reporting.summary import Entry, read_summary, rows, texts
 from unglow.review import REVIEW
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import RUNNING
 from unglow.telemetry.reading.rejections import failed_pairs
-from unglow.telemetry.reading.work import STOPPED, WAITING, Work, last_attempts, works_for
+from unglow.telemetry.reading.work import (
+    STOPPED,
+    WAITING,
+    Work,
+    last_attempts,
+    of_pair,
+    works_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,8 +32,8 @@ if TYPE_CHECKING:
 
 _CONCLUDED = ("ok", "failed")
 FAILED = "failed"
-Known = dict[str, tuple[object, dict[str, Any]]]
-"""Rows as they were made of files, and the state of these; by the place of the row."""
+Known = dict[str, tuple[object, list[dict[str, Any]]]]
+"""Rows as they were made of files, and the state of these; by the place of pair or slide."""
 # A run that ended like this, or goes on, may have left a pair undone without any fault.
 _NO_FAULT = ("ok", "interrupted", RUNNING)
 # Directories of a results directory that hold no pairs.
@@ -51,7 +62,8 @@ def rows_of(results: Path, history: History, known: Known | None = None) -> list
     if summary and (not recorded or recorded[-1].outcome in _CONCLUDED):
         return _with_states(results, summary, history)
     known = {} if known is None else known
-    made = [_row(entry, results, known) for entry in _entries(results, history)]
+    entries: list[Entry | SlideEntry] = [*_entries(results, history), *_slides(results, history)]
+    made = [row for entry in entries for row in _rows(entry, results, known)]
     before = {names_of(row): row for row in summary}
     for row in made:
         row["control"] = before.get(names_of(row), {}).get("control")
@@ -102,12 +114,12 @@ def costs_of(rows: Sequence[Mapping[str, Any]], history: History) -> list[dict[s
     """Return for each row what the last attempts at its jobs took, those that have ended.
 
     ``seconds`` is the sum of their times, ``peak_mb`` the memory of the largest; None without any.
-    What several variants share counts to each of them.
+    What several variants share counts to each of them, and what a slide took to all its markers.
     """
     attempts = last_attempts(history)
 
     def cost(row: Mapping[str, Any]) -> dict[str, float | None]:
-        own = attempts.get((str(row.get("sample")), str(row.get("dye"))), [])
+        own = of_pair(attempts, row)
         ended = [a for a in own if a.outcome != RUNNING and works_for(a.attempt.wildcards, row)]
         peaks = [a.attempt.peak_mb for a in ended if a.attempt.peak_mb is not None]
         seconds = round(sum(a.end - a.start for a in ended), 2) if ended else None
@@ -121,14 +133,20 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return dict(texts({k: v for k, v in row.items() if not isinstance(v, dict | tuple)}))
 
 
-def _row(entry: Entry, results: Path, known: Known) -> dict[str, Any]:
-    """Return the row of an entry, made anew if any of its files is another one than before."""
-    files = (entry.plan, entry.transform, entry.scale, entry.detection, *entry.histograms.values())
-    review = (results / entry.detection).with_name(REVIEW)
-    state = entry, [_written(path) for path in (*(results / file for file in files), review)]
-    if entry.detection not in known or known[entry.detection][0] != state:
-        known[entry.detection] = state, _plain(rows([entry], (), results)[0])
-    return dict(known[entry.detection][1])
+def _rows(entry: Entry | SlideEntry, results: Path, known: Known) -> list[dict[str, Any]]:
+    """Return the rows of an entry, made anew if any of its files is another one than before."""
+    if isinstance(entry, SlideEntry):
+        place = results / entry.sample
+        key = entry.sample
+        paths = [*(place / name for name in FILES), *place.glob("registration/*/transform.json")]
+    else:
+        key, three = entry.detection, (entry.plan, entry.transform, entry.scale)
+        files = (results / file for file in (*three, key, *entry.histograms.values()))
+        paths = [*files, (results / key).with_name(REVIEW)]
+    state = entry, [_written(path) for path in paths]
+    if key not in known or known[key][0] != state:
+        known[key] = state, [_plain(row) for row in rows([entry], (), results)]
+    return [dict(row) for row in known[key][1]]
 
 
 def _written(path: Path) -> int:
@@ -151,6 +169,19 @@ def _entries(results: Path, history: History) -> Iterator[Entry]:
     for pair in sorted(directories):
         if pair.relative_to(results).parts[0] not in _RECORDS:
             yield from _variants(results, pair, told.get(pair) or {})
+
+
+def _slides(results: Path, history: History) -> Iterator[SlideEntry]:
+    """Find slides by what the head of the last run tells, and by the files that are there."""
+    last = history.last
+    head = last.run.fields.get("slides") if last else None
+    told = dict(head) if isinstance(head, dict) else {}
+    for path in results.glob("*/slide.json"):
+        if path.parent.name not in told:
+            with suppress(UnglowError, OSError):
+                told[path.parent.name] = SlideRecord.load(path).slide.subtracted
+    for name, markers in sorted(told.items()):
+        yield SlideEntry(name, markers, f"logs/{name}")
 
 
 def _variants(results: Path, pair: Path, groups: dict[str, str]) -> Iterator[Entry]:

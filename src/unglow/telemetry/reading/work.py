@@ -19,7 +19,7 @@ WAITING, STOPPED = "waiting", "incomplete"
 # Ends that are no fault of anything: the job is done elsewhere, or its user did not want it.
 _NO_FAULT = (ENDED_WELL, RUNNING, "interrupted", "superseded")
 # What the beginnings of other rules' names are: their jobs show results, and change none.
-_SHOWING = ("figures", "export", "comparison", "snr")
+_SHOWING = ("figures", "slide_figures", "export", "comparison", "snr")
 
 
 def last_attempts(history: History) -> dict[tuple[str, str], list[Placed]]:
@@ -54,7 +54,7 @@ class Work:
             self._open = _by_pair((j.wildcards, j) for j in to_do)
 
     def _own(self, names: Mapping[str, object]) -> list[Placed]:
-        attempts = self._attempts.get(_pair(names), [])
+        attempts = of_pair(self._attempts, names)
         return [a for a in attempts if works_for(a.attempt.wildcards, names)]
 
     def remaining(self, names: Mapping[str, object]) -> list[str]:
@@ -62,7 +62,7 @@ class Work:
 
         None are known where nothing runs, or its record holds no plan.
         """
-        jobs = self._open.get(_pair(names), []) if names.get("sample") else []
+        jobs = of_pair(self._open, names) if names.get("sample") else []
         rules = (j.rule for j in jobs if works_for(j.wildcards, names))
         return [rule for rule in rules if not rule.startswith(_SHOWING)]
 
@@ -74,7 +74,7 @@ class Work:
         heard = {a.job.jobid for a in own if a.job is not None}
         stages += [
             job.rule.removesuffix("_band")
-            for job in self._started.get(_pair(names), [])
+            for job in of_pair(self._started, names)
             if job.jobid not in heard and works_for(job.wildcards, names)
         ]
         return ", ".join(stages)
@@ -114,14 +114,22 @@ def _by_pair(items: Iterable[tuple[Mapping[str, object], T]]) -> dict[tuple[str,
     return found
 
 
+def of_pair(found: Mapping[tuple[str, str], list[T]], names: Mapping[str, object]) -> list[T]:
+    """Return those of a pair, or of a marker's slide, whose jobs have no dye."""
+    sample, dye = _pair(names)
+    return [*found.get((sample, dye), ()), *(found.get((sample, ""), ()) if dye else ())]
+
+
 def _pair(names: Mapping[str, object]) -> tuple[str, str]:
     sample, dye = (str(names.get(key) or "") for key in PAIR)
     return sample, dye
 
 
 def works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> bool:
-    """Whether a job works for a pair, or for a variant or all variants of it."""
-    pair = all(wildcards.get(key) == names[key] for key in PAIR)
+    """Whether a job works for a pair, for a variant or all variants of it, or a marker's slide."""
+    sample, dye = PAIR
+    own = not names.get(dye) or wildcards.get(dye, names[dye]) == names[dye]
+    pair = wildcards.get(sample) == names[sample] and own
     swept = [key for key in VARIANT if names.get(key) and wildcards.get(key)]
     return pair and all(wildcards[key] == names[key] for key in swept)
 

@@ -40,7 +40,7 @@ def remember_run(results: Path, batch: Batch, executor: str | None = None) -> No
         return
     well = [a for a in last.attempts if a.outcome == ENDED_WELL]
     if well:
-        times = [*_of_jobs(well, batch), *_of_snakemake(last, len(batch.pairs))]
+        times = [*_of_jobs(well, batch), *_of_snakemake(last, len(batch.keys))]
         add_run(file_of_machine(executor), EarlierRun(last.run.id, tuple(times)))
 
 

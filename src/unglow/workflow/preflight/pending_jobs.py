@@ -14,7 +14,7 @@ from unglow.core.levels import LEVELS
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb
 from unglow.io.tiff import remedy
 from unglow.workflow.job_resources import demand_of, work_mpx
-from unglow.workflow.planned_jobs import jobs_of_pair, jobs_of_run
+from unglow.workflow.planned_jobs import jobs_of, jobs_of_run
 from unglow.workflow.preflight.concurrency import Capacity, PendingJob
 from unglow.workflow.samples import ROLES
 from unglow.workflow.stage_table import RULES, STREAMING, stage_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from unglow.workflow.batch import Batch
     from unglow.workflow.planned_jobs import PlannedJob
 
-_TITLE = (*LEVELS, "role", "method", "band")
+_TITLE = (*LEVELS, "role", "method", "band", "cycle")
 # Wildcards that memory and time of a job depend on, beside sample, dye, ingestion and role.
 _DEMAND = {
     "register": ("registration",),
@@ -56,7 +56,7 @@ def pending_jobs(
     *,
     again: bool = False,
 ) -> list[PendingJob]:
-    """List the jobs that are still to be done, of all pairs or ``only`` some.
+    """List the jobs that are still to be done, of all pairs and slides or ``only`` some.
 
     With ``again``, what is there is computed again as well; it takes no more disk then.
     """
@@ -72,8 +72,8 @@ def pending_jobs(
                 cost = _cost(batch, job, known)
                 pending.append(_pending(batch, job, rules, cost, disk, missing=missing))
 
-    for key in batch.pairs if only is None else sorted(only):
-        add(jobs_of_pair(batch, *key), results.joinpath(*key))
+    for key in batch.keys if only is None else sorted(only):
+        add(jobs_of(batch, *key), results.joinpath(*key))
     if (pending and only is None) or again:
         add(jobs_of_run(batch), results)
     return _by_device(pending)

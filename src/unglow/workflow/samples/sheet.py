@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.delimited import numbered_lines, read_text, split
 from unglow.core.errors import InputError
 from unglow.io.image_paths import is_ome_zarr
 from unglow.reporting.groups import is_told
@@ -27,9 +28,10 @@ from unglow.workflow.samples.naming import RESERVED, composed, unsafe
 from unglow.workflow.samples.pair import Discovery, Pair, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 _NUMBERS = {"series": int, "manual_scale": float, "order": float}
+_REMEDY = "write it with `unglow init RAW`, or leave it out to use the files in raw/"
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _COMMON = {"sample_name": "sample", "id": "sample", "stain": "dye", "marker": "dye",
            "before": "pre", "pre_stain": "pre", "after": "post", "post_stain": "post",
@@ -137,17 +139,18 @@ def _relative(image: Path, base: Path) -> str:
 
 def _rows(path: Path) -> list[_Row]:
     """Return the data rows of a sheet; every error names line and column."""
-    lines = list(_lines(_text(path)))
+    text = read_text(path, what="the sample sheet", remedy=_REMEDY)
+    lines = list(numbered_lines(text))
     if not lines:
         raise InputError(
             f"{path} is empty; its first line has to name the columns: sample, dye, pre, post."
         )
     separator = _separator(path, lines[0][1])
     header_line, header_text = lines[0]
-    columns = _columns(path, header_line, _split(path, header_line, header_text, separator))
+    columns = _columns(path, header_line, split(path, header_line, header_text, separator))
     rows = []
     for line, text in lines[1:]:
-        cells = [cell.strip() for cell in _split(path, line, text, separator)]
+        cells = [cell.strip() for cell in split(path, line, text, separator)]
         if not any(cells):
             continue
         for place, cell in enumerate(cells[len(columns) :], len(columns) + 1):
@@ -161,32 +164,6 @@ def _rows(path: Path) -> list[_Row]:
     return rows
 
 
-def _text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"the sample sheet {path} cannot be read ({error.strerror}); write it with "
-            "`unglow init RAW`, or leave it out to use the files in raw/."
-        ) from error
-    coding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        return data.decode(coding)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise InputError(
-            f"{path}, line {line}: this is not UTF-8 text; save the sheet as UTF-8 "
-            "(in Excel: 'CSV UTF-8')."
-        ) from error
-
-
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines that are neither blank nor comments."""
-    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
-        if line.strip() and not line.lstrip().lstrip('"').startswith("#"):
-            yield number, line
-
-
 def _separator(path: Path, header: str) -> str:
     """Return what separates cells, from the file's ending; a header that disagrees is an error."""
     if path.suffix.lower() == ".csv":
@@ -197,15 +174,6 @@ def _separator(path: Path, header: str) -> str:
             f"it {path.with_suffix('.csv').name}."
         )
     return "\t"
-
-
-def _split(path: Path, line: int, text: str, separator: str) -> list[str]:
-    try:
-        return next(csv.reader([text], delimiter=separator, strict=True))
-    except csv.Error as error:
-        raise InputError(
-            f"{path}, line {line}: the quotation marks do not match; close or remove them."
-        ) from error
 
 
 def _columns(path: Path, line: int, header: list[str]) -> list[str]:

@@ -100,7 +100,7 @@ class DetectInputs:
             self.difference,
             chosen.gain,
             NoiseModel.from_json(noise),
-            self.transform,
+            self.transform.resampled,
             error,
             (post_max, pre_max),
             settings,

@@ -1,36 +1,34 @@
-"""Registration of two cycles of a slide: the channels that show the same in both."""
+"""Registration of two cycles of a slide."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
-from unglow.multiplexed.images import InPlaceImage
-from unglow.registration.register import register
-from unglow.workflow import memory_model
+from unglow.core.errors import InputError
+from unglow.jobs.memory_limit import is_memory_failure
+from unglow.multiplexed.cycles import register_cycle
+from unglow.registration.verdict import rejected
+from unglow.workflow.stages.plan import without_directories
 
 if TYPE_CHECKING:
-    from unglow.core.demand import Demand
     from unglow.registration.settings import RegisterSettings
     from unglow.registration.verdict import Registration
     from unglow.workflow.slides import KnownSlide
 
-
-def demand(known: KnownSlide, settings: RegisterSettings) -> Demand:
-    """Return the memory demand of a map between two cycles."""
-    shapes = (known.shape, known.shape)
-    field = settings.field == "auto"
-    return memory_model.register(shapes, settings.coarse_px, settings.block_px, field=field)
+log = logging.getLogger(__name__)
 
 
-def register_cycles(
+def register_move(
     known: KnownSlide, move: tuple[int, int], settings: RegisterSettings, *, workers: int
 ) -> Registration:
-    """Find the map from the frame of one cycle (post) to that of another (pre)."""
-    post, pre = (_channel_shown(known, cycle) for cycle in move)
-    return register(post, pre, settings, workers=workers, hints=None)
-
-
-def _channel_shown(known: KnownSlide, cycle: int) -> InPlaceImage:
-    """Return the channel that the map of a cycle is found on."""
-    channel = known.slide.channel(known.slide.registered_on[cycle])
-    return InPlaceImage(known.headers[channel.image], channel.number)
+    """Find the map of a move; an image that cannot be read is the reason of a refusal."""
+    try:
+        slide = known.resolved(move).slide
+        return register_cycle(slide, known.headers, move, settings, workers=workers)
+    except InputError as error:
+        if is_memory_failure(error):  # no fault of the file
+            raise
+        log.warning("%s", error)
+        reason = without_directories(str(error), *known.headers)
+        return rejected(known.shape, known.shape, [reason])

@@ -1,0 +1,318 @@
+"""The small files of a slide: what was planned, measured and subtracted, written and read again.
+
+Paths of images are kept as names alone: results do not depend on where a slide lies.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.archive import damaged, save_arrays
+from unglow.core.files import write_json
+from unglow.multiplexed.slide import Channel, Slide
+from unglow.photometry.difference_histogram import DifferenceHistogram
+from unglow.photometry.gain.scale import Scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+_VERSION = 1
+_KINDS = ("before", "background", "after")
+SLIDE_FIGURE = "slide.png"
+"""The figure of all markers side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlideRecord:
+    """A slide as ``slide.json`` tells of it.
+
+    Attributes
+    ----------
+    slide
+        Its channels; of its images only the names.
+    shape, dtype
+        (rows, columns) of every image, px, and the type of their samples.
+    pixel_size_um
+        (x, y), micrometres; None if not known.
+    fingerprints
+        Of the images, in their order.
+    reason
+        Why the slide was refused; None if it was not.
+    """
+
+    slide: Slide
+    shape: tuple[int, int]
+    dtype: str
+    pixel_size_um: tuple[float, float] | None
+    fingerprints: tuple[str, ...]
+    reason: str | None = None
+
+    def save(self, path: Path) -> None:
+        """Write ``slide.json``."""
+        slide = self.slide
+        images = zip(slide.images, self.fingerprints, strict=True)
+        content = {
+            "shape": list(self.shape),
+            "dtype": self.dtype,
+            "pixel_size_um": self.pixel_size_um and list(self.pixel_size_um),
+            "images": [{"name": image.name, "fingerprint": print_} for image, print_ in images],
+            "channels": [channel.to_dict() for channel in slide.channels],
+            "registered_on": {str(cycle): name for cycle, name in slide.registered_on.items()},
+        }
+        _write(path, self.reason, content)
+
+    @classmethod
+    def load(cls, path: Path) -> SlideRecord:
+        """Read ``slide.json``; StoreError if it is damaged."""
+        try:
+            content = _read(path)
+            on = {int(cycle): name for cycle, name in content["registered_on"].items()}
+            images, size = content["images"], content["pixel_size_um"]
+            slide = Slide(
+                path.absolute().parent.name,
+                tuple(Path(image["name"]) for image in images),
+                tuple(Channel(**channel) for channel in content["channels"]),
+                on,
+            )
+            rows, cols = content["shape"]
+            prints = tuple(image["fingerprint"] for image in images)
+            size = None if size is None else (size[0], size[1])
+            return cls(slide, (rows, cols), content["dtype"], size, prints, content["reason"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise damaged(path) from error
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerScale:
+    """What was measured of a marker against its background, an entry of ``scale.json``.
+
+    Attributes
+    ----------
+    scale
+        Gain and offset by each method; failed where there is no map to its background.
+    expected_gain
+        Ratio of the exposure times; None if one is not known.
+    residual_px, residual_error_px
+        (x, y) by which the aligned background still lies off the marker, and its standard error,
+        px; None where the two have too little in common to tell.
+    blocks
+        Blocks that this was measured in.
+    """
+
+    scale: Scale
+    expected_gain: float | None = None
+    residual_px: tuple[float, float] | None = None
+    residual_error_px: float | None = None
+    blocks: int = 0
+
+
+def save_scales(
+    path: Path, slide: Slide, found: Mapping[str, MarkerScale], reason: str | None = None
+) -> None:
+    """Write ``scale.json`` of a slide; ``reason`` is why all of it was refused."""
+    markers = {}
+    for marker in slide.markers:
+        if marker.name in found:
+            own, move = found[marker.name], slide.move_of(marker)
+            markers[marker.name] = {
+                "background": marker.background,
+                "move": move and list(move),
+                "expected_gain": own.expected_gain,
+                "residual_px": own.residual_px and list(own.residual_px),
+                "residual_error_px": own.residual_error_px,
+                "blocks": own.blocks,
+                **own.scale.to_json(),
+            }
+    _write(path, reason, {"markers": markers})
+
+
+def load_scales(path: Path) -> dict[str, MarkerScale]:
+    """Read ``scale.json`` of a slide by marker; StoreError if it is damaged."""
+    try:
+        return {name: _marker_scale(one) for name, one in _read(path)["markers"].items()}
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise damaged(path) from error
+
+
+def _marker_scale(entry: Mapping[str, Any]) -> MarkerScale:
+    shift = entry["residual_px"]
+    return MarkerScale(
+        Scale.from_json(entry),
+        entry["expected_gain"],
+        None if shift is None else (shift[0], shift[1]),
+        entry["residual_error_px"],
+        entry["blocks"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerSubtraction:
+    """What became of a marker, an entry of ``subtraction.json``.
+
+    Attributes
+    ----------
+    method
+        The scale method that it was subtracted by.
+    below, above
+        Shares (0 to 1) of its px that were clipped at 0 and at the end of the type.
+    levels
+        Grey levels that viewers begin with as black and white.
+    """
+
+    method: str
+    below: float
+    above: float
+    levels: tuple[float, float]
+
+    @property
+    def clipped(self) -> float:
+        """Share of its px that were clipped, 0 to 1."""
+        return self.below + self.above
+
+
+@dataclass(frozen=True, slots=True)
+class Subtraction:
+    """``subtraction.json``: how a slide was subtracted, and what became of each kept marker.
+
+    Attributes
+    ----------
+    dtype, rounding
+        Type of the corrected samples, and how they were rounded to it.
+    images
+        Names of the corrected images.
+    markers
+        By name, those that were subtracted.
+    reason
+        Why nothing was; None if it was not refused.
+    """
+
+    dtype: str
+    rounding: str
+    images: tuple[str, ...]
+    markers: Mapping[str, MarkerSubtraction]
+    reason: str | None = None
+
+    def save(self, path: Path) -> None:
+        """Write ``subtraction.json``."""
+        markers = {
+            name: {
+                "method": one.method,
+                "below": one.below,
+                "above": one.above,
+                "levels": list(one.levels),
+            }
+            for name, one in self.markers.items()
+        }
+        about = {"dtype": self.dtype, "rounding": self.rounding, "images": list(self.images)}
+        _write(path, self.reason, {**about, "markers": markers})
+
+    @classmethod
+    def load(cls, path: Path) -> Subtraction:
+        """Read ``subtraction.json``; StoreError if it is damaged."""
+        try:
+            content = _read(path)
+            markers = {
+                name: MarkerSubtraction(
+                    one["method"], one["below"], one["above"], (one["levels"][0], one["levels"][1])
+                )
+                for name, one in content["markers"].items()
+            }
+            about = content["dtype"], content["rounding"], tuple(content["images"])
+            return cls(*about, markers, content["reason"])
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise damaged(path) from error
+
+
+def save_residues(path: Path, histograms: Sequence[DifferenceHistogram]) -> None:
+    """Write ``residues.npz``: the differences of the markers of ``subtraction.json``, in order."""
+    if not histograms:
+        save_arrays(path, {})
+        return
+    first, *others = histograms
+    first.save(path, {f"m{n}": one for n, one in enumerate(others, 1)})
+
+
+def load_residues(path: Path, markers: Sequence[str]) -> dict[str, DifferenceHistogram]:
+    """Read ``residues.npz`` by the names of the markers that it was written for, in their order."""
+    found = DifferenceHistogram.load_all(path) if markers else {}
+    keys = (f"m{n}" if n else None for n in range(len(markers)))
+    try:
+        return {name: found[key] for name, key in zip(markers, keys, strict=True)}
+    except KeyError as error:
+        raise damaged(path) from error
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MarkerOverview:
+    """A marker made small, of ``overviews.npz``.
+
+    Attributes
+    ----------
+    before, background, after
+        (rows, columns) float32: the marker as it was imaged, its background as aligned, and the
+        marker as it was corrected; NaN where there is no data.
+    """
+
+    before: NDArray[np.float32]
+    background: NDArray[np.float32]
+    after: NDArray[np.float32]
+
+
+def save_overviews(path: Path, overviews: Sequence[MarkerOverview], step: float) -> None:
+    """Write ``overviews.npz``; ``step`` is how many px of the slide one of theirs stands for."""
+    arrays = {
+        f"m{n}.{kind}": np.asarray(getattr(one, kind), np.float32)
+        for n, one in enumerate(overviews)
+        for kind in _KINDS
+    }
+    save_arrays(path, {"step": np.asarray(step, np.float64), **arrays}, level=1)
+
+
+def overview_of(path: Path, n: int) -> tuple[MarkerOverview, float]:
+    """Read the n-th marker of ``overviews.npz``, as `save_overviews` had them, and the step.
+
+    Raises
+    ------
+    StoreError
+        The file is damaged, or of other markers.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            own = (archive[f"m{n}.{kind}"] for kind in _KINDS)
+            return MarkerOverview(*own), float(archive["step"])
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError) as error:
+        raise damaged(path) from error
+
+
+def figure_names(markers: Iterable[str]) -> dict[str, str]:
+    """Return the file of each marker's figure: its name, without what no file may have in it."""
+    files: dict[str, str] = {}
+    for name in markers:
+        plain = re.sub(r"[^\w.+-]+", "_", name).strip("._") or "marker"
+        taken = {*(one.lower() for one in files.values()), SLIDE_FIGURE}
+        tried = (f"{plain}{end}.png" for end in ("", *(f"_{n}" for n in range(2, len(taken) + 3))))
+        files[name] = next(file for file in tried if file.lower() not in taken)
+    return files
+
+
+def _write(path: Path, reason: str | None, content: Mapping[str, Any]) -> None:
+    status = "ok" if reason is None else "failed"
+    write_json(path, {"version": _VERSION, "status": status, "reason": reason, **content})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read an object of this version; ValueError or KeyError if it is none."""
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if content["version"] != _VERSION:
+        raise ValueError(f"version {content['version']}")
+    return content

@@ -1,0 +1,231 @@
+"""Figures of a slide: each marker before and after, and all of them side by side."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.rounding import percent
+from unglow.reporting.figures.canvas import DPI, resized
+from unglow.reporting.figures.histograms import logarithmic, rebinned
+from unglow.reporting.figures.style import (
+    BLUE,
+    INK,
+    SOFT,
+    STATUS,
+    facts,
+    framed,
+    graph,
+    grey,
+    image,
+    label,
+    panel,
+    scale_bar,
+    sheet,
+    steps,
+    stretch,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from unglow.multiplexed.results import MarkerOverview, MarkerSubtraction
+    from unglow.photometry.difference_histogram import DifferenceHistogram
+
+_WIDTH, _EDGE, _GAP = 14.0, 0.3, 0.12
+# Side of a picture in the figure of a marker, inches.
+_SIDE = 4.18
+# Inches above the pictures of a cell of the overview, and the most cells beside each other.
+_HEAD, _COLUMNS = 0.5, 5
+# Shares of a picture that its longer side may have of its shorter one.
+_FLATTEST, _TALLEST = 0.4, 1.5
+_CHARACTERS = 14.5  # an inch has of them
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MarkerPictures:
+    """A marker as the figures of its slide show it.
+
+    Attributes
+    ----------
+    row
+        Of the summary, as text.
+    removed
+        (rows, cols) float32, what was subtracted: gain times the aligned background, and offset.
+    before, after
+        The same of the marker itself; all three None of a marker that failed.
+    """
+
+    row: Mapping[str, str]
+    before: NDArray[np.float32] | None = None
+    removed: NDArray[np.float32] | None = None
+    after: NDArray[np.float32] | None = None
+
+    @classmethod
+    def of(
+        cls, row: Mapping[str, str], overview: MarkerOverview, line: tuple[float, float]
+    ) -> MarkerPictures:
+        """Return a marker with what gain and offset in ``line`` make of its background."""
+        gain, offset = (np.float32(v) for v in line)
+        return cls(row, overview.before, gain * overview.background + offset, overview.after)
+
+    @property
+    def reference(self) -> NDArray[np.float32]:
+        """What black and white follow from, for all its pictures: before and after together."""
+        pictures = [np.ravel(one) for one in (self.before, self.after) if one is not None]
+        return np.concatenate(pictures)
+
+
+@styled
+def draw_marker(
+    shown: MarkerPictures,
+    told: MarkerSubtraction,
+    histogram: DifferenceHistogram,
+    *,
+    step: float,
+    pixel_size_um: float | None,
+    title: str,
+) -> Figure:
+    """Draw a marker before and after what is subtracted, alike in grey, and its difference.
+
+    Parameters
+    ----------
+    shown
+        A marker that was subtracted.
+    told
+        What was clipped of it.
+    histogram
+        Of its difference before clipping.
+    step
+        Px of the slide per px of the pictures.
+    pixel_size_um
+        Of the slide, for the scale bar; None where it is not known.
+    """
+    row = shown.row
+    figure = sheet(_WIDTH, 9.2, title, status=row["status"])
+    reasons = textwrap.wrap(row.get("reasons", ""), 150)[:2]
+    label(figure, _EDGE, 0.56, "\n".join(reasons), color=SOFT, size=9)
+    pictures = (
+        ("before", shown.before),
+        (f"{row['background_channel']} as aligned, {_line(row)}", shown.removed),
+        ("after", shown.after),
+    )
+    for n, (name, picture) in enumerate(pictures):
+        left = 0.75 + n * (_SIDE + 2 * _GAP)
+        label(figure, left, 1.0, name, weight="bold")
+        axes = panel(figure, left, 1.28, _SIDE, _SIDE)
+        axes.set_anchor("NW")
+        image(axes, grey(stretch(np.asarray(picture), shown.reference)), step, y_label=n == 0)
+        if n == 0:
+            scale_bar(axes, pixel_size_um)
+    _histogram(panel(figure, 1.0, 6.35, 7.6, 2.2), histogram, told)
+    facts(figure, _facts(row, told), left=9.2, top=6.35, line=0.24, values=11.1)
+    return figure
+
+
+def _histogram(axes: Axes, histogram: DifferenceHistogram, told: MarkerSubtraction) -> None:
+    """Draw how many px have each difference, with what was clipped below 0 and above the type."""
+    edges, counts = rebinned(histogram)
+    steps(axes, counts, edges, color=BLUE, linewidth=1.6)
+    logarithmic(axes, float(counts.max(initial=0)))
+    low, high = (histogram.quantile(q) for q in (1e-4, 1 - 1e-4))
+    if histogram.total:
+        margin = 0.05 * max(high - low, 1.0)
+        axes.set_xlim(min(low - margin, 0), high + margin)
+    axes.axvline(0, color=INK, linewidth=1, linestyle=":")
+    if told.below:
+        clipped = f"clipped at 0: {percent(told.below)}"
+        left, _ = axes.get_xlim()
+        axes.axvspan(left, 0, color=STATUS["failed"], alpha=0.12, linewidth=0, label=clipped)
+    if told.above:
+        text = f"clipped at the end of the type: {percent(told.above)}"
+        axes.plot([], [], " ", label=text)
+    if told.clipped:
+        axes.legend(loc="upper right")
+    graph(axes, "marker − (gain × background + offset), grey levels", "pixels per bin")
+
+
+def _line(row: Mapping[str, str]) -> str:
+    """Return what was made of the background, such as ``× 1.402 + 3.1``."""
+    offset = row.get("offset", "")
+    sign = "−" if offset.startswith("-") else "+"
+    return f"× {row['gain']}" + (f" {sign} {offset.lstrip('-')}" if offset.strip("-0.") else "")
+
+
+def _facts(row: Mapping[str, str], told: MarkerSubtraction) -> list[tuple[str, str]]:
+    """Return names and values of what was measured; without those that are not known."""
+    interval = f" ({row['gain_low95']} to {row['gain_high95']})" if row.get("gain_low95") else ""
+    known = [
+        (f"gain, {row['method']}", f"{row['gain']}{interval}"),
+        ("expected by exposure", row.get("expected_gain", "")),
+        ("by other methods", row.get("other_gains", "")),
+        ("offset", row.get("offset", "")),
+        ("residual shift", _with_unit(row.get("residual_shift_px", ""))),
+        ("map error, median", _with_unit(row.get("error_median_px", ""))),
+        ("difference, median", row.get("difference_median", "")),
+        ("difference, MAD", row.get("difference_mad", "")),
+        ("shown by viewers from", " to ".join(f"{level:g}" for level in told.levels)),
+    ]
+    return [(name, value) for name, value in known if value]
+
+
+def _with_unit(value: str) -> str:
+    return f"{value} px" if value else ""
+
+
+@styled
+def draw_slide(markers: Sequence[MarkerPictures], *, title: str) -> Figure:
+    """Draw all markers of a slide side by side, each before and after alike in grey."""
+    drawn = [one.before.shape for one in markers if one.before is not None]
+    columns = min(_COLUMNS, math.ceil(math.sqrt(len(markers)))) or 1
+    cell = (_WIDTH - 2 * _EDGE - (columns - 1) * 2 * _GAP) / columns
+    wide = (cell - _GAP / 2) / 2
+    share = float(np.clip(drawn[0][0] / drawn[0][1], _FLATTEST, _TALLEST)) if drawn else 1.0
+    high = _HEAD + wide * share + 0.12
+    figure = sheet(_WIDTH, 0.95 + high * math.ceil(len(markers) / columns), title)
+    legend = "Before and after, alike in grey. In brackets the gain expected from exposure times."
+    label(figure, _EDGE, 0.56, legend, color=SOFT, size=9)
+    for n, marker in enumerate(markers):
+        row, col = divmod(n, columns)
+        place = _EDGE + col * (cell + 2 * _GAP), 0.85 + row * high
+        _cell(figure, marker, place, (wide, wide * share), cell)
+    return figure
+
+
+def _cell(
+    figure: Figure,
+    marker: MarkerPictures,
+    place: tuple[float, float],
+    size: tuple[float, float],
+    cell: float,
+) -> None:
+    """Draw a marker at inches from the top left corner; ``size`` is that of a picture."""
+    (left, top), (wide, high), row = place, size, marker.row
+    status = row["status"]
+    characters = int(cell * _CHARACTERS)
+    name = textwrap.shorten(row["dye"], characters // 2, placeholder="…") or row["dye"][:12]
+    label(figure, left, top, name, weight="bold")
+    end = left + cell
+    if status != "ok":
+        label(figure, end, top, status, color=STATUS[status], weight="bold", ha="right", size=9)
+    if marker.before is None or marker.after is None:
+        reason = textwrap.wrap(row.get("reasons", ""), characters)[: int(high / 0.17)]
+        label(figure, left, top + 0.24, "\n".join(reason), color=SOFT, size=8.5)
+        return
+    expected = f" ({row['expected_gain']})" if row.get("expected_gain") else ""
+    text = f"{row['background_channel']} × {row['gain']}{expected}"
+    label(figure, left, top + 0.22, text[: characters + 4], color=SOFT, size=8.5)
+    shape = round(high * DPI), round(wide * DPI)
+    for n, picture in enumerate((marker.before, marker.after)):
+        x, y = left + n * (wide + _GAP / 2), top + _HEAD - 0.04
+        shades = grey(stretch(picture, marker.reference))
+        framed(figure, round(x * DPI), round(y * DPI), resized(shades, shape))

@@ -1,0 +1,132 @@
+"""Rows of the summary for the markers of a slide: ``sample`` is the slide, ``dye`` the marker."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from unglow import transform as transforms
+from unglow.core.errors import UnglowError
+from unglow.core.levels import LEVELS
+from unglow.core.rounding import Measured
+from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, load_scales
+from unglow.reporting.columns import half_width, registration_columns, scale_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from unglow.multiplexed.results import MarkerScale
+    from unglow.photometry.difference_histogram import DifferenceHistogram
+    from unglow.transform import Transform
+
+FILES = ("slide.json", "scale.json", "subtraction.json", "residues.npz")
+"""What the rows of a slide are made of, in the order in which it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlideEntry:
+    """Rows to be: a slide with its markers.
+
+    Attributes
+    ----------
+    sample
+        The slide, and its directory below the results.
+    markers
+        The background of each marker that stays in the corrected slide.
+    logs
+        Directory of the slide's logs, for the sentence about a job that did not finish.
+    """
+
+    sample: str
+    markers: Mapping[str, str]
+    logs: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Results of a slide; None what is not there yet."""
+
+    record: SlideRecord | None
+    scales: Mapping[str, MarkerScale]
+    maps: Mapping[tuple[int, int], Transform]
+    subtraction: Subtraction | None
+    residues: Mapping[str, DifferenceHistogram]
+
+    @classmethod
+    def read(cls, place: Path) -> _Found:
+        paths = [place / name for name in FILES]
+        there = [path.is_file() for path in paths]
+        record = SlideRecord.load(paths[0]) if there[0] else None
+        scales = load_scales(paths[1]) if there[1] else {}
+        found = {} if record is None else {move: _map(place, move) for move in record.slide.moves}
+        subtraction = Subtraction.load(paths[2]) if there[2] and there[3] else None
+        names = () if subtraction is None else tuple(subtraction.markers)
+        residues = load_residues(paths[3], names) if names else {}
+        maps = {move: one for move, one in found.items() if one is not None}
+        return cls(record, scales, maps, subtraction, residues)
+
+
+def _map(place: Path, move: tuple[int, int]) -> Transform | None:
+    path = place / "registration" / "{}-{}".format(*move) / "transform.json"
+    return transforms.load(path) if path.is_file() else None
+
+
+def marker_rows(entry: SlideEntry, results: Path) -> list[dict[str, Any]]:
+    """Return a row for each marker of a slide, from what there is of its results."""
+    names = {
+        marker: dict.fromkeys(LEVELS, "")
+        | {"sample": entry.sample, "dye": marker, "background_channel": background}
+        for marker, background in entry.markers.items()
+    }
+    place = results / entry.sample
+    try:
+        found = _Found.read(place)
+    except (UnglowError, OSError) as error:
+        told = {"status": "failed", "reasons": f"a result file cannot be read: {error}"}
+        return [{**own, **told} for own in names.values()]
+    missing = next((name for name in FILES if not (place / name).is_file()), None)
+    return [{**own, **_row(marker, found, entry, missing)} for marker, own in names.items()]
+
+
+def _row(marker: str, found: _Found, entry: SlideEntry, missing: str | None) -> dict[str, Any]:
+    """Return all columns but the names: what failed first speaks, then what is missing."""
+    own, told = found.scales.get(marker), found.subtraction
+    map_ = None
+    if found.record is not None:
+        move = found.record.slide.move_of(found.record.slide.channel(marker))
+        map_ = None if move is None else found.maps.get(move)
+    refused = _refused(found, map_, own)
+    if refused:
+        if told is not None and told.reason is None:
+            refused += " In the corrected slide it is left as it was imaged."
+        return {"status": "failed", "reasons": refused}
+    if missing is not None or own is None or told is None or marker not in told.markers:
+        made = missing or FILES[2]
+        lacks = f"{entry.sample}/{made} " + ("has not been made" if missing else "lacks it")
+        return {"status": "incomplete", "reasons": f"{lacks}; {entry.logs} holds the logs."}
+    reasons = [*(() if map_ is None else map_.reasons), *own.scale.reasons]
+    chosen = own.scale.chosen
+    return {
+        "status": "suspect" if reasons else "ok",
+        "reasons": " ".join(reasons),
+        "notes": " ".join(own.scale.notes),
+        **({} if map_ is None else registration_columns(map_)),
+        **scale_columns(own.scale, found.residues[marker], told.markers[marker].method),
+        "expected_gain": Measured.of(own.expected_gain, half_width(chosen.gain_ci95)),
+        "residual_shift_px": own.residual_px
+        and Measured.of(math.hypot(*own.residual_px), own.residual_error_px),
+        "clipped": None if told.dtype.startswith("float") else told.markers[marker].clipped,
+    }
+
+
+def _refused(found: _Found, map_: Transform | None, own: MarkerScale | None) -> str:
+    """Return why a marker failed: by slide, map or gain; empty if it did not."""
+    if found.record is not None and found.record.reason is not None:
+        return found.record.reason
+    if map_ is not None and map_.status == "failed":
+        return " ".join(map_.reasons)
+    if own is not None and own.scale.status == "failed":
+        return " ".join(own.scale.reasons)
+    return "" if found.subtraction is None else found.subtraction.reason or ""

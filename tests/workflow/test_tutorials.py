@@ -1,0 +1,76 @@
+"""The commands of tutorials, run word for word, print what the pages say that they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from real_runs import BIN, PROJECT
+
+pytestmark = [pytest.mark.slow, pytest.mark.workflow]
+
+BRAIN = Path(os.environ.get("UNGLOW_DATA", PROJECT.parent / "shared" / "data"))
+BRAIN_FILES = ("signal/signal_ch000013.tif", "background/background_ch010013.tif")
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Return the fenced blocks of a page that are run (sh) or compared (text)."""
+    words = (PROJECT / "docs" / page).read_text()
+    return re.findall(r"^```(sh|text)\n(.*?)^```$", words, re.MULTILINE | re.DOTALL)
+
+
+def printed(page: str, place: Path) -> list[tuple[str, str]]:
+    """Run a page in a directory, in one shell; return each text block with what was printed."""
+    told = blocks(page)
+    script = "set -eu\n" + "\n".join(
+        f"{words}\necho '<<<>>>'" for kind, words in told if kind == "sh"
+    )
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=place,
+        env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "COLUMNS": "120"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    outputs = iter(done.stdout.split("<<<>>>\n"))
+    pairs, last = [], ""
+    for kind, words in told:
+        if kind == "sh":
+            last = next(outputs)
+        else:
+            pairs.append((words, last))
+    return pairs
+
+
+def check(page: str, place: Path) -> None:
+    """Compare every line that a page shows, but for spaces, with those that came, in order."""
+    for shown, came in printed(page, place):
+        lines = iter([" ".join(line.split()) for line in came.splitlines()])
+        for line in shown.splitlines():
+            wanted = " ".join(line.split())
+            assert wanted in ("", "...") or wanted in lines, f"{line!r} is not in\n{came}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["tutorial-phantom.md", "tutorial-slide.md", "from-exo2micro.md", "from-backsub.md"],
+)
+def test_a_page_is_true(page, tmp_path):
+    check(page, tmp_path)
+
+
+def test_the_tutorial_on_a_brain_is_true(tmp_path):
+    found = [BRAIN / "signal_autofluorescence" / name for name in BRAIN_FILES]
+    if not all(file.exists() for file in found):
+        pytest.skip(f"real images are not here: {found[0]}")
+    for file in found:
+        shutil.copyfile(file, tmp_path / file.name)
+    check("tutorial-brain.md", tmp_path)
