@@ -213,7 +213,8 @@ def _series(group: Any, path: str, wanted: int | str | None) -> tuple[Any, int, 
 
 def _about_plate(path: str, kind: str, metadata: dict[str, Any]) -> str:
     """Say that a store is a plate (HCS), or a well of one, and how one of its fields is given."""
-    first = next(iter(metadata.get("images" if kind == "well" else "wells") or ()), {})
+    listed = metadata.get("images" if kind == "well" else "wells") or [{}]
+    first: dict[str, Any] = listed[0]
     field = str(first.get("path", 0)) if kind == "well" else f"{first.get('path', 'A/1')}/0"
     count = f"a plate of {len(metadata.get('wells', ()))} wells"
     count = count if kind == "plate" else "a well of a plate"
