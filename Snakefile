@@ -62,6 +62,7 @@ include: "rules/snr.smk"
 include: "rules/export.smk"
 include: "rules/figures.smk"
 
+
 if batch.slides:
 
     include: "rules/slides.smk"

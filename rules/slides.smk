@@ -5,9 +5,7 @@ Read only where there are slides. Nothing of a slide is copied: images are read 
 
 from unglow.workflow.planned_jobs import corrected_files
 
-corrected = {
-    form: out.slide(name) for form, name in corrected_files(batch).items()
-}
+corrected = {form: out.slide(name) for form, name in corrected_files(batch).items()}
 
 
 rule slide_register:

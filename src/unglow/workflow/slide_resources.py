@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.demand import Demand
-from unglow.workflow import memory_model
+from unglow.jobs.base_memory import BASE, SLACK
+from unglow.registration.settings import RegisterSettings
+from unglow.workflow import slide_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,19 +24,25 @@ if TYPE_CHECKING:
 _PYRAMID, _WORST = 4 / 3, 1.02
 # Small files of a slide, and those of each marker (figures, statistics, overviews), MB.
 _SMALL_MB, _MARKER_MB = 2, 3
+# What drawing holds of each marker, MB.
+_DRAWN_MB = 3.0
 
 
 def demand(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
     """Return the memory demand of a job."""
-    known = batch.slides[wildcards["sample"]]
+    known, settings = batch.slides[wildcards["sample"]], batch.settings
+    budget = settings["memory_per_job"]
     if rule == "slide_register":
-        settings = batch.settings["register"]
-        shapes = (known.shape, known.shape)
-        field = settings["field"] == "auto"
-        return memory_model.register(
-            shapes, settings["coarse_px"], settings["block_px"], field=field
-        )
-    return Demand(200.0, 100.0, fixed=100.0)
+        chosen = {k: v for k, v in settings["register"].items() if k not in ("on", "from")}
+        return slide_memory.register(known, RegisterSettings(**chosen))
+    if rule == "slide_scale":
+        return slide_memory.measure(known, slide_memory.markers_at_a_time(known, budget))
+    if rule == "slide_subtract":
+        dtype = settings["multiplexed"]["dtype"]
+        at_a_time = slide_memory.channels_at_a_time(known, budget, dtype)
+        return slide_memory.subtract(known, at_a_time, dtype)
+    each_marker = _DRAWN_MB * len(known.slide.markers)
+    return Demand(BASE["slide_figures"], 0.0, fixed=SLACK + each_marker)
 
 
 def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:

@@ -30,7 +30,10 @@ def made(scale, side=420, degrees=23.0, seed=1):
     fine = (side << abs(octaves),) * 2 if octaves < 0 else (side, side)
     shapes = [fine, fine] if octaves < 0 else [(side << octaves,) * 2] * 2
     matrix = similarity(degrees, scale / 2.0**octaves, (25.0, -18.0), *shapes)
-    post, pre = render(matrix, shapes[0], seed, gain=1.3, spots=30), render(np.eye(3), shapes[1], seed)
+    post, pre = (
+        render(matrix, shapes[0], seed, gain=1.3, spots=30),
+        render(np.eye(3), shapes[1], seed),
+    )
     for _ in range(abs(octaves)):
         post, pre = (halve(post), pre) if octaves > 0 else (post, halve(pre))
     truth = between_levels(matrix, max(0, octaves), max(0, -octaves))

@@ -62,8 +62,7 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
 
     There is one folder per sample in it. Hidden files and files that are no images by their names
     are ignored; symbolic links are followed. A directory that cannot be used at all is a single
-    problem; nothing is raised. ``mapped`` says that the configuration names the backgrounds of
-    slides.
+    problem; nothing is raised. ``mapped``: the configuration names the backgrounds of slides.
     """
     unusable = check_raw(raw)
     if unusable is not None:
