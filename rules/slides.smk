@@ -36,7 +36,7 @@ rule slide_register:
         attempt=this_attempt,
     params:
         version=1,
-        slide=of_batch(job_params.slide_record),
+        slide=of_batch(job_params.registered_slide),
         settings=of_batch(job_params.slide_register_settings),
     script:
         "../scripts/slide_register.py"
@@ -73,6 +73,7 @@ rule slide_scale:
         version=1,
         slide=of_batch(job_params.slide_record),
         settings=of_batch(job_params.slide_scale_settings),
+        suspect_px=batch.settings["register"]["suspect_px"],
     script:
         "../scripts/slide_scale.py"
 

@@ -9,7 +9,7 @@ with Job.of(snakemake) as job:
     from unglow.workflow.paths import joined
     from unglow.workflow.samples import ROLES
     from unglow.workflow.stages.ingest import SignalStore, ingest_both
-    from unglow.workflow.stages.plan import plan_pair
+    from unglow.workflow.stages.plan import plan_pair, with_light
     from unglow.workflow.stages.store_job import make_band
 
     job.limit_memory()
@@ -37,4 +37,4 @@ with Job.of(snakemake) as job:
         workers = job.workers(demand)
         paths = {role: Path(snakemake.output[role]).parent for role in ROLES}
         job.count(pixels=ingest_both(plan, paths, workers=workers, band_results=band_results))
-        plan.save(Path(snakemake.output.plan))
+        with_light(plan, paths).save(Path(snakemake.output.plan))

@@ -10,20 +10,25 @@ with Job.of(snakemake) as job:
     from unglow.photometry import gain_map
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.focus.match import estimate_matched
+    from unglow.photometry.gain.bright_field import roles_of
     from unglow.photometry.gain.estimate import Evidence
     from unglow.photometry.gain.scale import Scale, ScaleSettings
     from unglow.photometry.joint_histogram import JointStatistics
 
     job.limit_memory()
     registered = transform.load(Path(snakemake.input.transform))
-    settings = ScaleSettings(**snakemake.params.settings)
+    # the same job makes the plan and the store
+    plan = Path(snakemake.input.post).parent.with_name("plan.json")
+    light = snakemake.params.settings.get("light", "auto")
+    methods = {k: v for k, v in snakemake.params.settings.items() if k != "light"}
+    settings = ScaleSettings(**methods, bright_field=roles_of(plan, light))
     if registered.failed:
         scale = Scale.failed(" ".join(registered.reasons), settings)
     else:
         evidence = Evidence(
             JointStatistics.load(Path(snakemake.input.statistics)),
             CellMoments.load(Path(snakemake.input.bins)),
-            registered,
+            registered.resampled,
         )
         stores = snakemake.input.post, snakemake.input.aligned
         images = open_store(Path(stores[0]).parent), open_store(Path(stores[1]).parent)

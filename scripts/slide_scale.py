@@ -16,6 +16,7 @@ with Job.of(snakemake) as job:
         known.read_maps(snakemake.input.transforms),
         ScaleSettings(**snakemake.params.settings),
         job.targets,
+        suspect_px=snakemake.params.suspect_px,
         workers=job.workers(slide_memory.measure(known, at_a_time)),
         markers_at_a_time=at_a_time,
     )

@@ -6,13 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registration import accuracy, cost, real, robustness
+from registration import accuracy, cost, real, robustness, scales
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
-COMMANDS = {"accuracy": accuracy, "cost": cost, "real": real, "robustness": robustness}
+COMMANDS = {"accuracy": accuracy, "cost": cost, "real": real, "robustness": robustness, "scales": scales}
 
 
 def main(words: Sequence[str] | None = None) -> int:

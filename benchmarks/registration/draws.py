@@ -5,6 +5,7 @@ Everything follows from a seed: `drawn` says what a seed is, `images` renders it
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from registration.bases import SCANNERS, PhantomBase, PictureBase, picture
 from registration.geometry import Pose, Warp
 from registration.judging import inside, section_points
 from registration.recording import Camera, curve, cut, saturate, shade, stain
+from unglow.core.windows import halve
 from unglow.phantom.geometry import PhantomMap
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ LEAST_OVERLAP = 0.3
 """Share of the section that pre shows in every draw; the default refuses less than 0.2."""
 _MONTAGE_SHARE, _SCANNER_SHARE = 0.15, 0.25
 _BRIGHT_GAIN = 1.05
+_SHARP_OCTAVES = 0.4
+"""Pre is sampled at points, as it is, if it is coarser than post by no more than this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,10 +153,23 @@ def base_of(draw: Draw, data: Path | None) -> Base:
     return PictureBase(shown, draw.shape, (corner[0], corner[1]), outline, bright=draw.bright)
 
 
+def _pre(base: Base, draw: Draw) -> NDArray[np.float32]:
+    """Render pre; a px that is coarse against post is the mean of finer ones, as a camera has it."""
+    finer = max(0, math.ceil(-math.log2(draw.scale) - _SHARP_OCTAVES))
+    times, half = 2.0**finer, (2.0**finer - 1) / 2
+    finely = np.array([[times, 0, half], [0, times, half], [0, 0, 1]]) @ draw.warp.smooth.matrix
+    warp = Warp(PhantomMap(finely, draw.warp.smooth.waves))
+    rows, cols = (n << finer for n in draw.pre_shape)
+    pre = base.pre(warp if finer else draw.warp, (rows, cols))
+    for _ in range(finer):
+        pre = halve(pre)
+    return pre
+
+
 def images(draw: Draw, data: Path | None) -> tuple[NDArray[Any], NDArray[Any], Base]:
     """Render post and pre of a draw as its camera records them; and the scene."""
     base = base_of(draw, data)
-    post, pre = base.post(), base.pre(draw.warp, draw.pre_shape)
+    post, pre = base.post(), _pre(base, draw)
     rng = np.random.default_rng([draw.seed, 13])
     curve(post, draw.gamma, reverse=False)
     curve(pre, 1.0, reverse=draw.reversed)

@@ -47,6 +47,11 @@ def zoo(tmp_path_factory, small_raw):
     blank = np.zeros((512, 512), np.uint8)
     noise = rng.integers(0, 200, (600, 600)).astype(np.uint8)
     pair("Good")
+    light = [np.uint8(250) - np.minimum(tifffile.imread(path)[..., 1], 240) for path in (post, pre)]
+    pair("Bright", *light)
+    pair("Mixed", light[0], tifffile.imread(pre)[..., 1])
+    pair("Czi", pre_file=None)
+    (work / "raw" / "Czi" / "Czi_pre_SYTO9.czi").write_bytes(b"ZISRAWFILE")
     pair("Cypress1")
     pair("Truncated", post_file=post.read_bytes()[: post.stat().st_size // 2])
     pair("Zero", pre_file=b"")
@@ -83,6 +88,7 @@ REFUSED = {  # before any job
     "Random": "not a TIFF",
     "Jpeg": "JPEG",
     "MissingPre": "pre",
+    "Czi": "bfconvert -bigtiff Czi_pre_SYTO9.czi Czi_pre_SYTO9.ome.tif",
     "Stack": "plane",
     "TwoPre": "again_pre_SYTO9.tif",
     "Depth": "bit depth",
@@ -129,6 +135,25 @@ def test_what_cannot_be_registered_ends_failed_with_marked_empty_outputs(zoo, sa
 def test_the_good_pairs_end_well(zoo, sample):
     work, _ = zoo
     assert rows(work)[sample]["status"] == "ok"
+
+
+def test_bright_field_pairs_get_no_candidates_and_no_advice_for_fluorescence(zoo):
+    work, _ = zoo
+    row, pair = rows(work)["Bright"], work / "results" / "Bright" / "SYTO9"
+    assert (row["status"], row["candidates"], row["reasons"]) == ("ok", "", "")
+    assert row["notes"].startswith("Both images are bright-field (dark is signal")
+    images = json.loads((pair / "plan.json").read_text())["images"]
+    assert [images[role]["bright_field"] for role in ("post", "pre")] == [True, True]
+    assert "in fluorescence alone" in json.loads((pair / "detection.json").read_text())["reason"]
+    mixed = rows(work)["Mixed"]
+    assert mixed["status"] in ("suspect", "failed")
+    assert "The post-stain image is bright-field" in mixed["reasons"]
+    assert "the pre-stain image is not" in mixed["reasons"]
+    good = json.loads((work / "results" / "Good" / "SYTO9" / "plan.json").read_text())
+    assert "bright_field" not in str(good)
+    looked = command("survey", cwd=work)
+    assert "Bright_pre_SYTO9.tif: bright-field (dark is signal" in " ".join(looked.text.split())
+    assert "Mixed SYTO9: The post-stain image is bright-field" in " ".join(looked.text.split())
 
 
 def test_the_run_ends_with_an_error_that_names_the_failed_pairs(zoo):

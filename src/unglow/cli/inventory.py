@@ -10,8 +10,10 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.io.raw_images import survey_blocks
+from unglow.photometry.gain.bright_field import doubts
 from unglow.workflow.batch import check_help
 from unglow.workflow.channels import AUTO, choose_channels, stored_dtype
+from unglow.workflow.channels.bright_field import is_bright_field
 from unglow.workflow.channels.choice import BLOCKS, SIDE
 from unglow.workflow.header_cache import CACHE, HeaderCache, headers_of
 from unglow.workflow.samples import map_sources
@@ -19,10 +21,12 @@ from unglow.workflow.stages.plan import check_two_files
 
 if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader
+    from unglow.workflow.channels import ChannelChoice
     from unglow.workflow.samples import Discovery, Pair
     from unglow.workflow.schema import Settings
 
 ROLES = ("post", "pre")
+BRIGHT_FIELD = "bright-field (dark is signal on a bright background): no candidates are looked for"
 
 
 def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
@@ -106,9 +110,29 @@ def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str,
             for file in files:
                 _mark(file, choice.indices[file["role"]], choice.shares.get(file["role"], {}))
                 file["stored_dtype"] = _stored(headers[file["role"]], channel)
+            bright = _bright_field(headers, choice, str(settings["light"]))
+            for file in files:
+                file["notes"] += [BRIGHT_FIELD] if file["role"] in bright else []
+            failures += [f"{pair.sample} {pair.dye}: {doubt}" for doubt in doubts(bright)]
         except InputError as error:
             failures.append(f"{pair.sample} {pair.dye}: {error}")
     return record, failures
+
+
+def _bright_field(
+    headers: dict[str, TiffHeader], choice: ChannelChoice, light: str
+) -> tuple[str, ...]:
+    """Return which images of a pair are bright-field, as the configuration or their pixels say."""
+    if light != AUTO:
+        return ROLES if light == "bright-field" else ()
+    signals = {
+        role: (
+            block[list(choice.indices[role])].sum(axis=0, dtype=np.float32)
+            for block in survey_blocks(header, BLOCKS, SIDE)
+        )
+        for role, header in headers.items()
+    }
+    return tuple(role for role in ROLES if is_bright_field(signals[role]))
 
 
 def _stored(header: TiffHeader, channel: str) -> str:

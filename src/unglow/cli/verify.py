@@ -81,15 +81,23 @@ def _problems(results: Path) -> Iterator[Defect]:
 
 def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterator[Defect]:
     """Yield a problem for each raw image that is another one now."""
-    from unglow.workflow.originals import check_images, pairs_of  # noqa: PLC0415 (imports numpy)
+    from unglow.workflow.originals import (  # noqa: PLC0415 (imports numpy)
+        batch_of,
+        check_images,
+        check_slide_images,
+    )
+    from unglow.workflow.verify import is_slide  # noqa: PLC0415
 
     try:
-        pairs = pairs_of(results)
+        batch = batch_of(results)
     except UnglowError as error:
         _note(f"raw images were not compared: {error}")
         return
     for place in places:
-        pair = pairs.get((place.parent.name, place.name))
+        if is_slide(place) and place.name in batch.slides:
+            yield from check_slide_images(place / "slide.json", batch.slides[place.name])
+            continue
+        pair = batch.pairs.get((place.parent.name, place.name))
         plans = {variant / "plan.json" for variant, _ in variants_in(place)} - wrong
         if pair is None:
             _note(f"raw images of {place} were not compared: they are not here")

@@ -153,6 +153,39 @@ class ArrayPixels:
         return self._levels[level][window.slices]
 
 
+class Coarser:
+    """An image seen from one of its pyramid levels on, which is averaged where it is not stored."""
+
+    def __init__(self, pixels: Pixels, level: int) -> None:
+        self._pixels, self._level = pixels, level
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the level."""
+        return self.level_shape(0)
+
+    @property
+    def levels(self) -> int:
+        """Number of pyramid levels from this one on."""
+        return max(1, self._pixels.levels - self._level)
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level, counted from this one."""
+        rows, cols = self._pixels.shape
+        return rows >> (level + self._level), cols >> (level + self._level)
+
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+        """Pixels of a window; float32 where they are averaged here."""
+        wanted = level + self._level
+        stored = min(wanted, self._pixels.levels - 1)
+        factor = 2 ** (wanted - stored)
+        y0, y1, x0, x1 = (factor * v for v in (window.y0, window.y1, window.x0, window.x1))
+        block = self._pixels.read(Window(y0, y1, x0, x1), stored)
+        for _ in range(wanted - stored):
+            block = halve(block)
+        return block
+
+
 def coarse_level(shapes: tuple[tuple[int, int], ...], side: int) -> int:
     """Return the first pyramid level with no more than ``side`` x ``side`` px in either image.
 

@@ -10,9 +10,10 @@ import hashlib
 import itertools
 import math
 import os
+import shlex
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +22,7 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.io.image_paths import DOCUMENTS, standing_for
 from unglow.io.tiff.header import ChannelInfo, Plane, TiffHeader
+from unglow.io.tiff.metadata import UM_PER, possible
 from unglow.io.tiff.read_header import projected_dtype
 from unglow.io.tiff.reader import Combine, combine
 from unglow.io.tiff.series import pick
@@ -35,9 +37,12 @@ if TYPE_CHECKING:
 _AXES = ("t", "c", "z", "y", "x")
 # A chunk is there encoded, decoded, and as the part of it that is wanted. One of more px is kept.
 _COPIES, _LARGE_PX = 3, 2048 * 2048
-_UM = {"micrometer": 1.0, "nanometer": 1e-3, "millimeter": 1e3, "meter": 1e6, "angstrom": 1e-4}
-# Chunks whose bytes make a fingerprint, and how many bytes of each.
-_CHUNKS, _PIECE = 64, 1 << 16
+_UM = UM_PER | {
+    "picometer": 1e-6, "angstrom": 1e-4, "nanometer": 1e-3, "millimeter": 1e3, "centimeter": 1e4,
+    "meter": 1e6,
+}  # fmt: skip
+# Files whose sizes are looked at, of how many the bytes make a fingerprint, and how many of each.
+_SIZES, _CHUNKS, _PIECE = 1024, 64, 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,15 @@ def read_header(path: str, plane: Plane) -> TiffHeader:
     InputError
         One sentence that names the image, what is wrong and what to do.
     """
-    return _resolve(path, plane).header
+    image = _resolve(path, plane)
+    try:
+        file_bytes = _bytes_of(Path(path, image.array.path))
+    except OSError as exc:
+        raise InputError(
+            f"'{path}' cannot be listed ({exc.strerror}): give yourself the right to read all of "
+            "its folders, or copy it again."
+        ) from exc
+    return replace(image.header, file_bytes=file_bytes)
 
 
 def _resolve(path: str, plane: Plane) -> _Image:
@@ -155,7 +168,7 @@ def _opened(group: Any, path: str, plane: Plane) -> _Image:
         big_endian=array.dtype.byteorder == ">",
         bigtiff=False,
         pixel_size_um=_pixel_size(multiscale),
-        file_bytes=sum(size for _, size in _files(Path(path, array.path))),
+        file_bytes=0,
         segments=math.prod(-(-n // c) for n, c in zip(shape, unit, strict=True)),
         decode_bytes=(_COPIES + _is_kept(unit)) * chunk_bytes,
         kept_bytes=0,
@@ -181,6 +194,9 @@ def _series(group: Any, path: str, wanted: int | str | None) -> tuple[Any, int, 
         if wanted not in (None, 0):
             raise InputError(f"'{path}' holds one image, so there is no series {wanted}.")
         return group, 0, []
+    for kind in ("plate", "well"):
+        if kind in _metadata(group):
+            raise InputError(_about_plate(path, kind, _metadata(group)[kind]))
     names = sorted((n for n in group.group_keys() if n.isdecimal()), key=int)
     if not names:
         raise InputError(
@@ -193,6 +209,19 @@ def _series(group: Any, path: str, wanted: int | str | None) -> tuple[Any, int, 
         raise InputError(f"'{path}' has no series {index}: there are {', '.join(names)}.")
     notes = [f"series {index} of {len(names)} is read"] if len(names) > 1 else []
     return group[str(index)], index, notes
+
+
+def _about_plate(path: str, kind: str, metadata: dict[str, Any]) -> str:
+    """Say that a store is a plate (HCS), or a well of one, and how one of its fields is given."""
+    images = metadata.get("images") or ({},)
+    wells = metadata.get("wells") or ({},)
+    field = str(images[0].get("path", 0)) if kind == "well" else f"{wells[0].get('path', 'A/1')}/0"
+    count = f"a plate of {len(wells)} wells" if kind == "plate" else "a well of a plate"
+    source = shlex.quote(str(Path(path, field).absolute()))
+    return (
+        f"'{path}' is {count} (HCS), not one image: put a link to each field that is meant where "
+        f"an image belongs, for example `ln -s {source} pre_DAPI.ome.zarr`."
+    )
 
 
 def _axis_name(axis: str | dict[str, Any]) -> str:
@@ -221,32 +250,54 @@ def _channels(metadata: dict[str, Any], count: int) -> tuple[ChannelInfo, ...]:
 
 
 def _pixel_size(multiscale: dict[str, Any]) -> tuple[float, float] | None:
-    """Return (x, y) in micrometres, where scale and unit of both axes are given."""
+    """Return (x, y) in micrometres, where scale and unit of both axes are given.
+
+    The scale of all levels together, if there is one, is applied after that of level 0.
+    """
     axes = multiscale.get("axes", ())
-    transforms = multiscale["datasets"][0].get("coordinateTransformations", ())
-    scale = next((t["scale"] for t in transforms if t.get("type") == "scale"), None)
+    places = (multiscale["datasets"][0], multiscale)
+    transforms = [t for place in places for t in place.get("coordinateTransformations", ())]
+    scales = [t["scale"] for t in transforms if t.get("type") == "scale" and "scale" in t]
     units = [_UM.get(a.get("unit", "")) if isinstance(a, dict) else None for a in axes]
-    if scale is None or len(units) < 2 or units[-1] is None or units[-2] is None:
+    if not scales or len(units) < 2 or units[-1] is None or units[-2] is None:
         return None
-    return float(scale[-1]) * units[-1], float(scale[-2]) * units[-2]
+    y, x = (math.prod(float(scale[i]) for scale in scales) for i in (-2, -1))
+    return possible(x * units[-1], y * units[-2])
 
 
-def _files(directory: Path) -> Iterator[tuple[str, int]]:
-    """Yield path below a directory and size of each file, in an order that does not change."""
+def _files(directory: str, below: str = "") -> Iterator[str]:
+    """Yield the path of each file below a directory, in an order that does not change.
+
+    Only directories are read: an image may have millions of files, and to ask for the size of each
+    takes up to a millisecond on a file server.
+    """
     with os.scandir(directory) as entries:
-        for entry in sorted(entries, key=lambda e: e.name):
-            if entry.is_dir():
-                for name, size in _files(Path(entry.path)):
-                    yield f"{entry.name}/{name}", size
+        for name, is_dir, path in sorted((e.name, e.is_dir(), e.path) for e in entries):
+            if is_dir:
+                yield from _files(path, f"{below}{name}/")
             else:
-                yield entry.name, entry.stat().st_size
+                yield f"{below}{name}"
+
+
+def _some(files: Sequence[str], count: int) -> Sequence[str]:
+    """Return about ``count`` of the files, spread evenly."""
+    return files[:: max(1, len(files) // count)]
+
+
+def _bytes_of(directory: Path) -> int:
+    """Return the bytes of an array; of very many files by the mean size of some."""
+    files = list(_files(str(directory)))
+    sizes = [(directory / name).stat().st_size for name in _some(files, _SIZES)]
+    return sum(sizes) * len(files) // max(1, len(sizes))
 
 
 def fingerprint(path: str) -> str:
-    """Return a digest of names and sizes of all files of an image, and of the bytes of some."""
-    files = list(_files(Path(path)))
-    digest = hashlib.sha256(repr(files).encode())
-    for name, _ in files[:: max(1, len(files) // _CHUNKS)]:
+    """Return a digest of the names of all files of an image, of sizes of many and bytes of some."""
+    files = list(_files(path))
+    digest = hashlib.sha256("\n".join(files).encode("utf-8", "surrogateescape"))
+    sizes = [Path(path, name).stat().st_size for name in _some(files, _SIZES)]
+    digest.update(repr(sizes).encode())
+    for name in _some(files, _CHUNKS):
         with Path(path, name).open("rb") as stream:
             digest.update(stream.read(_PIECE))
     return digest.hexdigest()
@@ -260,7 +311,7 @@ class OmeZarrReader:
 
     def __init__(self, header: TiffHeader) -> None:
         self._image = _resolve(header.path, header.plane)
-        if self._image.header != header:
+        if self._image.header != replace(header, file_bytes=0):
             raise InputError(
                 f"'{header.path}' has changed since its header was read: start the run again."
             )

@@ -31,6 +31,19 @@ def read_header(
     return tiff.read_header(path, series=series, z=z, t=t)
 
 
+def read_exposures(header: TiffHeader) -> list[float | None]:
+    """Return the exposure times of an image's channels, ms; None where they are not known.
+
+    Raises
+    ------
+    InputError
+        The image cannot be read any more.
+    """
+    if is_ome_zarr(header.path):
+        return [None] * len(header.channels)
+    return tiff.read_exposures(header)
+
+
 def open_reader(header: TiffHeader) -> TiffReader | OmeZarrReader:
     """Open the image of a header for reading; use it in a ``with`` statement.
 

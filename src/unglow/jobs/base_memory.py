@@ -19,6 +19,8 @@ BASE = {
     "detect": 102.0,
     "snr": 112.0,
     "export": 58.0,
+    "slide_scale": 122.0,
+    "slide_subtract": 72.0,
     "figures_registration": 186.0,
     "figures": 182.0,
     "comparison": 205.0,

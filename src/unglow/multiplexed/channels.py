@@ -3,61 +3,174 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
+from unglow.multiplexed.markers import Marker, with_backgrounds
 from unglow.multiplexed.slide import Channel, Slide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from unglow.io.tiff import TiffHeader
-    from unglow.multiplexed.markers import Marker
 
-# Stains of nuclei, which every cycle of a protocol repeats.
-_NUCLEAR = re.compile(
-    r"(dapi|hoechst|dna|draq ?5|sytox|nucle(us|i|ar))[\W_]*\w{0,3}", re.IGNORECASE
-)
+# Stains of nuclei, which every cycle of a protocol repeats; and what numbers their repetitions.
+_NUCLEAR = re.compile(r"dapi|hoechst|dna|draq5|sytox|nuclei|nuclear", re.IGNORECASE)
+_NUMBERED = re.compile(r"[\W_]*(?:cycle|cyc|round|r)?[\W_]*\d*$", re.IGNORECASE)
 
 
-def slide_of(
-    name: str, headers: Sequence[TiffHeader], rows: Sequence[Marker], on: str | None
-) -> Slide:
+def slide_of(name: str, headers: Sequence[TiffHeader], rows: Sequence[Marker], table: str) -> Slide:
     """Return a slide, its images given by their headers in the order of cycles.
+
+    ``rows`` are its channels in the same order, ``table`` is where they come from.
 
     Raises
     ------
     InputError
-        Table and images do not go together.
+        The images do not go together, or not with the rows.
     """
-    places = [(i, n) for i, header in enumerate(headers) for n in range(len(header.channels))]
-    if len(places) != len(rows):
-        raise InputError(
-            f"slide {name} has {len(places)} channels but its table {len(rows)} rows: give one row "
-            "for each channel, in their order."
-        )
-    channels = tuple(
-        Channel(
-            name=row.name,
-            image=image,
-            number=number,
-            cycle=row.cycle or image + 1,
-            exposure=row.exposure,
-            background=row.background,
-            removed=row.removed,
-        )
-        for row, (image, number) in zip(rows, places, strict=True)
-    )
+    check_images(headers)
+    channels = []
+    for image, own in enumerate(_rows_of_images(headers, rows, table)):
+        for number, row in enumerate(own):
+            channels.append(
+                Channel(
+                    name=row.name,
+                    image=image,
+                    number=number,
+                    cycle=row.cycle or image + 1,
+                    exposure=row.exposure,
+                    background=row.background,
+                    removed=row.removed,
+                )
+            )
+    if all(channel.removed for channel in channels):
+        raise InputError(f"{table} removes all channels; leave remove empty for those to keep.")
     images = tuple(Path(header.path) for header in headers)
-    return Slide(name, images, channels, registered_on(channels, on))
+    return Slide(name, images, tuple(channels), _nuclear(channels))
 
 
-def registered_on(channels: Iterable[Channel], on: str | None) -> dict[int, str]:
-    """Return for each cycle the channel that its map is found on; none where names do not tell."""
+def check_images(headers: Sequence[TiffHeader]) -> None:
+    """Refuse images of several shapes or types: a slide has one frame and one grey scale."""
+    first = headers[0]
+    for other in headers[1:]:
+        if other.shape != first.shape:
+            raise InputError(
+                f"{first.path} has {_size(first)} px and {other.path} has {_size(other)}: the "
+                "images of a slide have to be of one size; stitch all cycles onto one canvas."
+            )
+        if other.dtype != first.dtype:
+            raise InputError(
+                f"{first.path} holds {first.dtype} and {other.path} holds {other.dtype}: export "
+                "all images of a slide in one type."
+            )
+
+
+def _size(header: TiffHeader) -> str:
+    return f"{header.shape[1]} x {header.shape[0]}"
+
+
+def _rows_of_images(
+    headers: Sequence[TiffHeader], rows: Sequence[Marker], table: str
+) -> Iterator[Sequence[Marker]]:
+    """Yield the rows of each image: those of a cycle, or as many as it has channels."""
+    counts = [len(header.channels) for header in headers]
+    if len(headers) == 1 or any(row.cycle is None for row in rows):
+        if len(rows) != sum(counts):
+            held = " + ".join(map(str, counts)) + (f" = {sum(counts)}" if len(counts) > 1 else "")
+            raise InputError(
+                f"{table} has {len(rows)} rows, but {_named(headers)} {held} channels: give one "
+                "row for each channel, in their order."
+            )
+        ends = [sum(counts[: i + 1]) for i in range(len(counts))]
+        yield from (rows[end - count : end] for end, count in zip(ends, counts, strict=True))
+        return
+    cycles = [(n, list(own)) for n, own in groupby(rows, key=lambda row: row.cycle)]
+    if len(cycles) != len(headers):
+        raise InputError(
+            f"{table} has {len(cycles)} cycles one after the other (column cycle_number), but "
+            f"there are {len(headers)} images: give one image for each cycle, or one for all."
+        )
+    for header, count, (cycle, own) in zip(headers, counts, cycles, strict=True):
+        if len(own) != count:
+            raise InputError(
+                f"{table} has {len(own)} rows of cycle {cycle}, but {header.path} has {count} "
+                "channels: give one row for each channel, in their order (images are taken in the "
+                "order of their names)."
+            )
+        yield own
+
+
+def _named(headers: Sequence[TiffHeader]) -> str:
+    return f"{headers[0].path} has" if len(headers) == 1 else f"its {len(headers)} images have"
+
+
+def _nuclear(channels: Sequence[Channel]) -> dict[int, str]:
+    """Return the stain of nuclei of each cycle, where a name tells."""
     chosen: dict[int, str] = {}
     for channel in channels:
-        told = channel.name == on if on is not None else _NUCLEAR.fullmatch(channel.name)
-        if told:
+        if _NUCLEAR.fullmatch(_NUMBERED.sub("", channel.name).replace(" ", "")):
             chosen.setdefault(channel.cycle, channel.name)
     return chosen
+
+
+def registered_on(slide: Slide, on: str | None) -> dict[int, str]:
+    """Return the channel that the map of each cycle is found on, where that is known by name.
+
+    ``on`` is the name of one channel, or what the names of several begin with (DAPI of DAPI_2).
+
+    Raises
+    ------
+    InputError
+        A cycle that is moved has none, or several.
+    """
+    if on is None:
+        return dict(slide.registered_on)
+    chosen = {}
+    for cycle in sorted({cycle for move in slide.moves for cycle in move}):
+        names = [one.name for one in slide.channels if one.cycle == cycle]
+        exact = [name for name in names if name.casefold() == on.casefold()]
+        alike = exact or [n for n in names if _NUMBERED.sub("", n).casefold() == on.casefold()]
+        if len(alike) != 1:
+            found = f"has {' and '.join(alike)}" if alike else f"has none ({', '.join(names)})"
+            raise InputError(
+                f"slide {slide.name} cannot be registered on '{on}' (setting register.on), of "
+                f"which cycle {cycle} {found}."
+            )
+        chosen[cycle] = alike[0]
+    return chosen
+
+
+def named_markers(
+    name: str,
+    headers: Sequence[TiffHeader],
+    exposures: Sequence[float | None],
+    backgrounds: Mapping[str, Sequence[str] | str],
+) -> list[Marker]:
+    """Return the channels of a slide without a table, by the names in its images.
+
+    Names that are there again get a number, as Backsub's own reader of such names gives them.
+
+    Raises
+    ------
+    InputError
+        The backgrounds of the configuration are not among them.
+    """
+    seen: dict[str, int] = {}
+    rows = []
+    for channel in (one for header in headers for one in header.channels):
+        count = seen.get(channel.name, 0)
+        seen[channel.name] = count + 1
+        rows.append(f"{channel.name}_{count}" if count else channel.name)
+    known = [*exposures] if len(exposures) == len(rows) else [None] * len(rows)
+    numbered = enumerate(zip(rows, known, strict=True), 1)
+    markers = [Marker(line, row, exposure=time) for line, (row, time) in numbered]
+    try:
+        return with_backgrounds(markers, backgrounds)
+    except ValueError as error:
+        end = "" if str(error).endswith("?") else "."
+        raise InputError(
+            f"slide {name}: config key 'multiplexed.backgrounds' {error}{end}"
+        ) from error

@@ -12,6 +12,8 @@ import numpy as np
 from unglow.core.windows import Window, bounded_map, grid
 from unglow.io.raw_images import open_reader
 from unglow.io.zarr import plan_layout
+from unglow.io.zarr.chunk_cache import ChunkCache
+from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.pyramid import halve_stored
 from unglow.transform.resample import source_window, warp_window
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _STRIP = 1024
 """Rows and columns of level 0 that are read at a time to compute a coarser level, px at least."""
+_KEPT = 12_000_000
+"""Decoded tiles of a channel that are kept while blocks of it are matched, bytes."""
 _AROUND = 2
 """Blocks are matched after a step of up to 1 px, which needs so much more of the background."""
 _MOST_SOURCE, _SPARE_PX = 1.25, 1 << 16
@@ -88,6 +92,22 @@ class SlideReader:
             yield from (some[first : first + step] for first in range(0, len(some), step))
 
 
+class _Finest:
+    """Level 0 of a channel, alone."""
+
+    levels = 1
+
+    def __init__(self, reader: SlideReader, channel: Channel) -> None:
+        self._reader, self._channel = reader, channel
+        self.shape = reader.headers[channel.image].shape
+
+    def level_shape(self, level: int) -> tuple[int, int]:  # noqa: ARG002 (there is one)
+        return self.shape
+
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:  # noqa: ARG002 (as above)
+        return self._reader.read(window, [self._channel])[0]
+
+
 class InPlaceImage:
     """One channel as `unglow.core.windows.Pixels`, without a store.
 
@@ -109,6 +129,10 @@ class InPlaceImage:
     ) -> None:
         self._reader, self._channel = reader, channel
         header = reader.headers[channel.image]
+        rows, cols = header.unit
+        side = rows if rows == cols and rows <= _STRIP else CHUNK
+        chunk_bytes = side * side * header.sample_bytes
+        self._tiles = ChunkCache(_Finest(reader, channel), max(1, _KEPT // chunk_bytes), side)
         self._layout = plan_layout(header.shape, header.dtype)
         self._kept_from, self._workers = min(kept, self._layout.levels - 1), workers
         self._kept: list[NDArray[Any]] = []
@@ -133,7 +157,7 @@ class InPlaceImage:
         if level and level >= self._kept_from:
             return self._coarse(level)[window.slices]
         if not level:
-            return self._reader.read(window, [self._channel])[0]
+            return self._tiles.read(window)
         return self._averaged(window, level)
 
     def _averaged(self, window: Window, level: int) -> NDArray[Any]:

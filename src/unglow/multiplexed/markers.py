@@ -64,7 +64,8 @@ class _Row:
         return None if value.lower() in _EMPTY else value
 
     def refuse(self, column: str, why: str) -> NoReturn:
-        raise InputError(f"{self.path}, line {self.line}, column {column}: {why}.")
+        end = "" if why.endswith("?") else "."
+        raise InputError(f"{self.path}, line {self.line}, column {column}: {why}{end}")
 
     def whole(self, column: str) -> int | None:
         value = self.text(column)
@@ -276,7 +277,7 @@ def suggestion(name: str, names: Sequence[str]) -> str:
     """Return what was probably meant, as the end of a sentence."""
     folded = {other.lower(): other for other in reversed(names)}
     near = difflib.get_close_matches(name.lower(), list(folded), n=1)
-    return f"did you mean '{folded[near[0]]}'" if near else f"the names are {', '.join(names)}"
+    return f"did you mean '{folded[near[0]]}'?" if near else f"the names are {', '.join(names)}"
 
 
 def with_backgrounds(

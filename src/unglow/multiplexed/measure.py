@@ -213,7 +213,9 @@ class _Tally:
             method.details["range"] = list(self._looks[0].range)
             method.details["background_range"] = list(self._looks[1].range)
         whole = {**self._statistics.arrays, "ratios": self._statistics.ratio_counts[None]}
-        statistics = JointStatistics.restored(self._statistics.parameters, whole)
+        # 32 bits hold the counts of a sample: many markers are kept
+        small = {k: a.astype(np.int32) if a.dtype == np.int64 else a for k, a in whole.items()}
+        statistics = JointStatistics.restored(self._statistics.parameters, small)
         return Measured(replace(scale, reasons=reasons), statistics, shift, self._expected)
 
 

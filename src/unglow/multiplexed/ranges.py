@@ -122,6 +122,8 @@ def _texture(block: NDArray[Any]) -> NDArray[np.float32]:
     So shot noise counts everywhere the same. NaN makes a block count for nothing.
     """
     rows, cols = (n // BLOCK for n in block.shape)
+    if not rows or not cols:
+        return np.zeros((rows, cols), np.float32)
     inside = block[: rows * BLOCK, : cols * BLOCK]
     lines = inside.reshape(rows * BLOCK // _MEANS, _MEANS, -1).sum(axis=1, dtype=np.float32)
     means = lines.reshape(len(lines), -1, _MEANS).sum(axis=2) / np.float32(_MEANS**2)

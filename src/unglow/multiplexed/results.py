@@ -22,12 +22,14 @@ from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import Scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
 _VERSION = 1
 _KINDS = ("before", "background", "after")
+SLIDE_FIGURE = "slide.png"
+"""The figure of all markers side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +278,8 @@ def save_overviews(path: Path, overviews: Sequence[MarkerOverview], step: float)
     save_arrays(path, {"step": np.asarray(step, np.float64), **arrays}, level=1)
 
 
-def each_overview(path: Path, count: int) -> Iterator[tuple[MarkerOverview, float]]:
-    """Yield the overviews of so many markers with their step, one after the other.
+def overview_of(path: Path, n: int) -> tuple[MarkerOverview, float]:
+    """Read the n-th marker of ``overviews.npz``, as `save_overviews` had them, and the step.
 
     Raises
     ------
@@ -286,9 +288,8 @@ def each_overview(path: Path, count: int) -> Iterator[tuple[MarkerOverview, floa
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
-            for n in range(count):
-                own = (archive[f"m{n}.{kind}"] for kind in _KINDS)
-                yield MarkerOverview(*own), float(archive["step"])
+            own = (archive[f"m{n}.{kind}"] for kind in _KINDS)
+            return MarkerOverview(*own), float(archive["step"])
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError) as error:
         raise damaged(path) from error
 
@@ -298,7 +299,7 @@ def figure_names(markers: Iterable[str]) -> dict[str, str]:
     files: dict[str, str] = {}
     for name in markers:
         plain = re.sub(r"[^\w.+-]+", "_", name).strip("._") or "marker"
-        taken = {*(one.lower() for one in files.values()), "slide.png"}
+        taken = {*(one.lower() for one in files.values()), SLIDE_FIGURE}
         tried = (f"{plain}{end}.png" for end in ("", *(f"_{n}" for n in range(2, len(taken) + 3))))
         files[name] = next(file for file in tried if file.lower() not in taken)
     return files

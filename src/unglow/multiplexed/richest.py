@@ -10,7 +10,7 @@ import numpy as np
 from unglow.io.raw_images import survey_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _SQUARE = 8
 
 
-def with_richest(slide: Slide, headers: Sequence[TiffHeader]) -> Slide:
-    """Return a slide whose `registered_on` holds a channel for each cycle that is moved.
+def with_richest(slide: Slide, headers: Sequence[TiffHeader], cycles: Iterable[int]) -> Slide:
+    """Return a slide whose `registered_on` holds a channel for each of some cycles.
 
     Where names do not tell, it is the one whose structures stand out most from its noise, in a
     sample of blocks.
@@ -32,13 +32,13 @@ def with_richest(slide: Slide, headers: Sequence[TiffHeader]) -> Slide:
     InputError
         An image cannot be read.
     """
-    cycles = {cycle for move in slide.moves for cycle in move} - set(slide.registered_on)
-    if not cycles:
+    unknown = set(cycles) - set(slide.registered_on)
+    if not unknown:
         return slide
     contrasts: dict[str, float] = {}
     for image, header in enumerate(headers):
         numbers = {one.number: one for one in slide.channels if one.image == image}
-        if any(one.cycle in cycles for one in numbers.values()):
+        if any(one.cycle in unknown for one in numbers.values()):
             blocks = np.concatenate([_contrast(block) for block in survey_blocks(header)])
             medians = np.median(blocks, axis=0)
             contrasts |= {one.name: medians[number] for number, one in numbers.items()}
@@ -47,7 +47,7 @@ def with_richest(slide: Slide, headers: Sequence[TiffHeader]) -> Slide:
             (one.name for one in slide.channels if one.cycle == cycle),
             key=lambda name: contrasts[name],
         )
-        for cycle in sorted(cycles)
+        for cycle in sorted(unknown)
     }
     return replace(slide, registered_on={**slide.registered_on, **chosen})
 

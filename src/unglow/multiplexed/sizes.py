@@ -6,3 +6,5 @@ WINDOW, ACROSS = 512, 8
 """Slides are measured in windows of this side, px, at most so many across and down the frame."""
 OVERVIEW = 512
 """No side of an overview is longer, px."""
+OVERVIEWS_PX = 1 << 22
+"""Those of all markers have no more px than this together, for one of three kinds."""

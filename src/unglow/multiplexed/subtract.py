@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import numpy as np
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, bounded_map, grid, strips
 from unglow.multiplexed.images import Background, SlideReader
-from unglow.multiplexed.sizes import OVERVIEW
+from unglow.multiplexed.sizes import OVERVIEW, OVERVIEWS_PX
 from unglow.multiplexed.slide import by_background
 from unglow.photometry.difference import subtracted
 from unglow.photometry.difference_histogram import DifferenceHistogram
@@ -71,6 +72,18 @@ class Subtracted:
     def above(self) -> float:
         """Share (0 to 1) of the px with data that were cut off at the end of the type."""
         return self.above_px / max(1, self.histogram.total)
+
+
+def overview_step(slide: Slide, shape: tuple[int, int]) -> int:
+    """Return the level-0 px per px of the overviews of a slide of (rows, columns)."""
+    step = 1
+    markers = max(1, len(slide.markers))
+    while (
+        max(shape) // step > OVERVIEW
+        or markers * (shape[0] // step) * (shape[1] // step) > OVERVIEWS_PX
+    ):
+        step *= 2
+    return step
 
 
 def write_order(slide: Slide) -> list[int]:
@@ -181,9 +194,7 @@ class _Subtraction:
         self._slide, self._reader, self._maps = slide, reader, maps
         self._output = output
         self._numbers = {one.name: i for i, one in enumerate(slide.kept)}
-        step = 1
-        while max(reader.shape) // step > OVERVIEW:
-            step *= 2
+        step = overview_step(slide, reader.shape)
         view = reader.shape[0] // step, reader.shape[1] // step
         self._results: dict[str, MethodResult] = {}
         self.left: dict[str, Subtracted] = {}
@@ -201,12 +212,16 @@ class _Subtraction:
         """Return what is read and written of each window, in order."""
         parts = []
         for key, group in _groups(self._slide):
-            for subtracts in (False, True):
-                some = [one for one in group if (one.name in self.left) == subtracts]
-                batches = list(self._reader.batches(some, at_a_time))
-                parts += [
-                    _Part(batch, key if subtracts else None, len(batches)) for batch in batches
-                ]
+            runs = itertools.groupby(group, lambda one: one.name in self.left)
+            batches = [
+                (subtracts, batch)
+                for subtracts, run in runs
+                for batch in self._reader.batches(list(run), at_a_time)
+            ]
+            uses = sum(subtracts for subtracts, _ in batches)
+            parts += [
+                _Part(batch, key if subtracts else None, uses) for subtracts, batch in batches
+            ]
         return parts
 
     def write(self, window: Window, part: _Part, sink: PlaneSink) -> None:

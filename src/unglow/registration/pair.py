@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.core.windows import coarse_level
+from unglow.core.windows import Coarser, coarse_level
 from unglow.registration.images import Plane, thumbnail
-from unglow.registration.settings import RegisterSettings
-from unglow.transform import apply_matrix, at_level, to_level0
+from unglow.registration.settings import ORDINARY_SCALE, RegisterSettings
+from unglow.transform import apply_matrix, at_level, between_levels, to_level0
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +61,8 @@ class Pair:
     Attributes
     ----------
     post, pre
-        The images with their pyramids.
+        The images with their pyramids; of a magnified pair the finer one is seen from a coarser
+        level on, and "level 0" is what is seen of it.
     post_thumb, pre_thumb
         The images on the coarse level.
     settings
@@ -72,6 +73,10 @@ class Pair:
         (3, 3) float64, post to pre, level-0 px.
     sign
         -1 if the contrast is reversed.
+    octaves
+        From this level on pre is seen if positive, post (from its opposite) if negative.
+    reach
+        Maps are searched whose scale, in what is seen, is at most this, either way.
     """
 
     post: Pixels
@@ -82,14 +87,39 @@ class Pair:
     workers: int = 1
     matrix: Floats = field(default_factory=lambda: np.eye(3))
     sign: int = 1
+    octaves: int = 0
+    reach: float = ORDINARY_SCALE
 
     @classmethod
-    def read(cls, post: Pixels, pre: Pixels, settings: RegisterSettings, workers: int) -> Pair:
-        """Read the coarse level of both images."""
+    def read(
+        cls,
+        post: Pixels,
+        pre: Pixels,
+        settings: RegisterSettings,
+        workers: int,
+        octaves: int = 0,
+        reach: float = ORDINARY_SCALE,
+    ) -> Pair:
+        """Read the coarse level of both images, the finer of which is seen coarser by octaves."""
         level = coarse_level((post.shape, pre.shape), settings.coarse_px)
+        if octaves:
+            most = max(_pixels(image.shape, level) for image in (post, pre))
+            post, pre = (Coarser(i, max(0, k)) for i, k in ((post, -octaves), (pre, octaves)))
+            level = coarse_level((post.shape, pre.shape), settings.coarse_px)
+            while max(_pixels(image.shape, level) for image in (post, pre)) > most:
+                level += 1  # jobs declare their memory before the magnification is known
         with step("thumbnails"):
             thumbs = thumbnail(post, level), thumbnail(pre, level)
-        return cls(post, pre, *thumbs, settings, workers)
+        return cls(post, pre, *thumbs, settings, workers, octaves=octaves, reach=reach)
+
+    @property
+    def coarser(self) -> tuple[int, int]:
+        """Levels from which post and pre are seen."""
+        return max(0, -self.octaves), max(0, self.octaves)
+
+    def seen(self, matrix: Floats) -> Floats:
+        """Convert a map between the whole images into px of what is seen."""
+        return between_levels(matrix, *self.coarser) if self.octaves else matrix
 
     @property
     def levels(self) -> int:
@@ -122,3 +152,7 @@ class Pair:
     def section_points(self) -> Floats:
         """Points (x, y) of the section of post, level-0 px, evenly spread, (N, 2)."""
         return apply_matrix(to_level0(self.post_thumb.level), self.post_thumb.section_points())
+
+
+def _pixels(shape: tuple[int, int], level: int) -> int:
+    return (shape[0] >> level) * (shape[1] >> level)

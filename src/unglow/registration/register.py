@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,11 +23,17 @@ from unglow.registration.blocks.phase_correlation import (
     matches_of,
 )
 from unglow.registration.blocks.placement import block_size, sample_corners
-from unglow.registration.coarse.coarse import Candidate, find_coarse, singular_values
+from unglow.registration.coarse.coarse import (
+    SURE,
+    Candidate,
+    find_coarse,
+    singular_values,
+)
 from unglow.registration.field.deformation_test import is_deformed
 from unglow.registration.field.follow import follow_deformation
 from unglow.registration.field.inverse_consistency import global_consistency
 from unglow.registration.images import unusable
+from unglow.registration.magnification import can_match, most_telling, searches, whole
 from unglow.registration.models import apart, choose_model, consensus, fit_robust, residuals
 from unglow.registration.pair import Pair
 from unglow.registration.quality import (
@@ -38,9 +45,13 @@ from unglow.registration.quality import (
 )
 from unglow.registration.settings import DECLARED, MODELS, RegisterSettings
 from unglow.registration.shared_map import take_over, unmoved
-from unglow.registration.user_hints import UserHints, check_hints, start_from_hints
+from unglow.registration.user_hints import (
+    UserHints,
+    check_hints,
+    hinted_search,
+    start_from_hints,
+)
 from unglow.registration.verdict import (
-    MIN_SIGNIFICANCE,
     MIRRORED,
     Evidence,
     Registration,
@@ -51,7 +62,7 @@ from unglow.registration.verdict import (
     warnings,
     way_back_warnings,
 )
-from unglow.transform import Quantiles, Transform, apply_matrix, from_level, jacobians
+from unglow.transform import Quantiles, Transform, apply_matrix, from_level, jacobians, to_level0
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,6 +105,7 @@ def register(
     *,
     workers: int = 1,
     hints: UserHints | None = None,
+    expected_scale: float | None = None,
 ) -> Registration:
     """Find the map from post to pre, and say how far it can be trusted.
 
@@ -109,6 +121,8 @@ def register(
     hints
         What the user says about the map. It is the start, if it leads to a map; only if it does not
         is one searched.
+    expected_scale
+        How many times as large as in post pixel sizes let the section be in pre; searched first.
 
     Returns
     -------
@@ -117,29 +131,65 @@ def register(
     """
     settings = settings or RegisterSettings()
     if settings.model == DECLARED:
-        declared = take_over(post, pre, unmoved(post.shape), settings, workers=workers)
-        return declared if hints is None else _hinted(declared, hints, settings)
-    release_pages()  # what importing them touched is hardly what will be used
+        found = take_over(post, pre, unmoved(post.shape), settings, workers=workers)
+    else:
+        release_pages()  # what importing them touched is hardly what will be used
+        found = _attempted(post, pre, settings, workers, hints, expected_scale)
+    if hints is None:
+        return found
+    checked = check_hints(found.transform, hints, settings)
+    return replace(found, transform=checked)
+
+
+def _attempted(
+    post: Pixels,
+    pre: Pixels,
+    settings: RegisterSettings,
+    workers: int,
+    hints: UserHints | None,
+    expected_scale: float | None,
+) -> Registration:
+    """Try hints, then one magnification after the other, until there is a map."""
     pair = Pair.read(post, pre, settings, workers)
-    for name, pixels, thumb in (("post", post, pair.post_thumb), ("pre", pre, pair.pre_thumb)):
+    problem = _problem(pair)
+    if problem:
+        return _rejected(pair, [problem])
+    section = float(pair.post_thumb.section.mean())
+    attempts = [
+        (octaves, reach, partial(_searched, least=least))
+        for octaves, reach, least in searches(settings, expected_scale)
+    ]
+    if hints is not None:
+        attempts.insert(0, (*hinted_search(pair, hints), partial(_hinted, hints=hints)))
+    refusals = []
+    for octaves, reach, attempt in attempts:
+        if octaves and not can_match(post, pre, octaves, settings.min_overlap, section):
+            continue
+        if (octaves, reach) != (pair.octaves, pair.reach):
+            del pair  # the next one takes its memory
+            pair = Pair.read(post, pre, settings, workers, octaves, reach)
+        found = attempt(pair)
+        if found is None:
+            continue
+        found = whole(found, octaves, post, pre)
+        if not found.transform.failed:
+            return found
+        refusals.append(found)
+        if MIRRORED in found.transform.reasons and found.transform.significance >= SURE:
+            break
+    return most_telling(refusals)
+
+
+def _problem(pair: Pair) -> str | None:
+    """Say why one of the images cannot be registered at all."""
+    for name, pixels, thumb in (
+        ("post", pair.post, pair.post_thumb),
+        ("pre", pair.pre, pair.pre_thumb),
+    ):
         problem = unusable(name, pixels.shape, thumb)
         if problem:
-            return _rejected(pair, [problem])
-    if hints is None:
-        return _searched(pair)
-    start = start_from_hints(pair, hints)
-    release_pages("cv2")
-    registration = None if start is None else _continued(pair, start)
-    if registration is None or registration.transform.failed:
-        searched = _searched(pair)
-        if registration is None or not searched.transform.failed:
-            registration = searched
-    return _hinted(registration, hints, settings)
-
-
-def _hinted(found: Registration, hints: UserHints, settings: RegisterSettings) -> Registration:
-    """Say how far a map misses what the user says about it."""
-    return replace(found, transform=check_hints(found.transform, hints, settings))
+            return problem
+    return None
 
 
 def _rejected(
@@ -162,12 +212,24 @@ def _start_fields(start: Candidate) -> dict[str, Any]:
     }
 
 
-def _searched(pair: Pair) -> Registration:
-    """Search for a start, and go on from there."""
+def _hinted(pair: Pair, hints: UserHints) -> Registration | None:
+    """Go on from what a user says; None if that leads to no start."""
+    start = start_from_hints(pair, hints)
+    release_pages("cv2")
+    return None if start is None else _continued(pair, start)
+
+
+def _searched(pair: Pair, least: float) -> Registration | None:
+    """Search for a start of the ``least`` significance, and go on from there.
+
+    None for what cannot be registered seen from a coarser level.
+    """
+    if pair.octaves and _problem(pair):
+        return None
     with step("search"):
         start = find_coarse(pair)
     release_pages("cv2")
-    if start is None or start.significance < MIN_SIGNIFICANCE:
+    if start is None or start.significance < least:
         return _rejected(pair, [unlike(pair.settings)], start)
     return _continued(pair, start)
 
@@ -253,7 +315,7 @@ def _concluded(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) 
         uncovered=uncovered_share(
             points[seen], matches.post[agreeing], confirmed_reach(points, samples.size)
         ),
-        scale=float(np.sqrt(largest * smallest)),
+        scale=2.0**pair.octaves * float(np.sqrt(largest * smallest)),
         shear=largest / smallest,
         margin=start.margin,
     )
@@ -265,7 +327,8 @@ def _concluded(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) 
     fitted = agreeing & ~held_out
     error = Quantiles.of(map_error(model, matches, fitted, agreeing, pair.matrix, points[seen]))
     jacobian = jacobians(pair.matrix, centre[None])[0]
-    shift = apply_matrix(pair.matrix, centre[None])[0] - centre
+    up_post, up_pre = map(to_level0, pair.coarser)
+    shift = apply_matrix(up_pre @ pair.matrix, centre[None]) - apply_matrix(up_post, centre[None])
     found = Transform(
         status="ok",
         post_shape=pair.post.shape,
@@ -279,7 +342,7 @@ def _concluded(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) 
         overlap=evidence.overlap,
         scale=evidence.scale,
         rotation_deg=float(np.rad2deg(np.arctan2(jacobian[1, 0], jacobian[0, 0]))),
-        shift_px=(float(shift[0]), float(shift[1])),
+        shift_px=(float(shift[0, 0]), float(shift[0, 1])),
         **_start_fields(start),
     )
     if settings.field == "auto" and is_deformed(pair, matches, agreeing, samples.size):

@@ -8,8 +8,10 @@ from unglow.core.errors import ConfigError
 
 FIELDS = ("auto", "never")
 """Whether a displacement field may be added to the global model, and strips to the field."""
-LARGEST_SCALE = 2.0
+LARGEST_SCALE = 5.0
 """`RegisterSettings.max_scale` cannot be larger."""
+ORDINARY_SCALE = 1.25
+"""Scales up to this are searched first, and without a level of their own."""
 MODELS = ("translation", "similarity", "affine", "homography")
 """Global models, each richer than the one before."""
 DECLARED = "none"
@@ -41,7 +43,8 @@ class RegisterSettings:
     blocks
         At most so many full-resolution sample blocks are measured.
     max_scale
-        Accept a pre/post scale between ``1 / max_scale`` and ``max_scale``.
+        Accept a pre/post scale between ``1 / max_scale`` and ``max_scale``. Beyond
+        `ORDINARY_SCALE` it is searched only if pixel sizes ask for it or nothing else is found.
     mirror
         Also look for a pre image that is mirrored (a section mounted upside down).
     suspect_px
@@ -61,7 +64,7 @@ class RegisterSettings:
     coarse_px: int = 1024
     block_px: int = 256
     blocks: int = 400
-    max_scale: float = 1.25
+    max_scale: float = LARGEST_SCALE
     mirror: bool = False
     suspect_px: float = 1.0
     min_overlap: float = 0.2

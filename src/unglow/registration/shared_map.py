@@ -18,6 +18,7 @@ from unglow.registration.block_table import block_table
 from unglow.registration.blocks.phase_correlation import Matches, block_shifts, matches_of
 from unglow.registration.blocks.placement import block_size, sample_corners
 from unglow.registration.coarse.coarse import SURE, Candidate, score_guess
+from unglow.registration.magnification import in_post_px, whole_blocks
 from unglow.registration.models import residuals
 from unglow.registration.pair import Pair
 from unglow.registration.quality import (
@@ -168,8 +169,11 @@ def take_over(
     table = None
     if reason is None:
         release_pages()  # as `register` does
-        pair = Pair.read(post, pre, settings, workers).mapped_by(shared.transform.matrix)
-        check = _checked(pair, shared)
+        octaves = shared.transform.octaves
+        pair = Pair.read(post, pre, settings, workers, octaves)
+        seen = shared.transform.between_levels(*pair.coarser) if octaves else shared.transform
+        pair = pair.mapped_by(seen.matrix)
+        check = _checked(pair, replace(shared, transform=seen))
         log.info("map of %s, significance %.1f", shared.dye or "none", check.coarse.significance)
         matches = check.matches
         table = block_table(
@@ -179,9 +183,10 @@ def take_over(
             used=check.agreeing,
             held_out=np.ones(len(matches), dtype=bool),
         )
+        table = whole_blocks(table, octaves)
         reason = _refutation(check, shared.dye, settings)
         if reason is None:
-            return Registration(_judged(check, shared, settings), table)
+            return Registration(in_post_px(_judged(check, shared, settings), octaves), table)
     about = {"coarse_method": shared.method, "source": shared.dye}
     return rejected(post.shape, pre.shape, [reason], table, **about)
 

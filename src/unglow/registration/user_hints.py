@@ -16,9 +16,12 @@ from unglow.registration.coarse.coarse import (
     score_guess,
     singular_values,
 )
+from unglow.registration.magnification import HALF_OCTAVE
 from unglow.registration.models import consensus, fit, fit_robust
+from unglow.registration.settings import LARGEST_SCALE
 from unglow.registration.verdict import judged
 from unglow.transform import LandmarkResiduals, apply_matrix, at_level
+from unglow.transform.transform import octaves_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,6 +64,31 @@ class UserHints:
     initial: Matrix | None = None
 
 
+def hinted_search(pair: Pair, hints: UserHints) -> tuple[int, float]:
+    """Return the octaves at which a pair is seen as hints ask for it, and the largest scale there.
+
+    They are those of the pair, which is seen as it is, unless the hints ask for more than is
+    ordinary.
+    """
+    matrix = _hinted_maps(hints)[0][1]
+    scale = float(np.sqrt(np.prod(singular_values(matrix, pair.section_points().mean(axis=0)))))
+    most = _SCALE_ROOM * pair.reach
+    if not np.isfinite(scale) or 1 / most <= scale <= most:
+        return 0, pair.reach
+    furthest = octaves_of(LARGEST_SCALE)
+    return int(np.clip(octaves_of(scale), -furthest, furthest)), HALF_OCTAVE
+
+
+def _hinted_maps(hints: UserHints) -> list[Guess]:
+    """Return method and (3, 3) matrix, level-0 px, of everything that a user says."""
+    maps: list[Guess] = []
+    if hints.landmarks is not None:
+        maps += [(LANDMARKS, matrix) for matrix in landmark_maps(hints.landmarks)]
+    if hints.initial is not None:
+        maps.append((INITIAL, hints.initial))
+    return maps
+
+
 def start_from_hints(pair: Pair, hints: UserHints) -> Candidate | None:
     """Improve the hints on the thumbnails, and take what scores best.
 
@@ -69,13 +97,9 @@ def start_from_hints(pair: Pair, hints: UserHints) -> Candidate | None:
     The start, in thumbnail px; None if nothing of it is a modest scaling with little shear. Where
     landmarks lead, no other place is a rival of the one that a person has pointed at.
     """
-    maps: list[Guess] = []
-    if hints.landmarks is not None:
-        maps += [(LANDMARKS, matrix) for matrix in landmark_maps(hints.landmarks)]
-    if hints.initial is not None:
-        maps.append((INITIAL, hints.initial))
+    maps = [(method, pair.seen(matrix)) for method, matrix in _hinted_maps(hints)]
     centre = pair.post_thumb.section_points().mean(axis=0)
-    most = _SCALE_ROOM * pair.settings.max_scale
+    most = _SCALE_ROOM * pair.reach
     guesses = [(method, at_level(matrix, pair.post_thumb.level)) for method, matrix in maps]
     guesses = [(method, matrix) for method, matrix in guesses if plausible(matrix, centre, most)]
     if not guesses:
@@ -89,9 +113,9 @@ def start_from_hints(pair: Pair, hints: UserHints) -> Candidate | None:
     return start
 
 
-def click_limit(shape: tuple[int, ...]) -> float:
-    """How far a person's click may be off in an image of (rows, columns), px."""
-    return max(CLICK_PX, CLICK_SHARE * math.hypot(*shape))
+def click_limit(shape: tuple[int, ...], scale: float = 1.0) -> float:
+    """How far a person's click may be off where post of (rows, columns) lies in pre, px of pre."""
+    return max(CLICK_PX, CLICK_SHARE * math.hypot(*shape)) * 2.0 ** max(0, octaves_of(scale))
 
 
 def landmark_maps(landmarks: Landmarks) -> list[Matrix]:
@@ -135,20 +159,24 @@ def landmark_problem(
     """
     missed = _lengths(apply_matrix(matrix, landmarks.post), landmarks)
     problem = _scale_problem(landmarks, matrix, max_scale)
-    if problem or missed.max() <= click_limit(shape):
+    if problem or missed.max() <= click_limit(shape, _scale_of(landmarks, matrix)):
         return problem
     left = LandmarkResiduals(len(missed), float(np.median(missed)), float(missed.max()))
     return _missed(left, landmarks.names[int(missed.argmax())])
 
 
 def _scale_problem(landmarks: Landmarks, matrix: Matrix, max_scale: float) -> str:
-    scale = float(np.sqrt(np.prod(singular_values(matrix, landmarks.post.mean(axis=0)))))
+    scale = _scale_of(landmarks, matrix)
     if 1 / max_scale <= scale <= max_scale:
         return ""
     return (
         f"The landmarks ask for a scale of {scale:.2f}, outside the accepted range "
         f"{1 / max_scale:.2f} to {max_scale:.2f} (setting max_scale)."
     )
+
+
+def _scale_of(landmarks: Landmarks, matrix: Matrix) -> float:
+    return float(np.sqrt(np.prod(singular_values(matrix, landmarks.post.mean(axis=0)))))
 
 
 def check_hints(found: Transform, hints: UserHints, settings: RegisterSettings) -> Transform:
@@ -160,7 +188,7 @@ def check_hints(found: Transform, hints: UserHints, settings: RegisterSettings) 
         missed = _lengths(found.map(hints.landmarks.post), hints.landmarks)
         left = LandmarkResiduals(len(missed), float(np.median(missed)), float(missed.max()))
         found = replace(found, landmarks=left)
-        if not left.max_px <= click_limit(found.post_shape):
+        if not left.max_px <= click_limit(found.post_shape, found.scale):
             reasons.append(_missed(left, hints.landmarks.names[int(missed.argmax())]))
     searched = found.coarse_method not in (LANDMARKS, INITIAL)
     if hints.initial is not None and not found.failed and searched:

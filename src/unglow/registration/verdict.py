@@ -6,13 +6,14 @@ a person should look (``suspect``).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.registration.block_table import BLOCK_DTYPE
-from unglow.registration.settings import LARGEST_SCALE
+from unglow.registration.settings import LARGEST_SCALE, ORDINARY_SCALE
 from unglow.transform import Transform
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.registration.settings import RegisterSettings
+
+    Size = tuple[float, float] | None
 
 MIN_SIGNIFICANCE = 12.0
 """Of a coarse map: unrelated images reach about 8, true pairs 30 to 200."""
@@ -124,29 +127,56 @@ def unlike(settings: RegisterSettings) -> str:
     )
 
 
-def magnified(
-    post_um: tuple[float, float] | None,
-    pre_um: tuple[float, float] | None,
-    settings: RegisterSettings,
-) -> str | None:
-    """Return a sentence if the pixel sizes that headers give ask for more than is searched.
+def against_headers(
+    sizes_um: tuple[Size, Size], found: Transform, settings: RegisterSettings
+) -> list[str]:
+    """Return a sentence if headers ask for a scale that is not searched, or the images deny it.
 
-    ``post_um`` and ``pre_um`` are the (x, y) size of a px, micrometres; None where a header has
-    none.
+    Parameters
+    ----------
+    sizes_um
+        (x, y) size of a px of post and of pre, micrometres; None where a header has none.
+    found
+        What was found, or the refusal.
     """
+    scale = scale_of_sizes(*sizes_um)
+    if scale is None:
+        return []
+    post, pre = (math.sqrt(math.prod(size or ())) for size in sizes_um)
+    headers = f"The headers say {post:.4g} um per px for post and {pre:.4g} for pre"
+    factor = max(scale, 1 / scale)
+    if found.failed and factor > settings.max_scale:
+        needed = math.ceil(100 * _PIXEL_SIZE_ERROR * factor) / 100
+        wider = f", or set max_scale: {needed:.2f}" if needed <= LARGEST_SCALE else ""
+        sentence = (
+            f"{headers}, so that the section is {scale:.2f} times as large in pre, beyond what is "
+            "searched: if they are right, scale one of the images to the pixel size of the "
+            f"other{wider}."
+        )
+        return [sentence]
+    if found.failed or max(scale / found.scale, found.scale / scale) <= ORDINARY_SCALE:
+        return []
+    sentence = (
+        f"{headers}, which makes the section {scale:.2f} times as large in pre, but in the images "
+        f"it is {found.scale:.2f} times as large: one of the headers is wrong, and with it all "
+        "lengths in um, or the map is; check the overlay."
+    )
+    return [sentence]
+
+
+def scale_of_sizes(post_um: Size, pre_um: Size) -> float | None:
+    """Return how many times as large the section should be in pre, px; None if not known."""
     if post_um is None or pre_um is None:
         return None
-    post, pre = (float(np.sqrt(x * y)) for x, y in (post_um, pre_um))
-    scale = post / pre
-    factor = max(scale, 1 / scale)
-    if factor <= settings.max_scale:
-        return None
-    needed = np.ceil(100 * _PIXEL_SIZE_ERROR * factor) / 100
-    wider = f", or set max_scale: {needed:.2f}" if needed <= LARGEST_SCALE else ""
+    return math.sqrt(math.prod(post_um) / math.prod(pre_um))
+
+
+def coarser_pre(scale: float, side: int) -> str:
+    """Return the warning about a pre so coarse that ``side`` px of post were taken together."""
     return (
-        f"The headers say {post:.4g} um per px for post and {pre:.4g} for pre, so that the section "
-        f"is {scale:.2f} times as large in pre, beyond what is searched: if they are right, scale "
-        f"one of the images to the pixel size of the other{wider}."
+        f"The section is only {scale:.2f} times as large in pre: structures finer than the px of "
+        "pre cannot be subtracted and stay in the difference. It was registered, and lengths in "
+        f"the other reasons count, in px of {side} x {side} px of post."
     )
 
 

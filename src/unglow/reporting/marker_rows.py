@@ -99,6 +99,8 @@ def _row(marker: str, found: _Found, entry: SlideEntry, missing: str | None) -> 
         map_ = None if move is None else found.maps.get(move)
     refused = _refused(found, map_, own)
     if refused:
+        if told is not None and told.reason is None:
+            refused += " In the corrected slide it is left as it was imaged."
         return {"status": "failed", "reasons": refused}
     if missing is not None or own is None or told is None or marker not in told.markers:
         made = missing or FILES[2]

@@ -19,6 +19,7 @@ from unglow.core.levels import LEVELS, VARIANT, name_of
 from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.photometry.difference_histogram import load_of
+from unglow.photometry.gain.bright_field import doubts
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting import groups
 from unglow.reporting.columns import interval_columns, registration_columns, scale_columns
@@ -247,7 +248,9 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
     shown = method or scale.default
     histogram = load_of((results / path for path in entry.histograms.values()), shown)
     detection = _read_detection(results / entry.detection)
-    status, reasons = status_of(plan, transform, scale, _warnings(detection))
+    # of bright-field pairs, a note says why nothing is searched
+    warnings = [] if scale.bright_field else _warnings(detection)
+    status, reasons = status_of(plan, transform, scale, warnings)
     reviewed = _review_columns((results / entry.detection).parent)
     return {
         "status": status,
@@ -304,7 +307,7 @@ def status_of(
     if plan["status"] == "failed":
         return "failed", str(plan["reason"])
     if transform.status == "failed":
-        return "failed", " ".join(transform.reasons)
+        return "failed", " ".join([*transform.reasons, *doubts(scale.bright_field)])
     if scale.status == "failed":
         return "failed", " ".join(scale.reasons)
     reasons = " ".join([*transform.reasons, *scale.reasons, *warnings])

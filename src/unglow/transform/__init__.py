@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from unglow.transform.matrix import apply_matrix, at_level, from_level, jacobians, to_level0
+from unglow.transform.matrix import (
+    apply_matrix,
+    at_level,
+    between_levels,
+    from_level,
+    jacobians,
+    to_level0,
+)
 from unglow.transform.transform import (
     FIELD_FILE,
     LandmarkResiduals,
@@ -20,6 +27,7 @@ __all__ = [
     "Transform",
     "apply_matrix",
     "at_level",
+    "between_levels",
     "from_level",
     "jacobians",
     "load",

@@ -158,6 +158,21 @@ class Displacement:
             values = _inserted(values, axis, count)
         return Displacement(spacing, values, strips=self.strips)
 
+    def between_levels(self, post: int, pre: int) -> Displacement:
+        """Return the field in px of a pyramid level of ``post`` and one of ``pre``.
+
+        Negative levels convert back. The spacing has to be a multiple of the px of post. Knots
+        begin at a px of either level, half a coarse px apart: the spline is moved by its slope.
+        """
+        ahead = (2.0**post - 1) / 2 / self.spacing_px
+        moved = self.coefficients + ahead * sum(np.gradient(self.coefficients, axis=(1, 2)))
+        return Displacement(
+            int(self.spacing_px * 2.0**-post),
+            moved * 2.0**-pre,
+            self.error_px * np.float32(2.0**-post),
+            None if self.strips is None else self.strips.between_levels(post, pre),
+        )
+
     def _weighted(self, points: Floats, of_x: _Basis, of_y: _Basis) -> Floats:
         if points.ndim != 2 or points.shape[1] != 2:
             raise ValueError(f"points must be (N, 2), not {points.shape}")

@@ -52,8 +52,20 @@ def from_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
     return up @ matrix @ np.linalg.inv(up)
 
 
+def between_levels(matrix: NDArray[np.float64], post: int, pre: int) -> NDArray[np.float64]:
+    """Convert a level-0 matrix into px of a pyramid level of ``post`` and one of ``pre``.
+
+    Negative levels convert back.
+    """
+    moved = to_level0(-pre) @ matrix @ to_level0(post)
+    return np.asarray(moved / moved[2, 2], dtype=np.float64)
+
+
 def to_level0(level: int) -> NDArray[np.float64]:
-    """Return the 3 x 3 matrix from pixels of a pyramid level to level-0 pixels."""
-    factor = float(2**level)
+    """Return the 3 x 3 matrix from pixels of a pyramid level to level-0 pixels.
+
+    That of a negative level leads back.
+    """
+    factor = 2.0**level
     offset = (factor - 1) / 2
     return np.array([[factor, 0, offset], [0, factor, offset], [0, 0, 1]])

@@ -6,12 +6,12 @@ those of pre are straight in pre, and are found from where the rest of the map p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.transform.matrix import apply_matrix
+from unglow.transform.matrix import apply_matrix, between_levels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,6 +113,15 @@ class Strips:
         last = len(self.seams) - 1
         sides = [np.abs(across - self.seams[np.clip(after - k, 0, last)]) for k in (0, 1)]
         return np.asarray(np.minimum(*sides), dtype=np.float64)
+
+    def between_levels(self, post: int, pre: int) -> Strips:
+        """Return the strips in px of a pyramid level of ``post`` and one of ``pre``."""
+        level = post if self.image == "post" else pre
+        frame = self.frame
+        if self.image == "pre":
+            frame = between_levels(frame, post, pre)
+        seams = (self.seams - (2.0**level - 1) / 2) * 2.0**-level
+        return replace(self, frame=frame, seams=seams, offsets=self.offsets * 2.0**-pre)
 
     def as_dict(self) -> dict[str, Any]:
         """Return what ``transform.json`` says of them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import write_json
-from unglow.transform.matrix import apply_matrix
+from unglow.transform.matrix import apply_matrix, between_levels
 
 if TYPE_CHECKING:
     import os
@@ -189,6 +189,34 @@ class Transform:
         return self.status == "failed"
 
     @property
+    def octaves(self) -> int:
+        """How many times a px of pre is to be doubled to come nearest to one of post."""
+        return octaves_of(self.scale)
+
+    @property
+    def resampled(self) -> Transform:
+        """The map to the pyramid level of pre that is resampled: as fine as post, not finer.
+
+        The map itself unless pre is more than 1.4 times as fine.
+        """
+        level = max(0, self.octaves)
+        return self.between_levels(0, level) if level else self
+
+    def between_levels(self, post: int, pre: int) -> Transform:
+        """Return the map in px of a pyramid level of ``post`` and one of ``pre``.
+
+        Residuals, errors and what is told of the map at the section's centre stay as they are.
+        """
+        field = self.displacement
+        return replace(
+            self,
+            post_shape=(self.post_shape[0] >> post, self.post_shape[1] >> post),
+            pre_shape=(self.pre_shape[0] >> pre, self.pre_shape[1] >> pre),
+            matrix=between_levels(self.matrix, post, pre),
+            displacement=None if field is None else field.between_levels(post, pre),
+        )
+
+    @property
     def model_name(self) -> str:
         """The model as people read it: ``affine + field``."""
         return self.model + (" + field" if self.displacement is not None else "")
@@ -271,6 +299,11 @@ class Transform:
 
             displacement.save(Path(path).with_name(FIELD_FILE), self.displacement)
         write_json(Path(path), self.as_dict())
+
+
+def octaves_of(scale: float) -> int:
+    """Return the logarithm of a magnification to base 2, rounded; 0 if it is not known."""
+    return round(math.log2(scale)) if math.isfinite(scale) and scale > 0 else 0
 
 
 def load(path: str | os.PathLike[str]) -> Transform:

@@ -102,6 +102,7 @@ class Batch:
                 for one in channels:  # each has to be storable
                     headers[pair.key] = headers_of(pair, one, cache)
                 _check_manual(pair, scales)
+                _check_exposure(pair, scales)
                 notes += check_help(pair, headers[pair.key])
                 pairs[pair.key] = pair
             except InputError as error:
@@ -309,3 +310,14 @@ def _check_manual(pair: Pair, scales: list[Settings]) -> None:
                     f"'scale.manual', or manual_scale for {pair.sample} {pair.dye} in the sample "
                     "sheet."
                 )
+
+
+def _check_exposure(pair: Pair, scales: list[Settings]) -> None:
+    """Raise if some variant has no gain for a pair but that of exposure times."""
+    for scale in scales:
+        left = {*scale["methods"]} - {"exposure"}
+        if scale["default"] == "exposure" or not (left or pair.manual_scale or scale["manual"]):
+            raise InputError(
+                f"{pair.sample} {pair.dye} is a pair, of which no exposure times are known: add "
+                "another method to scale.methods, and to scale.default if that is set."
+            )

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 CONFIG = Path("config") / "config.yaml"
 """Where the workflow looks for it, in the directory in which it runs."""
 SOURCE = "register.from"
-"""The one key of these sections that says which pairs depend on which, and cannot be swept."""
+"""The key of these sections that says which pairs depend on which, and cannot be swept."""
+_OF_SLIDES = "register.on"
+"""The one that is of slides alone, which are not swept either."""
 
 
 # What is wrong with a value, by the rule of the schema that it breaks.
@@ -101,6 +103,11 @@ def _complete(value: Any, rule: Mapping[str, Any]) -> Any:
         value = {}  # a section whose keys are all commented out
     if isinstance(value, dict) and "object" in types:
         named: Mapping[str, Any] = rule.get("properties", {})
+        if "on" in named and True in value:  # what YAML makes of a plain `on`
+            value["on"] = value.pop(True)
+        free = rule.get("additionalProperties")
+        if isinstance(free, dict) and "type" in free:
+            value = {str(key): _complete(inner, free) for key, inner in value.items()}
         for key, inner in named.items():
             value[key] = _complete(value.get(key, copy.deepcopy(inner["default"])), inner)
     if isinstance(value, list) and "items" in rule:
@@ -223,12 +230,17 @@ def _sweepable(sweep: Any, rules: Mapping[str, Any]) -> dict[str, Mapping[str, A
     """Return the rules of all keys that can be swept, after those that are were checked."""
     sections = SECTIONS.values()
     pairs = (pair for name in sections for pair in _keys(name, rules["properties"][name]))
-    sweepable = {name: rule for name, rule in pairs if name != SOURCE}
+    sweepable = {name: rule for name, rule in pairs if name not in (SOURCE, _OF_SLIDES)}
     for name in sweep if isinstance(sweep, dict) else ():
         if name == SOURCE:
             raise ConfigError(
                 f"config key 'sweep.{SOURCE}' cannot be swept, since pairs depend on each other by "
                 "it; compare two runs with other results directories instead."
+            )
+        if name == _OF_SLIDES:
+            raise ConfigError(
+                f"config key 'sweep.{_OF_SLIDES}' cannot be swept, since it is of slides, which "
+                "have no variants; compare two runs with other results directories instead."
             )
         if name not in sweepable:
             raise ConfigError(

@@ -11,7 +11,7 @@ from unglow.core.errors import InputError, UnglowError
 from unglow.core.files import write_text
 from unglow.core.printable import printable
 from unglow.io.image_paths import standing_for
-from unglow.io.raw_images import read_header
+from unglow.io.raw_images import read_exposures, read_header
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
 from unglow.workflow.channels.setting import list_names, stored_dtype
@@ -68,6 +68,17 @@ class HeaderCache:
         self._new = True
         return header
 
+    def exposures(self, header: TiffHeader) -> list[float | None]:
+        """Return the exposure times of an image that was read just now, ms; cached as well."""
+        choice = {name: header.plane[name] for name in ("series", "z", "t")}
+        key = json.dumps([header.path, choice, "exposures"], sort_keys=True)
+        stamp = [header.file_bytes, Path(header.path).stat().st_mtime_ns]
+        entry = self._entries.get(key)
+        if entry is None or entry.get("stamp") != stamp:
+            entry = {"stamp": stamp, "exposures": read_exposures(header)}
+            self._entries[key], self._new = entry, True
+        return list(entry["exposures"])
+
     def save(self) -> None:
         """Write the cache in one step, if anything was added to it."""
         if not self._new:
@@ -88,7 +99,7 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
         One of the files cannot be used, or the two do not go together.
     """
     for path in pair.files:
-        _check_name(path)
+        check_name(path)
     series = pair.series if pair.series is not None else settings["series"]
     plane = settings["plane"]
     post, pre = (
@@ -123,7 +134,7 @@ def stored_type(header: TiffHeader, channel: str) -> str:
     return stored_dtype(header.dtype, count, channel, [info.name for info in header.channels])
 
 
-def _check_name(path: Path) -> None:
+def check_name(path: Path) -> None:
     """Raise for a name that would end the whole run in Snakemake: not UTF-8, or with a pattern."""
     shown = printable(str(path))
     if any("\ud800" <= c <= "\udfff" for c in str(path)):
@@ -149,7 +160,12 @@ def _check_storable(path: Path, header: TiffHeader, channel: str) -> None:
             f"{path} has {count} channels of {header.dtype}, whose sum would need 64 bits: set "
             f"`channel` to one of {list_names(header.channels)}, or export it with 16 bits."
         )
-    raise InputError(f"{path} holds {header.dtype}: export it as grey or RGB of 8, 16 or 32 bits.")
+    raise InputError(not_storable(header))
+
+
+def not_storable(header: TiffHeader) -> str:
+    """Say that an image has grey values that are not worked on."""
+    return f"{header.path} holds {header.dtype}: export it as grey or RGB of 8, 16 or 32 bits."
 
 
 def layouts(post: TiffHeader, pre: TiffHeader, channel: str) -> dict[str, StoreLayout]:

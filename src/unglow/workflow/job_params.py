@@ -88,6 +88,8 @@ def scale_settings(batch: Batch, wildcards: Wildcards) -> Settings:
         **estimated,
         "methods": methods,
         "manual": manual_gain(batch.pair(wildcards), settings),
+        # only where it was chosen, so that nothing of earlier runs is outdated
+        **({} if settings["light"] == "auto" else {"light": settings["light"]}),
     }
 
 
@@ -172,7 +174,7 @@ def idle_controls(batch: Batch) -> list[str]:
 
 
 def slide_images(batch: Batch, wildcards: Wildcards) -> list[str]:
-    """Return the images of a slide, or those that the two cycles of a move are in."""
+    """Return the images of a slide, or the files that stand for them."""
     known = batch.slides[wildcards["sample"]]
     return [str(standing_for(path)) for path in known.slide.images]
 
@@ -190,6 +192,22 @@ def slide_register_settings(batch: Batch, _wildcards: Wildcards) -> Settings:
 def slide_scale_settings(batch: Batch, _wildcards: Wildcards) -> Settings:
     """Return the section ``scale`` for the markers of a slide."""
     return {key: value for key, value in batch.settings["scale"].items() if key != "write"}
+
+
+def registered_slide(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
+    """Return what the map of a move follows from: its cycles, without what is done with them."""
+    known = batch.slides[wildcards["sample"]]
+    cycles = {int(cycle) for cycle in wildcards["cycle"].split("-")}
+    plain = known.to_dict()
+    return {
+        **plain,
+        "channels": [
+            {key: one[key] for key in ("name", "image", "number", "cycle")}
+            for one in plain["channels"]
+            if one["cycle"] in cycles
+        ],
+        "registered_on": {c: n for c, n in plain["registered_on"].items() if c in cycles},
+    }
 
 
 def slide_maps(batch: Batch, wildcards: Wildcards, *, name: str) -> list[str]:

@@ -133,8 +133,12 @@ def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
         return _of_export(batch, wildcards)
     if stage not in BY_HEADER:
         return small("summary" if stage == "verdict" else stage)
-    if stage == "ingest":
-        return _of_images(batch, wildcards)
+    return _of_images(batch, wildcards) if stage == "ingest" else _of_stage(batch, rule, wildcards)
+
+
+def _of_stage(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
+    """Return the demand of a job of a stage that may be split: of all, a band, or joining them."""
+    stage = rule.removesuffix("_band")
     if stage not in SPLIT or band_count(batch, stage, wildcards) == 1:
         return _unsplit(batch, stage, wildcards)
     if rule == stage:

@@ -73,7 +73,7 @@ _READING, _SIDES, _SIDES_AT_WORK = 14.0, 5.0, 4.0
 _MOST_SIDES = 14.0
 
 # The zarr library, which reads OME-Zarr images of other programs, MB.
-_ZARR = 20.0
+ZARR = 20.0
 
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
@@ -320,4 +320,4 @@ def _decode_mb(header: TiffHeader) -> float:
 
 def _library_mb(header: TiffHeader) -> float:
     """Return what the library takes that only OME-Zarr images are read with."""
-    return _ZARR if is_ome_zarr(header.path) else 0.0
+    return ZARR if is_ome_zarr(header.path) else 0.0

@@ -10,6 +10,7 @@ from unglow.core.errors import StoreError
 from unglow.io.image_paths import is_ome_zarr
 from unglow.jobs.resume.identity import same_place
 from unglow.jobs.resume.unfinished import last_run
+from unglow.multiplexed.results import SlideRecord
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
 from unglow.workflow.samples import ROLES
@@ -19,11 +20,13 @@ from unglow.workflow.verify import Defect
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from unglow.io.tiff import TiffHeader
     from unglow.workflow.samples import Pair
+    from unglow.workflow.slides import KnownSlide
 
 
-def pairs_of(results: Path) -> dict[tuple[str, str], Pair]:
-    """Return the pairs that a results directory is of, as its last run found them; by their key.
+def batch_of(results: Path) -> Batch:
+    """Return the pairs and slides that a results directory is of, as its last run found them.
 
     Raises
     ------
@@ -37,7 +40,7 @@ def pairs_of(results: Path) -> dict[tuple[str, str], Pair]:
     if not settings or not same_place(work / str(fields.get("results", "")), results):
         work = results.absolute().parent  # copied or moved, or never run here
         settings = read_config(work / CONFIG)
-    return Batch.load(settings, work).pairs
+    return Batch.load(settings, work)
 
 
 def check_images(plan_file: Path, pair: Pair) -> Iterator[Defect]:
@@ -52,19 +55,34 @@ def check_images(plan_file: Path, pair: Pair) -> Iterator[Defect]:
         return
     published = Published.of((plan_file.parent / FOLDER).glob(f"*{SUFFIX}"))
     for role, path in raw.items():
-        if _is_other(plan, role, path):
-            yield Defect(
-                f"{path} is not the image that {plan_file.parent} was made from; delete "
-                f"{plan_file} and rerun the workflow to make all of it again",
-                published.with_others(plan_file),
-            )
+        if _is_other(plan.headers[role], plan.fingerprints[role], path):
+            yield _of_another(path, plan_file, published)
 
 
-def _is_other(plan: Plan, role: str, path: Path) -> bool:
-    header = plan.headers[role]
+def check_slide_images(record: Path, known: KnownSlide) -> Iterator[Defect]:
+    """Yield each image of a slide that is not the one that its ``slide.json`` was made from."""
+    try:
+        prints = SlideRecord.load(record).fingerprints
+    except (StoreError, OSError):
+        return
+    published = Published.of((record.parent / FOLDER).glob(f"*{SUFFIX}"))
+    for header, fingerprint_ in zip(known.headers, prints, strict=False):
+        if _is_other(header, fingerprint_, Path(header.path)):
+            yield _of_another(Path(header.path), record, published)
+
+
+def _of_another(image: Path, record: Path, published: Published) -> Defect:
+    return Defect(
+        f"{image} is not the image that {record.parent} was made from; delete {record} and rerun "
+        "the workflow to make all of it again",
+        published.with_others(record),
+    )
+
+
+def _is_other(header: TiffHeader, told: str, path: Path) -> bool:
     try:
         if not is_ome_zarr(path) and path.stat().st_size != header.file_bytes:
             return True
-        return fingerprint(header) != plan.fingerprints[role]
+        return fingerprint(header) != told
     except OSError:
         return False

@@ -26,9 +26,12 @@ def manual_gain(pair: Pair, settings: Settings) -> float | None:
 
 
 def scale_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the scale methods of a pair; a given manual gain switches ``manual`` on."""
+    """Return the scale methods of a pair; a given manual gain switches ``manual`` on.
+
+    Exposure times are known of slides alone.
+    """
     settings = batch.variant_settings(wildcards)
-    methods = tuple(settings["scale"]["methods"])
+    methods = tuple(m for m in settings["scale"]["methods"] if m != "exposure")
     given = manual_gain(batch.pair(wildcards), settings) is not None
     return (*methods, "manual") if given and "manual" not in methods else methods
 

@@ -1,40 +1,133 @@
-"""Memory of the jobs of a slide."""
+"""Memory of the jobs of a slide, from its headers: the terms of their `Demand`, all in MB.
+
+Of an image that stores channels apart, one is read at a time; else some together, and how many is
+chosen such that the job keeps its budget. Neither changes a result.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from unglow.core.demand import Demand
+from unglow.io.image_paths import is_ome_zarr
+from unglow.io.zarr.layout import SHARD
+from unglow.jobs.base_memory import BASE, SLACK
+from unglow.multiplexed.sample import Sample
+from unglow.multiplexed.sizes import BLOCK, OVERVIEW, OVERVIEWS_PX, WINDOW
+from unglow.photometry.sizes import CELL, CELLS
 from unglow.workflow import memory_model
+from unglow.workflow.memory_model import MB, WARP_SOURCE, WARP_SPARE_PX
 
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
 
+    from unglow.registration.settings import RegisterSettings
     from unglow.workflow.slides import KnownSlide
 
+# Joint statistics of a marker at work and when they are kept, and the table that they share.
+_STATISTICS, _KEPT_STATISTICS, _TABLE = 4.7, 1.2, 1.0
+# Bytes per cell of a marker; what fits take; cells and blocks of a window at work.
+_PER_CELL, _FITS, _CELLS_AT_WORK, _PER_BLOCK_PX = 28.0, 24.0, 2.5, 120.0
+# Part of a level that is computed in place: so many px of level 0, and bytes per px.
+_PART_PX, _HALVING = 1 << 20, 9.0
+# Histograms of a marker, one of which each window at work has too; strips at work.
+_HISTOGRAM, _STRIPS = 0.3, 4.0
+# What a sink holds of a window, per byte of it: tiles that compress no better than noise, with
+# those of the pyramid; and beside it while it makes them, bytes per px.
+_STORED, _ENCODING = 1.4, 2.0
 
-def register(known: KnownSlide, settings: Any) -> Demand:
-    """Demand of a map between two cycles."""
+
+def register(known: KnownSlide, settings: RegisterSettings) -> Demand:
+    """Demand of a map between two cycles: that of a pair, and parts of levels made in place."""
     shapes = (known.shape, known.shape)
     field = settings.field == "auto"
-    return memory_model.register(shapes, settings.coarse_px, settings.block_px, field=field)
+    pair = memory_model.register(shapes, settings.coarse_px, settings.block_px, field=field)
+    part = min(_PART_PX, known.shape[0] * known.shape[1])
+    making = part * (_item(known) + _HALVING) / MB
+    return replace(
+        pair, each=max(pair.each, making) + _decode(known), fixed=pair.fixed + _libraries(known)
+    )
 
 
 def markers_at_a_time(known: KnownSlide, budget_mb: float) -> int:
     """Return how many markers are measured in one pass over a slide."""
-    return len(known.slide.markers)
+    return _most(lambda n: measure(known, n), len(known.slide.markers), budget_mb)
 
 
-def channels_at_a_time(known: KnownSlide, budget_mb: float) -> int:
+def channels_at_a_time(known: KnownSlide, budget_mb: float, dtype: str) -> int:
     """Return how many channels are read at once when a slide is subtracted."""
-    return len(known.slide.kept)
+    if _apart(known):
+        return 1
+    return _most(lambda n: subtract(known, n, dtype), len(known.slide.kept), budget_mb)
 
 
 def measure(known: KnownSlide, at_a_time: int) -> Demand:
     """Demand of measuring so many markers in one pass."""
-    return Demand(200.0, 100.0, fixed=100.0)
+    rows, cols = (min(WINDOW, n) for n in known.shape)
+    window_px, together = rows * cols, 1 if _apart(known) else at_a_time + 1
+    source_px = min(WARP_SOURCE * window_px + WARP_SPARE_PX, known.shape[0] * known.shape[1])
+    reading = (together * window_px + source_px) * _item(known)
+    aligning = (source_px + window_px) * 4
+    matching = _PER_BLOCK_PX * min(BLOCK * BLOCK, window_px)
+    each = (reading + aligning + matching) / MB + _CELLS_AT_WORK + _decode(known)
+    marker = _STATISTICS + _cells(known.shape) * _PER_CELL / MB
+    fixed = at_a_time * marker + len(known.slide.markers) * _KEPT_STATISTICS + _TABLE
+    fixed += SLACK + _libraries(known)
+    # the fits come when no window is at work any more
+    return Demand(BASE["slide_scale"], each, fixed=fixed, least=BASE["slide_scale"] + fixed + _FITS)
 
 
-def subtract(known: KnownSlide, at_a_time: int) -> Demand:
-    """Demand of writing the corrected slide."""
-    return Demand(200.0, 200.0, fixed=100.0)
+def subtract(known: KnownSlide, at_a_time: int, dtype: str) -> Demand:
+    """Demand of writing the corrected slide as ``dtype``, reading so many channels at once."""
+    rows, cols = (min(SHARD, n) for n in known.shape)
+    px, item = rows * cols, _item(known)
+    out = np.dtype(known.headers[0].dtype if dtype == "input" else dtype).itemsize
+    source_px = min(WARP_SOURCE * px + WARP_SPARE_PX, known.shape[0] * known.shape[1])
+    aligning = source_px * (item + 4)
+    writing = at_a_time * px * item + px * (out * (1 + _STORED) + _ENCODING)
+    each = (px * 4 + max(aligning, writing)) / MB + _STRIPS + _HISTOGRAM + _decode(known)
+    step = 1
+    while max(known.shape) // step > OVERVIEW:
+        step *= 2
+    markers = len(known.slide.markers)
+    seen = min(markers * (known.shape[0] // step) * (known.shape[1] // step), OVERVIEWS_PX)
+    fixed = SLACK + 3 * 4 * seen / MB + markers * _HISTOGRAM + _libraries(known)
+    windows = math.ceil(known.shape[0] / SHARD) * math.ceil(known.shape[1] / SHARD)
+    most = windows * len(known.slide.kept)
+    return Demand(BASE["slide_subtract"], each, fixed=fixed, most=most)
+
+
+def _most(demand: Callable[[int], Demand], most: int, budget_mb: float) -> int:
+    """Return the greatest number whose demand is within a budget; at least 1."""
+    fits = (n for n in range(max(most, 1), 1, -1) if demand(n).peak_mb(budget_mb, 1) <= budget_mb)
+    return next(fits, 1)
+
+
+def _cells(shape: tuple[int, int]) -> int:
+    """Return how many cells of a marker are kept."""
+    extent, every = Sample.of(shape).extent, CELL
+    while math.prod(n // every for n in extent) > CELLS:
+        every += CELL
+    return math.prod(n // every for n in extent)
+
+
+def _apart(known: KnownSlide) -> bool:
+    return all(header.separate for header in known.headers)
+
+
+def _item(known: KnownSlide) -> int:
+    return max(header.sample_bytes for header in known.headers)
+
+
+def _decode(known: KnownSlide) -> float:
+    return max(header.decode_bytes for header in known.headers) / MB
+
+
+def _libraries(known: KnownSlide) -> float:
+    """Return what readers of all images hold between calls, and the library of OME-Zarr images."""
+    kept = sum(header.kept_bytes * header.parts for header in known.headers) / MB
+    return kept + (memory_model.ZARR if any(is_ome_zarr(h.path) for h in known.headers) else 0.0)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.demand import Demand
-from unglow.workflow import memory_model
+from unglow.registration.settings import RegisterSettings
+from unglow.workflow import slide_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,14 +27,17 @@ _SMALL_MB, _MARKER_MB = 2, 3
 
 def demand(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
     """Return the memory demand of a job."""
-    known = batch.slides[wildcards["sample"]]
+    known, settings = batch.slides[wildcards["sample"]], batch.settings
+    budget = settings["memory_per_job"]
     if rule == "slide_register":
-        settings = batch.settings["register"]
-        shapes = (known.shape, known.shape)
-        field = settings["field"] == "auto"
-        return memory_model.register(
-            shapes, settings["coarse_px"], settings["block_px"], field=field
-        )
+        chosen = {k: v for k, v in settings["register"].items() if k not in ("on", "from")}
+        return slide_memory.register(known, RegisterSettings(**chosen))
+    if rule == "slide_scale":
+        return slide_memory.measure(known, slide_memory.markers_at_a_time(known, budget))
+    if rule == "slide_subtract":
+        dtype = settings["multiplexed"]["dtype"]
+        at_a_time = slide_memory.channels_at_a_time(known, budget, dtype)
+        return slide_memory.subtract(known, at_a_time, dtype)
     return Demand(200.0, 100.0, fixed=100.0)
 
 

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
 from unglow.io.tiff import TiffHeader
-from unglow.multiplexed.channels import slide_of
+from unglow.io.zarr.layout import DTYPES
+from unglow.multiplexed.channels import named_markers, registered_on, slide_of
 from unglow.multiplexed.markers import read_markers
 from unglow.multiplexed.slide import Channel, Slide
+from unglow.workflow.header_cache import check_name, not_storable
 from unglow.workflow.samples import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from unglow.multiplexed.markers import Marker
     from unglow.multiplexed.slide import Maps
     from unglow.workflow.header_cache import HeaderCache
     from unglow.workflow.samples.slides import SlideFiles
@@ -34,11 +37,11 @@ class KnownSlide:
         """(rows, columns) of every image, px."""
         return self.headers[0].shape
 
-    def resolved(self) -> KnownSlide:
-        """Return the slide with a channel for each cycle that is moved; reads pixels if need be."""
+    def resolved(self, cycles: Iterable[int]) -> KnownSlide:
+        """Return the slide with a channel to register each of some cycles on; may read pixels."""
         from unglow.multiplexed.richest import with_richest  # noqa: PLC0415 (jobs alone need it)
 
-        return replace(self, slide=with_richest(self.slide, self.headers))
+        return replace(self, slide=with_richest(self.slide, self.headers, cycles))
 
     def read_maps(self, paths: Sequence[str]) -> Maps:
         """Read the map of each move from ``transform.json``, in the order of the moves."""
@@ -68,24 +71,67 @@ class KnownSlide:
 def known_slides(
     found: Iterable[SlideFiles], settings: Settings, cache: HeaderCache
 ) -> tuple[dict[str, KnownSlide], list[Problem]]:
-    """Look at the headers and tables of slides; return those that can be used, and problems."""
+    """Look at headers and tables of slides; return those that can be used, and problems."""
     slides: dict[str, KnownSlide] = {}
     problems = []
     for files in found:
         try:
             slides[files.name] = _known(files, settings, cache)
         except InputError as error:
-            problems.append(Problem(str(error), "slide", files.name, None, files.images))
+            paths = files.images if files.table is None else (files.table, *files.images)
+            problems.append(Problem(str(error), "slide", files.name, None, paths))
     return slides, problems
 
 
 def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSlide:
+    """Read what is known of a slide; `InputError` if it cannot be used."""
+    if not files.images:
+        raise InputError(
+            f"{files.table} is a table of markers, but there is no image beside it: add one of all "
+            "channels, or one for each cycle."
+        )
     plane = settings["plane"]
-    choice = {"series": settings["series"], "z": plane["z"], "t": plane["t"]}
-    headers = tuple(cache.read(path, **choice) for path in files.images)
-    if files.table is None:
-        raise InputError(f"slide {files.name} has no markers.csv.")
-    if not headers:
-        raise InputError(f"{files.table.parent} has a table of markers but no images: add them.")
-    rows = read_markers(files.table)
-    return KnownSlide(slide_of(files.name, headers, rows, settings["register"]["on"]), headers)
+    for path in files.images:
+        check_name(path)
+    headers = tuple(
+        cache.read(path, series=settings["series"], z=plane["z"], t=plane["t"])
+        for path in files.images
+    )
+    for header in headers:
+        if header.dtype not in DTYPES:
+            raise InputError(not_storable(header))
+    slide = slide_of(files.name, headers, *_markers(files, headers, settings, cache))
+    _check_exposures(slide, settings)
+    on = registered_on(slide, settings["register"]["on"])
+    return KnownSlide(replace(slide, registered_on=on), headers)
+
+
+def _markers(
+    files: SlideFiles, headers: Sequence[TiffHeader], settings: Settings, cache: HeaderCache
+) -> tuple[Sequence[Marker], str]:
+    """Return the channels of a slide, and where they come from."""
+    if files.table is not None:
+        rows: Sequence[Marker] = read_markers(files.table)
+        if any(row.exposure is not None for row in rows):
+            return rows, str(files.table)
+        times = [time for header in headers for time in cache.exposures(header)]
+        if len(times) == len(rows):
+            rows = [replace(row, exposure=time) for row, time in zip(rows, times, strict=True)]
+        return rows, str(files.table)
+    times = [time for header in headers for time in cache.exposures(header)]
+    backgrounds = settings["multiplexed"]["backgrounds"]
+    return named_markers(files.name, headers, times, backgrounds), "config key 'multiplexed'"
+
+
+def _check_exposures(slide: Slide, settings: Settings) -> None:
+    """Refuse to take gains from exposure times that are not known."""
+    if "exposure" not in (*settings["scale"]["methods"], settings["scale"]["default"]):
+        return
+    for marker in slide.markers:
+        for channel in (marker, slide.background_of(marker)):
+            if channel.exposure is None:
+                raise InputError(
+                    f"slide {slide.name}: the exposure time of {channel.name} is not known, which "
+                    "scale.methods asks for (exposure); give it in the column exposure of "
+                    "markers.csv, or take another method."
+                )

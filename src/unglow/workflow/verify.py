@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import zipfile
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import digests
 from unglow.core.digests import Published
 from unglow.core.errors import StoreError
 from unglow.io.zarr import open_store
-from unglow.io.zarr.metadata import DOCUMENT
+from unglow.io.zarr.metadata import DOCUMENT, store_digest
 from unglow.io.zarr.reader import verify
 from unglow.photometry import gain_map
 from unglow.review import REGIONS, REVIEW
@@ -49,9 +50,17 @@ class Defect:
 
 
 def pair_directories(results: Path) -> list[Path]:
-    """Return ``<results>/<sample>/<dye>`` of every pair, sorted."""
-    samples = (p for p in results.iterdir() if p.is_dir() and p.name not in _RUN_DIRECTORIES)
-    return sorted(dye for sample in samples for dye in sample.iterdir() if dye.is_dir())
+    """Return ``<results>/<sample>/<dye>`` of every pair, and that of every slide, sorted."""
+    samples = [p for p in results.iterdir() if p.is_dir() and p.name not in _RUN_DIRECTORIES]
+    slides = [sample for sample in samples if is_slide(sample)]
+    pairs = (dye for one in samples if one not in slides for dye in one.iterdir() if dye.is_dir())
+    return sorted([*slides, *pairs])
+
+
+def is_slide(directory: Path) -> bool:
+    """Return whether a directory of results is that of a slide: its jobs list what they publish."""
+    lists = f"{digests.FOLDER}/slide_*{digests.SUFFIX}"
+    return any(any(directory.glob(each)) for each in (lists, f"registration/*/{lists}"))
 
 
 def contents(pair: Path) -> tuple[list[Path], list[Path]]:
@@ -91,7 +100,8 @@ def check_pair(pair: Path) -> Iterator[Defect]:
             wrong.append(path)
             yield replace(defect, remove=published.with_others(path))
     for root in sorted(roots):
-        defects = [*check_store(root.parent, pair, wrong)]
+        check = check_channels if is_slide(pair) else partial(check_store, pair=pair, wrong=wrong)
+        defects = [*check(root.parent)]
         if not defects and root in published.digests and (defect := check_file(root, published)):
             defects = [defect]
         for defect in defects:
@@ -125,6 +135,24 @@ def check_store(store: Path, pair: Path, wrong: Collection[Path] = ()) -> Iterat
         yield Defect(
             f"{store} was made from another {name} than the one that is there now; delete {root} "
             "and rerun the workflow to make it again",
+            (root,),
+        )
+
+
+def check_channels(store: Path) -> Iterator[Defect]:
+    """Yield what is wrong with a store of many channels: shards that are not as they were."""
+    root = store / DOCUMENT
+    told = _at(_json(root), "attributes", "unglow", "digest")
+    if told is None:  # of a refused slide, or missing: its own digest tells
+        return
+    channels: dict[str, dict[str, str]] = {}
+    for shard in store.glob("*/c/*/*/*"):
+        level, c, channel, row, col = shard.relative_to(store).parts
+        channels.setdefault(channel, {})[f"{level}/{c}/{row}/{col}"] = digests.of_file(shard)
+    if store_digest({n: store_digest(own) for n, own in channels.items()}) != told:
+        yield Defect(
+            f"{store}: its shards are not those that were published; delete {root} and rerun the "
+            "workflow to make it again",
             (root,),
         )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import numcodecs
 import numpy as np
 import pytest
@@ -114,6 +117,33 @@ def test_names_sizes_and_levels_come_from_the_metadata(image):
     header = read_header(path)
     assert header.pixel_size_um == (0.25, 0.5)
     assert [c.name for c in header.channels] == ["DAPI", "CD3", "CD8"]
+    of_all = {"type": "scale", "scale": [1.0, 2.0, 2.0]}
+    told["multiscales"][0]["coordinateTransformations"] = [of_all]
+    group.attrs.update(attributes)
+    assert read_header(path).pixel_size_um == (0.5, 1.0)
+    scale["scale"] = [1.0, 0.0, 250.0]  # a slip
+    group.attrs.update(attributes)
+    assert read_header(path).pixel_size_um is None
+
+
+def test_a_plate_is_told_with_a_link_that_works(image, tmp_path):
+    plate = tmp_path / "a plate.zarr"
+    field = image(CZYX[0, 0], "yx", name="a plate.zarr/B/3/0")
+    version = 2 if (field / ".zattrs").exists() else 3
+    for folder, told in (
+        (plate, {"plate": {"wells": [{"path": "B/3"}, {"path": "B/4"}]}}),
+        (field.parent, {"well": {"images": [{"path": "0"}]}}),
+    ):
+        group = zarr.open_group(str(folder), mode="a", zarr_format=version)
+        group.attrs.update(told if version == 2 else {"ome": told})
+    with pytest.raises(InputError, match=r"is a plate of 2 wells \(HCS\), not one image") as error:
+        read_header(plate)
+    assert shlex.quote(str(field)) in str(error.value)
+    (tmp_path / "well.zarr").symlink_to(field.parent)
+    with pytest.raises(InputError, match=r"is a well of a plate \(HCS\).*well.zarr/0 pre_DAPI"):
+        read_header(tmp_path / "well.zarr")
+    (tmp_path / "pre_X.ome.zarr").symlink_to(field)
+    assert np.array_equal(all_of(read_header(tmp_path / "pre_X.ome.zarr"))[0], CZYX[0, 0])
 
 
 def test_what_is_no_image_is_told(tmp_path, image):
@@ -160,12 +190,30 @@ def test_damage_and_change_are_noticed(image):
     whole = chunk.read_bytes()
     chunk.write_bytes(whole[:40])
     assert fingerprint(str(path)) != before
-    with pytest.raises(InputError, match="has changed since its header was read"):
-        open_reader(header)
     with pytest.raises(InputError, match=r"is damaged: rows \d+ to \d+, columns .*copy it again"):
         all_of(read_header(path))
     chunk.write_bytes(whole)
     assert fingerprint(str(path)) == before
+    image(CZYX[0, 0, :100], "yx")
+    with pytest.raises(InputError, match="has changed since its header was read"):
+        open_reader(header)
+
+
+def test_of_many_chunks_some_are_looked_at(tmp_path, monkeypatch):
+    """Names of all, sizes of about a thousand: a change in most of them, or a lost one, is seen."""
+    group = zarr.open_group(str(tmp_path / "S.zarr"), mode="w", zarr_format=2)
+    group.create_array("0", data=CZYX[0, 0, :120, :200], chunks=(2, 2), compressors=None)
+    group.attrs["multiscales"] = [{"axes": ["y", "x"], "datasets": [{"path": "0"}]}]
+    path, before = str(tmp_path / "S.zarr"), fingerprint(str(tmp_path / "S.zarr"))
+    asked, real = [], Path.stat
+    monkeypatch.setattr(Path, "stat", lambda self, **how: asked.append(self) or real(self, **how))
+    size = read_header(path).file_bytes
+    assert fingerprint(path) == before
+    assert len(asked) < 4 * 1024 < 6000
+    monkeypatch.undo()
+    assert size == pytest.approx(120 * 200 * 2, rel=0.05)
+    (tmp_path / "S.zarr" / "0" / "7.13").unlink()
+    assert fingerprint(path) != before
 
 
 @pytest.mark.parametrize("version", [2, 3])

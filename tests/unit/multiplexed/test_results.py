@@ -14,10 +14,10 @@ from unglow.multiplexed.results import (
     MarkerSubtraction,
     SlideRecord,
     Subtraction,
-    each_overview,
     figure_names,
     load_residues,
     load_scales,
+    overview_of,
     save_overviews,
     save_residues,
     save_scales,
@@ -81,16 +81,16 @@ def test_what_became_of_markers_is_read_as_it_was_written(tmp_path):
         load_residues(tmp_path / "residues.npz", [*names, "one more"])
 
 
-def test_overviews_are_read_one_marker_after_the_other(tmp_path):
+def test_overviews_are_read_one_by_one(tmp_path):
     path = tmp_path / "overviews.npz"
     drawn = [MarkerOverview(*(np.full((2, 3), 10 * n + k, "f4") for k in range(3))) for n in (1, 2)]
     save_overviews(path, drawn, 8.0)
-    found = [*each_overview(path, 2)]
-    assert [step for _, step in found] == [8.0, 8.0]
-    for (own, _), expected in zip(found, drawn, strict=True):
-        np.testing.assert_array_equal(own.after, expected.after)
+    for n, expected in enumerate(drawn):
+        found, step = overview_of(path, n)
+        assert step == 8.0
+        np.testing.assert_array_equal(found.after, expected.after)
     with pytest.raises(StoreError, match="damaged"):
-        [*each_overview(path, 3)]
+        overview_of(path, 2)
 
 
 def test_each_marker_has_a_figure_of_its_own():

@@ -1,38 +1,149 @@
-"""A pair that fails because of its magnification hears what is searched, and what headers say."""
+"""Pairs of other magnifications: found and exact, refused, and what pixel sizes have to do with it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy.ndimage import gaussian_filter, zoom
+from made_scenes import render, similarity
+from scipy.ndimage import gaussian_filter
 
-from unglow.core.windows import ArrayPixels
-from unglow.registration.register import RegisterSettings, register
-from unglow.registration.verdict import magnified
+from unglow.core.windows import ArrayPixels, Coarser, Window, halve
+from unglow.registration.magnification import can_match, searches
+from unglow.registration.register import RegisterSettings, UserHints, register
+from unglow.registration.shared_map import SharedMap, take_over
+from unglow.registration.verdict import MIN_SIGNIFICANCE, against_headers
+from unglow.transform import Transform, apply_matrix, between_levels, to_level0
+from unglow.transform.displacement import Displacement
+from unglow.transform.landmarks import Landmarks
+from unglow.transform.resample import warp_window
+from unglow.transform.scanner_strips import Strips
 
 SETTINGS = RegisterSettings()
+OCTAVES = {0.25: -2, 0.6: -1, 1.8: 1, 4.0: 2}
 
 
-def test_what_is_searched_is_said():
-    rng = np.random.default_rng(2)
-    scene = gaussian_filter(rng.normal(size=(500, 500)), 2) * 400 + 300
-    post, pre = scene[:250, :250], zoom(scene[:250, :250], 2, order=1)
-    images = (np.rint(v + rng.normal(0, 2, v.shape)).clip(0).astype(np.uint16) for v in (post, pre))
-    found = register(*map(ArrayPixels, images), RegisterSettings(max_scale=1.25)).transform
+def made(scale, side=420, degrees=23.0, seed=1):
+    """Return post, pre and the true map; the coarser image is the mean of a finer one."""
+    octaves = OCTAVES[scale]
+    fine = (side << abs(octaves),) * 2 if octaves < 0 else (side, side)
+    shapes = [fine, fine] if octaves < 0 else [(side << octaves,) * 2] * 2
+    matrix = similarity(degrees, scale / 2.0**octaves, (25.0, -18.0), *shapes)
+    post, pre = (
+        render(matrix, shapes[0], seed, gain=1.3, spots=30),
+        render(np.eye(3), shapes[1], seed),
+    )
+    for _ in range(abs(octaves)):
+        post, pre = (halve(post), pre) if octaves > 0 else (post, halve(pre))
+    truth = between_levels(matrix, max(0, octaves), max(0, -octaves))
+    return np.rint(post).astype(np.uint16), np.rint(pre).astype(np.uint16), truth
+
+
+def errors(found, truth, shape):
+    rows, cols = np.mgrid[0 : shape[0] : 37, 0 : shape[1] : 37]
+    points = np.column_stack([cols.ravel(), rows.ravel()]).astype(float)
+    there = apply_matrix(truth, points)
+    seen = ((there >= 0) & (there <= np.array(found.pre_shape)[::-1] - 1)).all(axis=1)
+    return np.hypot(*(found.map(points) - there)[seen].T)
+
+
+@pytest.mark.parametrize("scale", OCTAVES)
+def test_a_pair_of_another_magnification_is_found_and_exact(scale):
+    post, pre, truth = made(scale)
+    images = ArrayPixels(post), ArrayPixels(pre)
+    found = register(*images, SETTINGS, expected_scale=scale * 1.04)
+    transform = found.transform
+    assert transform.status == ("ok" if scale > 1 else "suspect"), transform.reasons
+    assert transform.octaves == OCTAVES[scale]
+    assert transform.scale == pytest.approx(scale, rel=1e-3)
+    assert (transform.post_shape, transform.pre_shape) == (post.shape, pre.shape)
+    assert np.quantile(errors(transform, truth, post.shape), 0.95) < 0.05 * max(1, scale)
+    assert any("only" in reason and "times as large" in reason for reason in transform.reasons) == (
+        scale < 1
+    )
+    used = found.blocks[found.blocks["used"]]
+    centres = np.column_stack([used["x"], used["y"]])
+    off = transform.map(centres) - np.column_stack([used["pre_x"], used["pre_y"]])
+    np.testing.assert_allclose(
+        np.hypot(*off.T) / 2.0 ** OCTAVES[scale], np.hypot(used["dx"], used["dy"]), atol=1e-6
+    )
+    taken = take_over(*images, SharedMap("DAPI", transform), SETTINGS).transform
+    assert taken.status == transform.status
+    np.testing.assert_array_equal(taken.matrix, transform.matrix)
+    assert taken.error_px.p95 < 0.4
+
+
+def test_without_pixel_sizes_it_is_found_when_nothing_else_is():
+    post, pre, truth = made(1.8)
+    found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS).transform
+    assert found.status == "ok", found.reasons
+    assert np.quantile(errors(found, truth, post.shape), 0.95) < 0.1
+    limited = replace(SETTINGS, max_scale=1.25)
+    refused = register(ArrayPixels(post), ArrayPixels(pre), limited).transform
+    assert refused.status == "failed"
+    assert "0.80 to 1.25" in refused.reasons[0]
+    assert "max_scale" in refused.reasons[0]
+
+
+def test_pixel_sizes_that_lie_do_not_keep_the_map_from_being_found():
+    post, pre, truth = made(1.8)
+    found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS, expected_scale=0.5).transform
+    assert np.quantile(errors(found, truth, post.shape), 0.95) < 0.1
+    (reason,) = against_headers(((0.5, 0.5), (1.0, 1.0)), found, SETTINGS)
+    assert "0.50 times as large in pre, but in the images it is 1.80" in reason
+
+
+def test_landmarks_lead_to_another_magnification():
+    post, pre, truth = made(4.0)
+    places = np.array([[60.0, 70], [330, 80], [310, 320], [90, 300]])
+    clicks = apply_matrix(truth, places) + [[9, -7], [-8, 5], [6, 8], [-5, -9]]
+    hints = UserHints(landmarks=Landmarks(places, clicks, tuple("abcd")))
+    found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS, hints=hints).transform
+    assert (found.status, found.coarse_method) == ("ok", "landmarks"), found.reasons
+    assert np.quantile(errors(found, truth, post.shape), 0.95) < 0.2
+
+
+def test_unrelated_images_are_refused_at_every_magnification():
+    post, pre = render(np.eye(3), (600, 600), 5), render(np.eye(3), (900, 900), 6)
+    found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS, expected_scale=2.0).transform
     assert found.status == "failed"
-    assert "0.80 to 1.25" in found.reasons[0]
-    assert "max_scale" in found.reasons[0]
+    assert "0.20 to 5.00" in found.reasons[0]
+    assert found.significance < 9
+
+
+def test_each_search_more_asks_for_more_significance():
+    ordinary = list(searches(SETTINGS, None))
+    assert ordinary[0] == (0, 1.25, MIN_SIGNIFICANCE)
+    assert {octaves for octaves, *_ in ordinary} == {-2, -1, 0, 1, 2}
+    needed = [least for *_, least in ordinary]
+    assert needed == sorted(set(needed))
+    assert [o for o, *_ in searches(SETTINGS, 0.3)][:2] == [-2, 0]
+    assert [o for o, *_ in searches(SETTINGS, 1.1)] == [o for o, *_ in ordinary]
+    assert len(list(searches(replace(SETTINGS, max_scale=1.25), 0.3))) == 1
+    # every scale up to the largest is within reach of some search
+    for scale in np.exp(np.linspace(np.log(0.2), np.log(5.0), 200)):
+        assert any(2.0**k / r <= scale * 1.001 <= 2.0**k * r * 1.002 for k, r, _ in ordinary)
+
+
+def test_images_that_could_not_share_enough_are_not_searched():
+    post, small = ArrayPixels(np.zeros((1000, 1000))), ArrayPixels(np.zeros((900, 900)))
+    assert can_match(post, small, 1, 0.2, 1.0)
+    assert not can_match(post, small, 2, 0.2, 1.0)
+    assert can_match(post, ArrayPixels(np.zeros((4000, 4000))), 2, 0.2, 1.0)
+    assert not can_match(ArrayPixels(np.zeros((500, 500))), small, -2, 0.2, 1.0)
 
 
 @pytest.mark.parametrize(
     ("post", "pre", "words"),
     [
-        ((0.5, 0.5), (0.25, 0.25), ["0.5 um per px for post and 0.25 for pre", "2.00 times"]),
+        ((0.5, 0.5), (0.05, 0.05), ["0.5 um per px for post and 0.05 for pre", "10.00 times"]),
         ((0.3, 0.3), (0.45, 0.45), ["0.67 times as large in pre", "max_scale: 1.58"]),
     ],
 )
 def test_pixel_sizes_that_differ_by_more_than_is_searched_are_said(post, pre, words):
-    told = magnified(post, pre, SETTINGS)
+    settings = replace(SETTINGS, max_scale=1.25)
+    (told,) = against_headers((post, pre), Transform("failed", (9, 9), (9, 9)), settings)
     assert all(word in told for word in words)
     assert ("set max_scale" in told) == ("max_scale" in words[-1])
 
@@ -41,4 +152,55 @@ def test_pixel_sizes_that_differ_by_more_than_is_searched_are_said(post, pre, wo
     ("post", "pre"), [(None, (0.5, 0.5)), ((0.5, 0.5), None), ((0.5, 0.5), (0.45, 0.45))]
 )
 def test_pixel_sizes_that_are_alike_or_unknown_are_not_said(post, pre):
-    assert magnified(post, pre, SETTINGS) is None
+    for found in (
+        Transform("failed", (9, 9), (9, 9)),
+        Transform("ok", (9, 9), (9, 9), matrix=np.eye(3), scale=1.0),
+    ):
+        assert against_headers((post, pre), found, SETTINGS) == []
+
+
+def test_a_coarser_view_is_the_pyramid_whether_it_is_stored_or_not():
+    image = np.random.default_rng(1).integers(0, 999, (203, 317)).astype(np.uint16)
+    stored, bare = Coarser(ArrayPixels(image, 4), 2), Coarser(ArrayPixels(image), 2)
+    assert stored.shape == bare.shape == (50, 79)
+    assert (stored.levels, bare.levels) == (2, 1)
+    for level in (0, 1):
+        window = Window(3, 20, 5, 31)
+        np.testing.assert_allclose(stored.read(window, level), bare.read(window, level), rtol=1e-6)
+
+
+@pytest.mark.parametrize("levels", [(0, 2), (2, 0)])
+@pytest.mark.parametrize("image", ["post", "pre"])
+def test_a_field_says_the_same_in_px_of_a_level(levels, image):
+    rng = np.random.default_rng(2)
+    matrix = similarity(5, 1.1, (3, 4), (900, 900))
+    frame = np.eye(3) if image == "post" else matrix
+    strips = Strips(image, "rows", frame, np.array([310.0, 620.0]), rng.normal(size=(3, 2)))
+    smooth = 20 * gaussian_filter(rng.normal(size=(2, 10, 10)), (0, 2, 2))
+    field = Displacement(128, smooth, np.ones((10, 10), np.float32), strips)
+    whole = Transform("ok", (900, 900), (1000, 1000), matrix=matrix, displacement=field)
+    seen = whole.between_levels(*levels)
+    points = rng.uniform(150, 750, (500, 2))
+    up_post, up_pre = (to_level0(k) for k in levels)
+    there = apply_matrix(up_pre, seen.map(apply_matrix(np.linalg.inv(up_post), points)))
+    off = np.hypot(*(there - whole.map(points)).T)
+    assert np.quantile(off, 0.99) < (5e-3 if levels[0] else 1e-9)
+    assert seen.displacement.error_px.max() == pytest.approx(2.0 ** -levels[0])
+    back = seen.displacement.between_levels(*(-k for k in levels))
+    np.testing.assert_allclose(back.coefficients, field.coefficients, atol=1e-2)
+
+
+def test_a_finer_pre_is_averaged_onto_post():
+    """White noise of a pre four times as fine: what is left is its mean over 16 px, not a sample."""
+    rng = np.random.default_rng(3)
+    pre = rng.normal(100, 16, (2048, 2048)).astype(np.float32)
+    found = Transform("ok", (512, 512), pre.shape, matrix=to_level0(2), scale=4.0)
+    seen = found.resampled
+    image = Coarser(ArrayPixels(pre), max(0, found.octaves))
+    warped = warp_window(image.read, image.shape, seen, Window.of((512, 512)))
+    assert warped.std() == pytest.approx(16 / 4, rel=0.02)
+    np.testing.assert_allclose(warped, halve(halve(pre)), atol=1e-3)
+    assert warped.mean() == pytest.approx(pre.mean(), abs=1e-3)
+    assert found.resampled.between_levels(0, 0).octaves == 2
+    same = Transform("ok", (9, 9), (9, 9), matrix=np.eye(3), scale=1.4)
+    assert same.resampled is same

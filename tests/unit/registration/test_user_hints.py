@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ def test_wrong_landmarks_lead_to_nothing_and_say_so(hard):
 def test_landmarks_of_another_magnification_name_the_setting(hard):
     far = clicked()
     far = Landmarks(far.post, 1.6 * far.pre - 200, far.names)
-    found = run(hard, UserHints(landmarks=far))
+    found = run(hard, UserHints(landmarks=far), replace(SETTINGS, max_scale=1.25))
     assert found.status == "failed"
     assert "landmarks ask for a scale of 1.64, outside the accepted range" in found.reasons[-1]
     assert "(setting max_scale)" in found.reasons[-1]

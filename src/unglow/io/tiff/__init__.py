@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unglow.io.tiff.decode_memory import remedy
 from unglow.io.tiff.header import ChannelInfo, TiffHeader
-from unglow.io.tiff.read_header import read_header
+from unglow.io.tiff.read_header import read_exposures, read_header
 from unglow.io.tiff.reader import TiffReader, open_reader
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "TiffHeader",
     "TiffReader",
     "open_reader",
+    "read_exposures",
     "read_header",
     "remedy",
 ]

@@ -1,4 +1,4 @@
-"""Pixel size and channel names, where a header has believable ones."""
+"""Pixel size, names and exposure times of channels, where a header has believable ones."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ UM_PER = {
     "Å": 1e-4,
 }
 """Micrometres per unit, by the names that OME-XML and ImageJ give."""
+MS_PER = {"s": 1e3, "ms": 1.0, "µs": 1e-3, "us": 1e-3, "min": 6e4}
+"""Milliseconds per unit of time, by the names in OME-XML."""
 UM_PER_RESOLUTION_UNIT = {2: 25400.0, 3: 1e4}
 """The same by values of the tag ResolutionUnit: inch, cm."""
 BELIEVABLE_UM = (0.001, 25.0)
@@ -33,6 +35,11 @@ BELIEVABLE_UM = (0.001, 25.0)
 a screen (72 to 600 dpi: 350 to 42 um): only what a microscope or film scanner has is believed."""
 POSSIBLE_UM = (0.0001, 10000.0)
 """Sizes that are taken from metadata meant for them, um per px; others are slips."""
+
+
+def possible(x: float, y: float) -> tuple[float, float] | None:
+    """Return sizes from metadata meant for them, um per px; None where these are slips."""
+    return _within(x, y, POSSIBLE_UM)
 
 
 def _within(
@@ -83,6 +90,23 @@ def ome_channel_names(image: ET.Element) -> list[str]:
     if pixels is None:
         return []
     return [child.get("Name", "") for child in pixels if child.tag.endswith("Channel")]
+
+
+def ome_exposures_ms(image: ET.Element) -> list[float | None]:
+    """Exposure times of the channels in their order, ms; None where there is none above 0."""
+    pixels = _pixels(image)
+    if pixels is None:
+        return []
+    times: dict[int, float] = {}
+    for plane in (child for child in pixels if child.tag.endswith("Plane")):
+        factor = MS_PER.get(plane.get("ExposureTimeUnit", "s"))
+        try:
+            channel, time = int(plane.get("TheC", "")), float(plane.get("ExposureTime", ""))
+        except ValueError:
+            continue
+        if factor is not None and time > 0:
+            times.setdefault(channel, time * factor)
+    return [times.get(channel) for channel in range(len(ome_channel_names(image)))]
 
 
 def pixel_size(

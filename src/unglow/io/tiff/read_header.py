@@ -12,7 +12,7 @@ import tifffile
 from unglow.core.errors import InputError
 from unglow.io.tiff.decode_memory import decode_bytes, kept_bytes
 from unglow.io.tiff.header import ChannelInfo, Plane, TiffHeader
-from unglow.io.tiff.metadata import ome_channel_names, ome_images, pixel_size
+from unglow.io.tiff.metadata import ome_channel_names, ome_exposures_ms, ome_images, pixel_size
 from unglow.io.tiff.opening import opened
 from unglow.io.tiff.samples import SampleRule, sample_channels, sample_rule
 from unglow.io.tiff.segments import (
@@ -79,6 +79,21 @@ def read_header(
         or holds several images or planes and nothing chooses.
     """
     return resolve(os.fspath(path), {"series": series, "z": z, "t": t}).header
+
+
+def read_exposures(header: TiffHeader) -> list[float | None]:
+    """Return the exposure times of an image's channels by its OME-XML, ms; None if not known.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read any more.
+    """
+    with opened(header.path) as tif:
+        image = _ome_image(tif, choose(tif, header.path, header.plane))
+        times = [] if image is None else ome_exposures_ms(image)
+    count = len(header.channels)
+    return times if len(times) == count else [None] * count
 
 
 def resolve(path: str, plane: Plane) -> StoredImage:

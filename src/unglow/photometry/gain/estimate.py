@@ -14,7 +14,7 @@ import numpy as np
 from unglow.core.progress import step
 from unglow.core.rounding import rounded
 from unglow.photometry.cells import Cells, well_aligned
-from unglow.photometry.gain import linear, moffat, shading
+from unglow.photometry.gain import bright_field, linear, moffat, shading
 from unglow.photometry.gain.robust import Limits
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.gain.warnings import (
@@ -85,29 +85,40 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     methods = {name: ESTIMATORS[name](evidence, settings) for name in settings.names}
     reasons = [f"{name}: {r.reason}" for name, r in methods.items() if r.reason is not None]
     good = [name for name, result in methods.items() if result.ok]
+    roles = settings.bright_field
     if not good:
-        return Scale(settings.first, methods, "failed", tuple(reasons))
+        return Scale(settings.first, methods, "failed", tuple(reasons), bright_field=roles)
     default = settings.first if settings.first in good else good[0]
     if default != settings.first:
         reasons.append(f"{settings.first} gave no gain, {default} is the default instead.")
-    reasons += pixel_warnings(evidence.stats, methods[default].gain, default)
+    about_light = pixel_warnings(evidence.stats, methods[default].gain, default)
     if evidence.bins is not None and is_copy(evidence.bins, integer=evidence.integer):
         reasons.append(ONE_EXPOSURE)
-    reasons += _add_noise(evidence, methods[default])
-    return Scale(default, methods, "ok", tuple(reasons), notes=_notes(methods[default]))
+    about_light += _add_noise(evidence, methods[default])
+    notes = _notes(methods[default])
+    if roles:
+        about_light, notes = bright_field.doubts(roles), bright_field.notes(roles, evidence.stats)
+    return Scale(
+        default,
+        methods,
+        "ok",
+        (*reasons, *about_light),
+        notes=tuple(notes),
+        bright_field=roles,
+    )
 
 
-def _notes(result: MethodResult) -> tuple[str, ...]:
+def _notes(result: MethodResult) -> list[str]:
     """Return a sentence for a gain map that was rejected."""
     rejected = result.details.get("gain_map_refused")
     if rejected is None:
-        return ()
+        return []
     low, high = rejected["range"]
     sentence = (
         f"The gain map would go from {low:.2f} to {high:.2f}, which no light does, so it was not "
         "used: smooth stain, or tissues that glow differently in the two images, would be in it."
     )
-    return (sentence,)
+    return [sentence]
 
 
 def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:

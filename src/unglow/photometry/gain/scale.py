@@ -14,6 +14,7 @@ from unglow.core.archive import damaged
 from unglow.core.files import write_json
 from unglow.photometry import gain_map
 from unglow.photometry.blur import Sharpness
+from unglow.photometry.gain import bright_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,6 +77,8 @@ class ScaleSettings:
         ``auto`` evens out the light of the linear method where that is worth it; or ``never``.
     match_blur
         ``auto`` blurs the sharper image like the other where that is worth it; or ``never``.
+    bright_field
+        Which images of the pair are bright-field (`unglow.photometry.gain.bright_field`).
     """
 
     methods: Sequence[str] = ("linear", "moffat", "percentile")
@@ -84,6 +87,7 @@ class ScaleSettings:
     default: str | None = None
     gain_map: str = "auto"
     match_blur: str = "auto"
+    bright_field: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -175,6 +179,8 @@ class Scale:
         Sentences on what did not work, and on what makes the gains doubtful.
     notes
         Sentences on what was done otherwise than usual, which casts no doubt on the gains.
+    bright_field
+        Which images are bright-field: ``post``, ``pre``.
     sharpness
         How sharp the images are, and which one is blurred before all subtractions; None where that
         is not known or was not to be looked at.
@@ -186,6 +192,7 @@ class Scale:
     reasons: tuple[str, ...] = ()
     sharpness: Sharpness | None = None
     notes: tuple[str, ...] = ()
+    bright_field: tuple[str, ...] = ()
 
     @property
     def blur(self) -> Blur | None:
@@ -208,7 +215,9 @@ class Scale:
         """Return the scale of a pair that was refused: every method failed for ``reason``."""
         settings = settings or ScaleSettings()
         methods = {name: MethodResult.failed(reason) for name in settings.names}
-        return cls(settings.first, methods, "failed", (reason,))
+        roles = settings.bright_field
+        reasons = (reason, *bright_field.doubts(roles))
+        return cls(settings.first, methods, "failed", reasons, bright_field=roles)
 
     def save(self, path: Path | str) -> None:
         """Write ``scale.json``, whole or not at all; equal results give equal bytes."""
@@ -223,6 +232,7 @@ class Scale:
             "default": self.default,
             "sharpness": None if self.sharpness is None else self.sharpness.to_json(),
             "methods": {name: result.to_json() for name, result in self.methods.items()},
+            **({"bright_field": list(self.bright_field)} if self.bright_field else {}),
         }
 
     @classmethod
@@ -231,7 +241,8 @@ class Scale:
         methods = {k: MethodResult.from_json(v) for k, v in content["methods"].items()}
         sharpness = Sharpness.from_json(content.get("sharpness"))
         reasons, notes = tuple(content["reasons"]), tuple(content.get("notes", ()))
-        return cls(content["default"], methods, content["status"], reasons, sharpness, notes)
+        roles = tuple(content.get("bright_field", ()))
+        return cls(content["default"], methods, content["status"], reasons, sharpness, notes, roles)
 
     @classmethod
     def load(cls, path: Path | str, light: Path | None = None) -> Scale:

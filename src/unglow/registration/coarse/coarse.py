@@ -26,7 +26,9 @@ from unglow.registration.coarse.guesses import (
 from unglow.registration.fft import backward, cross_spectrum
 from unglow.registration.models import apart, consensus, fit_robust
 from unglow.registration.pair import PlanePair
-from unglow.transform import jacobians
+from unglow.registration.quality import inside_frame
+from unglow.registration.settings import ORDINARY_SCALE
+from unglow.transform import apply_matrix, jacobians
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -96,11 +98,12 @@ def find_coarse(pair: Pair) -> Candidate | None:
     """Find the map between two thumbnails, or None if there is no plausible guess at all.
 
     Reversed contrast is tried always, mirrored images if the settings ask for it (a mirrored map
-    may be found even so, and is for the caller to refuse).
+    may be found even so, and is for the caller to refuse). Where a magnification is only tried,
+    no rotations are.
     """
     with opencv_threads(pair.workers):
         found: list[Candidate] = []
-        for ways in (_quick_guesses, _finer_guesses, _exhaustive_guesses):
+        for ways in _ORDINARY if pair.reach <= ORDINARY_SCALE else _MAGNIFIED:
             found += _judge(pair, _guesses(pair, ways), found)
             if max((c.significance for c in found), default=0.0) >= SURE:
                 break
@@ -166,7 +169,7 @@ def _guesses(
     return [
         (method, mirror @ matrix)
         for seen, mirror in _orientations(pair)
-        for method, matrix in ways(pair.post_thumb, seen, pair.settings.max_scale)
+        for method, matrix in ways(pair.post_thumb, seen, pair.reach)
         if matrix is not None
     ]
 
@@ -204,12 +207,24 @@ def _exhaustive_guesses(
     return [*(("features", m) for m in features), *(("rotations", m) for m in turned)]
 
 
+def _reversed_guesses(
+    post: Thumbnail, pre: Thumbnail, _max_scale: float
+) -> list[tuple[str, Matrix | None]]:
+    return [("features", feature_guess(post, pre, -1))]
+
+
+_ORDINARY = _quick_guesses, _finer_guesses, _exhaustive_guesses
+_MAGNIFIED = _quick_guesses, _reversed_guesses
+"""One after the other until one is sure; of magnified pairs, many are searched in vain."""
+
+
 def _judge(pair: Pair, guesses: list[Guess], earlier: list[Candidate]) -> list[Candidate]:
     """Refine and score the plausible guesses that do not repeat an earlier one."""
     points = pair.post_thumb.section_points()
     if not len(points):
         return []
-    centre, max_scale = points.mean(axis=0), pair.settings.max_scale
+    centre, max_scale = points.mean(axis=0), pair.reach
+    least = pair.settings.min_overlap
     new: list[Candidate] = []
     for method, matrix in guesses:
         if not plausible(matrix, centre, max_scale * _GUESS_ROOM):
@@ -217,9 +232,17 @@ def _judge(pair: Pair, guesses: list[Guess], earlier: list[Candidate]) -> list[C
         if any(_apart(matrix, c.matrix, points) < _SAME_PX for c in (*earlier, *new)):
             continue
         candidate = _refined(pair, _scored(pair, Candidate(method, matrix)))
+        if pair.reach > ORDINARY_SCALE and _overlap(pair, candidate.matrix, points) < least:
+            continue  # what little is seen of the section looks more significant than it is
         if plausible(candidate.matrix, centre, max_scale * _REFINED_ROOM):
             new.append(candidate)
     return new
+
+
+def _overlap(pair: Pair, matrix: Matrix, points: NDArray[np.float64]) -> float:
+    """Share of points (N, 2) of the section that a map puts inside pre."""
+    inside = inside_frame(apply_matrix(matrix, points), pair.pre_thumb.image.shape)
+    return float(inside.mean())
 
 
 def _refined(pair: Pair, candidate: Candidate) -> Candidate:
@@ -272,7 +295,8 @@ def _scored(pair: Pair, candidate: Candidate) -> Candidate:
     )
     common = post.section & (inside > 127)
     del inside
-    if common.sum() < _LEAST_COMMON:
+    seen = int(common.sum())
+    if seen < _LEAST_COMMON:
         return candidate
     a = post.detail.copy()
     power = 1.0
@@ -292,6 +316,8 @@ def _scored(pair: Pair, candidate: Candidate) -> Candidate:
     score = float(values[near].max())
     values[_periodic_square(values, _AWAY_PX)] = 0
     deviation = float(values.std()) + 1e-9
+    if pair.reach > ORDINARY_SCALE:  # far shifts of a small part say nothing: they are all zero
+        deviation *= float(np.sqrt(values.size / seen))
     return replace(
         candidate,
         sign=sign,

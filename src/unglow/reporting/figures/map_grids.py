@@ -98,7 +98,7 @@ def error_of_map(transform: Transform, blocks: NDArray[np.void]) -> Grid:
     error = map_error(
         transform.model, matches, fitted, blocks["used"], transform.matrix, unknown.places()
     )
-    return unknown.filled(error)
+    return unknown.filled(error * 2.0**-transform.octaves)  # pre may be finer or coarser than post
 
 
 def covered(blocks: NDArray[np.void], frame: tuple[int, int]) -> Grid:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _WIDTH, _EDGE, _GAP = 14.0, 0.3, 0.12
 # Side of a picture in the figure of a marker, inches.
-_SIDE = 4.25
+_SIDE = 4.18
 # Inches above the pictures of a cell of the overview, and the most cells beside each other.
 _HEAD, _COLUMNS = 0.5, 5
 # Shares of a picture that its longer side may have of its shorter one.
@@ -77,6 +77,12 @@ class MarkerPictures:
         """Return a marker with what gain and offset in ``line`` make of its background."""
         gain, offset = (np.float32(v) for v in line)
         return cls(row, overview.before, gain * overview.background + offset, overview.after)
+
+    @property
+    def reference(self) -> NDArray[np.float32]:
+        """What black and white follow from, for all its pictures: before and after together."""
+        pictures = [np.ravel(one) for one in (self.before, self.after) if one is not None]
+        return np.concatenate(pictures)
 
 
 @styled
@@ -114,11 +120,11 @@ def draw_marker(
         ("after", shown.after),
     )
     for n, (name, picture) in enumerate(pictures):
-        left = 0.75 + n * (_SIDE + _GAP)
+        left = 0.75 + n * (_SIDE + 2 * _GAP)
         label(figure, left, 1.0, name, weight="bold")
         axes = panel(figure, left, 1.28, _SIDE, _SIDE)
         axes.set_anchor("NW")
-        image(axes, grey(stretch(np.asarray(picture), shown.before)), step, y_label=n == 0)
+        image(axes, grey(stretch(np.asarray(picture), shown.reference)), step, y_label=n == 0)
         if n == 0:
             scale_bar(axes, pixel_size_um)
     _histogram(panel(figure, 1.0, 6.35, 7.6, 2.2), histogram, told)
@@ -221,5 +227,5 @@ def _cell(
     shape = round(high * DPI), round(wide * DPI)
     for n, picture in enumerate((marker.before, marker.after)):
         x, y = left + n * (wide + _GAP / 2), top + _HEAD - 0.04
-        shades = grey(stretch(picture, marker.before))
+        shades = grey(stretch(picture, marker.reference))
         framed(figure, round(x * DPI), round(y * DPI), resized(shades, shape))

@@ -105,11 +105,12 @@ class Source:
         return None if history is None else flames_of(self.results, history, _FLAMES)
 
     def pictures(self, pair: str) -> Sequence[Picture]:
-        """Return the pictures of a pair, by its name on pages; none if there is no such pair."""
+        """Return the pictures of a pair or slide, by its name on pages; none if there is none."""
         from unglow.reporting.html.thumbnails import packed_pictures  # noqa: PLC0415 (OpenCV)
 
         _, model = self.model()
-        rows = [row for row in model["pairs"] if name_of(row) == pair][:1]
+        slides = ({"sample": slide} for slide in model.get("slides", ()))
+        rows = [row for row in (*model["pairs"], *slides) if name_of(row) == pair][:1]
         with self._drawing:
             return [p for group in packed_pictures(self.results, rows) for p in group]
 

@@ -80,8 +80,15 @@ def build(
         "batch": _batch(results, history, pairs),
         "working": {name_of(row): row["working"] for row in pairs if row.get("working")},
     }
+    if slides := slides_of(pairs):
+        model["slides"] = slides
     profiled = None if live else flames_of(results, history)
     return model | {"flames": profiled} if profiled else model
+
+
+def slides_of(pairs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the slides among the rows of the summary, sorted."""
+    return sorted({str(row["sample"]) for row in pairs if row.get("background_channel")})
 
 
 def charts_of(history: History) -> Model:

@@ -73,6 +73,7 @@ def write_report(
     model = read_model(results, ending=ending)
     place, pairs = target or results / NAME, model["pairs"]
     beside = pictures == "beside" or (pictures == "auto" and len(pairs) > PACKED_PAIRS)
+    pairs = [*pairs, *({"sample": slide} for slide in model.get("slides", ()))]
     if beside:
         shown = pictures_beside(results, pairs, place)
     else:

@@ -25,6 +25,13 @@ from unglow.core.files import replacing
 from unglow.core.levels import LEVELS, place_of
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import at_same_pixels, fitting_level, overview
+from unglow.multiplexed.results import (
+    SLIDE_FIGURE,
+    SlideRecord,
+    Subtraction,
+    figure_names,
+    overview_of,
+)
 from unglow.photometry.difference import open_image
 
 if TYPE_CHECKING:
@@ -46,6 +53,7 @@ _SHARE = (0.5, 99.7)
 _GAMMA = 0.6
 _NO_DATA = (74, 66, 60)
 POST, PRE, ALIGNED, DIFFERENCE = "post", "pre as it came", "aligned pre", "difference"
+BEFORE, AFTER, ALL_MARKERS = "before", "after", "all markers"
 # Figures with the names that a page gives them.
 _FIGURES = (
     ("registration", "registration"),
@@ -123,7 +131,7 @@ def pictures_beside(
     place, start = page.with_name(f"{page.stem}_files"), page.parent
 
     def made(row: Mapping[str, Any]) -> list[Picture]:
-        drawn = _drawn_beside(results, row, place)
+        drawn = [] if _of_slide(row) else _drawn_beside(results, row, place)
         shown = [(path.stem, path) for path in drawn] + _figures(results, row)
         return [Picture(name, "", "", beside=_seen_from(start, path)) for name, path in shown]
 
@@ -160,7 +168,10 @@ def _tasks(
     """Return what draws the pictures of a pair."""
 
     def overviews() -> list[Picture]:
-        drawn = _overviews(_stores(results, row), largest or 2 * THUMB_PX)
+        if _of_slide(row):
+            drawn = _of_marker(results, row)
+        else:
+            drawn = _overviews(_stores(results, row), largest or 2 * THUMB_PX)
         return [_picture(name, image, largest) for name, image in drawn]
 
     return [overviews, *(partial(_figure, *f, largest, start) for f in _figures(results, row))]
@@ -170,10 +181,42 @@ def _figures(results: Path, row: Mapping[str, Any]) -> list[tuple[str, Path]]:
     """Return names and files of the figures; those of a failed pair only say that it failed."""
     if row.get("status") == "failed":
         return []
+    if _of_slide(row):
+        return _figures_of_slide(results / str(row["sample"]), row)
     places = [place_of(results, row, level) / "figures" for level in (LEVELS[-1], "registration")]
     files = {name: [place / f"{stem}.png" for place in places] for name, stem in _FIGURES}
     found = {name: next(filter(Path.is_file, paths), None) for name, paths in files.items()}
     return [(name, path) for name, path in found.items() if path is not None]
+
+
+def _of_slide(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a slide, which has no dye, or one of its markers."""
+    return not row.get("dye") or bool(row.get("background_channel"))
+
+
+def _figures_of_slide(place: Path, row: Mapping[str, Any]) -> list[tuple[str, Path]]:
+    """Return the figure of a marker, or that of all markers of a slide."""
+    name, file = ALL_MARKERS, SLIDE_FIGURE
+    with contextlib.suppress(UnglowError, OSError):
+        if row.get("dye"):
+            markers = SlideRecord.load(place / "slide.json").slide.subtracted
+            name, file = "figure", figure_names(markers)[str(row["dye"])]
+        path = place / "figures" / file
+        return [(name, path)] if path.is_file() else []
+    return []
+
+
+def _of_marker(results: Path, row: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+    """Yield the overviews of a marker, drawn alike in grey, with their names."""
+    place, marker = results / str(row["sample"]), row.get("dye")
+    with contextlib.suppress(UnglowError, OSError):
+        order = [*Subtraction.load(place / "subtraction.json").markers] if marker else []
+        if marker in order:
+            found, _ = overview_of(place / "overviews.npz", order.index(marker))
+            both = np.concatenate([found.before, found.after])
+            yield BEFORE, _grey(found.before, both)
+            yield str(row["background_channel"]), _grey(found.background)
+            yield AFTER, _grey(found.after, both)
 
 
 def _figure(name: str, path: Path, largest: int, start: Path) -> list[Picture]:
@@ -215,10 +258,12 @@ def _images(stores: Mapping[str, Path], largest: int) -> Iterator[tuple[str, NDA
                 yield name, overview(open_image(stores[name]), level).image
 
 
-def _grey(image: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Stretch an image between two of its quantiles; no data is bluish."""
+def _grey(
+    image: NDArray[np.float32], reference: NDArray[np.float32] | None = None
+) -> NDArray[np.uint8]:
+    """Stretch an image between two quantiles, of a reference or its own; no data is bluish."""
     finite = np.isfinite(image)
-    low, high = _quantiles(image, _SHARE)
+    low, high = _quantiles(image if reference is None else reference, _SHARE)
     level = np.clip((image - low) * (255.0 / max(high - low, 1e-6)), 0, 255)
     grey = np.where(finite, level, 0).astype(np.uint8)
     return _without_data(np.repeat(grey[..., None], 3, axis=2), finite)

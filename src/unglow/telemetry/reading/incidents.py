@@ -230,12 +230,16 @@ def _of_pairs(
     pairs: Iterable[Mapping[str, Any]], history: History, results: Path
 ) -> Iterator[Incident]:
     config = history.last.run.fields.get("config") if history.last is not None else None
-    for row in pairs:
+    alike: dict[object, list[Mapping[str, Any]]] = {}
+    for n, row in enumerate(pairs):  # markers of a slide mostly fail together
+        same = row["sample"], row["status"], row.get("reasons")
+        alike.setdefault(same if row.get("background_channel") else n, []).append(row)
+    for row, *others in alike.values():
         yield Incident(
             kind="pair",
             cause=str(row["status"]),
             wall=row.get("wall"),
-            title=name_of(row),
+            title=", ".join([name_of(row), *(str(other["dye"]) for other in others)]),
             message=str(row.get("reasons") or ""),
             helps=what_helps(results, row, config) if row["status"] == "failed" else "",
         )

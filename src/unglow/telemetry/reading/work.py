@@ -128,7 +128,8 @@ def _pair(names: Mapping[str, object]) -> tuple[str, str]:
 def works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> bool:
     """Whether a job works for a pair, for a variant or all variants of it, or a marker's slide."""
     sample, dye = PAIR
-    pair = wildcards.get(sample) == names[sample] and wildcards.get(dye, names[dye]) == names[dye]
+    own = not names.get(dye) or wildcards.get(dye, names[dye]) == names[dye]
+    pair = wildcards.get(sample) == names[sample] and own
     swept = [key for key in VARIANT if names.get(key) and wildcards.get(key)]
     return pair and all(wildcards[key] == names[key] for key in swept)
 

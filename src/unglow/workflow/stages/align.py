@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.grey_levels import grey_level, has_grey_levels, quantise, value_range
 from unglow.core.progress import step
-from unglow.core.windows import Window, bounded_map
+from unglow.core.windows import Coarser, Window, bounded_map
 from unglow.io.zarr.stage_store import StageStore
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import JointStatistics
@@ -63,7 +63,8 @@ class AlignedStore(StageStore):
                 **({} if field is None else {"displacement": {"sha256": field.digest}}),
             },
         )
-        self._post, self._pre, self._transform = post, pre, transform
+        self._post, self._transform = post, transform.resampled
+        self._pre = Coarser(pre, max(0, transform.octaves)) if transform.octaves > 0 else pre
         self._integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
         if transform.failed:
             self.statistics = JointStatistics.empty()

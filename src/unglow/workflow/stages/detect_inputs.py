@@ -13,6 +13,7 @@ from unglow.detection.map_error import error_of
 from unglow.detection.snr import Scene
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import difference_of
+from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.noise.model import NoiseModel
 from unglow.transform import load
@@ -77,6 +78,8 @@ class DetectInputs:
             Nothing can be searched: the pair was refused, or its noise or the error of its map are
             not known.
         """
+        if self.scale.bright_field:
+            raise InputError(NOT_SEARCHED)
         chosen, empty = self.scale.chosen, self.difference.empty
         if empty is not None or chosen.gain is None:
             raise InputError(empty or chosen.reason or f"{self.scale.default} found no gain.")
@@ -97,7 +100,7 @@ class DetectInputs:
             self.difference,
             chosen.gain,
             NoiseModel.from_json(noise),
-            self.transform,
+            self.transform.resampled,
             error,
             (post_max, pre_max),
             settings,

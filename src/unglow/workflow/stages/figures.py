@@ -16,6 +16,7 @@ from unglow.core.rounding import uncertainty
 from unglow.io.zarr.overviews import at_same_pixels, brightest, crop, overview, texture_near
 from unglow.photometry.difference import difference_of
 from unglow.photometry.difference_histogram import DifferenceHistogram, load_methods
+from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.reporting import figures
 from unglow.reporting.figures import DETAIL_PX, SIDE_PX, ComparisonRow, Crop, Stamp, save_png
 from unglow.reporting.figures.residuals import CELLS, gathered
@@ -236,7 +237,9 @@ def draw_candidates(
     """Write ``candidates`` (on the difference), ``purity``, and ``gallery`` (stamps)."""
     if report["status"] == "failed":
         names = ("candidates", "purity", "gallery")
-        refuse([targets[name] for name in names], title, str(report["reason"]))
+        reason = str(report["reason"])
+        status = None if reason == NOT_SEARCHED else "failed"
+        refuse([targets[name] for name in names], title, reason, status)
         return
     post = found.post
     difference, histogram = found.chosen
@@ -293,10 +296,10 @@ def thumb(image: Image | None) -> NDArray[np.float32] | None:
     return overview(image, _level_below(image, _THUMB_PX)).image
 
 
-def refuse(targets: Iterable[Path], title: str, reason: str) -> None:
+def refuse(targets: Iterable[Path], title: str, reason: str, status: str | None = "failed") -> None:
     """Write the reason of a refusal in the place of each figure."""
     for path in targets:
-        save_png(figures.draw_refusal(title, reason), path)
+        save_png(figures.draw_refusal(title, reason, status), path)
 
 
 def pixel_size(store: Store) -> float | None:

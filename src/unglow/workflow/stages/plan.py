@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,10 @@ from unglow.core.progress import step
 from unglow.io.image_paths import image_of, is_ome_zarr
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
 from unglow.io.tiff import TiffHeader
-from unglow.io.zarr import StoreLayout
+from unglow.io.zarr import StoreLayout, open_store
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.workflow.channels import choose_channels
+from unglow.workflow.channels.bright_field import is_bright_field, sampled
 from unglow.workflow.header_cache import layouts
 from unglow.workflow.samples import ROLES
 
@@ -49,6 +50,8 @@ class Plan:
         How the channels were chosen.
     fingerprints
         Of the raw files.
+    bright_field
+        Which images are bright-field, once their pixels are known.
     """
 
     headers: dict[str, TiffHeader]
@@ -57,6 +60,7 @@ class Plan:
     layouts: dict[str, StoreLayout]
     fingerprints: dict[str, str]
     reason: str | None = None
+    bright_field: tuple[str, ...] = ()
 
     @property
     def pixel_size_um(self) -> tuple[float, float] | None:
@@ -72,6 +76,7 @@ class Plan:
                 "name": name,
                 "fingerprint": self.fingerprints[role],
                 "header": {**header.to_dict(), "path": name},
+                **({"bright_field": True} if role in self.bright_field else {}),
             }
         write_json(
             path,
@@ -118,6 +123,7 @@ class Plan:
             layouts={r: StoreLayout.from_dict(v) for r, v in stored["layouts"].items()},
             fingerprints={r: v["fingerprint"] for r, v in stored["images"].items()},
             reason=stored["reason"],
+            bright_field=tuple(r for r, v in stored["images"].items() if v.get("bright_field")),
         )
 
 
@@ -156,6 +162,14 @@ def make_plan(post: TiffHeader, pre: TiffHeader, *, channel: str, dye: str | Non
         reason = without_directories(str(error), *headers.values())
         return Plan(headers, dict.fromkeys(ROLES, ()), {}, of_stores, fingerprints, reason)
     return Plan(headers, dict(choice.indices), asdict(choice), of_stores, fingerprints)
+
+
+@step("light")
+def with_light(plan: Plan, stores: Mapping[str, Path]) -> Plan:
+    """Return a plan that says which images are bright-field, from their stores by role."""
+    opened = {role: open_store(path) for role, path in stores.items()}
+    bright = (r for r, s in opened.items() if s.empty is None and is_bright_field(sampled(s)))
+    return replace(plan, bright_field=tuple(bright))
 
 
 def check_two_files(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ChangedError
-from unglow.io.image_paths import standing_for
+from unglow.io.image_paths import is_ome_zarr, standing_for
 from unglow.workflow.stages.plan import fingerprint
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class RawFile:
     def __init__(self, header: TiffHeader, fingerprint: str) -> None:
         self._header = header
         self._fingerprint = fingerprint
-        self._stamp = _stamp_of(standing_for(Path(header.path)))
+        self._stamp = _stamp_of(Path(header.path))
 
     def check(self) -> None:
         """Check that the file is still the one that was there, and that the plan was made of.
@@ -36,7 +37,7 @@ class RawFile:
             It is not.
         """
         path = Path(self._header.path)
-        same = self._stamp is not None and _stamp_of(standing_for(path)) == self._stamp
+        same = self._stamp is not None and _stamp_of(path) == self._stamp
         try:
             same = same and fingerprint(self._header) == self._fingerprint
         except OSError:
@@ -49,10 +50,15 @@ class RawFile:
             )
 
 
-def _stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes with a file: size, time and inode; None if it cannot be seen."""
+def _stamp_of(path: Path) -> tuple[object, ...] | None:
+    """Return what changes with an image: size, time and inode; None if it cannot be seen.
+
+    A chunk of an OME-Zarr image that is put in its place changes the time of its folder.
+    """
     try:
-        status = path.stat()
+        status = standing_for(path).stat()
+        folders = os.walk(path) if is_ome_zarr(path) else ()
+        times = sorted((folder, Path(folder).stat().st_mtime_ns) for folder, _, _ in folders)
     except OSError:
         return None
-    return status.st_size, status.st_mtime_ns, status.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ino, times

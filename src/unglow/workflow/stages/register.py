@@ -11,7 +11,7 @@ from unglow.io.zarr.layout import CHUNK
 from unglow.registration.register import UserHints, register
 from unglow.registration.shared_map import SharedMap, take_over
 from unglow.registration.user_hints import check_hints
-from unglow.registration.verdict import judged, magnified, rejected
+from unglow.registration.verdict import against_headers, judged, rejected, scale_of_sizes
 from unglow.transform import load
 from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
@@ -76,16 +76,16 @@ def register_stores(
     if reasons:
         return rejected(post.shape, pre.shape, reasons)
     images = _cached(post), _cached(pre)
+    sizes = post.pixel_size_um, pre.pixel_size_um
     if shared is None:
-        found = register(*images, settings, workers=workers, hints=hints)
+        expected = scale_of_sizes(*sizes)
+        found = register(*images, settings, workers=workers, hints=hints, expected_scale=expected)
     else:
         found = take_over(*images, shared, settings, workers=workers)
         if hints is not None and not found.transform.failed:
             found = replace(found, transform=check_hints(found.transform, hints, settings))
-    sizes = magnified(post.pixel_size_um, pre.pixel_size_um, settings)
-    if sizes is None or not found.transform.failed:
-        return found
-    return replace(found, transform=judged(found.transform, [sizes]))
+    told = against_headers(sizes, found.transform, settings)
+    return replace(found, transform=judged(found.transform, told))
 
 
 def _cached(store: Store) -> ChunkCache:

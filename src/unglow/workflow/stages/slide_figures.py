@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unglow.multiplexed.results import (
+    SLIDE_FIGURE,
     SlideRecord,
     Subtraction,
-    each_overview,
     figure_names,
     load_residues,
     load_scales,
+    overview_of,
 )
 from unglow.reporting.figures import draw_refusal, save_png
 from unglow.reporting.figures.markers import MarkerPictures, draw_marker
@@ -21,9 +22,6 @@ from unglow.reporting.summary import texts
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-ALL = "slide.png"
-"""The figure of all markers side by side."""
 
 
 def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
@@ -48,10 +46,10 @@ def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
     files = {name: target / file for name, file in figure_names(rows).items()}
     target.mkdir(parents=True, exist_ok=True)
     shown = {name: MarkerPictures(row) for name, row in rows.items()}
-    overviews = each_overview(paths["overviews"], len(told.markers))
-    for (name, one), (overview, step) in zip(told.markers.items(), overviews, strict=True):
+    for n, (name, one) in enumerate(told.markers.items()):
         if rows[name]["status"] == "failed":
             continue
+        overview, step = overview_of(paths["overviews"], n)
         chosen = scales[name].scale.methods[one.method]
         line = chosen.gain or 0.0, chosen.offset or 0.0
         shown[name] = MarkerPictures.of(rows[name], overview, line)
@@ -66,5 +64,8 @@ def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
         save_png(figure, files[name])
     for name, marker in shown.items():
         if marker.before is None:
-            save_png(draw_refusal(f"{title} {name}", marker.row["reasons"]), files[name])
-    save_png(draw_all([*shown.values()], title=f"{title}: all markers"), target / ALL)
+            refusal = draw_refusal(
+                f"{title} {name}", marker.row["reasons"], marker.row["status"], of="marker"
+            )
+            save_png(refusal, files[name])
+    save_png(draw_all([*shown.values()], title=f"{title}: all markers"), target / SLIDE_FIGURE)

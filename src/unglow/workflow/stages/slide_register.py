@@ -24,7 +24,7 @@ def register_move(
 ) -> Registration:
     """Find the map of a move; an image that cannot be read is the reason of a refusal."""
     try:
-        slide = known.resolved().slide
+        slide = known.resolved(move).slide
         return register_cycle(slide, known.headers, move, settings, workers=workers)
     except InputError as error:
         if is_memory_failure(error):  # no fault of the file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
@@ -31,6 +32,7 @@ def measure(
     settings: ScaleSettings,
     targets: Mapping[str, Path],
     *,
+    suspect_px: float,
     workers: int,
     markers_at_a_time: int,
 ) -> None:
@@ -48,12 +50,13 @@ def measure(
     found: dict[str, Measured] = {}
     reason = None
     try:
-        known = known.resolved()
+        known = known.resolved(cycle for move in known.slide.moves for cycle in move)
         found = measure_slide(
             known.slide,
             known.headers,
             maps,
             settings,
+            suspect_px=suspect_px,
             workers=workers,
             markers_at_a_time=markers_at_a_time,
         )
@@ -89,7 +92,7 @@ def _write(
 
 def _entry(measured: Measured) -> MarkerScale:
     shift = measured.shift
-    known = shift.blocks > 0
+    known = shift.blocks > 0 and math.isfinite(shift.error_px)
     return MarkerScale(
         measured.scale,
         measured.expected_gain,

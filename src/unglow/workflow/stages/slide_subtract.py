@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
 from unglow.core.files import write_text
@@ -24,14 +25,14 @@ from unglow.multiplexed.results import (
 )
 from unglow.multiplexed.saved_markers import load_records
 from unglow.multiplexed.sink import Sinks, colours, write_markers_corrected
-from unglow.multiplexed.subtract import subtract_slide
+from unglow.multiplexed.subtract import subtract_slide, write_order
 from unglow.photometry.gain_map import GainMap
 from unglow.workflow.paths import CORRECTED, ROOT
 from unglow.workflow.stages.plan import without_directories
 from unglow.workflow.stages.raw_file import RawFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from unglow.multiplexed.sink import PlaneSink
@@ -139,7 +140,8 @@ def _sink(
     ]
     about = known.shape, dtype, channels
     size = known.headers[0].pixel_size_um
-    kinds = {"tiff": OmeTiffSink, "zarr": OmeZarrSink}
+    in_order = partial(OmeTiffSink, order=write_order(slide))
+    kinds: dict[str, Callable[..., Any]] = {"tiff": in_order, "zarr": OmeZarrSink}
     return Sinks(
         [
             stack.enter_context(

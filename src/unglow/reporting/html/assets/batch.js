@@ -12,11 +12,14 @@ const NUMBERS = [
   { key: "residual_median_px", name: "residual", rem: 4.1, unit: "px", show: px },
   { key: "error_median_px", name: "error", rem: 4.1, unit: "px", show: px },
   { key: "gain", name: "gain", rem: 6.7, show: px, ends: ["gain_low95", "gain_high95"] },
+  { key: "expected_gain", name: "expected", rem: 4.6, unit: "gain", show: px, title: "Gain that the exposure times promise" },
+  { key: "residual_shift_px", name: "shift", rem: 4.1, unit: "px", show: px, title: "By how much the aligned background still lies off the marker" },
+  { key: "clipped", name: "clipped", rem: 4.3, show: share, title: "Share of the pixels that were clipped at the ends of the type" },
   { key: "background", name: "background", rem: 5.6, unit: "of noise", show: (v) => digits(v, 2), title: "What the difference has left of the background: its median in units of its noise (MAD)" },
   { key: "candidates", name: "candidates", rem: 5.4, show: px },
   { key: "candidates_fdr", name: "FDR", rem: 3.8, show: share, title: "Estimated share of false candidates" },
   { key: "density_per_mm2", name: "density", rem: 6.9, unit: "per mm²", show: px, ends: ["density_low95", "density_high95"] },
-  { key: "seconds", name: "time", rem: 5.6, show: seconds, title: "Sum over the jobs of the pair" },
+  { key: "seconds", name: "time", rem: 5.6, show: seconds, title: "Sum over the jobs of the pair, or of a marker's slide" },
   { key: "peak_mb", name: "memory", rem: 4.4, show: mb, title: "Peak of the largest job" },
 ];
 const number = (r, key) => (isKnown(r.pair[key]) && isFinite(Number(r.pair[key])) ? Number(r.pair[key]) : null);
@@ -52,7 +55,7 @@ class Batch {
 
   note(rows) {
     const odd = rows.filter((r) => r.outlier.length).length;
-    return counted(rows.length, "pair") + (odd ? ", " + odd + " unlike the others in some number" : "");
+    return unitsOf(rows.map((r) => r.pair)) + (odd ? ", " + odd + " unlike the others in some number" : "");
   }
 
   show(rows, model) {
@@ -72,12 +75,12 @@ class Batch {
   columnsOf(rows, model) {
     const has = (key) => rows.some((r) => isKnown(r.pair[key]));
     const numbers = NUMBERS.filter((c) => has(c.key)).map((c) => ({
-      ...c, number: true, of: (r) => number(r, c.key),
+      ...c, rem: c.key === "gain" && model.slides ? 7.8 : c.rem, number: true, of: (r) => number(r, c.key),
       below: c.ends && ((r) => (isKnown(r.pair[c.ends[0]]) ? r.pair[c.ends[0]] + " to " + r.pair[c.ends[1]] : null)),
     }));
     return [
       { name: "state", rem: 6, order: worstFirst, title: "Failures first, then what is in doubt, then what is unlike the others" },
-      { name: "pair", rem: 7, grow: 1, of: (r) => r.name },
+      { name: kindOf(rows.map((r) => r.pair)) === "Pairs" ? "pair" : "marker", rem: 7, grow: 1, of: (r) => r.name },
       { name: "why", rem: 8, grow: 2, of: (r) => this.why(r) || null },
       ...numbers,
     ];
@@ -99,11 +102,13 @@ class Batch {
     };
     const statuses = [...new Set(rows.map((r) => r.pair.status))];
     const known = (key) => [...new Set(rows.map((r) => r.pair[key]).filter(isKnown))].sort();
-    const groups = ["dye", ...this.model.batch.groups].map((key) => [key, known(key)]).filter(([, values]) => values.length > 1);
+    const slides = this.model.slides ? ["sample"] : [];
+    const label = (key) => (slides.length && { sample: "slide", dye: "marker" }[key]) || key;
+    const groups = [...slides, "dye", ...this.model.batch.groups].map((key) => [key, known(key)]).filter(([, values]) => values.length > 1);
     if (!this.controls.contains(document.activeElement)) {
       fill(this.controls, search,
         select("Show pairs with status", "every status", [...statuses, "unlike the others"], this.status, (v) => { this.status = v; }),
-        groups.map(([key, values]) => select("Show pairs of " + key, "every " + key, values, this.chosen[key], (v) => { this.chosen[key] = v; })),
+        groups.map(([key, values]) => select("Show pairs of " + label(key), "every " + label(key), values, this.chosen[key], (v) => { this.chosen[key] = v; })),
         this.count);
     }
     fill(this.heads, this.columns.map((column) => this.head(column)));
@@ -129,6 +134,11 @@ class Batch {
     });
   }
 
+  // By a column: else slides are kept together.
+  isSorted() {
+    return this.columns.some((c) => c.name === this.by.column && !c.order);
+  }
+
   ordered(rows) {
     const column = this.columns.find((c) => c.name === this.by.column);
     if (!column || column.order) {
@@ -141,13 +151,17 @@ class Batch {
   draw() {
     if (!this.rows) return;
     const rows = this.fitting();
-    this.count.textContent = rows.length + " of " + counted(this.rows.length, "pair");
+    const all = this.rows.map((r) => r.pair);
+    this.count.textContent = rows.length + " of " + (all.some(isMarker) ? all.length + " " + kindOf(all).toLowerCase() : counted(all.length, "pair"));
     [...this.heads.children].forEach((head, n) => {
       const on = this.columns[n].name === this.by.column;
       if (on) head.setAttribute("aria-sort", this.by.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    const shown = this.ordered(rows).flatMap((r) => [this.line(r), this.opened.has(r.name) ? this.detail(r) : null]);
+    const ordered = this.ordered(rows);
+    const lines = (some) => some.flatMap((r) => [this.line(r), this.opened.has(r.name) ? this.detail(r) : null]);
+    const headed = (group) => [isMarker(group[0].pair) ? el("div", { role: "row", class: "of-slide" }, el("div", { role: "cell" }, slideHead(group, this.view, this.model))) : null, lines(group)];
+    const shown = this.isSorted() ? lines(ordered) : bySlide(ordered).map(headed);
     fill(this.list, shown, rows.length ? null : el("p", { class: "soft" }, "No pair fits."));
     const first = this.list.querySelector(".line");
     if (first && !this.list.querySelector(".line[tabindex='0']")) first.tabIndex = 0;
@@ -165,10 +179,11 @@ class Batch {
       return before.made;
     }
     const odd = new Set(r.outlier.map(([key]) => key));
-    const rest = [...LEVELS.slice(1), ...this.model.batch.groups].map((key) => r.pair[key]);
+    const names = isMarker(r.pair) ? ["dye", "sample"] : LEVELS;
+    const [first, ...rest] = [...names, ...this.model.batch.groups].map((key) => r.pair[key]);
     const why = this.why(r);
     const cells = [
-      [r.state], [el("b", {}, r.pair.sample), el("small", {}, [...rest, r.pair.control ? "control" : ""].filter(Boolean).join(" · "))], [el("span", { class: "why", title: why || null }, why)],
+      [r.state], [el("b", {}, first), el("small", {}, [...rest, r.pair.control ? "control" : ""].filter(Boolean).join(" · "))], [el("span", { class: "why", title: why || null }, why)],
       ...this.columns.slice(3).map((c) => [c.show(r.pair[c.key]) ?? "–", c.below && isKnown(r.pair[c.key]) ? el("small", {}, c.below(r)) : null]),
     ];
     const kinds = (c) => [c.number ? "number" : "", odd.has(c.key) ? "odd" : ""].join(" ").trim() || null;

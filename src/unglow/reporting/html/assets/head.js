@@ -6,7 +6,7 @@ function headPart(model) {
   const place = model.results.split("/").slice(-2).join("/");
   const tiles = [];
   const tile = (name, value, more) => tiles.push(el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null));
-  tile("pairs", counts.length ? counts.map(([s, n]) => el("span", { class: "count" }, n + " ", badge(s))) : "none");
+  tile(kindOf(model.pairs).toLowerCase(), counts.length ? counts.map(([s, n]) => el("span", { class: "count" }, n + " ", badge(s))) : "none");
   if (run) {
     const own = model.attempts.filter((a) => a.run === model.runs.length - 1);
     const bad = own.filter((a) => !went(a.outcome)).length;

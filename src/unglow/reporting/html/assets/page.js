@@ -22,6 +22,7 @@ class View {
     this.model = model;
     this.part("head", [model.runs, model.pairs.map((p) => p.status), model.made], () => headPart(model));
     this.part("incidents", model.incidents, () => incidentsPart(model, this));
+    this.main.querySelector(".to-pairs").textContent = kindOf(model.pairs);
     this.part("pairs", [settled(model.pairs), model.batch], () => pairsPart({ ...model, pairs: settled(model.pairs) }, this));
     tellStates(this.states || [], model);
     this.part("environment", model.runs.map((r) => [r.id, r.outcome, r.done]), () => environmentPart(model));

@@ -4,10 +4,13 @@
 const CARDS_AT_ONCE = 6;
 
 function pairsPart(model, view) {
-  const part = section("pairs", "Pairs", counted(model.pairs.length, "pair") + (model.pairs.length ? "" : " yet"));
+  const part = section("pairs", kindOf(model.pairs), unitsOf(model.pairs) + (model.pairs.length ? "" : " yet"));
   if (!model.pairs.length) return part.made;
   const rows = (view.states = rowsOf(model));
-  const cards = () => el("div", { class: "pairs" }, rows.map((r) => pairCard(r, view, hasViewer(model))));
+  const cards = () => bySlide(rows).map((group) => [
+    isMarker(group[0].pair) ? slideHead(group, view, model) : null,
+    el("div", { class: "pairs" }, group.map((r) => pairCard(r, view, hasViewer(model)))),
+  ]);
   if (rows.length > CARDS_AT_ONCE) part.note.textContent = view.batch.note(rows);
   fill(part.body, rows.length > CARDS_AT_ONCE ? view.batch.show(rows, model) : cards(),
     model.batch.pooled.length ? folded("Groups: all columns of groups.tsv", () => summaryTable(model.batch.pooled)) : null,
@@ -25,6 +28,41 @@ function rowsOf(model) {
 }
 
 const nameOf = (pair) => LEVELS.map((k) => pair[k]).filter(Boolean).join(" ");
+
+// Markers of a slide stand among the pairs: sample is the slide, dye the marker.
+const isMarker = (pair) => isKnown(pair.background_channel);
+const kindOf = (pairs) => (!pairs.some(isMarker) ? "Pairs" : pairs.every(isMarker) ? "Markers" : "Pairs and markers");
+
+function unitsOf(pairs) {
+  const markers = pairs.filter(isMarker);
+  const others = pairs.length - markers.length;
+  const slides = new Set(markers.map((p) => p.sample)).size;
+  return [others || !markers.length ? counted(others, "pair") : null, markers.length ? counted(markers.length, "marker") + " of " + counted(slides, "slide") : null].filter(Boolean).join(", ");
+}
+
+// What pairs are coloured by in plots.
+const seriesOf = (pair) => (isMarker(pair) ? pair.sample : pair.dye);
+
+// Rows in their order, those of a slide together where its first one stands.
+function bySlide(rows) {
+  const groups = new Map();
+  for (const r of rows) {
+    const key = isMarker(r.pair) ? "slide " + r.pair.sample : "";
+    groups.set(key, [...(groups.get(key) || []), r]);
+  }
+  return [...groups.values()];
+}
+
+function slideHead(group, view, model) {
+  const slide = group[0].pair.sample;
+  const n = model.pairs.length + (model.slides || []).indexOf(slide);
+  const all = PAIR_ORDER.map((s) => [s, group.filter((r) => r.pair.status === s).length]).filter(([, k]) => k);
+  const told = el("span", { class: "soft" });
+  const show = (pictures) => (pictures.length ? view.viewer.open(pictures, 0, slide) : fill(told, "There is no picture of all markers yet."));
+  const open = () => view.viewer.read(n, slide).then(show, () => fill(told, "The monitor does not answer: no pictures."));
+  return el("div", { class: "slide-head" }, el("b", {}, slide), el("span", { class: "soft" }, counted(group.length, "marker") + ": " + all.map(([s, k]) => k + " " + word(s)).join(", ")),
+    el("button", { type: "button", onclick: open }, "All markers side by side"), told);
+}
 
 // Whether the server shows images too.
 const hasViewer = (model) => (model.parts || []).includes("view");
@@ -65,20 +103,24 @@ function pairCard({ pair, n, state, outlier }, view, canLook) {
     ["map error, median and p95", both("error_median_px", "error_p95_px")],
     ["residuals, median and p95", both("residual_median_px", "residual_p95_px")],
     ["overlap", share(pair.overlap)],
+    ["background", pair.background_channel],
     ["gain, " + (pair.method || ""), estimate("gain", "gain_low95", "gain_high95")],
+    ["gain expected by exposure", pair.expected_gain],
     ["offset", pair.offset],
+    ["residual shift", isKnown(pair.residual_shift_px) ? pair.residual_shift_px + " px" : null],
+    ["clipped", share(pair.clipped)],
     ["candidates", pair.candidates],
     ["false-discovery rate", share(pair.candidates_fdr)],
     ["by controls", share(pair.fdr_control)],
     ["density", estimate("density_per_mm2", "density_low95", "density_high95", " per mm²")],
     ["accepted of reviewed", isKnown(pair.reviewed) ? pair.accepted + " of " + pair.reviewed : null],
     ["purity of the reviewed", estimate("purity", "purity_low95", "purity_high95")],
-    ["time of its jobs", seconds(pair.seconds)],
+    [isMarker(pair) ? "time of the slide's jobs" : "time of its jobs", seconds(pair.seconds)],
     ["largest job", mb(pair.peak_mb)],
   ]);
   return el("article", { class: "pair " + (pair.status || "") },
     el("h3", {}, nameOf(pair), " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null,
-      canLook && pair.dye ? [" ", el("a", { class: "soft look", href: viewOf(pair) }, "look at the images")] : null),
+      canLook && pair.dye && !isMarker(pair) ? [" ", el("a", { class: "soft look", href: viewOf(pair) }, "look at the images")] : null),
     pair.reasons ? el("p", { class: "message" }, pair.reasons) : null,
     outlier.length ? el("p", { class: "message" }, "Unlike the other pairs of its dye: " + unlikeText(outlier, pair, view.model) + ".") : null,
     pair.notes ? el("p", { class: "message" }, pair.notes) : null,

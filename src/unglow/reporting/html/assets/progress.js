@@ -5,7 +5,6 @@ const JOB_STATES = [
   ["done", "done"], ["failed", "failed"], ["running", "running"], ["submitted", "submitted"],
   ["ready", "ready"], ["waiting", "waiting for other jobs"], ["blocked", "cannot begin: a job before it failed"],
 ];
-const PAIR_ORDER = ["failed", "incomplete", "running", "suspect", "ok", "waiting"];
 const PAIRS_NAMED = 3;
 
 class Progress {
@@ -60,20 +59,30 @@ function pairsProgress(model) {
     const name = nameOf(pair);
     return el("span", { class: "cell pair-" + pair.status, title: name + ": " + farOf(pair, working[name]) });
   });
-  const told = model.pairs.filter((p) => ["failed", "incomplete", "running"].includes(p.status)).sort((a, b) => rank(a) - rank(b));
+  const told = together(model.pairs.filter((p) => ["failed", "incomplete", "running"].includes(p.status)), working).sort((a, b) => rank(a) - rank(b));
   const bad = told.filter((p) => p.status !== "running");
   const going = told.filter((p) => p.status === "running");
   return [
-    el("h3", {}, "Pairs ", el("span", { class: "note" }, counts.map(([s, n]) => n + " " + word(s)).join(", "))),
+    el("h3", {}, kindOf(model.pairs) + " ", el("span", { class: "note" }, counts.map(([s, n]) => n + " " + word(s)).join(", "))),
     el("div", { class: "cells", role: "img", "aria-label": counts.map(([s, n]) => n + " " + word(s)).join(", ") }, cells),
     el("ul", { class: "pairs-progress" }, [...bad.slice(0, PAIRS_NAMED), ...going].map((pair) => pairLine(pair, model)),
       bad.length > PAIRS_NAMED ? el("li", { class: "soft" }, counted(bad.length - PAIRS_NAMED, "more pair") + " that did not end well, under Pairs") : null),
   ];
 }
 
+// Markers of a slide that stand alike, as they mostly do, are one line.
+function together(pairs, working) {
+  const lines = new Map();
+  for (const pair of pairs) {
+    const key = isMarker(pair) ? [pair.sample, pair.status, working[nameOf(pair)], pair.reasons].join("\n") : nameOf(pair);
+    lines.set(key, [...(lines.get(key) || []), pair]);
+  }
+  return [...lines.values()].map(([first, ...others]) => (others.length ? { ...first, alike: 1 + others.length } : first));
+}
+
 function pairLine(pair, model) {
-  const name = nameOf(pair);
-  const work = (model.working || {})[name];
+  const name = pair.alike ? pair.sample + ", " + counted(pair.alike, "marker") : nameOf(pair);
+  const work = (model.working || {})[nameOf(pair)];
   const own = model.incidents.find((i) => i.kind === "pair" && i.title === name);
   return el("li", {}, badge(pair.status), " ", el("b", {}, name), work ? el("span", { class: "soft" }, " " + work) : null,
     pair.reasons ? el("div", {}, pair.reasons) : null,

@@ -16,9 +16,9 @@ function svg(name, attributes, ...children) {
 // All plots of these rows; choose(n) is told which pair was clicked.
 function batchPlots(rows, model, choose) {
   const tip = el("div", { class: "tip", hidden: true });
-  const dyes = [...new Set(model.pairs.map((p) => p.dye))];
+  const dyes = [...new Set(model.pairs.map((p) => seriesOf(p)))];
   const colours = new Map(dyes.map((dye, k) => [dye, PALETTE[k % PALETTE.length]]));
-  const about = { tip, choose, colours, dyes: dyes.filter((dye) => rows.some((r) => r.pair.dye === dye)) };
+  const about = { tip, choose, colours, dyes: dyes.filter((dye) => rows.some((r) => seriesOf(r.pair) === dye)) };
   const shown = NUMBERS.filter((c) => rows.some((r) => number(r, c.key) !== null));
   const density = NUMBERS.find((c) => c.key === "density_per_mm2");
   const plots = [
@@ -76,7 +76,7 @@ function xAxis(scale, y, width, show) {
 
 // A point of a pair: what it is is told on hovering, and its row opens on a click.
 function point(r, x, y, text, about, odd) {
-  const made = svg("circle", { class: odd ? "pt odd" : "pt", cx: x.toFixed(1), cy: y.toFixed(1), r: odd ? 4 : 2.6, fill: about.colours.get(r.pair.dye), "data-n": r.n });
+  const made = svg("circle", { class: odd ? "pt odd" : "pt", cx: x.toFixed(1), cy: y.toFixed(1), r: odd ? 4 : 2.6, fill: about.colours.get(seriesOf(r.pair)), "data-n": r.n });
   made.addEventListener("click", () => about.choose(r.n));
   made.addEventListener("pointerenter", (event) => {
     const { tip } = about;
@@ -124,10 +124,10 @@ function oddNames(c, rows, place, width) {
 function stripPlot(c, all, about) {
   const rows = all.filter((r) => number(r, c.key) !== null);
   const dyes = about.dyes.length <= LANES ? about.dyes : [null];
-  const lanes = dyes.map((dye) => rows.filter((r) => dye === null || r.pair.dye === dye));
+  const lanes = dyes.map((dye) => rows.filter((r) => dye === null || seriesOf(r.pair) === dye));
   const scale = scaleOf(rows.map((r) => number(r, c.key)), PLOT.left, PLOT.width - PLOT.right);
   const y = (k) => 8 + PLOT.lane * (k + 0.5);
-  const laneOf = (r) => Math.max(0, dyes.indexOf(r.pair.dye));
+  const laneOf = (r) => Math.max(0, dyes.indexOf(seriesOf(r.pair)));
   const bottom = 8 + PLOT.lane * lanes.length + 4;
   const drawn = lanes.map((members, k) => {
     if (!members.length) return null;
@@ -160,7 +160,7 @@ function seriesPlot(c, all, about, along) {
   const ys = scaleOf(rows.flatMap((r) => [end(r, 0), end(r, 1)]).filter((v) => v > 0 || !c.ends), height - 6, 10);
   const floor = (v) => Math.min(height - 6, ys.at(v));
   const drawn = rows.map((r) => [
-    svg("line", { class: "error", x1: x.at(by.of(r)).toFixed(1), x2: x.at(by.of(r)).toFixed(1), y1: floor(end(r, 0)).toFixed(1), y2: floor(end(r, 1)).toFixed(1), stroke: about.colours.get(r.pair.dye) }),
+    svg("line", { class: "error", x1: x.at(by.of(r)).toFixed(1), x2: x.at(by.of(r)).toFixed(1), y1: floor(end(r, 0)).toFixed(1), y2: floor(end(r, 1)).toFixed(1), stroke: about.colours.get(seriesOf(r.pair)) }),
     point(r, x.at(by.of(r)), floor(number(r, c.key)), told(c, r), about, isOdd(c, r)),
   ]);
   const left = ys.ticks.map((v) => [svg("line", { class: "axis", x1: 44, x2: width - PLOT.right, y1: ys.at(v), y2: ys.at(v), "stroke-dasharray": "1 4" }), svg("text", { class: "tick", x: 40, y: ys.at(v) + 4, "text-anchor": "end" }, digits(v, 3))]);
@@ -172,17 +172,17 @@ function seriesPlot(c, all, about, along) {
 function groupPlot(column, all, model, about) {
   const c = NUMBERS.find((one) => one.key === (all.some((r) => number(r, "density_per_mm2") !== null) ? "density_per_mm2" : "candidates"));
   const rows = all.filter((r) => number(r, c.key) !== null && isKnown(r.pair[column]));
-  const lanes = [...new Set(rows.map((r) => r.pair[column] + "\u0000" + r.pair.dye))].sort().map((key) => key.split("\u0000"));
+  const lanes = [...new Set(rows.map((r) => r.pair[column] + "\u0000" + seriesOf(r.pair)))].sort().map((key) => key.split("\u0000"));
   if (!rows.length || lanes.length > 5 * LANES) return null;
   const pooled = model.batch.pooled.filter((p) => p.by === column && p.unit === "mm2" && c.ends && !p.control && LEVELS.slice(2).every((level) => !p[level]));
-  const poolOf = ([group, dye]) => pooled.find((p) => p.group === group && p.dye === dye);
+  const poolOf = ([group, dye]) => pooled.find((p) => p.group === group && seriesOf(p) === dye);
   const width = 2 * PLOT.width + 16;
   const ends = pooled.flatMap((p) => [Number(p.density_low95), Number(p.density_high95)]).filter((v) => v > 0);
   const scale = scaleOf([...rows.map((r) => number(r, c.key)), ...ends], 150, width - PLOT.right);
   const bottom = 8 + PLOT.lane * lanes.length + 4;
   const drawn = lanes.map((lane, k) => {
     const y = 8 + PLOT.lane * (k + 0.5);
-    const members = rows.filter((r) => r.pair[column] === lane[0] && r.pair.dye === lane[1]);
+    const members = rows.filter((r) => r.pair[column] === lane[0] && seriesOf(r.pair) === lane[1]);
     const p = poolOf(lane);
     const name = lane.join(" ");
     const at = (v) => Math.max(140, scale.at(Number(v)));

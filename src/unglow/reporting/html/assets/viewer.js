@@ -1,7 +1,7 @@
 // Pictures: a strip of small ones beside each pair, and a large view that can blink two of them.
 
 const BLINK_MS = 700;
-const BLINKS = [["post", "aligned pre"], ["post", "pre as it came"], ["post", "difference"]];
+const BLINKS = [["post", "aligned pre"], ["post", "pre as it came"], ["post", "difference"], ["before", "after"]];
 
 // Files are named as seen from the page.
 const pathOf = (file) => file.split("/").map(encodeURIComponent).join("/");

@@ -23,6 +23,9 @@ const OUTCOMES = {
   "": { word: "not recorded", sign: "•", kind: "quiet", means: "Snakemake left no record of this run" },
 };
 
+// States of pairs, what needs a look first.
+const PAIR_ORDER = ["failed", "incomplete", "running", "suspect", "ok", "waiting"];
+
 const word = (outcome) => (OUTCOMES[outcome] || { word: outcome }).word;
 const went = (outcome) => outcome === "ok" || outcome === "running";
 

@@ -1,0 +1,311 @@
+"""Pairs of all magnifications: right, refused, or wrong without a word; and what a search costs."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import tempfile
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+import tifffile
+from tables import number, table
+
+from registration.draws import LEAST_OVERLAP, base_of, drawn, images
+from registration.judging import errors, inside, section_points
+from registration.negatives import unrelated
+from registration.pool import Pyramid, in_children, registered, save_json
+from registration.real import slide, tissue
+from registration.robustness import RIGHT_PX, WRONG_PX
+from unglow.registration.register import RegisterSettings, register
+
+if TYPE_CHECKING:
+    import argparse
+
+    from numpy.typing import NDArray
+
+    from registration.draws import Draw
+    from unglow.transform import Transform
+
+    Image = NDArray[Any]
+
+RANGE = 5.0
+_EVERY = 5
+"""One pair in so many has no map."""
+_LEAST_SIDE, _MOST_SIDE = 340.0, 2600.0
+_LEAST_POST = 560.0
+_PIXEL_SIZES = ("true", "none", "none", "wrong")
+MOST_TIME = 1.10
+_SCANNERS = (("A", "Z"), ("Z", "N2"), ("N2", "A"))
+_FACTORS = ((1.0, 0.23), (1.0, 0.45), (1.0, 0.7), (0.7, 1.0), (0.4, 1.0), (0.23, 1.0))
+_CROP = 1300
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one pair; ``scale`` is NaN without a map, errors are px of the coarser image.
+
+    ``sizes`` says what pixel sizes tell of the scale: ``true``, ``wrong`` or ``none``.
+    """
+
+    seed: int
+    name: str
+    scale: float
+    sizes: str
+    status: str
+    found: float
+    significance: float
+    p95_px: float
+    cpu_seconds: float
+    reasons: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """``right``, ``refused``, ``doubted`` (wrong, but suspect), or ``SILENTLY WRONG``."""
+        if self.status == "failed":
+            return "refused"
+        if self.p95_px < (RIGHT_PX if self.status == "ok" else WRONG_PX):
+            return "right"
+        return "doubted" if self.status == "suspect" else "SILENTLY WRONG"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("--draws", type=int, default=100, help="pairs (default: 100)")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first pair (default: 0)")
+    parser.add_argument("--crossed", type=int, default=40, help="unrelated real pairs (default: 40)")
+    parser.add_argument("--no-scanners", action="store_true", help="leave out resampled slides")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="DIR",
+        help="a checkout with a .venv, to compare the time of ordinary pairs with",
+    )
+    parser.add_argument("--ordinary", type=int, default=12, help="ordinary pairs (default: 12)")
+    parser.add_argument("--times", type=Path, metavar="FILE", help="only time ordinary pairs")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run all parts, print the tables; return 1 where an aim is missed."""
+    data: Path | None = args.data
+    if args.times is not None:
+        seconds = list(in_children(partial(_ordinary, data=data), range(args.ordinary), 1))
+        args.times.write_text(json.dumps(dict(seconds)), encoding="utf-8")
+        return 0
+    seeds = range(args.first, args.first + args.draws)
+    jobs = [partial(random_pair, seed, data) for seed in seeds]
+    if data is not None:
+        jobs += [partial(crossed, seed, data) for seed in range(args.first, args.first + args.crossed)]
+        if not args.no_scanners:
+            jobs += [partial(resampled, k, data) for k in range(len(_SCANNERS) * len(_FACTORS))]
+    outcomes = []
+    for outcome in in_children(_call, jobs, args.jobs):
+        outcomes.append(outcome)
+        if outcome.verdict != "right" and not math.isnan(outcome.scale):
+            print(_line(outcome), flush=True)
+    save_json(args.json, [asdict(outcome) for outcome in outcomes])
+    missed = _report(outcomes)
+    if args.against is not None:
+        missed |= _slower(args.against, args.shared, args.ordinary)
+    return int(missed)
+
+
+def _call(job: Any) -> Outcome:
+    return job()
+
+
+def random_pair(seed: int, data: Path | None) -> Outcome:
+    """Register one pair of any scale, or one that has no map."""
+    rng = np.random.default_rng([seed, 31])
+    sizes = str(rng.choice(_PIXEL_SIZES))
+    told = float(np.exp(rng.uniform(-np.log(RANGE), np.log(RANGE))))
+    if seed % _EVERY == 0:
+        kind, post, pre = unrelated(seed // _EVERY, data)
+        if rng.random() < 0.5:
+            pre = _resized(pre, float(rng.uniform(0.4, 2.0)))
+        return _outcome(seed, kind, (post, pre), None if sizes == "none" else told)
+    draw = magnified(seed, data, told if sizes != "wrong" else 1 / told)
+    post, pre, base = images(draw, data)
+    expected = {"true": draw.scale, "none": None, "wrong": told}[sizes]
+    found = _outcome(seed, draw.base, (post, pre), expected, draw=draw, base=base)
+    return replace(found, sizes=sizes)
+
+
+def magnified(seed: int, data: Path | None, scale: float) -> Draw:
+    """Draw a pair as `drawn`, but of another scale, and of a size that takes seconds."""
+    draw, rng = drawn(seed, data), np.random.default_rng([seed, 32])
+    side = float(np.clip(min(draw.shape), _LEAST_SIDE / scale, _MOST_SIDE / scale))
+    rows, cols = (round(max(_LEAST_POST, side) * n / min(draw.shape)) for n in draw.shape)
+    shape = min(rows, 2400), min(cols, 2400)
+    more = np.array(draw.pre_shape) / draw.shape
+    pre_shape = tuple(round(n * factor * scale) for n, factor in zip(shape, more, strict=True))
+    draw = replace(draw, shape=shape, pre_shape=pre_shape, scale=scale)
+    points = section_points(base_of(draw, data), shape)
+    while True:
+        angle, length = rng.uniform(0, 2 * np.pi), rng.uniform(0, 0.5) * min(pre_shape)
+        moved = replace(draw, shift=(float(length * np.cos(angle)), float(length * np.sin(angle))))
+        overlap = float(inside(moved.warp.to_pre(points), pre_shape).mean())
+        if overlap >= LEAST_OVERLAP:
+            return replace(moved, overlap=overlap)
+
+
+def crossed(seed: int, data: Path) -> Outcome:
+    """Register two real images of different things, one of them turned and of another scale."""
+    rng = np.random.default_rng([seed, 33])
+    one, other = rng.choice(len(_REAL), 2, replace=False)
+    post, pre = (_REAL[k](data, rng) for k in (one, other))
+    pre = np.ascontiguousarray(np.rot90(_resized(pre, float(rng.uniform(0.5, 1.6))), rng.integers(4)))
+    return _outcome(seed, "real images crossed", (post, pre), None)
+
+
+def _place(at: float, data: Path, rng: np.random.Generator) -> Image:
+    """Return a part of a scanner's image; parts at 0.15 and 0.5 never show the same."""
+    image = slide(data, str(rng.choice(["A", "Z", "N1", "N2"])))
+    y, x = (int(at * n) for n in image.shape)
+    return image[y : y + _CROP, x : x + _CROP]
+
+
+def _read(name: str, data: Path, _: np.random.Generator) -> Image:
+    image = tifffile.imread(data / name) if name.endswith("tif") else cv2.imread(str(data / name))
+    return image if image.ndim == 2 else image.sum(axis=2, dtype=np.uint16)
+
+
+_HISTOLOGY = "histology_landmarks/lesions_/scale-5pc/Izd2-29-041-w35_"
+_REAL = (
+    lambda data, rng: _place(0.15, data, rng),
+    lambda data, rng: _place(0.5, data, rng),
+    partial(_read, "two_round_fluorescence/round_fix_mip.tif"),
+    partial(_read, "signal_autofluorescence/signal/signal_ch000013.tif"),
+    partial(_read, _HISTOLOGY + "HE.jpg"),
+    partial(_read, "tiff_variety/grey10kx5k.tif"),
+)
+"""Real images, no two of the same thing."""
+
+
+def resampled(k: int, data: Path) -> Outcome:
+    """Register a slide in two scanners, one of them made coarser; truth is the map of the whole."""
+    names, (f, g) = _SCANNERS[k // len(_FACTORS)], _FACTORS[k % len(_FACTORS)]
+    post, pre = (slide(data, name) for name in names)
+    truth = registered(post, pre)[0].transform
+    outcome = _outcome(k, f"slide {'-'.join(names)}", (_resized(post, f), _resized(pre, g)), None)
+    found = _found(_resized(post, f), _resized(pre, g), RegisterSettings(), None)[0]
+    points = tissue(post)
+    points = points[inside(truth.map(points), truth.pre_shape)]
+    off = found.map((points + 0.5) * f - 0.5) - ((truth.map(points) + 0.5) * g - 0.5)
+    scale = truth.scale * g / f
+    return _with_errors(replace(outcome, scale=scale), np.hypot(*off.T))
+
+
+def _resized(image: Image, factor: float) -> Image:
+    if factor == 1:
+        return image
+    rows, cols = (round(n * factor) for n in image.shape)
+    kind = cv2.INTER_AREA if factor < 1 else cv2.INTER_CUBIC
+    resized = cv2.resize(image.astype(np.float32), (cols, rows), interpolation=kind)
+    top = np.iinfo(image.dtype).max if image.dtype.kind == "u" else np.inf
+    return np.clip(np.rint(resized), 0, top).astype(image.dtype)
+
+
+def _found(
+    post: Image, pre: Image, settings: RegisterSettings, expected: float | None
+) -> tuple[Transform, float]:
+    images = Pyramid(post), Pyramid(pre)
+    started = process_time()
+    found = register(*images, settings, expected_scale=expected).transform
+    return found, process_time() - started
+
+
+def _outcome(
+    seed: int,
+    name: str,
+    pair: tuple[Image, Image],
+    expected: float | None,
+    draw: Draw | None = None,
+    base: Any = None,
+) -> Outcome:
+    settings = RegisterSettings(mirror=draw is not None and draw.mirror)
+    found, seconds = _found(*pair, settings, expected)
+    sizes = "none" if expected is None else "wrong"
+    outcome = Outcome(
+        seed, name, math.nan, sizes, found.status, found.scale, found.significance,
+        math.nan, seconds, found.reasons,
+    )  # fmt: skip
+    if draw is None:
+        return outcome
+    off = errors(found, draw.warp, section_points(base, draw.shape))
+    return replace(outcome, scale=draw.scale, p95_px=off.p95 / max(1.0, draw.scale))
+
+
+def _with_errors(outcome: Outcome, off: NDArray[np.float64]) -> Outcome:
+    p95 = float(np.quantile(off, 0.95)) if np.isfinite(off).all() else math.nan
+    return replace(outcome, p95_px=p95 / max(1.0, outcome.scale))
+
+
+def _report(outcomes: list[Outcome]) -> bool:
+    groups: dict[str, list[Outcome]] = {}
+    for o in outcomes:
+        if math.isnan(o.scale):
+            groups.setdefault("no map: " + o.name, []).append(o)
+            continue
+        octave = f"{2.0 ** round(math.log2(o.scale)):g}"
+        kind = "slides resampled" if o.name.startswith("slide ") else "draws"
+        groups.setdefault(f"{kind}, scale about {octave:>4}", []).append(o)
+        if kind == "draws":
+            groups.setdefault(f"draws, pixel sizes {o.sizes}", []).append(o)
+    verdicts = "right", "refused", "doubted", "SILENTLY WRONG"
+    rows = []
+    for name, group in sorted(groups.items()):
+        counts = Counter(o.verdict for o in group)
+        p95 = [o.p95_px for o in group if o.verdict == "right"]
+        most = max((o.significance for o in group if np.isfinite(o.significance)), default=math.nan)
+        cells = [str(counts[verdict]) for verdict in verdicts]
+        typical = number(float(np.median(p95))) if p95 else ""
+        seconds = number(float(np.mean([o.cpu_seconds for o in group])))
+        rows.append((name, str(len(group)), *cells, typical, number(most), seconds))
+    print(table(("pairs", "", *verdicts, "p95 px", "most significant", "CPU-s"), rows))
+    wrong = [o for o in outcomes if o.verdict == "SILENTLY WRONG"]
+    accepted = [o for o in outcomes if math.isnan(o.scale) and o.status != "failed"]
+    print("\n".join(_line(o) for o in (*wrong, *accepted)))
+    print(f"silently wrong: {len(wrong)} (aim: 0)   unrelated but accepted: {len(accepted)} (aim: 0)")
+    return bool(wrong or accepted)
+
+
+def _line(o: Outcome) -> str:
+    return (
+        f"{o.verdict}: seed {o.seed}, {o.name}, scale {o.scale:.3f} (sizes {o.sizes}), {o.status} "
+        f"{o.found:.3f}, p95 {o.p95_px:.2f} px, significance {o.significance:.1f}: "
+        + " ".join(o.reasons)
+    )
+
+
+def _ordinary(seed: int, data: Path | None) -> tuple[int, float]:
+    draw = drawn(seed, data)
+    post, pre, _ = images(draw, data)
+    return seed, min(registered(post, pre, RegisterSettings(mirror=draw.mirror))[1] for _ in "12")
+
+
+def _slower(other: Path, shared: Path, count: int) -> bool:
+    """Time ordinary pairs here and in another checkout, in turns; print the ratio."""
+    here = Path(__file__).resolve().parents[2]
+    best: dict[Path, dict[str, float]] = {here: {}, other: {}}
+    for checkout in (here, other, here, other):
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            words = ["--times", file.name, "--ordinary", str(count), "--shared", str(shared)]
+            python = checkout / ".venv" / "bin" / "python"
+            command = [str(python), str(here / "benchmarks" / "registration"), "scales", *words]
+            subprocess.run(command, check=True)
+            for seed, seconds in json.loads(Path(file.name).read_text()).items():
+                best[checkout][seed] = min(seconds, best[checkout].get(seed, math.inf))
+    mine, theirs = (sum(best[c].values()) for c in (here, other))
+    print(
+        f"{count} ordinary pairs: {mine:.1f} CPU-s, {theirs:.1f} in {other}: ratio "
+        f"{mine / theirs:.3f} (aim: at most {MOST_TIME})"
+    )
+    return mine > MOST_TIME * theirs

@@ -1,0 +1,125 @@
+"""Pairs of another magnification: the finer image is seen from a coarser pyramid level on.
+
+There both show the section about equally large, so that all of registration works as it is, and a
+map between what is seen is one between the whole images in other px. Levels are averages: nothing
+that is finer than a px of the coarser image disturbs the other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING
+
+from unglow.registration.images import MIN_SIDE
+from unglow.registration.settings import ORDINARY_SCALE
+from unglow.registration.verdict import MIN_SIGNIFICANCE, Registration, coarser_pre, judged
+from unglow.transform import Quantiles, between_levels
+from unglow.transform.transform import octaves_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from unglow.core.windows import Pixels
+    from unglow.registration.settings import RegisterSettings
+    from unglow.transform import Transform
+
+HALF_OCTAVE = math.sqrt(2)
+"""Largest scale that is searched around one of the octaves, which are 2 apart."""
+_LADDER = (0, 1, -1, 2, -2)
+"""Octaves in the order in which they are tried."""
+
+
+def is_ordinary(scale: float) -> bool:
+    """Whether the ordinary search finds a scale."""
+    return 1 / ORDINARY_SCALE <= scale <= ORDINARY_SCALE
+
+
+def searches(
+    settings: RegisterSettings, expected: float | None
+) -> Iterator[tuple[int, float, float]]:
+    """Yield octaves, largest scale beside them, and the significance that a map has to have.
+
+    The scale that pixel sizes make one expect comes first, then ordinary ones, then all others.
+    A search more is one more occasion for chance, whose tail is at most that of a Gaussian.
+    """
+    tried = [(0, min(ORDINARY_SCALE, settings.max_scale))]
+    if settings.max_scale > ORDINARY_SCALE:
+        tried += [
+            (k, HALF_OCTAVE) for k in _LADDER if 2.0 ** abs(k) < settings.max_scale * HALF_OCTAVE
+        ]
+    if expected is not None and not is_ordinary(expected):
+        told = octaves_of(expected), HALF_OCTAVE
+        if told in tried:
+            tried = [told, *(one for one in tried if one != told)]
+    for count, (octaves, reach) in enumerate(tried, 1):
+        yield octaves, reach, math.sqrt(MIN_SIGNIFICANCE**2 + 2 * math.log(count))
+
+
+def can_match(post: Pixels, pre: Pixels, octaves: int, min_overlap: float, section: float) -> bool:
+    """Whether images are large enough for a magnification.
+
+    Of the ``section``, a share (0..1) of post, pre has to be able to show ``min_overlap``.
+    """
+    rows, cols = (n >> max(0, -octaves) for n in post.shape)
+    sides = rows, cols, *(n >> max(0, octaves) for n in pre.shape)
+    most = pre.shape[0] * pre.shape[1] * (HALF_OCTAVE / 2.0**octaves) ** 2
+    return min(sides) >= MIN_SIDE and most >= min_overlap * section * math.prod(post.shape)
+
+
+def most_telling(refusals: Sequence[Registration]) -> Registration:
+    """Return the first refusal of images that are alike; if none are, the most significant one."""
+
+    def significance(found: Registration) -> float:
+        value = found.transform.significance
+        return min(value, MIN_SIGNIFICANCE) if math.isfinite(value) else 0.0
+
+    return max(refusals, key=significance)
+
+
+def whole(found: Registration, octaves: int, post: Pixels, pre: Pixels) -> Registration:
+    """Convert the registration of what was seen into px of the whole images."""
+    if not octaves:
+        return found
+    levels = -max(0, -octaves), -max(0, octaves)
+    transform = replace(found.transform, post_shape=post.shape, pre_shape=pre.shape)
+    if not transform.failed:
+        field = transform.displacement
+        transform = replace(
+            transform,
+            matrix=between_levels(transform.matrix, *levels),
+            displacement=None if field is None else field.between_levels(*levels),
+        )
+    return Registration(in_post_px(transform, octaves), whole_blocks(found.blocks, octaves))
+
+
+def in_post_px(found: Transform, octaves: int) -> Transform:
+    """Convert what blocks say of a map from px of what was seen into px of post.
+
+    A map that is known only to the px of a much coarser pre gets a warning.
+    """
+    unit = 2.0 ** max(0, -octaves)
+    if unit == 1:
+        return found
+    names = "residual_px", "error_px", "forward_backward_px"
+    lengths = {
+        name: Quantiles(*(unit * value for value in astuple(getattr(found, name))))
+        for name in names
+    }
+    found = replace(found, **lengths)
+    return found if found.failed else judged(found, [coarser_pre(found.scale, int(unit))])
+
+
+def whole_blocks(blocks: NDArray[np.void], octaves: int) -> NDArray[np.void]:
+    """Convert `BLOCK_DTYPE` into px of the whole images, and what is left into px of post."""
+    post, pre = 2.0 ** max(0, -octaves), 2.0 ** max(0, octaves)
+    blocks = blocks.copy()
+    for unit, names in ((post, ("x", "y")), (pre, ("pre_x", "pre_y"))):
+        for name in names:
+            blocks[name] = blocks[name] * unit + (unit - 1) / 2
+    for name in ("dx_before", "dy_before", "dx", "dy"):
+        blocks[name] *= post
+    return blocks

@@ -1,0 +1,83 @@
+"""Channels of a slide that are read where they lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_slide import SHAPE, channels, pixels, slide, write
+
+from unglow.core.windows import Window, coarse_level
+from unglow.io.raw_images import read_header
+from unglow.io.tiff.reader import TiffReader
+from unglow.io.zarr.pyramid import halve_stored
+from unglow.multiplexed.cycles import register_cycle
+from unglow.multiplexed.images import InPlaceImage, SlideReader
+from unglow.registration.settings import RegisterSettings
+
+LAYOUTS = {
+    "tiles": {},
+    "large tiles": {"tile": (1024, 1024), "compression": "zlib"},
+    "strips": {"tile": None, "rowsperstrip": 48, "compression": "zlib"},
+    "one strip": {"tile": None, "rowsperstrip": SHAPE[0]},
+}
+
+
+@pytest.fixture(scope="module")
+def image():
+    return pixels()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_all_levels_are_those_of_a_store(tmp_path, image, layout):
+    header = write(tmp_path / "s.ome.tif", image, **LAYOUTS[layout])
+    with SlideReader([header]) as reader:
+        seen = InPlaceImage(reader, channels()[2], 1, workers=2)
+        level = image[2]
+        for number in range(seen.levels):
+            assert seen.level_shape(number) == level.shape
+            whole = seen.read(Window.of(level.shape), number)
+            np.testing.assert_array_equal(whole, level)
+            part = Window(3, min(90, level.shape[0]), 5, min(301, level.shape[1]))
+            np.testing.assert_array_equal(seen.read(part, number), level[part.slices])
+            level = halve_stored(level)
+
+
+def test_what_is_stored_together_is_decoded_once(tmp_path, image, monkeypatch):
+    path = tmp_path / "s.tif"
+    write(path, np.moveaxis(image, 0, -1)[:, :, :3], tile=(256, 256), planarconfig="contig")
+    header, decoded = read_header(path), []
+    decode = TiffReader._decode
+    monkeypatch.setattr(TiffReader, "_decode", lambda *a: decoded.append(a[2]) or decode(*a))
+    made = channels()[:3]
+    with SlideReader([header]) as reader:
+        assert list(reader.batches(made, 2)) == [list(made[:2]), list(made[2:])]
+        blocks = reader.read(Window(0, 512, 0, 512), made[::-1])
+    assert len(decoded) == 4
+    for block, channel in zip(blocks, made[::-1], strict=True):
+        np.testing.assert_array_equal(block, image[channel.number, :512, :512])
+
+
+def test_one_file_per_cycle_is_one_slide(tmp_path, image):
+    headers = [write(tmp_path / f"{n}.tif", image[n]) for n in (0, 1)]
+    made = [type(one)(one.name, i, 0) for i, one in enumerate(channels()[:2])]
+    with SlideReader(headers) as reader:
+        for block, one in zip(reader.read(Window(0, 99, 1, 88), made[::-1]), (1, 0), strict=True):
+            np.testing.assert_array_equal(block, image[one, :99, 1:88])
+
+
+@pytest.mark.parametrize("model", ["translation", "none"])
+def test_cycles_are_registered_in_place(tmp_path, image, model):
+    path = tmp_path / "s.ome.tif"
+    settings = RegisterSettings(model=model, coarse_px=256, field="never")
+    header = write(path, image)
+    assert coarse_level((SHAPE, SHAPE), 256) > 1
+    one, two = (
+        register_cycle(slide(path), [header], (2, 1), settings, workers=n).transform for n in (1, 2)
+    )
+    assert one.as_dict() == two.as_dict()
+    if model == "none":
+        assert one.status == "suspect"
+        shift = one.residual_shift
+        assert (shift.x_px, shift.y_px) == pytest.approx((1.3, -0.6), abs=0.1)
+    else:
+        assert one.matrix[:2, 2] == pytest.approx((1.3, -0.6), abs=0.1)

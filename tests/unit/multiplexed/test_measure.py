@@ -1,0 +1,103 @@
+"""Gains, offsets and residual shifts of the markers of a slide, all known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_slide import GAINS, MOVE, OFFSETS, SHAPE, channels, moved, pixels, slide, write
+
+from unglow.multiplexed.measure import measure_slide
+from unglow.multiplexed.sample import Sample
+from unglow.photometry.gain.scale import ScaleSettings
+from unglow.transform import Transform
+
+LINEAR = ScaleSettings(("linear",))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    path = tmp_path_factory.mktemp("slide") / "s.ome.tif"
+    return slide(path), [write(path, pixels())]
+
+
+@pytest.fixture(scope="module")
+def measured(made):
+    return measure_slide(*made, moved(), LINEAR)
+
+
+def test_every_marker_has_its_gain_offset_and_no_shift(measured):
+    for name, gain in GAINS.items():
+        one = measured[name]
+        assert one.scale.status == "ok"
+        assert one.scale.reasons == ()
+        assert one.scale.chosen.gain == pytest.approx(gain, rel=0.02)
+        assert one.scale.chosen.offset == pytest.approx(OFFSETS[name], abs=8)
+        assert one.shift.blocks >= 4
+        assert one.shift.length_px < 0.1 + 3 * one.shift.error_px
+        assert one.expected_gain == one.scale.chosen.details["expected_gain"]
+        assert one.statistics.n["pixels"] == SHAPE[0] * SHAPE[1]
+
+
+def test_neither_threads_nor_markers_at_a_time_change_anything(made, measured):
+    other = measure_slide(*made, moved(), LINEAR, workers=3, markers_at_a_time=2)
+    for name, one in measured.items():
+        assert one.scale.to_json() == other[name].scale.to_json()
+        assert one.shift == other[name].shift
+        for key, array in one.statistics.arrays.items():
+            np.testing.assert_array_equal(array, other[name].statistics.arrays[key])
+
+
+def test_a_map_that_is_off_is_told_by_the_marker_itself(made):
+    found = measure_slide(*made, moved(0, 0), LINEAR)
+    shift = found["C"].shift
+    assert (shift.x_px, shift.y_px) == pytest.approx(MOVE, abs=0.1)
+    assert any("beside this marker" in reason for reason in found["C"].scale.reasons)
+    assert found["A"].scale.reasons == ()
+    wide = measure_slide(*made, moved(0, 0), LINEAR, suspect_px=2.0)
+    assert not any("beside this marker" in reason for reason in wide["C"].scale.reasons)
+
+
+@pytest.mark.parametrize("methods", [("linear",), ("exposure",)])
+def test_exposure_times_that_promise_another_gain_are_a_doubt(made, methods):
+    wrong = [replace(one, exposure=170.0) if one.name == "A" else one for one in channels()]
+    found = measure_slide(
+        slide(made[0].images[0], tuple(wrong)), made[1], moved(), ScaleSettings(methods)
+    )
+    (reason,) = found["A"].scale.reasons
+    assert "promise a gain of 1.7, but 1.5" in reason
+    assert found["B"].scale.reasons == ()
+    if methods == ("exposure",):
+        assert (found["A"].scale.chosen.gain, found["A"].scale.chosen.offset) == (1.7, 0.0)
+
+
+def test_without_exposure_times_that_method_says_so(made):
+    unknown = tuple(replace(one, exposure=None) for one in channels())
+    found = measure_slide(
+        slide(made[0].images[0], unknown), made[1], moved(), ScaleSettings(("exposure",))
+    )
+    assert found["A"].scale.status == "failed"
+    assert "exposure times" in found["A"].scale.reasons[0]
+
+
+def test_a_cycle_without_a_map_fails_its_markers_alone(made):
+    maps = {(2, 1): Transform("failed", SHAPE, SHAPE, ("No.",))}
+    found = measure_slide(*made, maps, LINEAR)
+    assert (found["C"].scale.status, found["C"].scale.reasons) == ("failed", ("No.",))
+    assert found["A"].scale.status == "ok"
+
+
+def test_large_slides_are_measured_on_windows_spread_over_them():
+    sample = Sample.of((30000, 5000))
+    assert len(sample.windows) == 64
+    assert sample.extent == (4096, 3976)
+    first, corner = sample.windows[9]
+    assert corner == (512, 512)
+    points = sample.in_slide(np.array([[512.0, 512.0], [700.5, 600.25]]))
+    np.testing.assert_array_equal(points[0], (first.x0, first.y0))
+    np.testing.assert_array_equal(points[1] - points[0], (188.5, 88.25))
+    assert max(w.y1 for w, _ in sample.windows) <= 30000
+    whole = Sample.of((700, 900))
+    assert whole.extent == (700, 900)
+    assert sum(w.size for w, _ in whole.windows) == 700 * 900

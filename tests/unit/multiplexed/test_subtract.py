@@ -1,0 +1,136 @@
+"""The corrected slide, px by px."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_slide import SHAPE, Kept, channels, moved, pixels, slide, write
+
+from unglow.core.windows import Window
+from unglow.multiplexed.subtract import subtract_slide, write_order
+from unglow.photometry.gain.scale import MethodResult, Scale
+from unglow.photometry.gain_map import GainMap
+from unglow.transform.resample import warp_window
+
+RANGES = {"range": [0.0, 6e4], "background_range": [0.0, 6e3]}
+
+
+def scale(gain, offset=0.0, **fields):
+    return Scale("linear", {"linear": MethodResult(gain, offset, None, dict(RANGES), **fields)})
+
+
+EXPOSED = {"A": scale(1.5), "B": scale(0.8), "C": scale(1.0)}
+
+
+@pytest.fixture(scope="module")
+def image():
+    return pixels()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, image):
+    path = tmp_path_factory.mktemp("slide") / "s.ome.tif"
+    return slide(path), [write(path, image, compression="zlib")]
+
+
+def run(made, maps, scales, dtype="uint16", **options):
+    sink = Kept(len(made[0].kept), dtype)
+    left = subtract_slide(*made, maps, scales, sink, dtype=dtype, **options)
+    assert (sink.times == 1).all()
+    return sink, left
+
+
+def backsub(signal, background, factor):
+    """Return what Backsub 0.5 writes."""
+    info = np.iinfo(signal.dtype)
+    return np.clip(signal - np.float32(factor) * background, 0, info.max).astype(signal.dtype)
+
+
+def test_without_a_map_and_rounded_down_pixels_are_those_of_backsub(made, image):
+    sink, left = run(made, moved(0, 0), EXPOSED, rounding="down")
+    for number, (name, factor) in enumerate((("A", 1.5), ("B", 0.8), ("C", 1.0))):
+        np.testing.assert_array_equal(
+            sink.image[number], backsub(image[number + 1], image[0], factor)
+        )
+        difference = image[number + 1] - np.float32(factor) * image[0]
+        assert left[name].below_px == np.count_nonzero(difference < 0)
+        assert left[name].above_px == 0
+        assert left[name].histogram.total == difference.size
+        assert left[name].below == left[name].below_px / difference.size
+
+
+def test_integers_are_rounded_and_cut_off_with_exact_counts(tmp_path, image):
+    small = (image[:, :64, :80] // 200).astype(np.uint8)
+    small[1, 5, 5:9] = 255
+    header = write(tmp_path / "s.ome.tif", small, tile=(32, 32))
+    made = slide(tmp_path / "s.ome.tif"), [header]
+    sink = Kept(3, "uint8", (64, 80))
+    scales = {**EXPOSED, "A": scale(-0.3, 1.0)}
+    left = subtract_slide(*made, moved(0, 0), scales, sink, dtype="uint8")
+    exact = small[1] - (np.float32(-0.3) * small[0] + np.float32(1))
+    np.testing.assert_array_equal(sink.image[0], np.clip(np.rint(exact), 0, 255))
+    assert left["A"].above_px == np.count_nonzero(exact > 255) > 0
+
+
+def test_a_background_is_warped_onto_the_marker_and_never_the_reverse(made, image):
+    sink, left = run(made, moved(), {**EXPOSED, "C": scale(1.1, 7.5)}, "float32")
+    warped = warp_window(lambda part: image[0][part.slices], SHAPE, moved()[2, 1], Window.of(SHAPE))
+    expected = image[3] - (warped * np.float32(1.1) + np.float32(7.5))
+    np.testing.assert_array_equal(sink.image[2], expected)
+    assert (sink.image[2] < 0).any()  # float32 keeps what is below 0
+    assert left["C"].below_px == 0
+    assert left["C"].histogram.missing[0] == np.isnan(warped).sum() > 0
+    integers, _ = run(made, moved(), EXPOSED)
+    assert (integers.image[2][np.isnan(warped)] == 0).all()
+
+
+def test_neither_threads_nor_channels_at_a_time_change_anything(made):
+    first = run(made, moved(), EXPOSED)
+    for options in ({"workers": 3}, {"workers": 2, "channels_at_a_time": 3}):
+        other = run(made, moved(), EXPOSED, **options)
+        np.testing.assert_array_equal(first[0].image, other[0].image)
+        for name, one in first[1].items():
+            np.testing.assert_array_equal(one.histogram.counts, other[1][name].histogram.counts)
+            for kind in ("before", "background", "after"):
+                np.testing.assert_array_equal(getattr(one, kind), getattr(other[1][name], kind))
+
+
+def test_what_has_no_background_or_no_gain_passes_untouched(tmp_path, image, made):
+    dapi = (*channels()[:3], replace(channels()[3], background=None))
+    other = slide(made[0].images[0], dapi), made[1]
+    failed = {**EXPOSED, "B": Scale.failed("No.")}
+    sink, left = run(other, {}, failed)
+    np.testing.assert_array_equal(sink.image[2], image[3])
+    np.testing.assert_array_equal(sink.image[1], image[2])
+    assert list(left) == ["A"]
+    assert sink.order[:3] == write_order(other[0]) == [2, 0, 1]
+
+
+def test_floating_images_are_cut_off_at_0_alone(tmp_path):
+    image = pixels("float32")
+    header = write(tmp_path / "s.ome.tif", image)
+    sink, left = run((slide(tmp_path / "s.ome.tif"), [header]), moved(0, 0), EXPOSED, "float32")
+    exact = image[1] - np.float32(1.5) * image[0]
+    np.testing.assert_array_equal(sink.image[0], np.maximum(exact, 0))
+    assert left["A"].below_px == np.count_nonzero(exact < 0)
+
+
+def test_uneven_light_is_evened_out(made, image):
+    light = GainMap(SHAPE, np.array([[1.0, 0.1], [0.0, 0.0]]), (0.9, 1.1), 3.0)
+    sink, _ = run(made, moved(0, 0), {**EXPOSED, "A": scale(1.5, 3.0, gain_map=light)}, "float32")
+    m = light.over(Window.of(SHAPE))
+    expected = image[1] - (m * (np.float32(1.5) * image[0]) + np.float32(3))
+    np.testing.assert_allclose(sink.image[0], expected, atol=0.01)
+
+
+def test_overviews_are_means_of_squares(made, image):
+    sink, left = run(made, moved(0, 0), EXPOSED)
+    view, step = left["A"], left["A"].step
+    assert step == 2
+    squares = (slice(0, n // step * step) for n in SHAPE)
+    whole = image[1][tuple(squares)].reshape(350, 2, 450, 2).mean(axis=(1, 3))
+    np.testing.assert_allclose(view.before, whole, rtol=1e-6)
+    after = sink.image[0].reshape(350, 2, 450, 2).mean(axis=(1, 3))
+    np.testing.assert_allclose(view.after, after, rtol=1e-5, atol=1e-3)

@@ -1,0 +1,107 @@
+"""Bright-field images are told from their pixels, and nothing meant for fluorescence is said."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+
+from unglow.photometry.gain import bright_field
+from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.scale import Scale, ScaleSettings
+from unglow.photometry.joint_histogram import JointStatistics
+from unglow.workflow.channels.bright_field import is_bright_field, sampled
+
+
+def section(covered: float, seed: int = 3) -> np.ndarray:
+    """Density of a section with nuclei of 6 px, 0 to 1; it covers that part of the image."""
+    rng = np.random.default_rng(seed)
+    inside = np.kron(rng.random((16, 16)) < covered, np.ones((32, 32)))
+    nuclei = cv2.GaussianBlur((rng.random((512, 512)) < 0.01).astype(np.float64), None, 2.0) * 9
+    return inside * (0.1 + nuclei)
+
+
+def seen(density: np.ndarray, *, transmitted: bool, dtype: str = "uint8") -> np.ndarray:
+    """The image of a section in either light, with noise."""
+    top = 255 if dtype == "uint8" else 4000
+    light = 0.92 * top * 10**-density if transmitted else 0.02 * top + 0.6 * top * density
+    noisy = light + np.random.default_rng(1).normal(0, 0.01 * top, density.shape)
+    return np.clip(np.rint(noisy), 0, top).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("covered", [0.03, 0.3, 0.7])
+def test_either_light_is_recognised(covered, dtype):
+    density = section(covered)
+    assert is_bright_field([seen(density, transmitted=True, dtype=dtype)])
+    assert not is_bright_field([seen(density, transmitted=False, dtype=dtype)])
+
+
+@pytest.mark.parametrize("covered", [0.9, 1.0])
+def test_fluorescence_that_fills_the_image_is_none(covered):
+    assert not is_bright_field([seen(section(covered), transmitted=False)])
+
+
+def test_saturated_fluorescence_and_images_without_content_are_none():
+    image = np.minimum(seen(section(0.9), transmitted=False), 70)
+    for pixels in (image, np.zeros((64, 64), "u1"), np.full((64, 64), 255, "u1"), image[:, :3]):
+        assert not is_bright_field([pixels])
+    assert not is_bright_field([np.full((64, 64), np.nan, "f4")])
+    assert not is_bright_field([])
+
+
+def test_the_sample_covers_small_images_and_edges():
+    class Image:
+        levels, shape = 1, (70, 300)
+
+        def read(self, window, level=0):
+            assert window.clip(self.shape) == window
+            return np.zeros(window.shape)
+
+    blocks = list(sampled(Image()))
+    assert len(blocks) == 8
+    assert {block.shape for block in blocks} == {(70, 128)}
+
+
+def estimated(roles: tuple[str, ...], top: float = 255.0) -> Scale:
+    """Scale of a pair whose post has a third of its px at its largest value."""
+    rng = np.random.default_rng(1)
+    pre = np.rint(rng.uniform(20, 250, (256, 256))).astype(np.float32)
+    post = np.minimum(np.rint(1.2 * pre), 190 if top else 255).astype(np.float32)
+    made = JointStatistics.create(
+        post_range=(0.0, float(post.max())), pre_range=(0.0, 255.0), grey_level=1.0, integer=True
+    )
+    made.add(post, pre)
+    settings = ScaleSettings(("moffat", "percentile"))
+    return estimate(Evidence(made), replace(settings, bright_field=roles))
+
+
+def test_no_advice_for_fluorescence_is_given_to_a_bright_field_pair(tmp_path):
+    plain = estimated(())
+    assert "expose it shorter" in " ".join(plain.reasons)
+    both = estimated(("post", "pre"))
+    assert both.reasons == ()
+    assert "transmitted light" in both.notes[0]
+    assert "the white of the glass" in both.notes[1]
+    assert both.methods == plain.methods
+    one = estimated(("pre",))
+    assert [s[:43] for s in one.reasons] == ["The pre-stain image is bright-field (dark i"]
+    assert one.notes == ()
+    refused = Scale.failed("No map.", ScaleSettings(bright_field=("post",)))
+    assert "the pre-stain image is not" in refused.reasons[1]
+    for scale in (plain, both, one, refused):
+        scale.save(tmp_path / "scale.json")
+        assert Scale.load(tmp_path / "scale.json").bright_field == scale.bright_field
+    assert "bright_field" not in (plain.save(tmp_path / "a"), (tmp_path / "a").read_text())[1]
+
+
+def test_the_configuration_goes_before_the_pixels(tmp_path):
+    plan = tmp_path / "plan.json"
+    assert bright_field.roles_of(plan, "auto") == ()
+    plan.write_text(json.dumps({"images": {"post": {"bright_field": True}, "pre": {}}}))
+    assert bright_field.roles_of(plan, "auto") == ("post",)
+    assert bright_field.roles_of(plan, "fluorescence") == ()
+    assert bright_field.roles_of(plan, "bright-field") == ("post", "pre")

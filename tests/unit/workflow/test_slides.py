@@ -1,0 +1,200 @@
+"""Slides of a run: how they are found, what is known of them before anything runs."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tifffile
+import yaml
+
+from unglow.core.errors import ConfigError
+from unglow.multiplexed.richest import with_richest
+from unglow.workflow import job_params
+from unglow.workflow.batch import Batch
+from unglow.workflow.config import load
+from unglow.workflow.header_cache import CACHE, HeaderCache
+from unglow.workflow.planned_jobs import final_outputs, jobs_of_slide
+from unglow.workflow.preflight.pending_jobs import pending_jobs
+from unglow.workflow.samples import discover
+from unglow.workflow.slides import KnownSlide, known_slides
+
+NAMES = ("DAPI", "AF", "CD3", "DAPI_2", "CD8")
+TABLE = (
+    "cycle_number,marker_name,background,exposure,remove\n1,DAPI,,20,\n1,AF,,100,TRUE\n"
+    "1,CD3,AF,100,\n2,DAPI_2,,20,\n2,CD8,AF,200,\n"
+)
+
+
+def ome(path, names, shape=(96, 128), exposures=(), dtype=np.uint16, seed=0):
+    """Write channels of noise as an OME-TIFF, with exposure times in s where they are given."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 999, (len(names), *shape)).astype(dtype)
+    plane = {"Plane": {"ExposureTime": list(exposures), "ExposureTimeUnit": ["s"] * len(exposures)}}
+    about = {"axes": "CYX", "Channel": {"Name": list(names)}, **(plane if exposures else {})}
+    tifffile.imwrite(path, pixels, metadata=about, photometric="minisblack")
+
+
+def slide(base, name="s1", table=TABLE, names=NAMES, **more):
+    ome(base / f"raw/{name}/image.ome.tif", names, **more)
+    if table:
+        (base / f"raw/{name}/markers.csv").write_text(table)
+
+
+def pair(base, name="p1"):
+    (base / "raw" / name).mkdir(parents=True)
+    for role in ("pre", "post"):
+        tifffile.imwrite(base / f"raw/{name}/{role}_DAPI.tif", np.zeros((96, 128), np.uint8))
+
+
+def problem_of(base, config=None):
+    (problem,) = Batch.load(config or {}, base).problems
+    return problem.message
+
+
+def test_slides_and_pairs_are_found_side_by_side(tmp_path):
+    slide(tmp_path)
+    pair(tmp_path)
+    batch = Batch.load({}, tmp_path)
+    assert batch.keys == [("p1", "DAPI"), ("s1", "")]
+    known = batch.slides["s1"].slide
+    assert [one.name for one in known.kept] == ["DAPI", "CD3", "DAPI_2", "CD8"]
+    assert known.moves == ((2, 1),)
+    assert known.registered_on == {1: "DAPI", 2: "DAPI_2"}
+    assert not batch.problems
+
+
+def test_one_image_for_each_cycle_in_the_order_in_which_people_count(tmp_path):
+    table = "marker_name,background\n" + "".join(f"A{n},\nB{n},A1\n" for n in range(1, 12))
+    for n in range(1, 12):
+        ome(tmp_path / f"raw/s1/cycle{n}.ome.tif", ("a", "b"))
+    (tmp_path / "raw/s1/markers.csv").write_text(table)
+    known = Batch.load({}, tmp_path).slides["s1"].slide
+    assert [image.name for image in known.images[8:]] == [f"cycle{n}.ome.tif" for n in (9, 10, 11)]
+    assert [(one.image, one.cycle) for one in known.channels[-2:]] == [(10, 11), (10, 11)]
+    assert len(known.moves) == 10
+
+
+def test_names_and_exposure_times_of_the_image_stand_in_for_a_table(tmp_path):
+    slide(tmp_path, table="", exposures=(0.02, 0.1, 0.1, 0.02, 0.2))
+    config = {"multiplexed": {"backgrounds": {"AF": ["CD3", "CD8"]}}}
+    known = Batch.load(config, tmp_path).slides["s1"].slide
+    assert known.subtracted == {"CD3": "AF", "CD8": "AF"}
+    assert known.channel("CD8").exposure == pytest.approx(200)
+    bare = re.sub(r",\d+00?,", ",,", TABLE)
+    slide(tmp_path, "s2", table=bare, exposures=(0.02, 0.1, 0.1, 0.02, 0.2))
+    again = Batch.load({}, tmp_path).slides["s2"].slide
+    assert again.channel("CD8").exposure == pytest.approx(200)
+
+
+@pytest.mark.parametrize(
+    ("change", "config", "sentence"),
+    [
+        ({"table": TABLE[: TABLE.rindex("2,CD8")]}, {}, "has 4 rows, but"),
+        ({"names": NAMES[:4]}, {}, "image.ome.tif has 4 channels: give one row"),
+        ({"dtype": np.complex64}, {}, "complex"),
+        ({}, {"register": {"on": "CD8"}}, "of which cycle 1 has none (DAPI, AF, CD3)."),
+        (
+            {"table": TABLE.replace(",200,", ",,")},
+            {"scale": {"methods": ["exposure"]}},
+            "the exposure time of CD8 is not known",
+        ),
+    ],
+)
+def test_a_slide_that_cannot_be_used_is_left_out_with_a_sentence(
+    tmp_path, change, config, sentence
+):
+    slide(tmp_path, "bad", **change)
+    found, (problem,) = known_slides(
+        discover(tmp_path / "raw").slides, load(config), HeaderCache(tmp_path / CACHE)
+    )
+    assert not found
+    assert (problem.sample, problem.dye) == ("bad", None)
+    assert sentence in problem.message
+
+
+def test_images_of_a_slide_have_one_size_and_one_table_for_all(tmp_path):
+    slide(tmp_path, names=NAMES[:3])
+    ome(tmp_path / "raw/s1/second.ome.tif", NAMES[3:], shape=(96, 120))
+    pair(tmp_path)
+    assert "have to be of one size" in problem_of(tmp_path)
+    ome(tmp_path / "raw/s1/third.ome.tif", NAMES[3:])
+    ome(tmp_path / "raw/s1/second.ome.tif", NAMES[3:])
+    assert "has 2 cycles one after the other" in problem_of(tmp_path)
+
+
+def test_a_table_without_an_image_says_what_to_add(tmp_path):
+    pair(tmp_path)
+    (tmp_path / "raw/s1").mkdir()
+    (tmp_path / "raw/s1/markers.csv").write_text(TABLE)
+    assert "there is no image beside it" in problem_of(tmp_path)
+
+
+def test_exposure_times_are_no_method_for_a_pair(tmp_path):
+    slide(tmp_path)
+    pair(tmp_path)
+    assert "no exposure times are known" in problem_of(
+        tmp_path, {"scale": {"methods": ["exposure"]}}
+    )
+    batch = Batch.load({"scale": {"methods": ["exposure", "linear"]}}, tmp_path)
+    names = {"sample": "p1", "dye": "DAPI"}
+    assert job_params.scale_settings(batch, names)["methods"] == ["linear"]
+    assert job_params.slide_scale_settings(batch, {})["methods"] == ["exposure", "linear"]
+
+
+@pytest.mark.parametrize(
+    ("output", "images"),
+    [
+        ("tiff", ["corrected.ome.tif"]),
+        ("zarr", ["corrected.ome.zarr/zarr.json"]),
+        ("both", ["corrected.ome.tif", "corrected.ome.zarr/zarr.json"]),
+    ],
+)
+def test_the_jobs_of_a_slide_and_what_they_take_are_planned(tmp_path, output, images):
+    slide(tmp_path)
+    batch = Batch.load({"multiplexed": {"output": output}}, tmp_path)
+    jobs = {job.rule: job for job in jobs_of_slide(batch, "s1")}
+    assert [*jobs] == ["slide_register", "slide_scale", "slide_subtract", "slide_figures"]
+    made = [file for file in jobs["slide_subtract"].files if "corrected.ome" in file]
+    assert made == [f"<results>/s1/{image}" for image in images]
+    assert {*made} < {*final_outputs(batch)}
+    pending = {job.rule: job for job in pending_jobs(batch, tmp_path / "results")}
+    assert pending["slide_register"].title == "s1 2-1"
+    assert all(job.demand.peak_mb(2000, 2) > 100 for rule, job in pending.items() if rule in jobs)
+
+
+def test_a_map_does_not_hang_on_what_is_done_with_the_channels(tmp_path):
+    slide(tmp_path)
+    names = {"sample": "s1", "cycle": "2-1"}
+    before = job_params.registered_slide(Batch.load({}, tmp_path), names)
+    (tmp_path / "raw/s1/markers.csv").write_text(TABLE.replace(",200,", ",300,TRUE"))
+    batch = Batch.load({}, tmp_path)
+    assert job_params.registered_slide(batch, names) == before
+    record = job_params.slide_record(batch, names)
+    assert KnownSlide.from_dict(record) == batch.slides["s1"]
+    assert record["channels"][4]["exposure"] == 300
+
+
+def test_the_channel_that_shows_most_is_taken_where_no_name_tells(tmp_path):
+    names = ("flat", "AF", "CD3", "other", "CD8")
+    slide(tmp_path, names=names, table=TABLE.replace("DAPI_2", "other").replace("DAPI", "flat"))
+    path = tmp_path / "raw/s1/image.ome.tif"
+    pixels = tifffile.imread(path)
+    pixels[[2, 4], 32:64, 32:64] += 5000
+    tifffile.imwrite(path, pixels, metadata={"axes": "CYX", "Channel": {"Name": list(names)}})
+    known = Batch.load({}, tmp_path).slides["s1"]
+    assert known.slide.registered_on == {}
+    chosen = with_richest(known.slide, known.headers, (1, 2))
+    assert chosen.registered_on == {1: "CD3", 2: "CD8"}
+    assert with_richest(known.slide, known.headers, ()) is known.slide
+
+
+def test_a_key_that_yaml_takes_for_a_truth_is_a_name():
+    assert load(yaml.safe_load("register: {on: DAPI}"))["register"]["on"] == "DAPI"
+    assert load(yaml.safe_load("multiplexed: {backgrounds: {1: [2, CD8], AF: all}}"))[
+        "multiplexed"
+    ]["backgrounds"] == {"1": ["2", "CD8"], "AF": "all"}
+    for key, sentence in (("outputs", "did you mean 'output'?"), ("dtyp", "did you mean 'dtype'?")):
+        with pytest.raises(ConfigError, match=sentence.replace("?", r"\?")):
+            load({"multiplexed": {key: "tiff"}})

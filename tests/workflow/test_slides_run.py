@@ -1,0 +1,123 @@
+"""Real runs on slides of many channels."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import tifffile
+import zarr
+from real_runs import Run, bytes_of, command, snakemake
+from sharing import once
+
+from unglow.reporting.summary import read_summary
+
+pytestmark = pytest.mark.workflow
+
+
+def damage(path):
+    """Change what is stored of the first tile of the last channel."""
+    with tifffile.TiffFile(path) as tif:
+        page = tif.series[0].pages[-1]
+        start, count = page.dataoffsets[0], page.databytecounts[0]
+    with path.open("r+b") as file:
+        file.seek(start + 20)
+        file.write(b"\x55" * (count - 40))
+
+
+@pytest.fixture(scope="module")
+def run_of_slides(tmp_path_factory):
+    """Two slides of 5 channels in two cycles, one of them damaged, and the run on them."""
+
+    def make(work):
+        size = ("--size", "768x768", "--channels", "5", "--cycles", "2")
+        made = command(work, "unglow", "phantom", *size, "--raw", "raw", "--sample", "good")
+        assert made.code == 0, made.text
+        shutil.copytree(work / "raw/good", work / "raw/damaged")
+        damage(work / "raw/damaged/good.ome.tif")
+        return asdict(snakemake(work))
+
+    work, run = once(tmp_path_factory, "slides", make)
+    return work, Run(**run)
+
+
+@pytest.fixture
+def own(run_of_slides, tmp_path):
+    """A copy of the run on the good slide, to change."""
+    work, _ = run_of_slides
+    shutil.copytree(work, tmp_path / "own", symlinks=True)
+    shutil.rmtree(tmp_path / "own/raw/damaged")
+    return tmp_path / "own"
+
+
+def test_markers_are_corrected_and_a_damaged_slide_stops_no_other(run_of_slides):
+    work, run = run_of_slides
+    assert run.code == 1, run.text  # because of the damaged one
+    rows = {(row["sample"], row["dye"]): row for row in read_summary(work / "results/summary.tsv")}
+    truth = json.loads((work / "raw/good/good_truth.json").read_text())
+    gains = {one["name"]: one["gain"] for one in truth["channels"] if one["background"]}
+    assert gains
+    for name, gain in gains.items():
+        row = rows["good", name]
+        assert float(row["gain"]) == pytest.approx(gain, rel=0.02)
+        assert float(row["error_median_px"]) < 0.1
+        told = rows["damaged", name]
+        assert (told["status"], "is damaged" in told["reasons"]) == ("failed", True)
+    with tifffile.TiffFile(work / "results/good/corrected.ome.tif") as tif:
+        table = (work / "results/good/markers_corrected.csv").read_text().splitlines()
+        assert tif.series[0].shape == (len(table) - 1, 768, 768)
+        assert tif.series[0].dtype == np.uint16
+    figures = {path.stem for path in (work / "results/good/figures").glob("*.png")}
+    assert figures == {"slide", *gains}
+
+
+def test_results_are_listed_and_checked(own):
+    assert command(own, "unglow", "verify").text.strip() == "Everything is as it was published."
+    image = own / "results/good/corrected.ome.tif"
+    with image.open("r+b") as file:
+        file.seek(image.stat().st_size // 2)
+        file.write(b"\x01\x02\x03")
+    (own / "raw/good/good.ome.tif").write_bytes(b"II*\0 another one")
+    told = command(own, "unglow", "verify").text
+    assert f"{image.relative_to(own)} is not as it was published" in told
+
+
+def test_only_what_follows_from_a_change_is_made_again(own):
+    assert snakemake(own, "-n").jobs() == {}
+    table = own / "raw/good/markers.csv"
+    table.write_text(table.read_text().replace(",150.0,", ",140.0,"))
+    again = snakemake(own, "-n").jobs()
+    assert "slide_register" not in again
+    assert {"slide_scale", "slide_subtract", "slide_figures", "summary"} <= {*again}
+    status = command(own, "unglow", "status").text
+    assert "good" in status
+
+
+def test_another_budget_and_one_core_give_the_same_bytes(own):
+    before = bytes_of(own / "results/good")
+    for name in ("scale.json", "slide.json", "corrected.ome.tif"):
+        (own / "results/good" / name).unlink()
+    threads = ("--set-threads", "slide_scale=1", "slide_subtract=1")
+    subtracted = "results/good/subtraction.json"
+    run = snakemake(own, *threads, "--config", "memory_per_job=300", "--", subtracted)
+    assert run.code == 0, run.text
+    assert run.jobs() == {"slide_scale": 1, "slide_subtract": 1}
+    assert bytes_of(own / "results/good") == before
+
+
+def test_slides_without_a_map_as_float_and_as_zarr(own):
+    settings = ("register={model: none}", "multiplexed={output: both, dtype: float32}")
+    run = snakemake(
+        own, "--config", "results=plain", *settings, "--", "plain/good/subtraction.json"
+    )
+    assert run.code == 0, run.text
+    (marker,) = json.loads((own / "plain/good/scale.json").read_text())["markers"].values()
+    assert np.hypot(*marker["residual_px"]) > 1  # and it is told
+    assert marker["status"] == "suspect"
+    levels = zarr.open_group(own / "plain/good/corrected.ome.zarr", mode="r")
+    image = tifffile.imread(own / "plain/good/corrected.ome.tif")
+    assert image.dtype == np.float32
+    np.testing.assert_array_equal(levels["0"][:], image)
