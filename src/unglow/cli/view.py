@@ -16,6 +16,7 @@ from unglow.core.levels import LEVELS, PAIR, nearest
 if TYPE_CHECKING:
     import argparse
 
+_SLIDE = "slide.json"
 _PLAN = "plan.json"
 
 
@@ -92,6 +93,12 @@ def place_of(text: str) -> tuple[Path, Path | None]:
     place = Path(text)
     if not place.is_dir():
         return _named(text)
+    if (place / _SLIDE).is_file():
+        raise InputError(
+            f"{text} is a multiplexed slide, which the viewer does not show: open its corrected "
+            "image (corrected.ome.tif or corrected.ome.zarr there) in QuPath or napari, and look at "
+            "its figures."
+        )
     here = place.absolute()
     above = here.parents[len(PAIR) - 1 : len(LEVELS)]
     results = next((one for one in above if (one / TELEMETRY).is_dir()), None)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 STAGE_FILES = ("plan.json", "transform.json", "scale.json", "detection.json", "candidates.csv")
 """Files of which a directory of results has at least one, or else a list of digests."""
+SLIDE = "slide.json"
+"""The file that tells a slide from a pair."""
 _STORE = ".ome.zarr"
 _DEEPEST = 8
 """Levels that a variant is below a results directory, or fewer."""
@@ -56,6 +58,15 @@ class Entry:
         """Return the SHA-256 of a small file, or that of its list where the file is not here."""
         path = self.find(name)
         return self._listed.get(name) if path is None else digests.of_file(path)
+
+    @property
+    def is_slide(self) -> bool:
+        """Whether it is a multiplexed slide."""
+        return self.find(SLIDE) is not None
+
+    def published(self, name: str) -> str | None:
+        """Return the SHA-256 of a file as it was published; None if no list has it."""
+        return self._listed.get(name)
 
     def differences(self) -> list[str]:
         """Return the roots of the difference images, ``difference/<method>.ome.zarr/zarr.json``."""
@@ -115,7 +126,8 @@ def open_place(given: Path) -> Place:
     Parameters
     ----------
     given
-        A results directory, the working directory above it, or the directory of a pair or variant.
+        A results directory, the working directory above it, or the directory of a pair, a
+        variant or a slide.
 
     Raises
     ------
@@ -124,7 +136,10 @@ def open_place(given: Path) -> Place:
     """
     if not given.is_dir():
         raise InputError(f"{given} is no directory; give results of a run, a pair or a variant.")
-    pair = _pair_of(given.absolute())
+    own = given.absolute()
+    if (own / SLIDE).is_file():
+        return Place(given, own.parent, {(): Entry(own, own)}, {})
+    pair = _pair_of(own)
     if pair is not None:
         place = given.absolute()
         results, entries = (
@@ -137,10 +152,12 @@ def open_place(given: Path) -> Place:
         entries = {
             leaf.relative_to(results).parts: Entry(leaf, one)
             for sample in _inside(results)
-            if sample.name not in _RECORDS
+            if sample.name not in _RECORDS and not (sample / SLIDE).is_file()
             for one in _inside(sample)
             for leaf in _leaves(one)
         }
+        slides = sorted(results.glob(f"*/{SLIDE}"))
+        entries |= {(path.parent.name,): Entry(path.parent, path.parent) for path in slides}
     if not entries:
         raise InputError(f"{given} holds no results of pairs; give results of a run or of a pair.")
     there = {names[:2] for names in entries}

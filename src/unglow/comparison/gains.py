@@ -26,7 +26,7 @@ def compare_gains(one: Path, other: Path) -> Finding:
     """
     a, b = read_json(one), read_json(other)
     try:
-        found = _differences(a, b) | _of_light(one, other, a["methods"], b["methods"])
+        found = gain_differences(a, b) | _of_light(one, other, a["methods"], b["methods"])
         numbers = _numbers(a["methods"], b["methods"])
     except (KeyError, TypeError, ValueError) as error:
         raise lacking(one.name, error) from error
@@ -39,7 +39,7 @@ def compare_gains(one: Path, other: Path) -> Finding:
     return Finding("gain", "equal", said, max(found.values(), default=0.0), numbers)
 
 
-def _differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, float]:
+def gain_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, float]:
     """Return what differs in words, and how many times the combined interval."""
     found: dict[str, float] = {}
     if a["default"] != b["default"]:
@@ -105,7 +105,7 @@ def _times_error(step: float, a: Mapping[str, Any], b: Mapping[str, Any], key: s
 def _of_light(
     one: Path, other: Path, a: Mapping[str, Any], b: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Return how far the gain maps of a method lie apart, as `_differences`; NaN if unknown."""
+    """Return how far the gain maps of a method lie apart, as `gain_differences`; NaN if unknown."""
     for name, (of_a, of_b) in _shared(a, b).items():
         light = [(method.get("gain_map") or {}).get("sha256") for method in (of_a, of_b)]
         if light[0] == light[1]:

@@ -12,6 +12,7 @@ from unglow.comparison.finding import WORDS, Finding, Verdict, lacking, of_file,
 from unglow.comparison.gains import compare_gains
 from unglow.comparison.maps import compare_maps
 from unglow.comparison.pixels import compare_pixels
+from unglow.comparison.slides import slide_findings
 from unglow.core.errors import InputError, UnglowError
 
 if TYPE_CHECKING:
@@ -195,15 +196,20 @@ def compare_variants(place: Place, *, everything: bool = False) -> Comparison | 
 
 
 def compare_entries(name: str, a: Entry, b: Entry, *, everything: bool = False) -> PairComparison:
-    """Compare what came out of a pair or variant on two sides."""
-    findings = [
-        of_file("input", "plan.json", a, b, _inputs),
-        _statuses(a, b),
-        of_file("map", "transform.json", a, b, compare_maps),
-        of_file("gain", "scale.json", a, b, compare_gains),
-        of_file("candidates", "candidates.csv", a, b, compare_candidates),
-        *_differences(a, b, everything=everything),
-    ]
+    """Compare what came out of a pair, variant or slide on two sides."""
+    slides = a.is_slide and b.is_slide
+    findings = (
+        [*slide_findings(a, b)]
+        if slides
+        else [
+            of_file("input", "plan.json", a, b, _inputs),
+            _statuses(a, b),
+            of_file("map", "transform.json", a, b, compare_maps),
+            of_file("gain", "scale.json", a, b, compare_gains),
+            of_file("candidates", "candidates.csv", a, b, compare_candidates),
+            *_differences(a, b, everything=everything),
+        ]
+    )
     edited = [
         f"{', '.join(names)} of {side}: not as published (other digests)"
         for side, entry in (("A", a), ("B", b))

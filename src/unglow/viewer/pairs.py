@@ -75,10 +75,11 @@ class Pair:
 def pairs_of(results: Path, rows: Iterable[Mapping[str, Any]]) -> dict[str, Pair]:
     """Return the pairs of the rows of a summary by their ids, in the order of the rows.
 
-    Rows without both names (files that were left out) have no results; a name that would lead out
-    of the results directory is none of unglow's.
+    Rows without both names (files that were left out) have no results, and markers of slides no
+    stores; a name that would lead out of the results directory is none of unglow's.
     """
-    pairs = [Pair(results, row) for row in rows if row.get("sample") and row.get("dye")]
+    named = (row for row in rows if row.get("sample") and row.get("dye"))
+    pairs = [Pair(results, row) for row in named if not row.get("background_channel")]
     return {pair.id: pair for pair in pairs if all(map(_is_plain, pair.names))}
 
 
