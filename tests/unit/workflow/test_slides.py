@@ -161,7 +161,8 @@ def test_the_jobs_of_a_slide_and_what_they_take_are_planned(tmp_path, output, im
     assert {*made} < {*final_outputs(batch)}
     pending = {job.rule: job for job in pending_jobs(batch, tmp_path / "results")}
     assert pending["slide_register"].title == "s1 2-1"
-    assert all(job.demand.peak_mb(2000, 2) > 100 for rule, job in pending.items() if rule in jobs)
+    for rule in jobs:
+        assert 40 < pending[rule].demand.peak_mb(2000, 2) < 400
 
 
 def test_a_map_does_not_hang_on_what_is_done_with_the_channels(tmp_path):
