@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SLIDE = "slide"
-BUDGET_MB = 300
-AS_BACKSUB = {
-    "memory_per_job": BUDGET_MB,
+AS_BACKSUB: dict[str, object] = {
     "multiplexed": "{rounding: down}",
     "register": "{model: none}",
     "scale": "{methods: [exposure]}",
@@ -49,7 +47,7 @@ LEGEND = """\
 wall, CPU  s, of the whole command and all of its processes; of unglow with figures and report.
 tree       MB, most that all processes of the command held at once (resident, sampled every 50 ms;
            what they share counts once for each).
-job        MB, most that one job of unglow held; it may take 300.
+job        MB, most that one job of unglow held; it may take the budget.
 ratio      Backsub / unglow.
 differ     pixels of the two corrected slides that are not the same."""
 LEFT_LEGEND = """\
@@ -133,12 +131,12 @@ def different(place: Path) -> int:
     return count
 
 
-def cost(program: Path, side: int, place: Path) -> list[str]:
+def cost(program: Path, side: int, budget: int, place: Path) -> list[str]:
     """Measure both tools on a slide of eight channels."""
     make = ("--channels", 8, "--cycles", 2, "--size", f"{side}x{side}", "--sample", SLIDE)
     still = ("--cycle-shift-px", 0, 0, "--cycle-rotation-deg", 0, "--workers", processors())
     command(BIN / "unglow", "phantom", *make, *still, directory=place)
-    ours, job = unglow(place, AS_BACKSUB)
+    ours, job = unglow(place, AS_BACKSUB | {"memory_per_job": budget})
     say(f"{side}: unglow {ours}, largest job {job:.0f} MB")
     theirs = backsub(program, place)
     say(f"{side}: Backsub {theirs}")
@@ -175,7 +173,9 @@ def residue(pixels: NDArray[np.float64]) -> list[str]:
     return [*(f"{one:.1f}" for one in told), f"{same:+.2f}", f"{wrong:+.1%}"]
 
 
-def residues(program: Path, side: int, place: Path) -> tuple[list[list[str]], list[Any]]:
+def residues(
+    program: Path, side: int, budget: int, place: Path
+) -> tuple[list[list[str]], list[Any]]:
     """Compare what both tools leave, with gains above and below the ratio of exposure times."""
     rows, pictures = [], []
     for error in (0.1, -0.1):
@@ -186,7 +186,7 @@ def residues(program: Path, side: int, place: Path) -> tuple[list[list[str]], li
         moved = ("--cycle-shift-px", 1.3, 0, "--cycle-rotation-deg", 0.05, "--gain-error", error)
         command(BIN / "unglow", "phantom", *make, *moved, directory=here)
         backsub(program, here)
-        unglow(here, {"memory_per_job": BUDGET_MB})
+        unglow(here, {"memory_per_job": budget})
         renderer = SlideRenderer(spec)
         number_of = next(n for n, one in enumerate(renderer.channels) if one.background)
         raw = here / "raw" / SLIDE / f"{SLIDE}.ome.tif"
@@ -220,6 +220,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--residues", type=int, metavar="PX", help="compare what is left, of a side"
     )
+    parser.add_argument("--budget", type=int, default=300, help="memory of a job of unglow, MB")
     parser.add_argument("--picture", type=Path, help="PNG to write of what is left")
     options = parser.parse_args(words)
     program = options.program.resolve()
@@ -227,14 +228,14 @@ def main(words: Sequence[str] | None = None) -> int:
     rows = []
     for side in options.sizes:
         with temporary() as place:
-            rows.append(cost(program, side, place))
+            rows.append(cost(program, side, options.budget, place))
     if rows:
         units = ("wall", "CPU", "tree")
         header = ("px", *(f"B. {u}" for u in units), *(f"u. {u}" for u in units), "job")
         print(table((*header, *(f"ratio {u}" for u in units), "differ"), rows), LEGEND, sep="\n\n")
     if options.residues:
         with temporary() as place:
-            rows, pictures = residues(program, options.residues, place)
+            rows, pictures = residues(program, options.residues, options.budget, place)
         if options.picture:
             cv2.imwrite(str(options.picture), np.vstack(pictures))
         header = ("gain", "", "mean", "rms", "correlation", "cells")

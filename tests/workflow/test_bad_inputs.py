@@ -151,7 +151,7 @@ def test_bright_field_pairs_get_no_candidates_and_no_advice_for_fluorescence(zoo
     assert "the pre-stain image is not" in mixed["reasons"]
     good = json.loads((work / "results" / "Good" / "SYTO9" / "plan.json").read_text())
     assert "bright_field" not in str(good)
-    looked = command("survey", cwd=work)
+    looked = command(work, "unglow", "survey")
     assert "Bright_pre_SYTO9.tif: bright-field (dark is signal" in " ".join(looked.text.split())
     assert "Mixed SYTO9: The post-stain image is bright-field" in " ".join(looked.text.split())
 

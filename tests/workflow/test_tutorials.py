@@ -6,15 +6,17 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from real_runs import BIN, PROJECT
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 pytestmark = [pytest.mark.slow, pytest.mark.workflow]
 
-BRAIN = Path(os.environ.get("UNGLOW_DATA", PROJECT.parent / "shared" / "data"))
-BRAIN_FILES = ("signal/signal_ch000013.tif", "background/background_ch010013.tif")
+BRAIN = ("signal/signal_ch000013.tif", "background/background_ch010013.tif")
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -67,10 +69,8 @@ def test_a_page_is_true(page, tmp_path):
     check(page, tmp_path)
 
 
-def test_the_tutorial_on_a_brain_is_true(tmp_path):
-    found = [BRAIN / "signal_autofluorescence" / name for name in BRAIN_FILES]
-    if not all(file.exists() for file in found):
-        pytest.skip(f"real images are not here: {found[0]}")
-    for file in found:
+def test_the_tutorial_on_a_brain_is_true(shared_data, tmp_path):
+    for name in BRAIN:
+        file = shared_data / "signal_autofluorescence" / name
         shutil.copyfile(file, tmp_path / file.name)
     check("tutorial-brain.md", tmp_path)

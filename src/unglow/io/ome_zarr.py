@@ -213,10 +213,11 @@ def _series(group: Any, path: str, wanted: int | str | None) -> tuple[Any, int, 
 
 def _about_plate(path: str, kind: str, metadata: dict[str, Any]) -> str:
     """Say that a store is a plate (HCS), or a well of one, and how one of its fields is given."""
-    images = metadata.get("images") or ({},)
-    wells = metadata.get("wells") or ({},)
-    field = str(images[0].get("path", 0)) if kind == "well" else f"{wells[0].get('path', 'A/1')}/0"
-    count = f"a plate of {len(wells)} wells" if kind == "plate" else "a well of a plate"
+    listed = metadata.get("images" if kind == "well" else "wells") or [{}]
+    first: dict[str, Any] = listed[0]
+    field = str(first.get("path", 0)) if kind == "well" else f"{first.get('path', 'A/1')}/0"
+    count = f"a plate of {len(metadata.get('wells', ()))} wells"
+    count = count if kind == "plate" else "a well of a plate"
     source = shlex.quote(str(Path(path, field).absolute()))
     return (
         f"'{path}' is {count} (HCS), not one image: put a link to each field that is meant where "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, bounded_map, grid, strips
 from unglow.multiplexed.images import Background, SlideReader
@@ -203,7 +203,11 @@ class _Subtraction:
             if one.background is not None and scales[one.name].status == "ok":
                 self._results[one.name] = scales[one.name].chosen
                 views = [np.full(view, np.nan, np.float32) for _ in range(3)]
-                histogram = _histogram(scales[one.name].chosen)
+                pair = one, slide.background_of(one)
+                kinds = [np.dtype(reader.headers[c.image].dtype).kind for c in pair]
+                histogram = _histogram(
+                    self._results[one.name], integer=all(k in "iu" for k in kinds)
+                )
                 self.left[one.name] = Subtracted(histogram, views[0], views[1], views[2], step)
         self._lock = threading.Lock()
         self._aligned: dict[tuple[Window, _Key], _Aligned] = {}
@@ -296,21 +300,20 @@ class _Aligned:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-def _histogram(result: MethodResult) -> DifferenceHistogram:
-    """Return an empty histogram for what a method leaves.
+def _histogram(result: MethodResult, *, integer: bool) -> DifferenceHistogram:
+    """Return an empty histogram for what a method leaves of images of whole grey levels, or not.
 
     Where that takes too many bins of a grey level, what is far from 0 is counted as beyond.
     """
-    (low, high), (least, most) = (result.details[k] for k in ("range", "background_range"))
-    gain, offset = result.gain or 0.0, result.offset or 0.0
-    ends = sorted((gain * least + offset, gain * most + offset))
-    first, last = low - ends[1], high - ends[0]
-    coarsest = max(1.0, (high - low) / 4096) if float(high).is_integer() else (high - low) / 4096
-    step = 2.0 ** math.floor(math.log2(coarsest or 1.0))
-    while (last - first) / step < _BINS / 2 and step > coarsest / 32:
-        step /= 2
+    own, other = (result.details[key] for key in ("range", "background_range"))
+    grey = grey_level((tuple(own), tuple(other)), integer=integer)
+    taken = [(result.gain or 0.0) * value + (result.offset or 0.0) for value in other]
+    low, high = min(0.0, own[0] - max(taken)), max(0.0, own[1] - min(taken))
+    step = grey / 32
+    while step < grey and (high - low) / step > _BINS:
+        step *= 2
     reach = step * _BINS / 4
-    return DifferenceHistogram.create(max(first, -reach), min(last, 3 * reach), step)
+    return DifferenceHistogram.create(max(low, -reach), min(high, 3 * reach), step)
 
 
 def _shrink(view: NDArray[np.float32], block: NDArray[Any], window: Window, step: int) -> None:

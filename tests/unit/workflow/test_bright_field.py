@@ -28,7 +28,7 @@ def seen(density: np.ndarray, *, transmitted: bool, dtype: str = "uint8") -> np.
     """The image of a section in either light, with noise."""
     top = 255 if dtype == "uint8" else 4000
     light = 0.92 * top * 10**-density if transmitted else 0.02 * top + 0.6 * top * density
-    noisy = light + np.random.default_rng(1).normal(0, 0.01 * top, density.shape)
+    noisy = light + np.random.default_rng(1).normal(0, 0.005 * top, density.shape)
     return np.clip(np.rint(noisy), 0, top).astype(dtype)
 
 
@@ -46,7 +46,7 @@ def test_fluorescence_that_fills_the_image_is_none(covered):
 
 
 def test_saturated_fluorescence_and_images_without_content_are_none():
-    image = np.minimum(seen(section(0.9), transmitted=False), 70)
+    image = np.minimum(seen(section(0.9), transmitted=False), 100)
     for pixels in (image, np.zeros((64, 64), "u1"), np.full((64, 64), 255, "u1"), image[:, :3]):
         assert not is_bright_field([pixels])
     assert not is_bright_field([np.full((64, 64), np.nan, "f4")])

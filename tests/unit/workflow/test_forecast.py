@@ -85,6 +85,13 @@ def test_a_slower_machine_is_slower_in_rules_that_it_has_not_run_yet():
     assert learnt.spread < guess.spread
 
 
+def test_jobs_of_rules_that_are_not_here_teach_nothing():
+    """Another checkout of this version may have left them."""
+    run = of_machine(3.0)
+    strange = EarlierRun("b", (*run.times, Times("not_a_rule", 1.0, 1, 1, 900.0, 900.0)))
+    assert Throughput.of([strange]) == Throughput.of([run])
+
+
 def test_runs_that_differ_widen_the_interval():
     alike = [of_machine(2.0, run=str(n)) for n in range(6)]
     apart = [of_machine(2.0 * 1.5 ** (-1) ** n, run=str(n)) for n in range(6)]

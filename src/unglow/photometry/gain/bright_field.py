@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 ROLES = ("post", "pre")
 NOT_SEARCHED = (
-    "candidates are looked for in fluorescence alone, and not in bright-field, where what was added "
-    "is darker."
+    "candidates are looked for in fluorescence alone, and not in bright-field, where what was "
+    "added is darker."
 )
 _BOTH = (
     "Both images are bright-field (dark is signal on a bright background): the map is as good as "

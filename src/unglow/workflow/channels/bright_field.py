@@ -30,7 +30,7 @@ _NEARER = 0.8
 # Percentiles that bound the dark part and the bright part.
 _DARK, _BRIGHT = 2.0, 75.0
 # The dark part changes by so many times what the bright part does, and by so much of the range.
-_TIMES, _LEAST = 2.0, 0.05
+_TIMES, _LEAST = 3.0, 0.02
 # Squares of a store that are looked at: so many per side of the image, of so many px.
 _PER_SIDE, _SIDE = 8, 128
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from unglow.workflow.stage_table import Time, stage_of
+from unglow.workflow.stage_table import RULES, Time, stage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -123,7 +123,8 @@ class Throughput:
 
     @classmethod
     def of(cls, runs: Sequence[EarlierRun]) -> Throughput:
-        """Learn from earlier runs."""
+        """Learn from earlier runs: from the jobs of rules that this version has."""
+        runs = [replace(run, times=tuple(filter(_is_of_a_rule, run.times))) for run in runs]
         others, rules = _learnt([times for run in runs for times in run.times], cpu=False)
         cpu_others, cpu_rules = _learnt([t for run in runs for t in run.times], cpu=True)
         guess = cls(len(runs), _OF_RUN, others, rules, cpu_others, cpu_rules)
@@ -150,6 +151,11 @@ class Throughput:
         took = sum(t.jobs * t.seconds for t in run.times)
         expected = sum(t.jobs * self.seconds(t.rule, t.mpx, t.threads)[0] for t in run.times)
         return took / expected if took and expected else 1.0
+
+
+def _is_of_a_rule(times: Times) -> bool:
+    """Whether there is such a rule: another checkout of this version may have left the file."""
+    return times.rule in SNAKEMAKE or times.rule in RULES
 
 
 def _by_table(rule: str, mpx: float, threads: int) -> tuple[float, float]:

@@ -161,9 +161,7 @@ def _lonely(folder: _Folder) -> None:
 
 def _nested(folder: _Folder, inside: list[Path]) -> None:
     """Name TIFFs one or two folders too deep."""
-    # a microscope keeps its planes in such folders
-    inside = [d for d in inside if not d.name.lower().endswith(".oif.files")]
-    deep = [f for d in inside for f in listing_if_any(d)]
+    deep = [f for d in inside if not d.name.endswith(".oif.files") for f in listing_if_any(d)]
     deep += [f for d in deep if d.is_dir() for f in listing_if_any(d)]
     deep = images_of(deep)
     if not deep:
