@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tifffile
 import yaml
+from snakemake.rules import Wildcards
 
 from unglow.core.errors import ConfigError
 from unglow.multiplexed.richest import with_richest
@@ -15,6 +16,7 @@ from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import load
 from unglow.workflow.header_cache import CACHE, HeaderCache
+from unglow.workflow.job_resources import demand_of
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_slide
 from unglow.workflow.preflight.pending_jobs import pending_jobs
 from unglow.workflow.samples import discover
@@ -163,6 +165,9 @@ def test_the_jobs_of_a_slide_and_what_they_take_are_planned(tmp_path, output, im
     assert pending["slide_register"].title == "s1 2-1"
     for rule in jobs:
         assert 40 < pending[rule].demand.peak_mb(2000, 2) < 400
+        known = {"sample": "s1", "cycle": "2-1"}
+        handed = Wildcards(fromdict=known)  # as Snakemake hands them over
+        assert demand_of(batch, rule, handed) == demand_of(batch, rule, known)
 
 
 def test_a_map_does_not_hang_on_what_is_done_with_the_channels(tmp_path):

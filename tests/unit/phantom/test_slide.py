@@ -1,0 +1,74 @@
+"""Phantoms of multiplexed slides: the truth is that of the pixels, in any window and thread."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import tifffile
+
+from unglow.cli import main
+from unglow.core.errors import ConfigError
+from unglow.core.windows import Window
+from unglow.phantom.slide import SlideRenderer, SlideSpec, make_slide, map_of
+from unglow.transform.resample import warp_matrix
+
+SIDE = 600
+QUIET = SlideSpec((SIDE, SIDE), electrons_per_count=0.0, read_noise=0.0, rotation_deg=0.2)
+
+
+def test_markers_are_what_the_truth_says(tmp_path):
+    renderer = make_slide(QUIET, tmp_path, "s")
+    planes = tifffile.imread(tmp_path / "s" / "s.ome.tif").astype(np.float64)
+    truth = json.loads((tmp_path / "s" / "s_truth.json").read_text())
+    inner = Window(150, 450, 150, 450)
+    marker = next(one for one in renderer.channels if one.background is not None)
+    names = [one["name"] for one in truth["channels"]]
+    background = planes[names.index(marker.background)]
+    moved = warp_matrix(
+        lambda part: background[part.slices], (SIDE, SIDE), np.array(truth["maps"]["2-1"]), inner
+    )
+    told = marker.gain * moved + marker.offset + renderer.signal(marker, inner)
+    left = planes[names.index(marker.name)][inner.slices] - told
+    assert abs(np.median(left)) < 0.5
+    assert np.percentile(abs(left), 95) < 4  # interpolation of 1.5 x 700 counts
+    assert planes[names.index(marker.name)].max() > 1500
+
+
+def test_pixels_follow_from_the_specification_alone(tmp_path):
+    spec = SlideSpec((2100, 700), channels=5, seed=3)
+    make_slide(spec, tmp_path / "1", "s")
+    make_slide(spec, tmp_path / "3", "s", workers=3)
+    for one in (tmp_path / "1" / "s").iterdir():
+        assert one.read_bytes() == (tmp_path / "3" / "s" / one.name).read_bytes()
+    renderer = SlideRenderer(spec)
+    whole, part = Window.of((2100, 700)), Window(1990, 2090, 77, 300)
+    marker = renderer.channels[-1]
+    shared = [renderer.autofluorescence(2, window) for window in (whole, part)]
+    np.testing.assert_array_equal(shared[0][part.slices], shared[1])
+    pixels = renderer.pixels(marker, part, shared[1])
+    plane = tifffile.imread(tmp_path / "1" / "s" / "s.ome.tif", key=4)
+    np.testing.assert_array_equal(plane[part.slices], pixels)
+
+
+def test_cycles_may_repeat_in_the_space_of_one(tmp_path):
+    words = ["--channels", "12", "--cycles", "4", "--distinct-cycles", "2", "--size", "300x300"]
+    assert main(["phantom", *words, "--raw", str(tmp_path), "--sample", "s"]) == 0
+    path = tmp_path / "s" / "s.ome.tif"
+    planes = tifffile.imread(path)
+    np.testing.assert_array_equal(planes[3:6], planes[9:])
+    with tifffile.TiffFile(path) as tif:
+        assert tif.pages[3].dataoffsets == tif.pages[9].dataoffsets
+    spec = SlideSpec((300, 300), channels=12, cycles=4, distinct=2)
+    np.testing.assert_array_equal(map_of(spec, 2), map_of(spec, 4))
+    table = (tmp_path / "s" / "markers.csv").read_text().splitlines()
+    assert table[0] == "channel_number,cycle_number,marker_name,background,exposure,remove"
+    assert table[2] == "2,1,AF_1,,100.0,True"
+    assert table[12] == "12,4,M06,AF_2,200.0,"
+    assert len(table) == 13
+
+
+def test_too_few_channels_are_refused():
+    with pytest.raises(ConfigError, match="give more channels"):
+        SlideSpec(channels=4, cycles=2)
