@@ -11,6 +11,8 @@ import yaml
 from snakemake.rules import Wildcards
 
 from unglow.core.errors import ConfigError
+from unglow.core.windows import Window
+from unglow.io.raw_images import open_reader
 from unglow.multiplexed.richest import with_richest
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
@@ -204,3 +206,15 @@ def test_a_key_that_yaml_takes_for_a_truth_is_a_name():
     for key, sentence in (("outputs", "did you mean 'output'?"), ("dtyp", "did you mean 'dtype'?")):
         with pytest.raises(ConfigError, match=sentence.replace("?", r"\?")):
             load({"multiplexed": {key: "tiff"}})
+
+
+def test_pages_of_a_plain_stack_are_channels(tmp_path):
+    pixels = np.arange(3 * 64 * 80, dtype=np.uint16).reshape(3, 64, 80)
+    (tmp_path / "raw/s1").mkdir(parents=True)
+    tifffile.imwrite(tmp_path / "raw/s1/stack.tif", pixels, metadata=None, photometric="minisblack")
+    (tmp_path / "raw/s1/markers.csv").write_text("marker_name,background\nDAPI,\nAF,\nCD3,AF\n")
+    known = Batch.load({}, tmp_path).slides["s1"]
+    assert known.shape == (64, 80)
+    with open_reader(known.headers[0]) as reader:
+        found = reader.read(Window(0, 64, 0, 80), [2])
+    np.testing.assert_array_equal(found[0], pixels[2])
