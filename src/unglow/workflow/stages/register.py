@@ -79,9 +79,7 @@ def register_stores(
     sizes = post.pixel_size_um, pre.pixel_size_um
     if shared is None:
         expected = scale_of_sizes(*sizes)
-        found = register(
-            *images, settings, workers=workers, hints=hints, expected_scale=expected
-        )
+        found = register(*images, settings, workers=workers, hints=hints, expected_scale=expected)
     else:
         found = take_over(*images, shared, settings, workers=workers)
         if hints is not None and not found.transform.failed:
