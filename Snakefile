@@ -46,6 +46,9 @@ wildcard_constraints:
 report: "report/workflow.rst"
 
 
+container: batch.settings["container"]
+
+
 rule all:
     default_target: True
     input:

@@ -8,6 +8,7 @@ from pathlib import Path
 from snakemake import __version__ as snakemake_version
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
+from snakemake.settings.types import DeploymentMethod
 
 try:
     import unglow
@@ -75,6 +76,15 @@ try:
     batch = Batch.load(config)
 except UnglowError as error:
     raise refusal(str(error)) from None
+
+if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
+    image = batch.settings["container"]
+    if image is None or not ("://" in image or Path(image).exists()):
+        raise refusal(
+            f"{'no image is named' if image is None else f'there is no image {image}'} for jobs to "
+            "run in: build one (`apptainer build unglow.sif unglow.def` in a checkout) and add "
+            "`--config container=PATH/unglow.sif`."
+        )
 
 out = batch.outputs
 

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
-COMMANDS = {"accuracy": accuracy, "cost": cost, "real": real, "robustness": robustness, "scales": scales}
+COMMANDS = {
+    "accuracy": accuracy,
+    "cost": cost,
+    "real": real,
+    "robustness": robustness,
+    "scales": scales,
+}
 
 
 def main(words: Sequence[str] | None = None) -> int:

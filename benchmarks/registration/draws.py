@@ -154,7 +154,7 @@ def base_of(draw: Draw, data: Path | None) -> Base:
 
 
 def _pre(base: Base, draw: Draw) -> NDArray[np.float32]:
-    """Render pre; a px that is coarse against post is the mean of finer ones, as a camera has it."""
+    """Render pre; a px coarser than those of post is a mean of finer ones, as a camera has it."""
     finer = max(0, math.ceil(-math.log2(draw.scale) - _SHARP_OCTAVES))
     times, half = 2.0**finer, (2.0**finer - 1) / 2
     finely = np.array([[times, 0, half], [0, times, half], [0, 0, 1]]) @ draw.warp.smooth.matrix

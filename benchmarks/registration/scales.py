@@ -80,7 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("--draws", type=int, default=100, help="pairs (default: 100)")
     parser.add_argument("--first", type=int, default=0, help="seed of the first pair (default: 0)")
-    parser.add_argument("--crossed", type=int, default=40, help="unrelated real pairs (default: 40)")
+    parser.add_argument(
+        "--crossed", type=int, default=40, help="unrelated real pairs (default: 40)"
+    )
     parser.add_argument("--no-scanners", action="store_true", help="leave out resampled slides")
     parser.add_argument(
         "--against",
@@ -102,7 +104,9 @@ def run(args: argparse.Namespace) -> int:
     seeds = range(args.first, args.first + args.draws)
     jobs = [partial(random_pair, seed, data) for seed in seeds]
     if data is not None:
-        jobs += [partial(crossed, seed, data) for seed in range(args.first, args.first + args.crossed)]
+        jobs += [
+            partial(crossed, seed, data) for seed in range(args.first, args.first + args.crossed)
+        ]
         if not args.no_scanners:
             jobs += [partial(resampled, k, data) for k in range(len(_SCANNERS) * len(_FACTORS))]
     outcomes = []
@@ -161,7 +165,9 @@ def crossed(seed: int, data: Path) -> Outcome:
     rng = np.random.default_rng([seed, 33])
     one, other = rng.choice(len(_REAL), 2, replace=False)
     post, pre = (_REAL[k](data, rng) for k in (one, other))
-    pre = np.ascontiguousarray(np.rot90(_resized(pre, float(rng.uniform(0.5, 1.6))), rng.integers(4)))
+    pre = np.ascontiguousarray(
+        np.rot90(_resized(pre, float(rng.uniform(0.5, 1.6))), rng.integers(4))
+    )
     return _outcome(seed, "real images crossed", (post, pre), None)
 
 
@@ -273,7 +279,9 @@ def _report(outcomes: list[Outcome]) -> bool:
     wrong = [o for o in outcomes if o.verdict == "SILENTLY WRONG"]
     accepted = [o for o in outcomes if math.isnan(o.scale) and o.status != "failed"]
     print("\n".join(_line(o) for o in (*wrong, *accepted)))
-    print(f"silently wrong: {len(wrong)} (aim: 0)   unrelated but accepted: {len(accepted)} (aim: 0)")
+    print(
+        f"silently wrong: {len(wrong)} (aim: 0)   unrelated but accepted: {len(accepted)} (aim: 0)"
+    )
     return bool(wrong or accepted)
 
 

@@ -118,6 +118,11 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
         raise ConfigError(f"{target} has to end in {' or '.join(endings)}.")
     if len(inputs) != 1:
         raise ConfigError("one store is exported at a time; name one.")
+    if (inputs[0].parent / "slide.json").is_file():
+        raise InputError(
+            f"{inputs[0]} is the corrected image of a multiplexed slide, which other programs open "
+            "as it is: multiplexed.output says whether it is an OME-TIFF, an OME-Zarr or both."
+        )
     from unglow.core.machine import processors  # noqa: PLC0415
     from unglow.photometry.difference import open_image  # noqa: PLC0415 - heavy
 

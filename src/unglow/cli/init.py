@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow init` to a parser."""
     parser.description = (
         "Write config/config.yaml (every key with its default and what it means) and "
-        "config/samples.tsv (the pairs found in RAW), and print a survey of the images. The exit "
-        "status is 1 if the survey shows problems."
+        "config/samples.tsv (the pairs found in RAW, if no slides lie beside them), and print a "
+        "survey of the images. The exit status is 1 if the survey shows problems."
     )
     parser.add_argument("raw", type=Path, metavar="RAW", help="directory of raw images")
     add_working_directory(parser, "working directory that config/ belongs to")
@@ -58,12 +58,15 @@ def run(arguments: argparse.Namespace) -> int:
         )
     discovery = discover(arguments.raw)
     report = inventory(discovery, configuration.load({}))
-    if discovery.pairs:
+    if discovery.slides:  # which a sheet cannot name, and would hide
+        del targets[1]
+    if discovery.pairs or discovery.slides:
         write_text(targets[0], config_text(_from(arguments.raw, arguments.directory)))
+    if discovery.pairs and not discovery.slides:
         write_text(targets[1], _sheet(discovery, arguments.directory))
     print(printable(text(report)))
-    if discovery.pairs:
-        print(f"Written: {targets[0]}, {targets[1]}")
+    if discovery.pairs or discovery.slides:
+        print(f"Written: {', '.join(map(str, targets))}")
     else:
         print("Nothing written, since no pair was found.")
     return 1 if report["problems"] else 0

@@ -17,6 +17,7 @@ from unglow.workflow.channels.bright_field import is_bright_field
 from unglow.workflow.channels.choice import BLOCKS, SIDE
 from unglow.workflow.header_cache import CACHE, HeaderCache, headers_of
 from unglow.workflow.samples import map_sources
+from unglow.workflow.slides import known_slides
 from unglow.workflow.stages.plan import check_two_files
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from unglow.workflow.channels import ChannelChoice
     from unglow.workflow.samples import Discovery, Pair
     from unglow.workflow.schema import Settings
+    from unglow.workflow.slides import KnownSlide
 
 ROLES = ("post", "pre")
 BRIGHT_FIELD = "bright-field (dark is signal on a bright background): no candidates are looked for"
@@ -41,8 +43,8 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
 
     Returns
     -------
-    Plain JSON types: ``layout``, ``files``, ``pairs`` and ``problems``; what is wrong with a file
-    or a pair is a problem, not an exception.
+    Plain JSON types: ``layout``, ``files``, ``pairs`` and ``problems``, and ``slides`` if there are
+    any; what is wrong with a file or a pair is a problem, not an exception.
     """
     cache = HeaderCache(Path(CACHE))
     usable: dict[tuple[str, str], Pair] = {}
@@ -64,7 +66,22 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
         ]  # fmt: skip
     _, unusable = map_sources(usable, shapes, settings["register"]["from"])
     problems += [_problem(asdict(problem)) for problem in unusable]
-    return {"layout": discovery.layout, "files": files, "pairs": pairs, "problems": problems}
+    slides, left_out = known_slides(discovery.slides, settings, cache)
+    problems += [_problem(asdict(problem)) for problem in left_out]
+    report = {"layout": discovery.layout, "files": files, "pairs": pairs, "problems": problems}
+    return report | ({"slides": [_slide(known) for known in slides.values()]} if slides else {})
+
+
+def _slide(known: KnownSlide) -> dict[str, Any]:
+    """Return the record of a slide."""
+    return {
+        "slide": known.slide.name,
+        "images": [str(image) for image in known.slide.images],
+        "shape": list(known.shape),
+        "dtype": known.headers[0].dtype,
+        "channels": [channel.to_dict() for channel in known.slide.channels],
+        "registered_on": {str(cycle): name for cycle, name in known.slide.registered_on.items()},
+    }
 
 
 def _problem(plain: dict[str, Any]) -> dict[str, Any]:

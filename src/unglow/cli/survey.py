@@ -53,14 +53,14 @@ def run(arguments: argparse.Namespace) -> int:
 def find(settings: Settings, raw: Path | None, sheet: Path | None) -> Discovery:
     """Return the pairs of a directory, of a sheet, or of where the workflow would look."""
     if raw is not None:
-        return discover(raw)
+        return discover(raw, mapped=bool(settings["multiplexed"]["backgrounds"]))
     if sheet is None and settings["samples"] is not None:
         sheet = Path(settings["samples"])
     if sheet is None and SHEET.exists():
         sheet = SHEET
     if sheet is not None:
         return read_sheet(sheet, base=Path())
-    return discover(Path(settings["raw"]))
+    return find(settings, Path(settings["raw"]), None)
 
 
 def text(report: dict[str, Any]) -> str:
@@ -70,6 +70,9 @@ def text(report: dict[str, Any]) -> str:
         parts += ["Files", _files(report["files"])]
         parts += ["Channels (sampled blocks; * is read)", _channels(report["files"])]
         parts += ["Pairs", _pairs(report["pairs"])]
+    slides = report.get("slides", [])
+    if slides:
+        parts += ["Slides", _slides(slides), "Channels of slides", _channels_of(slides)]
     notes = [f"{Path(f['path']).name}: {note}" for f in report["files"] for note in f["notes"]]
     if notes:
         parts += ["Notes", _list(notes)]
@@ -78,10 +81,39 @@ def text(report: dict[str, Any]) -> str:
         parts += [f"Problems ({count})", _list([p["message"] for p in report["problems"]])]
     good = sum(pair["chosen"] is not None for pair in report["pairs"])
     parts.append(
-        f"{good} pair{'' if good == 1 else 's'} can be processed; "
+        f"{good} pair{'' if good == 1 else 's'} "
+        + (f"and {len(slides)} slide{'' if len(slides) == 1 else 's'} " if slides else "")
+        + "can be processed; "
         + (f"{count} problem{'' if count == 1 else 's'}." if count else "no problems.")
     )
     return "\n".join(parts)
+
+
+def _slides(slides: list[dict[str, Any]]) -> str:
+    rows = [["slide", "images", "rows x cols", "dtype", "channels", "cycles", "registered on"]]
+    for one in slides:
+        cycles = {channel["cycle"] for channel in one["channels"]}
+        shape = "{} x {}".format(*one["shape"])
+        counts = (str(len(n)) for n in (one["channels"], cycles))
+        on = ", ".join(one["registered_on"].values()) or "what shows most"
+        rows.append([one["slide"], str(len(one["images"])), shape, one["dtype"], *counts, on])
+    return table(rows, "lrrlrrl")
+
+
+def _channels_of(slides: list[dict[str, Any]]) -> str:
+    rows = [["slide", "channel", "cycle", "background", "exposure", ""]]
+    for one in slides:
+        for channel in one["channels"]:
+            exposure = channel["exposure"]
+            rows.append([
+                one["slide"],
+                channel["name"],
+                str(channel["cycle"]),
+                channel["background"] or "-",
+                "-" if exposure is None else number(exposure, digits=4),
+                "left out" if channel["removed"] else "",
+            ])  # fmt: skip
+    return table(rows, "llrlrl")
 
 
 def _files(files: list[dict[str, Any]]) -> str:

@@ -95,9 +95,8 @@ def place_of(text: str) -> tuple[Path, Path | None]:
         return _named(text)
     if (place / _SLIDE).is_file():
         raise InputError(
-            f"{text} is a multiplexed slide, which the viewer does not show: open its corrected "
-            "image (corrected.ome.tif or corrected.ome.zarr there) in QuPath or napari, and look at "
-            "its figures."
+            f"{text} is a multiplexed slide, which the viewer does not show: look at its figures, "
+            "and open corrected.ome.tif (or .zarr) there in QuPath or napari."
         )
     here = place.absolute()
     above = here.parents[len(PAIR) - 1 : len(LEVELS)]

@@ -8,7 +8,7 @@ that is finer than a px of the coarser image disturbs the other.
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unglow.registration.images import MIN_SIDE
@@ -104,12 +104,11 @@ def in_post_px(found: Transform, octaves: int) -> Transform:
     unit = 2.0 ** max(0, -octaves)
     if unit == 1:
         return found
-    names = "residual_px", "error_px", "forward_backward_px"
-    lengths = {
-        name: Quantiles(*(unit * value for value in astuple(getattr(found, name))))
-        for name in names
-    }
-    found = replace(found, **lengths)
+    residual, error, way_back = (
+        Quantiles(unit * lengths.median, unit * lengths.p95)
+        for lengths in (found.residual_px, found.error_px, found.forward_backward_px)
+    )
+    found = replace(found, residual_px=residual, error_px=error, forward_backward_px=way_back)
     return found if found.failed else judged(found, [coarser_pre(found.scale, int(unit))])
 
 

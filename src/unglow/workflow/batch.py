@@ -110,6 +110,8 @@ class Batch:
                 problems.append(Problem(str(error), "header", pair.sample, pair.dye, paths))
         slides, unusable_slides = known_slides(discovery.slides, settings, cache)
         problems += unusable_slides
+        if slides and settings["sweep"]:
+            notes.append("config key 'sweep' is of pairs: slides have no variants.")
         cache.save()
         shapes = {key: tuple(header.shape for header in headers[key]) for key in pairs}
         maps_from, unusable = map_sources(pairs, shapes, settings["register"]["from"])

@@ -9,6 +9,7 @@ import numpy as np
 
 from unglow.core.demand import Demand
 from unglow.jobs.base_memory import BASE, SLACK
+from unglow.multiplexed.sample import Sample
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow import slide_memory
 
@@ -68,4 +69,6 @@ def work_mpx(batch: Batch, rule: str, wildcards: Wildcards) -> float:
     mpx = known.shape[0] * known.shape[1] / 1e6
     if rule == "slide_register":
         return mpx
-    return mpx * len(known.slide.markers if rule == "slide_scale" else known.slide.kept)
+    if rule == "slide_scale":
+        return math.prod(Sample.of(known.shape).extent) / 1e6 * len(known.slide.markers)
+    return mpx * len(known.slide.kept)

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
+from unglow.io.image_paths import is_ome_zarr
 from unglow.io.tiff import TiffHeader
+from unglow.io.tiff.series import CHANNELS
 from unglow.io.zarr.layout import DTYPES
 from unglow.multiplexed.channels import named_markers, registered_on, slide_of
 from unglow.multiplexed.markers import read_markers
@@ -93,8 +95,10 @@ def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSl
     plane = settings["plane"]
     for path in files.images:
         check_name(path)
+    chosen, z, unsaid = {"series": settings["series"], "t": plane["t"]}, plane["z"], CHANNELS
     headers = tuple(
-        cache.read(path, series=settings["series"], z=plane["z"], t=plane["t"])
+        # a plain stack says nothing of its pages: they are channels
+        cache.read(path, z=unsaid if z is None and not is_ome_zarr(path) else z, **chosen)
         for path in files.images
     )
     for header in headers:

@@ -1,4 +1,4 @@
-"""Pairs of other magnifications: found and exact, refused, and what pixel sizes have to do with it."""
+"""Pairs of other magnifications: found and exact, or refused; and what pixel sizes say of them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_pixel_sizes_that_lie_do_not_keep_the_map_from_being_found():
 def test_landmarks_lead_to_another_magnification():
     post, pre, truth = made(4.0)
     places = np.array([[60.0, 70], [330, 80], [310, 320], [90, 300]])
-    clicks = apply_matrix(truth, places) + [[9, -7], [-8, 5], [6, 8], [-5, -9]]
+    clicks = apply_matrix(truth, places) + np.array([[9, -7], [-8, 5], [6, 8], [-5, -9]])
     hints = UserHints(landmarks=Landmarks(places, clicks, tuple("abcd")))
     found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS, hints=hints).transform
     assert (found.status, found.coarse_method) == ("ok", "landmarks"), found.reasons
@@ -191,7 +191,7 @@ def test_a_field_says_the_same_in_px_of_a_level(levels, image):
 
 
 def test_a_finer_pre_is_averaged_onto_post():
-    """White noise of a pre four times as fine: what is left is its mean over 16 px, not a sample."""
+    """White noise of a pre four times as fine becomes its mean over 16 px, not a sample."""
     rng = np.random.default_rng(3)
     pre = rng.normal(100, 16, (2048, 2048)).astype(np.float32)
     found = Transform("ok", (512, 512), pre.shape, matrix=to_level0(2), scale=4.0)

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 import tifffile
 import yaml
+from snakemake.rules import Wildcards
 
 from unglow.core.errors import ConfigError
+from unglow.core.windows import Window
+from unglow.io.raw_images import open_reader
 from unglow.multiplexed.richest import with_richest
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import load
 from unglow.workflow.header_cache import CACHE, HeaderCache
+from unglow.workflow.job_resources import demand_of
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_slide
 from unglow.workflow.preflight.pending_jobs import pending_jobs
 from unglow.workflow.samples import discover
@@ -161,7 +165,11 @@ def test_the_jobs_of_a_slide_and_what_they_take_are_planned(tmp_path, output, im
     assert {*made} < {*final_outputs(batch)}
     pending = {job.rule: job for job in pending_jobs(batch, tmp_path / "results")}
     assert pending["slide_register"].title == "s1 2-1"
-    assert all(job.demand.peak_mb(2000, 2) > 100 for rule, job in pending.items() if rule in jobs)
+    for rule in jobs:
+        assert 40 < pending[rule].demand.peak_mb(2000, 2) < 400
+        known = {"sample": "s1", "cycle": "2-1"}
+        handed = Wildcards(fromdict=known)  # as Snakemake hands them over
+        assert demand_of(batch, rule, handed) == demand_of(batch, rule, known)
 
 
 def test_a_map_does_not_hang_on_what_is_done_with_the_channels(tmp_path):
@@ -198,3 +206,15 @@ def test_a_key_that_yaml_takes_for_a_truth_is_a_name():
     for key, sentence in (("outputs", "did you mean 'output'?"), ("dtyp", "did you mean 'dtype'?")):
         with pytest.raises(ConfigError, match=sentence.replace("?", r"\?")):
             load({"multiplexed": {key: "tiff"}})
+
+
+def test_pages_of_a_plain_stack_are_channels(tmp_path):
+    pixels = np.arange(3 * 64 * 80, dtype=np.uint16).reshape(3, 64, 80)
+    (tmp_path / "raw/s1").mkdir(parents=True)
+    tifffile.imwrite(tmp_path / "raw/s1/stack.tif", pixels, metadata=None, photometric="minisblack")
+    (tmp_path / "raw/s1/markers.csv").write_text("marker_name,background\nDAPI,\nAF,\nCD3,AF\n")
+    known = Batch.load({}, tmp_path).slides["s1"]
+    assert known.shape == (64, 80)
+    with open_reader(known.headers[0]) as reader:
+        found = reader.read(Window(0, 64, 0, 80), [2])
+    np.testing.assert_array_equal(found[0], pixels[2])

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from unglow.io.tiff.header import Plane
 
 PROJECTIONS = ("max", "mean")
+CHANNELS = "channels"
+"""As a choice along z: pages whose meaning the file does not say are channels."""
 # Pictures about the slide, never of the section at full resolution.
 SIDE_PICTURES = ("thumbnail", "label", "macro", "map", "overview", "preview")
 BASELINE = "baseline"
@@ -58,7 +60,11 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
             "export it as plain TIFF."
         )
     page_axes = _page_axes(path, chosen)
-    roles = _roles(path, page_axes)
+    roles, told = _roles(path, page_axes), plane["z"]
+    if plane["z"] == CHANNELS:
+        plane = {**plane, "z": None}
+        if not roles["c"] and all(page_axes[i][0] not in "ZT" for i in roles["z"]):
+            roles["c"], roles["z"] = roles["z"], []
     lengths = {role: math.prod(page_axes[i][1] for i in at) for role, at in roles.items()}
     picks: dict[str, Sequence[int]] = {"c": range(lengths["c"])}
     projections = []
@@ -81,7 +87,7 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
         series=chosen,
         pages=planes,
         page_channels=lengths["c"],
-        plane={**plane, "series": index},
+        plane={**plane, "series": index, "z": told},
         axes={axis: n for axis, n in page_axes if n > 1 and axis not in "CS"},
         projection=projections[0] if projections else None,
         notes=tuple(notes),

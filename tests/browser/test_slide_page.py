@@ -1,0 +1,70 @@
+"""A slide in the report: its markers below a line of theirs, with all of them side by side."""
+
+from __future__ import annotations
+
+import pytest
+from devtools import Tab
+from made_slides import made_slide
+from pages import CHROMIUM
+
+from unglow.reporting.html.report import write_report
+from unglow.reporting.marker_rows import SlideEntry
+from unglow.reporting.summary import write_summary
+
+MARKERS = ("CD3", "CD8", "CD4", "CD20", "CD45", "PCNA", "Ki/67")
+
+
+@pytest.fixture
+def tab(tmp_path):
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+    made_slide(tmp_path, markers=MARKERS)
+    entry = SlideEntry("s1", dict.fromkeys(MARKERS, "AF"), "logs/s1")
+    pair = {"sample": "left", "dye": "out", "message": "A file is damaged."}
+    write_summary([entry], [pair], tmp_path, tmp_path / "summary.tsv")
+    opened = Tab(CHROMIUM, tmp_path / "chromium", (1280, 900))
+    opened.open(write_report(tmp_path).absolute().as_uri())
+    opened.wait("document.documentElement.dataset.ready")
+    yield opened
+    opened.close()
+
+
+def test_markers_stand_below_their_slide(tab):
+    assert tab.run("document.querySelector('#pairs h2').textContent") == "Pairs and markers"
+    assert tab.run("document.querySelector('#pairs .note').textContent") == (
+        "1 pair, 7 markers of 1 slide"
+    )
+    order = "[...document.querySelectorAll('.batch .line, .batch .of-slide')]"
+    heads = tab.run(f"{order}.map((row) => row.querySelector('b').textContent)")
+    assert heads == ["left", "s1", "Ki/67", *MARKERS[:-1]]
+    told = tab.run("document.querySelector('.of-slide').textContent")
+    assert "7 markers: 1 failed, 1 suspect, 5 ok" in told
+    tab.run(
+        "[...document.querySelectorAll('.heads button')]"
+        ".find((b) => b.textContent === 'gain').click()"
+    )
+    assert tab.run("document.querySelectorAll('.of-slide').length") == 0
+    assert tab.complaints == []
+
+
+SHOWN = "document.querySelector('dialog.viewer[open]')"
+
+
+def test_all_markers_can_be_looked_at_side_by_side(tab):
+    tab.run("document.querySelector('.slide-head button').click()")
+    tab.wait(f"{SHOWN}?.querySelector('img')?.naturalWidth > 500", 30)
+    assert "s1: all markers" in tab.run(f"{SHOWN}.textContent")
+    assert tab.complaints == []
+
+
+def test_each_marker_can_be_looked_at_before_and_after(tab):
+    tab.run("document.querySelector('.line[data-name=\"s1 CD8\"]').click()")
+    tab.wait("document.querySelectorAll('.detail .thumb').length === 4", 30)
+    card = tab.run("document.querySelector('.detail').textContent")
+    for part in ("gain expected by exposure1.500", "residual shift0.050 px", "clipped43 %"):
+        assert part in card
+    assert "look at the images" not in card
+    tab.run("document.querySelector('.detail .thumb').click()")
+    tab.wait(f"{SHOWN} !== null", 30)
+    assert "blink before / after" in tab.run(f"{SHOWN}.textContent")
+    assert tab.complaints == []

@@ -1,0 +1,50 @@
+"""Memory of the jobs of a slide: within the budget for any size and number of channels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_slide import write
+
+from unglow.multiplexed.slide import Channel, Slide
+from unglow.registration.settings import RegisterSettings
+from unglow.workflow import slide_memory
+from unglow.workflow.slides import KnownSlide
+
+
+@pytest.fixture(scope="module")
+def header(tmp_path_factory):
+    path = tmp_path_factory.mktemp("slide") / "s.ome.tif"
+    return write(path, np.zeros((2, 300, 300), np.uint16))
+
+
+def known(header, side, channels=40, **changes):
+    header = replace(header, shape=(side, side), **changes)
+    made = [Channel("AF", 0, 0)]
+    made += [Channel(f"M{n}", 0, n, background="AF") for n in range(1, channels)]
+    return KnownSlide(Slide("s", (), tuple(made), {1: "AF"}), (header,))
+
+
+@pytest.mark.parametrize("side", [2048, 30_000, 120_000])
+@pytest.mark.parametrize("separate", [True, False])
+@pytest.mark.parametrize("dtype", ["input", "float32"])
+def test_300_mb_are_enough(header, side, separate, dtype):
+    slide = known(header, side, separate=separate)
+    measuring = slide_memory.measure(slide, slide_memory.markers_at_a_time(slide, 300))
+    at_a_time = slide_memory.channels_at_a_time(slide, 300, dtype)
+    writing = slide_memory.subtract(slide, at_a_time, dtype)
+    registering = slide_memory.register(slide, RegisterSettings())
+    for demand in (measuring, writing, registering):
+        assert demand.peak_mb(300, 8) <= 300
+    assert at_a_time == 1 or not separate
+
+
+def test_more_memory_is_used_for_fewer_passes_and_more_windows(header):
+    slide = known(header, 30_000, separate=False)
+    few, many = (slide_memory.markers_at_a_time(slide, mb) for mb in (300, 2000))
+    assert 1 <= few < many == 39
+    assert slide_memory.channels_at_a_time(slide, 2000, "input") > 1
+    apart = slide_memory.subtract(known(header, 30_000), 1, "input")
+    assert apart.in_flight(300, 8) < apart.in_flight(2000, 8) == 8
