@@ -46,6 +46,8 @@ from unglow.registration.quality import (
 from unglow.registration.settings import DECLARED, MODELS, RegisterSettings
 from unglow.registration.shared_map import take_over, unmoved
 from unglow.registration.user_hints import (
+    INITIAL,
+    LANDMARKS,
     UserHints,
     check_hints,
     hinted_search,
@@ -177,7 +179,9 @@ def _attempted(
         refusals.append(found)
         if MIRRORED in found.transform.reasons and found.transform.significance >= SURE:
             break
-    return most_telling(refusals)
+    # what a person points at is what a refusal is about
+    pointed = [one for one in refusals if one.transform.coarse_method in (LANDMARKS, INITIAL)]
+    return (pointed or [most_telling(refusals)])[0]
 
 
 def _problem(pair: Pair) -> str | None:
