@@ -14,9 +14,10 @@ with Job.of(snakemake) as job:
 
     job.limit_memory()
     chosen = dict(snakemake.params.settings)
-    shared = read_shared_map(chosen.pop("from", None), snakemake.input)
+    given = {name: chosen.pop(name) for name in ("from", "cycles") if name in chosen}
     settings = RegisterSettings(**chosen)
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
+    shared = read_shared_map(given, snakemake.input, post.shape)
     demand = memory_model.register(
         (post.shape, pre.shape),
         settings.coarse_px,

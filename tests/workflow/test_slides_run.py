@@ -11,8 +11,13 @@ import pytest
 import tifffile
 import zarr
 from real_runs import Run, bytes_of, command, snakemake
+from scipy.ndimage import maximum_filter
+from scipy.spatial import cKDTree
 from sharing import once
 
+from unglow.core.windows import Window
+from unglow.io.candidates_csv import read_candidates
+from unglow.phantom.slide import SlideRenderer, SlideSpec
 from unglow.reporting.summary import read_summary
 
 pytestmark = pytest.mark.workflow
@@ -124,3 +129,35 @@ def test_slides_without_a_map_as_float_and_as_zarr(own):
     image = tifffile.imread(own / "plain/good/corrected.ome.tif")
     assert image.dtype == np.float32
     np.testing.assert_array_equal(levels["0"][:], image)
+
+
+def test_candidates_in_a_marker_are_its_cells(own):
+    chosen = ("results=spots", "multiplexed={candidates: [M01]}", "scale={methods: [linear]}")
+    made = ("spots/good.candidates/M01/detection.json", "spots/summary.tsv")
+    run = snakemake(own, "--config", *chosen, "--", *made)
+    assert run.code == 0, run.text
+    assert run.jobs()["slide_register"] == run.jobs()["register"] == 1
+    pair = own / "spots/good.candidates/M01"
+    slide_map, taken = (
+        json.loads((place / "transform.json").read_text())
+        for place in (own / "spots/good/registration/2-1", pair)
+    )
+    assert taken["matrix"] == slide_map["matrix"]
+    assert (taken["status"], taken["from"]) == ("ok", "cycles 2-1")
+    rows = {row["sample"]: row for row in read_summary(own / "spots/summary.tsv")}
+    assert {*rows} == {"good", "good.candidates"}
+    assert {row["dye"] for row in rows.values()} == {"M01"}
+    assert rows["good"]["candidates"] == ""
+    assert float(rows["good.candidates"]["gain"]) == pytest.approx(1.35, rel=0.02)
+    renderer = SlideRenderer(SlideSpec((768, 768), channels=5, cycles=2))
+    signal = renderer.signal(renderer.channels[-1], Window(0, 768, 0, 768))
+    cells = np.argwhere((signal == maximum_filter(signal, 9)) & (signal > 50))[:, ::-1]
+    table = read_candidates(pair / "candidates.csv")
+    found = np.column_stack([table["x"], table["y"]])
+    near, which = cKDTree(cells).query(found)
+    told = json.loads((pair / "detection.json").read_text())
+    assert told["candidates"] == float(rows["good.candidates"]["candidates"])
+    assert len(cells) == 66
+    assert len(set(which[near < 8])) >= 60
+    assert (near >= 8).sum() <= 6
+    assert 58 <= told["candidates"] <= 70

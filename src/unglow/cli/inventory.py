@@ -16,6 +16,7 @@ from unglow.workflow.channels import AUTO, choose_channels, stored_dtype
 from unglow.workflow.channels.bright_field import is_bright_field
 from unglow.workflow.channels.choice import BLOCKS, SIDE
 from unglow.workflow.header_cache import CACHE, HeaderCache, headers_of
+from unglow.workflow.marker_pairs import marker_pairs
 from unglow.workflow.samples import map_sources
 from unglow.workflow.slides import known_slides
 from unglow.workflow.stages.plan import check_two_files
@@ -23,6 +24,7 @@ from unglow.workflow.stages.plan import check_two_files
 if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader
     from unglow.workflow.channels import ChannelChoice
+    from unglow.workflow.marker_pairs import MarkerPairs
     from unglow.workflow.samples import Discovery, Pair
     from unglow.workflow.schema import Settings
     from unglow.workflow.slides import KnownSlide
@@ -67,14 +69,20 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     _, unusable = map_sources(usable, shapes, settings["register"]["from"])
     problems += [_problem(asdict(problem)) for problem in unusable]
     slides, left_out = known_slides(discovery.slides, settings, cache)
-    problems += [_problem(asdict(problem)) for problem in left_out]
+    chosen = settings["multiplexed"]["candidates"]
+    taken = {pair.sample for pair in discovery.pairs} | {one.name for one in discovery.slides}
+    searched = marker_pairs(slides, chosen, taken)
+    problems += [_problem(asdict(problem)) for problem in (*left_out, *searched.problems)]
     report = {"layout": discovery.layout, "files": files, "pairs": pairs, "problems": problems}
-    return report | ({"slides": [_slide(known) for known in slides.values()]} if slides else {})
+    of_slides = [_slide(known, searched) for known in slides.values()]
+    return report | ({"slides": of_slides} if slides else {})
 
 
-def _slide(known: KnownSlide) -> dict[str, Any]:
+def _slide(known: KnownSlide, searched: MarkerPairs) -> dict[str, Any]:
     """Return the record of a slide."""
+    candidates = [pair.dye for pair in searched.pairs if pair.slide == known.slide.name]
     return {
+        **({"candidates": candidates} if candidates else {}),
         "slide": known.slide.name,
         "images": [str(image) for image in known.slide.images],
         "shape": list(known.shape),
@@ -105,7 +113,7 @@ def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str,
             continue
         failures += headers[role].problems
         files.append(_file(pair, role, headers[role], figures))
-    channel = pair.channel if pair.channel is not None else str(settings["channel"])
+    channel = pair.channel if isinstance(pair.channel, str) else str(settings["channel"])
     record: dict[str, Any] = {
         "sample": pair.sample,
         "dye": pair.dye,

@@ -111,9 +111,14 @@ def _channels_of(slides: list[dict[str, Any]]) -> str:
                 str(channel["cycle"]),
                 channel["background"] or "-",
                 "-" if exposure is None else number(exposure, digits=4),
-                "left out" if channel["removed"] else "",
+                ", ".join(_remarks(one, channel)),
             ])  # fmt: skip
     return table(rows, "llrlrl")
+
+
+def _remarks(slide: dict[str, Any], channel: dict[str, Any]) -> list[str]:
+    searched = channel["name"] in slide.get("candidates", ())
+    return [*(["left out"] if channel["removed"] else []), *(["candidates"] if searched else [])]
 
 
 def _files(files: list[dict[str, Any]]) -> str:

@@ -121,15 +121,17 @@ def _snakefile(given: Path | None) -> Path:
 
 def _chosen(batch: Batch, name: str | None) -> Pair:
     """Return the pair of a name, or the one with the most pixels."""
+    # markers of slides cannot be written in a sample sheet
+    pairs = {key: pair for key, pair in batch.pairs.items() if pair.slide is None}
+    if not pairs:
+        raise InputError("there is no pair to copy: slides cannot be tried.")
     if name is None:
-        return max(
-            batch.pairs.values(), key=lambda p: batch.pixels({"sample": p.sample, "dye": p.dye})
-        )
+        return max(pairs.values(), key=lambda p: batch.pixels({"sample": p.sample, "dye": p.dye}))
     sample, _, dye = name.partition("/")
-    if (sample, dye) not in batch.pairs:
-        names = ", ".join("/".join(key) for key in list(batch.pairs)[:5])
+    if (sample, dye) not in pairs:
+        names = ", ".join("/".join(key) for key in list(pairs)[:5])
         raise InputError(f"--pair {name} is none of the pairs: {names}.")
-    return batch.pairs[sample, dye]
+    return pairs[sample, dye]
 
 
 def _warm_up(pair: Pair) -> None:

@@ -62,10 +62,21 @@ _RIVAL = 1.15
 
 @dataclass(frozen=True, eq=False)
 class SharedMap:
-    """The map of another dye of the same sample, and the dye's name; empty if nothing moved."""
+    """A map that is given.
+
+    Attributes
+    ----------
+    dye
+        Whose it is: another dye of the same sample, or cycles of a slide; empty if nothing moved.
+    transform
+        The map.
+    remedy
+        What helps where the images refute it, for cycles of a slide.
+    """
 
     dye: str
     transform: Transform
+    remedy: str = ""
 
     @property
     def method(self) -> str:
@@ -88,6 +99,18 @@ def unmoved(shape: tuple[int, int]) -> SharedMap:
             shift_px=(0.0, 0.0),
         ),
     )
+
+
+def of_cycles(cycles: str, transform: Transform | None, shape: tuple[int, int]) -> SharedMap:
+    """Return the map between two cycles of a slide, or of one cycle (None), whose channels agree.
+
+    ``shape`` is that of all images, (rows, columns).
+    """
+    if transform is not None:
+        remedy = "see the registration of these cycles, and set register.on to what both show"
+        return SharedMap(f"cycles {cycles}", transform, remedy)
+    remedy = "the two channels were imaged in one cycle, so correct what lies between their filters"
+    return SharedMap("their cycle", unmoved(shape).transform, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +207,7 @@ def take_over(
             held_out=np.ones(len(matches), dtype=bool),
         )
         table = whole_blocks(table, octaves)
-        reason = _refutation(check, shared.dye, settings)
+        reason = _refutation(check, shared, settings)
         if reason is None:
             return Registration(in_post_px(_judged(check, shared, settings), octaves), table)
     about = {"coarse_method": shared.method, "source": shared.dye}
@@ -252,18 +275,19 @@ def _checked(pair: Pair, shared: SharedMap) -> _Check:
     return _Check(coarse, matches, left, agreeing, points[seen], evidence)
 
 
-def _refutation(check: _Check, dye: str, settings: RegisterSettings) -> str | None:
+def _refutation(check: _Check, shared: SharedMap, settings: RegisterSettings) -> str | None:
     """Say why the images show that the map is wrong; None if they do not."""
     if check.match_elsewhere:
+        itself = "let this dye register itself (register_from: its own name)"
         return (
-            f"The images match better at another place than where the map of {dye} puts "
-            "them: let this dye register itself (register_from: its own name)."
-            if dye
+            f"The images match better at another place than where the map of {shared.dye} puts "
+            f"them: {shared.remedy or itself}."
+            if shared.dye
             else "The images match better at another place than where they lie (register.model: "
             "none): let them be registered (model: auto)."
         )
     if check.evidence.enough_agree and check.shift.length_px > _FAR * settings.suspect_px:
-        return _shifted(check, dye, settings)
+        return _shifted(check, shared, settings)
     return None
 
 
@@ -305,7 +329,7 @@ def _warnings(
         )
         reasons = [undecided]
     elif beyond and (shared.dye or check.shift.is_certain):
-        reasons = [_shifted(check, shared.dye, settings)]
+        reasons = [_shifted(check, shared, settings)]
     else:
         reasons = warnings(evidence, error_p95, settings)
     if shared.transform.status == "suspect":
@@ -315,17 +339,21 @@ def _warnings(
     return reasons
 
 
-def _shifted(check: _Check, dye: str, settings: RegisterSettings) -> str:
+def _shifted(check: _Check, shared: SharedMap, settings: RegisterSettings) -> str:
     shift = check.shift
     x, y, length = shift.x_px, shift.y_px, shift.length_px
-    if not dye:
+    if not shared.dye:
         return (
             f"The images lie {length:.2f} px (x {x:+.2f}, y {y:+.2f}, error {shift.error_px:.2f}) "
             f"from each other though register.model is none (setting suspect_px: "
             f"{settings.suspect_px:g}): let them be registered (model: auto)."
         )
+    itself = (
+        "something moved between the two dyes, so let this one register itself (register_from: its "
+        "own name)"
+    )
     return (
         f"The images lie {length:.1f} px (x {x:+.1f}, y {y:+.1f}) from where the map of "
-        f"{dye} puts them (setting suspect_px: {settings.suspect_px:g}): something moved between "
-        "the two dyes, so let this one register itself (register_from: its own name)."
+        f"{shared.dye} puts them (setting suspect_px: {settings.suspect_px:g}): "
+        f"{shared.remedy or itself}."
     )

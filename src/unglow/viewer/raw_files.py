@@ -13,6 +13,7 @@ from unglow.registration.settings import RegisterSettings
 from unglow.workflow import config as configuration
 from unglow.workflow.batch import find_pairs
 from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.marker_pairs import SUFFIX
 from unglow.workflow.samples.naming import take_apart
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ def _found(
     pair = next((one for one in discovery.pairs if one.key == key), None)
     if pair is not None:
         return replace(files, pair=pair, problem="")
+    if key[0].removesuffix(SUFFIX) in {one.name for one in discovery.slides}:
+        return replace(files, problem=f"{key[1]} is a marker of a slide, for which no files count.")
     problems = (p.message for p in discovery.problems if (p.sample, p.dye) == key)
     return replace(files, problem=next(problems, files.problem))
 

@@ -26,6 +26,7 @@ from unglow.workflow.header_cache import (
     headers_of,
     layouts,
 )
+from unglow.workflow.marker_pairs import marker_pairs
 from unglow.workflow.paths import Outputs
 from unglow.workflow.samples import (
     ROLES,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from unglow.io.tiff import TiffHeader
     from unglow.io.zarr import StoreLayout
+    from unglow.workflow.marker_pairs import MarkerPairs
     from unglow.workflow.schema import Settings
     from unglow.workflow.slides import KnownSlide
 
@@ -96,11 +98,15 @@ class Batch:
         problems = list(discovery.problems)
         notes = _idle_keys(settings)
         scales, channels = _scales(settings), _channels(settings)
-        for pair in discovery.pairs:
+        slides, unusable_slides = known_slides(discovery.slides, settings, cache)
+        of_markers = _of_markers(slides, settings, discovery)
+        for pair in (*discovery.pairs, *of_markers.pairs):
             _check_overridden(pair, settings)
             try:
                 for one in channels:  # each has to be storable
-                    headers[pair.key] = headers_of(pair, one, cache)
+                    headers[pair.key] = of_markers.headers.get(pair.key) or headers_of(
+                        pair, one, cache
+                    )
                 _check_manual(pair, scales)
                 _check_exposure(pair, scales)
                 notes += check_help(pair, headers[pair.key])
@@ -108,8 +114,7 @@ class Batch:
             except InputError as error:
                 paths = pair.pre, pair.post
                 problems.append(Problem(str(error), "header", pair.sample, pair.dye, paths))
-        slides, unusable_slides = known_slides(discovery.slides, settings, cache)
-        problems += unusable_slides
+        problems += [*unusable_slides, *of_markers.problems]
         if slides and settings["sweep"]:
             notes.append("config key 'sweep' is of pairs: slides have no variants.")
         cache.save()
@@ -190,6 +195,14 @@ class Batch:
         images = ({**wildcards, "role": role} for role in ROLES)
         counts = [self.band_count("ingest", names) for names in images]
         return max(self.band_count("align", wildcards), *counts) > 1
+
+
+def _of_markers(
+    slides: Mapping[str, KnownSlide], settings: Settings, discovery: Discovery
+) -> MarkerPairs:
+    """Return the pairs of the markers of slides that the configuration has searched."""
+    samples = {pair.sample for pair in discovery.pairs} | {one.name for one in discovery.slides}
+    return marker_pairs(slides, settings["multiplexed"]["candidates"], samples)
 
 
 def check_help(pair: Pair, headers: tuple[TiffHeader, TiffHeader]) -> tuple[str, ...]:
@@ -295,6 +308,11 @@ def _check_overridden(pair: Pair, settings: Settings) -> None:
     own = {"channel": pair.channel, "scale.manual": pair.manual_scale}
     columns = {"channel": "channel", "scale.manual": "manual_scale"}
     for name, value in own.items():
+        if name in settings["sweep"] and value is not None and pair.slide is not None:
+            raise ConfigError(
+                f"config key 'sweep.{name}' would change nothing for markers of slides "
+                "(multiplexed.candidates): leave one of them out."
+            )
         if name in settings["sweep"] and value is not None:
             raise ConfigError(
                 f"config key 'sweep.{name}' would change nothing for {pair.sample} {pair.dye}, "
@@ -320,6 +338,7 @@ def _check_exposure(pair: Pair, scales: list[Settings]) -> None:
         left = {*scale["methods"]} - {"exposure"}
         if scale["default"] == "exposure" or not (left or pair.manual_scale or scale["manual"]):
             raise InputError(
-                f"{pair.sample} {pair.dye} is a pair, of which no exposure times are known: add "
-                "another method to scale.methods, and to scale.default if that is set."
+                f"{pair.sample} {pair.dye} is a pair, of which no exposure times are "
+                f"{'known' if pair.slide is None else 'taken'}: add another method to "
+                "scale.methods, and to scale.default if that is set."
             )

@@ -14,11 +14,12 @@ from unglow.io.image_paths import standing_for
 from unglow.io.raw_images import read_exposures, read_header
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
-from unglow.workflow.channels.setting import list_names, stored_dtype
+from unglow.workflow.channels.setting import list_names, setting_for, stored_dtype
 from unglow.workflow.samples import ROLES
 from unglow.workflow.samples.naming import placeholder_in
 
 if TYPE_CHECKING:
+    from unglow.workflow.channels.setting import ChannelSetting
     from unglow.workflow.samples import Pair
     from unglow.workflow.schema import Settings
 
@@ -107,8 +108,8 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
         for path in (pair.post, pair.pre)
     )
     channel = channel_of(pair, settings)
-    for path, header in ((pair.post, post), (pair.pre, pre)):
-        _check_storable(path, header, channel)
+    for role, path, header in zip(ROLES, (pair.post, pair.pre), (post, pre), strict=True):
+        _check_storable(path, header, setting_for(channel, role))
     kinds = {post.dtype[0], pre.dtype[0]}
     if kinds >= {"f"} and len(kinds) > 1:
         raise InputError(
@@ -123,7 +124,7 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
     return post, pre
 
 
-def channel_of(pair: Pair, settings: Settings) -> str:
+def channel_of(pair: Pair, settings: Settings) -> ChannelSetting:
     """Return the channel setting of a pair: its own, or the run's."""
     return pair.channel if pair.channel is not None else str(settings["channel"])
 
@@ -168,11 +169,13 @@ def not_storable(header: TiffHeader) -> str:
     return f"{header.path} holds {header.dtype}: export it as grey or RGB of 8, 16 or 32 bits."
 
 
-def layouts(post: TiffHeader, pre: TiffHeader, channel: str) -> dict[str, StoreLayout]:
+def layouts(post: TiffHeader, pre: TiffHeader, channel: ChannelSetting) -> dict[str, StoreLayout]:
     """Return the store layouts of a pair, from the images and the channel setting alone."""
     of_images = {
         role: plan_layout(
-            header.shape, stored_type(header, channel), by_rows=header.preferred == "rows"
+            header.shape,
+            stored_type(header, setting_for(channel, role)),
+            by_rows=header.preferred == "rows",
         )
         for role, header in zip(ROLES, (post, pre), strict=True)
     }

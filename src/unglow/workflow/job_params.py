@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from unglow.workflow.batch import Batch
+    from unglow.workflow.channels import ChannelSetting
     from unglow.workflow.schema import Settings
 
     Wildcards = Mapping[str, str]
@@ -42,7 +43,7 @@ def raw_image(batch: Batch, wildcards: Wildcards, *, role: str) -> str:
     return str(standing_for(getattr(batch.pair(wildcards), role)))
 
 
-def channel_setting(batch: Batch, wildcards: Wildcards) -> str:
+def channel_setting(batch: Batch, wildcards: Wildcards) -> ChannelSetting:
     """Return the channel setting of a pair: its own, or the run's."""
     return channel_of(batch.pair(wildcards), batch.variant_settings(wildcards))
 
@@ -54,10 +55,13 @@ def header_record(batch: Batch, wildcards: Wildcards, *, role: str) -> dict[str,
 
 
 def register_settings(batch: Batch, wildcards: Wildcards) -> Settings:
-    """Return the section ``register`` of a job, ``from`` only where another's map is taken."""
+    """Return the section ``register`` of a job, and whose map is taken where it is another's."""
     settings: Settings = dict(batch.variant_settings(wildcards)["register"])
     del settings["from"], settings["on"]
-    dye = batch.maps_from.get(batch.pair(wildcards).key)
+    pair = batch.pair(wildcards)
+    if pair.slide is not None:
+        return {**settings, "cycles": pair.move or ""}
+    dye = batch.maps_from.get(pair.key)
     return settings if dye is None else {**settings, "from": dye}
 
 
@@ -71,6 +75,11 @@ def register_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:
         names = {**wildcards, "dye": batch.maps_from[pair.key]}
         files["source"] = [
             batch.outputs.registered(name).format(**names)
+            for name in ("transform.json", "displacement.npz")
+        ]
+    if pair.move is not None:
+        files["source"] = [
+            batch.outputs.move(name).format(sample=pair.slide, cycle=pair.move)
             for name in ("transform.json", "displacement.npz")
         ]
     return {name: paths for name, paths in files.items() if paths}

@@ -174,3 +174,25 @@ def test_landmarks_are_compared_with_a_map_that_is_taken_over(images, monkeypatc
     assert (found.status, found.source) == ("suspect", "DAPI")
     assert found.landmarks == LandmarkResiduals(2, pytest.approx(27.5), pytest.approx(50))
     assert found.reasons[0].startswith("The map misses landmark b by 50 px")
+
+
+def test_cycles_of_a_slide_have_a_remedy_of_their_own(images, tmp_path):
+    theirs = source(moved(-15.0, 0.0)).transform
+    theirs.save(tmp_path / "transform.json")
+    files = {"source": [str(tmp_path / "transform.json")]}
+    shared = register.read_shared_map({"cycles": "2-1"}, files, SHAPE)
+    (reason,) = run(images, shared).transform.reasons
+    assert "where the map of cycles 2-1 puts them" in reason
+    assert reason.endswith(
+        ": see the registration of these cycles, and set register.on to what both show."
+    )
+    one = register.read_shared_map({"cycles": ""}, {}, SHAPE)
+    np.testing.assert_array_equal(one.transform.matrix, np.eye(3))
+    aside = np.array([[1.0, 0, 15], [0, 1, 0], [0, 0, 1]])
+    post = render(aside, SHAPE, gain=1.3, spots=30)
+    (reason,) = run((post, images[1]), one).transform.reasons
+    assert "where the map of their cycle puts them" in reason
+    assert reason.endswith(
+        ": the two channels were imaged in one cycle, so correct what lies between their filters."
+    )
+    assert register.read_shared_map({}, {}, SHAPE) is None

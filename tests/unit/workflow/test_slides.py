@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tifffile
 import yaml
+from raw_slides import NAMES, TABLE, ome, pair, slide
 from snakemake.rules import Wildcards
 
 from unglow.core.errors import ConfigError
@@ -23,33 +24,6 @@ from unglow.workflow.planned_jobs import final_outputs, jobs_of_slide
 from unglow.workflow.preflight.pending_jobs import pending_jobs
 from unglow.workflow.samples import discover
 from unglow.workflow.slides import KnownSlide, known_slides
-
-NAMES = ("DAPI", "AF", "CD3", "DAPI_2", "CD8")
-TABLE = (
-    "cycle_number,marker_name,background,exposure,remove\n1,DAPI,,20,\n1,AF,,100,TRUE\n"
-    "1,CD3,AF,100,\n2,DAPI_2,,20,\n2,CD8,AF,200,\n"
-)
-
-
-def ome(path, names, shape=(96, 128), exposures=(), dtype=np.uint16, seed=0):
-    """Write channels of noise as an OME-TIFF, with exposure times in s where they are given."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = np.random.default_rng(seed).integers(0, 999, (len(names), *shape)).astype(dtype)
-    plane = {"Plane": {"ExposureTime": list(exposures), "ExposureTimeUnit": ["s"] * len(exposures)}}
-    about = {"axes": "CYX", "Channel": {"Name": list(names)}, **(plane if exposures else {})}
-    tifffile.imwrite(path, pixels, metadata=about, photometric="minisblack")
-
-
-def slide(base, name="s1", table=TABLE, names=NAMES, **more):
-    ome(base / f"raw/{name}/image.ome.tif", names, **more)
-    if table:
-        (base / f"raw/{name}/markers.csv").write_text(table)
-
-
-def pair(base, name="p1"):
-    (base / "raw" / name).mkdir(parents=True)
-    for role in ("pre", "post"):
-        tifffile.imwrite(base / f"raw/{name}/{role}_DAPI.tif", np.zeros((96, 128), np.uint8))
 
 
 def problem_of(base, config=None):

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from unglow.workflow.channels.choice import ChannelChoice, choose_channels, decide
 from unglow.workflow.channels.measure import ChannelSample, measure
-from unglow.workflow.channels.setting import AUTO, parse_channels, stored_dtype
+from unglow.workflow.channels.setting import AUTO, ChannelSetting, parse_channels, stored_dtype
 
 __all__ = [
     "AUTO",
     "ChannelChoice",
     "ChannelSample",
+    "ChannelSetting",
     "choose_channels",
     "decide",
     "measure",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from unglow.io.tiff import ChannelInfo, TiffHeader
     from unglow.workflow.channels.measure import ChannelSample
+    from unglow.workflow.channels.setting import ChannelSetting
 
 #: Smallest share of the signal, averaged over the images of a pair, of a channel that is taken.
 TAKEN = 0.2
@@ -52,7 +53,7 @@ class ChannelChoice:
 
 @step("channels")
 def choose_channels(
-    headers: Mapping[str, TiffHeader], *, channel: str = AUTO, dye: str | None = None
+    headers: Mapping[str, TiffHeader], *, channel: ChannelSetting = AUTO, dye: str | None = None
 ) -> ChannelChoice:
     """Choose the channels of a pair from its images.
 
@@ -62,7 +63,7 @@ def choose_channels(
         Per image of the pair (``post``, ``pre``) its header.
     channel
         ``auto``, a name (R, G, B or one of an OME-TIFF; letter case does not matter), a number
-        from 0, or a sum of those such as ``R+G``.
+        from 0, or a sum of those such as ``R+G``; or the number in each image.
     dye
         With ``auto``, the channel of this name is taken where every image has one.
 
@@ -124,14 +125,19 @@ def decide(samples: Mapping[str, ChannelSample]) -> ChannelChoice:
 
 
 def _without_pixels(
-    channels: Mapping[str, Sequence[ChannelInfo]], setting: str, dye: str | None
+    channels: Mapping[str, Sequence[ChannelInfo]], setting: ChannelSetting, dye: str | None
 ) -> ChannelChoice | None:
     """Choose where headers and setting leave nothing to measure."""
+    indices: dict[str, tuple[int, ...]]
+    if not isinstance(setting, str):
+        named = {image: channels[image][number].name for image, number in setting.items()}
+        told = _and([f"{name} of {image}" for image, name in named.items()])
+        indices = {image: (number,) for image, number in setting.items()}
+        return ChannelChoice(indices, (named["post"],), {}, {}, f"{told} are set for this pair.")
     candidates = {image: usable(infos) for image, infos in channels.items()}
     for image, numbers in candidates.items():
         if not numbers:
             raise InputError(f"the {image} image has no channel but alpha; export it with colours.")
-    indices: dict[str, tuple[int, ...]]
     if setting.strip().casefold() != AUTO:
         indices = {i: parse_channels(setting, c, f"the {i} image") for i, c in channels.items()}
         richest = max(indices, key=lambda image: len(channels[image]))

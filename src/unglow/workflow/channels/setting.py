@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from unglow.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from unglow.io.tiff import ChannelInfo
 
+ChannelSetting: TypeAlias = "str | Mapping[str, int]"
+"""Which channel is read: the setting of a pair, or the number in each image (``post``, ``pre``)."""
 AUTO = "auto"
 _ALIASES = {"red": "R", "green": "G", "blue": "B"}
 _WIDER = {
@@ -23,6 +25,11 @@ _WIDER = {
     "uint32": "uint64",
     "int32": "int64",
 }
+
+
+def setting_for(setting: ChannelSetting, image: str) -> str:
+    """Return the setting of one image of a pair, ``post`` or ``pre``."""
+    return setting if isinstance(setting, str) else str(setting[image])
 
 
 def stored_dtype(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from unglow.workflow.channels.setting import ChannelSetting
     from unglow.workflow.samples.slides import SlideFiles
 
 ROLES = ("post", "pre")
@@ -21,7 +22,9 @@ ROLES = ("post", "pre")
 class Pair:
     """One sample in one dye, imaged before (``pre``) and after (``post``) staining.
 
-    ``rule`` says why these two files were taken for a pair. ``channel``, ``series``,
+    ``rule`` says why these two files were taken for a pair. ``slide`` is the multiplexed slide that
+    both are channels of, if they are (``channel`` has that of each role then), and ``move`` its map
+    between their cycles, such as ``2-1``; None where they are of one. ``channel``, ``series``,
     ``manual_scale`` and ``register_from`` are what the sample sheet sets for this pair alone; None
     where it does not. ``landmarks`` are the files that help to register it: one of both images, or
     that of post and that of pre; ``initial_transform`` is one that holds a first map. ``regions``
@@ -34,7 +37,7 @@ class Pair:
     dye: str
     pre: Path
     post: Path
-    channel: str | None = None
+    channel: ChannelSetting | None = field(default=None, hash=False)
     series: int | None = None
     manual_scale: float | None = None
     rule: str = ""
@@ -44,6 +47,8 @@ class Pair:
     regions: Path | None = None
     control: bool = False
     groups: Mapping[str, str] = field(default_factory=dict, hash=False)
+    slide: str | None = None
+    move: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:

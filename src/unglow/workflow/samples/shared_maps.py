@@ -37,6 +37,8 @@ def map_sources(
 
 def _wanted(pair: Pair, dye: str | None) -> str | None:
     """Return the other dye whose map a pair is to take; None if it registers itself."""
+    if pair.slide is not None:  # it takes that of its cycles
+        return None
     named = dye if pair.register_from is None else pair.register_from
     return None if named == pair.dye else named
 

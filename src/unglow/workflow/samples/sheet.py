@@ -269,7 +269,8 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
     return Pair(
         sample or "",
         dye or "",
-        **images,
+        pre=images["pre"],
+        post=images["post"],
         channel=row.cells.get("channel"),
         series=None if series is None else int(series),
         manual_scale=None if scale is None else float(scale),

@@ -29,6 +29,8 @@ from unglow.workflow.samples import ROLES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from unglow.workflow.channels import ChannelSetting
+
 log = logging.getLogger(__name__)
 VERSION = 1
 """Of plan.json."""
@@ -132,7 +134,7 @@ def plan_pair(
     pre: Path,
     headers: dict[str, dict[str, Any]],
     *,
-    channel: str,
+    channel: ChannelSetting,
     dye: str,
 ) -> Plan:
     """Return the plan of a pair whose headers were read while the workflow was parsed."""
@@ -143,7 +145,9 @@ def plan_pair(
     return make_plan(read["post"], read["pre"], channel=channel, dye=dye)
 
 
-def make_plan(post: TiffHeader, pre: TiffHeader, *, channel: str, dye: str | None = None) -> Plan:
+def make_plan(
+    post: TiffHeader, pre: TiffHeader, *, channel: ChannelSetting, dye: str | None = None
+) -> Plan:
     """Choose the channels of a pair, jointly, from a sample of blocks of both images.
 
     Pixels that cannot be decoded, or channels that do not go together, make a plan with a reason

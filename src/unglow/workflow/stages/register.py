@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.io.zarr.chunk_cache import ChunkCache
 from unglow.io.zarr.layout import CHUNK
 from unglow.registration.register import UserHints, register
-from unglow.registration.shared_map import SharedMap, take_over
+from unglow.registration.shared_map import SharedMap, of_cycles, take_over
 from unglow.registration.user_hints import check_hints
 from unglow.registration.verdict import against_headers, judged, rejected, scale_of_sizes
 from unglow.transform import load
@@ -46,17 +46,32 @@ def read_hints(post: Store, pre: Store, files: Mapping[str, Any]) -> UserHints |
     )
 
 
-def read_shared_map(dye: str | None, files: Mapping[str, Any]) -> SharedMap | None:
-    """Read the map of another dye; None if ``dye`` is, since the pair registers itself.
+def read_shared_map(
+    settings: Mapping[str, Any], files: Mapping[str, Any], shape: tuple[int, int]
+) -> SharedMap | None:
+    """Read the map that a pair takes over; None if it registers itself.
 
-    ``files`` has ``source``: ``transform.json`` first.
+    Parameters
+    ----------
+    settings
+        ``from`` is the dye whose map it is, or ``cycles`` the cycles of a slide (``2-1``); that is
+        empty for channels of one cycle, which lie on each other.
+    files
+        ``source`` has the files of the map, ``transform.json`` first.
+    shape
+        Rows and columns of the images of a slide.
 
     Raises
     ------
     InputError
         The map cannot be read.
     """
-    return None if dye is None else SharedMap(dye, load(files["source"][0]))
+    if "from" in settings:
+        return SharedMap(settings["from"], load(files["source"][0]))
+    if "cycles" not in settings:
+        return None
+    cycles = settings["cycles"]
+    return of_cycles(cycles, load(files["source"][0]) if cycles else None, shape)
 
 
 def register_stores(

@@ -1,0 +1,113 @@
+"""Markers of slides that candidates are looked for in, each as a pair: its background is pre."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from unglow.multiplexed.markers import suggestion
+from unglow.workflow.samples import Pair, Problem, unsafe
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from unglow.io.tiff import TiffHeader
+    from unglow.multiplexed.slide import Channel
+    from unglow.workflow.slides import KnownSlide
+
+SUFFIX = ".candidates"
+"""What the sample of such pairs is called after the name of their slide.
+
+It is a sample of its own: in the folder of the slide, any marker may have the name of a file there.
+"""
+_KEY = "config key 'multiplexed.candidates'"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerPairs:
+    """Pairs of markers with their headers, post and pre, and why others cannot be searched."""
+
+    pairs: list[Pair] = field(default_factory=list)
+    headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def chosen_markers(known: KnownSlide, chosen: Sequence[str] | str) -> list[Channel]:
+    """Return the markers of a slide that ``multiplexed.candidates`` names, or all that it keeps."""
+    if chosen == "all":
+        return [one for one in known.slide.markers if not one.removed]
+    return [one for one in known.slide.markers if one.name in chosen]
+
+
+def marker_pairs(
+    slides: Mapping[str, KnownSlide], chosen: Sequence[str] | str, samples: Collection[str]
+) -> MarkerPairs:
+    """Return the pairs of the markers of slides that candidates are looked for in.
+
+    Parameters
+    ----------
+    slides
+        Those that can be used, by name.
+    chosen
+        The setting ``multiplexed.candidates``: names, or ``all``.
+    samples
+        The names of all other samples.
+    """
+    found = MarkerPairs(problems=list(_unknown(slides, chosen)))
+    for name, known in slides.items():
+        markers = chosen_markers(known, chosen)
+        if markers and name + SUFFIX in samples:
+            found.problems.append(
+                Problem(
+                    f"Candidates in markers of the slide {name} would go to {name}{SUFFIX}, but a "
+                    "sample or slide is called so already: rename its folder.",
+                    "candidates",
+                )
+            )
+            continue
+        for marker in markers:
+            pair = _pair(known, marker)
+            why = unsafe(pair.dye) or unsafe(pair.sample)
+            if why is None:
+                found.pairs.append(pair)
+                background = known.slide.background_of(marker)
+                headers = known.headers[marker.image], known.headers[background.image]
+                found.headers[pair.key] = headers
+                continue
+            named = pair.dye if unsafe(pair.dye) else pair.sample
+            sentence = (
+                f"Slide {name}: candidates in {marker.name} need a folder, but the name '{named}' "
+                f"{why}; rename it, or leave the marker out of multiplexed.candidates."
+            )
+            found.problems.append(Problem(sentence, "candidates", *pair.key))
+    return found
+
+
+def _unknown(slides: Mapping[str, KnownSlide], chosen: Sequence[str] | str) -> Iterator[Problem]:
+    """Yield a problem for each name that is no marker of any slide."""
+    channels = [one for known in slides.values() for one in known.slide.channels]
+    markers = {one.name: one for one in channels if one.background is not None}
+    for name in () if chosen == "all" or not slides else chosen:
+        if name in markers:
+            continue
+        there = any(one.name == name for one in channels)
+        why = "from which nothing is subtracted" if there else "which no slide has"
+        meant = suggestion(name, [*markers])
+        end = "" if meant.endswith("?") else "."
+        yield Problem(f"{_KEY} names '{name}', {why}; {meant}{end}", "candidates")
+
+
+def _pair(known: KnownSlide, marker: Channel) -> Pair:
+    slide = known.slide
+    background = slide.background_of(marker)
+    move = slide.move_of(marker)
+    return Pair(
+        slide.name + SUFFIX,
+        marker.name,
+        pre=slide.images[background.image],
+        post=slide.images[marker.image],
+        channel={"post": marker.number, "pre": background.number},
+        rule=f"marker {marker.name} of the slide {slide.name}, background {background.name}",
+        slide=slide.name,
+        move=None if move is None else "{}-{}".format(*move),
+    )
