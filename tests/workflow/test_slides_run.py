@@ -153,8 +153,7 @@ def test_candidates_in_a_marker_are_its_cells(own):
     signal = renderer.signal(renderer.channels[-1], Window(0, 768, 0, 768))
     cells = np.argwhere((signal == maximum_filter(signal, 9)) & (signal > 50))[:, ::-1]
     table = read_candidates(pair / "candidates.csv")
-    found = np.column_stack([table["x"], table["y"]])
-    near, which = cKDTree(cells).query(found)
+    near, which = cKDTree(cells).query(table.xy)
     told = json.loads((pair / "detection.json").read_text())
     assert told["candidates"] == float(rows["good.candidates"]["candidates"])
     assert len(cells) == 66

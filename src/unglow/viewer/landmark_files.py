@@ -55,6 +55,8 @@ class Target:
 def target_of(raw: RawFiles, results: Path) -> Target:
     """Return the files of landmarks of a pair, whose results are in a directory."""
     aside = (results / NAME,)
+    if raw.of_slide:
+        return Target(aside, f"{raw.problem} The file lies with the results alone.")
     if raw.pair is None:
         how = "name it in the column landmarks of a sample sheet once they are found"
         return Target(aside, f"{raw.problem} The file lies with the results: {how}.")

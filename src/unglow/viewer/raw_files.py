@@ -46,6 +46,8 @@ class RawFiles:
         What goes on with the run, for a shell.
     max_scale
         The setting of the registration.
+    of_slide
+        Whether it is a marker of a multiplexed slide, for which nothing beside the images counts.
     """
 
     pair: RawPair | None = None
@@ -53,6 +55,7 @@ class RawFiles:
     problem: str = _APART
     command: str = _COMMAND
     max_scale: float = RegisterSettings().max_scale
+    of_slide: bool = False
 
     @property
     def regions(self) -> Path | None:
@@ -117,11 +120,15 @@ def _found(
         command=command,
         max_scale=float(settings["register"]["max_scale"]),
     )
+    slides = {one.name for one in discovery.slides}
     pair = next((one for one in discovery.pairs if one.key == key), None)
     if pair is not None:
         return replace(files, pair=pair, problem="")
-    if key[0].removesuffix(SUFFIX) in {one.name for one in discovery.slides}:
-        return replace(files, problem=f"{key[1]} is a marker of a slide, for which no files count.")
+    if key[0].endswith(SUFFIX) and key[0].removesuffix(SUFFIX) in slides:
+        of_slide = (
+            f"{key[1]} is a marker of a slide, for which no landmarks and no regions are read."
+        )
+        return replace(files, problem=of_slide, of_slide=True)
     problems = (p.message for p in discovery.problems if (p.sample, p.dye) == key)
     return replace(files, problem=next(problems, files.problem))
 

@@ -9,6 +9,8 @@ from raw_slides import NAMES, TABLE, ome, pair, slide
 
 from unglow.cli.inventory import inventory
 from unglow.core.errors import ConfigError
+from unglow.viewer.landmark_files import target_of
+from unglow.viewer.raw_files import raw_files
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import load
@@ -182,3 +184,17 @@ def test_a_survey_marks_what_is_searched(tmp_path, monkeypatch):
         "config key 'multiplexed.candidates' names 'CD88', which no slide has; did you mean 'CD8'?"
     ]
     assert "candidates" not in inventory(discover(tmp_path / "raw"), load({}))["slides"][0]
+
+
+def test_the_viewer_knows_that_no_landmarks_are_read_for_a_marker(tmp_path):
+    slide(tmp_path)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.yaml").write_text("multiplexed: {candidates: [CD8]}\n")
+    results = tmp_path / "results"
+    raw = raw_files(results, [], *CD8.values())
+    assert raw.regions_target is None
+    target = target_of(raw, results / "s1.candidates/CD8")
+    assert target.note == (
+        "CD8 is a marker of a slide, for which no landmarks and no regions are read. The file lies "
+        "with the results alone."
+    )
