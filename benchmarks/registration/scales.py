@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ MOST_TIME = 1.10
 _SCANNERS = (("A", "Z"), ("Z", "N2"), ("N2", "A"))
 _FACTORS = ((1.0, 0.23), (1.0, 0.45), (1.0, 0.7), (0.7, 1.0), (0.4, 1.0), (0.23, 1.0))
 _CROP = 1300
+_NOISE_LEVELS = 6.0
+"""Standard deviation of what a resampled slide gets, of the sum of three colours."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         outcomes.append(outcome)
         if outcome.verdict != "right" and not math.isnan(outcome.scale):
             print(_line(outcome), flush=True)
-    save_json(args.json, [asdict(outcome) for outcome in outcomes])
+    save_json(args.json, [asdict(outcome) | {"verdict": outcome.verdict} for outcome in outcomes])
     missed = _report(outcomes)
     if args.against is not None:
         missed |= _slower(args.against, args.shared, args.ordinary)
@@ -198,15 +200,30 @@ _REAL = (
 def resampled(k: int, data: Path) -> Outcome:
     """Register a slide in two scanners, one of them made coarser; truth is the map of the whole."""
     names, (f, g) = _SCANNERS[k // len(_FACTORS)], _FACTORS[k % len(_FACTORS)]
-    post, pre = (slide(data, name) for name in names)
-    truth = registered(post, pre)[0].transform
-    outcome = _outcome(k, f"slide {'-'.join(names)}", (_resized(post, f), _resized(pre, g)), None)
-    found = _found(_resized(post, f), _resized(pre, g), RegisterSettings(), None)[0]
-    points = tissue(post)
+    rng = np.random.default_rng([k, 34])
+    post, pre = slide(data, names[0]), slide(data, names[1])
+    truth, points = _whole_map(names, data), tissue(post)
+    post, pre = _recorded(post, f, rng), _recorded(pre, g, rng)
+    found, seconds = _found(post, pre, RegisterSettings(), None)
     points = points[inside(truth.map(points), truth.pre_shape)]
     off = found.map((points + 0.5) * f - 0.5) - ((truth.map(points) + 0.5) * g - 0.5)
-    scale = truth.scale * g / f
-    return _with_errors(replace(outcome, scale=scale), np.hypot(*off.T))
+    told = truth.scale * g / f
+    outcome = _told(k, f"slide {'-'.join(names)}", found, seconds, "none")
+    return _with_errors(replace(outcome, scale=told), np.hypot(*off.T))
+
+
+@lru_cache(maxsize=1)
+def _whole_map(names: tuple[str, str], data: Path) -> Transform:
+    return registered(slide(data, names[0]), slide(data, names[1]))[0].transform
+
+
+def _recorded(image: Image, factor: float, rng: np.random.Generator) -> Image:
+    """Resample an image; a coarser one gets noise, which its own averaging has taken away."""
+    resized = _resized(image, factor)
+    if factor == 1:
+        return resized
+    noisy = resized + rng.normal(0, _NOISE_LEVELS, resized.shape)
+    return np.clip(np.rint(noisy), 0, np.iinfo(image.dtype).max).astype(image.dtype)
 
 
 def _resized(image: Image, factor: float) -> Image:
@@ -238,15 +255,18 @@ def _outcome(
 ) -> Outcome:
     settings = RegisterSettings(mirror=draw is not None and draw.mirror)
     found, seconds = _found(*pair, settings, expected)
-    sizes = "none" if expected is None else "wrong"
-    outcome = Outcome(
-        seed, name, math.nan, sizes, found.status, found.scale, found.significance,
-        math.nan, seconds, found.reasons,
-    )  # fmt: skip
+    outcome = _told(seed, name, found, seconds, "none" if expected is None else "wrong")
     if draw is None:
         return outcome
     off = errors(found, draw.warp, section_points(base, draw.shape))
     return replace(outcome, scale=draw.scale, p95_px=off.p95 / max(1.0, draw.scale))
+
+
+def _told(seed: int, name: str, found: Transform, seconds: float, sizes: str) -> Outcome:
+    return Outcome(
+        seed, name, math.nan, sizes, found.status, found.scale, found.significance,
+        math.nan, seconds, found.reasons,
+    )  # fmt: skip
 
 
 def _with_errors(outcome: Outcome, off: NDArray[np.float64]) -> Outcome:

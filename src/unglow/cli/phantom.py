@@ -33,7 +33,7 @@ _NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("bleed", "PART", "part of the post signal that also shows in the red channel"),
     ("blur_pre_px", "PX", "blur of pre out of focus, standard deviation"),
     ("blur_post_px", "PX", "blur of post out of focus, standard deviation"),
-    ("pixel_size_um", "UM", "pixel size, micrometres"),
+    ("pixel_size_um", "UM", "pixel size in the header of post, micrometres"),
 )
 
 
@@ -86,6 +86,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar=metavar,
             help=f"{text} (default: {default:g})",
         )
+    add(
+        "--pre-pixel-size-um",
+        type=float,
+        metavar="UM",
+        help="pixel size in the header of pre, micrometres (default: that of post / --scale, which "
+        "is true)",
+    )
     add(
         "--dtype",
         choices=("uint8", "uint16"),
@@ -226,6 +233,7 @@ def spec_of(args: argparse.Namespace) -> PhantomSpec:
         dtype=args.dtype,
         rgb=args.rgb,
         seed=args.seed,
+        pre_pixel_size_um=args.pre_pixel_size_um,
         **{name: getattr(args, name) for name, _, _ in _NUMBERS},
     )
 

@@ -75,7 +75,7 @@ def make_pair(
             np.dtype(spec.dtype),
             spec.rgb,
             partial(renderer.pixels, image),
-            spec.pixel_size_um,
+            spec.pixel_sizes_um[image],
         )
         write_tiff(path, raster, layout=layout, compression=compression, workers=workers)
         _log.info("wrote %s", path)

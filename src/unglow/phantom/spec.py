@@ -29,8 +29,10 @@ _RANGES: dict[str, tuple[float, float]] = {
     "blur_pre_px": (0.0, 5.0),
     "blur_post_px": (0.0, 5.0),
     "pixel_size_um": (1e-3, 1e4),
+    "pre_pixel_size_um": (1e-3, 1e4),
     "seed": (0, 2**63 - 1),
 }
+_OPTIONAL = ("pre_pixel_size_um",)
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,10 @@ class PhantomSpec:
     blur_pre_px, blur_post_px
         How far each image is out of focus: standard deviation of a Gaussian, px, that spots and
         background go through; truth tells peaks and widths without it.
-    pixel_size_um
-        Pixel size written into the headers, micrometres.
+    pixel_size_um, pre_pixel_size_um
+        Pixel size written into the header of post, and into that of pre, micrometres;
+        ``pre_pixel_size_um=None`` is what a microscope writes, ``pixel_size_um / scale``. Any other
+        is a header that lies.
     seed
         Everything random follows from it.
 
@@ -99,6 +103,7 @@ class PhantomSpec:
     blur_pre_px: float = 0.0
     blur_post_px: float = 0.0
     pixel_size_um: float = 0.5
+    pre_pixel_size_um: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -107,6 +112,8 @@ class PhantomSpec:
             _check_shape("pre_shape", self.pre_shape)
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
+            if name in _OPTIONAL and value is None:
+                continue
             if not _is_number(value) or not low <= value <= high:
                 raise ConfigError(
                     f"phantom: {name} is {value!r}, but must be a number from {low:g} to {high:g}."
@@ -140,6 +147,15 @@ class PhantomSpec:
             return self.pre_shape
         rows, cols = self.shape
         return math.ceil(1.02 * rows), math.ceil(1.03 * cols)
+
+    @property
+    def pixel_sizes_um(self) -> dict[str, float]:
+        """Pixel sizes in the headers of ``pre`` and ``post``, micrometres."""
+        pre = self.pre_pixel_size_um
+        return {
+            "pre": self.pixel_size_um / self.scale if pre is None else pre,
+            "post": self.pixel_size_um,
+        }
 
     @property
     def counts_per_level(self) -> int:

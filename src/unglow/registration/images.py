@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -25,6 +25,9 @@ _DARK_SHARE, _BRIGHT_SHARE = 0.001, 0.998
 """Quantiles of the grey levels that stand for the background and for the brightest structures."""
 _BELOW_BACKGROUND = 0.02
 """The floor lies this share of the range of grey levels below the background."""
+_LOWERED = 10.0
+"""A floor that lies so many times the section's brightness deeper leaves square roots of edges
+nearly straight; those of new signal are bent all the same."""
 _FINE_PX, _BROAD_PX, _AROUND_PX = 1.0, 6.0, 10.0
 """Sigmas of the band pass of the texture, and of the average of its energy, px of the thumbnail."""
 _TEXTURE_SHARE = 0.12
@@ -45,7 +48,7 @@ class Plane:
     shape
         (rows, columns).
     floor
-        Grey level just below the background; square roots are taken above it.
+        Grey level just below the background, or deeper; square roots are taken above it.
     """
 
     read: Callable[[Window], NDArray[Any]]
@@ -74,7 +77,7 @@ class Thumbnail:
     section
         (rows, cols) bool: where there is texture to register.
     floor
-        Grey level just below the background.
+        Grey level just below the background, or deeper (`nearly_linear`).
     saturated
         Share (0..1) of pixels at the highest value.
     """
@@ -111,6 +114,19 @@ def thumbnail(pixels: Pixels, level: int) -> Thumbnail:
     detail, section = _detail(np.sqrt(np.clip(image - floor, 0, None)), finite)
     top = image == image.max()
     return Thumbnail(image, level, detail, section, floor, float(top.mean()))
+
+
+def nearly_linear(thumb: Thumbnail) -> Thumbnail:
+    """Return the thumbnail with a floor so low that square roots above it hardly bend edges.
+
+    The root of a soft edge lies further out than that of a sharp one, by up to a quarter of its
+    width. Where only one of two images is an average of finer px, the rim of the section would lie
+    elsewhere in it: the map would be too large, and its rim would look deformed.
+    """
+    if not thumb.section.any():
+        return thumb
+    brightness = float(np.median(thumb.image[thumb.section])) - thumb.floor
+    return replace(thumb, floor=thumb.floor - _LOWERED * brightness)
 
 
 def unusable(name: str, shape: tuple[int, int], thumb: Thumbnail) -> str | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Coarser, coarse_level
-from unglow.registration.images import Plane, thumbnail
+from unglow.registration.images import Plane, nearly_linear, thumbnail
 from unglow.registration.settings import ORDINARY_SCALE, RegisterSettings
 from unglow.transform import apply_matrix, at_level, between_levels, to_level0
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from unglow.transform.displacement import Displacement
 
     Floats = NDArray[np.float64]
+
+_UNSEEN_PX = 0.02
+"""What rims of unequal sharpness still do to a map, at most, px of what is seen (measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +129,21 @@ class Pair:
         """How many pyramid levels both images have."""
         return min(self.post.levels, self.pre.levels)
 
+    @property
+    def unseen_px(self) -> float:
+        """Error of a map that all blocks share, so that none of them tells of it."""
+        return _UNSEEN_PX if self.octaves else 0.0
+
     def mapped_by(self, matrix: Floats) -> Pair:
         """Return the pair with another global map."""
         return replace(self, matrix=matrix)
+
+    def for_blocks(self) -> Pair:
+        """Return the pair as blocks see it: nearly linear if one image is averaged."""
+        if not self.octaves:
+            return self
+        post_thumb, pre_thumb = nearly_linear(self.post_thumb), nearly_linear(self.pre_thumb)
+        return replace(self, post_thumb=post_thumb, pre_thumb=pre_thumb)
 
     def swapped(self) -> Pair:
         """Return the pair with the roles of post and pre exchanged."""

@@ -245,7 +245,7 @@ def _continued(pair: Pair, start: Candidate) -> Registration:
     log.info("coarse map by %s, significance %.1f", start.method, start.significance)
     level = pair.post_thumb.level
     coarse = from_level(start.matrix, level)
-    pair = replace(pair, matrix=coarse, sign=start.sign)
+    pair = replace(pair, matrix=coarse, sign=start.sign).for_blocks()
     while level > 1:
         level = (level + 1) // 2
         pair = pair.mapped_by(_improved(pair, level))
@@ -329,7 +329,8 @@ def _concluded(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) 
     if reasons:
         return _rejected(pair, reasons, start, blocks)
     fitted = agreeing & ~held_out
-    error = Quantiles.of(map_error(model, matches, fitted, agreeing, pair.matrix, points[seen]))
+    errors = map_error(model, matches, fitted, agreeing, pair.matrix, points[seen])
+    error = Quantiles.of(np.hypot(errors, pair.unseen_px))
     jacobian = jacobians(pair.matrix, centre[None])[0]
     up_post, up_pre = map(to_level0, pair.coarser)
     shift = apply_matrix(up_pre @ pair.matrix, centre[None]) - apply_matrix(up_post, centre[None])

@@ -15,6 +15,7 @@ import tifffile
 from unglow.cli import phantom
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.windows import Window
+from unglow.io.tiff.read_header import read_header
 from unglow.phantom import PhantomSpec, Truth, make_pair
 from unglow.phantom.render import Renderer
 from unglow.phantom.tiff import Raster, write_tiff
@@ -56,7 +57,9 @@ def test_bytes_do_not_depend_on_the_workers(tmp_path, layout):
 )  # fmt: skip
 @pytest.mark.parametrize(("dtype", "rgb"), [("uint8", True), ("uint16", False)])
 def test_layouts_hold_the_same_pixels(tmp_path, layout, compression, dtype, rgb):
-    spec = PhantomSpec(shape=(600, 530), dtype=dtype, rgb=rgb, pixel_size_um=0.25)
+    spec = PhantomSpec(
+        shape=(600, 530), dtype=dtype, rgb=rgb, pixel_size_um=0.25, pre_pixel_size_um=0.25
+    )
     make_pair(spec, tmp_path, "s", "DAPI", layout=layout, compression=compression)
     renderer = Renderer(spec)
     for image in ("pre", "post"):
@@ -249,9 +252,35 @@ def test_command_makes_pairs_with_seeds_that_follow(tmp_path):
         assert (post.shape, post.dtype) == ((90, 80), np.uint16)
 
 
-@pytest.mark.parametrize("option", [["--pairs", "0"], ["--workers", "0"], ["--scale", "99"]])
+@pytest.mark.parametrize(
+    ("options", "pre_um"),
+    [
+        ([], 0.5 / 1.02),
+        (["--scale", "2"], 0.25),
+        (["--scale", "0.25", "--pixel-size-um", "0.3"], 1.2),
+        (["--scale", "2", "--pre-pixel-size-um", "0.5"], 0.5),  # a header that lies
+    ],
+)
+def test_headers_tell_the_magnification_unless_they_are_to_lie(tmp_path, options, pre_um):
+    assert _run(["--raw", str(tmp_path), "--size", "90x80", *options]) == 0
+    folder = tmp_path / "phantom"
+    sizes = {
+        image: read_header(str(folder / f"phantom_{image}_SYTO9.tif")).pixel_size_um
+        for image in ("post", "pre")
+    }
+    spec = Truth.load(folder / "phantom_SYTO9_truth.json").spec
+    assert sizes["post"] == pytest.approx((spec.pixel_size_um,) * 2)
+    assert sizes["pre"] == pytest.approx((pre_um, pre_um))
+    assert spec.pixel_sizes_um == pytest.approx({"pre": pre_um, "post": spec.pixel_size_um})
+
+
+@pytest.mark.parametrize(
+    "option",
+    [["--pairs", "0"], ["--workers", "0"], ["--scale", "99"], ["--pre-pixel-size-um", "0"]],
+)
 def test_command_refuses_in_one_sentence(tmp_path, option):
-    with pytest.raises(ConfigError, match=f"^phantom: .*{option[0].strip('-')} is {option[1]}"):
+    name = option[0].strip("-").replace("-", ".")
+    with pytest.raises(ConfigError, match=f"^phantom: .*{name} is {option[1]}"):
         _run(["--raw", str(tmp_path), *option])
 
 

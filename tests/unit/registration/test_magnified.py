@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import pytest
 from made_scenes import render, similarity
 from scipy.ndimage import gaussian_filter
 
 from unglow.core.windows import ArrayPixels, Coarser, Window, halve
+from unglow.phantom import PhantomSpec
+from unglow.phantom.render import Renderer
 from unglow.registration.magnification import can_match, searches
 from unglow.registration.register import RegisterSettings, UserHints, register
 from unglow.registration.shared_map import SharedMap, take_over
@@ -72,6 +75,25 @@ def test_a_pair_of_another_magnification_is_found_and_exact(scale):
     assert taken.status == transform.status
     np.testing.assert_array_equal(taken.matrix, transform.matrix)
     assert taken.error_px.p95 < 0.4
+
+
+@pytest.mark.parametrize("seed", [6, 8])
+def test_an_undeformed_pair_of_double_magnification_gets_no_field(seed):
+    """The rim of its section is softer in one image, which is no deformation."""
+    spec = PhantomSpec(
+        shape=(700, 900), rotation_deg=1, scale=1.005, shift_px=(12, -9), rgb=False, seed=seed
+    )
+    renderer = Renderer(spec)
+    post, pre = (renderer.pixels(i, Window.of(renderer.shape(i))) for i in ("post", "pre"))
+    pre = cv2.resize(pre, None, fx=2, fy=2, interpolation=cv2.INTER_LINEAR)
+    found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS, expected_scale=2.0).transform
+    assert (found.status, found.octaves, found.displacement) == ("ok", 1, None)
+    rows, cols = np.mgrid[0 : post.shape[0] : 12, 0 : post.shape[1] : 12].astype(float)
+    points = np.column_stack([cols.ravel(), rows.ravel()])
+    points = points[renderer.scene.coverage(*points.T.copy()) > 0.95]
+    there = apply_matrix(between_levels(renderer.map.matrix, 0, -1), points)
+    off = np.hypot(*(found.map(points) - there).T) / found.scale
+    assert np.quantile(off, 0.95) < found.error_px.p95 < 0.03
 
 
 def test_without_pixel_sizes_it_is_found_when_nothing_else_is():

@@ -10,7 +10,7 @@ from scipy.ndimage import gaussian_filter
 from unglow.core.windows import ArrayPixels, coarse_level
 from unglow.registration.blocks.phase_correlation import block_shift, compress, match_blocks
 from unglow.registration.blocks.placement import block_size, sample_corners
-from unglow.registration.images import Plane, read_level, thumbnail
+from unglow.registration.images import Plane, nearly_linear, read_level, thumbnail
 from unglow.registration.pair import Pair, PlanePair
 
 RNG = np.random.default_rng(12)
@@ -77,6 +77,30 @@ def test_match_blocks_gives_positions_in_pre():
     np.testing.assert_allclose(found.pre - found.post, [[-2.25, 1.5]] * 3, atol=0.02)
     guess[0, 2] = 2000
     assert len(match_blocks(PlanePair(*planes, guess), corners, 128)) == 0
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_a_soft_rim_lies_further_out_where_roots_bend_it(side):
+    """The rim of a section on a dark ground, in an image that is softer than the other one."""
+    rows, cols = np.indices(SCENE.shape)
+    inside = 1 / (1 + np.exp(np.clip((np.hypot(rows - 256, cols - 256) - 180) / 0.5, -50, 50)))
+    sharp = 5 + SCENE * inside
+    soft = gaussian_filter(sharp, 1.5)
+    thumbs = [thumbnail(ArrayPixels(image.astype(np.float32)), 0) for image in (sharp, soft)]
+    corners = np.array([[256 + side * 180 - 64, 192]])
+    shifts = []
+    for seen in (thumbs, [nearly_linear(thumb) for thumb in thumbs]):
+        planes = PlanePair(*(thumb.plane for thumb in seen), np.eye(3))
+        found = match_blocks(planes, corners, 128)
+        shifts.append(side * float((found.pre - found.post)[0, 0]))
+    bent, straight = shifts
+    assert bent == pytest.approx(0.18, abs=0.01)
+    assert straight == pytest.approx(0.044, abs=0.003)
+
+
+def test_an_image_without_texture_keeps_its_floor():
+    thumb = thumbnail(ArrayPixels(np.full((256, 256), 7, np.uint8)), 0)
+    assert nearly_linear(thumb) is thumb
 
 
 def test_thumbnail_of_a_stored_and_of_a_missing_level_are_the_same():

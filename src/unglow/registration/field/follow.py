@@ -77,7 +77,8 @@ def follow_deformation(
         return None
     deformation = with_error(deformation, error_map(deformation))
     way_back = field_consistency(pair, found, deformation)
-    deformation = with_error(deformation, raised(deformation.field, way_back))
+    errors_px = np.hypot(raised(deformation.field, way_back), np.float32(pair.unseen_px))
+    deformation = with_error(deformation, errors_px)
     field, blocks, settings = deformation.field, deformation.blocks, pair.settings
     points = textured_points(pair)
     seen = inside_frame(pair.at(0, field).map(points), pair.pre.shape)
