@@ -64,13 +64,17 @@ def test_a_map_that_is_off_is_told_by_the_marker_itself(made):
     [
         (
             ("linear",),
-            "the measured gain is subtracted (method linear), and the one to believe unless the "
-            "marker's figure shows otherwise; if an exposure time is wrong, correct it.",
+            (
+                "the measured gain is subtracted (method linear), and the one to believe unless "
+                "the marker's figure shows otherwise; if an exposure time is wrong, correct it."
+            ),
         ),
         (
             ("exposure",),
-            "1.7 is subtracted (method exposure), but the measured gain is the one to believe: to "
-            "subtract that, put linear first in scale.methods.",
+            (
+                "1.7 is subtracted (method exposure), but the measured gain is the one to believe: "
+                "to subtract that, put linear first in scale.methods."
+            ),
         ),
     ],
 )
