@@ -7,7 +7,7 @@ run that fails although nothing was killed in it counts as a manual repair.
 
     python benchmarks/kills.py --count 200 --cores 2
     python benchmarks/kills.py --cores 1                      # one job at a time
-    python benchmarks/kills.py --slide                        # a slide of two cycles, instead of a pair
+    python benchmarks/kills.py --slide                        # a slide instead of a pair
     python benchmarks/kills.py -- --workflow-profile profiles/slurm --jobs 4
 """
 

@@ -19,9 +19,12 @@ TOLERANCE = 0.05
 def disagreement(scale: Scale, evidence: Evidence) -> str | None:
     """Return a sentence if a measured gain does not agree with the exposure times; else None.
 
+    None also where no gain was found, so that nothing is subtracted.
     The interval of 95 % is widened by `TOLERANCE`. Where only given gains were asked for, the
     linear method is tried for this alone.
     """
+    if not scale.chosen.ok:
+        return None
     expected, measured = evidence.expected_gain, _measured(scale, evidence)
     if expected is None or measured is None or measured.gain_ci95 is None:
         return None
@@ -37,8 +40,6 @@ def disagreement(scale: Scale, evidence: Evidence) -> str | None:
 
 def _what_to_do(scale: Scale) -> str:
     """Return what is subtracted, and what follows from that, as the end of a sentence."""
-    if not scale.chosen.ok:
-        return "nothing is subtracted, since the gain that was asked for is not known"
     if METHODS[scale.default].is_given:
         return (
             f"{scale.chosen.gain:.3g} is subtracted (method {scale.default}), but the measured "
