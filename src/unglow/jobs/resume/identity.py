@@ -183,5 +183,6 @@ def _again(run: Trace, options: Sequence[str], results: Path) -> str:
         start = work
     else:
         words = changed(words, {"--config": ("results", str(here))})
-    unlock = f"{shlex.join(with_options(words, '--unlock'))} && " if locks.left_behind(start) else ""
+    unlocked = shlex.join(with_options(words, "--unlock"))
+    unlock = f"{unlocked} && " if locks.left_behind(start) else ""
     return f"cd {shlex.quote(str(start))} && {unlock}{shlex.join(words)}"
