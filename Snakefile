@@ -84,6 +84,7 @@ onstart:
 
 onsuccess:
     conclude_run("ok")
+    remove_stumps()
     refresh_summary()
     refresh_report()
     remember_times()
@@ -91,6 +92,7 @@ onsuccess:
 
 onerror:
     conclude_run("failed")
+    remove_stumps()
     refresh_summary()
     refresh_report()
     remember_times()

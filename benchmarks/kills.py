@@ -7,6 +7,7 @@ run that fails although nothing was killed in it counts as a manual repair.
 
     python benchmarks/kills.py --count 200 --cores 2
     python benchmarks/kills.py --cores 1                      # one job at a time
+    python benchmarks/kills.py --slide                        # a slide instead of a pair
     python benchmarks/kills.py -- --workflow-profile profiles/slurm --jobs 4
 """
 
@@ -40,7 +41,9 @@ TARGETS = ("job", "watchdog", "shell", "snakemake", "group")
 SIGNALS = ("KILL", "TERM", "INT")
 #: Which share of the attempts are killed.
 SHARE = 0.85
-METHOD = ("--config", "scale={methods: [linear]}")
+METHOD = ("--config", "scale={methods: [linear]}", "multiplexed={output: both}")
+PAIR = ("--rotation-deg", "1", "--shift-px", "12", "-9", "--scale", "1.005")
+SLIDE = ("--channels", "6", "--cycles", "2")
 _LOOK_S = 0.03
 _PATIENCE_S = 900.0
 _NO_RESULTS = ("telemetry", "benchmarks")
@@ -67,10 +70,10 @@ class Tally:
 
 
 def digests(results: Path) -> dict[str, str]:
-    """Return the digest of every result file of every pair."""
+    """Return the digest of every result file of every pair or slide."""
     return {
         str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(results.glob("*/*/**/*"))
+        for path in sorted(results.glob("*/**/*"))
         if path.is_file()
         and path.relative_to(results).parts[0] not in _NO_RESULTS
         and path.name != ".snakemake_timestamp"
@@ -213,8 +216,8 @@ def campaign(arguments: argparse.Namespace, words: Sequence[str]) -> Tally:
     shutil.rmtree(base, ignore_errors=True)
     reference = base / "reference"
     reference.mkdir(parents=True)
-    phantom = ("--size", arguments.size, "--rotation-deg", "1", "--shift-px", "12", "-9")
-    command("unglow", "phantom", *phantom, "--scale", "1.005", directory=reference)
+    phantom = ("--size", arguments.size, *(SLIDE if arguments.slide else PAIR))
+    command("unglow", "phantom", *phantom, directory=reference)
     say("reference run")
     command("snakemake", *words, directory=reference)
     expected, lives = digests(reference / "results"), lives_of(reference / "results")
@@ -234,7 +237,7 @@ def campaign(arguments: argparse.Namespace, words: Sequence[str]) -> Tally:
             lives[rule] = min(seconds, lives[rule])
         found = digests(place / "results")
         wrong = sorted(k for k in found | expected if found.get(k) != expected.get(k))
-        hidden = [p for p in (place / "results").glob("*/*/**/.*") if "timestamp" not in p.name]
+        hidden = [p for p in (place / "results").glob("*/**/.*") if "timestamp" not in p.name]
         if wrong or hidden or one.repairs:
             say(f"{place}: different {wrong}, left behind {hidden}")
             tally.differences.update(one.done[-1:] if wrong else ())
@@ -272,6 +275,7 @@ def main() -> None:
     parser.add_argument("--per-round", type=int, default=25, help="kills in one run, at most")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--slide", action="store_true", help="of a slide, not of a pair")
     parser.add_argument("--size", default="700x900", help="of the images, px")
     parser.add_argument("--work", type=Path, default=WORK / "kills", help="is emptied")
     arguments = parser.parse_args(words[:cut])

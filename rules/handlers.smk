@@ -14,6 +14,14 @@ def refuse_obstacles():
         raise refusal(message_of(found))
 
 
+def remove_stumps():
+    """After a run: slides that were refused have no corrected image, not even an empty one."""
+    from unglow.workflow import refused_slides
+
+    place = Path(workflow.pathvars.apply("<results>"))
+    refused_slides.remove_stumps(place, batch.slides)
+
+
 def refresh_summary():
     """After a run, and after a failed one too: what is there, and what is not, in one table."""
     from unglow.reporting.summary import entries_from, verdict, write_summary

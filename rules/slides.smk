@@ -110,6 +110,7 @@ rule slide_subtract:
     params:
         version=1,
         slide=of_batch(job_params.slide_record),
+        own_cells=of_batch(job_params.slide_own_cells),
         dtype=batch.settings["multiplexed"]["dtype"],
         rounding=batch.settings["multiplexed"]["rounding"],
     script:

@@ -10,7 +10,7 @@ with Job.of(snakemake) as job:
     from unglow.workflow.stages.slide_subtract import Choice, subtract
 
     job.limit_memory()
-    known = KnownSlide.from_dict(snakemake.params.slide)
+    known = KnownSlide.from_dict(snakemake.params.slide, snakemake.params.own_cells)
     at_a_time = slide_memory.channels_at_a_time(known, job.mem_mb, snakemake.params.dtype)
     subtract(
         known,

@@ -59,12 +59,12 @@ def started(directory: Path, *words: object):
         process.wait()
 
 
-def bytes_of(directory: Path) -> dict[str, str]:
-    """Digest of every result file of the pair."""
-    pair = directory / PAIR
+def bytes_of(directory: Path, of: Path = PAIR) -> dict[str, str]:
+    """Digest of every result file of the pair, or of a slide."""
+    place = directory / of
     return {
-        str(path.relative_to(pair)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(pair.rglob("*"))
+        str(path.relative_to(place)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(place.rglob("*"))
         if path.is_file() and path.name != ".snakemake_timestamp"
     }
 

@@ -80,6 +80,17 @@ def test_markers_are_corrected_and_a_damaged_slide_stops_no_other(run_of_slides)
     assert figures == {"slide", *gains}
 
 
+def test_a_slide_that_is_refused_leaves_no_image_and_is_not_tried_again(run_of_slides):
+    work, _ = run_of_slides
+    place = work / "results/damaged"
+    assert not list(place.glob("corrected*"))
+    told = json.loads((place / "subtraction.json").read_text())
+    assert (told["status"], told["images"], told["markers"]) == ("failed", [], {})
+    assert len((place / "markers_corrected.csv").read_text().splitlines()) == 1
+    assert "corrected.ome" not in (place / "digests/slide_subtract.sha256").read_text()
+    assert snakemake(work, "-n").jobs() == {"verdict": 1}
+
+
 def test_results_are_listed_and_checked(own):
     assert command(own, "unglow", "verify").text.strip() == "Everything is as it was published."
     image = own / "results/good/corrected.ome.tif"

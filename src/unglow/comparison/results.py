@@ -199,7 +199,7 @@ def compare_entries(name: str, a: Entry, b: Entry, *, everything: bool = False) 
     """Compare what came out of a pair, variant or slide on two sides."""
     slides = a.is_slide and b.is_slide
     findings = (
-        [*slide_findings(a, b)]
+        [*slide_findings(a, b, everything=everything)]
         if slides
         else [
             of_file("input", "plan.json", a, b, _inputs),

@@ -9,6 +9,8 @@ from unglow.comparison.directories import SLIDE
 from unglow.comparison.finding import Finding, lacking, of_file, read_json
 from unglow.comparison.gains import gain_differences
 from unglow.comparison.maps import compare_maps
+from unglow.comparison.pixels import compare_slides
+from unglow.core.errors import UnglowError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +22,7 @@ _SCALE = "scale.json"
 _IMAGES = ("corrected.ome.tif", "corrected.ome.zarr/zarr.json")
 
 
-def slide_findings(a: Entry, b: Entry) -> Iterator[Finding]:
+def slide_findings(a: Entry, b: Entry, *, everything: bool = False) -> Iterator[Finding]:
     """Yield what a slide has alike on both sides, and what not."""
     yield of_file("input", SLIDE, a, b, _inputs)
     yield of_file("status", _SCALE, a, b, _statuses)
@@ -32,16 +34,28 @@ def slide_findings(a: Entry, b: Entry) -> Iterator[Finding]:
     for name in dict.fromkeys(maps):
         yield of_file("map", name, a, b, compare_maps)
     yield of_file("gain", _SCALE, a, b, _gains)
-    shared = [name for name in _IMAGES if a.published(name) and b.published(name)]
-    for name in shared:
-        image = name.split("/", maxsplit=1)[0]
-        if a.published(name) == b.published(name):
-            yield Finding("pixels", "identical", f"{image} identical")
-        else:
-            told = f"{image} has other bytes, whose pixels are not compared"
-            yield Finding("pixels", "unknown", told)
+    found = [_pixels(name, a, b, everything=everything) for name in _IMAGES]
+    shared = [finding for finding in found if finding is not None]
+    yield from shared
     if not shared:
-        yield Finding("pixels", "unknown", "no corrected image has digests on both sides")
+        yield Finding("pixels", "unknown", "no corrected image is on both sides")
+
+
+def _pixels(name: str, a: Entry, b: Entry, *, everything: bool) -> Finding | None:
+    """Compare a corrected image; None where a side has neither it nor its digest."""
+    published, paths = (a.published(name), b.published(name)), (a.find(name), b.find(name))
+    image = name.split("/", maxsplit=1)[0]
+    if published[0] is not None and published[0] == published[1]:
+        return Finding("pixels", "identical", f"{image} identical")
+    one, other = (path and (path if path.name == image else path.parent) for path in paths)
+    if one is None or other is None:
+        known = all(any(side) for side in zip(published, paths, strict=True))
+        told = f"{image} has other bytes, and is not on both sides to be read"
+        return Finding("pixels", "unknown", told) if known else None
+    try:
+        return compare_slides(one, other, everything=everything)
+    except (UnglowError, OSError) as error:
+        return Finding("pixels", "unknown", f"pixels: {error}")
 
 
 def _inputs(one: Path, other: Path) -> Finding:

@@ -30,11 +30,14 @@ def of_file(path: Path) -> str:
 
 
 def files_in(outputs: Iterable[Path]) -> Iterator[Path]:
-    """Yield what jobs publish: files, and of directories those that are in them."""
+    """Yield what jobs publish: files, and of directories those that are in them.
+
+    Not a file without a byte, which stands for what a job could not make.
+    """
     for path in outputs:
         if path.is_dir():
             yield from (file for file in path.iterdir() if not file.name.startswith("."))
-        else:
+        elif path.stat().st_size:
             yield path
 
 

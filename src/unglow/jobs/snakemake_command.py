@@ -81,6 +81,12 @@ def changed(words: Sequence[str], options: Mapping[str, str | tuple[str, str]]) 
     return made
 
 
+def with_options(words: Sequence[str], *more: str) -> list[str]:
+    """Return a command with more options: before ``--``, behind which words are files to make."""
+    place = words.index("--") if "--" in words else len(words)
+    return [*words[:place], *more, *words[place:]]
+
+
 def _single(words: list[str], value: str) -> list[str]:
     """Set the number of cores."""
     kept: list[str] = []
@@ -93,7 +99,7 @@ def _single(words: list[str], value: str) -> list[str]:
             skip = True
         elif not (word.startswith(("--cores=", "--jobs=")) or re.fullmatch(r"-[cj]\w+", word)):
             kept.append(word)
-    return [*kept, "--cores", value]
+    return with_options(kept, "--cores", value)
 
 
 def _pair(words: list[str], option: str, key: str, value: str) -> list[str]:
@@ -102,7 +108,7 @@ def _pair(words: list[str], option: str, key: str, value: str) -> list[str]:
     words = [part for word in words for part in _split(word, names)]
     places = [i for i, word in enumerate(words) if word in names]
     if not places:
-        return [*words, option, f"{key}={value}"]
+        return with_options(words, option, f"{key}={value}")
     start = places[-1] + 1
     end = start
     while end < len(words) and not words[end].startswith("-"):

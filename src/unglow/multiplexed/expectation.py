@@ -19,9 +19,12 @@ TOLERANCE = 0.05
 def disagreement(scale: Scale, evidence: Evidence) -> str | None:
     """Return a sentence if a measured gain does not agree with the exposure times; else None.
 
+    None also where no gain was found, so that nothing is subtracted.
     The interval of 95 % is widened by `TOLERANCE`. Where only given gains were asked for, the
     linear method is tried for this alone.
     """
+    if not scale.chosen.ok:
+        return None
     expected, measured = evidence.expected_gain, _measured(scale, evidence)
     if expected is None or measured is None or measured.gain_ci95 is None:
         return None
@@ -31,8 +34,20 @@ def disagreement(scale: Scale, evidence: Evidence) -> str | None:
     return (
         f"The exposure times promise a gain of {expected:.3g}, but {measured.gain:.3g} "
         f"({low:.3g} to {high:.3g}) was measured: lamp, filters or bleaching differ between the "
-        "two images, or an exposure time is wrong; a measured gain, as of scale.methods: "
-        "[linear], is the one to believe."
+        f"two images, or an exposure time is wrong; {_what_to_do(scale)}."
+    )
+
+
+def _what_to_do(scale: Scale) -> str:
+    """Return what is subtracted, and what follows from that, as the end of a sentence."""
+    if METHODS[scale.default].is_given:
+        return (
+            f"{scale.chosen.gain:.3g} is subtracted (method {scale.default}), but the measured "
+            "gain is the one to believe: to subtract that, put linear first in scale.methods"
+        )
+    return (
+        f"the measured gain is subtracted (method {scale.default}), and the one to believe unless "
+        "the marker's figure shows otherwise; if an exposure time is wrong, correct it"
     )
 
 

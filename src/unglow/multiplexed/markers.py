@@ -2,7 +2,7 @@
 
 Each row is a channel, in the order of the image. ``marker_name`` is needed; ``background`` names
 the channel that is subtracted. In the older form ``background`` is TRUE for a background, which
-belongs to all channels of the same ``Filter``. Other columns are kept as they are.
+belongs to all channels of the same ``Filter``. Other columns are carried through as they are.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _COLUMNS = (
     *("marker_name", "background", "exposure", "remove"),
     *("cycle_number", "channel_number", "filter"),
 )
+# What the table of a corrected slide tells anew, or has no need of; and columns without a name.
+_REWRITTEN = {"", *_COLUMNS} - {"filter"}
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 # What Backsub's reader of tables takes for an empty cell.
 _EMPTY = {"", "na", "n/a", "nan", "none", "null", "<na>"}
@@ -48,6 +50,11 @@ class Marker:
     exposure: float | None = None
     removed: bool = False
     cells: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def own_cells(self) -> dict[str, str]:
+        """The cells that the corrected slide's table takes as they are, by column."""
+        return {name: cell for name, cell in self.cells.items() if _plain(name) not in _REWRITTEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +178,7 @@ def _rows(path: Path) -> list[_Row]:
 
 def _columns(path: Path, line: int, written: Sequence[str]) -> list[str]:
     """Return the names of the columns, those that are known in small letters."""
-    names = [name.lower().replace(" ", "_") for name in written]
+    names = [_plain(name) for name in written]
     for place, name in enumerate(names, 1):
         if name and name in names[: place - 1]:
             raise InputError(
@@ -190,6 +197,10 @@ def _columns(path: Path, line: int, written: Sequence[str]) -> list[str]:
             f"{_listed()}."
         )
     return names
+
+
+def _plain(column: str) -> str:
+    return column.lower().replace(" ", "_")
 
 
 def _listed() -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Window
-    from unglow.multiplexed.slide import Slide
+    from unglow.multiplexed.slide import Channel, Slide
 
 _NUCLEI = (0, 0, 255)
 _COLOURS = (
@@ -61,7 +61,10 @@ def colours(slide: Slide) -> list[tuple[int, int, int]]:
 
 
 def write_markers_corrected(
-    path: Path, slide: Slide, told: Mapping[str, Mapping[str, Any]]
+    path: Path,
+    channels: Sequence[Channel],
+    told: Mapping[str, Mapping[str, Any]],
+    own: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
     """Write the table of the corrected slide's channels, one row each, in their order.
 
@@ -69,19 +72,26 @@ def write_markers_corrected(
     ----------
     path
         File to write or replace.
-    slide
-        Its kept channels have a row each.
+    channels
+        Those that have a row each.
     told
         By name of those that something was subtracted from: ``gain``, ``offset``, ``method``, and
         ``clipped``, the share of pixels that was below 0 or above the type's range.
+    own
+        By name, the cells of other columns of the slide's table, all in one order; they go between
+        the columns of ours as they are, but for those that are called like one of ours.
     """
+    own = own or {}
     stream = io.StringIO()
     columns = ("channel_number", "cycle_number", "marker_name", "background", "exposure")
     added = ("gain", "offset", "method", "clipped")
+    others = dict.fromkeys(name for cells in own.values() for name in cells)
+    free = [name for name in others if name.lower() not in (*columns, *added)]
     table = csv.writer(stream, lineterminator="\n")
-    table.writerow((*columns, *added))
-    for number, one in enumerate(slide.kept, 1):
-        about = told.get(one.name, {})
+    table.writerow((*columns, *free, *added))
+    for number, one in enumerate(channels, 1):
+        about, cells = told.get(one.name, {}), own.get(one.name, {})
         row = (number, one.cycle, one.name, one.background, one.exposure)
-        table.writerow((*row, *(about.get(name) for name in added)))
+        kept = (cells.get(name) for name in free)
+        table.writerow((*row, *kept, *(about.get(name) for name in added)))
     write_text(path, stream.getvalue())

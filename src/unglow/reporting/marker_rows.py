@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
@@ -88,6 +89,51 @@ def marker_rows(entry: SlideEntry, results: Path) -> list[dict[str, Any]]:
         return [{**own, **told} for own in names.values()]
     missing = next((name for name in FILES if not (place / name).is_file()), None)
     return [{**own, **_row(marker, found, entry, missing)} for marker, own in names.items()]
+
+
+def failed_markers(results: Path, slides: object) -> list[dict[str, Any]]:
+    """Return the row of each marker that has failed so far.
+
+    Parameters
+    ----------
+    results
+        The results directory.
+    slides
+        The markers of each slide with their backgrounds, as the head of a run tells them.
+
+    Returns
+    -------
+    Rows as of `marker_rows`; ``wall`` is when the file was written that says so, Unix time, s.
+    """
+    failed = []
+    for name, markers in slides.items() if isinstance(slides, dict) else ():
+        place = results / str(name)
+        paths = [*(place / file for file in FILES), *place.glob("registration/*/transform.json")]
+        states = [_written(path) for path in paths]
+        if isinstance(markers, dict) and any(states):
+            rows = _rows_of_state(results, str(name), tuple(markers.items()), tuple(states))
+            failed += [row for row in rows if row["status"] == "failed"]
+    return failed
+
+
+def _written(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=1 << 10)
+def _rows_of_state(
+    results: Path,
+    name: str,
+    markers: tuple[tuple[str, str], ...],
+    states: tuple[float | None, ...],
+) -> list[dict[str, Any]]:
+    """Return the rows of a slide whose files were written then: those who look do so often."""
+    rows = marker_rows(SlideEntry(name, dict(markers), f"logs/{name}"), results)
+    wall = next((state for state in states[1:] if state is not None), states[0])
+    return [{**row, "wall": wall} for row in rows]
 
 
 def _row(marker: str, found: _Found, entry: SlideEntry, missing: str | None) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from unglow.workflow.header_cache import (
 )
 from unglow.workflow.marker_pairs import marker_pairs
 from unglow.workflow.paths import Outputs
+from unglow.workflow.refused_slides import refused_slides
 from unglow.workflow.samples import (
     ROLES,
     Discovery,
@@ -73,6 +74,8 @@ class Batch:
     """The dye whose map a pair takes, for pairs that do not register themselves."""
     slides: dict[str, KnownSlide] = field(default_factory=dict)
     """Multiplexed slides, by name."""
+    refused: frozenset[str] = frozenset()
+    """Slides whose subtraction was refused the last time: they have no corrected image."""
     _layouts: dict[tuple[str, ...], dict[str, StoreLayout]] = field(default_factory=dict)
     _variants: dict[tuple[str | None, ...], Settings] = field(default_factory=dict)
 
@@ -125,9 +128,9 @@ class Batch:
         problems += unusable
         if not pairs and not slides:
             raise InputError(_nothing_to_do(source, problems))
-        return cls(
-            settings, pairs, tuple(problems), headers, source, tuple(notes), maps_from, slides
-        )
+        refused = refused_slides(base / settings["results"], slides)
+        told = tuple(problems), headers, source, tuple(notes), maps_from, slides, refused
+        return cls(settings, pairs, *told)
 
     @cached_property
     def outputs(self) -> Outputs:

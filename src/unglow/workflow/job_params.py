@@ -193,6 +193,12 @@ def slide_record(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     return batch.slides[wildcards["sample"]].to_dict()
 
 
+def slide_own_cells(batch: Batch, wildcards: Wildcards) -> dict[str, dict[str, str]]:
+    """Return the cells of a slide's table that are carried through, by channel and column."""
+    known = batch.slides[wildcards["sample"]]
+    return {name: dict(cells) for name, cells in known.own_cells.items()}
+
+
 def slide_register_settings(batch: Batch, _wildcards: Wildcards) -> Settings:
     """Return the section ``register`` for the cycles of a slide, which nobody sweeps."""
     return {k: v for k, v in batch.settings["register"].items() if k not in ("from", "on")}

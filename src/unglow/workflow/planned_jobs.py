@@ -61,7 +61,10 @@ def jobs_of_pair(batch: Batch, sample: str, dye: str) -> Iterator[PlannedJob]:
 
 
 def jobs_of_slide(batch: Batch, name: str) -> Iterator[PlannedJob]:
-    """List every job of a slide, in the order of the table of stages."""
+    """List every job of a slide, in the order of the table of stages.
+
+    A corrected image is missed only where the subtraction was not refused.
+    """
     slide = batch.slides[name].slide
     for rule, stage in STAGES.items():
         if stage.level == "move":
@@ -69,8 +72,9 @@ def jobs_of_slide(batch: Batch, name: str) -> Iterator[PlannedJob]:
                 yield _job(batch, rule, {"sample": name, "cycle": f"{a}-{b}"})
         elif stage.level == "slide":
             job = _job(batch, rule, {"sample": name})
-            corrected = corrected_files(batch) if rule == "slide_subtract" else {}
-            more = (batch.outputs.slide(one).format(sample=name) for one in corrected.values())
+            writes = rule == "slide_subtract" and name not in batch.refused
+            corrected = corrected_files(batch).values() if writes else ()
+            more = (batch.outputs.slide(one).format(sample=name) for one in corrected)
             yield replace(job, files=(*more, *job.files))
 
 

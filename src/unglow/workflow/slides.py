@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KnownSlide:
-    """A slide with the headers of its images, in their order."""
+    """A slide with the headers of its images, in their order.
+
+    ``own_cells`` are those of its table that are carried through, by channel and column.
+    """
 
     slide: Slide
     headers: tuple[TiffHeader, ...]
+    own_cells: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -53,7 +57,7 @@ class KnownSlide:
         return {move: transform.load(Path(p)) for move, p in zip(moves, paths, strict=True)}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain types, as ``params`` of a rule has them."""
+        """Return plain types, as ``params`` of a rule has them, without `own_cells`."""
         return {
             "name": self.slide.name,
             "channels": [channel.to_dict() for channel in self.slide.channels],
@@ -62,12 +66,15 @@ class KnownSlide:
         }
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> KnownSlide:
-        """Return the slide that `to_dict` gave."""
+    def from_dict(
+        cls, plain: Mapping[str, Any], own_cells: Mapping[str, Mapping[str, str]] | None = None
+    ) -> KnownSlide:
+        """Return the slide that `to_dict` gave, with `own_cells` where they are needed."""
         headers = tuple(TiffHeader.from_dict(one) for one in plain["headers"])
         images = tuple(Path(header.path) for header in headers)
         channels = tuple(Channel(**one) for one in plain["channels"])
-        return cls(Slide(plain["name"], images, channels, plain["registered_on"]), headers)
+        slide = Slide(plain["name"], images, channels, plain["registered_on"])
+        return cls(slide, headers, own_cells or {})
 
 
 def known_slides(
@@ -104,10 +111,12 @@ def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSl
     for header in headers:
         if header.dtype not in DTYPES:
             raise InputError(not_storable(header))
-    slide = slide_of(files.name, headers, *_markers(files, headers, settings, cache))
+    rows, origin = _markers(files, headers, settings, cache)
+    slide = slide_of(files.name, headers, rows, origin)
     _check_exposures(slide, settings)
     on = registered_on(slide, settings["register"]["on"])
-    return KnownSlide(replace(slide, registered_on=on), headers)
+    own_cells = {row.name: row.own_cells for row in rows if row.own_cells and not row.removed}
+    return KnownSlide(replace(slide, registered_on=on), headers, own_cells)
 
 
 def _markers(

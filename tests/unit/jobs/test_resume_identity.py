@@ -156,6 +156,8 @@ def test_the_options_of_a_run_are_those_behind_its_command():
 
     assert options("snakemake", "-c", 2) == ["-c", "2", "--rerun-incomplete"]
     assert options("python", "-m", "snakemake", "all") == ["all", "--rerun-incomplete"]
+    files = ["-c", "2", "--config", "a=1", "--", "x.json"]
+    assert options("snakemake", *files) == [*files[:4], "--rerun-incomplete", *files[4:]]
     again = ["--rerun-incomplete", "-c", "1"]
     assert options("snakemake", *again) == again
     refused = (

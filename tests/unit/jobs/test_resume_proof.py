@@ -86,6 +86,9 @@ def test_the_command_is_that_of_the_last_run_with_more_words(written):
     assert words == [sys.executable, "-Pm", "snakemake", *again]
     written.run(command=["python", "-m", "snakemake", "--cores", "3", "--rerun-incomplete"])
     assert words_of(last_run(written.results), [])[3:] == ["--cores", "3", "--rerun-incomplete"]
+    written.run(command=["snakemake", "-c", "3", "--", "x.json"])
+    again = ["-c", "3", "--rerun-incomplete", "-n", "--", "x.json"]
+    assert words_of(last_run(written.results), ["-n"])[3:] == again
     written.run(command=["snakemake"])
     with pytest.raises(InputError, match="not started by the snakemake command"):
         words_of(last_run(written.results), [])

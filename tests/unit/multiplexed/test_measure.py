@@ -59,14 +59,33 @@ def test_a_map_that_is_off_is_told_by_the_marker_itself(made):
     assert not any("beside this marker" in reason for reason in wide["C"].scale.reasons)
 
 
-@pytest.mark.parametrize("methods", [("linear",), ("exposure",)])
-def test_exposure_times_that_promise_another_gain_are_a_doubt(made, methods):
+@pytest.mark.parametrize(
+    ("methods", "advice"),
+    [
+        (
+            ("linear",),
+            (
+                "the measured gain is subtracted (method linear), and the one to believe unless "
+                "the marker's figure shows otherwise; if an exposure time is wrong, correct it."
+            ),
+        ),
+        (
+            ("exposure",),
+            (
+                "1.7 is subtracted (method exposure), but the measured gain is the one to believe: "
+                "to subtract that, put linear first in scale.methods."
+            ),
+        ),
+    ],
+)
+def test_exposure_times_that_promise_another_gain_are_a_doubt(made, methods, advice):
     wrong = [replace(one, exposure=170.0) if one.name == "A" else one for one in channels()]
     found = measure_slide(
         slide(made[0].images[0], tuple(wrong)), made[1], moved(), ScaleSettings(methods)
     )
     (doubt,) = (reason for reason in found["A"].scale.reasons if "exposure" in reason)
     assert "promise a gain of 1.7, but 1.5" in doubt
+    assert doubt.endswith(f"or an exposure time is wrong; {advice}")
     assert not any("exposure" in reason for reason in found["B"].scale.reasons)
     if methods == ("exposure",):
         assert (found["A"].scale.chosen.gain, found["A"].scale.chosen.offset) == (1.7, 0.0)

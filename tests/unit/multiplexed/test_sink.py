@@ -24,11 +24,25 @@ SLIDE = Slide(
 
 def test_the_table_has_a_row_for_each_kept_channel(tmp_path):
     told = {"gain": 1.35, "offset": -3.0, "method": "linear", "clipped": 0.25}
-    write_markers_corrected(tmp_path / "m.csv", SLIDE, {"CD3, bright": told})
+    write_markers_corrected(tmp_path / "m.csv", SLIDE.kept, {"CD3, bright": told})
     assert (tmp_path / "m.csv").read_text() == (
         "channel_number,cycle_number,marker_name,background,exposure,gain,offset,method,clipped\n"
         "1,1,DNA_1,,20.0,,,,\n"
         '2,2,"CD3, bright",AF,150.0,1.35,-3.0,linear,0.25\n'
+    )
+
+
+def test_columns_of_somebody_elses_are_carried_through_in_their_order(tmp_path):
+    own = {
+        "DNA_1": {"Filter": "DAPI", "Clone no.": "", "Gain": "9"},
+        "CD3, bright": {"Filter": "Cy5", "Clone no.": "SP7; a, b", "Gain": "8"},
+    }
+    write_markers_corrected(tmp_path / "m.csv", SLIDE.kept, {}, own)
+    assert (tmp_path / "m.csv").read_text() == (
+        "channel_number,cycle_number,marker_name,background,exposure,Filter,Clone no.,"
+        "gain,offset,method,clipped\n"
+        "1,1,DNA_1,,20.0,DAPI,,,,,\n"
+        '2,2,"CD3, bright",AF,150.0,Cy5,"SP7; a, b",,,,\n'
     )
 
 

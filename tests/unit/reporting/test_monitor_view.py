@@ -1,10 +1,12 @@
 """What the monitor sees of runs, and what it prints of them, to the letter."""
 
 import io
+import os
 import time
 from pathlib import Path
 
 import pytest
+from made_slides import REFUSED, made_slide
 from made_telemetry import BOOT, WALL, Made, end, job, sample, state, step, step_end
 from rich.console import Console
 
@@ -268,6 +270,21 @@ def test_events_are_told_once_and_in_order(made):
     assert events.lines(watched.history(elsewhere()))[-1] == (
         "14:15:40 b[1mold: the run failed after 2 min 20 s, 1 of 6 jobs done"
     )
+
+
+def test_markers_of_a_slide_that_failed_are_told_as_the_summary_tells_them(made):
+    place = made_slide(made.results, figures=False)
+    os.utime(place / "scale.json", (WALL + 5, WALL + 5))
+    markers = dict.fromkeys(("CD3", "CD8", "Ki/67"), "AF")
+    made.run(TOTAL, pairs=[], slides={"s1": markers, "s2": markers})
+    (run,) = Watched(made.results).look(elsewhere())
+    sentence = f"{REFUSED} In the corrected slide it is left as it was imaged."
+    (incident,) = (one for one in run.incidents if one.kind == "pair")
+    assert (incident.cause, incident.title, incident.message) == ("failed", "s1 Ki/67", sentence)
+    assert incident.wall == WALL + 5
+    (place / "subtraction.json").unlink()  # it is made again
+    (run,) = Watched(made.results).look(elsewhere())
+    assert [one.message for one in run.incidents if one.kind == "pair"] == [REFUSED]
 
 
 def test_the_status_tells_of_a_run_that_did_not_end_well(made):

@@ -249,6 +249,8 @@ def test_the_suggestion_for_a_disk_says_how_much():
         ("s -j 4 x", {"--cores": "3"}, "s x --cores 3"),
         ("s --cores=all x", {"--cores": "3"}, "s x --cores 3"),
         ("s x", {"--config": ("a", "1")}, "s x --config a=1"),
+        ("s -c4 -- x", {"--cores": "3", "--config": ("a", "1")},
+         "s --cores 3 --config a=1 -- x"),
         ("s --config b=2 a=0 -n", {"--config": ("a", "1")}, "s --config a=1 b=2 -n"),
         ("s -C b=2 -n", {"--config": ("a", "1")}, "s -C a=1 b=2 -n"),
         ("s --config=b=2 -n", {"--config": ("a", "1")}, "s --config a=1 b=2 -n"),

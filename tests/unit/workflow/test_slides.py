@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -20,8 +21,10 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.config import load
 from unglow.workflow.header_cache import CACHE, HeaderCache
 from unglow.workflow.job_resources import demand_of
+from unglow.workflow.paths import CORRECTED
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_slide
 from unglow.workflow.preflight.pending_jobs import pending_jobs
+from unglow.workflow.refused_slides import remove_stumps
 from unglow.workflow.samples import discover
 from unglow.workflow.slides import KnownSlide, known_slides
 
@@ -156,6 +159,48 @@ def test_a_map_does_not_hang_on_what_is_done_with_the_channels(tmp_path):
     record = job_params.slide_record(batch, names)
     assert KnownSlide.from_dict(record) == batch.slides["s1"]
     assert record["channels"][4]["exposure"] == 300
+
+
+def test_cells_of_other_columns_go_to_the_subtraction_alone(tmp_path):
+    slide(tmp_path)
+    names = {"sample": "s1"}
+    before = job_params.slide_record(Batch.load({}, tmp_path), names)
+    own = iter(("Filter,Clone no.,", "x,a;b", "y,", "z, c ,", ",,", "w,d,"))
+    rows = (f"{row},{next(own)}" for row in TABLE.splitlines())
+    (tmp_path / "raw/s1/markers.csv").write_text("\n".join(rows))
+    batch = Batch.load({}, tmp_path)
+    assert job_params.slide_record(batch, names) == before
+    cells = job_params.slide_own_cells(batch, names)
+    assert cells == {
+        "DAPI": {"Filter": "x", "Clone no.": "a;b"},
+        "CD3": {"Filter": "z", "Clone no.": "c"},
+        "DAPI_2": {"Filter": "", "Clone no.": ""},
+        "CD8": {"Filter": "w", "Clone no.": "d"},
+    }
+    assert KnownSlide.from_dict(before, cells) == batch.slides["s1"]
+
+
+def test_a_slide_that_was_refused_has_no_image_that_a_run_would_miss(tmp_path):
+    slide(tmp_path)
+    place = tmp_path / "results/s1"
+    (place / "corrected.ome.zarr").mkdir(parents=True)
+    stumps = [place / "corrected.ome.tif", place / "corrected.ome.zarr/zarr.json"]
+    config = {"multiplexed": {"output": "both"}}
+    told = place / "subtraction.json"
+    for status, asked in (("ok", True), ("failed", False), ("of another version", True)):
+        told.write_text(json.dumps({"status": status}))
+        made = final_outputs(Batch.load(config, tmp_path))
+        assert [f"<results>/s1/{image}" in made for image in CORRECTED.values()] == [asked] * 2
+    for stump in stumps:
+        stump.touch()
+    remove_stumps(tmp_path / "results", ["s1", "s2"])
+    assert all(stump.is_file() for stump in stumps)  # it was not refused
+    told.write_text('{"status": "failed"}')
+    remove_stumps(tmp_path / "results", ["s1", "s2"])
+    assert [*place.iterdir()] == [told]
+    stumps[0].write_text("an image")
+    remove_stumps(tmp_path / "results", ["s1"])
+    assert stumps[0].read_text() == "an image"
 
 
 def test_the_channel_that_shows_most_is_taken_where_no_name_tells(tmp_path):

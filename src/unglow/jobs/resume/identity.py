@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from unglow.core.errors import InputError
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.resume import locks
-from unglow.jobs.snakemake_command import RUN, changed
+from unglow.jobs.snakemake_command import RUN, changed, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,7 @@ def options_of(run: Trace) -> list[str]:
             "the last run was not started by the snakemake command, so it is not known how to go "
             "on: start it again the way it was."
         )
-    return options if RERUN in options else [*options, RERUN]
+    return options if RERUN in options else with_options(options, RERUN)
 
 
 def program_of(run: Trace) -> list[str]:
@@ -183,5 +183,6 @@ def _again(run: Trace, options: Sequence[str], results: Path) -> str:
         start = work
     else:
         words = changed(words, {"--config": ("results", str(here))})
-    unlock = f"{shlex.join([*words, '--unlock'])} && " if locks.left_behind(start) else ""
+    unlocked = shlex.join(with_options(words, "--unlock"))
+    unlock = f"{unlocked} && " if locks.left_behind(start) else ""
     return f"cd {shlex.quote(str(start))} && {unlock}{shlex.join(words)}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from unglow.core.errors import InputError
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
 from unglow.jobs.resume import identity, locks, queued_jobs, running_writers, unfinished
+from unglow.jobs.snakemake_command import with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -22,7 +23,8 @@ def words_of(run: Trace, more: Sequence[str]) -> list[str]:
     """Return the command of a run, to give again, with more words; or raise `InputError`."""
     # -P: what happens to lie in the directory is no library; and options that take several values
     # must not swallow what follows
-    return [sys.executable, "-Pm", *identity.program_of(run), *identity.options_of(run), *more]
+    options = with_options(identity.options_of(run), *more)
+    return [sys.executable, "-Pm", *identity.program_of(run), *options]
 
 
 def make_sure(

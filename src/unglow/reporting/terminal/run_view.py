@@ -232,8 +232,12 @@ def view_of(
 
 
 def incidents_of(h: RunHistory, results: Path) -> list[Incident]:
-    """Return what went wrong in a run, with the pairs of it that have failed by now."""
+    """Return what went wrong in a run, with pairs and markers of it that have failed by now."""
     failed = failed_pairs(results, h.run.fields.get("pairs"))
+    if slides := h.run.fields.get("slides"):
+        from unglow.reporting.marker_rows import failed_markers  # noqa: PLC0415 (loads numpy)
+
+        failed += failed_markers(results, slides)
     return incidents(History((h,)), results, failed)
 
 

@@ -21,10 +21,14 @@ class RawFile:
     ----------
     header, fingerprint
         Of the file, as the plan has them.
+    plan
+        The file that has the fingerprint, in words.
     """
 
-    def __init__(self, header: TiffHeader, fingerprint: str) -> None:
-        self._header = header
+    def __init__(
+        self, header: TiffHeader, fingerprint: str, plan: str = "plan.json of the pair"
+    ) -> None:
+        self._header, self._plan = header, plan
         self._fingerprint = fingerprint
         self._stamp = _stamp_of(Path(header.path))
 
@@ -45,8 +49,8 @@ class RawFile:
         if not same:
             raise ChangedError(
                 f"{path} was changed, replaced or cut while it was worked on, so nothing was "
-                "published; once the file is complete, run again (and delete plan.json of the pair "
-                "if this comes again)."
+                f"published; once the file is complete, run again (and delete {self._plan} if this "
+                "comes again)."
             )
 
 

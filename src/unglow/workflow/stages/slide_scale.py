@@ -46,7 +46,8 @@ def measure(
         An image was changed or replaced meanwhile.
     """
     prints = tuple(fingerprint(header) for header in known.headers)
-    files = [RawFile(*one) for one in zip(known.headers, prints, strict=True)]
+    images = zip(known.headers, prints, strict=True)
+    files = [RawFile(*one, "slide.json of the slide") for one in images]
     found: dict[str, Measured] = {}
     reason = None
     try:

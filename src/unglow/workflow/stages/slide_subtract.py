@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
-from unglow.core.files import write_text
+from unglow.core.files import ask_to_publish, write_text
 from unglow.io.tiff.ome_tiff_sink import OmeTiffSink
 from unglow.io.tiff.ome_xml import OmeChannel
 from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
@@ -71,8 +72,8 @@ def subtract(
 ) -> None:
     """Write the corrected slide and what is told of it.
 
-    Of a slide that was refused, or whose images cannot be read any more, empty files are written,
-    with the reason.
+    Of a slide that was refused, or whose images cannot be read any more, only small files are
+    written, with the reason, and an empty file in the place of each image (`remove_stumps`).
 
     Raises
     ------
@@ -81,7 +82,8 @@ def subtract(
     """
     record = SlideRecord.load(inputs["slide"])
     scales = _read_scales(known.slide, inputs)
-    files = [RawFile(*one) for one in zip(known.headers, record.fingerprints, strict=True)]
+    images = zip(known.headers, record.fingerprints, strict=True)
+    files = [RawFile(*one, "slide.json of the slide") for one in images]
     left: dict[str, Subtracted] = {}
     reason = record.reason
     try:
@@ -166,15 +168,15 @@ def _write(
     choice: Choice,
     reason: str | None,
 ) -> None:
-    """Write what is told of the corrected slide; of a refused one, with empty images."""
+    """Write what is told of the corrected slide; of a refused one, with stumps of images."""
     markers = {
         name: MarkerSubtraction(scales[name].default, one.below, one.above, _levels(one))
         for name, one in left.items()
     }
     images = _images(targets)
     if reason is not None:
-        for form in images:
-            write_text(targets[form], "{}" if form == "zarr" else "")
+        _write_stumps(images, targets)
+        images = {}
     about = {
         name: {
             "gain": scales[name].chosen.gain,
@@ -184,13 +186,23 @@ def _write(
         }
         for name in left
     }
-    write_markers_corrected(targets["markers"], known.slide, about)
+    rows = known.slide.kept if images else ()
+    write_markers_corrected(targets["markers"], rows, about, known.own_cells)
     save_residues(targets["residues"], [one.histogram for one in left.values()])
     overviews = [MarkerOverview(one.before, one.background, one.after) for one in left.values()]
     save_overviews(targets["overviews"], overviews, next((o.step for o in left.values()), 1))
     names = tuple(path.name for path in images.values())
     subtraction = Subtraction(choice.dtype_of(known), choice.rounding, names, markers, reason)
     subtraction.save(targets["subtraction"])
+
+
+def _write_stumps(images: Mapping[str, Path], targets: Mapping[str, Path]) -> None:
+    """Put an empty file in the place of each image; nothing of an earlier one stays."""
+    for form, image in images.items():
+        if image.is_dir():
+            ask_to_publish()
+            shutil.rmtree(image)
+        write_text(targets[form], "")
 
 
 def _levels(left: Subtracted) -> tuple[float, float]:

@@ -1,0 +1,157 @@
+"""The stages of a slide from raw/ to the corrected image: any format, damage, and changed files."""
+
+from __future__ import annotations
+
+import json
+
+import made_slide
+import numpy as np
+import pytest
+import tifffile
+import zarr
+
+from unglow.core.errors import ChangedError
+from unglow.photometry.gain.scale import ScaleSettings
+from unglow.registration.settings import RegisterSettings
+from unglow.workflow.batch import Batch
+from unglow.workflow.refused_slides import remove_stumps
+from unglow.workflow.stages.slide_register import register_move
+from unglow.workflow.stages.slide_scale import measure
+from unglow.workflow.stages.slide_subtract import Choice, subtract
+
+NAMES = ("AF", "A", "B", "C")
+TABLE = "marker_name,cycle_number,background,remove\nAF,1,,TRUE\nA,1,AF,\nB,1,AF,\nC,2,AF,\n"
+BACKGROUNDS = {"multiplexed": {"backgrounds": {"AF": "all"}}}
+SPLITS = {"one": {"": (0, 1, 2, 3)}, "cycles": {"_cycle1": (0, 1, 2), "_cycle2": (3,)}}
+CORRECTED = ("tiff", "zarr")
+MEASURED = {
+    "slide": "slide.json", "scale": "scale.json", "gain_maps": "gain_maps.npz",
+    "statistics": "statistics.npz",
+}  # fmt: skip
+WRITTEN = {
+    "tiff": "corrected.ome.tif", "zarr": "corrected.ome.zarr/zarr.json",
+    "markers": "markers_corrected.csv", "subtraction": "subtraction.json",
+    "residues": "residues.npz", "overviews": "overviews.npz",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def image():
+    return np.ascontiguousarray(made_slide.pixels()[:, 100:356, 200:520])
+
+
+def as_tiff(path, pixels, names):
+    about = {"axes": "CYX", "Channel": {"Name": list(names)}}
+    tifffile.imwrite(f"{path}.ome.tif", pixels, metadata=about, photometric="minisblack")
+
+
+def as_zarr(version):
+    def write(path, pixels, names):
+        old = version == "0.4"
+        group = zarr.open_group(f"{path}.ome.zarr", mode="w", zarr_format=2 if old else 3)
+        keys = {"chunk_key_encoding": {"name": "v2", "separator": "/"}} if old else {}
+        chunks = (1, 128, 128) if old else (2, 100, 300)
+        group.create_array("0", data=pixels, chunks=chunks, **keys)
+        axes = [{"name": "c", "type": "channel"}, *({"name": n, "type": "space"} for n in "yx")]
+        scale = [{"type": "scale", "scale": [1.0, 1.0, 1.0]}]
+        levels = {"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": scale}]}
+        shown = {"channels": [{"label": name, "color": "FFFFFF"} for name in names]}
+        if old:
+            group.attrs.update({"multiscales": [{"version": "0.4", **levels}], "omero": shown})
+        else:
+            group.attrs["ome"] = {"version": "0.5", "multiscales": [levels], "omero": shown}
+
+    return write
+
+
+def slide(base, image, write=as_tiff, split="one", table=TABLE):
+    """Write a slide below a directory, and return what a run knows of it."""
+    place = base / "raw/s1"
+    place.mkdir(parents=True)
+    for end, channels in SPLITS[split].items():
+        numbers = list(channels)
+        write(place / f"s1{end}", image[numbers], [NAMES[n] for n in numbers])
+    if table:
+        (place / "markers.csv").write_text(table)
+    batch = Batch.load({} if table else BACKGROUNDS, base)
+    assert not batch.problems
+    return batch.slides["s1"]
+
+
+def targets(base, names):
+    return {key: base / "results/s1" / name for key, name in names.items()}
+
+
+def measured(base, known):
+    """Register and measure a slide; return its maps."""
+    settings = RegisterSettings()
+    found = {move: register_move(known, move, settings, workers=1) for move in known.slide.moves}
+    maps = {move: one.transform for move, one in found.items()}
+    about = {"suspect_px": 1.0, "workers": 1, "markers_at_a_time": 2}
+    scale = ScaleSettings(("linear",), gain_map="never")
+    measure(known, maps, scale, targets(base, MEASURED), **about)
+    return maps
+
+
+def corrected(base, known, maps, *forms):
+    """Subtract a slide, and write it in some forms."""
+    wanted = {k: p for k, p in targets(base, WRITTEN).items() if k in forms or k not in CORRECTED}
+    inputs = targets(base, {key: MEASURED[key] for key in ("slide", "scale", "gain_maps")})
+    choice = Choice("input", "nearest")
+    subtract(known, maps, inputs, wanted, choice, workers=1, channels_at_a_time=2)
+
+
+def run(base, known):
+    corrected(base, known, measured(base, known), "tiff")
+    return tifffile.imread(base / "results/s1/corrected.ome.tif")
+
+
+@pytest.mark.parametrize(
+    ("split", "table"), [("one", TABLE), ("cycles", "")], ids=["table", "names"]
+)
+def test_pixels_do_not_depend_on_the_format_of_the_images(tmp_path, image, split, table):
+    known = slide(tmp_path / "tiff", image, split=split, table=table)
+    assert known.slide.moves == ((2, 1),)
+    expected = run(tmp_path / "tiff", known)
+    for version in ("0.4", "0.5"):
+        base = tmp_path / version
+        other = slide(base, image, as_zarr(version), split, table)
+        assert other.slide.channels == known.slide.channels
+        np.testing.assert_array_equal(run(base, other), expected)
+        for name in ("scale.json", "statistics.npz", "markers_corrected.csv", "residues.npz"):
+            same = (base / "results/s1" / name).read_bytes()
+            assert same == (tmp_path / "tiff/results/s1" / name).read_bytes(), name
+
+
+def test_what_cannot_be_read_any_more_leaves_no_image_and_says_why(tmp_path, image):
+    known = slide(tmp_path, image)
+    maps = measured(tmp_path, known)
+    corrected(tmp_path, known, maps, *CORRECTED)
+    place = tmp_path / "results/s1"
+    assert (place / "corrected.ome.zarr/0/c/2").is_dir()
+    (tmp_path / "raw/s1/s1.ome.tif").unlink()
+    corrected(tmp_path, known, maps, *CORRECTED)
+    told = json.loads((place / "subtraction.json").read_text())
+    assert (told["status"], told["images"], told["markers"]) == ("failed", [], {})
+    assert told["reason"].startswith("'s1.ome.tif' ")
+    assert len((place / "markers_corrected.csv").read_text().splitlines()) == 1
+    assert (place / "corrected.ome.tif").stat().st_size == 0  # as long as the run goes on
+    remove_stumps(tmp_path / "results", ["s1"])
+    assert {path.name for path in place.iterdir()} == {
+        *MEASURED.values(),
+        *(name for key, name in WRITTEN.items() if key not in CORRECTED),
+    }
+
+
+def test_an_image_that_was_replaced_since_it_was_measured_is_told(tmp_path, image):
+    known = slide(tmp_path, image)
+    maps = measured(tmp_path, known)
+    as_tiff(tmp_path / "raw/s1/s1", image[:, ::-1], NAMES)
+    with pytest.raises(ChangedError) as told:
+        corrected(tmp_path, known, maps, *CORRECTED)
+    assert str(told.value) == (
+        f"{tmp_path}/raw/s1/s1.ome.tif was changed, replaced or cut while it was worked on, so "
+        "nothing was published; once the file is complete, run again (and delete slide.json of the "
+        "slide if this comes again)."
+    )
+    assert {path.name for path in (tmp_path / "results/s1").iterdir()} == {*MEASURED.values()}
