@@ -225,12 +225,23 @@ class Background:
             if self._part.size > _MOST_SOURCE * window.size + _SPARE_PX:
                 self._part = Window(0, 0, 0, 0)  # a steep map: it is read in pieces
         self._pixels = reader.read(self._part, [channel])[0]
+        # on whole px, neighbours of whole numbers get no weight; a NaN would make its own NaN
+        self._whole = self._transform is None and self._pixels.dtype.kind in "iu"
 
     def read(self, window: Window) -> NDArray[Any]:
-        """Return a window of the background in its own frame."""
-        if self._part.common(window) == window:
-            return self._pixels[window.shift(-self._part.y0, -self._part.x0).slices]
-        return self._reader.read(window, [self._channel])[0]
+        """Return a window of the background in its own frame, for interpolation by the map.
+
+        Px that get no weight may be 0.
+        """
+        inside = self._part.common(window)
+        if inside != window and not self._whole:
+            return self._reader.read(window, [self._channel])[0]
+        held = self._pixels[inside.shift(-self._part.y0, -self._part.x0).slices]
+        if inside == window:
+            return held
+        pixels = np.zeros(window.shape, held.dtype)
+        pixels[inside.shift(-window.y0, -window.x0).slices] = held
+        return pixels
 
     def aligned(self) -> NDArray[np.float32]:
         """Return it in the marker's frame over the window; NaN where it has no data."""
