@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.windows import Window, bounded_map, grid, strips
 from unglow.io.raw_images import open_reader
 from unglow.io.zarr import plan_layout
 from unglow.io.zarr.chunk_cache import ChunkCache
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.pyramid import halve_stored
+from unglow.multiplexed.sizes import ALIGNED_ROWS
 from unglow.transform.resample import source_window, warp_window
 
 if TYPE_CHECKING:
@@ -247,4 +248,8 @@ class Background:
         """Return it in the marker's frame over the window; NaN where it has no data."""
         if self._transform is None:
             return self._pixels.astype(np.float32, copy=False)
-        return warp_window(self.read, self._reader.shape, self._transform, self._window)
+        out = np.empty(self._window.shape, np.float32)
+        for strip in strips(self._window, ALIGNED_ROWS):
+            rows = slice(strip.y0 - self._window.y0, strip.y1 - self._window.y0)
+            out[rows] = warp_window(self.read, self._reader.shape, self._transform, strip)
+        return out
