@@ -39,8 +39,9 @@ _PART_PX, _HALVING = 1 << 20, 9.0
 # Histograms of a marker, one of which each window at work has too; strips at work.
 _HISTOGRAM, _STRIPS = 0.3, 4.0
 # What a sink holds of a window, per byte of it: tiles that compress no better than noise, with
-# those of the pyramid; and beside it while it makes them, bytes per px.
-_STORED, _ENCODING = 1.4, 2.0
+# those of the pyramid, and beside it while it makes them, bytes per px; or chunks of a shard, and
+# those joined.
+_STORED, _ENCODING, _ENCODED = 1.4, 2.0, 2.1
 
 
 def register(known: KnownSlide, settings: RegisterSettings) -> Demand:
@@ -103,7 +104,7 @@ def subtract(known: KnownSlide, at_a_time: int, dtype: str) -> Demand:
     strip_px = min(WARP_SOURCE * min(ALIGNED_ROWS, rows) * cols + WARP_SPARE_PX, source_px)
     aligning = aligned + (source_px * item + strip_px * 4 if known.slide.moves else px * item)
     subtracting = aligned + signals + px * out + _STRIPS * MB
-    writing = px * (out * (1 + _STORED) + _ENCODING)
+    writing = px * max(out * (1 + _STORED) + _ENCODING, out * (1 + _ENCODED))
     if at_a_time > 1:
         writing += aligned + signals
     elif _shared(known):
