@@ -18,6 +18,7 @@ from unglow.io.zarr.layout import SHARD
 from unglow.jobs.base_memory import BASE, SLACK
 from unglow.multiplexed.sample import Sample
 from unglow.multiplexed.sizes import ALIGNED_ROWS, BLOCK, OVERVIEW, OVERVIEWS_PX, WINDOW
+from unglow.multiplexed.slide import by_background
 from unglow.photometry.sizes import CELL, CELLS
 from unglow.registration.settings import DECLARED
 from unglow.workflow import memory_model
@@ -65,7 +66,7 @@ def channels_at_a_time(known: KnownSlide, budget_mb: float, dtype: str) -> int:
     """Return how many channels are read at once when a slide is subtracted."""
     if _apart(known):
         return 1
-    return _most(lambda n: subtract(known, n, dtype), len(known.slide.kept), budget_mb)
+    return _most(lambda n: subtract(known, n, dtype), max(_together(known)), budget_mb)
 
 
 def measure(known: KnownSlide, at_a_time: int) -> Demand:
@@ -100,16 +101,17 @@ def subtract(known: KnownSlide, at_a_time: int, dtype: str) -> Demand:
     px, item = rows * cols, _item(known)
     out = np.dtype(known.headers[0].dtype if dtype == "input" else dtype).itemsize
     source_px = min(WARP_SOURCE * px + WARP_SPARE_PX, known.shape[0] * known.shape[1])
-    aligned, signals = px * 4, at_a_time * px * item
+    of_background, passing = _together(known)
+    together = min(at_a_time, of_background)
+    aligned, signals = px * 4, together * px * item
     strip_px = min(WARP_SOURCE * min(ALIGNED_ROWS, rows) * cols + WARP_SPARE_PX, source_px)
     aligning = aligned + (source_px * item + strip_px * 4 if known.slide.moves else px * item)
     subtracting = aligned + signals + px * out + _STRIPS * MB
     writing = px * max(out * (1 + _STORED) + _ENCODING, out * (1 + _ENCODED))
-    if at_a_time > 1:
-        writing += aligned + signals
-    elif _shared(known):
-        writing += aligned
-    each = max(aligning, subtracting, writing) / MB + _HISTOGRAM + _decode(known)
+    through = writing + (min(at_a_time, passing) * px * item if at_a_time > 1 else 0)
+    if of_background > 1:
+        writing += aligned + (signals if together > 1 else 0)
+    each = max(aligning, subtracting, writing, through) / MB + _HISTOGRAM + _decode(known)
     step = 1
     while max(known.shape) // step > OVERVIEW:
         step *= 2
@@ -135,10 +137,15 @@ def _cells(shape: tuple[int, int]) -> int:
     return math.prod(n // every for n in extent)
 
 
-def _shared(known: KnownSlide) -> bool:
-    """Say whether several markers have a background in common."""
-    backgrounds = [one.background for one in known.slide.kept if one.background is not None]
-    return len(backgrounds) > len(set(backgrounds))
+def _together(known: KnownSlide) -> tuple[int, int]:
+    """Return the most markers of one background, and how many channels pass through.
+
+    Only these are ever read together.
+    """
+    kept = known.slide.kept
+    groups = by_background(known.slide, [one for one in kept if one.background is not None])
+    passing = sum(one.background is None for one in kept)
+    return max(map(len, groups.values()), default=0), passing
 
 
 def _apart(known: KnownSlide) -> bool:

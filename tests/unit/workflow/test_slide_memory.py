@@ -67,6 +67,12 @@ def test_a_window_holds_what_its_heaviest_phase_holds(header):
     # so do channels that are read together
     several = each_of_subtract(header, at_a_time=2, separate=False)
     assert several == pytest.approx((4 + 2 * 2 + 2 * 2.4 + 2) * mpx + beside)
+    # of two backgrounds, no markers are read together, nor is there one that passes through
+    made = [Channel(n, 0, i, removed=True) for i, n in enumerate(("AF1", "AF2"))]
+    made += [Channel(f"M{n}", 0, n + 1, background=f"AF{n}") for n in (1, 2)]
+    two = replace(known(header, 2048, separate=False), slide=Slide("s", (), tuple(made), {1: "M1"}))
+    assert slide_memory.subtract(two, 9, "input").each == pytest.approx(alone)
+    assert slide_memory.channels_at_a_time(two, 2000, "input") == 1
     # chunks of float32 take more than tiles
     wide = each_of_subtract(header, dtype="float32", channels=2)
     assert wide == pytest.approx(4 * 3.1 * mpx + beside)
