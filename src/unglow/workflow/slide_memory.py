@@ -41,8 +41,8 @@ _PART_PX, _HALVING = 1 << 20, 9.0
 _HISTOGRAM, _STRIPS = 0.3, 4.0
 # What a sink holds of a window, per byte of it: tiles that compress no better than noise, with
 # those of the pyramid, and beside it while it makes them, bytes per px; or chunks of a shard, and
-# those joined.
-_STORED, _ENCODING, _ENCODED = 1.4, 2.0, 2.1
+# those joined. Shards take the library that compresses them, and leave room in the allocator, MB.
+_STORED, _ENCODING, _ENCODED, _STORES = 1.4, 2.0, 2.1, 18.0
 
 
 def register(known: KnownSlide, settings: RegisterSettings) -> Demand:
@@ -62,11 +62,15 @@ def markers_at_a_time(known: KnownSlide, budget_mb: float) -> int:
     return _most(lambda n: measure(known, n), len(known.slide.markers), budget_mb)
 
 
-def channels_at_a_time(known: KnownSlide, budget_mb: float, dtype: str) -> int:
-    """Return how many channels are read at once when a slide is subtracted."""
+def channels_at_a_time(
+    known: KnownSlide, budget_mb: float, dtype: str, *, stores: bool = False
+) -> int:
+    """Return how many channels are read at once when a slide is subtracted, as in `subtract`."""
     if _apart(known):
         return 1
-    return _most(lambda n: subtract(known, n, dtype), max(_together(known)), budget_mb)
+    return _most(
+        lambda n: subtract(known, n, dtype, stores=stores), max(_together(known)), budget_mb
+    )
 
 
 def measure(known: KnownSlide, at_a_time: int) -> Demand:
@@ -91,8 +95,10 @@ def measure(known: KnownSlide, at_a_time: int) -> Demand:
     return Demand(BASE["slide_scale"], each, fixed=fixed, least=BASE["slide_scale"] + fixed + _FITS)
 
 
-def subtract(known: KnownSlide, at_a_time: int, dtype: str) -> Demand:
+def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = False) -> Demand:
     """Demand of writing the corrected slide as ``dtype``, reading so many channels at once.
+
+    With ``stores`` as OME-Zarr, alone or as well.
 
     Of a window, the background is aligned, then the signal is read and what is left is computed,
     then tiles are made of that. Background and signals stay for it if others still need them.
@@ -107,7 +113,8 @@ def subtract(known: KnownSlide, at_a_time: int, dtype: str) -> Demand:
     strip_px = min(WARP_SOURCE * min(ALIGNED_ROWS, rows) * cols + WARP_SPARE_PX, source_px)
     aligning = aligned + (source_px * item + strip_px * 4 if known.slide.moves else px * item)
     subtracting = aligned + signals + px * out + _STRIPS * MB
-    writing = px * max(out * (1 + _STORED) + _ENCODING, out * (1 + _ENCODED))
+    tiles, chunks = out * (1 + _STORED) + _ENCODING, out * (1 + _ENCODED)
+    writing = px * (max(tiles, chunks) if stores else tiles)
     through = writing + (min(at_a_time, passing) * px * item if at_a_time > 1 else 0)
     if of_background > 1:
         writing += aligned + (signals if together > 1 else 0)
@@ -118,6 +125,7 @@ def subtract(known: KnownSlide, at_a_time: int, dtype: str) -> Demand:
     markers = len(known.slide.markers)
     seen = min(markers * (known.shape[0] // step) * (known.shape[1] // step), OVERVIEWS_PX)
     fixed = SLACK + 3 * 4 * seen / MB + markers * _HISTOGRAM + _libraries(known)
+    fixed += _STORES if stores else 0.0
     windows = math.ceil(known.shape[0] / SHARD) * math.ceil(known.shape[1] / SHARD)
     most = windows * len(known.slide.kept)
     return Demand(BASE["slide_subtract"], each, fixed=fixed, most=most)

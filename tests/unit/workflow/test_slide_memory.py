@@ -30,11 +30,12 @@ def known(header, side, channels=40, **changes):
 @pytest.mark.parametrize("side", [2048, 30_000, 120_000])
 @pytest.mark.parametrize("separate", [True, False])
 @pytest.mark.parametrize("dtype", ["input", "float32"])
-def test_300_mb_are_enough(header, side, separate, dtype):
+@pytest.mark.parametrize("stores", [True, False])
+def test_300_mb_are_enough(header, side, separate, dtype, stores):
     slide = known(header, side, separate=separate)
     measuring = slide_memory.measure(slide, slide_memory.markers_at_a_time(slide, 300))
-    at_a_time = slide_memory.channels_at_a_time(slide, 300, dtype)
-    writing = slide_memory.subtract(slide, at_a_time, dtype)
+    at_a_time = slide_memory.channels_at_a_time(slide, 300, dtype, stores=stores)
+    writing = slide_memory.subtract(slide, at_a_time, dtype, stores=stores)
     registering = slide_memory.register(slide, RegisterSettings())
     for demand in (measuring, writing, registering):
         assert demand.peak_mb(300, 8) <= 300
@@ -50,9 +51,9 @@ def test_more_memory_is_used_for_fewer_passes_and_more_windows(header):
     assert apart.in_flight(300, 8) < apart.in_flight(2000, 8) == 8
 
 
-def each_of_subtract(header, at_a_time=1, dtype="input", **changes):
+def each_of_subtract(header, at_a_time=1, dtype="input", stores=False, **changes):
     slide = known(header, 2048, channels=changes.pop("channels", 3), **changes)
-    return slide_memory.subtract(slide, at_a_time, dtype).each
+    return slide_memory.subtract(slide, at_a_time, dtype, stores=stores).each
 
 
 def test_a_window_holds_what_its_heaviest_phase_holds(header):
@@ -74,8 +75,12 @@ def test_a_window_holds_what_its_heaviest_phase_holds(header):
     assert slide_memory.subtract(two, 9, "input").each == pytest.approx(alone)
     assert slide_memory.channels_at_a_time(two, 2000, "input") == 1
     # chunks of float32 take more than tiles
-    wide = each_of_subtract(header, dtype="float32", channels=2)
-    assert wide == pytest.approx(4 * 3.1 * mpx + beside)
+    wide = [
+        each_of_subtract(header, dtype="float32", stores=stores, channels=2)
+        for stores in (False, True)
+    ]
+    assert wide[0] == pytest.approx((4 * 2.4 + 2) * mpx + beside)
+    assert wide[1] == pytest.approx(4 * 3.1 * mpx + beside)
 
 
 def test_statistics_of_earlier_passes_are_kept_small(header):
