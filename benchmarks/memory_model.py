@@ -2,7 +2,8 @@
 
 Sizes x pixel types x file layouts x budgets x threads, on the real snakemake command. The layout of
 a raw file matters to ingest only, so one layout runs the whole way. README.md beside this
-file says how to read the tables. The exit status is 1 if any prediction is wrong.
+file says how to read the tables. The exit status is 1 if any prediction is wrong. Behind the word
+``slides`` come the options of `slide_memory.py`, which does the same for multiplexed slides.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ import hashlib
 import itertools
 import json
 import shutil
-import statistics
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import slide_memory
 from control_groups import ControlGroups, NoGroupsError, joined
+from job_memory import JobMemory, Setting, groups_text, rules_table, wrong_text
 from phantoms import DTYPES, LAYOUTS, MAKER, Case, forget_canvases, phantom, size_of
 from running import THREADED, WORK, drift_text, read_telemetry, run, say, snakemake_words
 from shortage import shortage
-from tables import RIGHT_RATIO, number, ratio_text, table
 
 from unglow.core.machine import memory_available_mb, processors
 from unglow.core.version import __version__
@@ -31,155 +32,12 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.preflight.pending_jobs import RuleSettings, pending_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 QUICK_SIZES, FULL_SIZES = ["1024", "4096"], ["1024", "4096", "8192", "16384", "30000x25000"]
 QUICK_BUDGETS, FULL_BUDGETS = [400, 2000], [400, 1000, 2000]
-#: Below this many MB libraries are most of it, and a ratio above 1.3 is a few MB.
-COUNTS_ABOVE_MB = 200.0
 #: Of the memory that is available, a single job may be predicted to take this much.
 _SHARE = 0.6
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What the memory of a job may depend on beside the images."""
-
-    budget: int
-    threads: int
-
-    def __str__(self) -> str:
-        return f"{self.budget} MB, {self.threads} thread{'s' * (self.threads > 1)}"
-
-
-@dataclass(frozen=True, slots=True)
-class JobMemory:
-    """One attempt at one job: what was declared and what it took, MB.
-
-    The last three are of its control group: limit, largest use with cached files, processes killed.
-    """
-
-    case: Case
-    setting: Setting
-    rule: str
-    what: str
-    outcome: str
-    declared_mb: float
-    peak_mb: float
-    in_flight: int | None = None
-    limit_mb: float | None = None
-    group_mb: float | None = None
-    kills: int = 0
-
-    @classmethod
-    def of(cls, case: Case, setting: Setting, record: Mapping[str, Any]) -> JobMemory:
-        """Take what is wanted from a record of telemetry."""
-        names = {k: v for k, v in record["wildcards"].items() if k in ("role", "method")}
-        return cls(
-            case=case,
-            setting=setting,
-            rule=record["rule"],
-            what=" ".join(names.values()),
-            outcome=record["outcome"],
-            declared_mb=record["declared_mb"],
-            peak_mb=record["peak_mb"],
-            in_flight=record.get("in_flight"),
-            limit_mb=record.get("limit_mb"),
-            group_mb=record.get("group_mb"),
-            kills=record.get("kills", 0),
-        )
-
-    @property
-    def ratio(self) -> float:
-        """Predicted / measured."""
-        return self.declared_mb / self.peak_mb
-
-    @property
-    def wrong(self) -> str:
-        """What is wrong with it; empty if nothing is."""
-        low, high = RIGHT_RATIO
-        if self.kills:
-            return "killed in its control group"
-        if self.outcome != "ok":
-            return f"ended as {self.outcome}"
-        if self.ratio < low:
-            return "took more than predicted"
-        if self.ratio > high and self.peak_mb > COUNTS_ABOVE_MB:
-            return "took much less than predicted"
-        return ""
-
-    @property
-    def name(self) -> str:
-        """Case and setting in words."""
-        blocks = f", {self.in_flight} in flight" if self.in_flight is not None else ""
-        what = f"{self.what} " if self.what else ""
-        return f"{what}{self.case.name}, {self.setting}{blocks}"
-
-
-# ------------------------------------------------------------------------------------ the verdict
-
-
-def rules_table(jobs: Sequence[JobMemory]) -> str:
-    """Return a line for each rule: predicted / measured, and the worst jobs either way by name."""
-    header = ["rule", "jobs", "lowest ", "median ", "highest ", "wrong", "MB measured"]
-    groups: dict[str, list[JobMemory]] = {}
-    for job in jobs:
-        groups.setdefault(job.rule, []).append(job)
-    rows, worst = [], []
-    for rule, all_jobs in groups.items():
-        ordered = sorted((j for j in all_jobs if j.outcome == "ok"), key=lambda j: j.ratio)
-        if not ordered:
-            continue
-        middle = statistics.median(j.ratio for j in ordered)
-        peaks = [j.peak_mb for j in ordered]
-        rows.append(
-            [
-                rule,
-                str(len(all_jobs)),
-                ratio_text(ordered[0].ratio),
-                ratio_text(middle),
-                ratio_text(ordered[-1].ratio),
-                str(sum(bool(j.wrong) for j in all_jobs)),
-                f"{min(peaks):.0f}-{max(peaks):.0f}",
-            ]
-        )
-        large = [j for j in ordered if j.peak_mb > COUNTS_ABOVE_MB]
-        named = [("tightest", ordered[0]), *(("loosest above 200 MB", j) for j in large[-1:])]
-        worst += [[rule, kind, _figures(job), job.name] for kind, job in named]
-    return "\n\n".join(
-        [table(header, rows), table(["rule", "", "predicted / measured", "job"], worst, left=4)]
-    )
-
-
-def wrong_text(jobs: Sequence[JobMemory]) -> str:
-    """Return a line for each job that is not as predicted, or say that there is none."""
-    wrong = [job for job in jobs if job.wrong]
-    if not wrong:
-        return f"all {len(jobs)} jobs are as predicted"
-    rows = [[job.rule, job.wrong, _figures(job), job.name] for job in wrong]
-    head = f"{len(wrong)} of {len(jobs)} jobs are not as predicted:"
-    return f"{head}\n{table(['rule', '', 'predicted / measured', 'job'], rows, left=4)}"
-
-
-def groups_text(jobs: Sequence[JobMemory], factor: float) -> str:
-    """Say how the jobs did in their control groups; empty if they were in none."""
-    inside = [job for job in jobs if job.limit_mb]
-    if not inside:
-        return ""
-    killed = sum(job.kills for job in inside)
-    fullest = max(inside, key=lambda job: (job.group_mb or 0) / (job.limit_mb or 1))
-    return (
-        f"{len(inside)} jobs in control groups of {factor:g} x declared, no swap: "
-        f"{killed} processes killed; fullest {fullest.group_mb:.0f} of {fullest.limit_mb:.0f} MB, "
-        f"cached files included: {fullest.rule} {fullest.name}"
-    )
-
-
-def _figures(job: JobMemory) -> str:
-    return f"{number(job.declared_mb)} / {number(job.peak_mb)} = {ratio_text(job.ratio)}".rstrip()
-
-
-# ------------------------------------------------------------------------------------- the matrix
 
 
 class Matrix:
@@ -306,9 +164,6 @@ def digests_of(results: Path) -> dict[str, str]:
     }
 
 
-# ------------------------------------------------------------------------------------ the command
-
-
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -376,6 +231,8 @@ def starved(options: argparse.Namespace, groups: ControlGroups) -> bool:
 
 def main() -> int:
     """Run what is asked for; return the exit status."""
+    if sys.argv[1:2] == ["slides"]:
+        return slide_memory.main(sys.argv[2:])
     options = arguments()
     options.work.mkdir(parents=True, exist_ok=True)
     print(f"unglow {__version__}, pairs of kind {MAKER}, {processors()} cores", flush=True)

@@ -9,7 +9,8 @@ from unglow.core.demand import Demand
 # between kernels and file systems. For those that load OpenCV it is the peak where a used page
 # brings in the 2 MB around it (a thread populated them all the time), less the terms below. For
 # `detect` it is what the search of a pair of 510 x 667 px took in an environment that was installed
-# just before, whose pages come in large pieces, less all terms of the model.
+# just before, whose pages come in large pieces, less all terms of the model. For jobs of slides
+# each 2 MB of a library of which a page was used count whole, less all terms.
 BASE = {
     "ingest": 56.0,
     "register": 122.0,
@@ -19,11 +20,11 @@ BASE = {
     "detect": 102.0,
     "snr": 112.0,
     "export": 58.0,
-    "slide_scale": 122.0,
-    "slide_subtract": 72.0,
+    "slide_scale": 98.0,
+    "slide_subtract": 62.0,
     "figures_registration": 186.0,
     "figures": 182.0,
-    "slide_figures": 160.0,
+    "slide_figures": 148.0,
     "comparison": 205.0,
     "summary": 40.0,
 }

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.windows import Window, bounded_map, grid, strips
 from unglow.io.raw_images import open_reader
 from unglow.io.zarr import plan_layout
 from unglow.io.zarr.chunk_cache import ChunkCache
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.pyramid import halve_stored
+from unglow.multiplexed.sizes import ALIGNED_ROWS
 from unglow.transform.resample import source_window, warp_window
 
 if TYPE_CHECKING:
@@ -225,15 +226,30 @@ class Background:
             if self._part.size > _MOST_SOURCE * window.size + _SPARE_PX:
                 self._part = Window(0, 0, 0, 0)  # a steep map: it is read in pieces
         self._pixels = reader.read(self._part, [channel])[0]
+        # on whole px, neighbours of whole numbers get no weight; a NaN would make its own NaN
+        self._whole = self._transform is None and self._pixels.dtype.kind in "iu"
 
     def read(self, window: Window) -> NDArray[Any]:
-        """Return a window of the background in its own frame."""
-        if self._part.common(window) == window:
-            return self._pixels[window.shift(-self._part.y0, -self._part.x0).slices]
-        return self._reader.read(window, [self._channel])[0]
+        """Return a window of the background in its own frame, for interpolation by the map.
+
+        Px that get no weight may be 0.
+        """
+        inside = self._part.common(window)
+        if inside != window and not self._whole:
+            return self._reader.read(window, [self._channel])[0]
+        held = self._pixels[inside.shift(-self._part.y0, -self._part.x0).slices]
+        if inside == window:
+            return held
+        pixels = np.zeros(window.shape, held.dtype)
+        pixels[inside.shift(-window.y0, -window.x0).slices] = held
+        return pixels
 
     def aligned(self) -> NDArray[np.float32]:
         """Return it in the marker's frame over the window; NaN where it has no data."""
         if self._transform is None:
             return self._pixels.astype(np.float32, copy=False)
-        return warp_window(self.read, self._reader.shape, self._transform, self._window)
+        out = np.empty(self._window.shape, np.float32)
+        for strip in strips(self._window, ALIGNED_ROWS):
+            rows = slice(strip.y0 - self._window.y0, strip.y1 - self._window.y0)
+            out[rows] = warp_window(self.read, self._reader.shape, self._transform, strip)
+        return out

@@ -17,8 +17,7 @@ from unglow.registration.blocks.phase_correlation import (
     block_shifts,
     matches_of,
 )
-from unglow.registration.images import Plane
-from unglow.registration.pair import PlanePair
+from unglow.registration.planes import Plane, PlanePair
 from unglow.registration.quality import agreement
 from unglow.transform import ResidualShift, apply_matrix
 

@@ -8,3 +8,5 @@ OVERVIEW = 512
 """No side of an overview is longer, px."""
 OVERVIEWS_PX = 1 << 22
 """Those of all markers have no more px than this together, for one of three kinds."""
+ALIGNED_ROWS = 512
+"""A background is aligned so many rows at a time, of which there is a copy as float32."""

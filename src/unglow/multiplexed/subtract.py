@@ -232,13 +232,16 @@ class _Subtraction:
         """Write a window of some channels."""
         key = part.background
         aligned = None if key is None else self._background(window, key, part.batches)
-        for one, signal in zip(
-            part.channels, self._reader.read(window, part.channels), strict=True
-        ):
+        signals = self._reader.read(window, part.channels)
+        for one in part.channels:
+            signal = signals.pop(0)
             if aligned is None:
                 pixels = signal.astype(self._output.dtype, copy=False)
             else:
                 pixels = self._subtract(one, signal, aligned, window)
+            del signal
+            if not signals:
+                aligned = None  # both are done with before tiles are made
             sink.write(self._numbers[one.name], window, pixels)
 
     def _background(self, window: Window, key: _Key, uses: int) -> NDArray[np.float32]:

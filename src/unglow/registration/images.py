@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 
 from unglow.core.windows import Window, halve
+from unglow.registration.planes import Plane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from unglow.core.windows import Pixels
@@ -35,30 +34,6 @@ _TEXTURE_SHARE = 0.12
 _MOST_CONTRAST = 3.0
 """Detail is clipped at so many times its local standard deviation: a few bright spots must not
 outweigh the rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plane:
-    """One image at one resolution, to be read window by window.
-
-    Attributes
-    ----------
-    read
-        Returns the pixels of a window inside the plane.
-    shape
-        (rows, columns).
-    floor
-        Grey level just below the background, or deeper; square roots are taken above it.
-    """
-
-    read: Callable[[Window], NDArray[Any]]
-    shape: tuple[int, int]
-    floor: float
-
-    @classmethod
-    def of(cls, pixels: Pixels, level: int, floor: float) -> Plane:
-        """Return a stored pyramid level."""
-        return cls(lambda window: pixels.read(window, level), pixels.level_shape(level), floor)
 
 
 @dataclass(frozen=True, slots=True)

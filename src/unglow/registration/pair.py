@@ -9,7 +9,8 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Coarser, coarse_level
-from unglow.registration.images import Plane, nearly_linear, thumbnail
+from unglow.registration.images import nearly_linear, thumbnail
+from unglow.registration.planes import Plane, PlanePair
 from unglow.registration.settings import ORDINARY_SCALE, RegisterSettings
 from unglow.transform import apply_matrix, at_level, between_levels, to_level0
 
@@ -24,37 +25,6 @@ if TYPE_CHECKING:
 
 _UNSEEN_PX = 0.02
 """What rims of unequal sharpness still do to a map, at most, px of what is seen (measured)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanePair:
-    """Post and pre at one resolution, and the map between them in px of that resolution.
-
-    Attributes
-    ----------
-    post, pre
-        The images.
-    matrix
-        (3, 3) float64, post (x, y, 1) to pre.
-    sign
-        -1 if the contrast is reversed.
-    workers
-        Threads for matching, on which no result depends.
-    displacement
-        Field that is added to the matrix's positions; None for none.
-    """
-
-    post: Plane
-    pre: Plane
-    matrix: Floats
-    sign: int = 1
-    workers: int = 1
-    displacement: Displacement | None = None
-
-    def map(self, points: Floats) -> Floats:
-        """Map points (N, 2) of post to pre."""
-        mapped = apply_matrix(self.matrix, points)
-        return mapped if self.displacement is None else mapped + self.displacement.at(points)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,10 @@ from unglow.io.image_paths import is_ome_zarr
 from unglow.io.zarr.layout import SHARD
 from unglow.jobs.base_memory import BASE, SLACK
 from unglow.multiplexed.sample import Sample
-from unglow.multiplexed.sizes import BLOCK, OVERVIEW, OVERVIEWS_PX, WINDOW
+from unglow.multiplexed.sizes import ALIGNED_ROWS, BLOCK, OVERVIEW, OVERVIEWS_PX, WINDOW
+from unglow.multiplexed.slide import by_background
 from unglow.photometry.sizes import CELL, CELLS
+from unglow.registration.settings import DECLARED
 from unglow.workflow import memory_model
 from unglow.workflow.memory_model import MB, WARP_SOURCE, WARP_SPARE_PX
 
@@ -30,21 +32,23 @@ if TYPE_CHECKING:
 
 # Joint statistics of a marker at work and when they are kept, and the table that they share.
 _STATISTICS, _KEPT_STATISTICS, _TABLE = 4.7, 1.2, 1.0
-# Bytes per cell of a marker; what fits take; cells and blocks of a window at work.
-_PER_CELL, _FITS, _CELLS_AT_WORK, _PER_BLOCK_PX = 28.0, 24.0, 2.5, 120.0
+# Bytes per cell of a marker; what fits take, MB; cells of a window at work, bytes, and a block that
+# is matched, bytes per px.
+_PER_CELL, _FITS, _CELLS_AT_WORK, _PER_BLOCK_PX = 28.0, 24.0, 2.5e6, 120.0
 # Part of a level that is computed in place: so many px of level 0, and bytes per px.
 _PART_PX, _HALVING = 1 << 20, 9.0
 # Histograms of a marker, one of which each window at work has too; strips at work.
 _HISTOGRAM, _STRIPS = 0.3, 4.0
 # What a sink holds of a window, per byte of it: tiles that compress no better than noise, with
-# those of the pyramid; and beside it while it makes them, bytes per px.
-_STORED, _ENCODING = 1.4, 2.0
+# those of the pyramid, and beside it while it makes them, bytes per px; or chunks of a shard, and
+# those joined. Shards take the library that compresses them, and leave room in the allocator, MB.
+_STORED, _ENCODING, _ENCODED, _STORES = 1.4, 2.0, 2.1, 18.0
 
 
 def register(known: KnownSlide, settings: RegisterSettings) -> Demand:
     """Demand of a map between two cycles: that of a pair, and parts of levels made in place."""
     shapes = (known.shape, known.shape)
-    field = settings.field == "auto"
+    field = settings.field == "auto" and settings.model != DECLARED
     pair = memory_model.register(shapes, settings.coarse_px, settings.block_px, field=field)
     part = min(_PART_PX, known.shape[0] * known.shape[1])
     making = part * (_item(known) + _HALVING) / MB
@@ -58,44 +62,70 @@ def markers_at_a_time(known: KnownSlide, budget_mb: float) -> int:
     return _most(lambda n: measure(known, n), len(known.slide.markers), budget_mb)
 
 
-def channels_at_a_time(known: KnownSlide, budget_mb: float, dtype: str) -> int:
-    """Return how many channels are read at once when a slide is subtracted."""
+def channels_at_a_time(
+    known: KnownSlide, budget_mb: float, dtype: str, *, stores: bool = False
+) -> int:
+    """Return how many channels are read at once when a slide is subtracted, as in `subtract`."""
     if _apart(known):
         return 1
-    return _most(lambda n: subtract(known, n, dtype), len(known.slide.kept), budget_mb)
+    return _most(
+        lambda n: subtract(known, n, dtype, stores=stores), max(_together(known)), budget_mb
+    )
 
 
 def measure(known: KnownSlide, at_a_time: int) -> Demand:
-    """Demand of measuring so many markers in one pass."""
+    """Demand of measuring so many markers in one pass.
+
+    Of a window, its background is aligned first. Then, marker by marker, cells are computed and
+    blocks are matched: one after the other.
+    """
     rows, cols = (min(WINDOW, n) for n in known.shape)
     window_px, together = rows * cols, 1 if _apart(known) else at_a_time + 1
     source_px = min(WARP_SOURCE * window_px + WARP_SPARE_PX, known.shape[0] * known.shape[1])
-    reading = (together * window_px + source_px) * _item(known)
-    aligning = (source_px + window_px) * 4
+    background = source_px * _item(known) + window_px * 4
+    signals = together * window_px * _item(known)
     matching = _PER_BLOCK_PX * min(BLOCK * BLOCK, window_px)
-    each = (reading + aligning + matching) / MB + _CELLS_AT_WORK + _decode(known)
+    at_work = max(source_px * 4, signals + max(matching, _CELLS_AT_WORK))
+    each = (background + at_work) / MB + _decode(known)
     marker = _STATISTICS + _cells(known.shape) * _PER_CELL / MB
-    fixed = at_a_time * marker + len(known.slide.markers) * _KEPT_STATISTICS + _TABLE
+    earlier = len(known.slide.markers) - at_a_time
+    fixed = at_a_time * marker + earlier * _KEPT_STATISTICS + _TABLE
     fixed += SLACK + _libraries(known)
     # the fits come when no window is at work any more
     return Demand(BASE["slide_scale"], each, fixed=fixed, least=BASE["slide_scale"] + fixed + _FITS)
 
 
-def subtract(known: KnownSlide, at_a_time: int, dtype: str) -> Demand:
-    """Demand of writing the corrected slide as ``dtype``, reading so many channels at once."""
+def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = False) -> Demand:
+    """Demand of writing the corrected slide as ``dtype``, reading so many channels at once.
+
+    With ``stores`` as OME-Zarr, alone or as well.
+
+    Of a window, the background is aligned, then the signal is read and what is left is computed,
+    then tiles are made of that. Background and signals stay for it if others still need them.
+    """
     rows, cols = (min(SHARD, n) for n in known.shape)
     px, item = rows * cols, _item(known)
     out = np.dtype(known.headers[0].dtype if dtype == "input" else dtype).itemsize
     source_px = min(WARP_SOURCE * px + WARP_SPARE_PX, known.shape[0] * known.shape[1])
-    aligning = source_px * (item + 4)
-    writing = at_a_time * px * item + px * (out * (1 + _STORED) + _ENCODING)
-    each = (px * 4 + max(aligning, writing)) / MB + _STRIPS + _HISTOGRAM + _decode(known)
+    of_background, passing = _together(known)
+    together = min(at_a_time, of_background)
+    aligned, signals = px * 4, together * px * item
+    strip_px = min(WARP_SOURCE * min(ALIGNED_ROWS, rows) * cols + WARP_SPARE_PX, source_px)
+    aligning = aligned + (source_px * item + strip_px * 4 if known.slide.moves else px * item)
+    subtracting = aligned + signals + px * out + _STRIPS * MB
+    tiles, chunks = out * (1 + _STORED) + _ENCODING, out * (1 + _ENCODED)
+    writing = px * (max(tiles, chunks) if stores else tiles)
+    through = writing + (min(at_a_time, passing) * px * item if at_a_time > 1 else 0)
+    if of_background > 1:
+        writing += aligned + (signals if together > 1 else 0)
+    each = max(aligning, subtracting, writing, through) / MB + _HISTOGRAM + _decode(known)
     step = 1
     while max(known.shape) // step > OVERVIEW:
         step *= 2
     markers = len(known.slide.markers)
     seen = min(markers * (known.shape[0] // step) * (known.shape[1] // step), OVERVIEWS_PX)
     fixed = SLACK + 3 * 4 * seen / MB + markers * _HISTOGRAM + _libraries(known)
+    fixed += _STORES if stores else 0.0
     windows = math.ceil(known.shape[0] / SHARD) * math.ceil(known.shape[1] / SHARD)
     most = windows * len(known.slide.kept)
     return Demand(BASE["slide_subtract"], each, fixed=fixed, most=most)
@@ -113,6 +143,17 @@ def _cells(shape: tuple[int, int]) -> int:
     while math.prod(n // every for n in extent) > CELLS:
         every += CELL
     return math.prod(n // every for n in extent)
+
+
+def _together(known: KnownSlide) -> tuple[int, int]:
+    """Return the most markers of one background, and how many channels pass through.
+
+    Only these are ever read together.
+    """
+    kept = known.slide.kept
+    groups = by_background(known.slide, [one for one in kept if one.background is not None])
+    passing = sum(one.background is None for one in kept)
+    return max(map(len, groups.values()), default=0), passing
 
 
 def _apart(known: KnownSlide) -> bool:

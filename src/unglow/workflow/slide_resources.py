@@ -40,8 +40,9 @@ def demand(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
         return slide_memory.measure(known, slide_memory.markers_at_a_time(known, budget))
     if rule == "slide_subtract":
         dtype = settings["multiplexed"]["dtype"]
-        at_a_time = slide_memory.channels_at_a_time(known, budget, dtype)
-        return slide_memory.subtract(known, at_a_time, dtype)
+        stores = settings["multiplexed"]["output"] != "tiff"
+        at_a_time = slide_memory.channels_at_a_time(known, budget, dtype, stores=stores)
+        return slide_memory.subtract(known, at_a_time, dtype, stores=stores)
     each_marker = _DRAWN_MB * len(known.slide.markers)
     return Demand(BASE["slide_figures"], 0.0, fixed=SLACK + each_marker)
 

@@ -101,3 +101,26 @@ def test_a_turned_window_of_pre_does_not_depend_on_the_window(model):
     whole = section.pre(phantoms.Window(0, 918, 0, 824)).astype(int)
     part = section.pre(phantoms.Window(300, 500, 200, 600)).astype(int)
     assert np.abs(whole[300:500, 200:600] - part).max() <= 2  # positions of 1/32 px
+
+
+@pytest.mark.parametrize("layout", ["tiles", "samples", "strips", "zarr"])
+def test_slides_of_all_layouts_hold_the_same_pixels(model, tmp_path, layout):
+    import slides
+
+    from unglow.core.windows import Window
+    from unglow.io.raw_images import open_reader, read_header
+
+    case = slides.SlideCase(300, 340, 4, layout, "uint16")
+    folder = slides.make_slide(case, tmp_path, 1) / slides.SAMPLE
+    assert (folder / "markers.csv").read_text().splitlines()[2:] == [
+        "2,1,AF_1,,100,True",
+        "3,2,DNA_2,,20,",
+        "4,2,M_1,AF_1,100,",
+    ]
+    header = read_header(next(folder.glob("*.ome.*")))
+    assert (header.shape, len(header.channels), header.dtype) == ((300, 340), 4, "uint16")
+    assert header.separate == (layout != "samples")
+    planes = slides._Planes(case, 1)
+    with open_reader(header) as reader:
+        for channel, found in enumerate(reader.read(Window.of(header.shape), range(4))):
+            np.testing.assert_array_equal(found, planes.of(channel, slice(0, 300)))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_slide import SHAPE, channels, pixels, slide, write
+from made_slide import SHAPE, channels, moved, pixels, slide, write
 
 from unglow.core.windows import Window, coarse_level
 from unglow.io.raw_images import read_header
 from unglow.io.tiff.reader import TiffReader
 from unglow.io.zarr.pyramid import halve_stored
 from unglow.multiplexed.cycles import register_cycle
-from unglow.multiplexed.images import InPlaceImage, SlideReader
+from unglow.multiplexed.images import Background, InPlaceImage, SlideReader
 from unglow.registration.settings import RegisterSettings
+from unglow.transform.resample import warp_matrix, warp_window
 
 LAYOUTS = {
     "tiles": {},
@@ -81,3 +82,27 @@ def test_cycles_are_registered_in_place(tmp_path, image, model):
         assert (shift.x_px, shift.y_px) == pytest.approx((1.3, -0.6), abs=0.1)
     else:
         assert one.matrix[:2, 2] == pytest.approx((1.3, -0.6), abs=0.1)
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "float32"])
+def test_blocks_of_a_background_that_stays_are_not_decoded_again(tmp_path, monkeypatch, dtype):
+    made = pixels(dtype)
+    made[0, 300, 256] = 0 if dtype == "uint16" else np.nan  # just beyond the window
+    header, decoded = write(tmp_path / "s.ome.tif", made), []
+    block, decode = Window(256, 512, 0, 256), TiffReader._decode
+    with SlideReader([header]) as reader:
+        background = Background(reader, channels()[0], None, block)
+        monkeypatch.setattr(TiffReader, "_decode", lambda *a: decoded.append(a[2]) or decode(*a))
+        found = warp_matrix(background.read, SHAPE, np.eye(3), block)
+    whole = warp_matrix(lambda part: made[0][part.slices], SHAPE, np.eye(3), block)
+    np.testing.assert_array_equal(found, whole)
+    # a NaN spreads to what is interpolated from it, whole numbers do not
+    assert bool(decoded) == bool(np.isnan(found).any()) == (dtype == "float32")
+
+
+def test_strips_of_an_aligned_background_fit_together(tmp_path, image):
+    window, transform = Window(0, SHAPE[0], 3, 800), moved()[2, 1]
+    with SlideReader([write(tmp_path / "s.ome.tif", image)]) as reader:
+        aligned = Background(reader, channels()[0], transform, window).aligned()
+    whole = warp_window(lambda part: image[0][part.slices], SHAPE, transform, window)
+    np.testing.assert_array_equal(aligned, whole)

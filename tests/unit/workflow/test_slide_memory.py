@@ -30,11 +30,12 @@ def known(header, side, channels=40, **changes):
 @pytest.mark.parametrize("side", [2048, 30_000, 120_000])
 @pytest.mark.parametrize("separate", [True, False])
 @pytest.mark.parametrize("dtype", ["input", "float32"])
-def test_300_mb_are_enough(header, side, separate, dtype):
+@pytest.mark.parametrize("stores", [True, False])
+def test_300_mb_are_enough(header, side, separate, dtype, stores):
     slide = known(header, side, separate=separate)
     measuring = slide_memory.measure(slide, slide_memory.markers_at_a_time(slide, 300))
-    at_a_time = slide_memory.channels_at_a_time(slide, 300, dtype)
-    writing = slide_memory.subtract(slide, at_a_time, dtype)
+    at_a_time = slide_memory.channels_at_a_time(slide, 300, dtype, stores=stores)
+    writing = slide_memory.subtract(slide, at_a_time, dtype, stores=stores)
     registering = slide_memory.register(slide, RegisterSettings())
     for demand in (measuring, writing, registering):
         assert demand.peak_mb(300, 8) <= 300
@@ -48,3 +49,51 @@ def test_more_memory_is_used_for_fewer_passes_and_more_windows(header):
     assert slide_memory.channels_at_a_time(slide, 2000, "input") > 1
     apart = slide_memory.subtract(known(header, 30_000), 1, "input")
     assert apart.in_flight(300, 8) < apart.in_flight(2000, 8) == 8
+
+
+def each_of_subtract(header, at_a_time=1, dtype="input", stores=False, **changes):
+    slide = known(header, 2048, channels=changes.pop("channels", 3), **changes)
+    return slide_memory.subtract(slide, at_a_time, dtype, stores=stores).each
+
+
+def test_a_window_holds_what_its_heaviest_phase_holds(header):
+    mpx, header = 2048 * 2048 / 1e6, replace(header, separate=True)
+    beside = 0.3 + header.decode_bytes / 1e6
+    # float32 background, signal, result, and strips at work
+    alone = each_of_subtract(header, channels=2)
+    assert alone == pytest.approx((4 + 2 + 2) * mpx + 4 + beside)
+    # another marker needs the background again, so it stays while tiles are made
+    shared = each_of_subtract(header)
+    assert shared == pytest.approx((4 + 2 * 2.4 + 2) * mpx + beside)
+    # so do channels that are read together
+    several = each_of_subtract(header, at_a_time=2, separate=False)
+    assert several == pytest.approx((4 + 2 * 2 + 2 * 2.4 + 2) * mpx + beside)
+    # of two backgrounds, no markers are read together, nor is there one that passes through
+    made = [Channel(n, 0, i, removed=True) for i, n in enumerate(("AF1", "AF2"))]
+    made += [Channel(f"M{n}", 0, n + 1, background=f"AF{n}") for n in (1, 2)]
+    two = replace(known(header, 2048, separate=False), slide=Slide("s", (), tuple(made), {1: "M1"}))
+    assert slide_memory.subtract(two, 9, "input").each == pytest.approx(alone)
+    assert slide_memory.channels_at_a_time(two, 2000, "input") == 1
+    # chunks of float32 take more than tiles
+    wide = [
+        each_of_subtract(header, dtype="float32", stores=stores, channels=2)
+        for stores in (False, True)
+    ]
+    assert wide[0] == pytest.approx((4 * 2.4 + 2) * mpx + beside)
+    assert wide[1] == pytest.approx(4 * 3.1 * mpx + beside)
+
+
+def test_statistics_of_earlier_passes_are_kept_small(header):
+    slide = known(header, 300, channels=8)
+    fixed = [slide_memory.measure(slide, n).fixed for n in (1, 2, 7)]
+    marker = 4.7 + 75 * 75 * 28 / 1e6
+    assert fixed[1] - fixed[0] == pytest.approx(marker - 1.2)
+    assert fixed[2] - fixed[0] == pytest.approx(6 * (marker - 1.2))
+
+
+def test_cycles_that_are_said_to_lie_on_each_other_need_no_field(header):
+    slide = known(header, 30_000)
+    searched, declared = (
+        slide_memory.register(slide, RegisterSettings(model=model)) for model in ("auto", "none")
+    )
+    assert declared.fixed < searched.fixed - 25

@@ -25,7 +25,7 @@ from unglow.transform.resample import warp_matrix
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.pair import PlanePair
+    from unglow.registration.planes import PlanePair
 
 MIN_PEAK_RATIO = 1.4
 """Correlation peaks lower than this over the next one are chance."""

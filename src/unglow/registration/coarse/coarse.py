@@ -25,7 +25,7 @@ from unglow.registration.coarse.guesses import (
 )
 from unglow.registration.fft import backward, cross_spectrum
 from unglow.registration.models import apart, consensus, fit_robust
-from unglow.registration.pair import PlanePair
+from unglow.registration.planes import PlanePair
 from unglow.registration.quality import inside_frame
 from unglow.registration.settings import ORDINARY_SCALE
 from unglow.transform import apply_matrix, jacobians
