@@ -7,15 +7,16 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import tomllib
 
 import pytest
 import yaml
 from packaging.version import Version
 from real_runs import BIN, PROJECT, TABLES, but_figures, bytes_of, command, snakemake
+from running_jobs import wait_for
 from snakemake import __version__ as snakemake_version
 
+from unglow.core.process import working_in
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_difference
 from unglow.photometry.difference_histogram import load_of
@@ -266,13 +267,10 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(small_raw, small_fini
     run = subprocess.Popen(
         words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not list(tmp_path.glob("results/*/*/plan.json")):
-        time.sleep(0.05)
-    time.sleep(0.5)
+    wait_for(lambda: list(tmp_path.glob("results/*/*/plan.json")))
     run.send_signal(signal.SIGKILL)
     run.wait()
-    time.sleep(3)  # a job that outlives its Snakemake may still be writing
+    wait_for(lambda: not list(working_in(tmp_path)))  # a job that outlives it may still be writing
     assert snakemake(tmp_path, "--unlock").code == 0
     again = snakemake(tmp_path, *TABLES)
     assert again.code == 0, again.text
