@@ -57,7 +57,9 @@ def package(module: str) -> str:
     return module.split(".")[1]
 
 
-IMPORTS = {name: imported(path) - {"unglow"} for name, path in MODULES.items()}
+@pytest.fixture(scope="module")
+def imports() -> dict[str, set[str]]:
+    return {name: imported(path) - {"unglow"} for name, path in MODULES.items()}
 
 
 def test_every_module_is_in_a_package():
@@ -65,10 +67,10 @@ def test_every_module_is_in_a_package():
 
 
 @pytest.mark.parametrize("name", MAY)
-def test_a_package_imports_only_what_it_may(name):
+def test_a_package_imports_only_what_it_may(name, imports):
     wrong = {
         f"{module} -> {other}"
-        for module, others in IMPORTS.items()
+        for module, others in imports.items()
         for other in others
         if module not in AT_THE_TOP and package(module) == name
         if package(other) not in MAY[name] | {name}
@@ -76,8 +78,8 @@ def test_a_package_imports_only_what_it_may(name):
     assert not wrong
 
 
-def test_there_is_no_circle():
+def test_there_is_no_circle(imports):
     try:
-        TopologicalSorter(IMPORTS).prepare()
+        TopologicalSorter(imports).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(reversed(error.args[1])))

@@ -16,7 +16,7 @@ from unglow.core.process import Process, Stat, boot_id, host, is_running, starte
 
 @pytest.fixture
 def sleeper():
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     yield child
     child.kill()
     child.wait()
@@ -43,7 +43,7 @@ def test_a_process_is_told_from_others_by_machine_boot_number_and_start(sleeper)
     ):
         assert not other.lives()
     sleeper.kill()
-    end = time.monotonic() + 30
+    end = time.monotonic() + 300
     while own.lives():
         assert time.monotonic() < end
     assert started_ticks(sleeper.pid) == own.started  # a zombie is there, but does not live
@@ -54,7 +54,7 @@ def test_a_process_is_told_from_others_by_machine_boot_number_and_start(sleeper)
 
 @pytest.mark.usefixtures("mounted")
 def test_processes_are_found_by_where_they_work(tmp_path):
-    code = "import time; print(1, flush=True); time.sleep(60)"
+    code = "import time; print(1, flush=True); time.sleep(600)"
     words = [sys.executable, "-c", code, "x y"]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE) as child:
         child.stdout.readline()

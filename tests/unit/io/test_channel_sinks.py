@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
-from ome_zarr.io import parse_url
-from ome_zarr.reader import Reader
 
 from unglow.core.windows import Window, grid
 from unglow.io.tiff import read_header
@@ -92,6 +90,9 @@ def test_zarr_reads_every_level(tmp_path, shape, dtype, channels):
 
 
 def test_ome_zarr_py_reads_names_and_colours(tmp_path):
+    from ome_zarr.io import parse_url  # takes a second
+    from ome_zarr.reader import Reader
+
     write("zarr", tmp_path / "a.ome.zarr", planes_of((40, 50), "uint16", 2))
     (image,) = Reader(parse_url(tmp_path / "a.ome.zarr"))()
     assert image.metadata["channel_names"] == ["marker <0> µ", "marker <1> µ"]

@@ -265,7 +265,7 @@ def test_a_job_that_a_later_attempt_follows_ends_superseded(tmp_path):
     assert newer.wait(300) == 0
     record = (tmp_path / "telemetry/align.jsonl").read_text()
     (tmp_path / "late.go").touch()
-    _, said = late.communicate(timeout=20)
+    _, said = late.communicate(timeout=300)
     assert late.returncode == 1
     assert said.startswith("align (A): another attempt at this job has begun meanwhile")
     assert (tmp_path / "out.txt").read_text() == "newer"
@@ -278,7 +278,7 @@ def test_a_job_ends_when_its_shell_was_killed(tmp_path):
     shell = start(tmp_path, "x", shell=True)
     wait_for((tmp_path / "x.works").exists)
     shell.kill()
-    shell.wait(10)
+    shell.wait(300)
     wait_for(lambda: ends_of(tmp_path))
     (end,) = ends_of(tmp_path)
     assert end["outcome"] == "killed"
@@ -290,12 +290,12 @@ def test_a_job_ends_when_its_shell_was_killed(tmp_path):
 
 def test_a_job_ends_when_its_snakemake_was_killed(tmp_path, monkeypatch):
     code = "import time; from unglow.jobs.parent_process import announce; announce(in_job=False);"
-    code += f"import os; print(os.environ['{VARIABLE}'], flush=True); time.sleep(60)"
+    code += f"import os; print(os.environ['{VARIABLE}'], flush=True); time.sleep(600)"
     snakemake = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     job = start(tmp_path, "x", **{VARIABLE: snakemake.stdout.readline().strip()})
     wait_for((tmp_path / "x.works").exists)
     snakemake.kill()
-    snakemake.wait(10)
+    snakemake.wait(300)
     assert job.wait(300) == 1
     assert "unglow resume" in job.stderr.read()
     assert [end["outcome"] for end in ends_of(tmp_path)] == ["killed"]
@@ -315,7 +315,7 @@ def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monk
     scancel.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "17")
-    process = subprocess.Popen(["sleep", "60"])
+    process = subprocess.Popen(["sleep", "600"])
     try:
         from unglow.core.process import started_ticks
 
@@ -325,7 +325,7 @@ def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monk
         assert process.poll() is None
         ParentProcess(os.getppid(), process.pid, ticks, in_job=True).end_in_job()
         assert told.read_text() == "--full --signal=KILL 17\n"
-        assert process.wait(10) == -signal.SIGKILL
+        assert process.wait(300) == -signal.SIGKILL
     finally:
         process.kill()
 

@@ -361,7 +361,7 @@ def test_resume_looks_at_other_machines_but_those_that_are_lost(work, monkeypatc
 
 
 def test_a_process_that_only_a_shared_file_names_is_not_ended(work):
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         path = record(work, "attempt", pid=process.pid, started=started_ticks(process.pid))
         path.chmod(0o666)

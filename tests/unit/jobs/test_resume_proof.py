@@ -65,7 +65,7 @@ def written(tmp_path, monkeypatch):
 
 @pytest.fixture
 def sleeper():
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     yield process
     process.kill()
     process.wait()
@@ -136,14 +136,14 @@ def test_a_number_that_another_process_has_now_is_no_snakemake(written, sleeper)
 def test_a_snakemake_without_a_record_is_seen_by_where_it_works(written, words):
     written.run()
     work = written.work
-    (work / "snakemake").write_text("import time; time.sleep(60)")
+    (work / "snakemake").write_text("import time; time.sleep(600)")
     process = subprocess.Popen([sys.executable, "snakemake", *words], cwd=work)
     try:
         while b"snakemake" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
             time.sleep(0.02)  # until it has become python
         if words:  # part of a job of a cluster that no queue knows any more
             written.make_sure()
-            assert process.wait(5) == -9
+            assert process.wait(300) == -9
         else:
             with pytest.raises(InputError, match=rf"\(process {process.pid}\) is at work in"):
                 written.make_sure()
@@ -154,7 +154,7 @@ def test_a_snakemake_without_a_record_is_seen_by_where_it_works(written, words):
 
 @pytest.mark.parametrize("stubborn", [False, True])
 def test_orphans_on_this_machine_are_ended(written, stubborn):
-    code = "import signal, time; print(1, flush=True); time.sleep(60)"
+    code = "import signal, time; print(1, flush=True); time.sleep(600)"
     if stubborn:
         code = code.replace("print", "signal.signal(15, signal.SIG_IGN); print", 1)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
@@ -165,7 +165,7 @@ def test_orphans_on_this_machine_are_ended(written, stubborn):
     threading.Thread(target=process.wait, daemon=True).start()
     written.make_sure()
     assert written.said == [f"ending jobs of the killed run: process {process.pid}"]
-    assert process.wait(5) == (-9 if stubborn else -15)
+    assert process.wait(300) == (-9 if stubborn else -15)
 
 
 def test_a_trace_is_its_first_line_its_processes_and_whether_it_ended(written):

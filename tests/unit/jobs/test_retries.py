@@ -52,7 +52,7 @@ def job(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
         lines = (tmp_path / "telemetry/align.jsonl").read_text().splitlines()
@@ -112,7 +112,7 @@ def test_every_end_is_one_sentence_and_one_word(job, body, outcome, told):
 
 
 def test_a_job_over_its_time_leaves_its_stacks_in_the_log(job):
-    done, (record,), log = job("    import time; time.sleep(50)", minutes=0.01)
+    done, (record,), log = job("    import time; time.sleep(600)", minutes=0.01)
     assert done.returncode == 1
     assert "longer than its limit of 0.01 min" in done.stderr
     assert "--config timeout_per_job=1." in done.stderr
@@ -139,16 +139,17 @@ def test_a_lack_of_memory_with_one_block_in_flight_is_final(job):
 
 
 @pytest.mark.parametrize("body", ["    raise ValueError('no')", "    import os; os.abort()"])
-def test_a_second_attempt_at_anything_else_repeats_the_first(job, body):
+def test_a_second_attempt_at_anything_else_repeats_the_first(job, body, tmp_path):
     first, _, old_log = job(body)
     again, (_, record), log = job("    open('touched', 'w')", attempt=2)
     assert again.returncode == 1
     assert again.stderr == first.stderr
-    assert record["seconds"] < 0.5
+    assert record["repeated"]
     assert old_log.rstrip() in log
     third, records, _ = job("    open('touched', 'w')", attempt=3)
     assert third.stderr == first.stderr
     assert [r["attempt"] for r in records] == [1, 2, 3]
+    assert not (tmp_path / "touched").exists()
 
 
 def test_a_job_that_was_killed_may_try_again(job):

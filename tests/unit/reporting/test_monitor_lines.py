@@ -149,7 +149,7 @@ def test_a_program_that_cannot_be_started_is_told_and_no_more(monkeypatch, capfd
 def test_a_program_that_fails_says_so_in_one_line(capfd, tmp_path):
     handler = StatusHandler(tmp_path)  # where it writes to is no terminal
     handler.emit(record("run_info"))
-    until = time.monotonic() + 20
+    until = time.monotonic() + 300
     while handler._program.poll() is None and time.monotonic() < until:
         time.sleep(0.1)
     handler.close()

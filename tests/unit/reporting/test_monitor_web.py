@@ -40,7 +40,7 @@ def server(made):
 
 
 def ask(server, path, host=None, method="GET", **headers):
-    connection = http.client.HTTPConnection(ADDRESS, server.port, timeout=20)
+    connection = http.client.HTTPConnection(ADDRESS, server.port, timeout=300)
     told = {"Host": host} if host is not None else {}
     connection.request(method, path, headers=told | headers)
     answer = connection.getresponse()

@@ -207,12 +207,12 @@ def test_py_spy_that_hangs_delays_the_end_by_two_seconds_at_most(tmp_path):
 
 
 def test_py_spy_dies_with_the_watchdog(tmp_path, may_attach):
-    spy = made(tmp_path, f"echo $$ > {tmp_path}/spy; exec sleep 20")
+    spy = made(tmp_path, f"echo $$ > {tmp_path}/spy; exec sleep 600")
     pid = os.fork()
     if not pid:
-        run(tmp_path, lambda: time.sleep(20) or 0, spy=spy)
+        run(tmp_path, lambda: time.sleep(600) or 0, spy=spy)
         os._exit(0)
-    end = time.monotonic() + 10
+    end = time.monotonic() + 300
     while not (tmp_path / "spy").exists() or not (tmp_path / "spy").read_text():
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -24,7 +24,7 @@ class Held:
 
     def __call__(self):
         self.begun.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(300)
         self.made += 1
         return self._content
 
@@ -52,7 +52,7 @@ def waiting_for(condition):
 def test_who_asks_for_the_same_chunk_waits_for_it():
     memory, held = ChunkMemory(), Held()
     asking = [asked(memory, "a", held) for _ in range(5)]
-    assert held.begun.wait(20)
+    assert held.begun.wait(300)
     held.go_on.set()
     for thread, _ in asking:
         thread.join()
@@ -65,12 +65,12 @@ def test_who_asks_for_the_same_chunk_waits_for_it():
 def test_one_is_computed_at_a_time():
     memory, first, second = ChunkMemory(), Held(b"1"), Held(b"2")
     one = asked(memory, "a", first)
-    assert first.begun.wait(20)
+    assert first.begun.wait(300)
     two = asked(memory, "b", second)
     waiting_for(lambda: "b" in memory._waiting)
     assert not second.begun.is_set()
     first.go_on.set()
-    assert second.begun.wait(20)
+    assert second.begun.wait(300)
     second.go_on.set()
     for thread, _ in (one, two):
         thread.join()
@@ -80,7 +80,7 @@ def test_one_is_computed_at_a_time():
 def test_what_nobody_waits_for_is_not_computed():
     memory, held, calls = ChunkMemory(), Held(), []
     first = asked(memory, "a", held)
-    assert held.begun.wait(20)
+    assert held.begun.wait(300)
     gone = asked(memory, "b", lambda: calls.append(1) or b"gone", lambda: False)
     waiting_for(lambda: "b" in memory._waiting)
     other = asked(memory, "b", lambda: calls.append(2) or b"there")

@@ -64,7 +64,7 @@ def test_the_head_says_how_long_a_shard_is(seen, finished):
 
 
 def test_many_requests_are_answered_on_one_connection(seen):
-    connection = http.client.HTTPConnection(ADDRESS, seen.server.port, timeout=20)
+    connection = http.client.HTTPConnection(ADDRESS, seen.server.port, timeout=300)
     for path in (SHARD, "pairs.json", "pair/x/pair.json", SHARD, "pair/S1~DAPI/arrows.json"):
         for method in ("GET", "HEAD"):
             connection.request(method, seen.base + path)
@@ -90,7 +90,7 @@ def test_the_page_may_ask_this_server_alone(seen):
 
 
 def test_the_address_without_its_slash_leads_to_the_page(seen):
-    connection = http.client.HTTPConnection(ADDRESS, seen.server.port, timeout=20)
+    connection = http.client.HTTPConnection(ADDRESS, seen.server.port, timeout=300)
     connection.request("GET", seen.base.removesuffix("/"))
     answer = connection.getresponse()
     assert (answer.status, answer.getheader("Location")) == (302, "view/")
@@ -114,7 +114,7 @@ def test_files_of_the_page_are_those_of_its_folder(seen):
 
 def test_only_who_knows_the_token_is_answered(seen):
     for path in (seen.base.replace(seen.server.token, "x"), "/0/view/pairs.json"):
-        connection = http.client.HTTPConnection(ADDRESS, seen.server.port, timeout=20)
+        connection = http.client.HTTPConnection(ADDRESS, seen.server.port, timeout=300)
         for method in ("GET", "HEAD", "POST"):
             connection.request(method, path)
             answer = connection.getresponse()
@@ -161,7 +161,7 @@ def test_what_is_too_long_or_of_unknown_length_is_not_read(seen, headers, status
         f"POST {seen.base}pair/S1~DAPI/review HTTP/1.1\r\nHost: localhost\r\n"
         f"Content-Type: application/json\r\n{headers}\r\n"
     )
-    with socket.create_connection((ADDRESS, seen.server.port), timeout=20) as connection:
+    with socket.create_connection((ADDRESS, seen.server.port), timeout=300) as connection:
         connection.sendall(head.encode())
         answer = http.client.HTTPResponse(connection)
         answer.begin()
