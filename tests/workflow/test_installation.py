@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import venv
 import zipfile
 
 import pytest
@@ -111,3 +114,43 @@ def test_a_wheel_made_without_a_compiler(archive, tmp_path, monkeypatch, machine
     more = {"CC": "no-such-compiler"} if native else {"UNGLOW_TARGET": machine}
     wheel = built(archive[1], tmp_path / "dist", "wheel", **more)
     check_wheel(wheel, "manylinux_2_17", machine, tmp_path, monkeypatch)
+
+
+def test_an_installed_wheel_runs_where_there_is_no_checkout_and_no_compiler(archive, tmp_path):
+    """In an environment of its own; libraries are those of the tests, without their unglow."""
+    wheel = built(archive[1], tmp_path / "dist", "wheel", UNGLOW_TARGET="")
+    home = tmp_path / "env"
+    venv.create(home)
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install"]
+    subprocess.run([*pip, "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
+    packages = next((home / "lib").glob("python3*")) / "site-packages"
+    # a path in such a file is searched, but no such files in it: not those of `pip install -e`
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("bash", "sh", "which"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    work = tmp_path / "work"
+    work.mkdir()
+    unglow = str(home / "bin" / "unglow")
+
+    def run(*words):
+        known = {name: os.environ[name] for name in ("XDG_CACHE_HOME",) if name in os.environ}
+        done = subprocess.run(
+            [unglow, *words],
+            cwd=work,
+            env={"PATH": f"{home}/bin:{tools}", "HOME": str(tmp_path), **known},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    assert run("where").strip() == str(packages / "unglow" / "snakefile" / "Snakefile")
+    run("phantom", "--size", "700x900")
+    told = run("run", "--cores", "2")
+    assert f"Snakefile: {packages}/unglow/snakefile/Snakefile" in told
+    assert "results/summary.tsv: 1 ok" in told
+    assert (work / "results" / "report.html").is_file()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import shutil
 import signal
 import subprocess
+import textwrap
 import tomllib
 
 import pytest
@@ -138,6 +140,37 @@ rule paper:
     assert run.code == 0, run.text
     assert (work / "paper.txt").read_text().strip() == "2"
     assert (work / "results/phantom/SYTO9/exports/aligned_pre.fits").is_file()
+
+
+def test_the_installed_workflow_with_a_rule_of_the_users(tmp_path, small_raw):
+    """As docs/install.md writes it, to the end; a prefix changes names of rules and nothing else."""
+    page = (PROJECT / "docs" / "install.md").read_text()
+    text = page.partition("or in a Snakefile\n")[2].partition("\nRules of yours")[0]
+    count = (
+        "rule count:\n    default_target: True\n"
+        '    input: "results/phantom/SYTO9/candidates.csv"\n    output: "count.txt"\n'
+        '    shell: "tail -n +2 {input} | wc -l > {output}"\n'
+    )
+    (tmp_path / "raw").symlink_to(small_raw)
+    (tmp_path / "Snakefile").write_text(f"{textwrap.dedent(text)}\n{count}")
+    run = command(tmp_path, "snakemake", "--cores", "2")
+    assert run.code == 0, run.text
+    chain = ("ingest", "register", "align", "scale", "difference", "detect", "count")
+    assert run.jobs() == dict.fromkeys(chain, 1)
+    results = tmp_path / "results"
+    found = json.loads((results / "phantom/SYTO9/detection.json").read_text())
+    assert int((tmp_path / "count.txt").read_text()) == found["candidates"]
+    (row,) = read_summary(results / "summary.tsv")
+    assert row["sample"] == "phantom"
+    assert (results / "report.html").is_file()
+
+    star = "use rule * from unglow"
+    prefixed = (tmp_path / "Snakefile").read_text().replace(f"{star}\n", f"{star} as unglow_*\n")
+    (tmp_path / "Snakefile").write_text(prefixed)
+    words = ("snakemake", "--cores", "2", "--forcerun", "unglow_detect")
+    again = command(tmp_path, *words)
+    assert again.code == 0, again.text
+    assert again.jobs() == {"unglow_detect": 1, "count": 1}
 
 
 def test_a_sweep_shares_what_it_can_and_compares(small_raw, tmp_path):

@@ -88,7 +88,7 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
         pages=planes,
         page_channels=lengths["c"],
         plane={**plane, "series": index, "z": told},
-        axes={axis: n for axis, n in page_axes if n > 1 and axis not in "CS"},
+        axes={axis: n for axis, n in page_axes if axis not in "CS"},
         projection=projections[0] if projections else None,
         notes=tuple(notes),
     )
@@ -154,9 +154,12 @@ def _listed(every: list[tifffile.TiffPageSeries], most: int = 8) -> str:
 
 
 def _page_axes(path: str, series: tifffile.TiffPageSeries) -> list[tuple[str, int]]:
-    """Axes of the series that run over pages: what is left of those that a page has itself."""
-    shape = list(series.get_shape(squeeze=False))
-    axes = list(series.get_axes(squeeze=False))
+    """Axes of the series that run over pages: what is left of those that a page has itself.
+
+    Those of length 1 are left out, as some versions of tifffile do and others do not.
+    """
+    shape = list(series.shape)
+    axes = list(series.axes)
     page_size = math.prod(series.keyframe.shape)
     inside = 1
     while shape and (inside < page_size or "Y" in axes or "X" in axes):
@@ -167,7 +170,7 @@ def _page_axes(path: str, series: tifffile.TiffPageSeries) -> list[tuple[str, in
             f"'{path}' has axes {series.axes} that do not match its pages of "
             f"{' x '.join(map(str, series.keyframe.shape))}: export it as plain TIFF."
         )
-    return [(axis, int(n)) for axis, n in zip(axes, shape, strict=True)]
+    return [(axis, int(n)) for axis, n in zip(axes, shape, strict=True) if n > 1]
 
 
 def _roles(path: str, page_axes: list[tuple[str, int]]) -> dict[str, list[int]]:
@@ -177,15 +180,15 @@ def _roles(path: str, page_axes: list[tuple[str, int]]) -> dict[str, list[int]]:
     """
     roles: dict[str, list[int]] = {"z": [], "t": [], "c": []}
     unknown = []
-    for i, (axis, n) in enumerate(page_axes):
+    for i, (axis, _) in enumerate(page_axes):
         if axis in "CS":
             roles["c"].append(i)
         elif axis in "ZT" and not roles[axis.lower()]:
             roles[axis.lower()].append(i)
-        elif n > 1:
+        else:
             unknown.append(i)
     for role in "zt":
-        if unknown and math.prod(page_axes[i][1] for i in roles[role]) == 1:
+        if unknown and not roles[role]:
             roles[role] = [unknown.pop(0)]
     if unknown:
         raise InputError(
