@@ -88,7 +88,7 @@ REFUSED = {  # before any job
     "Random": "not a TIFF",
     "Jpeg": "JPEG",
     "MissingPre": "pre",
-    "Czi": "bfconvert -bigtiff Czi_pre_SYTO9.czi Czi_pre_SYTO9.ome.tif",
+    "Czi": "bfconvert -noflat -bigtiff Czi_pre_SYTO9.czi Czi_pre_SYTO9.ome.tif",
     "Stack": "plane",
     "TwoPre": "again_pre_SYTO9.tif",
     "Depth": "bit depth",

@@ -194,12 +194,12 @@ def test_formats_that_are_not_read_are_told_with_their_export(tmp_path, ending):
     raw = fill(tmp_path, f"S/pre run_X.{ending}", f"S/post_X.{ending}")
     problem = only_problem(raw, "unreadable-format")
     assert (problem.sample, problem.dye) == ("S", "X")
-    assert f"`bfconvert -bigtiff post_X.{ending} post_X.ome.tif`" in problem.message
+    assert f"`bfconvert -noflat -bigtiff post_X.{ending} post_X.ome.tif`" in problem.message
     assert "which unglow does not read" in problem.message
     (tmp_path / "S" / f"post_X.{ending}").unlink()
     fill(tmp_path, "S/post_X.tif")  # one is read: the other is no missing partner
     problem = only_problem(raw, "unreadable-format")
-    assert f"`bfconvert -bigtiff 'pre run_X.{ending}' 'pre run_X.ome.tif'`" in problem.message
+    assert f"`bfconvert -noflat -bigtiff 'pre run_X.{ending}' 'pre run_X.ome.tif'`" in problem.message
 
 
 def test_what_was_exported_or_is_no_image_of_a_pair_is_not_told(tmp_path):

@@ -74,7 +74,7 @@ def problems(images: Iterable[ForeignImage], sample: str | None) -> Iterator[Pro
     for (dye, kind), paths in groups.items():
         path, one = paths[0], len(paths) == 1
         stem = path.name.rpartition(".")[0]
-        to_tiff = _command("bfconvert -bigtiff", path.name, f"{stem}.ome.tif")
+        to_tiff = _command("bfconvert -noflat -bigtiff", path.name, f"{stem}.ome.tif")
         to_zarr = _command("bioformats2raw", path.name, f"{stem}.ome.zarr")
         yield Problem(
             f"{some(paths)} in {path.parent} {'is' if one else 'are'} {kind}, which unglow does "
