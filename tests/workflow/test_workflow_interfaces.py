@@ -143,7 +143,7 @@ rule paper:
 
 
 def test_the_installed_workflow_with_a_rule_of_the_users(tmp_path, small_raw):
-    """As docs/install.md writes it, to the end; a prefix changes names of rules and nothing else."""
+    """As docs/install.md writes it, to the end; a prefix changes names of rules alone."""
     page = (PROJECT / "docs" / "install.md").read_text()
     text = page.partition("or in a Snakefile\n")[2].partition("\nRules of yours")[0]
     count = (

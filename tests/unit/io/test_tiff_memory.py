@@ -55,7 +55,7 @@ def test_one_strip_that_cannot_be_streamed_is_named_with_what_would_help(tmp_pat
     assert remedy(header) == (
         f"'{path}' is stored as one strip of 3000 x 3000 px in JPEG2000, and it has to be decoded "
         "whole, which takes 162 MB: write it again in tiles, for example with "
-        "'bfconvert -tilex 512 -tiley 512 -compression zlib OLD.tif NEW.ome.tif'"
+        "'bfconvert -noflat -bigtiff -tilex 512 -tiley 512 -compression zlib OLD.tif NEW.ome.tif'"
     )
 
 

@@ -199,7 +199,8 @@ def test_formats_that_are_not_read_are_told_with_their_export(tmp_path, ending):
     (tmp_path / "S" / f"post_X.{ending}").unlink()
     fill(tmp_path, "S/post_X.tif")  # one is read: the other is no missing partner
     problem = only_problem(raw, "unreadable-format")
-    assert f"`bfconvert -noflat -bigtiff 'pre run_X.{ending}' 'pre run_X.ome.tif'`" in problem.message
+    files = f"'pre run_X.{ending}' 'pre run_X.ome.tif'"
+    assert f"`bfconvert -noflat -bigtiff {files}`" in problem.message
 
 
 def test_what_was_exported_or_is_no_image_of_a_pair_is_not_told(tmp_path):

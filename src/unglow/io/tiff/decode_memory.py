@@ -46,7 +46,7 @@ REMEDY_MB = 50.0
 """Reading that takes less is no reason to write a file again, MB."""
 REWRITE = (
     "write it again in tiles, for example with "
-    "'bfconvert -tilex 512 -tiley 512 -compression zlib OLD.tif NEW.ome.tif'"
+    "'bfconvert -noflat -bigtiff -tilex 512 -tiley 512 -compression zlib OLD.tif NEW.ome.tif'"
 )
 
 
