@@ -42,12 +42,15 @@ def slide_of(name: str, headers: Sequence[TiffHeader], rows: Sequence[Marker], t
                     number=number,
                     cycle=row.cycle or image + 1,
                     exposure=row.exposure,
-                    background=row.background,
+                    background=None if row.removed else row.background,
                     removed=row.removed,
                 )
             )
-    if all(channel.removed for channel in channels):
-        raise InputError(f"{table} removes all channels; leave remove empty for those to keep.")
+    if not any(channel.background for channel in channels):
+        raise InputError(
+            f"{table} removes all channels that have a background, so nothing would be subtracted; "
+            "leave remove empty for those to keep."
+        )
     images = tuple(Path(header.path) for header in headers)
     return Slide(name, images, tuple(channels), _nuclear(channels))
 

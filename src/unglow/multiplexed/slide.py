@@ -31,7 +31,7 @@ class Channel:
     exposure
         Exposure time, in the same unit for all channels; None if unknown.
     background
-        Name of the channel that is subtracted from it; None for what is left as it is.
+        Name of the channel that is subtracted from it; None for what is left as it is, or out.
     removed
         Whether it is left out of the corrected slide.
     """
@@ -76,13 +76,13 @@ class Slide:
 
     @property
     def markers(self) -> tuple[Channel, ...]:
-        """Channels that something is subtracted from, also those that are left out in the end."""
+        """Channels that something is subtracted from."""
         return tuple(one for one in self.channels if one.background is not None)
 
     @property
     def subtracted(self) -> dict[str, str]:
-        """Names of the markers that stay in the corrected slide, with those of backgrounds."""
-        return {one.name: str(one.background) for one in self.markers if not one.removed}
+        """Names of the markers, with those of their backgrounds."""
+        return {one.name: str(one.background) for one in self.markers}
 
     @property
     def kept(self) -> tuple[Channel, ...]:

@@ -33,10 +33,8 @@ class MarkerPairs:
 
 
 def chosen_markers(known: KnownSlide, chosen: Sequence[str] | str) -> list[Channel]:
-    """Return the markers of a slide that ``multiplexed.candidates`` names, or all that it keeps."""
-    if chosen == "all":
-        return [one for one in known.slide.markers if not one.removed]
-    return [one for one in known.slide.markers if one.name in chosen]
+    """Return the markers of a slide that ``multiplexed.candidates`` names."""
+    return [one for one in known.slide.markers if chosen == "all" or one.name in chosen]
 
 
 def marker_pairs(

@@ -57,6 +57,19 @@ def test_one_image_for_each_cycle_in_the_order_in_which_people_count(tmp_path):
     assert len(known.moves) == 10
 
 
+def test_nothing_is_done_for_a_marker_that_is_removed(tmp_path):
+    table = TABLE.replace(",200,", ",200,TRUE")
+    slide(tmp_path, table=table)
+    batch = Batch.load({}, tmp_path)
+    known = batch.slides["s1"].slide
+    assert known.subtracted == {"CD3": "AF"}
+    assert known.moves == ()
+    assert "slide_register" not in {job.rule for job in jobs_of_slide(batch, "s1")}
+    slide(tmp_path, table=re.sub(r"(CD3,AF,\d+,)", r"\1TRUE", table))
+    pair(tmp_path)
+    assert "removes all channels that have a background, so nothing would" in problem_of(tmp_path)
+
+
 def test_names_and_exposure_times_of_the_image_stand_in_for_a_table(tmp_path):
     slide(tmp_path, table="", exposures=(0.02, 0.1, 0.1, 0.02, 0.2))
     config = {"multiplexed": {"backgrounds": {"AF": ["CD3", "CD8"]}}}
