@@ -33,7 +33,7 @@ rule slide_register:
         runtime=runtime("slide_register"),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
         slide=of_batch(job_params.registered_slide),
         settings=of_batch(job_params.slide_register_settings),
     script:

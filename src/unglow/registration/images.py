@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cv2
@@ -25,8 +25,8 @@ _DARK_SHARE, _BRIGHT_SHARE = 0.001, 0.998
 _BELOW_BACKGROUND = 0.02
 """The floor lies this share of the range of grey levels below the background."""
 _LOWERED = 10.0
-"""A floor that lies so many times the section's brightness deeper leaves square roots of edges
-nearly straight; those of new signal are bent all the same."""
+"""Blocks take square roots above a level that lies so many times the section's brightness below its
+floor. It leaves edges nearly straight; new signal is bent all the same."""
 _FINE_PX, _BROAD_PX, _AROUND_PX = 1.0, 6.0, 10.0
 """Sigmas of the band pass of the texture, and of the average of its energy, px of the thumbnail."""
 _TEXTURE_SHARE = 0.12
@@ -52,7 +52,11 @@ class Thumbnail:
     section
         (rows, cols) bool: where there is texture to register.
     floor
-        Grey level just below the background, or deeper (`nearly_linear`).
+        Grey level just below the background: the search takes square roots above it.
+    block_floor
+        That of blocks, far below it. The root of a soft edge lies further out than that of a sharp
+        one, by up to a quarter of its width: of two images of unequal focus, or of which one is an
+        average of finer px, the rim of the section would lie elsewhere in each.
     saturated
         Share (0..1) of pixels at the highest value.
     """
@@ -62,6 +66,7 @@ class Thumbnail:
     detail: NDArray[np.float32]
     section: NDArray[np.bool_]
     floor: float
+    block_floor: float
     saturated: float
 
     @property
@@ -87,21 +92,17 @@ def thumbnail(pixels: Pixels, level: int) -> Thumbnail:
     image = np.where(finite, image, np.float32(low))
     floor = float(low - _BELOW_BACKGROUND * (high - low))
     detail, section = _detail(np.sqrt(np.clip(image - floor, 0, None)), finite)
+    brightness = float(np.median(image[section])) - floor if section.any() else 0.0
     top = image == image.max()
-    return Thumbnail(image, level, detail, section, floor, float(top.mean()))
-
-
-def nearly_linear(thumb: Thumbnail) -> Thumbnail:
-    """Return the thumbnail with a floor so low that square roots above it hardly bend edges.
-
-    The root of a soft edge lies further out than that of a sharp one, by up to a quarter of its
-    width. Where only one of two images is an average of finer px, the rim of the section would lie
-    elsewhere in it: the map would be too large, and its rim would look deformed.
-    """
-    if not thumb.section.any():
-        return thumb
-    brightness = float(np.median(thumb.image[thumb.section])) - thumb.floor
-    return replace(thumb, floor=thumb.floor - _LOWERED * brightness)
+    return Thumbnail(
+        image,
+        level,
+        detail,
+        section,
+        floor,
+        block_floor=floor - _LOWERED * brightness,
+        saturated=float(top.mean()),
+    )
 
 
 def unusable(name: str, shape: tuple[int, int], thumb: Thumbnail) -> str | None:

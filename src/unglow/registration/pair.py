@@ -9,7 +9,7 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Coarser, coarse_level
-from unglow.registration.images import nearly_linear, thumbnail
+from unglow.registration.images import thumbnail
 from unglow.registration.planes import Plane, PlanePair
 from unglow.registration.settings import ORDINARY_SCALE, RegisterSettings
 from unglow.transform import apply_matrix, at_level, between_levels, to_level0
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _UNSEEN_PX = 0.02
-"""What rims of unequal sharpness still do to a map, at most, px of what is seen (measured)."""
+"""What rims still do to a map where one image is an average, at most, px of what is seen
+(measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +109,6 @@ class Pair:
         """Return the pair with another global map."""
         return replace(self, matrix=matrix)
 
-    def for_blocks(self) -> Pair:
-        """Return the pair as blocks see it: nearly linear if one image is averaged."""
-        if not self.octaves:
-            return self
-        post_thumb, pre_thumb = nearly_linear(self.post_thumb), nearly_linear(self.pre_thumb)
-        return replace(self, post_thumb=post_thumb, pre_thumb=pre_thumb)
-
     def swapped(self) -> Pair:
         """Return the pair with the roles of post and pre exchanged."""
         inverse = np.linalg.inv(self.matrix)
@@ -129,8 +123,8 @@ class Pair:
 
     def at(self, level: int, displacement: Displacement | None = None) -> PlanePair:
         """Both images at a stored pyramid level; a displacement field is in px of that level."""
-        post = Plane.of(self.post, level, self.post_thumb.floor)
-        pre = Plane.of(self.pre, level, self.pre_thumb.floor)
+        post = Plane.of(self.post, level, self.post_thumb.block_floor)
+        pre = Plane.of(self.pre, level, self.pre_thumb.block_floor)
         matrix = at_level(self.matrix, level) if level else self.matrix
         return PlanePair(post, pre, matrix, self.sign, self.workers, displacement)
 

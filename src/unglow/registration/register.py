@@ -245,7 +245,7 @@ def _continued(pair: Pair, start: Candidate) -> Registration:
     log.info("coarse map by %s, significance %.1f", start.method, start.significance)
     level = pair.post_thumb.level
     coarse = from_level(start.matrix, level)
-    pair = replace(pair, matrix=coarse, sign=start.sign).for_blocks()
+    pair = replace(pair, matrix=coarse, sign=start.sign)
     while level > 1:
         level = (level + 1) // 2
         pair = pair.mapped_by(_improved(pair, level))

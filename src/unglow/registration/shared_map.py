@@ -251,8 +251,7 @@ def _checked(pair: Pair, shared: SharedMap) -> _Check:
     corners, _ = sample_corners(pair, size, pair.settings.blocks)
     # thumbnails that do not fit do not tell either whether the contrast is reversed
     signs = (coarse.sign,) if coarse.significance >= SURE else (1, -1)
-    matched = pair.for_blocks()
-    planes = [replace(matched, sign=sign).at(0, theirs.displacement) for sign in signs]
+    planes = [replace(pair, sign=sign).at(0, theirs.displacement) for sign in signs]
     shifts = [block_shifts(one, corners, size) for one in planes]
     best = max(shifts, key=lambda found: float(np.nansum(found[:, 2])))
     matches = matches_of(planes[0], corners, size, best)
