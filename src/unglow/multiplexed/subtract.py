@@ -320,9 +320,9 @@ def _histogram(result: MethodResult, *, integer: bool) -> DifferenceHistogram:
 
 
 def _shrink(view: NDArray[np.float32], block: NDArray[Any], window: Window, step: int) -> None:
-    """Put the means of squares of a block into an overview."""
+    """Put the means of the whole squares of a block into an overview; it may have none."""
     rows, cols = (n // step for n in block.shape)
-    sums = block[: rows * step].reshape(rows, step, -1).sum(axis=1)
+    sums = block[: rows * step].reshape(rows, step, block.shape[1]).sum(axis=1)
     means = sums[:, : cols * step].reshape(rows, cols, step).sum(axis=2) / step**2
     y, x = window.y0 // step, window.x0 // step
     view[y : y + rows, x : x + cols] = means

@@ -134,3 +134,16 @@ def test_overviews_are_means_of_squares(made, image):
     np.testing.assert_allclose(view.before, whole, rtol=1e-6)
     after = sink.image[0].reshape(350, 2, 450, 2).mean(axis=(1, 3))
     np.testing.assert_allclose(view.after, after, rtol=1e-5, atol=1e-3)
+
+
+def test_a_last_strip_may_be_lower_than_a_square_of_the_overviews(tmp_path):
+    shape = (577, 300)  # nine strips of 64 rows, and one row
+    image = np.tile(pixels()[:, :64, :300], (1, 10, 1))[:, :577]
+    header = write(tmp_path / "s.ome.tif", image)
+    sink = Kept(3, "uint16", shape)
+    made = slide(tmp_path / "s.ome.tif"), [header]
+    left = subtract_slide(*made, moved(0, 0), EXPOSED, sink, dtype="uint16")
+    assert (sink.times == 1).all()
+    assert (left["A"].step, left["A"].before.shape) == (2, (288, 150))
+    whole = image[1][:576].reshape(288, 2, 150, 2).mean(axis=(1, 3))
+    np.testing.assert_allclose(left["A"].before, whole, rtol=1e-6)
