@@ -35,6 +35,9 @@ _STATISTICS, _KEPT_STATISTICS, _TABLE = 4.7, 1.2, 1.0
 # Bytes per cell of a marker; what fits take, MB; cells of a window at work, bytes, and a block that
 # is matched, bytes per px.
 _PER_CELL, _FITS, _CELLS_AT_WORK, _PER_BLOCK_PX = 28.0, 24.0, 2.5e6, 120.0
+# Tables of where a tile or strip of an image is, and where those of a window of the corrected image
+# are, with those of its pyramid, bytes.
+_PER_SEGMENT, _PER_WINDOW = 20.0, 256.0
 # Part of a level that is computed in place: so many px of level 0, and bytes per px.
 _PART_PX, _HALVING = 1 << 20, 9.0
 # Histograms of a marker, one of which each window at work has too; strips at work.
@@ -128,6 +131,7 @@ def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = Fa
     fixed += _STORES if stores else 0.0
     windows = math.ceil(known.shape[0] / SHARD) * math.ceil(known.shape[1] / SHARD)
     most = windows * len(known.slide.kept)
+    fixed += most * _PER_WINDOW / MB
     return Demand(BASE["slide_subtract"], each, fixed=fixed, most=most)
 
 
@@ -170,5 +174,11 @@ def _decode(known: KnownSlide) -> float:
 
 def _libraries(known: KnownSlide) -> float:
     """Return what readers of all images hold between calls, and the library of OME-Zarr images."""
-    kept = sum(header.kept_bytes * header.parts for header in known.headers) / MB
-    return kept + (memory_model.ZARR if any(is_ome_zarr(h.path) for h in known.headers) else 0.0)
+    zarr, kept = 0.0, 0.0
+    for header in known.headers:
+        kept += header.kept_bytes * header.parts
+        if is_ome_zarr(header.path):
+            zarr = memory_model.ZARR
+        else:
+            kept += header.segments * (1 if header.planar else header.parts) * _PER_SEGMENT
+    return zarr + kept / MB

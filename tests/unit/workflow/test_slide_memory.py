@@ -21,13 +21,14 @@ def header(tmp_path_factory):
 
 
 def known(header, side, channels=40, **changes):
-    header = replace(header, shape=(side, side), **changes)
+    tables = {"segments": (-(-side // 512)) ** 2, "parts": channels}
+    header = replace(header, shape=(side, side), **tables | changes)
     made = [Channel("AF", 0, 0)]
     made += [Channel(f"M{n}", 0, n, background="AF") for n in range(1, channels)]
     return KnownSlide(Slide("s", (), tuple(made), {1: "AF"}), (header,))
 
 
-@pytest.mark.parametrize("side", [2048, 30_000, 120_000])
+@pytest.mark.parametrize("side", [2048, 30_000, 90_000])
 @pytest.mark.parametrize("separate", [True, False])
 @pytest.mark.parametrize("dtype", ["input", "float32"])
 @pytest.mark.parametrize("stores", [True, False])
@@ -81,6 +82,24 @@ def test_a_window_holds_what_its_heaviest_phase_holds(header):
     ]
     assert wide[0] == pytest.approx((4 * 2.4 + 2) * mpx + beside)
     assert wide[1] == pytest.approx(4 * 3.1 * mpx + beside)
+
+
+def test_tables_of_tiles_count(header):
+    """At 120000 px, 40 x 235 x 235 tiles of the image; all windows of the corrected one."""
+    large = known(header, 120_000)
+    few = replace(large, headers=(replace(large.headers[0], segments=1),))
+    of_image = 40 * (235 * 235 - 1) * 20 / 1e6
+    for demand in (
+        lambda one: slide_memory.measure(one, 1),
+        lambda one: slide_memory.subtract(one, 1, "input"),
+    ):
+        assert demand(large).fixed - demand(few).fixed == pytest.approx(of_image)
+    both = [
+        slide_memory.subtract(known(header, side), 1, "input").fixed
+        for side in (59 * 2048, 60 * 2048)
+    ]
+    more = 40 * ((60 * 60 - 59 * 59) * 256 + (240 * 240 - 236 * 236) * 20) / 1e6
+    assert both[1] - both[0] == pytest.approx(more, abs=0.3)  # and overviews
 
 
 def test_statistics_of_earlier_passes_are_kept_small(header):

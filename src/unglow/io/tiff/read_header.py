@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,6 +166,7 @@ def _stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[StoredPage
 
     else:
 
+        @cache  # planes may share a page, whose tables are taken from it
         def at(number: int) -> StoredPage:
             page: Any = series[number] if number < len(series) else None
             if page is None:
@@ -173,17 +175,28 @@ def _stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[StoredPage
                     "in another file): put the whole set in place or write it again."
                 )
             page.keyframe.decode  # noqa: B018 - built once here, not by several threads at once
+            tables = as_table(page.dataoffsets), as_table(page.databytecounts)
+            _forget_tables(page)
             return StoredPage(
                 os.path.join(page.parent.filehandle.dirname, page.parent.filehandle.name)  # noqa: PTH118
                 if series.is_multifile
                 else path,
                 page.keyframe,
-                as_table(page.dataoffsets),
-                as_table(page.databytecounts),
+                *tables,
                 page.jpegtables,
             )
 
-    return geometry, tuple(tuple(at(number) for number in plane) for plane in choice.pages)
+    planes = tuple(tuple(at(number) for number in plane) for plane in choice.pages)
+    for level in series.levels[1:]:
+        for page in level:
+            _forget_tables(page)
+    return geometry, planes
+
+
+def _forget_tables(page: Any) -> None:
+    """Take its tables, tuples of large integers, from a page: it stays in memory with the file."""
+    if isinstance(page, tifffile.TiffFrame):
+        page.dataoffsets = page.databytecounts = ()
 
 
 def _check_all(planes: tuple[tuple[StoredPage, ...], ...], geometry: Geometry) -> list[str]:
