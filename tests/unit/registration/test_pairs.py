@@ -10,7 +10,9 @@ import pytest
 import tifffile
 from made_scenes import render, similarity
 
-from unglow.core.windows import ArrayPixels
+from unglow.core.windows import ArrayPixels, Window
+from unglow.phantom import PhantomSpec
+from unglow.phantom.render import Renderer
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.registration.coarse.guesses import feature_guess, rotation_guesses, spectrum_guesses
 from unglow.registration.images import thumbnail
@@ -90,6 +92,28 @@ def test_frames_of_different_shapes():
     truth = apply_matrix(matrix, np.indices(shape)[::-1].reshape(2, -1).T)
     seen = ((truth >= -0.5) & (truth <= [499.5, 599.5])).all(axis=1).mean()
     assert found.overlap == pytest.approx(seen, abs=0.05)
+
+
+@pytest.mark.parametrize("blur", ["blur_pre_px", "blur_post_px"])
+def test_unequal_focus_is_no_deformation(blur):
+    spec = PhantomSpec(
+        shape=(700, 700),
+        rotation_deg=1,
+        scale=1.005,
+        shift_px=(7, -5),
+        rgb=False,
+        seed=2,
+        **{blur: 1.0},
+    )
+    renderer = Renderer(spec)
+    images = [renderer.pixels(role, Window.of(renderer.shape(role))) for role in ("post", "pre")]
+    found = register(*map(ArrayPixels, images), RegisterSettings()).transform
+    assert (found.status, found.displacement) == ("ok", None)
+    rows, cols = np.mgrid[0:700:12, 0:700:12].astype(float)
+    points = np.column_stack([cols.ravel(), rows.ravel()])
+    points = points[renderer.scene.coverage(*points.T.copy()) > 0.95]
+    off = np.hypot(*(found.map(points) - renderer.map.to_pre(points)).T)
+    assert np.quantile(off, 0.95) < 0.06
 
 
 def test_perspective_is_followed():
