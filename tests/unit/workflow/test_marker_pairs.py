@@ -89,10 +89,13 @@ def test_the_map_is_that_of_the_cycles_and_none_within_one(tmp_path):
     assert "cycles" not in job_params.register_settings(batch, {"sample": "p1", "dye": "DAPI"})
 
 
-def test_markers_that_are_left_out_of_the_slide_are_searched_by_name_alone(tmp_path):
+def test_markers_that_are_left_out_of_the_slide_are_not_searched(tmp_path):
     slide(tmp_path, table=TABLE.replace(",200,", ",200,TRUE"))
     assert [key[1] for key in batch_of(tmp_path, "all").pairs] == ["CD3"]
-    assert [key[1] for key in batch_of(tmp_path, ["CD8"]).pairs] == ["CD8"]
+    batch = batch_of(tmp_path, ["CD8"])
+    assert not batch.pairs
+    (problem,) = batch.problems
+    assert "names 'CD8', from which nothing is subtracted; " in problem.message
 
 
 def test_memory_disk_and_time_of_the_jobs_are_planned(tmp_path):
