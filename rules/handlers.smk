@@ -3,11 +3,11 @@
 
 def refuse_obstacles():
     """Refuse to start where files of jobs cannot be written: Snakemake would end with a traceback."""
-    files = [
-        Path(path)
-        for job in workflow.dag.needrun_jobs()
-        for path in (*job.output, *job.log, *([job.benchmark] if job.benchmark else []))
-    ]
+    files = []
+    for job in workflow.dag.needrun_jobs():
+        # of a directory, what is to lie in it
+        files += [Path(one, "x" if one.is_directory else "") for one in job.output]
+        files += [Path(one) for one in (*job.log, job.benchmark) if one]
     found = obstacles(files)
     if found:
         conclude_run("failed")

@@ -110,6 +110,10 @@ def test_only_what_follows_from_a_change_is_made_again(own):
     again = snakemake(own, "-n").jobs()
     assert "slide_register" not in again
     assert {"slide_scale", "slide_subtract", "slide_figures", "summary"} <= {*again}
+    run = snakemake(own)
+    assert (run.code, run.jobs()) == (0, {job: n for job, n in again.items() if job != "all"}), (
+        run.text
+    )
     status = command(own, "unglow", "status").text
     assert "good" in status
 
