@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from running import drift_text, read_telemetry, run, say
 from tables import RIGHT_RATIO, number, ratio_text, table
 
+from unglow.core.version import __version__
+
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 #: Below this many MB libraries are most of it, and a ratio above 1.3 is a few MB.
 COUNTS_ABOVE_MB = 200.0
@@ -157,3 +163,48 @@ def groups_text(jobs: Sequence[JobMemory], factor: float) -> str:
 
 def _figures(job: JobMemory) -> str:
     return f"{number(job.declared_mb)} / {number(job.peak_mb)} = {ratio_text(job.ratio)}".rstrip()
+
+
+class MemoryRuns:
+    """Runs of a matrix, one after the other, and what they have shown.
+
+    Attributes
+    ----------
+    options
+        Of the command line.
+    work
+        Where they are.
+    jobs
+        What was measured.
+    troubles
+        Sentences about runs that failed or gave other bytes.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.work: Path = options.work.resolve()
+        self.jobs: list[JobMemory] = []
+        self.troubles: list[str] = []
+
+    @property
+    def fine(self) -> bool:
+        """Whether something was measured, and all of it is right."""
+        return bool(self.jobs) and not self.troubles and not any(job.wrong for job in self.jobs)
+
+    def records(
+        self, about: str, words: Sequence[object], work: Path, environment: Mapping[str, str]
+    ) -> list[dict[str, Any]]:
+        """Run a command that is told as ``about``; return the telemetry of its jobs."""
+        status, text = run(*words, directory=work, environment=environment)
+        if status != 0:
+            end = "\n".join(text.splitlines()[-15:])
+            self.troubles.append(f"{about} ended with status {status}:\n{end}")
+        records = read_telemetry(work / "results" / "telemetry")
+        say(f"  {drift_text(records)}")
+        return records
+
+    def save(self) -> None:
+        """Write all figures to the file that was asked for, if one was."""
+        if self.options.json:
+            record = {"version": __version__, "jobs": [asdict(job) for job in self.jobs]}
+            self.options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -15,15 +15,14 @@ import json
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import slide_memory
 from control_groups import ControlGroups, NoGroupsError, joined
-from job_memory import JobMemory, Setting, groups_text, rules_table, wrong_text
+from job_memory import JobMemory, MemoryRuns, Setting, groups_text, rules_table, wrong_text
 from phantoms import DTYPES, LAYOUTS, MAKER, Case, forget_canvases, phantom, size_of
-from running import THREADED, WORK, drift_text, read_telemetry, run, say, snakemake_words
+from running import THREADED, WORK, say, snakemake_words
 from shortage import shortage
 
 from unglow.core.machine import memory_available_mb, processors
@@ -40,23 +39,12 @@ QUICK_BUDGETS, FULL_BUDGETS = [400, 2000], [400, 1000, 2000]
 _SHARE = 0.6
 
 
-class Matrix:
-    """Runs all that is asked for, one after the other.
-
-    Attributes
-    ----------
-    jobs
-        What was measured.
-    troubles
-        Sentences about runs that failed or gave other bytes.
-    """
+class Matrix(MemoryRuns):
+    """Runs all that is asked for, each job in a control group of ``groups`` if there are any."""
 
     def __init__(self, options: argparse.Namespace, groups: ControlGroups | None) -> None:
-        self.options = options
+        super().__init__(options)
         self.groups = groups
-        self.work: Path = options.work.resolve()
-        self.jobs: list[JobMemory] = []
-        self.troubles: list[str] = []
 
     def cases(self) -> Iterator[Case]:
         """Yield all pairs, those of one size behind each other."""
@@ -125,14 +113,9 @@ class Matrix:
         )
         factor = self.options.cgroup
         environment = self.groups.environment(factor) if self.groups else {}
-        status, text = run(*words, directory=work, environment=environment)
-        if status != 0:
-            end = "\n".join(text.splitlines()[-15:])
-            self.troubles.append(f"{case.name}: {setting} ended with status {status}:\n{end}")
-        records = read_telemetry(work / "results" / "telemetry")
+        records = self.records(f"{case.name}: {setting}", words, work, environment)
         if self.groups:
             records = joined(records, self.groups.collect())
-        say(f"  {drift_text(records)}")
         self.jobs += [JobMemory.of(case, setting, record) for record in records]
         transform = work / "results" / "phantom" / "SYTO9" / "transform.json"
         if transform.is_file():
@@ -208,15 +191,13 @@ def measured(options: argparse.Namespace, groups: ControlGroups | None) -> bool:
     try:
         matrix.measure()
     finally:
-        if options.json:
-            record = {"version": __version__, "jobs": [asdict(job) for job in matrix.jobs]}
-            options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        matrix.save()
         parts = [*matrix.troubles]
         if matrix.jobs:
             parts = [rules_table(matrix.jobs), wrong_text(matrix.jobs), *parts]
             parts.append(groups_text(matrix.jobs, options.cgroup or 0))
         print("\n\n".join(filter(None, parts)) or "nothing was measured")
-    return bool(matrix.jobs) and not matrix.troubles and not any(job.wrong for job in matrix.jobs)
+    return matrix.fine
 
 
 def starved(options: argparse.Namespace, groups: ControlGroups) -> bool:

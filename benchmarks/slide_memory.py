@@ -13,17 +13,16 @@ import itertools
 import json
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from job_memory import JobMemory, rules_table, wrong_text
+from job_memory import JobMemory, MemoryRuns, rules_table, wrong_text
 from phantoms import size_of
-from running import WORK, drift_text, read_telemetry, run, say, snakemake_words
+from running import WORK, say, snakemake_words
 from slides import DTYPES, LAYOUTS, SAMPLE, SlideCase, make_slide
 
 from unglow.core.machine import processors
-from unglow.core.version import __version__
 from unglow.workflow.batch import Batch
 from unglow.workflow.preflight.pending_jobs import pending_jobs
 
@@ -53,22 +52,8 @@ class SlideSetting:
         return {"memory_per_job": self.budget, "multiplexed": chosen}
 
 
-class SlideMatrix:
-    """Runs all slides that are asked for, one after the other.
-
-    Attributes
-    ----------
-    jobs
-        What was measured.
-    troubles
-        Sentences about runs that failed or gave other bytes.
-    """
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options = options
-        self.work: Path = options.work.resolve()
-        self.jobs: list[JobMemory] = []
-        self.troubles: list[str] = []
+class SlideMatrix(MemoryRuns):
+    """Runs all slides that are asked for."""
 
     def cases(self) -> Iterator[SlideCase]:
         """Yield all slides."""
@@ -112,12 +97,7 @@ class SlideMatrix:
 
     def _run(self, case: SlideCase, setting: SlideSetting, work: Path) -> None:
         words = snakemake_words(processors(), setting.config, until=LAST)
-        status, text = run(*words, directory=work)
-        if status != 0:
-            end = "\n".join(text.splitlines()[-15:])
-            self.troubles.append(f"{case.name}: {setting} ended with status {status}:\n{end}")
-        records = read_telemetry(work / "results" / "telemetry")
-        say(f"  {drift_text(records)}")
+        records = self.records(f"{case.name}: {setting}", words, work, {})
         made = [JobMemory.of(case, setting, record) for record in records]
         for job in made:
             say(f"  {job.rule} {job.declared_mb:.0f} / {job.peak_mb:.0f} = {job.ratio:.2f}")
@@ -164,9 +144,7 @@ def main(words: Sequence[str]) -> int:
     try:
         matrix.measure()
     finally:
-        if options.json:
-            record = {"version": __version__, "jobs": [asdict(job) for job in matrix.jobs]}
-            options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        matrix.save()
         tables = [rules_table(matrix.jobs), wrong_text(matrix.jobs)] if matrix.jobs else []
         print("\n\n".join([*tables, *matrix.troubles]) or "nothing was measured")
-    return 1 if matrix.troubles or any(job.wrong for job in matrix.jobs) or not matrix.jobs else 0
+    return 0 if matrix.fine else 1

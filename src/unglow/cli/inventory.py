@@ -69,9 +69,7 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     _, unusable = map_sources(usable, shapes, settings["register"]["from"])
     problems += [_problem(asdict(problem)) for problem in unusable]
     slides, left_out = known_slides(discovery.slides, settings, cache)
-    chosen = settings["multiplexed"]["candidates"]
-    taken = {pair.sample for pair in discovery.pairs} | {one.name for one in discovery.slides}
-    searched = marker_pairs(slides, chosen, taken)
+    searched = marker_pairs(slides, settings, discovery)
     problems += [_problem(asdict(problem)) for problem in (*left_out, *searched.problems)]
     report = {"layout": discovery.layout, "files": files, "pairs": pairs, "problems": problems}
     of_slides = [_slide(known, searched) for known in slides.values()]

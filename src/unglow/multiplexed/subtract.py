@@ -99,8 +99,7 @@ def write_order(slide: Slide) -> list[int]:
 def _groups(slide: Slide) -> list[tuple[_Key | None, list[Channel]]]:
     """Return kept channels by what is subtracted from them, first those that pass through."""
     passing = [one for one in slide.kept if one.background is None]
-    markers = (one for one in slide.kept if one.background is not None)
-    return [(None, passing), *by_background(slide, markers).items()]
+    return [(None, passing), *by_background(slide, slide.markers).items()]
 
 
 def subtract_slide(
@@ -199,8 +198,8 @@ class _Subtraction:
         self._results: dict[str, MethodResult] = {}
         self.left: dict[str, Subtracted] = {}
         """What is left of each marker."""
-        for one in slide.kept:
-            if one.background is not None and scales[one.name].status == "ok":
+        for one in slide.markers:
+            if scales[one.name].status == "ok":
                 self._results[one.name] = scales[one.name].chosen
                 views = [np.full(view, np.nan, np.float32) for _ in range(3)]
                 pair = one, slide.background_of(one)

@@ -107,20 +107,24 @@ def failed_markers(results: Path, slides: object) -> list[dict[str, Any]]:
     """
     failed = []
     for name, markers in slides.items() if isinstance(slides, dict) else ():
-        place = results / str(name)
-        paths = [*(place / file for file in FILES), *place.glob("registration/*/transform.json")]
-        states = [_written(path) for path in paths]
+        states = [written_ns(path) for path in slide_files(results / str(name))]
         if isinstance(markers, dict) and any(states):
             rows = _rows_of_state(results, str(name), tuple(markers.items()), tuple(states))
             failed += [row for row in rows if row["status"] == "failed"]
     return failed
 
 
-def _written(path: Path) -> float | None:
+def slide_files(place: Path) -> list[Path]:
+    """Return the files that rows are made of, there or not: `FILES`, and maps between cycles."""
+    return [*(place / name for name in FILES), *place.glob("registration/*/transform.json")]
+
+
+def written_ns(path: Path) -> int:
+    """Return when a file was written, Unix time, ns; 0 if it is not there."""
     try:
-        return path.stat().st_mtime
+        return path.stat().st_mtime_ns
     except OSError:
-        return None
+        return 0
 
 
 @lru_cache(maxsize=1 << 10)
@@ -128,12 +132,12 @@ def _rows_of_state(
     results: Path,
     name: str,
     markers: tuple[tuple[str, str], ...],
-    states: tuple[float | None, ...],
+    states: tuple[int, ...],
 ) -> list[dict[str, Any]]:
     """Return the rows of a slide whose files were written then: those who look do so often."""
     rows = marker_rows(SlideEntry(name, dict(markers), f"logs/{name}"), results)
-    wall = next((state for state in states[1:] if state is not None), states[0])
-    return [{**row, "wall": wall} for row in rows]
+    wall_ns = next(filter(None, states[1:]), states[0])
+    return [{**row, "wall": wall_ns / 1e9} for row in rows]
 
 
 def _row(marker: str, found: _Found, entry: SlideEntry, missing: str | None) -> dict[str, Any]:

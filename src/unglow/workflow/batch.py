@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from unglow.io.tiff import TiffHeader
     from unglow.io.zarr import StoreLayout
-    from unglow.workflow.marker_pairs import MarkerPairs
     from unglow.workflow.schema import Settings
     from unglow.workflow.slides import KnownSlide
 
@@ -102,7 +101,7 @@ class Batch:
         notes = _idle_keys(settings)
         scales, channels = _scales(settings), _channels(settings)
         slides, unusable_slides = known_slides(discovery.slides, settings, cache)
-        of_markers = _of_markers(slides, settings, discovery)
+        of_markers = marker_pairs(slides, settings, discovery)
         for pair in (*discovery.pairs, *of_markers.pairs):
             _check_overridden(pair, settings)
             try:
@@ -198,14 +197,6 @@ class Batch:
         images = ({**wildcards, "role": role} for role in ROLES)
         counts = [self.band_count("ingest", names) for names in images]
         return max(self.band_count("align", wildcards), *counts) > 1
-
-
-def _of_markers(
-    slides: Mapping[str, KnownSlide], settings: Settings, discovery: Discovery
-) -> MarkerPairs:
-    """Return the pairs of the markers of slides that the configuration has searched."""
-    samples = {pair.sample for pair in discovery.pairs} | {one.name for one in discovery.slides}
-    return marker_pairs(slides, settings["multiplexed"]["candidates"], samples)
 
 
 def check_help(pair: Pair, headers: tuple[TiffHeader, TiffHeader]) -> tuple[str, ...]:

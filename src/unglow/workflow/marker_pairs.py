@@ -9,10 +9,12 @@ from unglow.multiplexed.markers import suggestion
 from unglow.workflow.samples import Pair, Problem, unsafe
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from unglow.io.tiff import TiffHeader
     from unglow.multiplexed.slide import Channel
+    from unglow.workflow.samples import Discovery
+    from unglow.workflow.schema import Settings
     from unglow.workflow.slides import KnownSlide
 
 SUFFIX = ".candidates"
@@ -38,7 +40,7 @@ def chosen_markers(known: KnownSlide, chosen: Sequence[str] | str) -> list[Chann
 
 
 def marker_pairs(
-    slides: Mapping[str, KnownSlide], chosen: Sequence[str] | str, samples: Collection[str]
+    slides: Mapping[str, KnownSlide], settings: Settings, discovery: Discovery
 ) -> MarkerPairs:
     """Return the pairs of the markers of slides that candidates are looked for in.
 
@@ -46,11 +48,13 @@ def marker_pairs(
     ----------
     slides
         Those that can be used, by name.
-    chosen
-        The setting ``multiplexed.candidates``: names, or ``all``.
-    samples
-        The names of all other samples.
+    settings
+        Of the run: ``multiplexed.candidates`` has the names of markers, or is ``all``.
+    discovery
+        All that was found, whose samples have names of their own.
     """
+    chosen = settings["multiplexed"]["candidates"]
+    samples = {pair.sample for pair in discovery.pairs} | {one.name for one in discovery.slides}
     found = MarkerPairs(problems=list(_unknown(slides, chosen)))
     for name, known in slides.items():
         markers = chosen_markers(known, chosen)
@@ -65,17 +69,16 @@ def marker_pairs(
             continue
         for marker in markers:
             pair = _pair(known, marker)
-            why = unsafe(pair.dye) or unsafe(pair.sample)
-            if why is None:
+            bad = next((one for one in (pair.dye, pair.sample) if unsafe(one)), None)
+            if bad is None:
                 found.pairs.append(pair)
                 background = known.slide.background_of(marker)
                 headers = known.headers[marker.image], known.headers[background.image]
                 found.headers[pair.key] = headers
                 continue
-            named = pair.dye if unsafe(pair.dye) else pair.sample
             sentence = (
-                f"Slide {name}: candidates in {marker.name} need a folder, but the name '{named}' "
-                f"{why}; rename it, or leave the marker out of multiplexed.candidates."
+                f"Slide {name}: candidates in {marker.name} need a folder, but the name '{bad}' "
+                f"{unsafe(bad)}; rename it, or leave the marker out of multiplexed.candidates."
             )
             found.problems.append(Problem(sentence, "candidates", *pair.key))
     return found
@@ -83,14 +86,14 @@ def marker_pairs(
 
 def _unknown(slides: Mapping[str, KnownSlide], chosen: Sequence[str] | str) -> Iterator[Problem]:
     """Yield a problem for each name that is no marker of any slide."""
-    channels = [one for known in slides.values() for one in known.slide.channels]
-    markers = {one.name: one for one in channels if one.background is not None}
+    channels = [one.name for known in slides.values() for one in known.slide.channels]
+    markers = [name for known in slides.values() for name in known.slide.subtracted]
     for name in () if chosen == "all" or not slides else chosen:
         if name in markers:
             continue
-        there = any(one.name == name for one in channels)
+        there = name in channels
         why = "from which nothing is subtracted" if there else "which no slide has"
-        meant = suggestion(name, [*markers])
+        meant = suggestion(name, list(dict.fromkeys(markers)))
         end = "" if meant.endswith("?") else "."
         yield Problem(f"{_KEY} names '{name}', {why}; {meant}{end}", "candidates")
 

@@ -154,10 +154,9 @@ def _together(known: KnownSlide) -> tuple[int, int]:
 
     Only these are ever read together.
     """
-    kept = known.slide.kept
-    groups = by_background(known.slide, [one for one in kept if one.background is not None])
-    passing = sum(one.background is None for one in kept)
-    return max(map(len, groups.values()), default=0), passing
+    slide = known.slide
+    most = max(map(len, by_background(slide, slide.markers).values()), default=0)
+    return most, len(slide.kept) - len(slide.markers)
 
 
 def _apart(known: KnownSlide) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import UnglowError
 from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
 from unglow.multiplexed.results import SlideRecord
-from unglow.reporting.marker_rows import FILES, SlideEntry
+from unglow.reporting.marker_rows import SlideEntry, slide_files, written_ns
 from unglow.reporting.summary import Entry, read_summary, rows, texts
 from unglow.review import REVIEW
 from unglow.telemetry.reading.history import UNRECORDED
@@ -136,24 +136,16 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 def _rows(entry: Entry | SlideEntry, results: Path, known: Known) -> list[dict[str, Any]]:
     """Return the rows of an entry, made anew if any of its files is another one than before."""
     if isinstance(entry, SlideEntry):
-        place = results / entry.sample
         key = entry.sample
-        paths = [*(place / name for name in FILES), *place.glob("registration/*/transform.json")]
+        paths = slide_files(results / entry.sample)
     else:
         key, three = entry.detection, (entry.plan, entry.transform, entry.scale)
         files = (results / file for file in (*three, key, *entry.histograms.values()))
         paths = [*files, (results / key).with_name(REVIEW)]
-    state = entry, [_written(path) for path in paths]
+    state = entry, [written_ns(path) for path in paths]
     if key not in known or known[key][0] != state:
         known[key] = state, [_plain(row) for row in rows([entry], (), results)]
     return [dict(row) for row in known[key][1]]
-
-
-def _written(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 def _entries(results: Path, history: History) -> Iterator[Entry]:

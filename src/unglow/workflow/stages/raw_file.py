@@ -11,6 +11,8 @@ from unglow.io.image_paths import is_ome_zarr, standing_for
 from unglow.workflow.stages.plan import fingerprint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from unglow.io.tiff import TiffHeader
 
 
@@ -52,6 +54,12 @@ class RawFile:
                 f"published; once the file is complete, run again (and delete {self._plan} if this "
                 "comes again)."
             )
+
+
+def files_of_slide(headers: Sequence[TiffHeader], fingerprints: Sequence[str]) -> list[RawFile]:
+    """Return the images of a slide, of which ``slide.json`` has the fingerprints."""
+    images = zip(headers, fingerprints, strict=True)
+    return [RawFile(*one, "slide.json of the slide") for one in images]
 
 
 def _stamp_of(path: Path) -> tuple[object, ...] | None:

@@ -12,7 +12,7 @@ from unglow.multiplexed.measure import measure_slide
 from unglow.multiplexed.results import MarkerScale, SlideRecord, save_scales
 from unglow.multiplexed.saved_markers import save_records
 from unglow.workflow.stages.plan import fingerprint, without_directories
-from unglow.workflow.stages.raw_file import RawFile
+from unglow.workflow.stages.raw_file import files_of_slide
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,8 +46,7 @@ def measure(
         An image was changed or replaced meanwhile.
     """
     prints = tuple(fingerprint(header) for header in known.headers)
-    images = zip(known.headers, prints, strict=True)
-    files = [RawFile(*one, "slide.json of the slide") for one in images]
+    files = files_of_slide(known.headers, prints)
     found: dict[str, Measured] = {}
     reason = None
     try:

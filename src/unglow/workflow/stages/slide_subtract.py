@@ -30,7 +30,7 @@ from unglow.multiplexed.subtract import subtract_slide, write_order
 from unglow.photometry.gain_map import GainMap
 from unglow.workflow.paths import CORRECTED, ROOT
 from unglow.workflow.stages.plan import without_directories
-from unglow.workflow.stages.raw_file import RawFile
+from unglow.workflow.stages.raw_file import files_of_slide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,8 +82,7 @@ def subtract(
     """
     record = SlideRecord.load(inputs["slide"])
     scales = _read_scales(known.slide, inputs)
-    images = zip(known.headers, record.fingerprints, strict=True)
-    files = [RawFile(*one, "slide.json of the slide") for one in images]
+    files = files_of_slide(known.headers, record.fingerprints)
     left: dict[str, Subtracted] = {}
     reason = record.reason
     try:
