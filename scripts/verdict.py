@@ -1,4 +1,4 @@
-"""Adapter: say how the pairs ended, and fail if one of them did."""
+"""Adapter: say how the pairs ended, and fail if one of them failed or was skipped."""
 
 from pathlib import Path
 
@@ -12,7 +12,8 @@ with Job.of(snakemake) as job:
     job.limit_memory()
     rows = read_summary(Path(snakemake.input[0]))
     text = verdict(rows)
-    if any(r["status"] == "failed" for r in rows) and not snakemake.params.allow_failed:
+    without_result = [r for r in rows if r["status"] in ("failed", "skipped")]
+    if without_result and not snakemake.params.allow_failed:
         raise UnglowError(
             f"{text.strip()}\nAll other results are complete. Mend what is named above and run "
             "again, or set allow_failed: true to end with exit status 0."

@@ -121,6 +121,6 @@ def _from(raw: Path, directory: Path) -> str:
 
 def _sheet(discovery: Discovery, directory: Path) -> str:
     """Return the sample sheet; what could not be paired is kept in it as comments."""
-    lines = [f"# left out: {problem.message}" for problem in discovery.problems]
+    lines = [f"# skipped: {problem.message}" for problem in discovery.problems]
     lines.append(_ABOUT_CONTROLS)
     return sheet_text(discovery.pairs, directory) + "".join(f"{line}\n" for line in lines)

@@ -46,7 +46,8 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     Returns
     -------
     Plain JSON types: ``layout``, ``files``, ``pairs`` and ``problems``, and ``slides`` if there are
-    any; what is wrong with a file or a pair is a problem, not an exception.
+    any; what is wrong with a file or a pair is a problem, not an exception. ``skipped`` is true for
+    the problems of inputs that a run would not start.
     """
     cache = HeaderCache(Path(CACHE))
     usable: dict[tuple[str, str], Pair] = {}
@@ -55,16 +56,16 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     pairs: list[dict[str, Any]] = []
     problems = [_problem(asdict(problem)) for problem in discovery.problems]
     for pair in discovery.pairs:
-        record, failures = _look(pair, settings, cache)
-        if not failures:
+        record, skipped, failures = _look(pair, settings, cache)
+        if record["chosen"] is not None:
             usable[pair.key] = pair
             shapes[pair.key] = [file["shape"] for file in record["files"]]
         files += record.pop("files")
         pairs.append(record)
         problems += [
-            {"message": failure, "kind": "image", "sample": pair.sample, "dye": pair.dye,
-             "paths": [str(pair.post), str(pair.pre)]}
-            for failure in failures
+            {"message": message, "kind": "image", "sample": pair.sample, "dye": pair.dye,
+             "paths": [str(pair.post), str(pair.pre)], "skipped": message == skipped}
+            for message in (*filter(None, [skipped]), *failures)
         ]  # fmt: skip
     _, unusable = map_sources(usable, shapes, settings["register"]["from"])
     problems += [_problem(asdict(problem)) for problem in unusable]
@@ -91,20 +92,29 @@ def _slide(known: KnownSlide, searched: MarkerPairs) -> dict[str, Any]:
 
 
 def _problem(plain: dict[str, Any]) -> dict[str, Any]:
-    return {**plain, "paths": [str(path) for path in plain["paths"]]}
+    return {**plain, "paths": [str(path) for path in plain["paths"]], "skipped": True}
 
 
-def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str, Any], list[str]]:
-    """Return the record of a pair with its files, and a sentence for each thing that is wrong."""
-    failures: list[str] = []
+def _look(
+    pair: Pair, settings: Settings, cache: HeaderCache
+) -> tuple[dict[str, Any], str, list[str]]:
+    """Return the record of a pair, why a run would skip it (or ''), and what else is wrong."""
+    skipped, failures = "", []
     files = []
     headers = {}
     series = pair.series if pair.series is not None else settings["series"]
     plane = settings["plane"]
+    try:
+        check_help(pair, headers_of(pair, settings, cache))
+    except InputError as error:
+        skipped = str(error)
     for role in ROLES:
         path = pair.post if role == "post" else pair.pre
         try:
             headers[role] = cache.read(path, series=series, z=plane["z"], t=plane["t"])
+        except InputError:  # named above
+            continue
+        try:
             figures = channel_figures(headers[role])
         except InputError as error:
             failures.append(str(error))
@@ -124,9 +134,8 @@ def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str,
         "chosen": None,
         "files": files,
     }
-    if len(files) == len(ROLES):
+    if len(files) == len(ROLES) and not skipped:
         try:
-            check_help(pair, headers_of(pair, settings, cache))
             check_two_files(headers["post"], headers["pre"])
             choice = choose_channels(headers, channel=channel, dye=pair.dye)
             record["chosen"] = asdict(choice)
@@ -139,7 +148,7 @@ def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str,
             failures += [f"{pair.sample} {pair.dye}: {doubt}" for doubt in doubts(bright)]
         except InputError as error:
             failures.append(f"{pair.sample} {pair.dye}: {error}")
-    return record, failures
+    return record, skipped, failures
 
 
 def _bright_field(

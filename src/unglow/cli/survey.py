@@ -76,15 +76,22 @@ def text(report: dict[str, Any]) -> str:
     notes = [f"{Path(f['path']).name}: {note}" for f in report["files"] for note in f["notes"]]
     if notes:
         parts += ["Notes", _list(notes)]
-    count = len(report["problems"])
-    if count:
-        parts += [f"Problems ({count})", _list([p["message"] for p in report["problems"]])]
-    good = sum(pair["chosen"] is not None for pair in report["pairs"])
+    skipped = [p for p in report["problems"] if p["skipped"]]
+    others = [p for p in report["problems"] if not p["skipped"]]
+    for title, found in (("Skipped", skipped), ("Problems", others)):
+        if found:
+            parts += [f"{title} ({len(found)})", _list([p["message"] for p in found])]
+    names = {(p["sample"], p["dye"]) for p in skipped}
+    good = sum(
+        pair["chosen"] is not None and (pair["sample"], pair["dye"]) not in names
+        for pair in report["pairs"]
+    )
+    counts = [f"{len(skipped)} skipped"] * bool(skipped)
+    counts += [f"{len(others)} problem{'' if len(others) == 1 else 's'}"] * bool(others)
     parts.append(
         f"{good} pair{'' if good == 1 else 's'} "
         + (f"and {len(slides)} slide{'' if len(slides) == 1 else 's'} " if slides else "")
-        + "can be processed; "
-        + (f"{count} problem{'' if count == 1 else 's'}." if count else "no problems.")
+        + f"can be processed; {', '.join(counts) or 'no problems'}."
     )
     return "\n".join(parts)
 

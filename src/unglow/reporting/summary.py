@@ -64,7 +64,9 @@ _SHOWN_WITH = {
     "clipped": "background_channel",
 }
 """Columns that are left out where no pair has another one."""
-STATUSES = ("ok", "suspect", "failed", "incomplete")
+SKIPPED = "skipped"
+"""Status of a pair or file that was not started because of its input."""
+STATUSES = ("ok", "suspect", "failed", SKIPPED, "incomplete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +108,20 @@ def entries_from(records: Iterable[Mapping[str, Any]]) -> list[Entry | SlideEntr
 def rows(
     entries: Iterable[Entry | SlideEntry], problems: Iterable[Mapping[str, Any]], results: Path
 ) -> list[dict[str, Any]]:
-    """Return the rows of the summary, pairs that were left out first.
+    """Return the rows of the summary, skipped pairs first.
 
     Parameters
     ----------
     entries
         Pairs and variants, and slides, that were run.
     problems
-        Pairs (or files) that were not, each with ``sample``, ``dye`` and ``message``.
+        Pairs (or files) that were skipped, each with ``sample``, ``dye`` and ``message``.
     results
         The results directory.
     """
     made = [
         {key: p[key] or "" for key in ("sample", "dye")}
-        | {"status": "failed", "reasons": p["message"]}
+        | {"status": SKIPPED, "reasons": p["message"]}
         for p in problems
     ]
     for entry in entries:

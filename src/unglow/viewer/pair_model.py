@@ -33,7 +33,8 @@ _LONG = ("by_threshold", "completeness", "brightest_negatives")
 # Rows of a table that are text at a time.
 _ROWS = 1000
 _ROW_KEYS = (*LEVELS, "status")
-_FAILED = "failed"
+# States of a pair whose search for candidates has no result.
+_WITHOUT_RESULT = ("failed", "skipped")
 _HELP = (
     "Click some points in both images that show the same structure, save them as landmarks, and "
     "run again."
@@ -49,7 +50,7 @@ def pair_list(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
             **{key: str(pair.row.get(key) or "") for key in _ROW_KEYS},
             "reasons": _reasons(pair),
             "candidates": _whole(pair.row.get("candidates")),
-            "failed": pair.row.get("status") == _FAILED,
+            "failed": pair.row.get("status") in _WITHOUT_RESULT,
         }
         for pair in pairs
     ]

@@ -97,19 +97,23 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
     Raises
     ------
     InputError
-        One of the files cannot be used, or the two do not go together.
+        Files cannot be used (one sentence for each), or the two do not go together.
     """
     for path in pair.files:
         check_name(path)
     series = pair.series if pair.series is not None else settings["series"]
     plane = settings["plane"]
-    post, pre = (
-        cache.read(path, series=series, z=plane["z"], t=plane["t"])
-        for path in (pair.post, pair.pre)
-    )
     channel = channel_of(pair, settings)
-    for role, path, header in zip(ROLES, (pair.post, pair.pre), (post, pre), strict=True):
-        _check_storable(path, header, setting_for(channel, role))
+    headers, faults = [], []
+    for role, path in zip(ROLES, (pair.post, pair.pre), strict=True):
+        try:
+            headers.append(cache.read(path, series=series, z=plane["z"], t=plane["t"]))
+            _check_storable(path, headers[-1], setting_for(channel, role))
+        except InputError as error:
+            faults.append(str(error))
+    if faults:
+        raise InputError(" ".join(faults))
+    post, pre = headers
     kinds = {post.dtype[0], pre.dtype[0]}
     if kinds >= {"f"} and len(kinds) > 1:
         raise InputError(

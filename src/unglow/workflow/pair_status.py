@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.jobs.outcomes import WORTH_ANOTHER
 from unglow.reporting.html.pair_rows import rows_of
+from unglow.reporting.summary import SKIPPED
 from unglow.reporting.terminal.formatting import OUTCOMES
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.work import WAITING, Work, sentence_of
@@ -35,7 +36,8 @@ class PairStatus:
     ----------
     status
         ``waiting``, ``running``, ``ok``, ``suspect``, ``failed`` (as soon as a result says so) or
-        ``incomplete`` (a fault of machine or program has stopped a job); or ``left out``.
+        ``incomplete`` (a fault of machine or program has stopped a job); or
+        ``skipped`` (not started because of its input).
     done, of
         Jobs whose results are there, and all jobs of the pair.
     note
@@ -51,7 +53,7 @@ class PairStatus:
 
 
 def pair_statuses(batch: Batch, results: Path, history: History) -> list[PairStatus]:
-    """Return how far each pair of a batch is, then the pairs that were left out."""
+    """Return how far each pair of a batch is, then the skipped ones."""
     counts = Counter(job.variant[:2] for job in pending_jobs(batch, results, again=True))
     missing: dict[tuple[str, ...], list[str]] = {}
     for job in pending_jobs(batch, results):
@@ -71,7 +73,7 @@ def pair_statuses(batch: Batch, results: Path, history: History) -> list[PairSta
         statuses.append(PairStatus(*key, status, counts[key] - len(left), counts[key], note))
     for problem in batch.problems:
         names = problem.sample or "", problem.dye or ""
-        statuses.append(PairStatus(*names, "left out", 0, 0, problem.message))
+        statuses.append(PairStatus(*names, SKIPPED, 0, 0, problem.message))
     return statuses
 
 
@@ -91,9 +93,9 @@ def what_next(history: History) -> list[str]:
     jobs = [a for a in again if a.attempt.stage != _VERDICT]
     if not jobs:
         because = (
-            "because of pairs that failed: the same command would end in the same way. Mend what "
-            "is said of them, or leave them out; with `allow_failed: true` in the configuration "
-            "such a run counts as done."
+            "because of failed or skipped pairs: the same command would end in the same way. Fix "
+            "the problems listed above, or exclude these pairs; with `allow_failed: true` in the "
+            "configuration such a run counts as done."
         )
         return [f"{ending}, {because}"]
     again_fails = "the same command (or `unglow resume`) would fail again until this is mended:"

@@ -57,7 +57,7 @@ def test_what_a_left_out_folder_is_called_moves_and_paints_nothing(here, capsys,
         shutil.copytree(here / "raw" / "S1", here / "raw" / name)
     assert main(["status"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert sum("left out" in line for line in lines) == 2
+    assert sum("skipped" in line for line in lines) == 2
     assert any("waiting" in line for line in lines)
     assert main(["survey"]) == 1
     assert main(["preflight", "--cores", "1"]) in (0, 1)
@@ -100,10 +100,10 @@ def test_survey_of_bad_files_goes_on_and_ends_with_1(here, capsys):
     assert main(["survey"]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert "S1 DAPI: G carries" in out
-    assert "Problems (5)" in out
+    assert "Skipped (5)" in out
     for name in ("post_A.tif", "post_B.tif", "post_C.tif", "post_D.tif", "pre_E.tif"):
         assert name in out
-    assert "1 pair can be processed; 5 problems." in out
+    assert "1 pair can be processed; 5 skipped." in out
 
 
 def test_survey_without_raw_says_what_to_do(tmp_path, monkeypatch, capsys):
@@ -137,11 +137,11 @@ def test_init_writes_config_and_sheet_that_work(here, capsys):
     assert main(["init", "raw"]) == 1
     out = capsys.readouterr().out
     assert "Written: config/config.yaml, config/samples.tsv" in out
-    assert "Problems (1)" in out
+    assert "Skipped (1)" in out
     written = (here / "config" / "config.yaml").read_text()
     assert configuration.load(yaml.safe_load(written)) == configuration.load({})
     sheet = here / "config" / "samples.tsv"
-    assert "# left out: raw/S1/scan_Cy3.tif" in sheet.read_text()
+    assert "# skipped: raw/S1/scan_Cy3.tif" in sheet.read_text()
     (pair,) = read_sheet(sheet, base=here).pairs
     assert pair.pre == here / "raw" / "S1" / "pre_DAPI.tif"
 

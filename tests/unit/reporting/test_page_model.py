@@ -120,14 +120,14 @@ def test_pairs_are_those_of_the_summary_once_a_run_has_ended(made):
 def test_pairs_of_a_run_that_was_killed_are_found_by_their_files(tmp_path):
     results = tmp_path / "results"
     Made(results).run(pairs=[["s1", "DAPI"], ["s2", "DAPI"]])
-    left_out = {"sample": "s3", "dye": "", "status": "failed", "reasons": "no such file"}
+    left_out = {"sample": "s3", "dye": "", "status": "skipped", "reasons": "no such file"}
     stale = {"sample": "s1", "dye": "DAPI", "status": "ok", "reasons": ""}
     summary(results, left_out, stale)
     (results / "s1" / "DAPI").mkdir(parents=True)
     (results / "s1" / "DAPI" / "plan.json").write_text("{}")
     found = read_model(results)["pairs"]
     assert [(p["sample"], p["status"]) for p in found] == [
-        ("s3", "failed"),
+        ("s3", "skipped"),
         ("s1", "incomplete"),
         ("s2", "incomplete"),
     ]

@@ -223,4 +223,4 @@ def test_pairs_that_failed_are_no_reason_to_resume(made):
     made.attempt("verdict", 5, end(1.0, "bad_input", message="1 failed"), sample="", dye="")
     (line,) = next_of(made)
     assert "resume" not in line
-    assert "because of pairs that failed" in line
+    assert "because of failed or skipped pairs" in line

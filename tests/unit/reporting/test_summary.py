@@ -439,14 +439,15 @@ PROBLEMS = [
 ]
 
 
-def test_pairs_that_were_left_out_come_first(tmp_path):
+def test_skipped_pairs_come_first_under_their_own_name(tmp_path):
     made = rows([finish(tmp_path, entry())], PROBLEMS, tmp_path)
     assert [(r["sample"], r["status"]) for r in made] == [
-        ("S0", "failed"),
-        ("", "failed"),
+        ("S0", "skipped"),
+        ("", "skipped"),
         ("S1", "ok"),
     ]
     assert made[1]["reasons"] == "a.tif lies directly in raw."
+    assert verdict(made).splitlines()[0] == "1 ok, 2 skipped"
 
 
 def test_what_was_done_otherwise_is_told_and_leaves_a_pair_ok(tmp_path):
@@ -485,7 +486,7 @@ def test_tabs_newlines_and_quotes_in_reasons_cannot_break_the_table(tmp_path):
     write_summary([made], problems, tmp_path, target)
     assert len(target.read_bytes().split(b"\n")) == 4  # header, two rows, end
     told = read_summary(target)
-    assert [r["status"] for r in told] == ["failed", "failed"]
+    assert [r["status"] for r in told] == ["skipped", "failed"]
     assert told[0]["sample"] == "S 0"
     assert told[0]["reasons"] == "a b c d e f \"g\", 'h' i caf\\udce9"
     assert told[1]["reasons"] == "a b c d e f \"g\", 'h' i caf"
@@ -549,9 +550,9 @@ def test_the_verdict_counts_and_names_what_is_not_ok(tmp_path):
         entry("C"),
     ]
     assert verdict(rows(made, PROBLEMS, tmp_path)).splitlines() == [
-        "1 ok, 1 suspect, 2 failed, 1 incomplete",
-        "failed: S0 DAPI: raw/S0 has no pre.",
-        "failed: a.tif lies directly in raw.",
+        "1 ok, 1 suspect, 2 skipped, 1 incomplete",
+        "skipped: S0 DAPI: raw/S0 has no pre.",
+        "skipped: a.tif lies directly in raw.",
         "suspect: B SYTO9 model-affine: dim.",
         f"incomplete: C SYTO9: {rows(made, (), tmp_path)[2]['reasons']}",
     ]

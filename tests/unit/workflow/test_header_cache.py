@@ -249,6 +249,13 @@ def test_whole_numbers_of_64_bits_are_refused(tmp_path):
         pair_of(tmp_path, {"dtype": "uint64"}, {"dtype": "uint64"})
 
 
+def test_faults_of_both_images_are_named(tmp_path):
+    with pytest.raises(InputError) as caught:
+        pair_of(tmp_path, {"dtype": "uint64"}, {"dtype": "int64"})
+    assert "post.tif holds uint64" in str(caught.value)
+    assert "pre.tif holds int64" in str(caught.value)
+
+
 RGB32 = {"shape": (40, 50, 3), "dtype": "uint32", "photometric": "rgb"}
 
 

@@ -10,7 +10,7 @@ from unglow.core.errors import UnglowError
 from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
 from unglow.multiplexed.results import SlideRecord
 from unglow.reporting.marker_rows import SlideEntry, slide_files, written_ns
-from unglow.reporting.summary import Entry, read_summary, rows, texts
+from unglow.reporting.summary import SKIPPED, Entry, read_summary, rows, texts
 from unglow.review import REVIEW
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import RUNNING
@@ -86,7 +86,8 @@ def _with_states(
 
     def settled(row: dict[str, Any]) -> dict[str, Any]:
         remaining = work.remaining(row)
-        stale = remaining and (row["status"] != FAILED or _is_stale(results, row, last.run.wall))
+        refused = row["status"] in (FAILED, SKIPPED)
+        stale = remaining and (not refused or _is_stale(results, row, last.run.wall))
         if row["status"] != STOPPED and not stale:
             return row | {"working": work.at(row)}
         status, note = work.state_of(row)

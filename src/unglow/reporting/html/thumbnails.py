@@ -179,7 +179,7 @@ def _tasks(
 
 def _figures(results: Path, row: Mapping[str, Any]) -> list[tuple[str, Path]]:
     """Return names and files of the figures; those of a failed pair only say that it failed."""
-    if row.get("status") == "failed":
+    if row.get("status") in ("failed", "skipped"):
         return []
     if _of_slide(row):
         return _figures_of_slide(results / str(row["sample"]), row)

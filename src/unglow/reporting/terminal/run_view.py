@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _CPU_OVER_S = 2.0
 STARTING = "starting"
 # As pairs are counted, what wants attention first.
-_STATUSES = ("failed", "incomplete", "running", "suspect", "ok", "waiting")
+_STATUSES = ("failed", "skipped", "incomplete", "running", "suspect", "ok", "waiting")
 
 
 @dataclass(frozen=True, slots=True)

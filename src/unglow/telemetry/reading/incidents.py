@@ -83,7 +83,7 @@ class Incident:
 def incidents(
     history: History, results: Path, pairs: Iterable[Mapping[str, Any]] = ()
 ) -> list[Incident]:
-    """Return everything that went wrong: pairs that failed first, then the newest first.
+    """Return everything that went wrong: failed and skipped pairs first, then the newest first.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def incidents(
     mended = {a.attempt.job: a.start + h.run.wall for h, a in attempts if a.outcome == ENDED_WELL}
     well = max((h.run.wall for h in history.runs if h.outcome == ENDED_WELL), default=0.0)
     going = history.last is not None and history.last.outcome == RUNNING
-    statuses = ("failed",) if going else ("failed", "incomplete")
+    statuses = ("failed", "skipped") if going else ("failed", "skipped", "incomplete")
     failed = list(_of_pairs((r for r in pairs if r.get("status") in statuses), history, results))
     others = []
     for h, a in attempts:

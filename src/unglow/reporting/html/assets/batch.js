@@ -1,7 +1,7 @@
 // Many pairs: a row each, what needs a look first; a row opens as a card.
 
 // What orders rows: pairs that failed, that are in doubt, that are unlike the others, and the rest.
-const NEEDS = { failed: 0, incomplete: 1, suspect: 2 };
+const NEEDS = { failed: 0, skipped: 0, incomplete: 1, suspect: 2 };
 const needOf = (r) => NEEDS[r.pair.status] ?? (r.outlier.length ? 3 : 4);
 const worstFirst = (a, b) => needOf(a) - needOf(b) || (needOf(a) === 3 ? unusualness(b) - unusualness(a) : 0) || a.n - b.n;
 const unusualness = (r) => Math.abs(r.outlier[0][1]);

@@ -2,7 +2,7 @@
 
 function headPart(model) {
   const run = model.runs[model.runs.length - 1];
-  const counts = ["ok", "suspect", "failed", "incomplete", "running", "waiting"].map((s) => [s, model.pairs.filter((p) => p.status === s).length]).filter(([, n]) => n);
+  const counts = ["ok", "suspect", "failed", "skipped", "incomplete", "running", "waiting"].map((s) => [s, model.pairs.filter((p) => p.status === s).length]).filter(([, n]) => n);
   const place = model.results.split("/").slice(-2).join("/");
   const tiles = [];
   const tile = (name, value, more) => tiles.push(el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null));

@@ -59,7 +59,7 @@ function pairsProgress(model) {
     const name = nameOf(pair);
     return el("span", { class: "cell pair-" + pair.status, title: name + ": " + farOf(pair, working[name]) });
   });
-  const told = together(model.pairs.filter((p) => ["failed", "incomplete", "running"].includes(p.status)), working).sort((a, b) => rank(a) - rank(b));
+  const told = together(model.pairs.filter((p) => ["failed", "skipped", "incomplete", "running"].includes(p.status)), working).sort((a, b) => rank(a) - rank(b));
   const bad = told.filter((p) => p.status !== "running");
   const going = told.filter((p) => p.status === "running");
   return [

@@ -4,6 +4,7 @@ const OUTCOMES = {
   ok: { word: "ok", sign: "✓", kind: "good", means: "ended well" },
   suspect: { word: "suspect", sign: "?", kind: "doubt", means: "there is a result, and a reason to doubt it" },
   failed: { word: "failed", sign: "✕", kind: "bad", means: "refused, or not all jobs ended well" },
+  skipped: { word: "skipped", sign: "✕", kind: "bad", means: "not started because of its input" },
   incomplete: { word: "incomplete", sign: "…", kind: "doubt", means: "a fault of machine or program has stopped one of its jobs" },
   waiting: { word: "waiting", sign: "·", kind: "quiet", means: "jobs of it are to come" },
   running: { word: "running", sign: "▶", kind: "busy", means: "goes on" },
@@ -24,7 +25,7 @@ const OUTCOMES = {
 };
 
 // States of pairs, what needs a look first.
-const PAIR_ORDER = ["failed", "incomplete", "running", "suspect", "ok", "waiting"];
+const PAIR_ORDER = ["failed", "skipped", "incomplete", "running", "suspect", "ok", "waiting"];
 
 const word = (outcome) => (OUTCOMES[outcome] || { word: outcome }).word;
 const went = (outcome) => outcome === "ok" || outcome === "running";
