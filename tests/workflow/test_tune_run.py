@@ -24,7 +24,7 @@ def batch(tmp_path, monkeypatch):
 
 def test_a_pair_is_run_apart_from_all_results_and_a_profile_is_written(batch, capsys, project):
     before = {path.name for path in batch.iterdir()}
-    assert main(["tune", "--cores", "1", "--pair", "phantom_02/SYTO9"]) == 0
+    assert main(["tune", "--force", "--cores", "1", "--pair", "phantom_02/SYTO9"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "phantom_02 SYTO9; cores: 1"
     assert told[-1] == "Take it with --workflow-profile profiles/tuned"
@@ -41,7 +41,17 @@ def test_a_pair_is_run_apart_from_all_results_and_a_profile_is_written(batch, ca
 
 def test_a_run_that_fails_says_where_its_logs_are(batch, capsys):
     (batch / "raw" / "phantom_02" / "phantom_02_post_SYTO9.tif").write_bytes(b"no image")
-    assert main(["tune", "--cores", "1", "--pair", "phantom_02/SYTO9"]) == 2
+    assert main(["tune", "--force", "--cores", "1", "--pair", "phantom_02/SYTO9"]) == 2
     assert "is none of the pairs: phantom_01/SYTO9" in capsys.readouterr().err
-    assert main(["tune", "--cores", "0"]) == 2
+    assert main(["tune", "--force", "--cores", "0"]) == 2
     assert "--cores has 0 but needs whole numbers above 0." in capsys.readouterr().err
+
+
+def test_nothing_is_advised_or_written_on_a_busy_machine(batch, capsys, monkeypatch):
+    monkeypatch.setattr("unglow.cli.tune.busy_processors", lambda: 1000.0)
+    assert main(["tune", "--cores", "1"]) == 2
+    told = capsys.readouterr()
+    assert told.out.count("tune") == 0
+    assert "busy with other work (load 1000.0)" in told.err
+    assert "run again on an idle machine, or add --force." in told.err
+    assert not (batch / "profiles").exists()

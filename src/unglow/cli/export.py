@@ -40,7 +40,7 @@ _FORMATS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow export` to a parser."""
-    target = parser.add_mutually_exclusive_group(required=True)
+    target = parser.add_mutually_exclusive_group()
     for name, (metavar, text) in _FORMATS.items():
         target.add_argument(f"--{name}", type=Path, metavar=metavar, help=text)
     parser.add_argument(
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "inputs",
-        nargs="+",
+        nargs="*",
         type=Path,
         metavar="INPUT",
         help="*.ome.zarr stores (and candidates.csv) for --spatialdata, one store for --tiff and "
@@ -69,7 +69,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Export the stores, the store or the transform."""
     from unglow.export.targets import refuse_existing  # noqa: PLC0415
 
-    refuse_existing(next(filter(None, (getattr(arguments, name) for name in _FORMATS))))
+    target = next(filter(None, (getattr(arguments, name) for name in _FORMATS)), None)
+    if target is None or not arguments.inputs:
+        lacking = "the format" if arguments.inputs else "what to export"
+        raise ConfigError(
+            f"{lacking} is missing: stores go to --tiff, --fits or --spatialdata, a transform.json "
+            "to --itk, --elastix or --ngff.\n"
+            "For example: unglow export --tiff OUT.ome.tif STORE.ome.zarr"
+        )
+    refuse_existing(target)
     image = arguments.tiff or arguments.fits
     if arguments.spatialdata is None and image is None:
         _export_transform(arguments)

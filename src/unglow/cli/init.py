@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
     print(printable(text(report)))
     if discovery.pairs or discovery.slides:
         print(f"Written: {', '.join(map(str, targets))}")
+        here = arguments.directory.absolute() == Path.cwd()
+        option = "" if here else f" --directory {shlex.quote(str(arguments.directory))}"
+        print(f"Next: `unglow run -n{option}` shows what a run would do and take.")
     else:
         print("Nothing written, since no pair was found.")
     return 1 if report["problems"] else 0
@@ -114,8 +118,10 @@ def _inline(value: Any) -> str:
 
 
 def _from(raw: Path, directory: Path) -> str:
-    """Return a path as seen from the working directory: relative if it lies below it."""
-    absolute, top = raw.resolve(), directory.resolve()
+    """Return a path as seen from the working directory: relative below it, links as given."""
+    absolute, top = raw.absolute(), directory.absolute()
+    if ".." in (*absolute.parts, *top.parts):
+        absolute, top = raw.resolve(), directory.resolve()
     return str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
 
 

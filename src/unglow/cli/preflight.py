@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     _update(given, _parsed(arguments.config))
     batch = Batch.load(given, directory)
     for problem in batch.problems:
-        print(f"left out: {problem.message}")
+        print(f"skipped: {problem.message}")
     jobs = pending_jobs(batch, directory / batch.settings["results"])
     capacity, budget = capacity_for(jobs, cores, limit), batch.settings["memory_per_job"]
     result = check(jobs, capacity, budget)

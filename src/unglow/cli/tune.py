@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from unglow.cli.directories import add_working_directory
 from unglow.cli.survey import SHEET
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.files import write_text
-from unglow.core.machine import memory_total_mb, processors
+from unglow.core.machine import busy_processors, memory_total_mb, processors
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
 from unglow.reporting.core_scaling import Trial, advice, profile_text, table, trial_of
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 # Lines of a failed run's output that are shown.
 _LAST_LINES = 15
-# A load above this share of the processors makes times say little.
+# Above this load, as a share of the processors, times depend on other programs.
 _BUSY = 0.4
 # Raw files are read in pieces of so many bytes.
 _READ = 1 << 24
@@ -70,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="profile to write (default: profiles/tuned)",
     )
+    parser.add_argument("--force", action="store_true", help="run on a busy machine as well")
     add_working_directory(parser, "working directory of the run")
     parser.add_argument(
         "-s", "--snakefile", type=Path, metavar="FILE", help="unglow's Snakefile, if not found"
@@ -79,6 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run all trials, print the table and the advice, write the profile."""
     numbers = _numbers(arguments.cores)
+    load = busy_processors()
+    if load > _BUSY * processors() and not arguments.force:
+        raise UnglowError(
+            f"this machine is busy with other work (load {load:.1f}), so times would not show how "
+            "many cores are worth it: run again on an idle machine, or add --force."
+        )
     refuse_what_snakemake_stumbles_over()
     snakefile = _snakefile(arguments.snakefile)
     directory = arguments.directory
@@ -88,8 +94,6 @@ def run(arguments: argparse.Namespace) -> int:
     copies = min(len(batch.pairs), numbers[-1])
     what = f"{copies} copies of {pair.sample} {pair.dye}" if copies > 1 else " ".join(pair.key)
     print(f"{what}; cores: {', '.join(map(str, numbers))}", flush=True)
-    if (load := os.getloadavg()[0]) > _BUSY * processors():
-        print(f"This machine is busy with other work (load {load:.1f}): times will say little.")
     _warm_up(pair)
     trials = []
     for cores in numbers:

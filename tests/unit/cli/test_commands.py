@@ -146,6 +146,20 @@ def test_init_writes_config_and_sheet_that_work(here, capsys):
     assert pair.pre == here / "raw" / "S1" / "pre_DAPI.tif"
 
 
+def test_init_keeps_a_link_to_the_images_and_says_what_is_next(here, capsys):
+    (here / "raw").rename(here / "elsewhere")
+    (here / "work").mkdir()
+    (here / "work" / "raw").symlink_to(here / "elsewhere")
+    assert main(["init", "work/raw", "--directory", "work"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[-1] == "Next: `unglow run -n --directory work` shows what a run would do and take."
+    written = yaml.safe_load((here / "work" / "config" / "config.yaml").read_text())
+    assert written["raw"] == "raw"
+    assert main(["init", "elsewhere", "--directory", "work", "--force"]) == 0
+    written = yaml.safe_load((here / "work" / "config" / "config.yaml").read_text())
+    assert written["raw"] == str(here / "elsewhere")
+
+
 def test_init_overwrites_only_when_told(here, capsys):
     (here / "config").mkdir()
     (here / "config" / "samples.tsv").write_text("mine")
@@ -202,6 +216,16 @@ def test_version_help_and_mistakes(capsys):
     error = capsys.readouterr().err
     assert error.startswith("unglow survey: the sample sheet nope.tsv cannot be read")
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "lacking"), [(["a.ome.zarr"], "the format"), (["--fits", "a.fits"], "what to export")]
+)
+def test_export_says_what_is_missing_and_what_it_can_do(words, lacking, capsys):
+    assert main(["export", *words]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"unglow export: {lacking} is missing: stores go to --tiff, ")
+    assert "usage:" not in told
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from unglow.workflow.samples import discover
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def fill(root: Path, *names: str) -> Path:
@@ -70,6 +67,14 @@ def test_sample_names_do_not_confuse(tmp_path, sample):
         (["pre_post_X.tif"], "both-markers", ["both pre and post", "'pre_X.tif' or 'post_X.tif'"]),
         (["scan_X.tif"], "no-marker", ["neither", "'scan_pre_X.tif' or 'scan_post_X.tif'"]),
         (["postDAPI.tif"], "no-underscore", ["no underscore", "'post_DAPI.tif'"]),
+        (["zoo_before_GFP.tif"], "no-marker", ["for example to 'zoo_pre_GFP.tif'."]),
+        (["Unstained_X.tif"], "no-marker", ["for example to 'pre_X.tif'."]),
+        (["after-X.tif"], "no-underscore", ["for example to 'post_X.tif'."]),
+        (["S_X_stained.tif"], "marker-last", ["for example to 'S_post_X.tif'."]),
+        (["before-after_X.tif"], "no-marker", ["'before-after_pre_X.tif' or"]),
+        (["n3-post-SYTO9.tif"], "no-underscore", ["for example to 'n3-post_SYTO9.tif'."]),
+        (["n3 before SYTO9.tif"], "no-underscore", ["for example to 'n3 pre_SYTO9.tif'."]),
+        (["SYTO9-pre.tif"], "no-underscore", ["for example to 'pre_SYTO9.tif'."]),
         (["scan.tif"], "no-underscore", ["'pre_scan.tif' or 'post_scan.tif'"]),
         (["post_.tif"], "empty-dye", ["nothing after", "'post_DAPI.tif'"]),
         (["DAPI_post.tif"], "marker-last", ["in the place of the dye", "'post_DAPI.tif'"]),
@@ -99,7 +104,12 @@ def test_sample_names_do_not_confuse(tmp_path, sample):
             ["rename pre_Syto9.tif to 'pre_Sytoo9.tif'"],
         ),
         (["deep/pre_X.tif", "deep/post_X.tif"], "nested", ["too deep", "raw/S"]),
-        (["a/deep/pre_X.tif"], "nested", ["lies too deep"]),
+        (["a/deep/pre_X.tif"], "nested", ["a/deep/pre_X.tif in ", "lies too deep"]),
+        (
+            ["pre/n_X.tif", "post/n_X.tif"],
+            "nested",
+            ["post/n_X.tif, pre/n_X.tif in ", "for example as 'n_post_X.tif'."],
+        ),
     ],
 )
 def test_names_that_cannot_be_used(tmp_path, names, kind, parts):
@@ -144,7 +154,13 @@ def test_loose_files_are_named_beside_good_samples(tmp_path):
 
 def test_a_sample_given_as_raw_directory(tmp_path):
     raw = fill(tmp_path / "S", "pre_X.tif", "post_X.tif")
-    assert "give the directory above it" in only_problem(raw, "loose-files").message
+    told = only_problem(raw, "loose-files").message
+    assert told.endswith(f", or name {tmp_path} if all are of one sample.")
+
+
+def test_a_sample_given_as_the_current_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(fill(tmp_path / "S", "pre_X.tif", "post_X.tif"))
+    assert f"or name {tmp_path} if all" in only_problem(Path(), "loose-files").message
 
 
 def test_folders_without_tiffs_are_left_out_quietly(tmp_path):

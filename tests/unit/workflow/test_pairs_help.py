@@ -249,6 +249,17 @@ def test_bad_regions_leave_out_their_pair_alone(tmp_path, text, told, monkeypatc
     assert told.split(",")[0] in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize("ending", ["regions.geojson", "landmarks.csv"])
+def test_a_directory_of_such_a_name_is_not_ignored(tmp_path, ending):
+    folder = add_pair(tmp_path)
+    add_pair(tmp_path, "B")
+    (folder / f"post_X.{ending}").mkdir()
+    assert f"post_X.{ending}" in left_out(tmp_path).message
+    (folder / f"post_X.{ending}").rename(folder / f"other.{ending}")
+    (problem,) = Batch.load({}, tmp_path).problems
+    assert f"other.{ending}: no image beside it has this name" in problem.message
+
+
 def test_what_is_of_another_class_is_told(tmp_path):
     folder = add_pair(tmp_path)
     (folder / "post_X.regions.geojson").write_text(drawn((2, 2), (9, 9), name="Tumor"))

@@ -14,8 +14,10 @@ from unglow.workflow.samples.hint_files import FilesBeside
 from unglow.workflow.samples.naming import (
     MARKERS,
     RESERVED,
+    SYNONYMS,
     composed,
     images_of,
+    replace_synonym,
     safe_version,
     take_apart,
     unsafe,
@@ -166,11 +168,17 @@ def _nested(folder: _Folder, inside: list[Path]) -> None:
     deep = images_of(deep)
     if not deep:
         return
+    shown = some(deep, folder.path)
+    lie, them = ("lies", "it") if len(deep) == 1 else ("lie", "them")
+    parts, marker = take_apart(deep[0].name, ""), replace_synonym(deep[0].parent.name).lower()
+    if parts.dye and not parts.markers and marker in MARKERS:  # the folder alone says it
+        name = f"{parts.body}_{marker}_{parts.dye}{parts.suffix}"
+        end = f", for example as '{name}'."
+    else:
+        end = ", or make every folder with images a sample of its own."
     folder.problem(
         "nested",
-        f"{some(deep)} in {deep[0].parent} {'lies' if len(deep) == 1 else 'lie'} too deep: move "
-        f"{'it' if len(deep) == 1 else 'them'} up into {folder.path}, or make every folder with "
-        "images a sample of its own.",
+        f"{shown} in {folder.path} {lie} too deep: move {them} up into {folder.path}{end}",
         *deep,
     )
 
@@ -185,10 +193,11 @@ def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:
     elif len(parts.markers) == 2:
         kind, wrong = "both-markers", "says both pre and post"
         names = _either(without_marker(parts.body), parts)
-    elif not parts.markers and parts.dye.lower() in MARKERS:
+    elif not parts.markers and parts.dye.lower() in (*MARKERS, *SYNONYMS):
         kind, wrong = "marker-last", f"has {parts.dye} in the place of the dye"
         before, _, dye = parts.body.rpartition("_")
-        names = ["_".join(p for p in (before, parts.dye, dye) if p) + parts.suffix]
+        marker = SYNONYMS.get(parts.dye.lower(), parts.dye)
+        names = ["_".join(p for p in (before, marker, dye) if p) + parts.suffix]
     elif not parts.markers:
         kind, wrong = "no-marker", "says neither pre nor post"
         names = _either(parts.body, parts)
@@ -206,13 +215,21 @@ def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:
 
 def _no_dye(parts: FileName) -> list[str]:
     """Suggest names for a file without an underscore: what is left of the marker is the dye."""
-    dye = safe_version(without_marker(parts.body).strip("_").replace("_", "-") or "DAPI")
-    markers = parts.markers if len(parts.markers) == 1 else MARKERS
+    stem = replace_synonym(parts.body)
+    *start, last = re.split(r"[-. ](?=[^-. ]*$)", stem)
+    if start and unsafe(last) is None and len(take_apart(f"{start[0]}_{last}", "").markers) == 1:
+        return [f"{start[0]}_{last}{parts.suffix}"]
+    markers = take_apart(f"{stem}_", "").markers
+    dye = safe_version(without_marker(stem).strip("_").replace("_", "-") or "DAPI")
+    markers = markers if len(markers) == 1 else MARKERS
     return [f"{marker}_{dye}{parts.suffix}" for marker in markers]
 
 
 def _either(body: str, parts: FileName) -> list[str]:
-    """Suggest both names where only the user can know which is true."""
+    """Suggest a name by a word such as before, or both names where only the user can know."""
+    marked = replace_synonym(body)
+    if marked != body:
+        return [f"{marked}_{parts.dye}{parts.suffix}"]
     start = f"{body}_" if body else ""
     return [f"{start}{marker}_{parts.dye}{parts.suffix}" for marker in MARKERS]
 

@@ -38,7 +38,7 @@ class FilesBeside:
         self._of: dict[str, list[Path]] = {_stem(image): [] for image in images}
         self.unmatched: list[Path] = []
         for entry in entries:
-            if ending.search(entry.name) and not entry.is_dir():
+            if ending.search(entry.name):
                 stem = composed(ending.sub("", entry.name)).casefold()
                 self._of.get(stem, self.unmatched).append(entry)
 

@@ -40,6 +40,8 @@ RESERVED = frozenset(
     | {"groups.tsv", "report_files"}
 )
 MARKERS = ("pre", "post")
+SYNONYMS = {"before": "pre", "unstained": "pre", "after": "post", "stained": "post"}
+"""Words that are not read as pre or post, with the marker to suggest for each."""
 
 # What Snakemake takes, anywhere in a path, for a placeholder; it knows no way to escape it.
 _PLACEHOLDER = re.compile(r"\{\s*[.\w]+\s*(?:,.*)?\}|<[a-z][a-z0-9_]*>", re.DOTALL)
@@ -159,6 +161,12 @@ def without_marker(text: str) -> str:
     """Return ``text`` without its words pre and post, for a suggested name."""
     rest = re.sub(r"pre|post", "_", text, flags=re.IGNORECASE)
     return re.sub(r"[\W_]*_[\W_]*", "_", rest).strip("_ -.")
+
+
+def replace_synonym(text: str) -> str:
+    """Write pre or post for a word that means it; where there are several, change nothing."""
+    found = [word for word in _words(text) if word.lower() in SYNONYMS]
+    return text.replace(found[0], SYNONYMS[found[0].lower()]) if len(found) == 1 else text
 
 
 def _search(body: str, sample: str) -> tuple[tuple[str, ...], str]:

@@ -62,7 +62,8 @@ def loose_files(raw: Path, files: list[Path]) -> Problem:
     one = len(files) == 1
     named = [take_apart(file.name, "") for file in files]
     is_sample = all(n.markers and n.dye for n in named)
-    hint = f", or give the directory above it if {raw} is itself a sample" if is_sample else ""
+    above = raw.absolute().parent
+    hint = f", or name {above} if all are of one sample" if is_sample else ""
     return Problem(
         f"{some(files)} {'lies' if one else 'lie'} directly in {raw} and "
         f"{'is' if one else 'are'} not used: move {'it' if one else 'them'} into a folder per "
@@ -79,7 +80,10 @@ def no_tiffs(raw: Path, entries: list[Path], folders: list[Path]) -> Problem:
     elif not folders:
         found, kind = f"The raw directory {raw} holds no folders and no {_READ}", "no-tiffs"
     else:
-        found, kind = f"The folders in {raw} ({some(folders)}) hold no {_READ}", "no-tiffs"
+        found, kind = (
+            f"The folders in {raw} ({some(folders)}) hold no {_READ}",
+            "no-tiffs",
+        )
     return Problem(f"{found}: expected are images as {raw}/{EXPECTED}.", kind, paths=(raw,))
 
 
@@ -99,9 +103,9 @@ def dangling_sentence(file: Path, what: str = "image") -> str:
     )
 
 
-def some(paths: Iterable[Path]) -> str:
-    """Return the first names of a list, and how many more there are."""
-    names = [path.name for path in paths]
+def some(paths: Iterable[Path], above: Path | None = None) -> str:
+    """Return the first names of a list, or its paths below a directory, and how many more."""
+    names = [path.name if above is None else str(path.relative_to(above)) for path in paths]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
