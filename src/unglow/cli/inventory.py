@@ -15,9 +15,9 @@ from unglow.workflow.batch import check_help
 from unglow.workflow.channels import AUTO, choose_channels, stored_dtype
 from unglow.workflow.channels.bright_field import is_bright_field
 from unglow.workflow.channels.choice import BLOCKS, SIDE
-from unglow.workflow.header_cache import CACHE, HeaderCache, headers_of
+from unglow.workflow.header_cache import CACHE, HeaderCache, headers_of, pixel_size_note
 from unglow.workflow.marker_pairs import marker_pairs
-from unglow.workflow.samples import map_sources
+from unglow.workflow.samples import map_sources, repeated_images
 from unglow.workflow.slides import known_slides
 from unglow.workflow.stages.plan import check_two_files
 
@@ -74,7 +74,12 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     problems += [_problem(asdict(problem)) for problem in (*left_out, *searched.problems)]
     report = {"layout": discovery.layout, "files": files, "pairs": pairs, "problems": problems}
     of_slides = [_slide(known, searched) for known in slides.values()]
-    return report | ({"slides": of_slides} if slides else {})
+    repeated = repeated_images(usable.values())
+    return (
+        report
+        | ({"notes": repeated} if repeated else {})
+        | ({"slides": of_slides} if slides else {})
+    )
 
 
 def _slide(known: KnownSlide, searched: MarkerPairs) -> dict[str, Any]:
@@ -189,7 +194,7 @@ def _file(
         "compression": header.compression,
         "pixel_size_um": None if header.pixel_size_um is None else list(header.pixel_size_um),
         "file_bytes": header.file_bytes,
-        "notes": list(header.notes),
+        "notes": [*header.notes, *filter(None, [pixel_size_note(header)])],
         "channels": figures,
     }
 

@@ -74,6 +74,7 @@ def text(report: dict[str, Any]) -> str:
     if slides:
         parts += ["Slides", _slides(slides), "Channels of slides", _channels_of(slides)]
     notes = [f"{Path(f['path']).name}: {note}" for f in report["files"] for note in f["notes"]]
+    notes += report.get("notes", ())
     if notes:
         parts += ["Notes", _list(notes)]
     skipped = [p for p in report["problems"] if p["skipped"]]

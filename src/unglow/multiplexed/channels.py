@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from unglow.io.tiff import TiffHeader
 
+# Bytes of a channel's name, of which names of files are made; file systems allow 255.
+_LONGEST = 200
 # Stains of nuclei, which every cycle of a protocol repeats; and what numbers their repetitions.
 _NUCLEAR = re.compile(r"dapi|hoechst|dna|draq5|sytox|nuclei|nuclear", re.IGNORECASE)
 _NUMBERED = re.compile(r"[\W_]*(?:cycle|cyc|round|r)?[\W_]*\d*$", re.IGNORECASE)
@@ -32,6 +34,13 @@ def slide_of(name: str, headers: Sequence[TiffHeader], rows: Sequence[Marker], t
         The images do not go together, or not with the rows.
     """
     check_images(headers)
+    for row in rows:
+        size = len(row.name.encode(errors="surrogatepass"))
+        if size > _LONGEST:
+            raise InputError(
+                f"{table} has a channel name of {size} bytes, '{row.name[:30]}...', which is too "
+                f"long for the names of files: use at most {_LONGEST}."
+            )
     channels = []
     for image, own in enumerate(_rows_of_images(headers, rows, table)):
         for number, row in enumerate(own):
@@ -51,8 +60,25 @@ def slide_of(name: str, headers: Sequence[TiffHeader], rows: Sequence[Marker], t
             f"{table} removes all channels that have a background, so nothing would be subtracted; "
             "leave remove empty for those to keep."
         )
+    _check_circles(channels, table)
     images = tuple(Path(header.path) for header in headers)
     return Slide(name, images, tuple(channels), _nuclear(channels))
+
+
+def _check_circles(channels: Sequence[Channel], table: str) -> None:
+    """Refuse backgrounds that lead back to the channel that they are subtracted from."""
+    background = {channel.name: channel.background for channel in channels}
+    for channel in channels:
+        chain, name = [channel.name], channel.background
+        while name is not None and name not in chain:
+            chain.append(name)
+            name = background[name]
+        if name is not None:
+            circle = " from ".join([*chain[chain.index(name) :], name])
+            raise InputError(
+                f"{table} subtracts backgrounds in a circle ({circle}): leave the background of "
+                "one of these channels empty."
+            )
 
 
 def check_images(headers: Sequence[TiffHeader]) -> None:

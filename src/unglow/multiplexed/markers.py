@@ -250,7 +250,14 @@ def _check_names(rows: Sequence[_Row]) -> None:
 
 def _check_backgrounds(rows: Sequence[_Row], markers: Sequence[Marker]) -> None:
     names = [marker.name for marker in markers]
+    empty = {name.lower(): name for name in names if name.lower() in _EMPTY}
     for row, marker in zip(rows, markers, strict=True):
+        if (cell := row.cells.get("background", "").lower()) in empty:
+            row.refuse(
+                "background",
+                f"'{empty[cell]}' means that there is none (Backsub reads it so), but a channel is "
+                "called so; rename the channel",
+            )
         if marker.background == marker.name:
             row.refuse(
                 "background", f"{marker.name} is named as its own background; name another one"

@@ -65,9 +65,31 @@ def pooled(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def note_repeated_images(rows: Iterable[dict[str, Any]]) -> None:
+    """Add a note to the rows of pairs that read the same two images.
+
+    ``images`` of a row is what was read, as a key; () where it is not known.
+    """
+    pairs: dict[object, dict[str, list[dict[str, Any]]]] = {}
+    for row in rows:
+        if row.get("images"):
+            of_images = pairs.setdefault(row["images"], {})
+            of_images.setdefault(f"{row['sample']} {row['dye']}", []).append(row)
+    for same in pairs.values():
+        for name, own in same.items():
+            others = ", ".join(other for other in same if other != name)
+            for row in own if others else ():
+                note = f"{others} has the same two images: groups.tsv counts them once."
+                row["notes"] = " ".join(filter(None, [row.get("notes"), note]))
+
+
 def _pool(group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the columns of one group: how many pairs, what was found in them, and where."""
-    searched = [row for row in group if row.get("searched", (0, 0))[0]]
+    once: dict[object, Mapping[str, Any]] = {}
+    for row in group:
+        if row.get("searched", (0, 0))[0]:
+            once.setdefault(row.get("images") or id(row), row)
+    searched = [*once.values()]
     counts = [int(row["candidates"]) for row in searched]
     in_mm2 = all(row["searched"][1] for row in searched)
     areas = [row["searched"][1] if in_mm2 else row["searched"][0] / 1e6 for row in searched]

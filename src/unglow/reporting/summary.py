@@ -129,6 +129,7 @@ def rows(
             made += marker_rows(entry, results)
         else:
             made.append(_row(entry, results))
+    groups.note_repeated_images(made)
     return made
 
 
@@ -259,6 +260,7 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
         "reasons": reasons,
         "notes": " ".join([*scale.notes, *reviewed.pop("notes", ())]),
         "channels": "+".join(plan["choice"].get("names", ())),
+        "images": plan["read"],
         **registration_columns(transform),
         **scale_columns(scale, histogram, shown),
         **_detection_columns(results / entry.detection, detection, shown),
@@ -270,8 +272,12 @@ def _read_plan(path: Path) -> dict[str, Any]:
     """Read plan.json as it is; the module that writes it would import this one in turn."""
     try:
         plan: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return {key: plan[key] for key in ("status", "reason", "choice")}
-    except (KeyError, TypeError, ValueError) as error:
+        read = [
+            (image["fingerprint"], str(image["header"]["plane"]), str(plan["channels"][role]))
+            for role, image in plan.get("images", {}).items()
+        ]
+        return {**{key: plan[key] for key in ("status", "reason", "choice")}, "read": tuple(read)}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
 
 

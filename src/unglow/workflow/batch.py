@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from unglow.workflow.header_cache import (
     channel_of,
     headers_of,
     layouts,
+    pixel_size_note,
 )
 from unglow.workflow.marker_pairs import marker_pairs
 from unglow.workflow.paths import Outputs
@@ -37,6 +39,7 @@ from unglow.workflow.samples import (
     discover,
     map_sources,
     read_sheet,
+    repeated_images,
 )
 from unglow.workflow.samples.naming import placeholder_in
 from unglow.workflow.slides import known_slides
@@ -94,6 +97,7 @@ class Batch:
         _check_results(base / settings["results"])
         _refuse_placeholder("results", settings)
         source, discovery = find_pairs(settings, base)
+        _check_apart(base / settings["results"], source, discovery)
         cache = HeaderCache(base / CACHE)
         pairs: dict[tuple[str, str], Pair] = {}
         headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = {}
@@ -117,6 +121,8 @@ class Batch:
                 paths = pair.pre, pair.post
                 problems.append(Problem(str(error), "header", pair.sample, pair.dye, paths))
         problems += [*unusable_slides, *of_markers.problems]
+        notes += _large_pixels([*chain(*headers.values(), *(s.headers for s in slides.values()))])
+        notes += repeated_images(pairs.values())
         if slides and settings["sweep"]:
             notes.append("config key 'sweep' is of pairs: slides have no variants.")
         cache.save()
@@ -261,6 +267,30 @@ def _check_results(results: Path) -> None:
                 f"{path} is a file, so no results can be written to {results}: move the file away "
                 "or set another directory with --config results=DIRECTORY."
             )
+
+
+def _check_apart(results: Path, source: Path, discovery: Discovery) -> None:
+    """Refuse a results directory that holds raw images, or lies among them."""
+    images = chain(
+        *((pair.post, pair.pre) for pair in discovery.pairs),
+        *(slide.images for slide in discovery.slides),
+    )
+    place, folders = results.resolve(), {path.parent.resolve() for path in images}
+    if source.is_dir():
+        folders.add(source.resolve())
+    shared = [folder for folder in folders if folder.is_relative_to(place)]
+    if shared or (source.is_dir() and place.is_relative_to(source.resolve())):
+        raise ConfigError(
+            f"config key 'results' is '{results}', which shares a directory with raw images "
+            f"({min(shared, default=source)}): set a directory that holds results alone."
+        )
+
+
+def _large_pixels(headers: list[TiffHeader]) -> list[str]:
+    """Return a sentence if images have a pixel size that cannot be right."""
+    large = list({h.path: h for h in headers if pixel_size_note(h)}.values())
+    more = f" and {len(large) - 1} more" if len(large) > 1 else ""
+    return [f"{header.path}{more}: {pixel_size_note(header)}" for header in large[:1]]
 
 
 def _scales(settings: Settings) -> list[Settings]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from unglow.workflow.schema import Settings
 
 CACHE = Path(".snakemake") / "unglow" / "headers.json"
+# Micrometres; a pixel of any microscope is smaller.
+_LARGEST_PIXEL = 100.0
 # Raised when what a header record holds changes, so that old caches are left aside.
 _FORMAT = 1
 
@@ -171,6 +173,17 @@ def _check_storable(path: Path, header: TiffHeader, channel: str) -> None:
 def not_storable(header: TiffHeader) -> str:
     """Say that an image has grey values that are not worked on."""
     return f"{header.path} holds {header.dtype}: export it as grey or RGB of 8, 16 or 32 bits."
+
+
+def pixel_size_note(header: TiffHeader) -> str:
+    """Say that a pixel is larger than one of a microscope can be, or ''."""
+    size = max(header.pixel_size_um or (0.0,))
+    if size <= _LARGEST_PIXEL:
+        return ""
+    return (
+        f"a pixel of {size:g} um is larger than those of microscopes. Densities per mm² and scale "
+        "bars follow from it: correct the pixel size in the file."
+    )
 
 
 def layouts(post: TiffHeader, pre: TiffHeader, channel: ChannelSetting) -> dict[str, StoreLayout]:

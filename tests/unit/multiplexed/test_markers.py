@@ -47,6 +47,14 @@ def test_what_spreadsheets_make_of_a_table_is_the_same_table(table, text, coding
     assert told(read_markers(path)) == told(read_markers(table(GOOD)))
 
 
+def test_a_channel_called_like_an_empty_cell_is_no_background(table):
+    named = GOOD.replace("AF", "NA")
+    with pytest.raises(InputError, match=r"line 4, column background: 'NA' means that there is no"):
+        read_markers(table(named))
+    kept = read_markers(table(named.replace("NA,150", "DAPI,150")))
+    assert [m.name for m in kept] == ["DAPI", "NA", "CD3"]
+
+
 def test_the_older_form_names_backgrounds_by_their_filter(table):
     text = (
         "cycle_number,marker_name,Filter,background,exposure\n1,DAPI,DAPI,FALSE,20\n"

@@ -167,7 +167,7 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "fdr_control_high95": None,
     }
     others = {"control", "in_first", "of_first", *REVIEWED, *OF_MARKERS}
-    assert set(row) - {"searched"} == set(COLUMNS) - others  # no path, no logs
+    assert set(row) - {"searched", "images"} == set(COLUMNS) - others  # no path, no logs
 
 
 def test_groups_of_the_sheet_come_last_and_their_candidates_are_pooled(tmp_path):
@@ -195,6 +195,38 @@ def test_groups_of_the_sheet_come_last_and_their_candidates_are_pooled(tmp_path)
     write_summary([replace(one, groups={}) for one in made], (), tmp_path, target)
     assert not (tmp_path / "groups.tsv").exists()
     assert "group" not in read_summary(target)[0]
+
+
+def test_the_same_images_under_two_names_count_once_and_are_named(tmp_path):
+    def read(fingerprint):
+        image = {"fingerprint": fingerprint, "header": {"plane": {"series": 0}}}
+        return {"images": {"post": image, "pre": image}, "channels": {"post": [0], "pre": [0]}}
+
+    found = {"candidates": 40, "searched_px": 2_000_000, "area_mm2": 2.0}
+    images = {"A": read("one"), "B": read("one"), "C": read("other")}
+    made = [
+        finish(
+            tmp_path, replace(entry(sample), groups={"group": "wet"}), plan=plan, detection=found
+        )
+        for sample, plan in images.items()
+    ]
+    write_summary(made, (), tmp_path, tmp_path / "summary.tsv")
+    lines = read_summary(tmp_path / "summary.tsv")
+    assert [line["status"] for line in lines] == ["ok"] * 3
+    assert [line["notes"] for line in lines] == [
+        "B SYTO9 has the same two images: groups.tsv counts them once.",
+        "A SYTO9 has the same two images: groups.tsv counts them once.",
+        "",
+    ]
+    (wet,) = read_summary(tmp_path / "groups.tsv")
+    assert (wet["pairs"], wet["left_out"], wet["candidates"]) == ("2", "1", "80")
+
+
+def test_variants_of_a_pair_are_no_repetition(tmp_path):
+    image = {"fingerprint": "one", "header": {"plane": {}}}
+    plan = {"images": {"post": image, "pre": image}, "channels": {"post": [0], "pre": [0]}}
+    made = [finish(tmp_path, entry("A", registration=name), plan=plan) for name in ("x", "y")]
+    assert [row["notes"] for row in rows(made, (), tmp_path)] == ["", ""]
 
 
 def test_other_methods_are_told_beside_the_default(tmp_path):

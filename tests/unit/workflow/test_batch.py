@@ -223,6 +223,43 @@ def test_twenty_sentences_are_enough(tmp_path):
     assert lines[-1] == "... and 3 more; 'unglow survey' lists them all."
 
 
+@pytest.mark.parametrize("results", ["raw", "raw/results", "raw/A", ".", "raw/.."])
+def test_results_and_raw_images_share_no_directory(work, results):
+    with pytest.raises(ConfigError, match="shares a directory with raw images"):
+        Batch.load({"results": results}, work)
+    (work / "link").symlink_to(work / results)
+    with pytest.raises(ConfigError, match="shares a directory with raw images"):
+        Batch.load({"results": "link"}, work)
+
+
+def test_results_hold_no_image_of_a_sheet(work):
+    sheet = work / "config" / "samples.tsv"
+    sheet.parent.mkdir()
+    (work / "raw").rename(work / "images")
+    cells = [f"images/A/A_{role}_SYTO9.tif" for role in ("pre", "post")]
+    sheet.write_text("sample\tdye\tpre\tpost\nA\tSYTO9\t" + "\t".join(cells) + "\n")
+    with pytest.raises(ConfigError, match="shares a directory with raw images"):
+        Batch.load({"results": "images"}, work)
+    assert Batch.load({"results": "raw"}, work).pairs
+
+
+def test_a_pixel_size_of_no_microscope_is_named(tmp_path):
+    for sample, size in (("A", 0.325), ("B", 325), ("C", 325)):
+        options = {"imagej": True, "resolution": (1 / size,) * 2, "metadata": {"unit": "um"}}
+        add_pair(tmp_path, sample, post=GREY | options)
+    (note,) = Batch.load({}, tmp_path).notes
+    assert note.startswith(f"{tmp_path}/raw/B/B_post_SYTO9.tif and 1 more: a pixel of 325 um is")
+
+
+def test_two_pairs_of_the_same_files_are_named(work):
+    for role in ("pre", "post"):
+        link = work / "raw" / "C" / f"C_{role}_SYTO9.tif"
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(work / "raw" / "A" / f"A_{role}_SYTO9.tif")
+    (note,) = Batch.load({}, work).notes
+    assert note.startswith("A SYTO9, C SYTO9 read the same two images, so they are not replicates")
+
+
 def test_an_absent_raw_directory_is_one_input_error(tmp_path):
     with pytest.raises(InputError, match="There is no raw directory"):
         Batch.load({}, tmp_path)

@@ -131,6 +131,9 @@ def test_absent_and_undecodable_sheets(base):
             "date",
             "'23.11.2026' cannot be used; day on which",
         ),
+        ({"date": "2026-13-45"}, "date", "'2026-13-45' is not a date of the calendar; day on"),
+        ({"date": "2026-02-29 12:00"}, "date", "is not a date of the calendar"),
+        ({"date": "2026-02-28 25:61"}, "date", "is not a date of the calendar"),
         (
             {"group_slide": "x" * 81},
             "group_slide",

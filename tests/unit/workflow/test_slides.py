@@ -108,6 +108,26 @@ def test_a_slide_that_cannot_be_used_is_left_out_with_a_sentence(
     assert sentence in problem.message
 
 
+def test_backgrounds_in_a_circle_are_refused(tmp_path):
+    pair(tmp_path)
+    slide(tmp_path, table=TABLE.replace(",AF,,100,TRUE", ",AF,CD8,100,"))
+    assert "subtracts backgrounds in a circle (AF from CD8 from AF)" in problem_of(tmp_path)
+    slide(tmp_path, table="")
+    (tmp_path / "raw/s1/markers.csv").unlink(missing_ok=True)
+    config = {"multiplexed": {"backgrounds": {"AF": ["CD3"], "CD3": ["CD8"], "CD8": ["AF"]}}}
+    assert "in a circle (AF from CD8 from CD3 from AF)" in problem_of(tmp_path, config)
+    chain = {"multiplexed": {"backgrounds": {"AF": ["CD3"], "CD3": ["CD8"]}}}
+    assert Batch.load(chain, tmp_path).slides["s1"].slide.subtracted == {"CD3": "AF", "CD8": "CD3"}
+
+
+def test_a_channel_name_that_no_file_can_have_is_refused(tmp_path):
+    pair(tmp_path)
+    slide(tmp_path, table=TABLE.replace("CD8", "é" * 101))
+    assert "has a channel name of 202 bytes, 'ééé" in problem_of(tmp_path)
+    slide(tmp_path, table=TABLE.replace("CD8", "é" * 100))
+    assert not Batch.load({}, tmp_path).problems
+
+
 def test_images_of_a_slide_have_one_size_and_one_table_for_all(tmp_path):
     slide(tmp_path, names=NAMES[:3])
     ome(tmp_path / "raw/s1/second.ome.tif", NAMES[3:], shape=(96, 120))

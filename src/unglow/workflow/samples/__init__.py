@@ -5,6 +5,7 @@ from __future__ import annotations
 from unglow.workflow.samples.discovery import discover
 from unglow.workflow.samples.naming import SAFE_NAME, unsafe
 from unglow.workflow.samples.pair import ROLES, Discovery, Pair, Problem
+from unglow.workflow.samples.repeated_images import repeated_images
 from unglow.workflow.samples.shared_maps import map_sources
 from unglow.workflow.samples.sheet import read_sheet, sheet_text
 
@@ -17,6 +18,7 @@ __all__ = [
     "discover",
     "map_sources",
     "read_sheet",
+    "repeated_images",
     "sheet_text",
     "unsafe",
 ]

@@ -9,6 +9,7 @@ import math
 import os
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -309,6 +310,9 @@ def _cell_problem(
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - 0.1 s that most jobs can save
 
     errors = list(Draft202012Validator(rules).iter_errors(values))
+    if not errors and not _is_date(cells.get("date", "")):
+        about = _about(rules["properties"]["date"])
+        return "date", f"'{cells['date']}' is not a date of the calendar; {about}"
     if not errors:
         names = ((c, unsafe(values[c])) for c in ("sample", "dye"))
         return next(((c, f"'{cells[c]}' {why}") for c, why in names if why), None)
@@ -320,6 +324,14 @@ def _cell_problem(
             if list(error.absolute_path) == [column]:
                 return column, f"{_wrong(column, cells[column])}; {_about(rule)}"
     return "?", errors[0].message
+
+
+def _is_date(cell: str) -> bool:
+    """Whether a cell of the schema's form is a day, and a time, of the calendar; or empty."""
+    try:
+        return not cell or bool(datetime.fromisoformat(cell))
+    except ValueError:
+        return False
 
 
 def _wrong(column: str, cell: str) -> str:
