@@ -9,7 +9,7 @@ from scipy import ndimage
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.gain.warnings import is_copy
+from unglow.photometry.gain.warnings import copy_warnings, is_copy
 from unglow.registration.register import register
 from unglow.transform.resample import warp_window
 
@@ -77,3 +77,14 @@ def test_two_exposures_are_not_one(gain, electrons):
 def test_dark_images_say_nothing():
     dark = np.zeros(SHAPE)
     assert not is_copy(cells(dark, dark), integer=True)
+
+
+def test_two_exposures_of_few_grey_levels_are_not_called_a_copy():
+    scene = light()
+    post, pre = (np.floor(exposed(scene, seed, 8.0, 0.3) / 16) for seed in (3, 4))
+    assert is_copy(cells(post, pre), integer=True)
+    (told,) = copy_warnings(cells(post, pre), integer=True)
+    assert "or both have too few grey levels to show their noise" in told
+    image = exposed(light(), 1)
+    (told,) = copy_warnings(cells(image, image), integer=True)
+    assert "one is probably a copy of the other" in told

@@ -18,9 +18,8 @@ from unglow.photometry.gain import bright_field, linear, moffat, shading
 from unglow.photometry.gain.robust import Limits
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.gain.warnings import (
-    ONE_EXPOSURE,
     background_warnings,
-    is_copy,
+    copy_warnings,
     pixel_warnings,
 )
 from unglow.photometry.joint_histogram import ratio_edges
@@ -92,8 +91,8 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     if default != settings.first:
         reasons.append(f"{settings.first} gave no gain, {default} is the default instead.")
     about_light = pixel_warnings(evidence.stats, methods[default].gain, default)
-    if evidence.bins is not None and is_copy(evidence.bins, integer=evidence.integer):
-        reasons.append(ONE_EXPOSURE)
+    if evidence.bins is not None:
+        reasons += copy_warnings(evidence.bins, integer=evidence.integer)
     about_light += _add_noise(evidence, methods[default])
     notes = _notes(methods[default])
     if roles:

@@ -35,7 +35,13 @@ _VARIATION, _LEAST_CELLS = 0.5, 200
 _COPY = 1.25
 # Where levels are not rounded: what interpolation may leave of a copy, as a part of the variance.
 _INTERPOLATED = 1e-4
-ONE_EXPOSURE = (
+# Below so many grey levels, two exposures of a camera may differ by rounding alone.
+_FEW_LEVELS = 64
+_TOO_FEW_LEVELS = (
+    "Post and pre differ by rounding alone: one is a copy of the other, or both have too few grey "
+    "levels to show their noise. Look which files were exported, or export more bits."
+)
+_ONE_EXPOSURE = (
     "Post and pre have the same noise px by px, which two exposures never have: one is probably a "
     "copy of the other, so that the difference shows nothing. Look which files were exported."
 )
@@ -86,6 +92,18 @@ def background_warnings(spread: float | None) -> list[str]:
         "over), so believe gain and faint candidates only after a look at the difference."
     )
     return [sentence]
+
+
+def copy_warnings(moments: CellMoments, *, integer: bool) -> list[str]:
+    """Return a sentence if the images look like one exposure.
+
+    A camera's noise is below a fifth of a level only where an image has few of them.
+    """
+    if not is_copy(moments, integer=integer):
+        return []
+    ranges = (np.ptp(np.nanquantile(m, (0.01, 0.99))) for m in (moments.post, moments.pre))
+    few = integer and min(ranges) < _FEW_LEVELS
+    return [_TOO_FEW_LEVELS if few else _ONE_EXPOSURE]
 
 
 def is_copy(moments: CellMoments, *, integer: bool) -> bool:
