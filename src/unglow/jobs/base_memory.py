@@ -8,11 +8,11 @@ from unglow.core.demand import Demand
 # Pages of shared libraries count, and how many of them come along with one that is used differs
 # between kernels and file systems. For those that load OpenCV it is the peak where a used page
 # brings in the 2 MB around it (a thread populated them all the time), less the terms below. For
-# `detect` it is what the search of a pair of 510 x 667 px took in an environment that was installed
+# `detect` and `ingest` it is what a pair of 510 x 667 px took in an environment that was installed
 # just before, whose pages come in large pieces, less all terms of the model. For jobs of slides
 # each 2 MB of a library of which a page was used count whole, less all terms.
 BASE = {
-    "ingest": 56.0,
+    "ingest": 60.0,
     "register": 122.0,
     "align": 104.0,
     "scale": 44.0,
