@@ -120,7 +120,7 @@ def tell(level, jobs, lines, dry, partly):
         say, head = None, "too much, so nothing was started:"
     text = "\n".join([f"preflight: {head}", *lines])
     if say is None:
-        raise refusal(text)
+        end_run(text)
     say(text)
 
 
