@@ -82,22 +82,15 @@ include: "rules/preflight.smk"
 
 onstart:
     refuse_obstacles()
+    os.environ[HOOKS] = "1"
     start_jobs_at_once(workflow)
     look_often(workflow)
     bear_with_slurm(workflow, logger.warning)
 
 
 onsuccess:
-    conclude_run("ok")
-    remove_stumps()
-    refresh_summary()
-    refresh_report()
-    remember_times()
+    finish_run("ok")
 
 
 onerror:
-    conclude_run("failed")
-    remove_stumps()
-    refresh_summary()
-    refresh_report()
-    remember_times()
+    finish_run("failed")

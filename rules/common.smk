@@ -20,6 +20,7 @@ from unglow.workflow.samples.naming import one_of
 from unglow.workflow.scale_methods import counted_methods
 from unglow.workflow.snakemake_internals import (
     bear_with_slurm,
+    has_done,
     look_often,
     start_jobs_at_once,
     unknown_version,
@@ -64,7 +65,7 @@ out = batch.outputs
 
 if workflow.is_main_process:
     for problem in batch.problems:
-        logger.warning(f"left out: {problem.message}")
+        logger.warning(f"skipped: {problem.message}")
     for sentence in (*job_params.idle_controls(batch), *batch.notes):
         logger.warning(sentence)
     writable = existing(Path(batch.settings["results"]))

@@ -133,7 +133,7 @@ def snakemake_words(argv: Sequence[str]) -> list[str]:
     """Return the words to type for a running Snakemake; only its options if it has no command."""
     name = PurePath(argv[0]).name if argv else ""
     if list(argv[1:3]) == ["-s", os.environ.get(STARTED)]:
-        return [*RUN, *argv[3:]]
+        return [*RUN, *argv[5:]]  # behind Snakefile and profile
     if name == "__main__.py":
         return ["python", "-m", "snakemake", *argv[1:]]
     return ["snakemake", *argv[1:]] if name.startswith("snakemake") else ["snakemake"]
