@@ -1,4 +1,4 @@
-"""unglow: register pre onto post, subtract the glow, keep the evidence.
+"""unglow: register pre onto post, subtract the autofluorescence, keep the evidence.
 
 Stages are one rule file each; what a run consists of (pairs, headers, memory) is known when this
 file has been read. Needs nothing but raw/ in the working directory; config/config.yaml is optional.

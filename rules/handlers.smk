@@ -75,13 +75,15 @@ def finish_run(outcome):
     conclude_run(outcome)
     remove_stumps()
     rows, text = refresh_summary()
-    refresh_report()
-    remember_times()
     verdict = workflow.modifier.modify_rulename("verdict")
     judged = outcome == "ok" and has_done(workflow, verdict)
     refused = judged and has_failures(rows) and not batch.settings["allow_failed"]
-    if outcome == "ok" and not refused:
+    ends_well = outcome == "ok" and not refused
+    if ends_well:
         logger.info(text)
+    refresh_report()
+    remember_times()
+    if ends_well:
         return
     if refused:  # so that the next run judges again
         Path(workflow.pathvars.apply(out.run("verdict.txt"))).unlink(missing_ok=True)
