@@ -1,16 +1,27 @@
-"""unglow: register pre onto post, subtract the glow, keep the evidence.
+"""unglow: register pre onto post, subtract the autofluorescence, keep the evidence.
 
 Stages are one rule file each; what a run consists of (pairs, headers, memory) is known when this
 file has been read. Needs nothing but raw/ in the working directory; config/config.yaml is optional.
 """
 
-from pathlib import Path
-
 from snakemake.utils import min_version
 
 min_version("9.17.0")
 
-if Path("config/config.yaml").is_file():
+
+include: "rules/installation.smk"
+
+
+from unglow.core.errors import UnglowError
+from unglow.workflow.config import CONFIG, read_stored
+
+try:
+    # a module has its configuration from the workflow that uses it
+    own_config = not workflow.modifier.skip_configfile and bool(read_stored(CONFIG))
+except UnglowError as error:
+    end_run(str(error))
+
+if own_config:
 
     configfile: "config/config.yaml"
 
@@ -64,35 +75,22 @@ include: "rules/detect.smk"
 include: "rules/snr.smk"
 include: "rules/export.smk"
 include: "rules/figures.smk"
-
-
-if batch.slides:
-
-    include: "rules/slides.smk"
-
-
+include: "rules/slides.smk"
 include: "rules/summary.smk"
 include: "rules/preflight.smk"
 
 
 onstart:
     refuse_obstacles()
+    os.environ[HOOKS] = "1"
     start_jobs_at_once(workflow)
     look_often(workflow)
     bear_with_slurm(workflow, logger.warning)
 
 
 onsuccess:
-    conclude_run("ok")
-    remove_stumps()
-    refresh_summary()
-    refresh_report()
-    remember_times()
+    finish_run("ok")
 
 
 onerror:
-    conclude_run("failed")
-    remove_stumps()
-    refresh_summary()
-    refresh_report()
-    remember_times()
+    finish_run("failed")

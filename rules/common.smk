@@ -1,23 +1,11 @@
 """Shared by all stages: the batch, and what rules ask it for."""
 
-import os
 import re
-import sys
-from pathlib import Path
 
 from snakemake import __version__ as snakemake_version
-from snakemake.exceptions import WorkflowError
-from snakemake.logging import logger
 from snakemake.settings.types import DeploymentMethod
 
-try:
-    import unglow
-except ImportError as error:
-    raise WorkflowError(
-        "the Python package unglow is not installed for "
-        f"{sys.executable}: run 'pip install .' in the checkout of the workflow."
-    ) from error
-
+import unglow
 from unglow.core.errors import UnglowError
 from unglow.core.machine import existing
 from unglow.io.zarr.bands import PATTERN as BAND
@@ -32,26 +20,17 @@ from unglow.workflow.samples.naming import one_of
 from unglow.workflow.scale_methods import counted_methods
 from unglow.workflow.snakemake_internals import (
     bear_with_slurm,
+    has_done,
     look_often,
     start_jobs_at_once,
     unknown_version,
 )
 from unglow.workflow.variants import SECTIONS, variants
 
-
-def refusal(text):
-    """The error that ends the run; it is told also where Snakemake is not to say a word."""
-    settings = workflow.output_settings
-    silent = any(kind.name == "ALL" for kind in settings.quiet or ())
-    if silent and not settings.dryrun and workflow.is_main_process:
-        print(text, file=sys.stderr)
-    return WorkflowError(text)
-
-
 VERSION = "0.1.0"
 
 if unglow.__version__ != VERSION:
-    raise refusal(
+    end_run(
         f"this is the workflow of unglow {VERSION} but the installed package is "
         f"{unglow.__version__}: install the package from the same checkout or tag."
     )
@@ -64,23 +43,19 @@ for whose, path, braces in (
     ("working", os.getcwd(), r"\{\s*[.\w]+\s*[,}]"),
 ):
     if re.search(braces, path):
-        raise refusal(
+        end_run(
             f"the {whose} directory is {path}, whose braces Snakemake would fill in: rename it."
         )
-if Path("config/config.yaml").is_dir():
-    raise refusal(
-        "config/config.yaml is a directory, but has to be a file: move it away."
-    )
 
 try:
-    batch = Batch.load(config)
+    batch = Batch.without_images(config) if rules_only else Batch.load(config)
 except UnglowError as error:
-    raise refusal(str(error)) from None
+    end_run(str(error))
 
 if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
     image = batch.settings["container"]
     if image is None or not ("://" in image or Path(image).exists()):
-        raise refusal(
+        end_run(
             f"{'no image is named' if image is None else f'there is no image {image}'} for jobs to "
             "run in: build one (`apptainer build unglow.sif unglow.def` in a checkout) and add "
             "`--config container=PATH/unglow.sif`."
@@ -90,7 +65,7 @@ out = batch.outputs
 
 if workflow.is_main_process:
     for problem in batch.problems:
-        logger.warning(f"left out: {problem.message}")
+        logger.warning(f"skipped: {problem.message}")
     for sentence in (*job_params.idle_controls(batch), *batch.notes):
         logger.warning(sentence)
     writable = existing(Path(batch.settings["results"]))
@@ -102,7 +77,7 @@ if workflow.is_main_process:
     # Snakemake keeps its notes there, also for a dry run.
     notes = obstacles(Path(".snakemake") / name for name in ("locks/x", "metadata/x"))
     if notes:
-        raise refusal(message_of(notes))
+        end_run(message_of(notes))
 
 
 def of_batch(function, **more):

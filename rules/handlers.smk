@@ -1,5 +1,7 @@
 """What is done when a run begins and ends."""
 
+from unglow.reporting.run_ending import HOOKS, closing_sentence, has_failures
+
 
 def refuse_obstacles():
     """Refuse to start where files of jobs cannot be written: Snakemake would end with a traceback."""
@@ -11,7 +13,7 @@ def refuse_obstacles():
     found = obstacles(files)
     if found:
         conclude_run("failed")
-        raise refusal(message_of(found))
+        end_run(message_of(found))
 
 
 def remove_stumps():
@@ -23,22 +25,23 @@ def remove_stumps():
 
 
 def refresh_summary():
-    """After a run, and after a failed one too: what is there, and what is not, in one table."""
+    """Bring the table of all pairs up to date, after a failed run too; return its rows and text."""
     from unglow.reporting.summary import entries_from, verdict, write_summary
 
     target = Path(workflow.pathvars.apply(out.run("summary.tsv")))
-    if target.parent.is_dir():
-        try:
-            rows = write_summary(
-                entries_from(job_params.summary_entries(batch, {}, LOGS)),
-                job_params.summary_problems(batch, {}),
-                target.parent,
-                target,
-            )
-        except UnglowError as error:
-            logger.error(str(error))
-            return
-        logger.info(f"{target}: {verdict(rows).strip()}")
+    if not target.parent.is_dir():
+        return [], ""
+    try:
+        rows = write_summary(
+            entries_from(job_params.summary_entries(batch, {}, LOGS)),
+            job_params.summary_problems(batch, {}),
+            target.parent,
+            target,
+        )
+    except UnglowError as error:
+        logger.error(str(error))
+        return [], ""
+    return rows, f"{target}: {verdict(rows).strip()}"
 
 
 def refresh_report():
@@ -65,3 +68,32 @@ def remember_times():
             remember_run(place, batch, executor_elsewhere())
         except Exception as error:
             logger.debug(f"the times of this run are not kept ({error}).")
+
+
+def finish_run(outcome):
+    """Update summary and report; end with exit status 1 and a sentence if something is missing."""
+    conclude_run(outcome)
+    remove_stumps()
+    rows, text = refresh_summary()
+    verdict = workflow.modifier.modify_rulename("verdict")
+    judged = outcome == "ok" and has_done(workflow, verdict)
+    refused = judged and has_failures(rows) and not batch.settings["allow_failed"]
+    ends_well = outcome == "ok" and not refused
+    if ends_well:
+        logger.info(text)
+    refresh_report()
+    remember_times()
+    if ends_well:
+        return
+    if refused:  # so that the next run judges again
+        Path(workflow.pathvars.apply(out.run("verdict.txt"))).unlink(missing_ok=True)
+    skipped = len(batch.problems)
+    failed = sum(row["status"] in ("failed", "skipped") for row in rows) > skipped
+    closing = closing_sentence(
+        run_recorder.outcome if run_recorder else outcome,
+        any_failed=failed,
+        skipped=skipped,
+    )
+    workflow.logger_manager.logfile_hint()
+    level = logging.ERROR if failed or outcome == "failed" else logging.WARNING
+    end_run(f"{text}\n{closing}".strip(), level)

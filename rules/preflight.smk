@@ -11,6 +11,8 @@ from unglow.workflow.preflight.pending_jobs import (
 from unglow.workflow.snakemake_internals import command_line, limit_of
 from unglow.workflow.stage_table import RULES
 
+LIMITS = ("--cores", "mem_mb of --resources", "disk_streams of --resources")
+
 
 def asked_for(options):
     """The pairs and slides whose files are asked for (None for all), and whether that may be only a part."""
@@ -78,7 +80,10 @@ def preflight():
     again = options is not None and options.forceall
     jobs = pending_jobs(batch, results, rules_as_set(), only, again=again)
     local = options is None or options.executor in ("local", "dryrun", "touch")
-    limits = (limit_of(workflow, name) for name in ("_cores", "mem_mb", "disk_streams"))
+    limits = [limit_of(workflow, name) for name in ("_cores", "mem_mb", "disk_streams")]
+    for option, limit in zip(LIMITS, limits):
+        if limit is not None and limit < 1:
+            end_run(f"{option} is {limit}, but has to be at least 1.")
     capacity = capacity_for(jobs, *limits, local=local)
     result = check(jobs, capacity, batch.settings["memory_per_job"])
     expected = forecast_of(jobs, capacity, None if local else options.executor)
@@ -120,7 +125,7 @@ def tell(level, jobs, lines, dry, partly):
         say, head = None, "too much, so nothing was started:"
     text = "\n".join([f"preflight: {head}", *lines])
     if say is None:
-        raise refusal(text)
+        end_run(text)
     say(text)
 
 

@@ -1,6 +1,6 @@
 """Slides of many channels: maps between cycles, gains of all markers, one corrected image.
 
-Read only where there are slides. Nothing of a slide is copied: images are read in place.
+Nothing of a slide is copied: images are read in place.
 """
 
 from unglow.workflow.planned_jobs import corrected_files

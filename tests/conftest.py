@@ -10,17 +10,31 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import skips
+from own_places import UntouchedHome, leave_own_places, take_own_places
 from sharing import once
-from skips import pytest_configure
 
-from unglow.core.machine import cache_directory
-
-__all__ = ["pytest_configure"]  # a hook
 PROJECT = Path(__file__).resolve().parents[1]
 
 # Where this is set, every start of Snakemake and of a job compiles all of its libraries again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# At once: what is imported for the tests looks for its files, too.
+HOME = take_own_places()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where it counts, watch for tests that are skipped, and for changes of the user's files."""
+    skips.pytest_configure(config)
+    if os.environ.get("CI") and HOME is not None:
+        config.pluginmanager.register(UntouchedHome(HOME), "untouched-home")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what the tests kept as a user keeps it."""
+    if HOME is not None:
+        leave_own_places()
 
 
 def import_with_one_thread(*names: str) -> None:
@@ -51,17 +65,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort by folder; files and tests stay in their order."""
     rank = {PROJECT / "tests" / name: number for number, name in enumerate(FIRST)}
     items.sort(key=lambda item: rank.get(item.path.parent, len(FIRST)))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def times_apart(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep the times of runs out of the user's own, from which forecasts are made."""
-    own = tmp_path_factory.mktemp("cache")
-    shared = cache_directory()
-    for place in shared.iterdir() if shared.is_dir() else ():
-        if place.name != "unglow":
-            (own / place.name).symlink_to(place)
-    os.environ["XDG_CACHE_HOME"] = str(own)
 
 
 @pytest.fixture(scope="session")

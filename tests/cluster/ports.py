@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import socket
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 
 #: Below those that the system gives away by itself, in steps of what one cluster may take.
 CHOICE = range(20000, 32000, 40)
@@ -28,15 +24,14 @@ def _is_free(port: int) -> bool:
 def taken(*further: int):
     """Take a port and those at some distances from it until the end; yields the first.
 
-    A lock on a file keeps them from all who ask here, before and after a daemon listens.
+    A name that one process can have at a time keeps them from all who ask here, before and after a
+    daemon listens.
     """
-    place = Path(tempfile.gettempdir()) / f"unglow-test-ports-{os.getuid()}"
-    place.mkdir(exist_ok=True)
     for first in CHOICE:
-        with (place / str(first)).open("w") as lock:
+        with socket.socket(socket.AF_UNIX) as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                lock.bind(f"\0unglow-test-port-{first}")  # in no directory
+            except OSError:
                 continue
             if all(_is_free(first + k) for k in (0, *further)):
                 yield first

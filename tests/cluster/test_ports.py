@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 
 import pytest
 from ports import taken
@@ -13,10 +12,9 @@ CHOICE = range(10000 + os.getpid() % 4000, 15000, 40)
 
 
 @pytest.fixture(autouse=True)
-def own(monkeypatch, tmp_path):
-    """Ports and locks that no other test has, whatever else runs here."""
+def own(monkeypatch):
+    """Ports that no other test has, whatever else runs here."""
     monkeypatch.setattr("ports.CHOICE", CHOICE)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def test_who_asks_while_another_has_ports_gets_others_and_again_the_same_later():

@@ -22,7 +22,9 @@ A_TIME = r"\d[\d.]* (s|min) \([\d.]+ to [\d.]+ (s|min)\)"
 
 
 @pytest.fixture
-def work(small_raw, tmp_path):
+def work(small_raw, tmp_path, monkeypatch):
+    """A directory with raw/ on a machine that has not run anything yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "raw").symlink_to(small_raw)
     return tmp_path
 
@@ -48,11 +50,10 @@ def test_a_dry_run_tells_jobs_at_a_time_and_disk_before_anything_exists(work):
         plain(run),
     )
     assert re.search(r"disk ok at most 0\.0\d GB of results to come for /", plain(run))
-    assert re.search(rf"time about {A_TIME} on 2 cores, \d+ CPU-s; ", plain(run))
+    assert re.search(rf"time about {A_TIME} on 2 cores, [\d.]+ CPU-s; a first guess", plain(run))
 
 
-def test_the_time_is_learnt_from_runs_and_kept_with_the_run(work, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(work / "cache"))
+def test_the_time_is_learnt_from_runs_and_kept_with_the_run(work):
     words = ("--config", "scale={methods: [linear]}")
     guess = snakemake(work, "-n", *words)
     assert "; a first guess, until a run has ended on this machine" in plain(guess)

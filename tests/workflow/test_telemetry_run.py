@@ -175,7 +175,7 @@ def test_a_job_that_fails_is_told_with_every_attempt(small_work):
     states = [line["state"] for line in lines if line.get("jobid") == jobid]
     assert states == ["queued", "started", "failed"] * 2
     assert [job["resources"]["attempt"] for job in of_kind(lines, "job")] == [1, 2]
-    assert "At least one job did not complete" in of_kind(lines, "message")[-1]["text"]
+    assert "A job failed; its error is above" in of_kind(lines, "message")[-1]["text"]
     first, second = (read(path) for path in attempts_of(results) if path not in old)
     assert (first[0]["attempt"], second[0]["attempt"]) == (1, 2)
     assert (first[-1]["outcome"], second[-1]["outcome"]) == ("memory", "memory")

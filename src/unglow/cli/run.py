@@ -37,8 +37,11 @@ def run(arguments: argparse.Namespace) -> NoReturn:
     if not path.is_file():
         raise InputError(f"this copy of unglow lacks its workflow ({path}): install it again.")
     os.environ[STARTED] = str(path)
+    # A profile may hold code: that of the directory of the data is taken only if it is named, which
+    # goes before this one.
+    start = ["-s", str(path), _PROFILE, str(workflow_directory() / "profiles" / "default")]
     # -P: what happens to lie in the directory is no library
-    words = ["-Pm", "snakemake", "-s", str(path), *_with_own_profile(arguments.words)]
+    words = ["-Pm", "snakemake", *start, *_with_own_profile(arguments.words)]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 (no shell is wanted)
 
 

@@ -27,11 +27,9 @@ _SEVERAL = {
 # All of these are one resource.
 _MEMORY = re.compile(r"mem(_[a-z]+)?")
 # Ways to call Snakemake that compute nothing, by the names that it gives to its options.
+_LISTING = ("lint", "list_rules", "list_target_rules", "print_compilation")
 _LOOKING = (
-    "lint",
-    "list_rules",
-    "list_target_rules",
-    "print_compilation",
+    *_LISTING,
     "containerize",
     "unlock",
     "generate_unit_tests",
@@ -62,6 +60,11 @@ def only_looks(options: Namespace) -> bool:
     """Whether a call of Snakemake with these options computes nothing, so nothing is to judge."""
     reporting = options.reporter is not None and not options.report_after_run
     return reporting or any(getattr(options, name, None) for name in _LOOKING)
+
+
+def lists_rules(options: Namespace) -> bool:
+    """Whether a call of Snakemake with these options reads the rules and no image."""
+    return any(getattr(options, name, None) for name in _LISTING)
 
 
 def changed(words: Sequence[str], options: Mapping[str, str | tuple[str, str]]) -> list[str]:
@@ -130,7 +133,7 @@ def snakemake_words(argv: Sequence[str]) -> list[str]:
     """Return the words to type for a running Snakemake; only its options if it has no command."""
     name = PurePath(argv[0]).name if argv else ""
     if list(argv[1:3]) == ["-s", os.environ.get(STARTED)]:
-        return [*RUN, *argv[3:]]
+        return [*RUN, *argv[5:]]  # behind Snakefile and profile
     if name == "__main__.py":
         return ["python", "-m", "snakemake", *argv[1:]]
     return ["snakemake", *argv[1:]] if name.startswith("snakemake") else ["snakemake"]

@@ -137,6 +137,12 @@ class Batch:
         told = tuple(problems), headers, source, tuple(notes), maps_from, slides, refused
         return cls(settings, pairs, *told)
 
+    @classmethod
+    def without_images(cls, config: Mapping[str, Any]) -> Batch:
+        """Return a batch of no pairs: what is needed to list or check the rules."""
+        settings = configuration.load(config)
+        return cls(settings, {}, (), {}, Path(settings["raw"]))
+
     @cached_property
     def outputs(self) -> Outputs:
         """The path patterns of this run."""

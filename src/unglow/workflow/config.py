@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import copy
 import difflib
+import json
 import math
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +35,12 @@ SOURCE = "register.from"
 _OF_SLIDES = "register.on"
 """The one that is of slides alone, which are not swept either."""
 
+
+_PATHS = ("container", "raw", "results", "samples")
+# Limits of Linux, with space for the names of files below the results directory.
+_NAME_BYTES, _PATH_BYTES = 255, 3000
+# What YAML 1.1 takes for text.
+_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 # What is wrong with a value, by the rule of the schema that it breaks.
 _WRONG = {
@@ -60,6 +69,7 @@ def load(config: Mapping[str, Any]) -> Settings:
     Values may be strings, as ``--config 'scale={percentile: 40}'`` gives them. A `ConfigError` is
     one sentence with the key, what is wrong with it and what would be right.
     """
+    _refuse_circles(config, "the configuration")
     rules = schema("config")
     settings: Settings = _complete(copy.deepcopy(dict(config)), rules)
     _refuse_unknown(settings, rules, "")
@@ -70,11 +80,23 @@ def load(config: Mapping[str, Any]) -> Settings:
     _check_methods(settings)
     _check_sweep(settings, sweepable)
     _refuse_endless(settings, "")
+    _refuse_impossible_paths(settings)
     return settings
 
 
 def read_config(path: Path) -> Settings:
     """Return the configuration of a file, defaults included; only defaults if there is none."""
+    return load(read_stored(path))
+
+
+def read_stored(path: Path) -> Settings:
+    """Return the keys and values of a file as they are; none if it is empty or not there.
+
+    Raises
+    ------
+    ConfigError
+        The file is a directory, not YAML, or does not hold keys and values.
+    """
     if path.is_dir():
         raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
     try:
@@ -83,9 +105,23 @@ def read_config(path: Path) -> Settings:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         raise ConfigError(f"{path}{line}: this is not YAML; correct it there.") from error
+    except RecursionError:
+        raise ConfigError(f"{path}: values are nested too deep.") from None
     if not isinstance(stored, dict | None):
         raise ConfigError(f"{path} has to hold keys and values, such as `raw: raw`.")
-    return load(stored or {})
+    _refuse_circles(stored, str(path))
+    return stored or {}
+
+
+def _refuse_circles(value: Any, where: str) -> None:
+    """Raise for a value that contains itself, as anchors of YAML can make it."""
+    try:
+        json.dumps(value, default=str, skipkeys=True)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{where}: a value contains itself, or values are nested too deep; write it out "
+            "without the anchor (&) and alias (*)."
+        ) from error
 
 
 def _complete(value: Any, rule: Mapping[str, Any]) -> Any:
@@ -123,8 +159,12 @@ def _parse(text: str, types: list[str]) -> Any:
     """Read a command-line string as YAML; keep it as it is where no allowed type comes out."""
     try:
         parsed = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         return text
+    is_number = "number" in types or ("integer" in types and "string" not in types)
+    if isinstance(parsed, str) and is_number and _EXPONENT.fullmatch(parsed):
+        number = float(parsed)
+        parsed = int(number) if number.is_integer() else number
     fits: dict[str, Any] = {
         "integer": isinstance(parsed, int) and not isinstance(parsed, bool),
         "number": isinstance(parsed, int | float) and not isinstance(parsed, bool),
@@ -148,6 +188,20 @@ def _refuse_endless(value: Any, where: str) -> None:
     for key, item in inner:
         name = where if isinstance(value, list) else f"{where}.{key}".removeprefix(".")
         _refuse_endless(item, name)
+
+
+def _refuse_impossible_paths(settings: Settings) -> None:
+    """Raise for a path that no file system takes."""
+    for key in _PATHS:
+        path = settings[key] or ""
+        if "\0" in path:
+            raise ConfigError(f"config key '{key}' holds a NUL character; remove it.")
+        longest = max(len(os.fsencode(part)) for part in path.split("/"))
+        if longest > _NAME_BYTES or len(os.fsencode(path)) > _PATH_BYTES:
+            raise ConfigError(
+                f"config key '{key}' is too long for a path ({len(path)} characters): a name may "
+                f"have {_NAME_BYTES} bytes, a path {_PATH_BYTES}. Choose a shorter one."
+            )
 
 
 def _refuse_unknown(value: Any, rule: Mapping[str, Any], where: str) -> None:

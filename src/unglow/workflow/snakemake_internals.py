@@ -70,6 +70,11 @@ def planned_jobs(workflow: Any) -> list[list[Any]]:
     ]
 
 
+def has_done(workflow: Any, rule: str) -> bool:
+    """Whether a job of a rule has ended well in this run."""
+    return any(job.rule.name == rule for job in workflow.dag.finished_jobs)
+
+
 def start_jobs_at_once(workflow: Any) -> None:
     """On this machine alone: lift Snakemake's limit of jobs started per second (100 by default).
 

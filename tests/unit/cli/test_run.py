@@ -37,6 +37,7 @@ def became(monkeypatch):
 def test_every_option_goes_to_snakemake_as_it_is(project, became):
     words = ["-n", "--config", "memory_per_job=500", "--", "results/summary.tsv"]
     start = [sys.executable, "-Pm", "snakemake", "-s", str(project / "Snakefile")]
+    start += ["--workflow-profile", str(project / "profiles" / "default")]
     assert became(*words) == [*start, *words]
     assert became() == start
 

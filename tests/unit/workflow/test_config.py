@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import yaml
@@ -13,6 +14,9 @@ from unglow.reporting.figures.style import METHOD
 from unglow.workflow import config
 from unglow.workflow.schema import schema
 from unglow.workflow.variants import with_overrides
+
+CIRCLE = {"percentile": 50}
+CIRCLE["methods"] = CIRCLE
 
 
 def objects(rule, where="config"):
@@ -108,6 +112,11 @@ def test_strings_from_the_command_line_get_the_type_of_their_key(given, key, val
         ({"sweep": {"scale.percentile": [150]}}, "'sweep.scale.percentile' is 150 but"),
         ({"sweep": {"scale.percentile": ["40", 40]}}, "holds a value twice: [40, 40]"),
         ({"sweep": {"scale.percentile": 40}}, "'sweep.scale.percentile' is 40 but"),
+        ({"results": "a\0b"}, "'results' holds a NUL character"),
+        ({"samples": "a\0b"}, "'samples' holds a NUL character"),
+        ({"raw": "x/" + 300 * "r"}, "'raw' is too long for a path (302 characters)"),
+        ({"results": 2000 * "r/"}, "'results' is too long for a path"),
+        ({"scale": CIRCLE}, "a value contains itself"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence_before_anything_runs(given, told):
@@ -115,6 +124,42 @@ def test_what_is_wrong_is_said_in_one_sentence_before_anything_runs(given, told)
         config.load(given)
     assert told in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["1e3", "1E+3", "10e2", "1.e3"])
+def test_a_number_may_be_written_with_an_exponent(text):
+    assert config.load({"memory_per_job": text})["memory_per_job"] == 1000
+    assert config.load({"timeout_per_job": text})["timeout_per_job"] == 1000
+
+
+def test_a_channel_may_be_called_like_a_number_with_an_exponent():
+    assert config.load({"channel": "1e3"})["channel"] == "1e3"
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "null\n"])
+def test_an_empty_file_means_the_defaults(tmp_path, text):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert config.read_stored(path) == {}
+    assert config.read_config(path) == config.load({})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[1, 2]", "has to hold keys and values"),
+        ("a: [1", "this is not YAML"),
+        ("scale: &x\n  methods: *x\n", "a value contains itself"),
+        ("a: &x [*x]", "a value contains itself"),
+        (f"a: {3000 * '['}", "nested too deep"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_sentence_that_names_it(tmp_path, text, told):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(told)) as error:
+        config.read_stored(path)
+    assert str(error.value).startswith(str(path))
 
 
 def test_the_shipped_configuration_holds_the_defaults_and_says_so(project):

@@ -1,0 +1,46 @@
+"""The package that rules import, and how a run is refused: by its sentence alone."""
+
+import logging
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from unittest.mock import MagicMock
+
+from snakemake.logging import logger
+
+# Of what unglow requires and Snakemake does not, the libraries that rules load while they are read.
+LIBRARIES = ("imagecodecs", "numpy", "tifffile")
+
+
+def end_run(text, level=logging.ERROR):
+    """End with exit status 1 and a text; Snakemake would frame that of an exception."""
+    settings = workflow.output_settings
+    logger.log(level, text)
+    silent = any(kind.name == "ALL" for kind in settings.quiet or ())
+    if silent and not settings.dryrun and workflow.is_main_process:
+        print(text, file=sys.stderr)
+    sys.exit(1)
+
+
+missing = [name for name in ("unglow", *LIBRARIES) if find_spec(name) is None]
+not_installed = (
+    f"The Python package {missing[0]} is not installed for {sys.executable}: run 'pip install .' "
+    "in the checkout of the workflow."
+    if missing
+    else ""
+)
+if "unglow" in missing:
+    checkout = Path(workflow.basedir) / "src"
+    if not (checkout / "unglow").is_dir():
+        end_run(not_installed)
+    sys.path.append(str(checkout))
+
+from unglow.jobs.snakemake_command import lists_rules
+from unglow.workflow.snakemake_internals import command_line
+
+rules_only = command_line() is not None and lists_rules(command_line())
+if missing and not rules_only:
+    end_run(not_installed)
+# To list or check rules nothing is computed, so that Snakemake alone is enough.
+sys.modules.update({name: MagicMock() for name in missing if name != "unglow"})
