@@ -1,6 +1,7 @@
 """What the monitor sees of runs, and what it prints of them, to the letter."""
 
 import io
+import json
 import os
 import time
 from pathlib import Path
@@ -15,11 +16,13 @@ from unglow.cli.directories import all_results_of, results_of
 from unglow.core.errors import InputError
 from unglow.core.printable import clean
 from unglow.core.rounding import duration, memory
+from unglow.reporting.html.page_model import charts_of
 from unglow.reporting.terminal.event_lines import EventLines
 from unglow.reporting.terminal.follow import console_for, follow
 from unglow.reporting.terminal.formatting import stopwatch
 from unglow.reporting.terminal.run_view import STARTING, Watched, cores_busy
 from unglow.reporting.terminal.screen import DETAILS, drawn, fitting
+from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.outcomes import Machine
 from unglow.telemetry.reading.samples import Samples
 
@@ -228,6 +231,38 @@ def test_what_became_of_runs(made, monkeypatch):
         assert printed([run], 80)[:2] == words
     (incident,) = run.incidents
     assert (incident.cause, incident.title) == ("run_killed", "Snakemake")
+
+
+def quiet(made):
+    """A run with ``--quiet``: Snakemake does not say that jobs have finished."""
+    stages = ("plan", "register")
+    path = made.run(
+        {"kind": "total", "t": 0.5, "jobs": dict.fromkeys(stages, 1)},
+        *(line for n, s in enumerate(stages) for line in (job(n, n, s), state(n, n, "started"))),
+    )
+    for n, stage in enumerate(stages):
+        made.attempt(stage, n + 0.2, end(0.5), run=path)
+    return path
+
+
+def test_jobs_that_have_ended_are_not_starting_where_snakemake_says_nothing(made):
+    quiet(made)
+    (run,) = Watched(made.results).look(elsewhere(60))
+    assert (run.outcome, run.jobs, run.done, run.of) == ("running", (), 2, 2)
+
+
+@pytest.mark.parametrize("outcome", ["ok", "failed", None])
+def test_all_who_show_a_run_count_its_jobs_alike(made, outcome):
+    path = quiet(made)
+    if outcome is not None:
+        with path.open("a") as stream:
+            stream.write(json.dumps({"kind": "end", "t": 2.0, "outcome": outcome}) + "\n")
+    watched, events = Watched(made.results), EventLines(made.results)
+    events.lines(History(()))
+    (run,) = watched.look(elsewhere(1000))
+    (told,) = charts_of(watched.seen)["runs"]
+    assert (run.done, run.of) == (told["done"], told["of"]) == (2, 2)
+    assert events.lines(watched.seen)[-1].endswith("2 of 2 jobs done")
 
 
 def test_several_runs_at_once_are_all_shown(made):

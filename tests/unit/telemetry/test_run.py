@@ -97,6 +97,42 @@ def test_a_run_is_its_head_its_jobs_their_states_and_its_end(tmp_path, say, reco
     assert end["wall"] >= head["wall"]
 
 
+def test_the_file_is_named_after_the_run(tmp_path, say):
+    say("run_info", stats={"scale": 1, "total": 1})
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["a-run.jsonl"]
+
+
+def test_two_instances_of_the_workflow_record_their_own_jobs(tmp_path, logger):
+    """As modules of another workflow, each with a results directory."""
+    plans = {name: [[1, name, {}, []]] for name in "ab"}
+    places = {name: tmp_path / name / "telemetry" / "runs" for name in "ab"}
+    recorders = {n: RunRecorder(places[n], "a-run", dict, plans[n].copy) for n in "ab"}
+    for recorder in recorders.values():
+        logger.addHandler(recorder)
+    made = {name: [tmp_path / name / "telemetry" / "s" / "x.jsonl"] for name in "ab"}
+    assert recorders["a"].is_recorded(["x"], made["a"])
+    assert not recorders["a"].is_recorded(["x"], made["b"])
+    assert recorders["a"].is_recorded(["count.txt"], [])  # a rule of the user's
+    assert not recorders["a"].is_recorded([], [])  # all
+    stats = {"a": 1, "b": 1, "total": 2}
+    logger.info("", extra={"event": "run_info", "stats": stats})
+    told = {"rule_name": "x", "wildcards": {}, "reason": "", "threads": 1, "resources": {}}
+    for jobid, name in enumerate("ab"):
+        more = told | {"input": [], "output": ["x"], "log": made[name], "local": True}
+        logger.info("", extra={"event": "job_info", "jobid": jobid, **more})
+    for event in ({"event": "job_finished", "job_id": 0}, {"event": "job_error", "jobid": 1}):
+        logger.info("", extra=event)
+    plans["a"].clear()
+    for jobid, name in enumerate("ab"):
+        recorders[name].close()
+        found = lines(tmp_path / name / "telemetry")
+        assert found[-1]["outcome"] == ("ok", "failed")[jobid]
+        assert [line["jobs"] for line in found if line["kind"] == "total"] == [{name: 1}]
+        jobs = [(line["jobid"], line["state"]) for line in found if "jobid" in line]
+        last = ("finished", "failed")[jobid]
+        assert jobs == [(jobid, "queued"), (jobid, "started"), (jobid, last)]
+
+
 def test_without_anything_to_do_there_is_no_file(tmp_path, say, recorder):
     say("workflow_started", "Workflow has started!")
     say(None, "Nothing to be done", logging.WARNING)
