@@ -69,6 +69,13 @@ def test_with_quiet_a_job_is_done_when_its_own_record_says_so(made):
     assert plan.jobs_done((ingest, register, align)) == (1, 9)
 
 
+@pytest.mark.parametrize(("local", "state"), [(True, plan.DONE), (False, plan.RUNNING)])
+def test_a_job_without_a_record_is_done_when_one_starts_that_waits_for_it(made, local, state):
+    """Jobs of a group on a batch system are handed over together."""
+    made.run(TOTAL, PLANNED, *QUIET[0], *began(5, 2, "register", "s0", local=local))
+    assert plan.states(last(made, 6))[1] == state
+
+
 def test_a_run_that_ended_well_has_done_all_of_its_jobs(made):
     """Those of other workflows, too, which leave no record."""
     made.run(TOTAL, PLANNED, *QUIET[0], {"kind": "end", "t": 9.0, "outcome": "ok"})

@@ -1,6 +1,7 @@
 """The plan of a run and how far it is: each job's state, bars of rules, what they wait for.
 
-A job is done when its own record says so: Snakemake with ``--quiet`` says nothing of jobs that end.
+A job is done when its own record says so: Snakemake with ``--quiet`` does not. One without a record
+(of a rule that is not unglow's) is done as soon as a job starts that waits for it.
 """
 
 from __future__ import annotations
@@ -74,6 +75,10 @@ def states(history: RunHistory) -> dict[int, str]:
     over = history.outcome != RUNNING
     last = {a.attempt.job: a for a in history.attempts}
     told = {job.jobid: _told(job, last.get(job.key), over=over) for job in run.jobs}
+    # elsewhere, jobs of a group are handed over together
+    started = {job.jobid for job in run.jobs if job.local}
+    needed = {n for job in run.plan if job.jobid in started for n in job.after}
+    told |= dict.fromkeys(needed & told.keys(), DONE)
     for job in run.plan:
         if job.jobid not in told:
             own = last.get(job.key)
