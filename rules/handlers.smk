@@ -65,7 +65,7 @@ def remember_times():
             from unglow.workflow.forecast.measured import remember_run
 
             place = Path(workflow.pathvars.apply("<results>"))
-            remember_run(place, batch, executor_elsewhere())
+            remember_run(place, run_recorder.run_id, batch, executor_elsewhere())
         except Exception as error:
             logger.debug(f"the times of this run are not kept ({error}).")
 

@@ -6,6 +6,7 @@ from unglow.jobs.outcomes import COMMAND
 from unglow.jobs.parent_process import announce
 from unglow.jobs.schedulers.lost_jobs import LostJobs
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
+from unglow.telemetry import run_id
 from unglow.telemetry.recording import stack_sampler
 from unglow.telemetry.recording.environment import surroundings
 from unglow.telemetry.recording.run import RunRecorder
@@ -24,9 +25,10 @@ def record_run():
     results = workflow.pathvars.apply("<results>")
     recorder = RunRecorder(
         place,
+        run_id.start_run(),
         lambda: head_of_run(results),
+        lambda: planned_jobs(workflow, recorder.is_recorded),
         jobs_elsewhere,
-        lambda: planned_jobs(workflow),
     )
     logger.addHandler(recorder)
     return recorder
@@ -80,3 +82,8 @@ announce(in_job=not workflow.is_main_process)
 run_recorder = record_run()
 profile_jobs()
 tell_jobs()
+
+if run_recorder is not None:
+
+    envvars:  # also where a batch system does not export the environment
+        run_id.VARIABLE,

@@ -56,7 +56,10 @@ class Made:
         self._pid = 100
 
     def attempt(self, stage, start, *lines, sample="s1", dye="DAPI", number=1, **more):
-        """Write the file of an attempt; return its path."""
+        """Write the file of an attempt; return its path. It names no run, as in earlier versions.
+
+        ``run``: the path of the file of the run that it names.
+        """
         self._pid += 1
         wildcards = {"sample": sample, "dye": dye} if sample else {}
         rule = next((r for r in ("ingest", "difference", "figures") if stage.startswith(r)), stage)
@@ -83,6 +86,8 @@ class Made:
             "cores": 2,
             "columns": COLUMNS,
         } | more
+        if "run" in more:
+            first["run"] = more["run"].stem
         place = self.results.joinpath("telemetry", *wildcards.values(), stage)
         path = attempt_file(place, max(attempt_numbers(place), default=0) + 1)
         return write(path, [first, *lines])

@@ -95,7 +95,6 @@ def test_a_page_follows_a_run(made, tab, serve):
     append(
         run,
         state(9, 1, "finished"),
-        {"kind": "progress", "t": 9, "done": 1, "of": 2},
         job(10, 2, "register", sample=NASTY),
         state(10, 2, "started"),
     )

@@ -22,7 +22,11 @@ from real_runs import (
     snakemake,
 )
 
+from unglow.reporting.html.report import read_model
+from unglow.reporting.terminal.run_view import Watched
+
 pytestmark = pytest.mark.workflow
+NO_CLUSTER = "no executor for clusters here: pip install 'unglow[cluster]'"
 PLAN = "results/phantom/SYTO9/plan.json"
 ONE_JOB = (PLAN, "--force", "--allowed-rules", "ingest")
 # A job that takes for ever where it would set its memory limit.
@@ -101,7 +105,6 @@ def test_a_run_tells_all_of_its_jobs_and_each_is_joined_to_its_attempt(small_fin
     for state in ("started", "finished"):
         told = [line["jobid"] for line in of_kind(lines, "state") if line["state"] == state]
         assert sorted(told) == sorted(job["jobid"] for job in jobs)
-    assert of_kind(lines, "progress")[-1]["done"] == len(jobs)
 
     results = small_finished / "results"
     records = {str(path.relative_to(small_finished)) for path in records_of(results)}
@@ -109,7 +112,44 @@ def test_a_run_tells_all_of_its_jobs_and_each_is_joined_to_its_attempt(small_fin
     assert said == records
     attempts = attempts_of(results)
     assert {f"{path.parent.relative_to(small_finished)}.jsonl" for path in attempts} == records
-    assert len(attempts) == len(records)
+    assert len(attempts) == len(records) == len(jobs)
+    assert {read(path)[0]["run"] for path in attempts} == {path.stem}
+
+
+def test_quiet_runs_that_follow_each_other_at_once_keep_their_jobs(small_work):
+    """With --quiet Snakemake does not say that jobs have finished."""
+    results = small_work / "results"
+    before = runs_of(results)
+    for _ in range(2):
+        run = snakemake(small_work, *ONE_JOB, "--quiet")
+        assert run.code == 0, run.text
+        assert "results/report.html: open it in a browser." in run.text
+    own = [path for path in runs_of(results) if path not in before]
+    assert len(own) == 2
+    shown = {one["id"]: one for one in read_model(results)["runs"]}
+    assert [(shown[path.stem]["done"], shown[path.stem]["of"]) for path in own] == [(1, 1)] * 2
+    heads = [read(path)[0] for path in attempts_of(results)[-2:]]
+    assert [(head["rule"], head["run"]) for head in heads] == [("ingest", p.stem) for p in own]
+    joined = {h.run.id: len(h.attempts) for h in Watched(results).history().runs}
+    assert [joined[path.stem] for path in own] == [1, 1]
+
+
+SUBMIT = """#!/bin/sh
+env -i PATH="$PATH" HOME="$HOME" sh "$1" > job.log 2>&1 &
+echo $!
+"""
+
+
+def test_jobs_of_a_batch_system_that_exports_nothing_know_their_run(small_work):
+    pytest.importorskip("snakemake_executor_plugin_cluster_generic", reason=NO_CLUSTER)
+    submit = small_work / "submit.sh"
+    submit.write_text(SUBMIT)
+    submit.chmod(0o755)
+    words = ("--workflow-profile", "none", "--jobs", "1", "--executor", "cluster-generic")
+    run = snakemake(small_work, *ONE_JOB, *words, "--cluster-generic-submit-cmd", submit)
+    assert run.code == 0, run.text
+    head = read(attempts_of(small_work / "results")[-1])[0]
+    assert (head["rule"], head["run"]) == ("ingest", runs_of(small_work / "results")[-1].stem)
 
 
 def test_every_attempt_tells_its_memory_and_its_steps(small_finished):

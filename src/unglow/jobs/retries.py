@@ -30,6 +30,7 @@ from unglow.telemetry.attempt_files import (
     read_ends,
     take_number,
 )
+from unglow.telemetry.run_id import inherited_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,7 +43,7 @@ LOG_BYTES = 1 << 16
 _TAIL = 4 * LOG_BYTES
 # Keys of a record that the first line of an attempt tells, and those that the last one has under
 # another name, or that are no part of a record.
-_DECLARED = ("rule", "wildcards", "attempt", "threads", "declared_mb", "limit_s")
+_DECLARED = ("run", "rule", "wildcards", "attempt", "threads", "declared_mb", "limit_s")
 _RENAMED = {
     "t": "seconds",
     "cpu_s": "cpu_seconds",
@@ -66,7 +67,7 @@ def attempts_directory(record: Path) -> Path:
 
 
 def earlier(directory: Path, before: int | None = None) -> tuple[list[Record], str]:
-    """Return how the attempts of the last run at a job have ended.
+    """Return how the attempts of this run at a job have ended; of the last run where none is known.
 
     Attempts that could not say it, and of which nothing else has, are left out.
 
@@ -83,6 +84,7 @@ def earlier(directory: Path, before: int | None = None) -> tuple[list[Record], s
     """
     found: list[Record] = []
     last_log = ""
+    run = inherited_run_id()
     following = None
     numbers: list[int] = []
     with contextlib.suppress(OSError):
@@ -98,8 +100,10 @@ def earlier(directory: Path, before: int | None = None) -> tuple[list[Record], s
         attempt = record.get("attempt")
         if not isinstance(attempt, int):
             continue
-        of_a_run_before = following is not None and attempt > following
-        if of_a_run_before or (record.get("outcome") == "ok" and (following or before)):
+        of_another_run = run and record.get("run") not in (None, run)
+        # by the number alone where one of them does not tell its run
+        of_another_run = of_another_run or (following is not None and attempt > following)
+        if of_another_run or (record.get("outcome") == "ok" and (following or before)):
             break
         following = attempt
         if "outcome" in record:
@@ -150,7 +154,8 @@ def note_loss(record: Path, loss: Record) -> None:
     directory = attempts_directory(record)
     with contextlib.suppress(OSError):
         path = attempt_file(directory, take_number(directory))
-        path.write_text(json.dumps({"kind": LOST, **loss}) + "\n", encoding="utf-8")
+        line = {"kind": LOST, "run": inherited_run_id(), **loss}
+        path.write_text(json.dumps(line) + "\n", encoding="utf-8")
 
 
 def fewer_in_flight(earlier: Mapping[str, Any]) -> int | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import time
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.process import boot_id, host, started_ticks
@@ -25,20 +24,6 @@ SUFFIX = ".jsonl"
 MODE = 0o644
 # Where schedulers tell a job its id.
 _JOB_IDS = {"slurm": "SLURM_JOB_ID", "sge": "JOB_ID", "pbs": "PBS_JOBID", "lsf": "LSB_JOBID"}
-
-
-def run_file_name(wall: float, pid: int) -> str:
-    """Return a name that no other run has: time (UTC), host and process.
-
-    Parameters
-    ----------
-    wall
-        When it began, s since 1970.
-    pid
-        Its process.
-    """
-    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(wall))
-    return f"{stamp}.{int(wall % 1 * 1000):03d}Z-{host().replace('/', '_')}-{pid}{SUFFIX}"
 
 
 def identity() -> dict[str, Any]:

@@ -51,13 +51,16 @@ def limit_of(workflow: Any, name: str) -> int | None:
     return None if limit is None else limit.value
 
 
-def planned_jobs(workflow: Any) -> list[list[Any]]:
-    """Return the jobs that a run is about to do: number, rule, wildcards, and what they wait for.
+def planned_jobs(
+    workflow: Any, is_recorded: Callable[[Iterable[Any], Iterable[Any]], bool]
+) -> list[list[Any]]:
+    """Return the jobs that a run still has to do: number, rule, wildcards, what they wait for.
 
-    The last is the numbers of those other jobs among them that make what it reads.
+    The last is the numbers of those other jobs among them that make what it reads. Only jobs whose
+    outputs and logs are to be recorded are returned.
     """
     dag = workflow.dag
-    jobs = list(dag.needrun_jobs())
+    jobs = [job for job in dag.needrun_jobs() if is_recorded(job.output, job.log)]
     to_do = set(jobs)
     return [
         [

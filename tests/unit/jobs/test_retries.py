@@ -11,8 +11,16 @@ import time
 import pytest
 
 from unglow.core.machine import memory_available_mb, memory_total_mb
-from unglow.jobs.retries import attempts_directory, earlier, next_mb, next_min, one_at_a_time
+from unglow.jobs.retries import (
+    attempts_directory,
+    earlier,
+    next_mb,
+    next_min,
+    note_loss,
+    one_at_a_time,
+)
 from unglow.telemetry.attempt_files import attempt_file, take_number
+from unglow.telemetry.run_id import VARIABLE, inherited_run_id
 
 SCRIPT = """
 from types import SimpleNamespace
@@ -35,7 +43,8 @@ FINE = "    job.workers(Demand(40, 30)); job.count(pixels=7)"
 def attempt(record, number=1, **end):
     """Leave the file of an attempt that has ended, or has not."""
     directory = attempts_directory(record)
-    head = {"kind": "attempt", "attempt": number, "declared_mb": 71}
+    run = inherited_run_id()
+    head = {"kind": "attempt", "run": run, "attempt": number, "declared_mb": 71}
     lines = [head, {"kind": "log", "text": f"log {number}"}, {"kind": "end", "message": "m"} | end]
     path = attempt_file(directory, take_number(directory))
     path.write_text("".join(json.dumps(line) + "\n" for line in lines[: None if end else 1]))
@@ -60,6 +69,21 @@ def job(tmp_path):
         return done, records, (tmp_path / "logs/align.log").read_text()
 
     return run
+
+
+def test_attempts_of_another_run_say_nothing_about_this_one(tmp_path, monkeypatch):
+    """Its first attempt was lost before it began: numbers alone do not tell the runs apart."""
+    record = tmp_path / "align.jsonl"
+    monkeypatch.setenv(VARIABLE, "run-1")
+    attempt(record, 1, outcome="memory", needed_mb=900)
+    assert next_mb(record, 71) == 900
+    note_loss(record, {"rule": "align", "attempt": 2, "outcome": "oom_killed", "message": "m"})
+    assert [one["attempt"] for one in earlier(attempts_directory(record))[0]] == [1, 2]
+    monkeypatch.setenv(VARIABLE, "run-2")
+    assert earlier(attempts_directory(record)) == ([], "")
+    assert next_mb(record, 71) == 71
+    attempt(record, 2, outcome="killed")
+    assert [one["outcome"] for one in earlier(attempts_directory(record))[0]] == ["killed"]
 
 
 def test_a_good_job_is_silent_and_recorded(job):

@@ -87,14 +87,13 @@ def test_the_lines_tell_of_the_run_and_its_jobs(tmp_path):
         state(1, 1, "failed"),
         job(5, 2, "register"),
         state(5, 2, "started"),
-        {"kind": "progress", "t": 6, "done": 1, "of": 3},
     )
     name = "a[b]name[/b]\x1b[2J" + 30 * "x"
     made.attempt("register", 6, sample(1, 100), sample(30, 200), sample=name)
     (run,) = Watched(made.results).look(Machine(host="x", boot=BOOT, now=WALL + 40))
     console = Console(file=io.StringIO(), width=80, markup=False)
     assert [line.rstrip() for line in lines_of(status(run, 4), console, 70)] == [
-        "━━━━━━────────────── 1 of 3 jobs, 1 failed, 40 s; jobs take 200 MB (P…",
+        "──────────────────── 0 of 3 jobs, 1 failed, 40 s; jobs take 200 MB (P…",
         "register a[b]name[/b][2Jxxxxxxxxxxxxxx…            0:30  200 of 400 MB",
         "register s1 DAPI                         starting          - of 400 MB",
     ]

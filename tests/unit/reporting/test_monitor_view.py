@@ -1,6 +1,7 @@
 """What the monitor sees of runs, and what it prints of them, to the letter."""
 
 import io
+import json
 import os
 import time
 from pathlib import Path
@@ -15,18 +16,20 @@ from unglow.cli.directories import all_results_of, results_of
 from unglow.core.errors import InputError
 from unglow.core.printable import clean
 from unglow.core.rounding import duration, memory
+from unglow.reporting.html.page_model import charts_of
 from unglow.reporting.terminal.event_lines import EventLines
 from unglow.reporting.terminal.follow import console_for, follow
 from unglow.reporting.terminal.formatting import stopwatch
 from unglow.reporting.terminal.run_view import STARTING, Watched, cores_busy
 from unglow.reporting.terminal.screen import DETAILS, drawn, fitting
+from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.outcomes import Machine
 from unglow.telemetry.reading.samples import Samples
 
 TOTAL = {
     "kind": "total",
     "t": 0.5,
-    "jobs": {"plan": 1, "register": 2, "align": 1, "summary": 1, "all": 1},
+    "jobs": {"plan": 1, "register": 2, "align": 1, "summary": 1},
 }
 NASTY = "s[red]2[/red]\x1b[31m\u202e\n"
 
@@ -56,7 +59,6 @@ def going_on(made):
         job(1, 1, "plan"),
         state(1, 1, "started"),
         state(4, 1, "finished"),
-        {"kind": "progress", "t": 4, "done": 1, "of": 6},
         job(5, 2, "register"),
         state(5, 2, "started"),
         state(45, 2, "failed"),
@@ -96,13 +98,12 @@ def printed(runs, width, detail=DETAILS[0]):
 def test_a_run_that_goes_on(made):
     going_on(made)
     (run,) = Watched(made.results).look(elsewhere())
-    assert (run.outcome, run.done, run.of, run.seconds) == ("running", 1, 6, 130.0)
+    assert (run.outcome, run.done, run.of, run.seconds) == ("running", 1, 5, 130.0)
     assert [(r.rule, r.of, r.done, r.running, r.failed) for r in run.rules] == [
         ("plan", 1, 1, 0, 0),
         ("register", 2, 0, 2, 0),
         ("align", 1, 0, 0, 0),
         ("summary", 1, 0, 0, 0),
-        ("all", 1, 0, 0, 0),
     ]
     second, third = run.jobs
     assert (second.title, second.step, second.number) == ("register s1 DAPI", "fit field", 2)
@@ -116,14 +117,13 @@ def test_a_run_that_goes_on(made):
 
 WIDE = """\
 results has been running for 2 min 10 s, about 14 s left (5 to 40 s)
-━━━━━━────────────────────────────────── 1 of 6 jobs
+━━━━━━━━──────────────────────────────── 1 of 5 jobs
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
 plan      ━━━━━━━━━━━━━━━━━━━━  1 of 1
 register  ────────────────────  0 of 2  2 running
 align     ────────────────────  0 of 1  1 waiting
 summary   ────────────────────  0 of 1  1 waiting
-all       ────────────────────  0 of 1  1 waiting
 
 running                          at              time  memory        MB now  peak  declared    CPU
 register s1 DAPI (attempt 2)     fit field 30 %  1:15  ━━━─────────     175   275       600  150 %
@@ -135,14 +135,13 @@ register s[red]2[/red][31m DAPI  starting              ────────�
 """
 NARROW = """\
 results has been running for 2 min 10 s, about 14 s left (5 to 40 s)
-━─────── 1 of 6 jobs
+━─────── 1 of 5 jobs
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
 plan      1 of 1
 register  0 of 2  2 running
 align     0 of 1  1 waiting
 summary   0 of 1  1 waiting
-all       0 of 1  1 waiting
 
 running           time  MB now  declared
 register s1 DAP…  1:15     175       600
@@ -154,7 +153,7 @@ register s[red]…                     400
 """
 LOW = """\
 results has been running for 2 min 10 s, about 14 s left (5 to 40 s)
-━━━━━━────────────────────────────────── 1 of 6 jobs
+━━━━━━━━──────────────────────────────── 1 of 5 jobs
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
 register  ────────────────────  0 of 2  2 running
@@ -215,22 +214,55 @@ def test_jobs_of_a_run_elsewhere_are_told_by_their_machine(made):
 
 def test_what_became_of_runs(made, monkeypatch):
     monkeypatch.chdir(made.results.parent)
-    done = {"kind": "progress", "t": 9, "done": 6, "of": 6}
+    register = (job(1, 1, "register"), state(1, 1, "started"), state(9, 1, "finished"))
+    share = "━" * 8 + "─" * 32 + " 1 of 5 jobs"
     for n, (outcome, words) in enumerate(
         [
-            ("ok", "results ended well after 10 s, at 14:13:30"),
-            ("failed", "results failed after 10 s, at 14:15:10"),
-            ("interrupted", "results was interrupted after 10 s, at 14:16:50"),
-            (None, "results was killed after 9 s, at 14:18:29"),
+            ("ok", ["results ended well after 10 s, at 14:13:30", "━" * 40 + " 5 of 5 jobs"]),
+            ("failed", ["results failed after 10 s, at 14:15:10", share]),
+            ("interrupted", ["results was interrupted after 10 s, at 14:16:50", share]),
+            (None, ["results was killed after 9 s, at 14:18:29", share]),
         ]
     ):
         last = {"kind": "end", "t": 10.0, "wall": WALL + 10, "outcome": outcome}
-        made.run(TOTAL, done, *([last] if outcome else []), start=100.0 * n, pid=90 + n)
+        made.run(TOTAL, *register, *([last] if outcome else []), start=100.0 * n, pid=90 + n)
         (run,) = Watched(Path("results")).look(elsewhere(1000))
         assert (run.over, run.jobs, run.available_mb, run.left) == (True, (), None, None)
-        assert printed([run], 80)[:2] == [words, "━" * 40 + " 6 of 6 jobs"]
+        assert printed([run], 80)[:2] == words
     (incident,) = run.incidents
     assert (incident.cause, incident.title) == ("run_killed", "Snakemake")
+
+
+def quiet(made):
+    """A run with ``--quiet``: Snakemake does not say that jobs have finished."""
+    stages = ("plan", "register")
+    path = made.run(
+        {"kind": "total", "t": 0.5, "jobs": dict.fromkeys(stages, 1)},
+        *(line for n, s in enumerate(stages) for line in (job(n, n, s), state(n, n, "started"))),
+    )
+    for n, stage in enumerate(stages):
+        made.attempt(stage, n + 0.2, end(0.5), run=path)
+    return path
+
+
+def test_jobs_that_have_ended_are_not_starting_where_snakemake_says_nothing(made):
+    quiet(made)
+    (run,) = Watched(made.results).look(elsewhere(60))
+    assert (run.outcome, run.jobs, run.done, run.of) == ("running", (), 2, 2)
+
+
+@pytest.mark.parametrize("outcome", ["ok", "failed", None])
+def test_all_who_show_a_run_count_its_jobs_alike(made, outcome):
+    path = quiet(made)
+    if outcome is not None:
+        with path.open("a") as stream:
+            stream.write(json.dumps({"kind": "end", "t": 2.0, "outcome": outcome}) + "\n")
+    watched, events = Watched(made.results), EventLines(made.results)
+    events.lines(History(()))
+    (run,) = watched.look(elsewhere(1000))
+    (told,) = charts_of(watched.seen)["runs"]
+    assert (run.done, run.of) == (told["done"], told["of"]) == (2, 2)
+    assert events.lines(watched.seen)[-1].endswith("2 of 2 jobs done")
 
 
 def test_several_runs_at_once_are_all_shown(made):
@@ -256,7 +288,7 @@ def test_events_are_told_once_and_in_order(made):
         "What helps: snakemake --set-resources register:mem_mb=650"
     )
     assert events.lines(watched.history(elsewhere())) == [
-        "14:13:20 b[1mold: run of 6 jobs on node7",
+        "14:13:20 b[1mold: run of 5 jobs on node7",
         "14:13:21 b[1mold: plan s1 DAPI begins",
         "14:13:23 b[1mold: plan s1 DAPI ended well after 2 s, peak 60 MB of 400 MB declared",
         "14:13:26 b[1mold: register s1 DAPI begins",
@@ -268,7 +300,7 @@ def test_events_are_told_once_and_in_order(made):
     with path.open("a") as stream:
         stream.write('{"kind": "end", "t": 140.0, "outcome": "failed"}\n')
     assert events.lines(watched.history(elsewhere()))[-1] == (
-        "14:15:40 b[1mold: the run failed after 2 min 20 s, 1 of 6 jobs done"
+        "14:15:40 b[1mold: the run failed after 2 min 20 s, 1 of 5 jobs done"
     )
 
 

@@ -74,7 +74,30 @@ def test_clocks_of_other_machines_are_put_right_where_they_contradict_snakemake(
     assert [(a.start, a.end) for a in run.attempts] == [(10.0, 15.0), (12.0, 17.0)]
 
 
-def test_attempts_belong_to_the_run_in_which_they_began(made):
+def test_attempts_belong_to_the_run_that_they_name_whatever_the_clocks_say(made):
+    """Three runs within 5 s, the first of them killed, each with the same jobs."""
+    jobs = [job(0.1, n, stage) for n, stage in enumerate(("plan", "register"))]
+    runs = [made.run(*jobs, start=0.0, pid=1)]
+    runs += [made.run(*jobs, DONE | {"t": 1.0}, start=n, pid=pid) for n, pid in ((1, 2), (2.5, 3))]
+    for run, start in zip(runs, (3.0, 0.5, 9.0), strict=True):  # of no run, by their clocks
+        made.attempt("plan", start, end(0.5), run=run)
+        made.attempt("register", start + 0.5, end(0.5), run=run)
+    found = history(made).runs
+    assert [h.run.id for h in found] == [run.stem for run in runs]
+    assert [h.outcome for h in found] == ["killed", "ok", "ok"]
+    assert [[a.attempt.run for a in h.attempts] for h in found] == [[run.stem] * 2 for run in runs]
+
+
+def test_attempts_of_a_run_whose_file_is_gone_belong_to_no_other(made):
+    gone = made.run(DONE, start=0)
+    made.run(DONE, start=1, pid=98)
+    made.attempt("plan", 3, end(1.0), run=gone)
+    gone.unlink()
+    with_nothing, alone = history(made).runs
+    assert (with_nothing.attempts, alone.run.id) == ((), UNRECORDED)
+
+
+def test_attempts_of_earlier_versions_belong_to_the_run_in_which_they_began(made):
     made.run(DONE, start=0)
     made.run(DONE, start=500, pid=98)
     made.attempt("plan", 3, end(1.0))

@@ -14,8 +14,7 @@ import pytest
 
 from unglow.core.process import boot_id, started_ticks
 from unglow.core.progress import progress, record_steps, step
-from unglow.telemetry import jsonl
-from unglow.telemetry.jsonl import LineFile, identity, run_file_name
+from unglow.telemetry.jsonl import LineFile, identity
 
 
 def read(path):
@@ -39,12 +38,6 @@ def steps(file):
     record_steps(file, time.monotonic())
     yield lambda: read(file.path)
     record_steps(None)
-
-
-def test_names_sort_by_time_and_tell_host_and_process(monkeypatch):
-    monkeypatch.setattr(jsonl, "host", lambda: "node/7")
-    assert run_file_name(1795328393.0639, 30797) == "20261122T061953.063Z-node_7-30797.jsonl"
-    assert run_file_name(0.9999, 1) == "19700101T000000.999Z-node_7-1.jsonl"
 
 
 def test_a_process_is_told_from_others_of_its_number():

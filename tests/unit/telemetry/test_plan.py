@@ -10,14 +10,11 @@ from unglow.telemetry.reading.outcomes import Machine
 from unglow.telemetry.reading.time_left import Left, time_left
 
 RULES = ("ingest", "register", "align")
-TOTAL = {"kind": "total", "t": 0.5, "jobs": dict.fromkeys(RULES, 3) | {"all": 1}}
+TOTAL = {"kind": "total", "t": 0.5, "jobs": dict.fromkeys(RULES, 3)}
 PLAN = [
-    [10, "all", {}, [3, 6, 9]],  # in no order
-    *(
-        [3 * n + k + 1, rule, {"sample": f"s{n}", "dye": "DAPI"}, [3 * n + k] if k else []]
-        for n in range(3)
-        for k, rule in enumerate(RULES)
-    ),
+    [3 * n + k + 1, rule, {"sample": f"s{n}", "dye": "DAPI"}, [3 * n + k] if k else []]
+    for n in range(3)
+    for k, rule in reversed([*enumerate(RULES)])  # in no order
 ]
 PLANNED = {"kind": "plan", "t": 0.5, "jobs": PLAN}
 
@@ -51,11 +48,69 @@ def test_bars_add_up_and_say_what_is_waited_for(made):
         "ingest": (3, "1 failed, 1 ready"),
         "register": (3, "1 running, 1 waiting for ingest, 1 cannot begin"),
         "align": (3, "2 waiting for register, 1 cannot begin"),
-        "all": (1, "1 cannot begin"),
     }
     for row in rows.values():
         states = (row.done, row.failed, row.running, row.submitted, row.ready, row.waiting)
         assert sum((*states, row.blocked)) == row.of
+
+
+QUIET = [began(1 + n, n + 1, rule, "s0") for n, rule in enumerate(RULES)]
+
+
+def test_with_quiet_a_job_is_done_when_its_own_record_says_so(made):
+    """Snakemake says that jobs start and fail, and not that they finish."""
+    path = made.run(TOTAL, PLANNED, *QUIET[0], *QUIET[1])
+    made.attempt("ingest", 1.5, end(1.0), sample="s0", run=path)
+    made.attempt("register", 3.5, sample(1, 50), sample="s0", run=path)
+    ingest, register, align = plan.by_rule(last(made, 5))
+    assert (ingest.done, ingest.words) == (1, "2 ready")
+    assert (register.done, register.words) == (0, "1 running, 2 waiting for ingest")
+    assert (align.done, align.words) == (0, "3 waiting for register")
+    assert plan.jobs_done((ingest, register, align)) == (1, 9)
+
+
+@pytest.mark.parametrize(("local", "state"), [(True, plan.DONE), (False, plan.RUNNING)])
+def test_a_job_without_a_record_is_done_when_one_starts_that_waits_for_it(made, local, state):
+    """Jobs of a group on a batch system are handed over together."""
+    made.run(TOTAL, PLANNED, *QUIET[0], *began(5, 2, "register", "s0", local=local))
+    assert plan.states(last(made, 6))[1] == state
+
+
+def test_a_run_that_ended_well_has_done_all_of_its_jobs(made):
+    """Those of other workflows, too, which leave no record."""
+    made.run(TOTAL, PLANNED, *QUIET[0], {"kind": "end", "t": 9.0, "outcome": "ok"})
+    assert plan.jobs_done(plan.by_rule(last(made, 50))) == (9, 9)
+
+
+def test_an_attempt_that_ended_well_counts_unless_its_job_failed_after_it(made):
+    """Snakemake missed a file of the first attempt; then it starts the second."""
+    failed, again = state(4, 1, "failed"), state(5, 1, "started")
+    path = made.run(TOTAL, PLANNED, *QUIET[0], failed)
+    made.attempt("ingest", 1.5, end(1.0), sample="s0", run=path)
+    assert plan.by_rule(last(made, 5))[0].words == "1 failed, 2 ready"
+    made.run(TOTAL, PLANNED, *QUIET[0], failed, again, start=100, pid=7)
+    second = {"start": 100, "pid": 7}
+    path = made.run(TOTAL, PLANNED, *QUIET[0], failed, again, **second)
+    made.attempt("ingest", 101.5, end(1.0), sample="s0", run=path)
+    assert plan.by_rule(last(made, 106))[0].words == "1 running, 2 ready"
+    made.attempt("ingest", 105.5, end(1.0), sample="s0", run=path, number=2)
+    assert plan.by_rule(last(made, 107))[0].done == 1
+
+
+def test_a_run_that_failed_with_quiet_counts_what_was_done(made):
+    path = made.run(
+        *(TOTAL, PLANNED, *QUIET[0], *QUIET[1], state(9, 2, "failed")),
+        {"kind": "end", "t": 10.0, "outcome": "failed"},
+    )
+    made.attempt("ingest", 1.5, end(1.0), sample="s0", run=path)
+    made.attempt("register", 3.5, end(1.0, "error"), sample="s0", run=path)
+    rows = plan.by_rule(last(made, 50))
+    assert plan.jobs_done(rows) == (1, 9)
+    assert [row.words for row in rows] == [
+        "2 ready",
+        "1 failed, 2 waiting for ingest",
+        "2 waiting for register, 1 cannot begin",
+    ]
 
 
 def test_a_job_of_a_batch_system_is_submitted_until_its_attempt_is_heard_of(made):
@@ -78,7 +133,6 @@ def test_without_a_plan_that_can_be_read_the_totals_are_told(made, jobs):
         "1 running, 2 waiting",
         "3 waiting",
         "3 waiting",
-        "1 waiting",
     ]
 
 
@@ -99,7 +153,7 @@ def test_what_is_measured_corrects_the_forecast_and_narrows_its_bounds(made):
     made.run(TOTAL, PLANNED, expected=forecast(90.0))
     before = time_left(last(made, 0))
     lines, t = [], 0.0
-    for number, rule, names, _ in sorted(PLAN[1:], key=lambda row: (RULES.index(row[1]), row[0])):
+    for number, rule, names, _ in sorted(PLAN, key=lambda row: (RULES.index(row[1]), row[0])):
         if rule != "align":  # all take twice as long as was expected
             lines += began(t, number, rule, names["sample"], state(t + 20, number, "finished"))
             made.attempt(rule, t, end(20.0), sample=names["sample"])
@@ -108,7 +162,7 @@ def test_what_is_measured_corrects_the_forecast_and_narrows_its_bounds(made):
     for path in made.results.glob("telemetry/s*/*/*/*.jsonl"):
         path.unlink()
     t = 0.0
-    for _, rule, names, _ in sorted(PLAN[1:], key=lambda row: (RULES.index(row[1]), row[0])):
+    for _, rule, names, _ in sorted(PLAN, key=lambda row: (RULES.index(row[1]), row[0])):
         if rule != "align":
             made.attempt(rule, 1000 + t, end(20.0), sample=names["sample"])
             t += 20

@@ -29,7 +29,8 @@ def logger():
 def recorder(logger, tmp_path):
     head = {"command": ["snakemake"], "cores": 2}
     plan = [[7, "scale", {"sample": "S"}, []]]
-    made = RunRecorder(tmp_path / "runs", lambda: head, plan=lambda: plan)
+    made = RunRecorder(tmp_path / "runs", "a-run", lambda: head, lambda: plan)
+    made.left = plan
     logger.addHandler(made)
     return made
 
@@ -68,13 +69,12 @@ def test_a_run_is_its_head_its_jobs_their_states_and_its_end(tmp_path, say, reco
     say("run_info", stats={"scale": 1, "all": 1, "total": 2})
     job(say, 7)
     say("job_finished", job_id=7)
-    say("progress", done=1, total=2)
     recorder.conclude("ok")
     recorder.close()
-    head, total, plan, told, started, finished, progress, end = lines(tmp_path)
+    head, total, plan, told, started, finished, end = lines(tmp_path)
     assert (head["kind"], head["schema"], head["cores"]) == ("run", 1, 2)
     assert {"host", "pid", "started", "boot", "wall", "clock", "command"} <= head.keys()
-    assert total.items() >= {"kind": "total", "jobs": {"scale": 1, "all": 1}}.items()
+    assert total.items() >= {"kind": "total", "jobs": {"scale": 1}}.items()
     assert plan.items() >= {"kind": "plan", "jobs": [[7, "scale", {"sample": "S"}, []]]}.items()
     assert told.pop("t") >= 0
     assert told == {
@@ -93,9 +93,44 @@ def test_a_run_is_its_head_its_jobs_their_states_and_its_end(tmp_path, say, reco
     }
     assert (started["jobid"], started["state"]) == (7, "started")
     assert (finished["jobid"], finished["state"]) == (7, "finished")
-    assert (progress["done"], progress["of"]) == (1, 2)
     assert (end["kind"], end["outcome"]) == ("end", "ok")
     assert end["wall"] >= head["wall"]
+
+
+def test_the_file_is_named_after_the_run(tmp_path, say):
+    say("run_info", stats={"scale": 1, "total": 1})
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["a-run.jsonl"]
+
+
+def test_two_instances_of_the_workflow_record_their_own_jobs(tmp_path, logger):
+    """As modules of another workflow, each with a results directory."""
+    plans = {name: [[1, name, {}, []]] for name in "ab"}
+    places = {name: tmp_path / name / "telemetry" / "runs" for name in "ab"}
+    recorders = {n: RunRecorder(places[n], "a-run", dict, plans[n].copy) for n in "ab"}
+    for recorder in recorders.values():
+        logger.addHandler(recorder)
+    made = {name: [tmp_path / name / "telemetry" / "s" / "x.jsonl"] for name in "ab"}
+    assert recorders["a"].is_recorded(["x"], made["a"])
+    assert not recorders["a"].is_recorded(["x"], made["b"])
+    assert recorders["a"].is_recorded(["count.txt"], [])  # a rule of the user's
+    assert not recorders["a"].is_recorded([], [])  # all
+    stats = {"a": 1, "b": 1, "total": 2}
+    logger.info("", extra={"event": "run_info", "stats": stats})
+    told = {"rule_name": "x", "wildcards": {}, "reason": "", "threads": 1, "resources": {}}
+    for jobid, name in enumerate("ab"):
+        more = told | {"input": [], "output": ["x"], "log": made[name], "local": True}
+        logger.info("", extra={"event": "job_info", "jobid": jobid, **more})
+    for event in ({"event": "job_finished", "job_id": 0}, {"event": "job_error", "jobid": 1}):
+        logger.info("", extra=event)
+    plans["a"].clear()
+    for jobid, name in enumerate("ab"):
+        recorders[name].close()
+        found = lines(tmp_path / name / "telemetry")
+        assert found[-1]["outcome"] == ("ok", "failed")[jobid]
+        assert [line["jobs"] for line in found if line["kind"] == "total"] == [{name: 1}]
+        jobs = [(line["jobid"], line["state"]) for line in found if "jobid" in line]
+        last = ("finished", "failed")[jobid]
+        assert jobs == [(jobid, "queued"), (jobid, "started"), (jobid, last)]
 
 
 def test_without_anything_to_do_there_is_no_file(tmp_path, say, recorder):
@@ -136,19 +171,19 @@ def test_warnings_and_errors_are_kept_those_before_the_first_job_too(tmp_path, s
 
 
 @pytest.mark.parametrize(
-    ("said", "done", "outcome"),
+    ("said", "left", "outcome"),
     [
         ("Terminating processes on user request, this might take some time.", 1, "interrupted"),
-        ("Will exit after finishing currently running jobs (scheduler).", 2, "interrupted"),
+        ("Will exit after finishing currently running jobs (scheduler).", 0, "interrupted"),
         ("Select jobs to execute...", 1, "failed"),
-        ("Select jobs to execute...", 2, "ok"),
+        ("Select jobs to execute...", 0, "ok"),
     ],
 )
 def test_the_end_is_told_without_handlers_of_the_workflow(
-    tmp_path, say, recorder, said, done, outcome
+    tmp_path, say, recorder, said, left, outcome
 ):
     say("run_info", stats={"scale": 2, "total": 2})
-    say("progress", done=done, total=2)
+    del recorder.left[left:]
     say(None, said)
     if outcome == "interrupted":
         recorder.conclude("failed")  # Snakemake calls onerror then
@@ -161,14 +196,15 @@ def test_what_goes_wrong_is_told_once_and_does_not_reach_the_run(logger, say, re
     say("run_info", stats={"scale": 1, "total": 1})
     with caplog.at_level(logging.WARNING, "unglow"):
         say("job_info")  # of a Snakemake that tells nothing about the job
-        say("job_finished")
+        say("job_error")
     said = [r.getMessage() for r in caplog.records if r.name == "unglow"]
-    assert said == ["telemetry of this run is not complete ('jobid')"]
+    assert said == ["telemetry of this run is not complete ('output')"]
 
 
 def test_a_place_that_cannot_be_written_costs_nothing(tmp_path, logger, caplog):
     (tmp_path / "runs").write_text("a file in the way")
-    recorder = RunRecorder(tmp_path / "runs", dict)
+    plan = [[1, "a", {}, []]]
+    recorder = RunRecorder(tmp_path / "runs", "a-run", dict, lambda: plan)
     logger.addHandler(recorder)
     with caplog.at_level(logging.WARNING, "unglow"):
         for _ in range(2):

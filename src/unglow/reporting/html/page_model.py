@@ -19,6 +19,7 @@ from unglow.reporting.html.flame_graph import flames
 from unglow.reporting.html.pair_rows import costs_of
 from unglow.reporting.outliers import NUMBERS, outliers
 from unglow.reporting.summary import read_summary
+from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.history import declared_of_all, memory_of_all
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.outcomes import machine_mb
@@ -140,6 +141,7 @@ def _run(history: History, h: RunHistory) -> Model:
     run = h.run
     command = run.fields.get("command")
     left = time_left(h, [e for e in history.runs if e is not h])
+    done, of = plan.jobs_done(plan.by_rule(h))
     return {
         "id": run.id,
         "recorded": bool(run.fields),
@@ -153,8 +155,8 @@ def _run(history: History, h: RunHistory) -> Model:
         "budget_mb": run.budget_mb,
         "machine_mb": machine_mb(run.fields) or _largest_machine(h),
         "rows": list(h.rows),
-        "done": run.done,
-        "of": sum(run.totals.values()) or run.of,  # Snakemake also counts jobs left out
+        "done": done,
+        "of": of,
         "totals": dict(run.totals),
         "shifts": dict(h.shifts),
         "lines": _lines(h, _BINS if h is history.last else _FEW_BINS),

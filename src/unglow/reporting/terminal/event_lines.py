@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from unglow.core.printable import clean
 from unglow.core.rounding import duration, memory
 from unglow.reporting.terminal.formatting import OUTCOMES, clock, count
-from unglow.reporting.terminal.run_view import incidents_of, jobs_of
+from unglow.reporting.terminal.run_view import incidents_of
+from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
@@ -55,7 +56,7 @@ class EventLines:
     def _run(self, h: RunHistory) -> Iterable[_Event]:
         run, over = h.run, h.outcome != RUNNING
         if run.id != UNRECORDED:
-            jobs = count(jobs_of(h), "job")
+            jobs = count(plan.jobs_done(plan.by_rule(h))[1], "job")
             yield from self._once(f"{run.id} begin", run.wall, f"run of {jobs} on {run.host}")
         for a in h.attempts:
             begin = run.wall + a.start
@@ -97,4 +98,5 @@ def _went_wrong(incident: Incident) -> str:
 
 def _run_ended(h: RunHistory) -> str:
     how = OUTCOMES.get(h.outcome, clean(h.outcome))
-    return f"the run {how} after {duration(h.seconds)}, {h.run.done} of {jobs_of(h)} jobs done"
+    done, of = plan.jobs_done(plan.by_rule(h))
+    return f"the run {how} after {duration(h.seconds)}, {done} of {of} jobs done"

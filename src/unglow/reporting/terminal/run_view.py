@@ -23,7 +23,7 @@ from unglow.telemetry.reading.rejections import failed_pairs
 from unglow.telemetry.reading.time_left import time_left
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from unglow.reporting.html.pair_rows import Known
@@ -210,6 +210,8 @@ def view_of(
     """
     running = [a for a in h.attempts if a.outcome == RUNNING]
     known = plan.states(h)
+    rules = tuple(plan.by_rule(h, known))
+    done, of = plan.jobs_done(rules)
     host = h.run.host or (h.attempts[-1].attempt.host if h.attempts else "")
     return RunView(
         results=results,
@@ -220,10 +222,10 @@ def view_of(
         wall=h.run.wall,
         seconds=h.seconds,
         left=time_left(h, [e for e in history.runs if e is not h], known),
-        done=h.run.done,
-        of=jobs_of(h),
-        rules=tuple(plan.by_rule(h, known)),
-        jobs=_jobs(h, running),
+        done=done,
+        of=of,
+        rules=rules,
+        jobs=_jobs(h, running, known),
         budget_mb=h.run.budget_mb,
         machine_mb=_machine_mb(h),
         available_mb=_available_mb(host, running, machine) if h.outcome == RUNNING else None,
@@ -241,18 +243,11 @@ def incidents_of(h: RunHistory, results: Path) -> list[Incident]:
     return incidents(History((h,)), results, failed)
 
 
-def jobs_of(h: RunHistory) -> int:
-    """Return how many jobs a run set out to do; Snakemake itself also counts those left out."""
-    return sum(h.run.totals.values()) or h.run.of
-
-
-def _jobs(h: RunHistory, running: list[Placed]) -> tuple[JobRow, ...]:
+def _jobs(h: RunHistory, running: list[Placed], known: Mapping[int, str]) -> tuple[JobRow, ...]:
     """Return the running attempts, then the jobs that have been started and are not heard of."""
-    rows = [_row(a.attempt) for a in running]
-    if h.outcome == RUNNING:
-        seen = {a.job.jobid for a in running if a.job is not None}
-        rows += [_starting(j) for j in h.run.jobs if j.state == "started" and j.jobid not in seen]
-    return tuple(rows)
+    seen = {a.attempt.job for a in running}
+    begun = (j for j in h.run.jobs if known[j.jobid] == RUNNING and j.key not in seen)
+    return (*(_row(a.attempt) for a in running), *map(_starting, begun))
 
 
 def _starting(job: Job) -> JobRow:

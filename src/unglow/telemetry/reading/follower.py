@@ -195,6 +195,7 @@ def _attempt(name: str, line: Line) -> Attempt:
         log=str(line.get("log") or ""),
         fields=line,
         samples=Samples.none(),
+        run=str(line.get("run") or ""),
     )
 
 
@@ -242,8 +243,6 @@ class _RunFile(_File):
         elif kind == "message":
             level, text = str(line.get("level", "error")), str(line.get("text", ""))
             self._messages.append(Message(t, level, text))
-        elif kind == "progress":
-            return {key: whole_number(line.get(key)) for key in ("done", "of")}
         elif kind == "end":
             self._ended = True
             return {"outcome": str(line.get("outcome") or "failed")}

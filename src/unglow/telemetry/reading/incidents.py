@@ -180,19 +180,24 @@ def _of_jobs(h: RunHistory) -> Iterator[Incident]:
             tries.setdefault(a.job.jobid, []).append(a)
     for job in h.run.jobs:
         own = tries.get(job.jobid, [])
+        well = [*job.when("finished"), *(a.end for a in own if a.outcome == ENDED_WELL)]
+        last_well = max(well, default=-1.0)
         begun = {a.attempt.number for a in own}
         for number, loss in job.losses.items():
             if number not in begun:  # its batch system has ended it before it began
-                yield _of_job(h, job, loss.t, loss.outcome, loss.message)
+                mended = last_well > loss.t
+                yield _of_job(h, job, loss.t, loss.outcome, loss.message, mended=mended)
         lost = {loss.t for loss in job.losses.values()}
         for t in (t for t in job.when("failed") if t not in lost):
             started = max((s for s in job.when("started") if s <= t), default=0.0)
             if not any(started - 1 <= a.end and a.start <= t for a in own):
                 message = _error_near(h, t) or "Snakemake could not start it; see its log."
-                yield _of_job(h, job, t, NOT_STARTED, message)
+                yield _of_job(h, job, t, NOT_STARTED, message, mended=last_well > t)
 
 
-def _of_job(h: RunHistory, job: Job, t: float, cause: str, message: str) -> Incident:
+def _of_job(
+    h: RunHistory, job: Job, t: float, cause: str, message: str, *, mended: bool
+) -> Incident:
     return Incident(
         kind="job",
         cause=cause,
@@ -200,7 +205,7 @@ def _of_job(h: RunHistory, job: Job, t: float, cause: str, message: str) -> Inci
         title=job.title,
         message=message,
         run=h.run.id,
-        mended=any(later > t for later in job.when("finished")),
+        mended=mended,
         log=job.log[0] if job.log else "",
     )
 

@@ -1,4 +1,8 @@
-"""The plan of a run and how far it is: each job's state, bars of rules, what they wait for."""
+"""The plan of a run and how far it is: each job's state, bars of rules, what they wait for.
+
+A job is done when its own record says so: Snakemake with ``--quiet`` does not. One without a record
+(of a rule that is not unglow's) is done as soon as a job starts that waits for it.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unglow.telemetry.reading.records import RUNNING
+from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from unglow.telemetry.reading.history import RunHistory
+    from unglow.telemetry.reading.history import Placed, RunHistory
     from unglow.telemetry.reading.records import Job
 
 DONE, FAILED, SUBMITTED, READY, WAITING = "done", "failed", "submitted", "ready", "waiting"
@@ -65,24 +69,38 @@ class RuleProgress:
 
 def states(history: RunHistory) -> dict[int, str]:
     """Return the state of each job of a run, by its number: those of its plan, and any others."""
+    run = history.run
+    if history.outcome == ENDED_WELL:
+        return dict.fromkeys([*(j.jobid for j in run.plan), *(j.jobid for j in run.jobs)], DONE)
     over = history.outcome != RUNNING
-    heard = {a.job.jobid for a in history.attempts if a.outcome == RUNNING and a.job is not None}
-    told = {job.jobid: _told(job, heard, over=over) for job in history.run.jobs}
-    for job in history.run.plan:
+    last = {a.attempt.job: a for a in history.attempts}
+    told = {job.jobid: _told(job, last.get(job.key), over=over) for job in run.jobs}
+    # elsewhere, jobs of a group are handed over together
+    started = {job.jobid for job in run.jobs if job.local}
+    needed = {n for job in run.plan if job.jobid in started for n in job.after}
+    told |= dict.fromkeys(needed & told.keys(), DONE)
+    for job in run.plan:
         if job.jobid not in told:
-            told[job.jobid] = _untold({told.get(n, DONE) for n in job.after})
+            own = last.get(job.key)
+            ended_well = own is not None and own.outcome == ENDED_WELL
+            before = {told.get(n, DONE) for n in job.after}
+            told[job.jobid] = DONE if ended_well else _untold(before)
     return told
 
 
-def _told(job: Job, heard: Collection[int], *, over: bool) -> str:
-    """Return the state of a job that Snakemake has told of."""
-    if job.state in ("finished", "failed"):
-        return DONE if job.state == "finished" else FAILED
+def _told(job: Job, last: Placed | None, *, over: bool) -> str:
+    """Return the state of a job that Snakemake has told of, given the last attempt at it."""
+    failures = len(job.when("failed"))
+    # an attempt may end well, and Snakemake miss a file of it
+    ended_well = last and last.outcome == ENDED_WELL and last.attempt.number > failures
+    if ended_well or job.state == "finished":
+        return DONE
+    if job.state == "failed":
+        return FAILED
     if over:
         return READY
-    if job.jobid in heard or job.state == "started":
-        return RUNNING
-    return SUBMITTED
+    is_running = last is not None and last.outcome == RUNNING
+    return RUNNING if is_running or job.state == "started" else SUBMITTED
 
 
 def _untold(before: set[str]) -> str:
@@ -114,23 +132,28 @@ def by_rule(history: RunHistory, of_jobs: Mapping[int, str] | None = None) -> li
     counts: dict[str, Counter[str]] = {rule: Counter() for rule in run.totals}
     for jobid, state in known.items():
         counts.setdefault(rules[jobid], Counter())[state] += 1
-    return [
-        _progress(rule, run.totals.get(rule, 0), count, awaited.get(rule, Counter()))
-        for rule, count in counts.items()
-    ]
+    for rule, count in counts.items():  # of older records, some jobs are known by their number
+        state = DONE if history.outcome == ENDED_WELL else WAITING
+        count[state] += max(0, run.totals.get(rule, 0) - count.total())
+    return [_progress(rule, count, awaited.get(rule, Counter())) for rule, count in counts.items()]
 
 
-def _progress(rule: str, total: int, count: Counter[str], awaited: Counter[str]) -> RuleProgress:
-    of = max(total, count.total())
+def jobs_done(rules: Iterable[RuleProgress]) -> tuple[int, int]:
+    """Return how many jobs of a run are done, and how many there are."""
+    rows = tuple(rules)
+    return sum(row.done for row in rows), sum(row.of for row in rows)
+
+
+def _progress(rule: str, count: Counter[str], awaited: Counter[str]) -> RuleProgress:
     return RuleProgress(
         rule,
-        of=of,
+        of=count.total(),
         done=count[DONE],
         running=count[RUNNING],
         failed=count[FAILED],
         submitted=count[SUBMITTED],
         ready=count[READY],
-        waiting=count[WAITING] + of - count.total(),
+        waiting=count[WAITING],
         blocked=count[BLOCKED],
         waits_for=tuple(name for name, _ in awaited.most_common(_NAMED)),
     )

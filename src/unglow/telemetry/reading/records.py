@@ -148,6 +148,8 @@ class Attempt:
         Name of the job's log: the rule, and what tells its jobs for one pair apart.
     number
         1 the first time that a run of the workflow tries the job.
+    run
+        Id of its run; empty where it does not tell (earlier versions).
     wall, clock
         When it began; ``clock`` is NaN where that is not known.
     declared_mb, limit_s
@@ -174,6 +176,7 @@ class Attempt:
     log: str
     fields: Mapping[str, Any]
     samples: Samples
+    run: str = ""
     steps: tuple[Step, ...] = ()
     stalls: tuple[Stall, ...] = ()
     done: float | None = None
@@ -309,6 +312,11 @@ class Planned:
     wildcards: Mapping[str, str]
     after: tuple[int, ...] = ()
 
+    @property
+    def key(self) -> JobKey:
+        """What tells it from others of a run."""
+        return self.rule, frozenset(self.wildcards.items())
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -332,8 +340,6 @@ class Run:
     totals, plan
         Jobs of each rule that it set out to do, and each of them, after those that it waits for;
         older records hold no plan.
-    done, of
-        Jobs that have ended, and jobs in all, as Snakemake counts them.
     seen
         Time of the last line, s since the run began.
     outcome
@@ -349,8 +355,6 @@ class Run:
     plan: tuple[Planned, ...] = ()
     jobs: tuple[Job, ...] = ()
     messages: tuple[Message, ...] = ()
-    done: int = 0
-    of: int = 0
     seen: float = 0.0
     outcome: str | None = None
 

@@ -34,7 +34,6 @@ _PRIOR_SHARE = 0.1
 # A job that takes longer than it should goes on for this share of the time that it has had.
 _OVERDUE = 0.1
 _Z = 1.645  # of 90 %
-_COLLECTS = "all"
 # What is more is no time, s.
 _LONGEST_S = 1e9
 
@@ -157,9 +156,7 @@ class _Jobs:
         self._of_job = {rule.rule: self._time(rule.rule) for rule in plan.by_rule(h, known)}
         self._left = self._running()
         self._rest = {
-            rule.rule: rule.ready + rule.submitted + rule.waiting
-            for rule in plan.by_rule(h, known)
-            if rule.rule != _COLLECTS
+            rule.rule: rule.ready + rule.submitted + rule.waiting for rule in plan.by_rule(h, known)
         }
         to_come = sum(n * self._of_job[rule] for rule, n in self._rest.items())
         self.work = to_come + sum(self._left.values())
@@ -196,8 +193,8 @@ class _Jobs:
         return max(until.values(), default=0.0)
 
     def _own(self, jobid: int, rule: str) -> float:
-        if jobid in self._left or rule == _COLLECTS:
-            return self._left.get(jobid, 0.0)
+        if jobid in self._left:
+            return self._left[jobid]
         open_states = (plan.READY, plan.SUBMITTED, plan.WAITING)
         return self._of_job[rule] if self._known[jobid] in open_states else 0.0
 

@@ -16,6 +16,7 @@ from unglow.telemetry.jsonl import SCHEMA, LineFile, identity
 from unglow.telemetry.recording import py_spy
 from unglow.telemetry.recording.process_sampler import COLUMNS
 from unglow.telemetry.recording.stack_sampler import StackSampler
+from unglow.telemetry.run_id import inherited_run_id
 from unglow.telemetry.speedscope import SUFFIX
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Attempt:
                 "kind": "attempt",
                 "schema": SCHEMA,
                 **declared,
+                "run": inherited_run_id(),
                 **identity(),
                 "wall": round(time.time() - (time.monotonic() - clock), 3),
                 "clock": round(clock, 3),

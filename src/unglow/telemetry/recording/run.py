@@ -8,19 +8,18 @@ used.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from unglow.telemetry.jsonl import SCHEMA, LineFile, identity, run_file_name
+from unglow.telemetry.jsonl import SCHEMA, SUFFIX, LineFile, identity
+from unglow.telemetry.run_id import finish_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
 
 BEAT_S = 2.0
 """Time between two signs of life, s."""
@@ -57,31 +56,39 @@ class RunRecorder(logging.Handler):
     Parameters
     ----------
     directory
-        That of the file.
+        That of the file, below that of the telemetry of jobs.
+    run_id
+        The id of the run (`unglow.telemetry.run_id.start_run`).
     head
         Returns what else the first line says about the run.
+    plan
+        Returns number, rule and wildcards of each job that is still to do and `is_recorded`, and
+        the numbers of those that it waits for.
     elsewhere
         Returns what follows jobs on other machines, if they run there; asked when the run begins.
-    plan
-        Returns number, rule and wildcards of each job to do, and the numbers of those it waits for.
     """
+
+    _telemetry: ClassVar[set[Path]] = set()  # directories of all recorders of this process
 
     def __init__(
         self,
         directory: Path,
+        run_id: str,
         head: Callable[[], Mapping[str, Any]],
+        plan: Callable[[], Sequence[Sequence[Any]]],
         elsewhere: Callable[[], LostJobs | None] = lambda: None,
-        plan: Callable[[], Sequence[Sequence[Any]]] = tuple,
     ) -> None:
         super().__init__(logging.INFO)
-        self._directory, self._head = directory, head
+        self.run_id = run_id
+        self._path, self._head = directory / f"{run_id}{SUFFIX}", head
         self._elsewhere, self._plan = elsewhere, plan
+        self._telemetry.add(directory.parent)
         self._losses: LostJobs | None = None
         self._clock, self._wall = time.monotonic(), time.time()
         self._file: LineFile | None = None
         self._early: deque[dict[str, Any]] = deque(maxlen=_EARLY)
+        self._jobs: set[int] = set()
         self._outcome: str | None = None
-        self._left = 0
         self._ended = self._broken = False
         self._over = threading.Event()
 
@@ -109,10 +116,24 @@ class RunRecorder(logging.Handler):
             self._ended = True
             self._over.set()
             # without handlers of the workflow, it failed if jobs are left to do
-            outcome = self._outcome or ("failed" if self._left else "ok")
+            outcome = self._outcome or ("failed" if self._plan() else "ok")
             self._write("end", wall=round(time.time(), 3), outcome=outcome)
             self._file.close()
+        self._telemetry.discard(self._path.parents[1])
+        finish_run(self.run_id)
         super().close()
+
+    def is_recorded(self, output: Iterable[Any], log: Iterable[Any]) -> bool:
+        """Whether this file tells of a job that writes these files.
+
+        It does not tell of ``all``, which writes nothing, nor of jobs of another instance of the
+        workflow in this process, which writes another results directory and records them itself.
+        """
+        files = [Path(str(path)).absolute() for path in (*output, *log)]
+        others = self._telemetry - {self._path.parents[1]}
+        return bool(files) and not any(
+            file.is_relative_to(other) for file in files for other in others
+        )
 
     def _take(self, record: logging.LogRecord) -> None:
         event = str(getattr(record, "event", None) or "")
@@ -121,35 +142,29 @@ class RunRecorder(logging.Handler):
         elif event == "job_info":
             self._job(vars(record))
         elif event == "job_finished":
-            self._state(vars(record)["job_id"], "finished")
+            self._finished(vars(record)["job_id"])
         elif event == "job_error":
             self._failed(vars(record))
-        elif event == "progress":
-            done, total = vars(record)["done"], vars(record)["total"]
-            self._left = total - done
-            self._write("progress", done=done, of=total)
         elif event != "group_error":
             self._message(record)
         elif self._losses is not None:
             self._losses.group_failed(vars(record))
 
-    def _begin(self, stats: Mapping[str, int]) -> None:
-        """Start the file; a run with nothing to do never gets here."""
-        if self._file is not None:
+    def _begin(self, stats: Iterable[str]) -> None:
+        """Start the file if there is something to do, and no other recorder writes it."""
+        if self._file is not None or not (plan := self._plan()) or self._path.exists():
             return
-        name = run_file_name(self._wall, os.getpid())
-        self._file = LineFile(self._directory / name, log.warning)
+        self._file = LineFile(self._path, log.warning)
         times = {"wall": round(self._wall, 3), "clock": round(self._clock, 3)}
         head = {"kind": "run", "schema": SCHEMA, **identity(), **times, "beat_s": BEAT_S}
         self._file.write({**head, **self._head()})
         for early in self._early:
             self._file.write(early)
-        jobs = {rule: count for rule, count in stats.items() if rule != "total"}
-        self._left = sum(jobs.values())
         self._losses = self._elsewhere()
-        self._write("total", jobs=jobs)
+        jobs = Counter(rule for _, rule, *_ in plan)
+        self._write("total", jobs={rule: jobs[rule] for rule in stats if jobs[rule]})
+        self._write("plan", jobs=plan)
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
-        self._write("plan", jobs=self._plan())
 
     def _beat(self) -> None:
         """Give signs of life, by which other machines know that this run goes on."""
@@ -157,6 +172,9 @@ class RunRecorder(logging.Handler):
             self._write("beat")
 
     def _job(self, job: Mapping[str, Any]) -> None:
+        if not self.is_recorded(job["output"] or (), job["log"] or ()):
+            return
+        self._jobs.add(job["jobid"])
         self._write(
             "job",
             jobid=job["jobid"],
@@ -175,8 +193,14 @@ class RunRecorder(logging.Handler):
         elif self._losses is not None:
             self._losses.submitted(job)
 
+    def _finished(self, jobid: int) -> None:
+        if jobid in self._jobs:
+            self._state(jobid, "finished")
+
     def _failed(self, job: Mapping[str, Any]) -> None:
         """Record that a job has failed; of one on another machine, why, if it could not itself."""
+        if job["jobid"] not in self._jobs:
+            return
         if self._losses is None:
             self._state(job["jobid"], "failed")
             return

@@ -6,7 +6,6 @@ about the next run.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import defaultdict
 from statistics import median
@@ -31,17 +30,15 @@ if TYPE_CHECKING:
     from unglow.workflow.batch import Batch
 
 
-def remember_run(results: Path, batch: Batch, executor: str | None = None) -> None:
+def remember_run(results: Path, run_id: str, batch: Batch, executor: str | None = None) -> None:
     """At the end of a run, in its process: keep what its jobs took (see `earlier_runs`)."""
     read = Follower(results)
     read.poll()
-    last = History.of(read).last
-    if last is None or last.run.fields.get("pid") != os.getpid():
-        return
-    well = [a for a in last.attempts if a.outcome == ENDED_WELL]
-    if well:
-        times = [*_of_jobs(well, batch), *_of_snakemake(last, len(batch.keys))]
-        add_run(file_of_machine(executor), EarlierRun(last.run.id, tuple(times)))
+    for own in (h for h in History.of(read).runs if h.run.id == run_id):
+        well = [a for a in own.attempts if a.outcome == ENDED_WELL]
+        if well:
+            times = [*_of_jobs(well, batch), *_of_snakemake(own, len(batch.keys))]
+            add_run(file_of_machine(executor), EarlierRun(run_id, tuple(times)))
 
 
 def _of_jobs(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
