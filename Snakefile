@@ -88,6 +88,7 @@ onsuccess:
     refresh_summary()
     refresh_report()
     remember_times()
+    fail_if_unwritten()
 
 
 onerror:
@@ -96,3 +97,4 @@ onerror:
     refresh_summary()
     refresh_report()
     remember_times()
+    log_unwritten()

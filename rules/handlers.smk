@@ -36,23 +36,41 @@ def refresh_summary():
                 target,
             )
         except UnglowError as error:
-            logger.error(str(error))
+            unwritten.append(str(error))
             return
         logger.info(f"{target}: {verdict(rows).strip()}")
 
 
 def refresh_report():
-    """After a run, and after a failed one too: a page that tells all; it never spoils a run."""
+    """After a run, and after a failed one too: a page that shows everything."""
+    from unglow.reporting.html.report import write_report
+
     place = Path(workflow.pathvars.apply("<results>"))
     if place.is_dir():
+        ending = None if run_recorder is None else run_recorder.outcome
         try:
-            from unglow.reporting.html.report import write_report
-
-            ending = None if run_recorder is None else run_recorder.outcome
             page = write_report(place, ending=ending)
             logger.info(f"{page}: open it in a browser.")
-        except Exception as error:
-            logger.warning(f"no report was written ({type(error).__name__}: {error}).")
+        except UnglowError as error:
+            unwritten.append(
+                f"{error}\nThe results are not affected; `unglow report {place}` writes the report."
+            )
+
+
+unwritten = []
+"""What could not be written at the end of the run, in sentences."""
+
+
+def fail_if_unwritten():
+    """After a run that is otherwise well: its exit status says that a file is missing."""
+    if unwritten:
+        raise refusal("\n".join(unwritten))
+
+
+def log_unwritten():
+    """After a failed run: what is missing, besides the reasons why it failed."""
+    for sentence in unwritten:
+        logger.error(sentence)
 
 
 def remember_times():
