@@ -32,7 +32,7 @@ rule figures_registration:
         runtime=runtime("figures_registration"),
         attempt=this_attempt,
     params:
-        version=5,
+        version=6,
     script:
         "../scripts/figures_registration.py"
 

@@ -39,23 +39,29 @@ def refresh_summary():
             target,
         )
     except UnglowError as error:
-        logger.error(str(error))
+        unwritten.append(str(error))
         return [], ""
     return rows, f"{target}: {verdict(rows).strip()}"
 
 
 def refresh_report():
-    """After a run, and after a failed one too: a page that tells all; it never spoils a run."""
+    """After a run, and after a failed one too: a page that shows everything."""
+    from unglow.reporting.html.report import write_report
+
     place = Path(workflow.pathvars.apply("<results>"))
     if place.is_dir():
+        ending = None if run_recorder is None else run_recorder.outcome
         try:
-            from unglow.reporting.html.report import write_report
-
-            ending = None if run_recorder is None else run_recorder.outcome
             page = write_report(place, ending=ending)
             logger.info(f"{page}: open it in a browser.")
-        except Exception as error:
-            logger.warning(f"no report was written ({type(error).__name__}: {error}).")
+        except UnglowError as error:
+            unwritten.append(
+                f"{error}\nThe results are not affected; `unglow report {place}` writes the report."
+            )
+
+
+unwritten = []
+"""What could not be written at the end of the run, in sentences."""
 
 
 def remember_times():
@@ -84,16 +90,17 @@ def finish_run(outcome):
     refresh_report()
     remember_times()
     if ends_well:
+        if unwritten:
+            end_run("\n".join(unwritten))
         return
     if refused:  # so that the next run judges again
         Path(workflow.pathvars.apply(out.run("verdict.txt"))).unlink(missing_ok=True)
-    skipped = len(batch.problems)
-    failed = sum(row["status"] in ("failed", "skipped") for row in rows) > skipped
+    failed = any(row["status"] == "failed" for row in rows)
     closing = closing_sentence(
         run_recorder.outcome if run_recorder else outcome,
         any_failed=failed,
-        skipped=skipped,
+        skipped=len(batch.problems),
     )
     workflow.logger_manager.logfile_hint()
     level = logging.ERROR if failed or outcome == "failed" else logging.WARNING
-    end_run(f"{text}\n{closing}".strip(), level)
+    end_run("\n".join([text, *unwritten, closing]).strip(), level)

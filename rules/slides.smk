@@ -146,6 +146,6 @@ rule slide_figures:
         runtime=runtime("slide_figures"),
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
     script:
         "../scripts/slide_figures.py"

@@ -288,6 +288,54 @@ def test_a_row_of_many_opens_by_keys_and_shows_pictures_beside_the_page(batch):
     assert batch.complaints == []
 
 
+def test_the_box_of_rows_grows_by_a_card_that_is_opened(batch):
+    height = "document.querySelector('.batch').clientHeight"
+    before = batch.run(height)
+    batch.run("document.querySelector('.batch .line').click()")
+    card = "document.querySelector('.batch .detail').offsetHeight"
+    batch.wait(f"{card} > 100 && Math.abs({height} - {before} - {card}) < 3")
+    batch.run("document.querySelector('.batch .line').click()")
+    batch.wait(f"{height} === {before}")
+
+
+def test_a_card_that_cannot_be_drawn_is_a_sentence_and_the_others_are_drawn(batch):
+    batch.run(
+        "{ const { viewer } = unglow.view; const strip = viewer.strip.bind(viewer);"
+        " viewer.strip = (n, title) => { if (n === 17) throw new Error('torn');"
+        " return strip(n, title); }; }"
+    )
+    batch.run("document.querySelectorAll('.batch .line').forEach((line) => line.click())")
+    cards = batch.run("[...document.querySelectorAll('.batch .detail')].map((c) => c.textContent)")
+    assert cards[0] == "The card of s17 SYTO9 cannot be shown (Error: torn)."
+    assert len(cards) == 30
+    assert all(card.startswith(name) for card, name in zip(cards[1:], ("s09", "s05"), strict=False))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "counts", "told"),
+    [
+        ("ok", {"suspect": 3}, ["3 suspect"]),
+        ("failed", {"ok": 8, "failed": 1}, ["8 ok", "1 failed"]),
+        ("failed", {"ok": 2}, ["failed", "2 ok"]),  # because of something else
+        ("interrupted", {"ok": 1, "waiting": 1}, ["interrupted", "1 ok", "1 waiting"]),
+    ],
+)
+def test_the_head_counts_pairs_and_says_ok_only_of_those_that_are(
+    tmp_path, tab, outcome, counts, told
+):
+    made = Made(tmp_path / "work" / "results")
+    made.run({"kind": "end", "t": 10.0, "wall": WALL + 10, "outcome": outcome})
+    states = [state for state, n in counts.items() for _ in range(n)]
+    if outcome == "interrupted":
+        made.run({"kind": "end", "t": 10.0, "wall": WALL + 10, "outcome": "ok"}, start=-100, pid=1)
+    rows = [{"sample": f"s{n}", "dye": "D", "status": s} for n, s in enumerate(states)]
+    summary(made.results, *rows)
+    tab.open(write_report(made.results).absolute().as_uri())
+    tab.wait("document.documentElement?.dataset.ready && document.querySelector('.head .badge')")
+    badges = "[...document.querySelectorAll('.head .badge')].map((b) => b.textContent.slice(2))"
+    assert tab.run(badges) == told
+
+
 def test_a_dot_in_a_plot_leads_to_its_pair(batch):
     named = "[...document.querySelectorAll('.odd-name')].map((t) => t.textContent)"
     assert set(batch.run(named)) == {"s05 SYTO9"}

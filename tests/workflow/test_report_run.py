@@ -39,14 +39,28 @@ def test_a_run_ends_with_a_report_of_every_job(small_finished):
         assert a["launched"] <= a["start"] <= a["end"] <= run["seconds"]
 
 
-def test_a_report_that_cannot_be_written_is_one_line_and_no_failure(small_work):
+def test_a_report_that_cannot_be_written_makes_the_exit_status_say_so(small_work):
     report = small_work / "results" / "report.html"
     report.unlink()
     report.mkdir()
     (small_work / "results" / "verdict.txt").unlink()
     run = snakemake(small_work)
+    assert run.code == 1, run.text
+    assert "Traceback" not in run.text
+    assert len(re.findall("report.html could not be written", run.text)) == 1
+    assert "The results are not affected; `unglow report results` writes the report." in run.text
+    assert (small_work / "results" / "verdict.txt").is_file()
+
+
+def test_results_that_nobody_can_read_cost_a_sentence_and_no_report(small_work):
+    pair = small_work / "results" / "phantom" / "SYTO9"
+    (pair / "figures" / "gallery.png").write_text("cut")
+    (small_work / "results" / "verdict.txt").unlink()
+    run = snakemake(small_work, "--rerun-triggers", "mtime")
     assert run.code == 0, run.text
-    assert len(re.findall("no report was written", run.text)) == 1
+    assert "report.html: open it in a browser" in run.text
+    pictures = (small_work / "results" / "report.html").read_text()
+    assert "No gallery: " in pictures
 
 
 def test_a_failed_run_has_its_incident_in_the_report(small_work):

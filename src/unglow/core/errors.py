@@ -13,6 +13,13 @@ class UnglowError(Exception):
         return harmless(super().__str__())
 
 
+def describe(error: BaseException) -> str:
+    """Return the message of an error for users, or type and text of one not meant for them."""
+    if isinstance(error, UnglowError | OSError):
+        return harmless(str(error))
+    return harmless(f"{type(error).__name__}: {error}")
+
+
 class InputError(UnglowError):
     """A raw file, a sample sheet or a directory is not usable; the message names it."""
 

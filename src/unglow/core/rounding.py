@@ -21,6 +21,8 @@ DASH = "–"
 _OF_ERRORS, _OF_OTHERS, _OF_ESTIMATES = 2, 3, 4
 # More than so many times as much is written as a factor.
 _FACTOR = 10
+# Decimals of any number: what follows is the arithmetic's own error, as between two equal images.
+_FINEST = 8
 # What is less counts as next to nothing, so that no ratio to it means anything.
 _LITTLE = {"s": 0.05, "MB": 0.5, "bytes": 5e4, "share": 0.005}
 
@@ -31,12 +33,15 @@ def rounded(value: float, digits: int = 6) -> float:
 
 
 def decimals(error: float) -> int:
-    """Return how many decimals an error leaves; below 0 where it leaves tens or hundreds."""
+    """Return how many decimals an error leaves; below 0 where it leaves tens or hundreds.
+
+    Never more than 8.
+    """
     leading = float(f"{error:.2e}".split("e", maxsplit=1)[0])
     power = int(f"{error:.2e}".split("e")[1])
     if leading >= 9.5:  # 0.98 is written as 1.0
-        return -power
-    return 1 - power if leading < 3.55 else -power
+        return min(-power, _FINEST)
+    return min(1 - power if leading < 3.55 else -power, _FINEST)
 
 
 def decimals_of(value: float, digits: int) -> int:
@@ -45,9 +50,13 @@ def decimals_of(value: float, digits: int) -> int:
 
 
 def plain(value: float, places: int) -> str:
-    """Return a value rounded to ``places`` decimals (below 0: to tens), trailing zeros kept."""
+    """Return a value rounded to ``places`` decimals (below 0: to tens).
+
+    Trailing zeros are kept, but for those of a number with next to no error.
+    """
     # Adding 0 makes 0 of -0.
-    return f"{round(value, places) + 0.0:.{max(places, 0)}f}"
+    text = f"{round(value, places) + 0.0:.{max(places, 0)}f}"
+    return _stripped(text) if places == _FINEST else text
 
 
 class Measured(float):
@@ -82,7 +91,7 @@ def estimate(value: float | None, interval: Sequence[float] | None, unit: str = 
 
 def plus_minus(value: float, error: float, unit: str = "") -> str:
     """Return a value with its standard error, as in ``12.34 ± 0.15``."""
-    if not _known(error) or error == 0:
+    if not _known(error) or error < 10**-_FINEST:
         return number(value, unit)
     return _with(unit, " ± ".join(_grouped(plain(v, decimals(error))) for v in (value, error)))
 

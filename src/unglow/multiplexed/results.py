@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 _KINDS = ("before", "background", "after")
+# Bytes of a file's name, with room for its ending, for a number and for temporary files.
+_LONGEST_FILE_NAME = 200
 SLIDE_FIGURE = "slide.png"
 """The figure of all markers side by side."""
 
@@ -299,6 +301,7 @@ def figure_names(markers: Iterable[str]) -> dict[str, str]:
     files: dict[str, str] = {}
     for name in markers:
         plain = re.sub(r"[^\w.+-]+", "_", name).strip("._") or "marker"
+        plain = plain.encode()[:_LONGEST_FILE_NAME].decode(errors="ignore")
         taken = {*(one.lower() for one in files.values()), SLIDE_FIGURE}
         tried = (f"{plain}{end}.png" for end in ("", *(f"_{n}" for n in range(2, len(taken) + 3))))
         files[name] = next(file for file in tried if file.lower() not in taken)

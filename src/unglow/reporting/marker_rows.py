@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
-from unglow.core.errors import UnglowError
+from unglow.core.errors import describe
 from unglow.core.levels import LEVELS
 from unglow.core.rounding import Measured
 from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, load_scales
@@ -84,11 +84,11 @@ def marker_rows(entry: SlideEntry, results: Path) -> list[dict[str, Any]]:
     place = results / entry.sample
     try:
         found = _Found.read(place)
-    except (UnglowError, OSError) as error:
-        told = {"status": "failed", "reasons": f"a result file cannot be read: {error}"}
-        return [{**own, **told} for own in names.values()]
-    missing = next((name for name in FILES if not (place / name).is_file()), None)
-    return [{**own, **_row(marker, found, entry, missing)} for marker, own in names.items()]
+        missing = next((name for name in FILES if not (place / name).is_file()), None)
+        return [{**own, **_row(marker, found, entry, missing)} for marker, own in names.items()]
+    except Exception as error:  # noqa: BLE001 (damaged files cost these rows, not the table)
+        reasons = f"a result file cannot be read: {describe(error)}"
+        return [{**own, "status": "failed", "reasons": reasons} for own in names.values()]
 
 
 def failed_markers(results: Path, slides: object) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
 from unglow.core.archive import damaged
-from unglow.core.errors import UnglowError
+from unglow.core.errors import UnglowError, describe
 from unglow.core.files import write_text
 from unglow.core.levels import LEVELS, VARIANT, name_of
 from unglow.core.printable import cell, harmless
@@ -207,9 +207,13 @@ def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
 
 
 def read_summary(path: Path) -> list[dict[str, str]]:
-    """Read summary.tsv back, every value as text."""
-    with path.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream, delimiter="\t"))
+    """Read summary.tsv or groups.tsv back, every value as text; StoreError if it is damaged."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            found = csv.DictReader(stream, delimiter="\t", restkey="", restval="")
+            return [{name: text for name, text in row.items() if name} for row in found]
+    except (ValueError, csv.Error) as error:
+        raise damaged(path) from error
 
 
 def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, Any]:
@@ -236,8 +240,9 @@ def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, An
         return row
     try:
         row |= _finished(entry, results, method)
-    except (UnglowError, OSError) as error:
-        row |= {"status": "failed", "reasons": f"a result file cannot be read: {error}"}
+    except Exception as error:  # noqa: BLE001 (a damaged file costs one row, not the table)
+        reasons = f"a result file cannot be read: {describe(error)}"
+        row |= {"status": "failed", "reasons": reasons}
     return row
 
 

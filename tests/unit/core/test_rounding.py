@@ -42,6 +42,14 @@ def test_a_value_with_its_error():
     assert rounding.plus_minus(12.3456, 0.152, "grey levels") == "12.35 ± 0.15 grey levels"
 
 
+def test_next_to_no_error_leaves_no_digits_of_the_arithmetic():
+    assert rounding.measured(-300.00000000075516, 1e-13, "px") == "-300 px"
+    assert rounding.measured(-7.5e-10, 1e-13) == "0"
+    assert rounding.estimate(1.0, (1 - 1e-13, 1 + 1e-13)) == "1 (1 to 1)"
+    assert rounding.plus_minus(-300.00000000075516, 1e-13) == "-300"
+    assert rounding.measured(1.000012304, 1.2e-6) == "1.0000123"
+
+
 @pytest.mark.parametrize(
     ("value", "told"),
     [(0.005892, "0.0059"), (0.0299, "0.030"), (0.0997, "0.10"), (1.04, "1.0"), (123.4, "123")],

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cv2
+import pytest
 from made_slides import DOUBT, REFUSED, made_slide
 
+from unglow.core.printable import shortened
+from unglow.multiplexed.results import MarkerSubtraction, load_residues, overview_of
+from unglow.reporting.figures.markers import MarkerPictures, draw_marker, draw_slide
 from unglow.reporting.html.page_model import slides_of
+from unglow.reporting.html.report import read_model
 from unglow.reporting.html.thumbnails import packed_pictures
 from unglow.reporting.marker_rows import SlideEntry
-from unglow.reporting.summary import rows, table, texts, verdict
+from unglow.reporting.summary import rows, table, texts, verdict, write_summary
 
 ENTRY = SlideEntry("s1", {"CD3": "AF", "CD8": "AF", "Ki/67": "AF"}, "logs/s1")
 
@@ -74,3 +81,67 @@ def test_every_marker_and_the_slide_have_pictures(tmp_path):
     names = [[picture.name for picture in group] for group in pictures]
     assert names[:2] == [["before", "AF", "after", "figure"]] * 2
     assert names[2:] == [[], ["all markers"]]
+
+
+NAMES = ["CD3  a", "z\u200bero", "c\x01ontrol", "=sum", "é" * 300]
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.parametrize("name", NAMES, ids=["blanks", "width", "control", "formula", "long"])
+def test_any_name_of_a_marker_has_its_pictures_in_the_report(tmp_path, name):
+    markers = (name, "CD8", "Ki/67")
+    made_slide(tmp_path, markers=markers)
+    entry = SlideEntry("s1", dict.fromkeys(markers, "AF"), "logs/s1")
+    write_summary([entry], (), tmp_path, tmp_path / "summary.tsv")
+    pairs = read_model(tmp_path)["pairs"]
+    assert [row["dye"] for row in pairs] == [*markers]
+    pictures = packed_pictures(tmp_path, pairs)
+    assert [p.name for p in pictures[0]] == ["before", "AF", "after", "figure"]
+    assert not any(p.problem for group in pictures for p in group)
+
+
+def test_one_damaged_slide_costs_its_own_rows_and_pictures(tmp_path):
+    for name in ("s1", "s2"):
+        made_slide(tmp_path, name)
+    markers = ("CD3", "CD8", "Ki/67")
+    entries = [SlideEntry(n, dict.fromkeys(markers, "AF"), "logs") for n in ("s1", "s2")]
+    (tmp_path / "s1" / "scale.json").write_text('{"version": 1, "reason": null, "markers": {}}')
+    (tmp_path / "s1" / "overviews.npz").write_bytes(b"cut")
+    found = rows(entries, (), tmp_path)
+    assert [row["status"] for row in found[3:]] == ["suspect", "ok", "failed"]
+    first, *_, other = packed_pictures(tmp_path, [*found[:3], found[4]])
+    assert [(p.name, bool(p.problem)) for p in first] == [("overviews", True), ("figure", False)]
+    assert [p.name for p in other] == ["before", "AF", "after", "figure"]
+
+
+def words(figure):
+    return " ".join(" ".join(text.get_text().split()) for text in figure.texts)
+
+
+def test_figures_show_whole_reasons(tmp_path):
+    place = made_slide(tmp_path, figures=False)
+    row = texts(rows([ENTRY], (), tmp_path)[1])
+    reason = " ".join(f"Reason {n} of this marker is a sentence." for n in range(40))
+    shown = MarkerPictures.of(row | {"reasons": reason}, *_overview(place))
+    told = MarkerSubtraction("linear", 0.4, 0.0, (0.0, 9.0))
+    histogram = load_residues(place / "residues.npz", ["CD3", "CD8"])["CD8"]
+    about = {"step": 1.0, "pixel_size_um": None, "title": "t"}
+    long = draw_marker(shown, told, histogram, **about)
+    assert reason in words(long)
+    short = draw_marker(replace(shown, row=row), told, histogram, **about)
+    assert long.get_figheight() > short.get_figheight()
+    failed = MarkerPictures(row | {"status": "failed", "reasons": reason})
+    assert reason in words(draw_slide([shown, failed], title="t"))
+
+
+def test_a_long_name_leaves_the_gain_to_be_seen(tmp_path):
+    place = made_slide(tmp_path, figures=False)
+    row = texts(rows([ENTRY], (), tmp_path)[1])
+    names = {"dye": "D" * 300, "background_channel": "B" * 300}
+    told = words(draw_slide([MarkerPictures.of(row | names, *_overview(place))], title="t"))
+    assert "× 1.400 (1.500)" in told
+    assert shortened("D" * 300, 20)[:5] in told
+
+
+def _overview(place):
+    return overview_of(place / "overviews.npz", 1)[0], (1.4, 5.0)

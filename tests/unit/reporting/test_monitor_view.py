@@ -148,7 +148,8 @@ register s1 DAP…  1:15     175       600
 register s[red]…                     400
 
 14:14:04 register s1 DAPI: memory
-  needs more memory than the 400 MB that were declared for it.
+  needs more memory than the 400 MB that
+  were declared for it.
   snakemake --set-resources register:mem_mb=650
 """
 LOW = """\
@@ -170,6 +171,23 @@ def test_it_is_printed_to_the_letter(made, monkeypatch, width, expected):
     monkeypatch.chdir(made.results.parent)
     runs = Watched(Path("results")).look(elsewhere())
     assert printed(runs, width) == expected.splitlines()
+
+
+def test_a_long_message_keeps_its_lines_and_is_wrapped_between_words(made):
+    path = "/data/" + "a-b" * 40
+    skipped = "".join(f"skipped: n{n}: {path} is not an image; export it again.\n" for n in (1, 2))
+    message = f"1 ok, 2 skipped\n{skipped}All other results are complete."
+    made.run(TOTAL, state(1, 5, "started"))
+    made.attempt("verdict", 2, end(3, "bad_input", message=message))
+    lines = printed(Watched(made.results).look(elsewhere()), 60)
+    start = lines.index("  1 ok, 2 skipped")
+    assert lines[start + 1 : start + 4] == [
+        "  skipped: n1:",
+        f"  {path}",
+        "  is not an image; export it again.",
+    ]
+    assert lines[start + 4] == "  skipped: n2:"
+    assert all(len(line) <= 60 for line in lines[start:] if path not in line)
 
 
 def test_a_low_terminal_gets_what_matters_most(made, monkeypatch):

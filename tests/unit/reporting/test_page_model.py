@@ -12,6 +12,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from made_results import made_pair
 from made_telemetry import WALL, Made, end, job, many, sample, state
 
 from unglow.cli import main
@@ -170,8 +171,11 @@ def test_figures_are_made_small_and_name_their_files(tmp_path):
     cv2.imwrite(str(figures / "registration.png"), np.full((1000, 2000, 3), 90, np.uint8))
     (figures / "gallery.png").write_text("damaged")
     row = {"sample": "s1", "dye": "DAPI", "status": "ok"}
-    ((picture,),) = packed_pictures(tmp_path, [row])
+    ((picture, gallery),) = packed_pictures(tmp_path, [row])
     assert (picture.name, picture.file) == ("registration", "s1/DAPI/figures/registration.png")
+    assert (gallery.small, gallery.problem[:12]) == ("", "No gallery: ")
+    assert "gallery.png is damaged" in gallery.problem
+    (figures / "gallery.png").unlink()
     assert size_of(picture.small) == (THUMB_PX // 2, THUMB_PX)
     assert size_of(picture.large) == (500, 1000)
     assert packed_pictures(tmp_path, [row | {"status": "failed"}]) == [[]]
@@ -208,6 +212,76 @@ def test_overviews_beside_a_page_are_drawn_again_only_if_their_store_is_newer(tm
     os.utime(drawn, (1, 1))
     pictures_beside(tmp_path, [row], page_file)
     assert cv2.imread(str(drawn)) is not None
+
+
+def test_a_difference_that_is_computed_has_a_picture_as_well(tmp_path):
+    pair = tmp_path / "A" / "D"
+    made_pair(pair)
+    scale = json.loads((pair / "scale.json").read_text())
+    (pair / "scale.json").write_text(json.dumps(scale | {"default": "moffat"}))
+    row = {"sample": "A", "dye": "D", "status": "ok", "method": "moffat"}
+    names = ["post", "pre as it came", "aligned pre", "difference"]
+    page_file = tmp_path / "report.html"
+    for _ in range(2):
+        (pictures,) = pictures_beside(tmp_path, [row], page_file)
+        assert [p.name for p in pictures] == names
+    drawn = tmp_path / pictures[-1].beside
+    os.utime(drawn, (1, 1))  # older than scale.json
+    pictures_beside(tmp_path, [row], page_file)
+    assert drawn.stat().st_mtime > 1
+
+
+def test_an_error_in_one_picture_is_a_sentence_in_its_place(tmp_path, caplog):
+    pair = tmp_path / "A" / "D"
+    made_pair(pair)
+    row = {"sample": "A", "dye": "D", "status": "ok", "method": "linear"}
+    page_file = tmp_path / "report.html"
+    pictures_beside(tmp_path, [row], page_file)
+    (pair / "aligned_pre.ome.zarr" / "zarr.json").write_text("[]")
+    hostile = {"sample": "A\0", "dye": "D", "status": "ok"}
+    for draw in (
+        lambda: packed_pictures(tmp_path, [hostile, row]),
+        lambda: pictures_beside(tmp_path, [hostile, row], page_file),
+    ):
+        bad, pictures = draw()
+        assert all(p.problem for p in bad)
+        assert [(p.name, bool(p.problem)) for p in pictures] == [
+            *(("post", False), ("pre as it came", False), ("aligned pre", True)),
+            ("difference", False),
+        ]
+        assert pictures[2].beside == ""  # not that of before
+    assert "report, A D: No aligned pre: " in caplog.text
+
+
+def test_a_row_that_cannot_be_made_says_why(tmp_path, monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError("by zero")
+
+    made_pair(tmp_path / "A" / "D")
+    monkeypatch.setattr("unglow.reporting.summary.status_of", fail)
+    (row,) = read_model(tmp_path)["pairs"]
+    assert row["status"] == "failed"
+    assert row["reasons"] == "a result file cannot be read: ZeroDivisionError: by zero"
+
+
+@pytest.mark.parametrize("content", [b"sample\tdye\n\xe0\tx\n", b"x" * 200_000, b"a\tb\n1\t2\t3\n"])
+def test_a_damaged_table_does_not_stop_the_report(tmp_path, content):
+    made_pair(tmp_path / "A" / "D")
+    (tmp_path / "summary.tsv").write_bytes(content)
+    (tmp_path / "groups.tsv").write_bytes(content)
+    assert write_report(tmp_path).is_file()
+
+
+def test_a_report_that_fails_is_a_sentence_and_not_an_exit_status_of_0(
+    tmp_path, monkeypatch, capsys
+):
+    def fail(*_, **__):
+        raise KeyError("difference")
+
+    monkeypatch.setattr("unglow.reporting.html.report.build", fail)
+    assert main(["report", str(tmp_path)]) != 0
+    said = capsys.readouterr().err
+    assert said.startswith(f"unglow report: {tmp_path / NAME} could not be written (KeyError: ")
 
 
 def test_pictures_are_packed_while_pairs_are_few_or_somebody_asks(made):

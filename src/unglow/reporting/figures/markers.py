@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core.printable import shortened
 from unglow.core.rounding import percent
 from unglow.reporting.figures.canvas import DPI, resized
 from unglow.reporting.figures.histograms import logarithmic, rebinned
@@ -49,6 +50,10 @@ _HEAD, _COLUMNS = 0.5, 5
 # Shares of a picture that its longer side may have of its shorter one.
 _FLATTEST, _TALLEST = 0.4, 1.5
 _CHARACTERS = 14.5  # an inch has of them
+# Lines of reasons above the pictures of a marker; more of them move these down.
+_REASON_LINES = 2
+# Height of a line of reasons in the overview, inches, and longest value among the facts.
+_LINE, _VALUE_CHARACTERS = 0.17, 38
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -111,8 +116,9 @@ def draw_marker(
         Of the slide, for the scale bar; None where it is not known.
     """
     row = shown.row
-    figure = sheet(_WIDTH, 9.2, title, status=row["status"])
-    reasons = textwrap.wrap(row.get("reasons", ""), 150)[:2]
+    reasons = textwrap.wrap(row.get("reasons", ""), 150)
+    below = 0.17 * max(0, len(reasons) - _REASON_LINES)
+    figure = sheet(_WIDTH, 9.2 + below, title, status=row["status"])
     label(figure, _EDGE, 0.56, "\n".join(reasons), color=SOFT, size=9)
     pictures = (
         ("before", shown.before),
@@ -121,14 +127,14 @@ def draw_marker(
     )
     for n, (name, picture) in enumerate(pictures):
         left = 0.75 + n * (_SIDE + 2 * _GAP)
-        label(figure, left, 1.0, name, weight="bold")
-        axes = panel(figure, left, 1.28, _SIDE, _SIDE)
+        label(figure, left, 1.0 + below, name, weight="bold")
+        axes = panel(figure, left, 1.28 + below, _SIDE, _SIDE)
         axes.set_anchor("NW")
         image(axes, grey(stretch(np.asarray(picture), shown.reference)), step, y_label=n == 0)
         if n == 0:
             scale_bar(axes, pixel_size_um)
-    _histogram(panel(figure, 1.0, 6.35, 7.6, 2.2), histogram, told)
-    facts(figure, _facts(row, told), left=9.2, top=6.35, line=0.24, values=11.1)
+    _histogram(panel(figure, 1.0, 6.35 + below, 7.6, 2.2), histogram, told)
+    facts(figure, _facts(row, told), left=9.2, top=6.35 + below, line=0.24, values=11.1)
     return figure
 
 
@@ -175,7 +181,8 @@ def _facts(row: Mapping[str, str], told: MarkerSubtraction) -> list[tuple[str, s
         ("difference, MAD", row.get("difference_mad", "")),
         ("shown by viewers from", " to ".join(f"{level:g}" for level in told.levels)),
     ]
-    return [(name, value) for name, value in known if value]
+    lines = [(name, textwrap.wrap(value, _VALUE_CHARACTERS)) for name, value in known if value]
+    return [("" if n else name, part) for name, parts in lines for n, part in enumerate(parts)]
 
 
 def _with_unit(value: str) -> str:
@@ -190,15 +197,23 @@ def draw_slide(markers: Sequence[MarkerPictures], *, title: str) -> Figure:
     cell = (_WIDTH - 2 * _EDGE - (columns - 1) * 2 * _GAP) / columns
     wide = (cell - _GAP / 2) / 2
     share = float(np.clip(drawn[0][0] / drawn[0][1], _FLATTEST, _TALLEST)) if drawn else 1.0
-    high = _HEAD + wide * share + 0.12
-    figure = sheet(_WIDTH, 0.95 + high * math.ceil(len(markers) / columns), title)
+    reasons = [_reasons(marker, cell) for marker in markers]
+    lines = [max(map(len, reasons[n : n + columns])) for n in range(0, len(markers), columns)]
+    heights = [_HEAD + max(wide * share, _LINE * most) + 0.12 for most in lines]
+    figure = sheet(_WIDTH, 0.95 + sum(heights), title)
     legend = "Before and after, alike in grey. In brackets the gain expected from exposure times."
     label(figure, _EDGE, 0.56, legend, color=SOFT, size=9)
     for n, marker in enumerate(markers):
         row, col = divmod(n, columns)
-        place = _EDGE + col * (cell + 2 * _GAP), 0.85 + row * high
+        place = _EDGE + col * (cell + 2 * _GAP), 0.85 + sum(heights[:row])
         _cell(figure, marker, place, (wide, wide * share), cell)
     return figure
+
+
+def _reasons(marker: MarkerPictures, cell: float) -> list[str]:
+    """Return the lines of text that a marker without pictures has in the overview."""
+    reasons = marker.row.get("reasons", "")
+    return textwrap.wrap(reasons, int(cell * _CHARACTERS)) if marker.before is None else []
 
 
 def _cell(
@@ -212,18 +227,18 @@ def _cell(
     (left, top), (wide, high), row = place, size, marker.row
     status = row["status"]
     characters = int(cell * _CHARACTERS)
-    name = textwrap.shorten(row["dye"], characters // 2, placeholder="…") or row["dye"][:12]
-    label(figure, left, top, name, weight="bold")
+    label(figure, left, top, shortened(row["dye"], characters // 2), weight="bold")
     end = left + cell
     if status != "ok":
         label(figure, end, top, status, color=STATUS[status], weight="bold", ha="right", size=9)
     if marker.before is None or marker.after is None:
-        reason = textwrap.wrap(row.get("reasons", ""), characters)[: int(high / 0.17)]
-        label(figure, left, top + 0.24, "\n".join(reason), color=SOFT, size=8.5)
+        reason = "\n".join(_reasons(marker, cell))
+        label(figure, left, top + 0.24, reason, color=SOFT, size=8.5)
         return
     expected = f" ({row['expected_gain']})" if row.get("expected_gain") else ""
-    text = f"{row['background_channel']} × {row['gain']}{expected}"
-    label(figure, left, top + 0.22, text[: characters + 4], color=SOFT, size=8.5)
+    gain = f" × {row['gain']}{expected}"
+    text = shortened(row["background_channel"], characters + 4 - len(gain)) + gain
+    label(figure, left, top + 0.22, text, color=SOFT, size=8.5)
     shape = round(high * DPI), round(wide * DPI)
     for n, picture in enumerate((marker.before, marker.after)):
         x, y = left + n * (wide + _GAP / 2), top + _HEAD - 0.04

@@ -39,8 +39,10 @@ GREEN, MAGENTA = "#00c800", "#e000e0"
 CROPS = 3
 DETAIL_PX = 108
 """Side of the squares at full resolution; each of their px takes 2 x 2 of the paper."""
-# Widths of a panel and of a detail, inches, and how many lines of reasons there is room for.
-_PANEL, _DETAIL, _REASON_LINES = 5.0, 2 * DETAIL_PX / DPI, 7
+# Widths of a panel and of a detail, and where the right column begins, inches.
+_PANEL, _DETAIL, _FACTS = 5.0, 2 * DETAIL_PX / DPI, 11.45
+# Lines of reasons that fit without a longer figure, and the height of one more, inches.
+_REASON_LINES, _LINE = 7, 0.19
 
 
 @styled
@@ -76,7 +78,9 @@ def draw_registration(
     """
     rows, cols = post_thumb.shape
     tall = min(_PANEL * rows / cols, 6.5)
-    below = 0.95 + max(tall + 0.55, 5.45 if transform.reasons else 4.4)
+    reasons = [line for reason in transform.reasons for line in textwrap.wrap(reason, 32)]
+    facts_end = 5.45 + _LINE * max(0, len(reasons) - _REASON_LINES) if reasons else 4.4
+    below = 0.95 + max(tall + 0.55, facts_end)
     figure = sheet(14.0, below + (_DETAIL + 0.9 if crops else 0.1), title, status=transform.status)
     reference = stretch(post_thumb)
     pairs = (
@@ -92,6 +96,9 @@ def draw_registration(
         panels.append(axes)
     scale_bar(panels[1], pixel_size_um)
     _facts(figure, transform, worst)
+    if reasons:
+        text, colour = "\n".join(reasons), STATUS[transform.status]
+        label(figure, _FACTS, 5.35, text, color=colour, size=9, linespacing=1.3)
     for n, crop in enumerate(crops[:CROPS]):
         frame(panels[1], crop, n + 1, crop.post.shape[1])
         _detail(figure, crop, n, below + 0.65)
@@ -100,7 +107,7 @@ def draw_registration(
 
 def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, float] | None) -> None:
     """Write the numbers that matter into the right column."""
-    left = 11.45
+    left = _FACTS
     figure.legend(
         handles=[
             Patch(color=GREEN, label="post"),
@@ -130,12 +137,6 @@ def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, floa
         ("shift y", measured(shift[1], transform.error_px.median, "px")),
     ]
     facts(figure, rows, left=left, top=1.95, line=0.27, values=13.7, align="right", bold=2)
-    if transform.reasons:
-        lines = [line for reason in transform.reasons for line in textwrap.wrap(reason, 32)]
-        if len(lines) > _REASON_LINES:
-            lines = [*lines[: _REASON_LINES - 1], f"{lines[_REASON_LINES - 1]} …"]
-        text = "\n".join(lines)
-        label(figure, left, 5.35, text, color=STATUS[transform.status], size=9, linespacing=1.3)
 
 
 def _longest(worst: tuple[float, float, float] | None) -> list[tuple[str, str]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.errors import UnglowError
 from unglow.core.levels import name_of
 from unglow.core.version import __version__
 from unglow.reporting.groups import NAME as GROUPS
@@ -125,10 +127,9 @@ def _batch(results: Path, history: History, pairs: Sequence[Mapping[str, Any]]) 
     costs = costs_of(pairs, history)
     unusual = outliers([{**row, **cost} for row, cost in zip(pairs, costs, strict=True)])
     told = {column for row in pairs for column in row if is_group(column) and row[column]}
-    try:
+    pooled: list[dict[str, str]] = []
+    with suppress(UnglowError, OSError):
         pooled = read_summary(results / GROUPS)
-    except OSError:
-        pooled = []
     return {
         "names": {number.key: number.name for number in NUMBERS},
         "pairs": [cost | {"outlier": o} for cost, o in zip(costs, unusual, strict=True)],

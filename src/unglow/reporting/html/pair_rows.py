@@ -36,6 +36,7 @@ Known = dict[str, tuple[object, list[dict[str, Any]]]]
 """Rows as they were made of files, and the state of these; by the place of pair or slide."""
 # A run that ended like this, or goes on, may have left a pair undone without any fault.
 _NO_FAULT = ("ok", "interrupted", RUNNING)
+_NEEDED = ("sample", "dye", "status")
 # Directories of a results directory that hold no pairs.
 _RECORDS = ("telemetry", "benchmarks", "logs")
 
@@ -44,8 +45,9 @@ def rows_of(results: Path, history: History, known: Known | None = None) -> list
     """Return a row for each pair and variant: those of summary.tsv, or what the files tell.
 
     The table is made as a run ends. While the last one goes on, or if it was killed, rows are made
-    of the files that are there. A pair that is not done and that no fault has stopped is
-    ``waiting`` or ``running``; what then runs, and how far it is, is its ``working``.
+    of the files that are there. Those of markers always are: the table has their names cleaned. A
+    pair that is not done and that no fault has stopped is ``waiting`` or ``running``; what then
+    runs, and how far it is, is its ``working``.
 
     Parameters
     ----------
@@ -54,22 +56,30 @@ def rows_of(results: Path, history: History, known: Known | None = None) -> list
     known
         Rows that were made of files before, for those who look again and again: it is filled.
     """
-    try:
-        summary = [dict(row) for row in read_summary(results / "summary.tsv")]
-    except OSError:
-        summary = []
+    summary: list[dict[str, Any]] = []
+    with suppress(UnglowError, OSError):
+        summary = [
+            dict.fromkeys(_NEEDED, "") | row for row in read_summary(results / "summary.tsv")
+        ]
     recorded = [h for h in history.runs if h.run.id != UNRECORDED]
-    if summary and (not recorded or recorded[-1].outcome in _CONCLUDED):
-        return _with_states(results, summary, history)
+    finished = bool(summary) and (not recorded or recorded[-1].outcome in _CONCLUDED)
+    listed = {row["sample"] for row in summary if row.get("background_channel")}
+    slides = [e for e in _slides(results, history) if not finished or e.sample in listed]
+    entries: list[Entry | SlideEntry] = [*(() if finished else _entries(results, history)), *slides]
     known = {} if known is None else known
-    entries: list[Entry | SlideEntry] = [*_entries(results, history), *_slides(results, history)]
     made = [row for entry in entries for row in _rows(entry, results, known)]
     before = {names_of(row): row for row in summary}
     for row in made:
-        row["control"] = before.get(names_of(row), {}).get("control")
-    made_names = {names_of(row) for row in made}
-    rows_made = [*(row for row in summary if names_of(row) not in made_names), *made]
-    return _with_states(results, rows_made, history)
+        if control := before.get(names_of(row), {}).get("control"):
+            row["control"] = control
+    made_names, made_slides = {names_of(row) for row in made}, {e.sample for e in slides}
+    kept = [
+        row
+        for row in summary
+        if names_of(row) not in made_names
+        and not (row.get("background_channel") and row["sample"] in made_slides)
+    ]
+    return _with_states(results, [*kept, *made], history)
 
 
 def _with_states(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from unglow.core.errors import UnglowError, describe
 from unglow.core.files import write_text
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build
@@ -65,13 +66,26 @@ def write_report(
     Raises
     ------
     UnglowError
-        The file cannot be written.
+        The report cannot be made or written.
     """
+    place = target or results / NAME
+    try:
+        return _write(results, place, ending, pictures)
+    except UnglowError:
+        raise
+    except Exception as error:
+        raise UnglowError(
+            f"{place} could not be written ({describe(error)}): please report this fault; "
+            "`unglow bundle` packs what is needed."
+        ) from error
+
+
+def _write(results: Path, place: Path, ending: str | None, pictures: Pictures) -> Path:
     # It imports OpenCV.
     from unglow.reporting.html.thumbnails import packed_pictures, pictures_beside  # noqa: PLC0415
 
     model = read_model(results, ending=ending)
-    place, pairs = target or results / NAME, model["pairs"]
+    pairs = model["pairs"]
     beside = pictures == "beside" or (pictures == "auto" and len(pairs) > PACKED_PAIRS)
     pairs = [*pairs, *({"sample": slide} for slide in model.get("slides", ()))]
     if beside:

@@ -2,27 +2,28 @@
 
 Overviews are read from the coarse levels of the stores, figures are made smaller. They are packed
 into a page, or lie beside it: then figures are shown where they are, and an overview that is newer
-than its store is not drawn again. A picture that cannot be made is left out: a report is no place
-to fail.
+than its results is not drawn again. An error in one picture becomes a sentence on its card.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
+import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
 
-from unglow.core.errors import UnglowError
+from unglow.core.archive import damaged
+from unglow.core.errors import describe
 from unglow.core.files import replacing
-from unglow.core.levels import LEVELS, place_of
+from unglow.core.levels import LEVELS, RESULT_OF, name_of, place_of
+from unglow.core.printable import harmless
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import at_same_pixels, fitting_level, overview
 from unglow.multiplexed.results import (
@@ -35,10 +36,11 @@ from unglow.multiplexed.results import (
 from unglow.photometry.difference import open_image
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+log = logging.getLogger(__name__)
 THUMB_PX = 180
 LARGE_PX = 1000
 _QUALITY = 72
@@ -79,13 +81,16 @@ class Picture:
         The figure that it was made from, seen from the page; empty if there is none.
     beside
         Where the picture is, seen from the page; empty if it is packed.
+    problem
+        Why there is no picture, in a sentence; empty if there is one.
     """
 
     name: str
-    small: str
-    large: str
+    small: str = ""
+    large: str = ""
     file: str = ""
     beside: str = ""
+    problem: str = ""
 
 
 def large_px(pairs: int) -> int:
@@ -107,10 +112,20 @@ def packed_pictures(
     start
         The directory of the page; the results directory if None.
     """
+    start = start or results
     largest = large_px(len(rows))
     with ThreadPoolExecutor(2) as pool:  # decoding and coding leave the interpreter to others
-        tasks = [_tasks(results, row, largest, start or results) for row in rows]
-        waiting = [[pool.submit(task) for task in group] for group in tasks]
+        waiting = [
+            [
+                pool.submit(
+                    _contain, row, "overviews", partial(_overviews_of, results, row, largest)
+                ),
+                pool.submit(
+                    _contain, row, "figures", partial(_small_figures, results, row, largest, start)
+                ),
+            ]
+            for row in rows
+        ]
         return [[p for done in group for p in done.result()] for group in waiting]
 
 
@@ -130,51 +145,70 @@ def pictures_beside(
     """
     place, start = page.with_name(f"{page.stem}_files"), page.parent
 
-    def made(row: Mapping[str, Any]) -> list[Picture]:
-        drawn = [] if _of_slide(row) else _drawn_beside(results, row, place)
-        shown = [(path.stem, path) for path in drawn] + _figures(results, row)
-        return [Picture(name, "", "", beside=_seen_from(start, path)) for name, path in shown]
+    def overviews(row: Mapping[str, Any]) -> Iterator[Picture]:
+        for drawing in () if _of_slide(row) else _drawings(results, row, LARGE_PX):
+            path = place_of(place, row) / f"{drawing.name}.jpg"
+            yield from _contain(row, drawing.name, partial(_written, drawing, path, start))
+
+    def figures(row: Mapping[str, Any]) -> Iterator[Picture]:
+        for name, path in _figures(results, row):
+            yield Picture(name, beside=_seen_from(start, path))
+
+    def both(row: Mapping[str, Any]) -> list[Picture]:
+        parts = {"overviews": overviews, "figures": figures}
+        return [p for what, make in parts.items() for p in _contain(row, what, partial(make, row))]
 
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(made, rows))
+        return list(pool.map(both, rows))
 
 
-def _drawn_beside(results: Path, row: Mapping[str, Any], place: Path) -> list[Path]:
-    """Return the overviews of a row; they are drawn if one is missing or older than its store."""
-    stores = _stores(results, row)
-    target = place_of(place, row)
-    paths = {name: target / f"{name}.jpg" for name in stores if (stores[name] / _ROOT).is_file()}
-    if all(_is_newer(path, stores[name] / _ROOT) for name, path in paths.items()):
-        return list(paths.values())
-    made = []
-    for name, drawn in _overviews(stores, LARGE_PX):
-        with contextlib.suppress(UnglowError), replacing(paths[name]) as temporary:
-            temporary.write_bytes(_jpeg(_smaller(drawn, LARGE_PX)))
-            made.append(paths[name])
-    return made
-
-
-def _is_newer(path: Path, source: Path) -> bool:
-    return path.is_file() and path.stat().st_mtime >= source.stat().st_mtime
+def _contain(
+    row: Mapping[str, Any], what: str, draw: Callable[[], Iterable[Picture]]
+) -> list[Picture]:
+    """Return what is drawn; if that fails, a sentence in its place."""
+    try:
+        return [*draw()]
+    except Exception as error:  # noqa: BLE001 (a report with a gap is better than none)
+        sentence = f"No {what}: {describe(error)}"
+        log.warning("report, %s: %s", harmless(name_of(row)), sentence)
+        return [Picture(what, problem=sentence)]
 
 
 def _seen_from(start: Path, path: Path) -> str:
     return Path(os.path.relpath(path, start)).as_posix()
 
 
-def _tasks(
+def _overviews_of(results: Path, row: Mapping[str, Any], largest: int) -> Iterator[Picture]:
+    if _of_slide(row):
+        for name, image in _of_marker(results, row):
+            yield _picture(name, image, largest)
+        return
+    for drawing in _drawings(results, row, largest or 2 * THUMB_PX):
+        yield from _contain(row, drawing.name, partial(_packed, drawing, largest))
+
+
+def _packed(drawing: _Drawing, largest: int) -> list[Picture]:
+    image = drawing.draw()
+    return [] if image is None else [_picture(drawing.name, image, largest)]
+
+
+def _written(drawing: _Drawing, path: Path, start: Path) -> list[Picture]:
+    """Write an overview unless there is one that is newer than its sources."""
+    newest = max(source.stat().st_mtime for source in drawing.sources)
+    if not path.is_file() or path.stat().st_mtime < newest:
+        image = drawing.draw()
+        if image is None:
+            return []
+        with replacing(path) as temporary:
+            temporary.write_bytes(_jpeg(_smaller(image, LARGE_PX)))
+    return [Picture(drawing.name, beside=_seen_from(start, path))]
+
+
+def _small_figures(
     results: Path, row: Mapping[str, Any], largest: int, start: Path
-) -> list[Callable[[], list[Picture]]]:
-    """Return what draws the pictures of a pair."""
-
-    def overviews() -> list[Picture]:
-        if _of_slide(row):
-            drawn = _of_marker(results, row)
-        else:
-            drawn = _overviews(_stores(results, row), largest or 2 * THUMB_PX)
-        return [_picture(name, image, largest) for name, image in drawn]
-
-    return [overviews, *(partial(_figure, *f, largest, start) for f in _figures(results, row))]
+) -> Iterator[Picture]:
+    for name, path in _figures(results, row):
+        yield from _contain(row, name, partial(_figure, name, path, largest, start))
 
 
 def _figures(results: Path, row: Mapping[str, Any]) -> list[tuple[str, Path]]:
@@ -196,66 +230,85 @@ def _of_slide(row: Mapping[str, Any]) -> bool:
 
 def _figures_of_slide(place: Path, row: Mapping[str, Any]) -> list[tuple[str, Path]]:
     """Return the figure of a marker, or that of all markers of a slide."""
-    name, file = ALL_MARKERS, SLIDE_FIGURE
-    with contextlib.suppress(UnglowError, OSError):
-        if row.get("dye"):
-            markers = SlideRecord.load(place / "slide.json").slide.subtracted
-            name, file = "figure", figure_names(markers)[str(row["dye"])]
-        path = place / "figures" / file
-        return [(name, path)] if path.is_file() else []
-    return []
+    name, file, record = ALL_MARKERS, SLIDE_FIGURE, place / "slide.json"
+    if row.get("dye"):
+        markers = SlideRecord.load(record).slide.subtracted if record.is_file() else ()
+        name, file = "figure", figure_names(markers).get(str(row["dye"]), "")
+    path = place / "figures" / file
+    return [(name, path)] if path.is_file() else []
 
 
 def _of_marker(results: Path, row: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.uint8]]]:
     """Yield the overviews of a marker, drawn alike in grey, with their names."""
     place, marker = results / str(row["sample"]), row.get("dye")
-    with contextlib.suppress(UnglowError, OSError):
-        order = [*Subtraction.load(place / "subtraction.json").markers] if marker else []
-        if marker in order:
-            found, _ = overview_of(place / "overviews.npz", order.index(marker))
-            both = np.concatenate([found.before, found.after])
-            yield BEFORE, _grey(found.before, both)
-            yield str(row["background_channel"]), _grey(found.background)
-            yield AFTER, _grey(found.after, both)
+    files = [place / "subtraction.json", place / "overviews.npz"]
+    if not marker or not all(map(Path.is_file, files)):
+        return
+    order = [*Subtraction.load(files[0]).markers]
+    if marker in order:
+        found, _ = overview_of(files[1], order.index(marker))
+        both = np.concatenate([found.before, found.after])
+        yield BEFORE, _grey(found.before, both)
+        yield str(row["background_channel"]), _grey(found.background)
+        yield AFTER, _grey(found.after, both)
 
 
 def _figure(name: str, path: Path, largest: int, start: Path) -> list[Picture]:
     file = _seen_from(start, path)
     if largest < _ALL_FIGURES_PX and name != _FIGURES[0][0]:
-        return [Picture(name, "", "", file)]
+        return [Picture(name, file=file)]
     figure = cv2.imread(str(path))
-    return [] if figure is None else [_picture(name, np.asarray(figure, np.uint8), largest, file)]
+    if figure is None:
+        raise damaged(path)
+    return [_picture(name, np.asarray(figure, np.uint8), largest, file)]
 
 
-def _stores(results: Path, row: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the stores of a row by the names of their pictures."""
-    images = place_of(results, row, "ingestion")
-    name = f"{row.get('method') or 'linear'}.ome.zarr"
-    return {
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """An overview to be drawn: its name, files that decide when, and what draws it.
+
+    ``draw`` returns None where there is nothing to draw.
+    """
+
+    name: str
+    sources: tuple[Path, ...]
+    draw: Callable[[], NDArray[np.uint8] | None]
+
+
+def _drawings(results: Path, row: Mapping[str, Any], largest: int) -> Iterator[_Drawing]:
+    """Yield the overviews of a pair, in the frame of post, as far as there are results for them."""
+    images, registered, subtracted = (
+        place_of(results, row, level) for level in ("ingestion", "registration", "subtraction")
+    )
+    stores = {
         POST: images / "post.ome.zarr",
         PRE: images / "pre.ome.zarr",
-        ALIGNED: place_of(results, row, "registration") / "aligned_pre.ome.zarr",
-        DIFFERENCE: place_of(results, row, "subtraction") / "difference" / name,
+        ALIGNED: registered / "aligned_pre.ome.zarr",
+        DIFFERENCE: subtracted / "difference" / f"{row.get('method') or 'linear'}.ome.zarr",
     }
 
-
-def _overviews(stores: Mapping[str, Path], largest: int) -> Iterator[tuple[str, NDArray[np.uint8]]]:
-    """Yield overviews in the frame of post, drawn, with their names; not those that cannot be."""
-    for name, image in _images(stores, largest):
-        yield name, _diverging(image) if name == DIFFERENCE else _grey(image)
-
-
-def _images(stores: Mapping[str, Path], largest: int) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    with contextlib.suppress(UnglowError, OSError):
+    @cache
+    def frame() -> tuple[tuple[int, int], int]:
         post = open_store(stores[POST])
         level = fitting_level(post, 3 * largest // 2)
-        shape = post.level_shape(level)
-        yield POST, overview(post, level).image
-        with contextlib.suppress(UnglowError, OSError):
-            yield PRE, at_same_pixels(open_store(stores[PRE]), shape, level)
-        for name in (ALIGNED, DIFFERENCE):
-            with contextlib.suppress(UnglowError, OSError):
-                yield name, overview(open_image(stores[name]), level).image
+        return post.level_shape(level), level
+
+    def draw(name: str) -> NDArray[np.uint8] | None:
+        image = open_image(stores[name])
+        if image.empty is not None:
+            return None
+        shape, level = frame()
+        if name == PRE:
+            return _grey(at_same_pixels(image, shape, level))
+        pixels = overview(image, level).image
+        return _diverging(pixels) if name == DIFFERENCE else _grey(pixels)
+
+    roots = {name: path / _ROOT for name, path in stores.items()}
+    computed = subtracted / RESULT_OF["subtraction"], roots[ALIGNED]
+    for name, root in roots.items() if roots[POST].is_file() else ():
+        sources = computed if name == DIFFERENCE and not root.is_file() else (root,)
+        if all(map(Path.is_file, sources)):
+            yield _Drawing(name, sources, partial(draw, name))
 
 
 def _grey(

@@ -5,6 +5,7 @@ Names and messages are put in as text that no markup acts in. Nothing is told by
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -117,7 +118,7 @@ def _run(run: RunView, width: int, detail: Detail) -> list[RenderableType]:
     if run.jobs and detail.jobs:
         parts += [Text(""), _jobs(run, width, detail.jobs)]
     if run.incidents and detail.incidents:
-        parts += [Text(""), *_incidents(run.incidents, detail.incidents)]
+        parts += [Text(""), *_incidents(run.incidents, detail.incidents, width)]
     return parts
 
 
@@ -251,7 +252,7 @@ def _cells(job: JobRow) -> dict[str, RenderableType]:
     }
 
 
-def _incidents(incidents: Sequence[Incident], most: int) -> list[RenderableType]:
+def _incidents(incidents: Sequence[Incident], most: int, width: int) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for incident in incidents[:most]:
         line = Text("" if incident.wall is None else f"{clock(incident.wall)} ")
@@ -262,12 +263,25 @@ def _incidents(incidents: Sequence[Incident], most: int) -> list[RenderableType]
             line.append(" (a later attempt ended well)")
         parts.append(line)
         if incident.message not in ("", incident.cause):
-            parts.append(Text(f"  {clean(incident.message)}"))
+            parts.append(_paragraphs(incident.message, width))
         if incident.remedy:
             parts.append(Text(f"  {clean(incident.remedy)}", style="bold"))
         elif incident.helps:
-            parts.append(Text(f"  What helps: {clean(incident.helps)}"))
+            parts.append(_paragraphs(f"What helps: {incident.helps}", width))
     more = len(incidents) - most
     if more > 0:
         parts.append(Text(f"and {count(more, 'earlier incident')}", style="dim"))
     return parts
+
+
+def _paragraphs(text: str, width: int) -> Text:
+    """Return lines of text, indented, each of them broken between words where it is too long."""
+    # Paths and options stay whole, so that they can be copied.
+    wrapper = textwrap.TextWrapper(
+        max(20, width),
+        break_long_words=False,
+        break_on_hyphens=False,
+        initial_indent="  ",
+        subsequent_indent="  ",
+    )
+    return Text("\n".join(part for line in text.splitlines() for part in wrapper.wrap(clean(line))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unglow.core.printable import shortened
 from unglow.multiplexed.results import (
     SLIDE_FIGURE,
     SlideRecord,
@@ -22,6 +23,9 @@ from unglow.reporting.summary import texts
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+# Characters of a marker's name in the title of its figure.
+_LONGEST_NAME = 60
 
 
 def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
@@ -45,6 +49,7 @@ def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
     size = record.pixel_size_um and sum(record.pixel_size_um) / 2
     files = {name: target / file for name, file in figure_names(rows).items()}
     target.mkdir(parents=True, exist_ok=True)
+    titles = {name: f"{title} {shortened(name, _LONGEST_NAME)}" for name in rows}
     shown = {name: MarkerPictures(row) for name, row in rows.items()}
     for n, (name, one) in enumerate(told.markers.items()):
         if rows[name]["status"] == "failed":
@@ -59,13 +64,13 @@ def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
             residues[name],
             step=step,
             pixel_size_um=size,
-            title=f"{title} {name}",
+            title=titles[name],
         )
         save_png(figure, files[name])
     for name, marker in shown.items():
         if marker.before is None:
             refusal = draw_refusal(
-                f"{title} {name}", marker.row["reasons"], marker.row["status"], of="marker"
+                titles[name], marker.row["reasons"], marker.row["status"], of="marker"
             )
             save_png(refusal, files[name])
     save_png(draw_all([*shown.values()], title=f"{title}: all markers"), target / SLIDE_FIGURE)

@@ -43,6 +43,11 @@ class Batch {
     this.list = el("div", { role: "rowgroup", class: "lines" });
     this.heads = el("div", { role: "row", class: "heads" });
     this.box = el("div", { class: "batch", role: "table", "aria-label": "Pairs" }, el("div", { role: "rowgroup", class: "top" }, this.heads), this.list);
+    // The box grows by the cards that are open, so that none of them is cut.
+    this.heights = new ResizeObserver(() => {
+      const open = [...this.list.querySelectorAll(".detail")].reduce((sum, card) => sum + card.offsetHeight, 0);
+      this.box.style.setProperty("--open", open + "px");
+    });
     this.plots = el("div", { class: "plots" });
     this.count = el("span", { class: "soft", role: "status" });
     this.controls = el("div", { class: "controls" });
@@ -195,7 +200,9 @@ class Batch {
 
   detail(r) {
     const before = this.lines.get(r.name);
-    if (!before.detail) before.detail = el("div", { role: "row", class: "detail" }, el("div", { role: "cell" }, pairCard({ ...r, state: el("span") }, this.view, hasViewer(this.model))));
+    if (before.detail) return before.detail;
+    before.detail = el("div", { role: "row", class: "detail" }, el("div", { role: "cell" }, containedCard({ ...r, state: el("span") }, this.view, hasViewer(this.model))));
+    this.heights.observe(before.detail);
     return before.detail;
   }
 

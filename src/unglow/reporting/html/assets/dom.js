@@ -27,6 +27,16 @@ function fill(parent, ...children) {
   parent.replaceChildren(made);
 }
 
+// Builds a part of the page; if that fails, a sentence in its place, so that the others are shown.
+function contained(what, build) {
+  try {
+    return build();
+  } catch (error) {
+    console.error(error);
+    return el("p", { class: "message" }, what + " cannot be shown (" + error + ").");
+  }
+}
+
 function section(id, title, note) {
   const body = el("div", { class: "body" });
   const heading = el("h2", {}, title);
@@ -70,9 +80,9 @@ function commandLine(text, what) {
   return el("div", { class: "command" }, el("code", {}, text), copyButton(text, what || "the command"));
 }
 
-function badge(outcome) {
+function badge(outcome, count) {
   const { word, sign, kind, means } = OUTCOMES[outcome] || { word: outcome, sign: "•", kind: "bad" };
-  return el("span", { class: "badge " + kind, title: means || null }, el("span", { "aria-hidden": "true" }, sign), " ", word);
+  return el("span", { class: "badge " + kind, title: means || null }, el("span", { "aria-hidden": "true" }, sign), " ", isKnown(count) ? count + " " : null, word);
 }
 
 // What a reader opened or sorted, for when it is drawn anew.

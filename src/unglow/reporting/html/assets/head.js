@@ -2,11 +2,9 @@
 
 function headPart(model) {
   const run = model.runs[model.runs.length - 1];
-  const counts = ["ok", "suspect", "failed", "skipped", "incomplete", "running", "waiting"].map((s) => [s, model.pairs.filter((p) => p.status === s).length]).filter(([, n]) => n);
   const place = model.results.split("/").slice(-2).join("/");
   const tiles = [];
   const tile = (name, value, more) => tiles.push(el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null));
-  tile(kindOf(model.pairs).toLowerCase(), counts.length ? counts.map(([s, n]) => el("span", { class: "count" }, n + " ", badge(s))) : "none");
   if (run) {
     const own = model.attempts.filter((a) => a.run === model.runs.length - 1);
     const bad = own.filter((a) => !went(a.outcome)).length;
@@ -26,16 +24,28 @@ function headPart(model) {
     const moved = own.reduce((sum, a) => sum + (a.read || 0) + (a.written || 0), 0);
     if (moved) tile("read and written", bytes(moved), run.seconds > 0 ? digits(moved / 1e6 / run.seconds, 3) + " MB/s" : "");
   }
-  const outcome = run ? run.outcome : "";
   return el("header", { class: "head" },
     el("div", { class: "title" },
       el("h1", {}, "unglow ", el("span", { class: "place" }, place)),
-      run ? badge(outcome) : null,
+      verdict(model, run),
       hasViewer(model) ? el("a", { href: "view/" }, "look at the images") : null,
       el("span", { class: "soft made" }, (model.live ? "as of " : "report of ") + when(model.made)),
       themeButton()),
     el("div", { class: "tiles" }, tiles),
     run && run.command ? commandLine(run.command) : null);
+}
+
+const STATES = ["ok", "suspect", "failed", "skipped", "incomplete", "running", "waiting"];
+
+// How many pairs are in which state; how the run ended only where that says more.
+function verdict(model, run) {
+  const counts = STATES.map((state) => [state, model.pairs.filter((pair) => pair.status === state).length]).filter(([, n]) => n);
+  const bad = counts.some(([state]) => ["failed", "skipped", "incomplete"].includes(state));
+  const explained = run && (run.outcome === "ok" ? counts.length : run.outcome === "failed" && bad);
+  return [
+    run && !explained ? badge(run.outcome) : null,
+    counts.length ? el("span", { class: "verdict" }, unitsOf(model.pairs) + ": ", counts.map(([state, n]) => [badge(state, n), " "])) : null,
+  ];
 }
 
 function themeButton() {
@@ -57,7 +67,7 @@ const OPEN_AT_FIRST = 3;
 const INCIDENTS_AT_ONCE = 50;
 
 function incidentsPart(model, view) {
-  const part = section("incidents", "Incidents", counted(model.incidents.length, "incident"));
+  const part = section("incidents", "Incidents", model.incidents.length ? counted(model.incidents.length, "incident") : "");
   if (!model.incidents.length) {
     const own = model.attempts.length ? "Every attempt of every run ended well, and nothing stalled." : "There is no telemetry; no pair failed.";
     fill(part.body, el("p", { class: "fine" }, "✓ " + own));

@@ -26,9 +26,15 @@ class View {
     this.part("pairs", [settled(model.pairs), model.batch], () => pairsPart({ ...model, pairs: settled(model.pairs) }, this));
     tellStates(this.states || [], model);
     this.part("environment", model.runs.map((r) => [r.id, r.outcome, r.done]), () => environmentPart(model));
-    this.flames.show(model);
+    this.own("Flame graph", this.flames, model);
     this.main.querySelector(".to-flames").hidden = this.flames.part.made.hidden;
-    this.resources.show(model);
+    this.own("Time and memory", this.resources, model);
+  }
+
+  // A part that keeps what it has drawn.
+  own(title, shower, model) {
+    const failed = contained(title, () => shower.show(model));
+    if (failed) fill(shower.part.body, failed);
   }
 
   // A part is only made anew if what it shows is new, so that what a reader opened stays open.
@@ -36,7 +42,7 @@ class View {
     const text = JSON.stringify(about);
     if (this.shown[name] === text) return;
     this.shown[name] = text;
-    this[name].replaceChildren(build());
+    this[name].replaceChildren(contained(name, build));
   }
 }
 

@@ -9,7 +9,7 @@ function pairsPart(model, view) {
   const rows = (view.states = rowsOf(model));
   const cards = () => bySlide(rows).map((group) => [
     isMarker(group[0].pair) ? slideHead(group, view, model) : null,
-    el("div", { class: "pairs" }, group.map((r) => pairCard(r, view, hasViewer(model)))),
+    el("div", { class: "pairs" }, group.map((r) => containedCard(r, view, hasViewer(model)))),
   ]);
   if (rows.length > CARDS_AT_ONCE) part.note.textContent = view.batch.note(rows);
   fill(part.body, rows.length > CARDS_AT_ONCE ? view.batch.show(rows, model) : cards(),
@@ -58,7 +58,11 @@ function slideHead(group, view, model) {
   const n = model.pairs.length + (model.slides || []).indexOf(slide);
   const all = PAIR_ORDER.map((s) => [s, group.filter((r) => r.pair.status === s).length]).filter(([, k]) => k);
   const told = el("span", { class: "soft" });
-  const show = (pictures) => (pictures.length ? view.viewer.open(pictures, 0, slide) : fill(told, "There is no picture of all markers yet."));
+  const show = (pictures) => {
+    const [first] = pictures;
+    if (first && !first.problem) view.viewer.open(pictures, 0, slide);
+    else fill(told, first ? first.problem : "There is no picture of all markers yet.");
+  };
   const open = () => view.viewer.read(n, slide).then(show, () => fill(told, "The monitor does not answer: no pictures."));
   return el("div", { class: "slide-head" }, el("b", {}, slide), el("span", { class: "soft" }, counted(group.length, "marker") + ": " + all.map(([s, k]) => k + " " + word(s)).join(", ")),
     el("button", { type: "button", onclick: open }, "All markers side by side"), told);
@@ -93,6 +97,8 @@ function tellStates(rows, model) {
 
 // What cards are made of: whether a pair that is not done runs just now changes too often.
 const settled = (pairs) => pairs.map((p) => (p.status === "running" ? { ...p, status: "waiting" } : p));
+
+const containedCard = (r, view, canLook) => contained("The card of " + r.name, () => pairCard(r, view, canLook));
 
 function pairCard({ pair, n, state, outlier }, view, canLook) {
   const share = (v) => (isKnown(v) ? percent(Number(v)) : null);

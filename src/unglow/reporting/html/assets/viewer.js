@@ -35,12 +35,14 @@ class Viewer {
 
   thumbs(all, title) {
     const group = all.filter((picture) => addressOf(picture, "small"));
-    const links = all.filter((picture) => !addressOf(picture, "small")).map((picture) => el("a", toFile(picture.file), picture.name));
+    const links = all.filter((picture) => !picture.problem && !addressOf(picture, "small")).map((picture) => el("a", toFile(picture.file), picture.name));
     const made = el("div", { class: "strip" }, group.map((picture, k) => {
       const image = el("img", { alt: "", loading: "lazy", width: 120, height: 96, src: addressOf(picture, "small") });
+      image.addEventListener("error", () => image.closest("button").replaceWith(el("span", { class: "thumb" }, picture.name + " cannot be read")));
       return el("button", { type: "button", class: "thumb", title: "Open " + picture.name, onclick: () => this.open(group, k, title) }, image, el("span", {}, picture.name));
     }));
-    return [made, links.length ? el("p", { class: "links" }, links) : null];
+    const problems = all.filter((picture) => picture.problem).map((picture) => el("p", { class: "message problem" }, picture.problem));
+    return [made, links.length ? el("p", { class: "links" }, links) : null, problems];
   }
 
   open(group, k, title) {
