@@ -20,6 +20,8 @@ except ImportError as error:
 
 from unglow.core.errors import UnglowError
 from unglow.core.machine import existing
+from unglow.core.printable import printable
+from unglow.core.terminal import warn
 from unglow.io.zarr.bands import PATTERN as BAND
 from unglow.jobs.obstacles import message_of, obstacles
 from unglow.photometry.gain.scale import METHODS
@@ -41,10 +43,11 @@ from unglow.workflow.variants import SECTIONS, variants
 
 def refusal(text):
     """The error that ends the run; it is told also where Snakemake is not to say a word."""
+    text = printable(text)
     settings = workflow.output_settings
     silent = any(kind.name == "ALL" for kind in settings.quiet or ())
     if silent and not settings.dryrun and workflow.is_main_process:
-        print(text, file=sys.stderr)
+        warn(text)
     return WorkflowError(text)
 
 
@@ -92,7 +95,7 @@ if workflow.is_main_process:
     for problem in batch.problems:
         logger.warning(f"left out: {problem.message}")
     for sentence in (*job_params.idle_controls(batch), *batch.notes):
-        logger.warning(sentence)
+        logger.warning(printable(sentence))
     writable = existing(Path(batch.settings["results"]))
     if not os.access(writable, os.W_OK | os.X_OK):
         logger.warning(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_results, existing
 from unglow.core.errors import UnglowError
 from unglow.core.levels import variants_in
+from unglow.core.terminal import say, show_progress, warn
 
 if TYPE_CHECKING:
     import argparse
@@ -37,19 +37,20 @@ def run(arguments: argparse.Namespace) -> int:
     results = existing(arguments.results)
     problems = []
     for problem in _problems(results):
-        print(problem.message, flush=True)
+        show_progress("")
+        say(problem.message)
         problems.append(problem)
     if arguments.repair:
         for path in sorted({path for problem in problems for path in problem.remove}):
             _remove(path)
     left = _leftovers(results)
     if problems and arguments.repair:
-        print("Run the workflow again: it makes what was removed.")
+        say("Run the workflow again: it makes what was removed.")
     elif problems:
         count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
-        print(f"{count}. `unglow verify --repair` removes what is wrong, to be made again.")
+        say(f"{count}. `unglow verify --repair` removes what is wrong, to be made again.")
     elif not left:
-        print(_all_is_well(results))
+        say(_all_is_well(results))
     return 1 if problems or left else 0
 
 
@@ -59,9 +60,9 @@ def _remove(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:  # a directory in the place of a file, for example
-        print(f"{path} could not be removed ({error.strerror}): move it away by hand")
+        say(f"{path} could not be removed ({error.strerror}): move it away by hand")
     else:
-        print(f"removed {path}")
+        say(f"removed {path}")
 
 
 def _problems(results: Path) -> Iterator[Defect]:
@@ -71,11 +72,11 @@ def _problems(results: Path) -> Iterator[Defect]:
     wrong: set[Path] = set()
     for number, pair in enumerate(pairs, start=1):
         name = " ".join(pair.relative_to(results).parts)
-        _progress(f"pair {number} of {len(pairs)}, {name}")
+        show_progress(f"pair {number} of {len(pairs)}, {name}")
         for problem in check_pair(pair):
             wrong.update(problem.remove)
             yield problem
-    _progress("")
+    show_progress("")
     yield from _other_images(results, pairs, wrong)
 
 
@@ -91,7 +92,7 @@ def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterat
     try:
         batch = batch_of(results)
     except UnglowError as error:
-        _note(f"raw images were not compared: {error}")
+        warn(f"raw images were not compared: {error}")
         return
     for place in places:
         if is_slide(place) and place.name in batch.slides:
@@ -100,7 +101,7 @@ def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterat
         pair = batch.pairs.get((place.parent.name, place.name))
         plans = {variant / "plan.json" for variant, _ in variants_in(place)} - wrong
         if pair is None:
-            _note(f"raw images of {place} were not compared: they are not here")
+            warn(f"raw images of {place} were not compared: they are not here")
             continue
         for plan in sorted(plans):
             yield from check_images(plan, pair)
@@ -125,18 +126,8 @@ def _leftovers(results: Path) -> bool:
 
     left = leftovers(results)
     if left:
-        print(
+        say(
             f"{len(left)} files or directories were left behind by jobs that were killed, or "
             f"belong to jobs that run: {left[0]} is the first; `unglow clean` removes them"
         )
     return bool(left)
-
-
-def _note(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
-
-
-def _progress(text: str) -> None:
-    """Show what is being read, on a terminal only."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
