@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "view": ("unglow.cli.view", "look at the pixels of results in a browser"),
     "resume": ("unglow.cli.resume", "go on after anything was killed"),
     "status": ("unglow.cli.status", "say how far each pair is"),
-    "verify": ("unglow.cli.verify", "read all results and say what is not as it was published"),
+    "verify": ("unglow.cli.verify", "check results for damage and changes"),
     "clean": ("unglow.cli.clean", "remove what jobs that were killed have left behind"),
     "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
     "report": ("unglow.cli.report", "write the report of a results directory"),
