@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     if there and not arguments.force:
         raise ConfigError(
             f"{' and '.join(there)} {'are' if len(there) > 1 else 'is'} there already; use --force "
-            "to overwrite, or `unglow survey` to only look."
+            f"to overwrite, or `unglow survey {shlex.quote(str(arguments.raw))}` to only look."
         )
     discovery = discover(arguments.raw)
     report = inventory(discovery, configuration.load({}))
