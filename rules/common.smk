@@ -8,6 +8,7 @@ from snakemake.settings.types import DeploymentMethod
 import unglow
 from unglow.core.errors import UnglowError
 from unglow.core.machine import existing
+from unglow.core.printable import printable
 from unglow.io.zarr.bands import PATTERN as BAND
 from unglow.jobs.obstacles import message_of, obstacles
 from unglow.photometry.gain.scale import METHODS
@@ -65,9 +66,9 @@ out = batch.outputs
 
 if workflow.is_main_process:
     for problem in batch.problems:
-        logger.warning(f"skipped: {problem.message}")
+        logger.warning(printable(f"skipped: {problem.message}"))
     for sentence in (*job_params.idle_controls(batch), *batch.notes):
-        logger.warning(sentence)
+        logger.warning(printable(sentence))
     writable = existing(Path(batch.settings["results"]))
     if not os.access(writable, os.W_OK | os.X_OK):
         logger.warning(

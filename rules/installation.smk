@@ -15,6 +15,10 @@ LIBRARIES = ("imagecodecs", "numpy", "tifffile")
 
 def end_run(text, level=logging.ERROR):
     """End with exit status 1 and a text; Snakemake would frame that of an exception."""
+    if find_spec("unglow") is not None:
+        from unglow.core.printable import printable
+
+        text = printable(text)  # names of files in it cannot act on the terminal
     settings = workflow.output_settings
     logger.log(level, text)
     silent = any(kind.name == "ALL" for kind in settings.quiet or ())

@@ -83,6 +83,7 @@ rule verdict:
         out.run("summary.tsv"),
     output:
         out.run("verdict.txt"),
+        digests=out.digests("verdict", "run"),
     log:
         out.record("logs", "verdict", "run"),
         telemetry=out.record("telemetry", "verdict", "run"),

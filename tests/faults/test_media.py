@@ -95,7 +95,8 @@ def test_a_damaged_chunk_is_found_repaired_and_made_again(finished, expected):
     assert code == 0, text
     assert bytes_of(finished) == expected
     code, text = unglow(finished, "verify")
-    assert (code, text) == (0, "Everything is as it was published.\n")
+    assert code == 0
+    assert text.startswith("No problems found: ")
 
 
 def times(work, when):

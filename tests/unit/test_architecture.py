@@ -83,3 +83,23 @@ def test_there_is_no_circle(imports):
         TopologicalSorter(imports).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(reversed(error.args[1])))
+
+
+def writes_to_the_terminal(path: Path) -> list[int]:
+    """Return the lines of a file that print by themselves: print, sys.stdout.write and the like."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name) and node.id == "print":
+            found.append(node.lineno)
+        elif isinstance(node, ast.Attribute) and node.attr in ("write", "writelines"):
+            stream = node.value
+            name = stream.attr if isinstance(stream, ast.Attribute) else getattr(stream, "id", "")
+            if name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+                found.append(node.lineno)
+    return found
+
+
+def test_only_one_module_prints():
+    """`unglow.core.terminal` cleans what it prints: names of files may hold escape sequences."""
+    lines = {name: writes_to_the_terminal(path) for name, path in MODULES.items()}
+    assert {name for name, found in lines.items() if found} == {"unglow.core.terminal"}

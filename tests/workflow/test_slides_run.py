@@ -92,7 +92,7 @@ def test_a_slide_that_is_refused_leaves_no_image_and_is_not_tried_again(run_of_s
 
 
 def test_results_are_listed_and_checked(own):
-    assert command(own, "unglow", "verify").text.strip() == "Everything is as it was published."
+    assert command(own, "unglow", "verify").text.startswith("No problems found: ")
     image = own / "results/good/corrected.ome.tif"
     with image.open("r+b") as file:
         file.seek(image.stat().st_size // 2)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import UnglowError
-from unglow.core.printable import harmless
+from unglow.core.printable import printable
+from unglow.core.terminal import warn
 from unglow.core.version import __version__
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "view": ("unglow.cli.view", "look at the pixels of results in a browser"),
     "resume": ("unglow.cli.resume", "go on after anything was killed"),
     "status": ("unglow.cli.status", "say how far each pair is"),
-    "verify": ("unglow.cli.verify", "read all results and say what is not as it was published"),
+    "verify": ("unglow.cli.verify", "check results for damage and changes"),
     "clean": ("unglow.cli.clean", "remove what jobs that were killed have left behind"),
     "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
     "report": ("unglow.cli.report", "write the report of a results directory"),
@@ -90,13 +91,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _sorry(command: str | None, sentence: str) -> int:
-    print(f"unglow {command}: {harmless(sentence)}", file=sys.stderr)
+    warn(f"unglow {command}: {sentence}")
     return MISTAKE
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints about words, which may be names of files, are printable."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
 
 
 def _parser(command: str | None, module: object) -> argparse.ArgumentParser:
     """Build the parser; only the sub-command in use gets its options."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="unglow",
         description="Take the glow out of microscopy. `unglow run` does the "
         "work, by Snakemake; the other commands help around it.",

@@ -11,7 +11,7 @@ from unglow.cli.directories import configured_results
 from unglow.cli.doctor import lines
 from unglow.core.errors import InputError
 from unglow.core.machine import disk_free_mb, memory_available_mb, memory_total_mb, processors
-from unglow.core.printable import printable
+from unglow.core.terminal import say
 from unglow.doctor.examination import examine
 from unglow.reporting.bug_report import write_bundle
 from unglow.telemetry.recording.environment import surroundings
@@ -60,13 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"{target} has to end in .zip.")
     results = arguments.results or configured_results(directory)
     if not results.is_dir():
-        print(f"{results} does not exist: nothing of results and telemetry is in the bundle.")
+        say(f"{results} does not exist: nothing of results and telemetry is in the bundle.")
     bundle = write_bundle(target, directory, results, environment(directory, results))
     for part, count in bundle.counts.items():
-        print(f"{count:6d}  {part}")
+        say(f"{count:6d}  {part}")
     for sentence in bundle.unreadable:
-        print(f"left out: {printable(sentence)}")
-    print(f"{target} ({bundle.size / 1e6:.1f} MB). Look through it before you give it to others.")
+        say(f"left out: {sentence}")
+    say(f"{target} ({bundle.size / 1e6:.1f} MB). Look through it before you give it to others.")
     return int(bool(bundle.unreadable))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_directory, add_lost, results_of
+from unglow.core.terminal import say, warn
 
 if TYPE_CHECKING:
     import argparse
@@ -33,14 +33,14 @@ def run(arguments: argparse.Namespace) -> int:
     results = results_of(arguments.directory)
     paths = leftovers(results)
     if paths and not arguments.dry_run:
-        refuse_if_at_work(results, arguments.lost, lambda words: print(words, file=sys.stderr))
+        refuse_if_at_work(results, arguments.lost, warn)
     total, stayed = 0.0, 0
     for path in paths:
         mb = size_mb(path)
         gone = arguments.dry_run or remove(path)
         word = "would remove" if arguments.dry_run else "removed" if gone else "could not remove"
-        print(f"{word} {path} ({mb:.1f} MB)")
+        say(f"{word} {path} ({mb:.1f} MB)")
         total, stayed = total + mb * gone, stayed + (not gone)
     would = "would be" if arguments.dry_run else "were"
-    print(f"{total:.1f} MB {would} removed." if paths else "There is nothing to remove.")
+    say(f"{total:.1f} MB {would} removed." if paths else "There is nothing to remove.")
     return 1 if stayed else 0

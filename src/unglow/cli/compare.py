@@ -10,8 +10,8 @@ from unglow.cli.directories import results_of
 from unglow.cli.text_table import table
 from unglow.core.errors import InputError
 from unglow.core.files import write_text
-from unglow.core.printable import harmless, printable
 from unglow.core.rounding import amount
+from unglow.core.terminal import say
 from unglow.workflow.config import CONFIG
 
 if TYPE_CHECKING:
@@ -76,18 +76,18 @@ def run(arguments: argparse.Namespace) -> int:
     told = [*map(_lines if published is None else _lines_of_all, comparisons)]
     if named and published is None:
         told.append(["\n" * bool(told) + text(named)])
-        told.append([] if comparisons else [harmless(line) for line in computed_by(named)])
-    print(printable("\n".join(line for part in told for line in part)))
+        told.append([] if comparisons else computed_by(named))
+    say("\n".join(line for part in told for line in part))
     write_text(arguments.output, page(build(named, comparisons), title="unglow compare"))
-    print(f"\n{arguments.output}")
+    say(f"\n{arguments.output}")
     if arguments.table is not None:
         from unglow.comparison.table import table as full_table  # noqa: PLC0415
 
         write_text(arguments.table, full_table(comparisons))
-        print(arguments.table)
+        say(arguments.table)
     if published is None:
         return 0
-    print(printable(f"\n{comparisons[0].verdict}"))
+    say(f"\n{comparisons[0].verdict}")
     return 0 if comparisons[0].reproduced else 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,11 @@ def existing(results: Path) -> Path:
     if not results.is_dir():
         raise InputError(f"{results} is no directory; give the results directory of a run.")
     return results
+
+
+def named(directory: Path, default: str = "results") -> str:
+    """Return a directory as a word of a command, a blank before it; empty if it is the default."""
+    return "" if directory == Path(default) else f" {shlex.quote(str(directory))}"
 
 
 def results_of(directory: Path) -> Path:

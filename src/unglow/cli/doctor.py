@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from unglow.cli.directories import add_working_directory, configured_results
 from unglow.core.errors import InputError
 from unglow.core.printable import printable
+from unglow.core.terminal import say
 from unglow.doctor.examination import PATIENCE_S, examine
 from unglow.doctor.finding import Level
 
@@ -42,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     results = arguments.results or configured_results(directory)
     found = examine(directory, results, arguments.patience)
     if arguments.json:
-        print(json.dumps([finding._asdict() for finding in found], indent=1))
+        say(json.dumps([finding._asdict() for finding in found], indent=1))
     else:
-        print("\n".join(lines(found)))
+        say("\n".join(lines(found)))
     return int(any(finding.level is Level.FAULT for finding in found))
 
 

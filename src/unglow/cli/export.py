@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError, StoreError
 from unglow.core.own_memory import pin_threads
+from unglow.core.terminal import say, warn
 
 if TYPE_CHECKING:
     import argparse
@@ -146,7 +147,7 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
 
         write_fits(store, target)
     rows, cols = store.shape
-    print(f"{target}: {cols} x {rows} px, {store.dtype}, {target.stat().st_size / 1e6:.1f} MB")
+    say(f"{target}: {cols} x {rows} px, {store.dtype}, {target.stat().st_size / 1e6:.1f} MB")
 
 
 def _export_transform(arguments: argparse.Namespace) -> None:
@@ -157,9 +158,9 @@ def _export_transform(arguments: argparse.Namespace) -> None:
 
     (path,) = arguments.inputs
     physical = physical_map.load(path, arguments.unit)
-    print(_write(physical, path, arguments))
+    say(_write(physical, path, arguments))
     if physical.transform.status == "suspect":
-        print(f"{path} is suspect: {' '.join(physical.transform.reasons)}", file=sys.stderr)
+        warn(f"{path} is suspect: {' '.join(physical.transform.reasons)}")
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

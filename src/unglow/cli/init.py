@@ -14,7 +14,7 @@ from unglow.cli.inventory import inventory
 from unglow.cli.survey import SHEET, text
 from unglow.core.errors import ConfigError
 from unglow.core.files import write_text
-from unglow.core.printable import printable
+from unglow.core.terminal import say
 from unglow.workflow import config as configuration
 from unglow.workflow.config import CONFIG
 from unglow.workflow.samples import discover, sheet_text
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     if there and not arguments.force:
         raise ConfigError(
             f"{' and '.join(there)} {'are' if len(there) > 1 else 'is'} there already; use --force "
-            "to overwrite, or `unglow survey` to only look."
+            f"to overwrite, or `unglow survey {shlex.quote(str(arguments.raw))}` to only look."
         )
     discovery = discover(arguments.raw)
     report = inventory(discovery, configuration.load({}))
@@ -65,14 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(targets[0], config_text(_from(arguments.raw, arguments.directory)))
     if discovery.pairs and not discovery.slides:
         write_text(targets[1], _sheet(discovery, arguments.directory))
-    print(printable(text(report)))
+    say(text(report))
     if discovery.pairs or discovery.slides:
-        print(f"Written: {', '.join(map(str, targets))}")
+        say(f"Written: {', '.join(map(str, targets))}")
         here = arguments.directory.absolute() == Path.cwd()
         option = "" if here else f" --directory {shlex.quote(str(arguments.directory))}"
-        print(f"Next: `unglow run -n{option}` shows what a run would do and take.")
+        say(f"Next: `unglow run -n{option}` shows what a run would do and take.")
     else:
-        print("Nothing written, since no pair was found.")
+        say("Nothing written, since no pair was found.")
     return 1 if report["problems"] else 0
 
 

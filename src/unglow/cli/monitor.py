@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from unglow.cli.directories import all_results_of
+from unglow.core.terminal import say
 
 # Between two looks; a shorter time would only be spent on looking.
 _SHORTEST_S, _LONGEST_S = 0.1, 3600.0
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         from unglow.reporting.html.live_site import Site  # noqa: PLC0415
         from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
 
-        serve(Site(places, {NAME: Viewer}), arguments.port, lambda line: print(line, flush=True))
+        serve(Site(places, {NAME: Viewer}), arguments.port, say)
         return 0
     from unglow.reporting.terminal.follow import follow  # noqa: PLC0415 (rich takes a moment)
 

@@ -10,6 +10,7 @@ import yaml
 from unglow.cli.directories import add_working_directory
 from unglow.core.errors import ConfigError
 from unglow.core.machine import memory_limit_mb, processors
+from unglow.core.terminal import say
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
 from unglow.workflow.forecast.earlier_runs import file_of_machine, read_runs
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     _update(given, _parsed(arguments.config))
     batch = Batch.load(given, directory)
     for problem in batch.problems:
-        print(f"skipped: {problem.message}")
+        say(f"skipped: {problem.message}")
     jobs = pending_jobs(batch, directory / batch.settings["results"])
     capacity, budget = capacity_for(jobs, cores, limit), batch.settings["memory_per_job"]
     result = check(jobs, capacity, budget)
@@ -76,12 +77,12 @@ def run(arguments: argparse.Namespace) -> int:
     refused = result.level == Level.REFUSED and not batch.settings["force_run"]
     starts = "a run would start" if jobs else "everything is there"
     what = "a run would be refused" if refused else starts
-    print(f"{len(jobs)} jobs to do on {cores} core{'s' * (cores != 1)}: {what}.")
+    say(f"{len(jobs)} jobs to do on {cores} core{'s' * (cores != 1)}: {what}.")
     takes = "" if expected is None else expected.words()
     for line in messages(result, ["unglow", *sys.argv[1:]], Level.FINE, takes=takes):
-        print(line)
+        say(line)
     if result.suggestions:
-        print("Give the same options to snakemake.")
+        say("Give the same options to snakemake.")
     return int(refused)
 
 

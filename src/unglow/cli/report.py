@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_results, existing
+from unglow.core.terminal import say
 
 if TYPE_CHECKING:
     import argparse
@@ -34,5 +35,5 @@ def run(arguments: argparse.Namespace) -> int:
     from unglow.reporting.html.report import write_report  # noqa: PLC0415 (imports numpy)
 
     place = existing(arguments.results)
-    print(write_report(place, arguments.output, pictures=arguments.pictures))
+    say(write_report(place, arguments.output, pictures=arguments.pictures))
     return 0

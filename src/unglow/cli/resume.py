@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_directory, add_lost, results_of
+from unglow.core.terminal import warn
 
 if TYPE_CHECKING:
     import argparse
@@ -32,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Become Snakemake."""
     from unglow.jobs.resume.resume import resume  # noqa: PLC0415 (only here)
 
-    def say(sentence: str) -> None:
-        print(f"unglow resume: {sentence}", file=sys.stderr, flush=True)
-
     named = arguments.directory
-    resume(named, results_of(named), arguments.words, arguments.lost, say)
+    resume(
+        *(named, results_of(named), arguments.words, arguments.lost),
+        lambda sentence: warn(f"unglow resume: {sentence}"),
+    )

@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.cli.directories import add_directory, results_of
+from unglow.cli.directories import add_directory, named, results_of
 from unglow.cli.text_table import table
+from unglow.core.terminal import say
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         sample, dye = (shortened(clean(name), _NAME) for name in (p.sample, p.dye))
         rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(p.note)))
     for line in table(rows, "lllrl").splitlines():
-        print(line if len(line) <= width else f"{line[: width - 1]}…")
-    for line in what_next(history):
-        print(line)
+        say(line if len(line) <= width else f"{line[: width - 1]}…")
+    for line in what_next(history, named(arguments.directory, "."), named(results)):
+        say(line)
     return int(any(pair.status not in _WELL for pair in statuses))

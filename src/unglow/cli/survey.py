@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.cli.inventory import inventory
 from unglow.cli.text_table import table
-from unglow.core.printable import printable
 from unglow.core.rounding import number, percent
+from unglow.core.terminal import say
 from unglow.workflow.config import CONFIG, read_config
 from unglow.workflow.samples import discover, read_sheet
 
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings["channel"] = arguments.channel
     discovery = find(settings, arguments.raw, arguments.sheet)
     report = inventory(discovery, settings)
-    print(json.dumps(report, indent=1) if arguments.json else printable(text(report)))
+    say(json.dumps(report, indent=1) if arguments.json else text(report))
     return 1 if report["problems"] else 0
 
 

@@ -18,6 +18,7 @@ from unglow.cli.survey import SHEET
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.files import write_text
 from unglow.core.machine import busy_processors, memory_total_mb, processors
+from unglow.core.terminal import say
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
 from unglow.reporting.core_scaling import Trial, advice, profile_text, table, trial_of
@@ -93,17 +94,17 @@ def run(arguments: argparse.Namespace) -> int:
     pair = _chosen(batch, arguments.pair)
     copies = min(len(batch.pairs), numbers[-1])
     what = f"{copies} copies of {pair.sample} {pair.dye}" if copies > 1 else " ".join(pair.key)
-    print(f"{what}; cores: {', '.join(map(str, numbers))}", flush=True)
+    say(f"{what}; cores: {', '.join(map(str, numbers))}")
     _warm_up(pair)
     trials = []
     for cores in numbers:
         with tempfile.TemporaryDirectory(prefix=".unglow-tune-", dir=directory) as name:
             trials.append(_trial(Path(name), snakefile, settings, [pair] * copies, cores))
-        print(table(trials)[-1] if len(trials) > 1 else "\n".join(table(trials)), flush=True)
-    print(advice(trials))
+        say(table(trials)[-1] if len(trials) > 1 else "\n".join(table(trials)))
+    say(advice(trials))
     target = arguments.profile / "config.yaml"
     write_text(target, profile_text(trials, what, memory_total_mb()))
-    print(f"Take it with --workflow-profile {target.parent}")
+    say(f"Take it with --workflow-profile {target.parent}")
     return 0
 
 

@@ -1,13 +1,13 @@
-"""``unglow verify``: read all results and say what is not as it was published."""
+"""``unglow verify``: check results for damage and changes."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from unglow.cli.directories import add_results, existing
+from unglow.cli.directories import add_results, existing, named
 from unglow.core.errors import UnglowError
 from unglow.core.levels import variants_in
+from unglow.core.terminal import say, show_progress, warn
 
 if TYPE_CHECKING:
     import argparse
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow verify` to a parser."""
     parser.description = (
-        "Read every store and every file of the results and compare them with their digests, and "
-        "with those of what they were made from, raw images included. A line for each problem; the "
-        "exit status is 1 if there are any."
+        "Read all images, tables, figures and reports of the results and compare them with their "
+        "digests, and with those of what they were made from, raw images included. A line for each "
+        "problem; the exit status is 1 if there are any."
     )
     add_results(parser)
     parser.add_argument(
@@ -37,20 +37,32 @@ def run(arguments: argparse.Namespace) -> int:
     results = existing(arguments.results)
     problems = []
     for problem in _problems(results):
-        print(problem.message, flush=True)
+        show_progress("")
+        say(problem.message)
         problems.append(problem)
+    removed = {path for problem in problems for path in problem.remove}
     if arguments.repair:
-        for path in sorted({path for problem in problems for path in problem.remove}):
+        for path in sorted(removed):
             _remove(path)
     left = _leftovers(results)
     if problems and arguments.repair:
-        print("Run the workflow again: it makes what was removed.")
+        say(_next_step(results, removed))
     elif problems:
         count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
-        print(f"{count}. `unglow verify --repair` removes what is wrong, to be made again.")
+        command = f"unglow verify{named(results)} --repair"
+        say(f"{count}. `{command}` removes the files that are wrong, so that they are made again.")
     elif not left:
-        print(_all_is_well(results))
+        say("\n".join(_all_is_well(results)))
     return 1 if problems or left else 0
+
+
+def _next_step(results: Path, removed: set[Path]) -> str:
+    """Say what makes again what was removed; a run that has something to do writes the report."""
+    from unglow.workflow.verify import is_of_report  # noqa: PLC0415 (imports numpy)
+
+    if all(is_of_report(path, results) for path in removed):
+        return f"Run `unglow report{named(results)}`: it writes the report again."
+    return "Run the workflow again: it makes what was removed."
 
 
 def _remove(path: Path) -> None:
@@ -59,23 +71,28 @@ def _remove(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:  # a directory in the place of a file, for example
-        print(f"{path} could not be removed ({error.strerror}): move it away by hand")
+        say(f"{path} could not be removed ({error.strerror}): move it away by hand")
     else:
-        print(f"removed {path}")
+        say(f"removed {path}")
 
 
 def _problems(results: Path) -> Iterator[Defect]:
-    from unglow.workflow.verify import check_pair, pair_directories  # noqa: PLC0415 (imports numpy)
+    from unglow.workflow.verify import (  # noqa: PLC0415 (imports numpy)
+        check_pair,
+        check_run,
+        pair_directories,
+    )
 
     pairs = pair_directories(results)
     wrong: set[Path] = set()
+    yield from check_run(results)
     for number, pair in enumerate(pairs, start=1):
         name = " ".join(pair.relative_to(results).parts)
-        _progress(f"pair {number} of {len(pairs)}, {name}")
+        show_progress(f"pair {number} of {len(pairs)}, {name}")
         for problem in check_pair(pair):
             wrong.update(problem.remove)
             yield problem
-    _progress("")
+    show_progress("")
     yield from _other_images(results, pairs, wrong)
 
 
@@ -91,7 +108,7 @@ def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterat
     try:
         batch = batch_of(results)
     except UnglowError as error:
-        _note(f"raw images were not compared: {error}")
+        warn(f"raw images were not compared: {error}")
         return
     for place in places:
         if is_slide(place) and place.name in batch.slides:
@@ -100,23 +117,26 @@ def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterat
         pair = batch.pairs.get((place.parent.name, place.name))
         plans = {variant / "plan.json" for variant, _ in variants_in(place)} - wrong
         if pair is None:
-            _note(f"raw images of {place} were not compared: they are not here")
+            warn(f"raw images of {place} were not compared: they are not here")
             continue
         for plan in sorted(plans):
             yield from check_images(plan, pair)
 
 
-def _all_is_well(results: Path) -> str:
-    """Say that nothing is wrong, and of what that cannot be known."""
-    from unglow.workflow.verify import pair_directories, without_digest  # noqa: PLC0415
+def _all_is_well(results: Path) -> list[str]:
+    """Say in lines what was compared and what was not."""
+    from unglow.workflow.verify import coverage  # noqa: PLC0415 (imports numpy)
 
-    unknown = [path for pair in pair_directories(results) for path in without_digest(pair)]
-    if not unknown:
-        return "Everything is as it was published."
-    return (
-        f"Nothing is wrong that can be seen, but {len(unknown)} files have no digests to compare "
-        f"them with ({unknown[0]} is the first): an older version made them, or it was not unglow."
-    )
+    checked, others = coverage(results)
+    lines = [f"No problems found: {checked} files are as they were written."]
+    if not checked:
+        lines = ["No problems found, but there are no digests to compare files with."]
+    if others:
+        lines.append(
+            f"Files without a digest: {len(others)} ({others[0]} is the first). An older version "
+            "of unglow or another program wrote them."
+        )
+    return [*lines, "Not checked: telemetry, benchmarks, logs, review.csv and regions.geojson."]
 
 
 def _leftovers(results: Path) -> bool:
@@ -125,18 +145,9 @@ def _leftovers(results: Path) -> bool:
 
     left = leftovers(results)
     if left:
-        print(
+        say(
             f"{len(left)} files or directories were left behind by jobs that were killed, or "
-            f"belong to jobs that run: {left[0]} is the first; `unglow clean` removes them"
+            f"belong to jobs that run: {left[0]} is the first; `unglow clean{named(results)}` "
+            "removes them"
         )
     return bool(left)
-
-
-def _note(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
-
-
-def _progress(text: str) -> None:
-    """Show what is being read, on a terminal only."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

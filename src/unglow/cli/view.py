@@ -12,6 +12,7 @@ from unglow.cli.directories import TELEMETRY, results_of
 from unglow.cli.monitor import port
 from unglow.core.errors import InputError
 from unglow.core.levels import LEVELS, PAIR, nearest
+from unglow.core.terminal import say
 
 if TYPE_CHECKING:
     import argparse
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     site = Site([results], {NAME: Viewer})
     page = f"0/{NAME}/" + ("" if pair is None else _hash(results, pair))
     opened = None if arguments.no_browser else _opened
-    serve(site, arguments.port, lambda line: print(line, flush=True), page=page, opened=opened)
+    serve(site, arguments.port, say, page=page, opened=opened)
     return 0
 
 
@@ -76,9 +77,9 @@ def _write_static(arguments: argparse.Namespace) -> int:
 
     results, _ = place_of(arguments.place)
     refuse_existing(arguments.static)
-    pairs, size = write_site(results, arguments.static, computed=arguments.computed, say=print)
+    pairs, size = write_site(results, arguments.static, computed=arguments.computed, say=say)
     count = f"{pairs} pair{'' if pairs == 1 else 's'}"
-    print(f"{arguments.static}: {count}, {size / 1e6:.0f} MB; serve it with any web server")
+    say(f"{arguments.static}: {count}, {size / 1e6:.0f} MB; serve it with any web server")
     return 0
 
 

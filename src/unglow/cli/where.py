@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unglow.core.terminal import say
 from unglow.core.workflow_files import snakefile
 
 if TYPE_CHECKING:
@@ -20,5 +21,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(_arguments: argparse.Namespace) -> int:
     """Print the path."""
-    print(snakefile())
+    say(snakefile())
     return 0

@@ -178,7 +178,10 @@ def _pair_of(directory: Path) -> Path | None:
 
 
 def _has_results(directory: Path) -> bool:
-    return any((directory / name).exists() for name in (*STAGE_FILES, digests.FOLDER))
+    lists = (directory / digests.FOLDER).glob(f"*{digests.SUFFIX}")
+    return any((directory / name).exists() for name in STAGE_FILES) or any(
+        path.stem not in digests.OF_RUN for path in lists
+    )
 
 
 def _inside(directory: Path) -> list[Path]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 FOLDER = "digests"
 """Directory of these files, beside what they list."""
 SUFFIX = ".sha256"
+OF_RUN = ("summary", "verdict", "report")
+"""Names of the lists of the run itself: its tables, its verdict, its report."""
 _HEAD = "# SHA-256 of {} files"
 
 
@@ -41,14 +43,21 @@ def files_in(outputs: Iterable[Path]) -> Iterator[Path]:
             yield path
 
 
+def list_of(directory: Path, job: str) -> Path:
+    """Return the path of the list of what a job publishes in a directory, or below it."""
+    return directory / FOLDER / f"{job}{SUFFIX}"
+
+
 def write(target: Path, published: Iterable[Path]) -> None:
-    """List files with their digests, by name.
+    """List files with their digests, by name; a list that would not change keeps its time.
 
     The list is ``<directory>/digests/<job>.sha256``, the files are in that directory or below it.
     """
     paths = {path.relative_to(target.parents[1]).as_posix(): path for path in published}
     rows = [f"{of_file(paths[name])}  {name}" for name in sorted(paths)]
-    write_text(target, "\n".join([_HEAD.format(len(rows)), *rows]) + "\n")
+    text = "\n".join([_HEAD.format(len(rows)), *rows]) + "\n"
+    if not target.is_file() or target.read_bytes() != text.encode(errors="backslashreplace"):
+        write_text(target, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import secrets
 import stat
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,14 +75,12 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
-        os.close(handle)
-        temporary = Path(name)
+        temporary = path.with_name(f".{path.name}.{secrets.token_urlsafe(6)}.partial")
+        temporary.touch(exist_ok=False)  # with the permissions of any new file
         try:
             yield temporary
             with temporary.open("rb") as stream:
                 os.fsync(stream.fileno())
-            temporary.chmod(0o666 & ~_umask())
             ask_to_publish()
             temporary.replace(path)
         finally:
@@ -117,9 +115,3 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write JSON in one step: keys in the given order, floats in full, NaN refused."""
     write_text(path, json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

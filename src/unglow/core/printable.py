@@ -56,7 +56,24 @@ def cell(text: str) -> str:
     Spreadsheets run what begins with =, +, - or @; numbers stay as they are.
     """
     line = harmless(" ".join(text.split()))
-    return f"'{line}" if line.startswith(_FORMULA) and not _is_number(line) else line
+    return f"'{line}" if _is_formula(line) else line
+
+
+def escape_formula(text: str) -> str:
+    """Return text for a table that is read back: a formula has a quotation mark before it.
+
+    So has text that would look like an escaped formula. `unescape_formula` gives the text again.
+    """
+    return f"'{text}" if _is_formula(text.lstrip("'")) else text
+
+
+def unescape_formula(text: str) -> str:
+    """Return the text that `escape_formula` was given; text that nobody escaped as it is."""
+    return text[1:] if text.startswith("'") and _is_formula(text.lstrip("'")) else text
+
+
+def _is_formula(text: str) -> bool:
+    return text.lstrip().startswith(_FORMULA) and not _is_number(text)
 
 
 def _is_number(text: str) -> bool:

@@ -22,7 +22,9 @@ from unglow.core import digests, files, process
 from unglow.core.errors import SupersededError
 from unglow.core.levels import name_of
 from unglow.core.own_memory import pin_threads, uncollected
+from unglow.core.printable import printable
 from unglow.core.progress import step
+from unglow.core.terminal import warn
 from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.parent_process import ParentProcess
@@ -283,7 +285,7 @@ class Job:
         peak = round(process.peak_mb(), 3)
         remedy = outcomes.remedy(self, cause)
         self._end(outcome, message, peak_mb=peak, remedy=remedy, **needed, repeated=True)
-        sys.exit(f"{self.title}: {message}")
+        sys.exit(printable(f"{self.title}: {message}"))
 
     def _begin(self) -> Attempt:
         """Start the file of this attempt."""
@@ -323,8 +325,7 @@ class Job:
     def _warn(self, sentence: str) -> None:
         """Say something in the log and at the terminal."""
         log.warning("%s", sentence)
-        sys.stderr.write(f"{self.title}: {sentence}\n")
-        sys.stderr.flush()
+        warn(f"{self.title}: {sentence}")
 
     def _conclude(
         self, ending: watchdog.Ending, before: Mapping[str, float], after: Mapping[str, float]
@@ -368,7 +369,7 @@ class Job:
         self._end(outcome, message, **measured)
         if outcome == outcomes.SUPERSEDED:
             self._parent.end_in_job()
-        sys.exit(0 if outcome == "ok" else f"{self.title}: {message}")
+        sys.exit(0 if outcome == "ok" else printable(f"{self.title}: {message}"))
 
     def _end(self, outcome: str, message: str, **measured: Any) -> None:
         """Record how this attempt has ended, for the next one and for people.

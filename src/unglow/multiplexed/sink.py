@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any, Protocol
 
 from unglow.core.files import write_text
+from unglow.core.printable import escape_formula, harmless
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,10 +89,14 @@ def write_markers_corrected(
     others = dict.fromkeys(name for cells in own.values() for name in cells)
     free = [name for name in others if name.lower() not in (*columns, *added)]
     table = csv.writer(stream, lineterminator="\n")
-    table.writerow((*columns, *free, *added))
+    table.writerow((*columns, *map(_cell, free), *added))
     for number, one in enumerate(channels, 1):
         about, cells = told.get(one.name, {}), own.get(one.name, {})
-        row = (number, one.cycle, one.name, one.background, one.exposure)
-        kept = (cells.get(name) for name in free)
+        row = (number, one.cycle, _cell(one.name), _cell(one.background or ""), one.exposure)
+        kept = (_cell(cells.get(name, "")) for name in free)
         table.writerow((*row, *kept, *(about.get(name) for name in added)))
     write_text(path, stream.getvalue())
+
+
+def _cell(text: str) -> str:
+    return escape_formula(harmless(text))

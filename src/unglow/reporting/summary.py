@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
+from unglow.core import digests
 from unglow.core.archive import damaged
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import write_text
@@ -177,7 +178,7 @@ def write_summary(
 ) -> list[dict[str, Any]]:
     """Write summary.tsv, and groups.tsv beside it if pairs have groups; return the rows.
 
-    A file that would not change keeps its time.
+    A file that would not change keeps its time. The digests of both are written last.
     """
     summary = rows(entries, problems, results)
     _write_changed(target, table(summary))
@@ -186,6 +187,8 @@ def write_summary(
         _write_changed(beside, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
     else:
         beside.unlink(missing_ok=True)
+    tables = [target, *([beside] if pools else [])]
+    digests.write(digests.list_of(target.parent, "summary"), tables)
     return summary
 
 

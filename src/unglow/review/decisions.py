@@ -20,6 +20,7 @@ from unglow.core.digests import of_file
 from unglow.core.errors import InputError
 from unglow.core.file_lock import locked
 from unglow.core.files import write_text
+from unglow.core.printable import escape_formula, unescape_formula
 from unglow.io.candidates_csv import read_candidates
 from unglow.review import REVIEW
 from unglow.review.nearest import nearest
@@ -319,7 +320,8 @@ def _text(decisions: Iterable[Decision]) -> str:
     # a quoted cell may hold a line's end of any kind
     writer = csv.writer(stream, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     stream.write(",".join(COLUMNS) + "\n")
-    writer.writerows(astuple(one) for one in decisions)
+    for one in decisions:
+        writer.writerow(escape_formula(v) if isinstance(v, str) else v for v in astuple(one))
     return stream.getvalue()
 
 
@@ -343,7 +345,7 @@ def _checked(change: Mapping[str, Any]) -> Decision:
 def _decision(path: Path, line: int, cells: list[str]) -> Decision:
     if len(cells) != len(COLUMNS):
         raise _damaged(path, line, f"it has {len(cells)} cells and not {len(COLUMNS)}")
-    number, x, y, decision, *texts = cells
+    number, x, y, decision, *texts = map(unescape_formula, cells)
     try:
         place = int(number), float(x), float(y)
     except ValueError:

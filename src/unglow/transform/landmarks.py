@@ -27,6 +27,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import open_regular
+from unglow.core.printable import escape_formula, unescape_formula
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +131,7 @@ class _Table:
         """Return the first column that names every row differently, and the names; '' for none."""
         for column in _LABELS:
             if column in self.columns:
-                names = tuple(cells[column] for _, cells in self.rows)
+                names = tuple(unescape_formula(cells[column]) for _, cells in self.rows)
                 if all(names) and len(set(names)) == len(names):
                     return column or "its first column", names
         return "", tuple(str(k + 1) for k in range(len(self.rows)))
@@ -355,5 +356,5 @@ def _table(names: Sequence[str], columns: Sequence[str], numbers: Floats) -> str
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(("name", *columns))
     for name, values in zip(names, numbers.tolist(), strict=True):
-        writer.writerow((name, *(f"{v:.3f}" for v in values)))
+        writer.writerow((escape_formula(name), *(f"{v:.3f}" for v in values)))
     return stream.getvalue()

@@ -77,10 +77,17 @@ def pair_statuses(batch: Batch, results: Path, history: History) -> list[PairSta
     return statuses
 
 
-def what_next(history: History) -> list[str]:
+def what_next(history: History, directory: str = "", results: str = "") -> list[str]:
     """Return what to do after the last run, in lines; none if it goes on or ended well.
 
     A failure that would repeat itself is no reason to give the same command again.
+
+    Parameters
+    ----------
+    history
+        The runs.
+    directory, results
+        Words of commands that name the two, a blank before each; empty for those of this directory.
     """
     last = history.last
     if last is None or last.outcome in (ENDED_WELL, RUNNING):
@@ -89,7 +96,7 @@ def what_next(history: History) -> list[str]:
     latest = {a.attempt.job: a for a in last.attempts}.values()
     again = [a for a in latest if a.outcome not in (RUNNING, *WORTH_ANOTHER)]
     if not again:
-        return [f"{ending}: `unglow resume` goes on."]
+        return [f"{ending}: `unglow resume{directory}` goes on."]
     jobs = [a for a in again if a.attempt.stage != _VERDICT]
     if not jobs:
         because = (
@@ -98,7 +105,9 @@ def what_next(history: History) -> list[str]:
             "configuration such a run counts as done."
         )
         return [f"{ending}, {because}"]
-    again_fails = "the same command (or `unglow resume`) would fail again until this is mended:"
+    again_fails = (
+        f"the same command (or `unglow resume{directory}`) would fail again until this is mended:"
+    )
     lines = [f"{ending}, and {again_fails}"]
     for a in jobs[:_NAMED]:
         end = a.attempt.end
@@ -106,7 +115,9 @@ def what_next(history: History) -> list[str]:
         if end is not None and end.remedy:
             lines.append(f"    {end.remedy}")
     if len(jobs) > _NAMED:
-        lines.append(f"  and {len(jobs) - _NAMED} more; `unglow report` shows all of them.")
+        lines.append(
+            f"  and {len(jobs) - _NAMED} more; `unglow report{results}` shows all of them."
+        )
     return lines
 
 

@@ -6,9 +6,12 @@ One file or store is read at a time, block by block, so memory does not grow wit
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import digests
@@ -20,17 +23,35 @@ from unglow.io.zarr.reader import verify
 from unglow.photometry import gain_map
 from unglow.review import REGIONS, REVIEW
 from unglow.transform import displacement
+from unglow.workflow.paths import CORRECTED
+from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 STORE = ".ome.zarr"
-_RUN_DIRECTORIES = ("telemetry", "benchmarks")
+_PICTURES = "report_files"
+_RUN_DIRECTORIES = ("telemetry", "benchmarks", digests.FOLDER, _PICTURES)
 # What must be objects in the JSON of stages.
 _OBJECTS = {"plan.json": "images", "scale.json": "methods"}
+_AGAIN = "delete it and rerun the workflow to make it again"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"IEND\xaeB`\x82"
+
+
+# Names of results below the directory of a pair, a slide or a run.
+_RESULT = re.compile(
+    "(?:.*/)?(?:"
+    + "|".join(
+        re.sub(r"\\{\w+\\}", "[^/]+", re.escape(file))
+        for file in (
+            *(file for stage in STAGES.values() for file in stage.files),
+            *(*CORRECTED.values(), "figures/{name}.png"),
+            *("groups.tsv", "report.html", f"{_PICTURES}/{{name}}.jpg"),
+        )
+    )
+    + ")"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +84,22 @@ def is_slide(directory: Path) -> bool:
     return any(any(directory.glob(each)) for each in (lists, f"registration/*/{lists}"))
 
 
+def run_files(results: Path) -> list[Path]:
+    """Return the files of the run itself: tables, verdict, report with its pictures, digests."""
+    found = (
+        *results.iterdir(),
+        *(results / digests.FOLDER).glob("*"),
+        *(results / _PICTURES).rglob("*"),
+    )
+    return sorted(path for path in found if path.is_file() and not path.name.startswith("."))
+
+
+def is_of_report(path: Path, results: Path) -> bool:
+    """Whether a file of the run itself belongs to its report, which `unglow report` writes."""
+    own = (results / "report.html", digests.list_of(results, "report"))
+    return path in own or path.is_relative_to(results / _PICTURES)
+
+
 def contents(pair: Path) -> tuple[list[Path], list[Path]]:
     """Return the stores and the files of a pair, of all its variants, sorted.
 
@@ -82,6 +119,23 @@ def contents(pair: Path) -> tuple[list[Path], list[Path]]:
             stores += inner_stores
             files += inner_files
     return stores, files
+
+
+def check_run(results: Path) -> Iterator[Defect]:
+    """Yield what is wrong with the files of the run itself."""
+    files = run_files(results)
+    published = Published.of(files)
+    for path in sorted({*published.jobs, *published.digests}):
+        again = _AGAIN
+        if is_of_report(path, results):
+            again = f"delete it and run `unglow report {quote(str(results))}` to write it again"
+        elif path.name == "groups.tsv":  # which no job has for its own
+            again = f"delete {results / 'summary.tsv'} and rerun the workflow to make both again"
+        if defect := check_file(path, published, again):
+            yield replace(defect, remove=published.with_others(path))
+    # a report may have been written by a later version of unglow than the tables
+    if any(path.stem != "report" for path in published.jobs):
+        yield from _without_digest(results, files, published)
 
 
 def check_pair(pair: Path) -> Iterator[Defect]:
@@ -106,13 +160,35 @@ def check_pair(pair: Path) -> Iterator[Defect]:
             defects = [defect]
         for defect in defects:
             yield replace(defect, remove=published.with_others(root))
+    if published.jobs:
+        others = {*files, *filter(Path.is_file, roots)} - {*wrong}
+        yield from _without_digest(pair, sorted(others), published)
 
 
-def without_digest(pair: Path) -> list[Path]:
-    """Return the files of a pair that no digest is known of: older versions kept none."""
-    _, files = contents(pair)
-    published = Published.of(files).digests
-    return [path for path in files if path not in published and not digests.is_list(path)]
+def _without_digest(place: Path, files: Iterable[Path], published: Published) -> Iterator[Defect]:
+    """Yield a defect for each result that no list has, in a place whose jobs leave lists.
+
+    None where a list is damaged, which may have had it.
+    """
+    if not all(job.whole for job in published.jobs.values()):
+        return
+    for path in files:
+        name = path.relative_to(place).as_posix()
+        if path not in published.digests and _RESULT.fullmatch(name) and path.stat().st_size:
+            yield Defect(
+                f"{path} has no digest, but other files of {place} have; {_AGAIN}", (path,)
+            )
+
+
+def coverage(results: Path) -> tuple[int, list[Path]]:
+    """Return how many files have digests, and the files that have none, lists aside."""
+    checked: set[Path] = set()
+    others: list[Path] = []
+    for files in (run_files(results), *(contents(place)[1] for place in pair_directories(results))):
+        published = Published.of(files)
+        checked |= published.digests.keys()
+        others += (p for p in files if p not in published.digests and p not in published.jobs)
+    return len(checked), others
 
 
 def check_store(store: Path, pair: Path, wrong: Collection[Path] = ()) -> Iterator[Defect]:
@@ -237,25 +313,26 @@ def _at(content: Any, *keys: Any) -> Any:
     return content
 
 
-def check_file(path: Path, published: Published | None = None) -> Defect | None:
+def check_file(
+    path: Path, published: Published | None = None, again: str = _AGAIN
+) -> Defect | None:
     """Return what is wrong with a file of results; None if nothing.
 
     Without a digest, that is what its format can tell: JSON has to be JSON, archives of arrays have
-    checksums, and pictures a beginning and an end.
+    checksums, and pictures a beginning and an end. ``again`` says how it is made again.
     """
     published = published or Published()
     digest = published.digests.get(path)
-    again = "delete it and rerun the workflow to make it again"
     try:
         if path in published.jobs:
             fault = None if published.jobs[path].whole else "is not a whole list of digests"
-            again = "`unglow verify --repair` removes what its job makes, and the next run makes it"
+            again = "--repair removes all that its job makes, and the next run makes it again"
         elif digest is not None:
             fault = None if digests.of_file(path) == digest else "is not as it was published"
         else:
             fault = _fault(path)
     except FileNotFoundError:
-        fault, again = "is missing", "rerun the workflow to make it again"
+        fault, again = "is missing", again.replace("delete it and ", "")
     except OSError as error:
         fault = f"cannot be read ({error.strerror or error})"
     return None if fault is None else Defect(f"{path} {fault}; {again}", (path,))

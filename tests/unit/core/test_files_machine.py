@@ -171,6 +171,16 @@ def test_text_files_have_the_permissions_of_any_new_file(tmp_path):
         os.umask(before)
 
 
+def test_other_threads_make_files_and_directories_with_the_permissions_of_the_user(
+    tmp_path, monkeypatch
+):
+    """The umask is that of the whole process: it is not set to 0, not even for a moment."""
+    monkeypatch.setattr(os, "umask", lambda _mask: pytest.fail("the umask was changed"))
+    write_text(tmp_path / "a", "x")
+    with replacing(tmp_path / "b") as temporary:
+        assert temporary.stat().st_mode == (tmp_path / "a").stat().st_mode
+
+
 def test_memory_is_that_of_the_machine_or_of_its_container(tmp_path):
     machine = memory_total_mb(tmp_path)
     assert machine > 100

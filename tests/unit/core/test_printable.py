@@ -8,7 +8,15 @@ import logging
 import pytest
 
 from unglow.core.errors import InputError
-from unglow.core.printable import PlainFormatter, cell, harmless, printable, shortened
+from unglow.core.printable import (
+    PlainFormatter,
+    cell,
+    escape_formula,
+    harmless,
+    printable,
+    shortened,
+    unescape_formula,
+)
 from unglow.reporting.summary import table, verdict
 from unglow.workflow.samples import discover
 
@@ -42,6 +50,20 @@ def test_a_line_of_a_log_cannot_act():
 )
 def test_no_cell_is_a_formula_and_numbers_are_numbers(text, shown):
     assert cell(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("=1+1", "'=1+1", "''=1", "-rf", "@x", "\t=1", " \r\n+x", "' =1", "-0.5", "'-0.5"),
+        *("'quoted'", "'", "", "CD3+", "it's = 1", "a\n=1", " "),
+    ],
+)
+def test_a_cell_that_is_read_back_is_the_same_and_no_formula(text):
+    written = escape_formula(text)
+    assert unescape_formula(written) == text
+    assert written in (text, f"'{text}")
+    assert written.lstrip()[:1] not in ("=", "+", "-", "@") or float(written) is not None
 
 
 @pytest.mark.parametrize("sample", ["=1+1", "-rf", "@x", "e\x1b[31mred"])

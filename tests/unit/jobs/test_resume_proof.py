@@ -109,7 +109,7 @@ def test_a_snakemake_that_lives_is_named(written, sleeper):
     written.run(pid=sleeper.pid, started=started_ticks(sleeper.pid))
     told = (
         rf"^Snakemake \(process {sleeper.pid}\) has been running here since .*; follow it with "
-        r"`unglow monitor`, or end it with Ctrl-C first\.$"
+        r"`unglow monitor .+/results`, or end it with Ctrl-C first\.$"
     )
     with pytest.raises(InputError, match=told):
         written.make_sure()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +46,19 @@ def test_columns_of_somebody_elses_are_carried_through_in_their_order(tmp_path):
         "1,1,DNA_1,,20.0,DAPI,,,,,\n"
         '2,2,"CD3, bright",AF,150.0,Cy5,"SP7; a, b",,,,\n'
     )
+
+
+def test_no_cell_of_the_table_is_a_formula(tmp_path):
+    link = '=HYPERLINK("http://x")'
+    channels = [replace(one, name=f"{sign}{one.name}", background=link)
+                for sign, one in zip("=+", SLIDE.kept, strict=True)]  # fmt: skip
+    own = {channels[0].name: {"@clone": link, "shift": "-0.5", "dye": "\x1b[31mred"}}
+    write_markers_corrected(tmp_path / "m.csv", channels, {}, own)
+    text = (tmp_path / "m.csv").read_text()
+    cells = [one for row in csv.reader(text.splitlines()) for one in row]
+    assert [one for one in cells if one.startswith(("=", "+", "-", "@"))] == ["-0.5"]
+    assert {f"'={SLIDE.kept[0].name}", f"'{link}", "'@clone"} <= {*cells}
+    assert "\x1b" not in text
 
 
 def test_nuclei_are_blue():

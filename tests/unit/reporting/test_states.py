@@ -2,10 +2,12 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 
+from unglow.cli.directories import named
 from unglow.reporting.html.page_model import build
 from unglow.reporting.html.pair_rows import rows_of
 from unglow.reporting.terminal.event_lines import EventLines
@@ -199,6 +201,16 @@ def test_what_may_end_well_is_resumed(made):
     made.run(TOTAL, over(9, "failed"))
     made.attempt("register", 2, end(4.0, "killed", message="ended from outside."))
     assert next_of(made) == ["The last run failed: `unglow resume` goes on."]
+
+
+def test_a_command_for_another_directory_names_it(made):
+    made.run(TOTAL, over(9, "failed"))
+    made.attempt("register", 2, end(4.0, "killed", message="ended from outside."))
+    history = Watched(made.results).history(Machine(host="x", boot=BOOT, now=WALL + 999))
+    assert what_next(history, named(Path("my images"), ".")) == [
+        "The last run failed: `unglow resume 'my images'` goes on."
+    ]
+    assert (named(Path("results")), named(Path(), "."), named(Path("a"))) == ("", "", " a")
 
 
 def test_what_would_fail_again_is_not_resumed(made):

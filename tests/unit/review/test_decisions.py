@@ -83,6 +83,16 @@ def test_notes_come_back_as_they_were(pair, note):
     assert [one.note for one in read_decisions(pair / "review.csv")] == [note, "next"]
 
 
+@pytest.mark.parametrize("note", ["=HYPERLINK(1)", "'=1", "@x", "-rf", "\t=1", "'quoted'", "-0.5"])
+def test_a_note_is_no_formula_in_the_file_and_comes_back_unchanged(pair, note):
+    for _ in range(2):  # written, read and written again
+        decided(pair, change(2, 30, 11, "rejected", note), change(1, 10, 10))
+        assert read_decisions(pair / "review.csv")[0].note == note
+        with (pair / "review.csv").open(newline="") as stream:
+            written = next(csv.DictReader(stream))["note"]
+        assert written == (note if note in ("'quoted'", "-0.5") else f"'{note}")
+
+
 def test_decisions_lie_beside_the_rows_of_the_table(pair):
     review = decided(pair, change(2, 30, 11, "rejected", "dust"), change(9, 500, 500))
     assert review.columns == (["", "rejected", "", ""], ["", "dust", "", ""])

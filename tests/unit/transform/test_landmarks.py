@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from unglow.core.errors import InputError
-from unglow.transform.landmarks import read_landmarks
+from unglow.transform.landmarks import Landmarks, read_landmarks, table_of_both
 
 
 class Frame(NamedTuple):
@@ -170,3 +171,12 @@ def test_landmarks_of_a_public_data_set(shared_data):
     found = read_landmarks(files, Frame((733, 890)), Frame((735, 891)))
     assert len(found) == 78
     assert (found.post[0].tolist(), found.pre[0].tolist()) == ([59, 72], [20, 227])
+
+
+def test_a_name_is_no_formula_in_the_table_and_is_read_back_unchanged(tmp_path):
+    names = ("=1+1", "-a", "'=b", "c", "5")
+    points = np.array([[100.0 * n, 20.0 * n * n] for n in range(1, 6)])
+    path = tmp_path / "landmarks.csv"
+    path.write_text(table_of_both(Landmarks(points, points, names)))
+    assert not any(line.startswith(("=", "-")) for line in path.read_text().splitlines())
+    assert read_landmarks([path], POST, PRE).names == names

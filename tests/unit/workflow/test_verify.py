@@ -98,7 +98,11 @@ def test_whole_results_have_no_problem(sealed, capsys):
     assert len(contents(pair)[0]) == 4
     assert messages(pair) == []
     assert main(["verify", str(pair.parents[1])]) == 0
-    assert capsys.readouterr().out == "Everything is as it was published.\n"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "No problems found: 10 files are as they were written."
+    assert lines[1:] == [
+        "Not checked: telemetry, benchmarks, logs, review.csv and regions.geojson."
+    ]
 
 
 def test_a_remade_input_makes_what_hangs_on_it_stale(pair):
@@ -230,8 +234,8 @@ def test_a_list_names_nothing_outside(sealed):
 def test_results_of_an_older_version_are_not_called_damaged(pair, capsys):
     assert main(["verify", str(pair.parents[1])]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Nothing is wrong that can be seen, but 5 files have no digests")
-    assert "Everything" not in out
+    assert out.startswith("No problems found, but there are no digests to compare files with.\n")
+    assert "Files without a digest: 5 (" in out
 
 
 def test_what_people_have_told_is_neither_judged_nor_removed(sealed, capsys):
@@ -239,7 +243,7 @@ def test_what_people_have_told_is_neither_judged_nor_removed(sealed, capsys):
     for path in told:
         path.write_text("half a")
     assert main(["verify", str(sealed.parents[1]), "--repair"]) == 0
-    assert "review.csv" not in capsys.readouterr().out
+    assert "Not checked: telemetry, benchmarks, logs, review.csv" in capsys.readouterr().out
     assert all(path.read_text() == "half a" for path in told)
 
 
@@ -292,3 +296,80 @@ def test_clean_waits_for_jobs_that_live(pair, capsys):
     (place / "2.jsonl").touch()  # a later attempt has begun
     assert main(["clean", str(results)]) == 0
     assert not (pair / ".post.ome.zarr.ef.old").exists()
+
+
+def test_a_list_that_was_removed_is_a_problem_and_a_file_of_others_is_none(sealed, capsys):
+    results = sealed.parents[1]
+    (sealed / "notes.txt").write_text("of a user")
+    assert main(["verify", str(results)]) == 0
+    assert f"Files without a digest: 1 ({sealed}/notes.txt is the first)" in capsys.readouterr().out
+    for path in (*sealed.glob("digests/ingest_post*"), *sealed.rglob("digests/detect*")):
+        path.unlink()
+    named = {"registration-a/candidates.csv", "post.ome.zarr/zarr.json"}
+    assert {name for sentence, names in told(sealed) for name in names} == named
+    assert all("has no digest, but other files" in sentence for sentence, _ in told(sealed))
+    assert main(["verify", str(results), "--repair"]) == 1
+    assert not any((sealed / name).exists() for name in named)
+    assert (sealed / "notes.txt").exists()
+
+
+@pytest.fixture
+def run(sealed):
+    """Results with the tables, verdict and report of a run."""
+    results = sealed.parents[1]
+    for name in ("summary.tsv", "groups.tsv", "verdict.txt", "report.html"):
+        (results / name).write_text(f"{name}\n")
+    picture = results / "report_files" / "S" / "D" / "post.jpg"
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes(b"jpg")
+    files = {
+        "summary": ["summary.tsv", "groups.tsv"],
+        "verdict": ["verdict.txt"],
+        "report": ["report.html", picture],
+    }
+    for job, names in files.items():
+        digests.write(digests.list_of(results, job), [results / name for name in names])
+    return results
+
+
+@pytest.mark.parametrize(
+    ("name", "removed"),
+    [
+        ("summary.tsv", {"summary.tsv", "groups.tsv", "digests/summary.sha256"}),
+        ("groups.tsv", {"summary.tsv", "groups.tsv", "digests/summary.sha256"}),
+        ("verdict.txt", {"verdict.txt", "digests/verdict.sha256"}),
+        *(
+            (name, {"report.html", "report_files/S/D/post.jpg", "digests/report.sha256"})
+            for name in ("report.html", "report_files/S/D/post.jpg")
+        ),
+    ],
+)
+def test_tables_verdict_and_report_of_a_run_are_compared(run, capsys, name, removed):
+    assert main(["verify", str(run)]) == 0
+    assert "No problems found: 15 files" in capsys.readouterr().out
+    for content in ("changed", "", None):
+        if content is None:
+            (run / name).unlink()
+        else:
+            (run / name).write_text(content)
+        assert main(["verify", str(run)]) == 1
+        line, last = capsys.readouterr().out.splitlines()
+        assert line.startswith(f"{run / name} is ")
+        assert f"`unglow verify {run} --repair`" in last
+    files = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    assert main(["verify", str(run), "--repair"]) == 1
+    left = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    assert files - left == removed - {name}
+    report = name.startswith("report")
+    next_step = f"Run `unglow report {run}`" if report else "Run the workflow again"
+    assert capsys.readouterr().out.splitlines()[-1].startswith(next_step)
+
+
+def test_a_run_of_an_older_version_has_a_report_with_digests_of_a_newer_one(run, capsys):
+    for job in ("summary", "verdict"):
+        digests.list_of(run, job).unlink()
+    assert main(["verify", str(run)]) == 0
+    assert "Files without a digest: 3 (" in capsys.readouterr().out
+    digests.write(digests.list_of(run, "verdict"), [run / "verdict.txt"])
+    assert main(["verify", str(run)]) == 1
+    assert f"{run / 'summary.tsv'} has no digest" in capsys.readouterr().out

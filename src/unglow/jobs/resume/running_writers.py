@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import time
 from itertools import pairwise
@@ -33,7 +34,8 @@ def refuse_if_running(run: Trace) -> None:
         if process.lives():
             raise InputError(
                 f"Snakemake (process {process.pid}) has been running here since {run.since}; "
-                "follow it with `unglow monitor`, or end it with Ctrl-C first."
+                f"follow it with `unglow monitor {shlex.quote(str(run.path.parents[2]))}`, or end "
+                "it with Ctrl-C first."
             )
 
 

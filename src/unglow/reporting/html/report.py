@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from unglow.core import digests
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import write_text
 from unglow.reporting.html.page import page
@@ -94,4 +95,8 @@ def _write(results: Path, place: Path, ending: str | None, pictures: Pictures) -
         shown = packed_pictures(results, pairs, place.parent)
     title = f"unglow report: {results.absolute().parent.name}"
     write_text(place, page(model, shown, title=title, beside=beside))
+    own = results / NAME
+    if own.is_file() and own.samefile(place):  # which may have another name
+        drawn = own.with_name("report_files").rglob("*.jpg") if beside else ()
+        digests.write(digests.list_of(results, "report"), [own, *drawn])
     return place

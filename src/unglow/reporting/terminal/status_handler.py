@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from unglow.core.terminal import warn
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
@@ -65,7 +67,7 @@ class StatusHandler(logging.Handler):
                 stdout=subprocess.DEVNULL,
             )
         except Exception as error:  # noqa: BLE001 (it is only a view)
-            sys.stderr.write(f"unglow: no status lines ({error!r})\n")
+            warn(f"unglow: no status lines ({error!r})")
 
     def close(self) -> None:
         """End it, and wait until it has given the terminal back."""

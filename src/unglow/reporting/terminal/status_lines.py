@@ -20,6 +20,7 @@ from rich.text import Text
 
 from unglow.core.machine import processors
 from unglow.core.rounding import duration, memory
+from unglow.core.terminal import warn
 from unglow.reporting.terminal.follow import console_for
 from unglow.reporting.terminal.run_view import Watched
 from unglow.reporting.terminal.screen import BAD, Bar, job_lines
@@ -76,7 +77,7 @@ def main(words: Sequence[str]) -> int:
         _keep(region, Watched(results), pid)
     except Exception as error:  # noqa: BLE001 (whatever it is, the run goes on without)
         region.close()
-        sys.stderr.write(f"unglow: no status lines any more ({error!r})\n")
+        warn(f"unglow: no status lines any more ({error!r})")
         return 1
     finally:
         region.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -113,7 +114,7 @@ def incidents(
     for h in history.runs:
         others += list(_of_jobs(h))
         if h.outcome == KILLED:
-            others.append(_of_run(h, mended=well > h.run.wall))
+            others.append(_of_run(h, results, mended=well > h.run.wall))
     others.sort(key=lambda i: i.wall or 0.0, reverse=True)
     return [*failed, *others]
 
@@ -217,14 +218,14 @@ def _error_near(h: RunHistory, t: float) -> str:
     return text if apart <= 2.0 else ""
 
 
-def _of_run(h: RunHistory, *, mended: bool) -> Incident:
+def _of_run(h: RunHistory, results: Path, *, mended: bool) -> Incident:
     return Incident(
         kind="run",
         cause=RUN_KILLED,
         wall=h.run.wall + h.run.seen,
         title="Snakemake",
         message="Snakemake was killed and could not tidy up; this goes on where it stopped.",
-        remedy="unglow resume",
+        remedy=f"unglow resume {shlex.quote(str(results))}",
         run=h.run.id,
         mended=mended,
         numbers={"seconds": h.run.seen},
