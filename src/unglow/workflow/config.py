@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from unglow.core.errors import ConfigError
+from unglow.core.files import read_file
 from unglow.workflow.schema import Settings, schema
 from unglow.workflow.variants import SECTIONS, variants, with_overrides
 
@@ -78,7 +79,7 @@ def read_config(path: Path) -> Settings:
     if path.is_dir():
         raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
     try:
-        stored = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        stored = yaml.safe_load(read_file(path).decode("utf-8")) if path.is_file() else {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""

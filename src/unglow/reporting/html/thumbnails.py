@@ -21,7 +21,7 @@ import cv2
 import numpy as np
 
 from unglow.core.errors import UnglowError
-from unglow.core.files import replacing
+from unglow.core.files import read_file, replacing
 from unglow.core.levels import LEVELS, place_of
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import at_same_pixels, fitting_level, overview
@@ -223,7 +223,11 @@ def _figure(name: str, path: Path, largest: int, start: Path) -> list[Picture]:
     file = _seen_from(start, path)
     if largest < _ALL_FIGURES_PX and name != _FIGURES[0][0]:
         return [Picture(name, "", "", file)]
-    figure = cv2.imread(str(path))
+    try:
+        content = np.frombuffer(read_file(path), np.uint8)
+    except OSError:
+        return []
+    figure = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
     return [] if figure is None else [_picture(name, np.asarray(figure, np.uint8), largest, file)]
 
 
