@@ -199,7 +199,7 @@ def test_a_dye_takes_the_map_of_another_and_its_images_are_asked(dyes):
 def test_a_sample_without_that_dye_is_left_out_with_a_sentence(dyes):
     _, run, _ = dyes
     told = " ".join(run.text.split())
-    assert "left out: Sample T, dye Cy3 is to take the map of DAPI, which this sample" in told
+    assert "skipped: Sample T, dye Cy3 is to take the map of DAPI, which this sample" in told
 
 
 def test_registering_itself_again_reruns_only_the_registrations_that_change(dyes):

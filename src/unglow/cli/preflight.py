@@ -9,7 +9,7 @@ import yaml
 
 from unglow.cli.directories import add_working_directory
 from unglow.core.errors import ConfigError
-from unglow.core.machine import memory_limit_mb, processors
+from unglow.core.machine import memory_available_mb, memory_limit_mb, processors
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
 from unglow.workflow.forecast.earlier_runs import file_of_machine, read_runs
@@ -17,6 +17,7 @@ from unglow.workflow.forecast.forecast import forecast
 from unglow.workflow.forecast.throughput import Throughput
 from unglow.workflow.preflight.check import Level, check
 from unglow.workflow.preflight.messages import messages
+from unglow.workflow.preflight.oversized import skip_oversized
 from unglow.workflow.preflight.pending_jobs import capacity_for, pending_jobs
 
 if TYPE_CHECKING:
@@ -66,8 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
     given = read_config(directory / CONFIG)
     _update(given, _parsed(arguments.config))
     batch = Batch.load(given, directory)
+    if not batch.settings["force_run"]:
+        results = directory / batch.settings["results"]
+        batch = skip_oversized(batch, results, limit, memory_available_mb())
     for problem in batch.problems:
-        print(f"left out: {problem.message}")
+        print(f"skipped: {problem.message}")
     jobs = pending_jobs(batch, directory / batch.settings["results"])
     capacity, budget = capacity_for(jobs, cores, limit), batch.settings["memory_per_job"]
     result = check(jobs, capacity, budget)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import difflib
 import math
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -255,7 +256,8 @@ def _check_sweep(settings: Settings, sweepable: Mapping[str, Mapping[str, Any]])
     """Check each swept value as if it stood in the configuration itself."""
     for name, values in settings["sweep"].items():
         read = [_complete(value, sweepable[name]) for value in values]
-        if any(value in read[:i] for i, value in enumerate(read)):
+        different = {tuple(value) if isinstance(value, list) else value for value in read}
+        if len(different) < len(read):
             raise ConfigError(f"config key 'sweep.{name}' holds a value twice: {read}.")
         settings["sweep"][name] = read
         for value in read:
@@ -265,9 +267,9 @@ def _check_sweep(settings: Settings, sweepable: Mapping[str, Mapping[str, Any]])
                 raise ConfigError(_sentence(error))
             _check_methods(with_overrides(settings, {name: value}))
     for level in SECTIONS:
-        names = [variant.name for variant in variants(settings, level)]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
+        names = Counter(variant.name for variant in variants(settings, level))
+        (twice, count), *_ = names.most_common(1)
+        if count > 1:
             raise ConfigError(
                 f"config key 'sweep' has two variants whose directories would both be '{twice}': "
                 "give values that differ in letters or digits."

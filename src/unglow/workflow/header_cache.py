@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CACHE = Path(".snakemake") / "unglow" / "headers.json"
 # Raised when what a header record holds changes, so that old caches are left aside.
-_FORMAT = 1
+_FORMAT = 2
 
 
 class HeaderCache:
