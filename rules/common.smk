@@ -7,21 +7,25 @@ from snakemake.settings.types import DeploymentMethod
 
 import unglow
 from unglow.core.errors import UnglowError
-from unglow.core.machine import existing
+from unglow.core.machine import existing, memory_available_mb
 from unglow.core.printable import printable
 from unglow.io.zarr.bands import PATTERN as BAND
 from unglow.jobs.obstacles import message_of, obstacles
+from unglow.jobs.snakemake_command import only_looks
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.paths import FORMS, store
 from unglow.workflow.planned_jobs import band_files, final_outputs
+from unglow.workflow.preflight.oversized import skip_oversized
 from unglow.workflow.samples import ROLES
 from unglow.workflow.samples.naming import one_of
 from unglow.workflow.scale_methods import counted_methods
 from unglow.workflow.snakemake_internals import (
     bear_with_slurm,
+    command_line,
     has_done,
+    limit_of,
     look_often,
     start_jobs_at_once,
     unknown_version,
@@ -61,6 +65,27 @@ if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
             "run in: build one (`apptainer build unglow.sif unglow.def` in a checkout) and add "
             "`--config container=PATH/unglow.sif`."
         )
+
+
+def without_oversized(batch):
+    """The batch without what cannot fit by itself, where all of it is to be computed."""
+    options = command_line()
+    if options is None or only_looks(options) or batch.settings["force_run"]:
+        return batch
+    partly = options.targets or options.until or options.omit_from or options.batch
+    if partly or options.allowed_rules or workflow.modifier.parent_modifier is not None:
+        return batch  # preflight has a word on what is asked for
+    local = options.executor in ("local", "dryrun", "touch")
+    return skip_oversized(
+        batch,
+        Path(batch.settings["results"]),
+        limit_of(workflow, "mem_mb"),
+        memory_available_mb() if local else None,
+    )
+
+
+if workflow.is_main_process:
+    batch = without_oversized(batch)
 
 out = batch.outputs
 

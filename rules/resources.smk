@@ -6,6 +6,9 @@ from unglow.jobs.retries import next_mb, next_min
 from unglow.jobs.schedulers import node_snakemake
 from unglow.workflow import job_resources
 
+# Variants of a pair whose jobs are one job of a batch system.
+MOST_GROUPED = 20
+
 
 def launcher_mb():
     """Memory that starting a job takes beside it, MB: 0 unless a batch system runs it elsewhere."""
@@ -87,7 +90,10 @@ def pair_group(wildcards):
     """On a batch system: one job for all jobs of a small pair; none for those of a large one.
 
     Nor for those of one that is split: its bands are jobs of their own, in the midst of the others.
+    Nor of many variants: Snakemake compares all jobs of a group with all others.
     """
+    if batch.variant_count > MOST_GROUPED:
+        return None
     if batch.pixels(wildcards) > node_snakemake.SMALL_PX or batch.is_split(wildcards):
         return None
     return f"{wildcards.sample}.{wildcards.dye}"

@@ -103,3 +103,72 @@ def test_only_one_module_prints():
     """`unglow.core.terminal` cleans what it prints: names of files may hold escape sequences."""
     lines = {name: writes_to_the_terminal(path) for name, path in MODULES.items()}
     assert {name for name, found in lines.items() if found} == {"unglow.core.terminal"}
+
+
+#: Calls that open a file by its name, and wait for a pipe in its place; `open` also as a method.
+OPENING = {"read_text", "read_bytes", "imread", "TiffFile", "fromfile", "memmap", "loadtxt"}
+#: Modules that may call them, since what they open is never a file of a user or of results.
+OPENS = {
+    "unglow.core.files": "has the only function that opens such files",
+    "unglow.core.cgroups": "reads what the kernel tells",
+    "unglow.core.process": "reads /proc",
+    "unglow.core.file_lock": "makes lock files, which nobody reads",
+    "unglow.core.kernels": "reads files of the package",
+    "unglow.core.kernels.building": "reads files of the package",
+    "unglow.doctor.examination": "opens /dev/null",
+    "unglow.doctor.software": "reads a file of the checkout",
+    "unglow.doctor.storage": "reads what it has written just now",
+    "unglow.io.tiff.opening": "looks at the file before tifffile opens it",
+    "unglow.io.zarr.writer": "synchronizes directories that it has made",
+    "unglow.jobs.resume.locks": "makes lock files, which nobody reads",
+    "unglow.jobs.retries": "makes lock files, which nobody reads",
+    "unglow.phantom.tiff": "works on what it has written just now",
+    "unglow.reporting.html.page": "reads files of the package",
+    "unglow.telemetry.attempt_files": "has flags of its own, which do not wait",
+    "unglow.telemetry.jsonl": "appends to files of its own, with flags that do not wait",
+    "unglow.viewer.page_files": "reads files of the package",
+    "unglow.workflow.schema": "reads files of the package",
+}
+
+
+def is_writing(call: ast.Call) -> bool:
+    """Whether a call of `open` or `Path.open` names a mode that makes, cuts or extends a file."""
+    modes = [*call.args, *(word.value for word in call.keywords if word.arg == "mode")]
+    texts = [node.value for node in modes if isinstance(node, ast.Constant)]
+    return any(isinstance(text, str) and text[:1] in {"w", "x", "a"} for text in texts)
+
+
+def opens_by_name(call: ast.Call, local: set[str]) -> bool:
+    """Whether a call opens a file by its name, for reading."""
+    written = ast.unparse(call.func)
+    name = written.rpartition(".")[2]
+    if name in OPENING:
+        return written not in local
+    if written in {"np.load", "numpy.load", "os.open"} or written.startswith("zarr.open"):
+        return not (call.args and ast.unparse(call.args[0]) == "stream")
+    if written == "zipfile.ZipFile":
+        return len(call.args) == 1 and ast.unparse(call.args[0]) != "stream"
+    if written == "open" or (name == "open" and len(call.args) > 0):
+        return not is_writing(call) and not written.endswith(("_stores.open", "webbrowser.open"))
+    # of objects that are no paths, as `layer.open()`, the name says so
+    return name == "open" and not written.startswith(("layer.", "_named("))
+
+
+def imported_names(tree: ast.Module) -> set[str]:
+    """Names that a module imports from the project, such as `read_text` of `core.delimited`."""
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return {a.name for n in nodes if str(n.module).startswith("unglow") for a in n.names}
+
+
+def test_files_of_users_and_of_results_are_opened_by_one_function():
+    """A pipe, a device or a file of gigabytes in the place of any of them holds nothing up."""
+    wrong = {}
+    for name, path in MODULES.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+        local = imported_names(tree)
+        found = [ast.unparse(call) for call in calls if opens_by_name(call, local)]
+        if found:
+            wrong[name] = found
+    assert {name: found for name, found in wrong.items() if name not in OPENS} == {}
+    assert set(OPENS) <= set(wrong), "no longer needed in the list"

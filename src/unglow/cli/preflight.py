@@ -9,7 +9,7 @@ import yaml
 
 from unglow.cli.directories import add_working_directory
 from unglow.core.errors import ConfigError
-from unglow.core.machine import memory_limit_mb, processors
+from unglow.core.machine import memory_available_mb, memory_limit_mb, processors
 from unglow.core.terminal import say
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
@@ -18,6 +18,7 @@ from unglow.workflow.forecast.forecast import forecast
 from unglow.workflow.forecast.throughput import Throughput
 from unglow.workflow.preflight.check import Level, check
 from unglow.workflow.preflight.messages import messages
+from unglow.workflow.preflight.oversized import skip_oversized
 from unglow.workflow.preflight.pending_jobs import capacity_for, pending_jobs
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
     given = read_config(directory / CONFIG)
     _update(given, _parsed(arguments.config))
     batch = Batch.load(given, directory)
+    if not batch.settings["force_run"]:
+        results = directory / batch.settings["results"]
+        batch = skip_oversized(batch, results, limit, memory_available_mb())
     for problem in batch.problems:
         say(f"skipped: {problem.message}")
     jobs = pending_jobs(batch, directory / batch.settings["results"])

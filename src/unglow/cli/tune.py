@@ -16,7 +16,7 @@ import yaml
 from unglow.cli.directories import add_working_directory
 from unglow.cli.survey import SHEET
 from unglow.core.errors import ConfigError, InputError, UnglowError
-from unglow.core.files import write_text
+from unglow.core.files import open_file, write_text
 from unglow.core.machine import busy_processors, memory_total_mb, processors
 from unglow.core.terminal import say
 from unglow.core.workflow_files import snakefile
@@ -146,7 +146,7 @@ def _warm_up(pair: Pair) -> None:
         for path in (pair.pre, pair.post)
     ]
     for path in itertools.chain(*files):
-        with path.open("rb", buffering=0) as stream:
+        with open_file(path) as stream:
             while stream.read(_READ):
                 pass
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core import digests
 from unglow.core.errors import InputError
+from unglow.core.files import open_text
 from unglow.io.zarr.metadata import DOCUMENT
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def _leaves(directory: Path) -> list[Path]:
 def _left_out(results: Path, there: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     """Return the pairs of the summary that have no results."""
     try:
-        with (results / "summary.tsv").open(encoding="utf-8", newline="") as stream:
+        with open_text(results / "summary.tsv") as stream:
             rows = [*csv.DictReader(stream, delimiter="\t")]
     except (OSError, ValueError, csv.Error):
         return {}

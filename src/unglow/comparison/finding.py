@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from unglow.core import files
 from unglow.core.archive import damaged
 from unglow.core.errors import StoreError, UnglowError
 
@@ -88,8 +88,8 @@ def read_json(path: Path) -> dict[str, Any]:
         It is no such object.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        content = files.read_json(path)
+    except ValueError as error:
         raise damaged(path) from error
     if not isinstance(content, dict):
         raise damaged(path)

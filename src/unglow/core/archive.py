@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import StoreError
-from unglow.core.files import replacing
+from unglow.core.files import open_file, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ def load_arrays(path: Path | str) -> dict[str, NDArray[Any]]:
         If it does not exist.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open_file(path) as stream, np.load(stream, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError) as error:
         raise damaged(path) from error

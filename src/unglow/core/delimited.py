@@ -6,10 +6,14 @@ import csv
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
+from unglow.core.files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+# A sheet of a million pairs is smaller.
+_MOST_BYTES = 100_000_000
 
 
 def read_text(path: Path, *, what: str, remedy: str) -> str:
@@ -21,7 +25,7 @@ def read_text(path: Path, *, what: str, remedy: str) -> str:
         The file cannot be read; the sentence says ``what`` it is and ends in ``remedy``.
     """
     try:
-        data = path.read_bytes()
+        data = read_file(path, _MOST_BYTES)
     except OSError as error:
         raise InputError(f"{what} {path} cannot be read ({error.strerror}); {remedy}.") from error
     coding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"

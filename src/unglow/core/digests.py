@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from unglow.core.files import write_text
+from unglow.core.files import open_file, read_file, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ _HEAD = "# SHA-256 of {} files"
 
 def of_file(path: Path) -> str:
     """Return the SHA-256 of a file, hexadecimal; it is read a piece at a time."""
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -71,7 +71,7 @@ class Listed:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a list; of a damaged one, what can be read."""
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = read_file(path).decode("utf-8", "replace").split("\n")
         rows = [line.partition("  ") for line in lines if line and not line.startswith("#")]
         directory = path.parents[1]
         digests = {directory / name: digest for digest, _, name in rows if _is_inside(name)}

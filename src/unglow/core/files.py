@@ -6,6 +6,7 @@ A process may set a guard that is asked just before a finished file, or store, g
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import secrets
@@ -19,6 +20,8 @@ from unglow.core.errors import UnglowError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+MOST_BYTES = 100_000_000
+"""Files that are read at once (tables, JSON, lists) may have so many bytes."""
 
 _guard: Callable[[], None] | None = None
 
@@ -43,7 +46,7 @@ def ask_to_publish() -> None:
 
 def tail(path: Path, size: int) -> str:
     """Return the last ``size`` bytes of a text file, whatever they are; raises `OSError`."""
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         stream.seek(max(0, stream.seek(0, os.SEEK_END) - size))
         return stream.read(size).decode("utf-8", "replace")
 
@@ -54,10 +57,48 @@ def open_regular(path: str | Path) -> int:
     Raises `OSError` also for a pipe or a device, which may have come into the place of a file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
         return descriptor
     os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def open_file(path: str | Path) -> io.BufferedReader:
+    """Open a file for reading bytes, as `open_regular` does; use it in a ``with`` statement."""
+    return os.fdopen(open_regular(path), "rb")
+
+
+def open_text(
+    path: str | Path, encoding: str = "utf-8", *, errors: str | None = None
+) -> io.TextIOWrapper:
+    """Open a file for reading text, ends of lines as they are (for `csv`), as `open_file` does."""
+    return io.TextIOWrapper(open_file(path), encoding, errors, newline="")
+
+
+def read_file(path: str | Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the content of a small file.
+
+    Raises
+    ------
+    OSError
+        It cannot be read, is a pipe or a device, or has more than ``most_bytes``.
+    """
+    with open_file(path) as stream:
+        content = stream.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {most_bytes / 1e6:g} MB", str(path))
+    return content
+
+
+def read_json(path: str | Path, most_bytes: int = MOST_BYTES) -> Any:
+    """Return the content of a JSON file; raises `OSError` as `read_file`, and `ValueError`."""
+    try:
+        return json.loads(read_file(path, most_bytes).decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("its JSON is nested too deeply") from error
 
 
 @contextmanager
@@ -79,7 +120,7 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.touch(exist_ok=False)  # with the permissions of any new file
         try:
             yield temporary
-            with temporary.open("rb") as stream:
+            with open_file(temporary) as stream:
                 os.fsync(stream.fileno())
             ask_to_publish()
             temporary.replace(path)

@@ -6,7 +6,6 @@ Without the libraries of the search itself, for figures and exports.
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from array import array
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.core.files import open_text, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -86,7 +86,7 @@ def read_candidates(path: Path, columns: Collection[str] | None = None) -> Candi
         It cannot be read, or is not such a table.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
+        with open_text(path) as stream:
             rows = csv.reader(stream, strict=True)
             names = next(rows, [])
             _check_columns(path, names)
@@ -115,7 +115,7 @@ def read_report(path: Path) -> dict[str, Any]:
         It cannot be read, or is not such a report.
     """
     try:
-        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        report: dict[str, Any] = read_json(path)
         _STATUSES.index(report["status"])
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from error

@@ -1,6 +1,6 @@
 """OME-Zarr images of other programs (versions 0.4 and 0.5): headers, and windows of their pixels.
 
-They are read by the zarr library, one chunk at a time, so that memory stays what the header says.
+They are read one chunk at a time, so that memory stays what the header says.
 Sources: https://ngff.openmicroscopy.org/0.4/ and https://ngff.openmicroscopy.org/0.5/
 """
 
@@ -12,7 +12,6 @@ import math
 import os
 import shlex
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,12 +19,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.core.files import open_file
 from unglow.io.image_paths import DOCUMENTS, standing_for
 from unglow.io.tiff.header import ChannelInfo, Plane, TiffHeader
 from unglow.io.tiff.metadata import UM_PER, possible
 from unglow.io.tiff.read_header import projected_dtype
 from unglow.io.tiff.reader import Combine, combine
 from unglow.io.tiff.series import pick
+from unglow.io.zarr_array import ZarrArray, is_group, open_array, read_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,42 +54,21 @@ class _Image:
     ----------
     planes, projection
         (t, z) of each plane, and how they are put together; None for a single one.
-    is_blosc
-        Whether each file of the array is what Blosc made of a chunk.
     """
 
     header: TiffHeader
-    array: Any
+    array: ZarrArray
     axes: tuple[str, ...]
     planes: tuple[tuple[int, int], ...]
     projection: str | None
-    is_blosc: bool
 
     def chunk(self, axis: str) -> int:
         """Return the length of a chunk along an axis, px."""
-        return int(self.array.chunks[self.axes.index(axis)]) if axis in self.axes else 1
+        return self.array.chunks[self.axes.index(axis)] if axis in self.axes else 1
 
     def part(self, **at: slice | int) -> NDArray[Any]:
         """Read a part of one chunk, by axis; axes that the image lacks are left out."""
-        where = tuple(at[axis] for axis in self.axes)
-        if self.is_blosc:
-            first = (s.start if isinstance(s, slice) else s for s in where)
-            chunk = tuple(n // c for n, c in zip(first, self.array.chunks, strict=True))
-            key = self.array.metadata.encode_chunk_key(chunk)
-            _check_blosc(Path(self.header.path, self.array.path, key))
-        return np.asarray(self.array[where])
-
-
-def _check_blosc(path: Path) -> None:
-    """Raise ValueError for a chunk that was cut short: Blosc would read on behind its end.
-
-    Its header has its length in bytes 12 to 16 (https://github.com/Blosc/c-blosc, README_CHUNK).
-    """
-    # one that is not there is all fill value
-    with suppress(FileNotFoundError), path.open("rb") as stream:
-        header, size = stream.read(16), os.fstat(stream.fileno()).st_size
-        if size < max(16, int.from_bytes(header[12:], "little")):
-            raise ValueError(f"bytes are missing at the end of {path.name}")
+        return self.array.read_part([at[axis] for axis in self.axes])
 
 
 def _is_kept(unit: tuple[int, int]) -> bool:
@@ -106,7 +86,7 @@ def read_header(path: str, plane: Plane) -> TiffHeader:
     """
     image = _resolve(path, plane)
     try:
-        file_bytes = _bytes_of(Path(path, image.array.path))
+        file_bytes = _bytes_of(image.array.directory)
     except OSError as exc:
         raise InputError(
             f"'{path}' cannot be listed ({exc.strerror}): give yourself the right to read all of "
@@ -116,19 +96,15 @@ def read_header(path: str, plane: Plane) -> TiffHeader:
 
 
 def _resolve(path: str, plane: Plane) -> _Image:
-    import zarr  # noqa: PLC0415 (0.2 s and its memory, only where there is such an image)
-
-    # one chunk at a time: what is held is known from the header
-    zarr.config.set({"async.concurrency": 1, "threading.max_workers": 1})
     if not standing_for(Path(path)).is_file():
         raise InputError(
             f"'{path}' holds no {' and no '.join(DOCUMENTS)}: copy the whole folder again."
         )
     try:
-        return _opened(zarr.open_group(path, mode="r"), path, plane)
+        return _opened(Path(path), path, plane)
     except InputError:
         raise
-    # Damaged metadata make the library raise nearly anything.
+    # Damaged metadata raise nearly anything.
     except Exception as exc:
         raise InputError(
             f"'{path}' is no OME-Zarr image that can be read ({_short(exc)}): copy it again or "
@@ -136,32 +112,32 @@ def _resolve(path: str, plane: Plane) -> _Image:
         ) from exc
 
 
-def _opened(group: Any, path: str, plane: Plane) -> _Image:
-    group, series, notes = _series(group, path, plane["series"])
-    multiscale = _metadata(group)["multiscales"][0]
+def _opened(store: Path, path: str, plane: Plane) -> _Image:
+    group, series, notes = _series(store, path, plane["series"])
+    metadata = _metadata(group)
+    multiscale = metadata["multiscales"][0]
     axes = tuple(_axis_name(axis) for axis in multiscale.get("axes", _AXES))
-    array = group[multiscale["datasets"][0]["path"]]
-    if axes[-2:] != ("y", "x") or not set(axes) <= set(_AXES) or len(axes) != array.ndim:
+    array = open_array(group, multiscale["datasets"][0]["path"])
+    if axes[-2:] != ("y", "x") or not set(axes) <= set(_AXES) or len(axes) != len(array.shape):
         raise InputError(
             f"'{path}' has axes {', '.join(axes)}, but needs y, x and before them no others than "
             "t, c and z: export the image that is meant."
         )
-    lengths = {axis: int(array.shape[axes.index(axis)]) if axis in axes else 1 for axis in _AXES}
+    lengths = {axis: array.shape[axes.index(axis)] if axis in axes else 1 for axis in _AXES}
     picks, projection = _planes(path, plane, lengths)
     if len(multiscale["datasets"]) > 1:
         notes.append(f"level 0 of {len(multiscale['datasets'])} pyramid levels is read")
     shape = lengths["y"], lengths["x"]
     unit = min(array.chunks[-2], shape[0]), min(array.chunks[-1], shape[1])
     chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
-    codecs = [type(codec).__name__ for codec in array.compressors]
     header = TiffHeader(
         path=path,
         shape=shape,
         dtype=projected_dtype(np.dtype(array.dtype.name), projection).name,
-        channels=_channels(_metadata(group), lengths["c"]),
+        channels=_channels(metadata, lengths["c"]),
         layout="tiles",
         unit=unit,
-        compression="+".join(codecs) or "none",
+        compression="+".join(array.compressors) or "none",
         predictor=1,
         planar=False,
         separate="c" not in axes or array.chunks[axes.index("c")] == 1,
@@ -179,16 +155,15 @@ def _opened(group: Any, path: str, plane: Plane) -> _Image:
         plane={**plane, "series": series},
         notes=tuple(notes),
     )
-    is_blosc = array.shards is None and any("Blosc" in name for name in codecs)
-    return _Image(header, array, axes, picks, projection, is_blosc)
+    return _Image(header, array, axes, picks, projection)
 
 
-def _metadata(group: Any) -> dict[str, Any]:
-    attributes = dict(group.attrs)
+def _metadata(group: Path) -> dict[str, Any]:
+    attributes = read_attributes(group)
     return dict(attributes.get("ome", attributes))
 
 
-def _series(group: Any, path: str, wanted: int | str | None) -> tuple[Any, int, list[str]]:
+def _series(group: Path, path: str, wanted: int | str | None) -> tuple[Path, int, list[str]]:
     """Return the group of the image: the store, or one of those that bioformats2raw makes in it."""
     if "multiscales" in _metadata(group):
         if wanted not in (None, 0):
@@ -197,7 +172,8 @@ def _series(group: Any, path: str, wanted: int | str | None) -> tuple[Any, int, 
     for kind in ("plate", "well"):
         if kind in _metadata(group):
             raise InputError(_about_plate(path, kind, _metadata(group)[kind]))
-    names = sorted((n for n in group.group_keys() if n.isdecimal()), key=int)
+    numbered = (one for one in group.iterdir() if one.name.isdecimal())
+    names = sorted((one.name for one in numbered if is_group(one)), key=int)
     if not names:
         raise InputError(
             f"'{path}' holds no image (no multiscales in its metadata): name the image in it."
@@ -208,7 +184,7 @@ def _series(group: Any, path: str, wanted: int | str | None) -> tuple[Any, int, 
     if str(index) not in names:
         raise InputError(f"'{path}' has no series {index}: there are {', '.join(names)}.")
     notes = [f"series {index} of {len(names)} is read"] if len(names) > 1 else []
-    return group[str(index)], index, notes
+    return group / str(index), index, notes
 
 
 def _about_plate(path: str, kind: str, metadata: dict[str, Any]) -> str:
@@ -299,7 +275,7 @@ def fingerprint(path: str) -> str:
     sizes = [Path(path, name).stat().st_size for name in _some(files, _SIZES)]
     digest.update(repr(sizes).encode())
     for name in _some(files, _CHUNKS):
-        with Path(path, name).open("rb") as stream:
+        with open_file(Path(path, name)) as stream:
             digest.update(stream.read(_PIECE))
     return digest.hexdigest()
 

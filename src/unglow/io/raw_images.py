@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.errors import InputError
 from unglow.io import ome_zarr, tiff
 from unglow.io.image_paths import is_ome_zarr
 from unglow.io.tiff.windows import survey_windows
+
+MOST_PER_BYTE = 100_000
+"""Bytes of pixels that a byte of a file can stand for: Zstandard reaches 33 000 where all are 0."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +32,25 @@ def read_header(
 ) -> TiffHeader:
     """Read the header of a raw image, no pixels; see `unglow.io.tiff.read_header`."""
     if is_ome_zarr(path):
-        return ome_zarr.read_header(os.fspath(path), {"series": series, "z": z, "t": t})
-    return tiff.read_header(path, series=series, z=z, t=t)
+        header = ome_zarr.read_header(os.fspath(path), {"series": series, "z": z, "t": t})
+    else:
+        header = tiff.read_header(path, series=series, z=z, t=t)
+    _check_size(header)
+    return header
+
+
+def _check_size(header: TiffHeader) -> None:
+    """Raise `InputError` if an image has far more px than its files can hold.
+
+    It is their size that counts, and not what they take on the disk: an image may be sparse.
+    """
+    planes = math.prod(header.axes.values()) * len(header.channels)
+    pixel_bytes = math.prod(header.shape) * planes * header.sample_bytes
+    if pixel_bytes > MOST_PER_BYTE * max(1, header.file_bytes):
+        raise InputError(
+            f"'{header.path}' says that it has {pixel_bytes / 1e9:.3g} GB of pixels, but its files "
+            f"have {header.file_bytes} bytes, too few for any codec: copy it again from its source."
+        )
 
 
 def read_exposures(header: TiffHeader) -> list[float | None]:

@@ -5,7 +5,6 @@ Paths of images are kept as names alone: results do not depend on where a slide 
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
 import zlib
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.archive import damaged, save_arrays
-from unglow.core.files import write_json
+from unglow.core.files import open_file, read_json, write_json
 from unglow.multiplexed.slide import Channel, Slide
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import Scale
@@ -289,7 +288,7 @@ def overview_of(path: Path, n: int) -> tuple[MarkerOverview, float]:
         The file is damaged, or of other markers.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open_file(path) as stream, np.load(stream, allow_pickle=False) as archive:
             own = (archive[f"m{n}.{kind}"] for kind in _KINDS)
             return MarkerOverview(*own), float(archive["step"])
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError) as error:
@@ -315,7 +314,7 @@ def _write(path: Path, reason: str | None, content: Mapping[str, Any]) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     """Read an object of this version; ValueError or KeyError if it is none."""
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    content: dict[str, Any] = read_json(path)
     if content["version"] != _VERSION:
         raise ValueError(f"version {content['version']}")
     return content

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
-from unglow.core.files import write_text
+from unglow.core.files import read_json, write_text
 from unglow.phantom.catalogue import Spots
 from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.spec import PhantomSpec
@@ -103,7 +103,7 @@ class Truth:
     def load(cls, path: Path) -> Truth:
         """Read the JSON file; raises InputError if it is not one."""
         try:
-            values = json.loads(path.read_text("utf-8"))
+            values = read_json(path)
             if values["version"] != VERSION:
                 raise InputError(
                     f"{path}: truth of version {values['version']} cannot be read here, only "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.files import write_text
+from unglow.core.files import read_file, write_text
 
 if TYPE_CHECKING:
     import os
@@ -84,7 +84,7 @@ def read_blocks(path: str | os.PathLike[str]) -> NDArray[np.void]:
     """
     path = Path(path)
     try:
-        return _parse_blocks(path.read_text(encoding="utf-8"))
+        return _parse_blocks(read_file(path).decode("utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration first.") from None
     except ValueError as error:

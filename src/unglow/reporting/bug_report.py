@@ -11,7 +11,7 @@ import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.files import replacing
+from unglow.core.files import read_file, replacing
 from unglow.core.printable import printable
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def write_bundle(
             archive.writestr(_entry(f"{target.stem}/environment.json"), text)
             for part, name, path in parts(directory, results):
                 try:
-                    content = path.read_bytes()
+                    content = read_file(path)
                 except OSError as error:
                     unreadable.append(f"{path}: {error.strerror}")
                     continue

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from unglow import transform as transforms
 from unglow.core import digests
 from unglow.core.archive import damaged
 from unglow.core.errors import UnglowError, describe
-from unglow.core.files import write_text
+from unglow.core.files import open_text, read_file, read_json, write_text
 from unglow.core.levels import LEVELS, VARIANT, name_of
 from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
@@ -193,7 +192,7 @@ def write_summary(
 
 
 def _write_changed(target: Path, text: str) -> None:
-    if not target.is_file() or target.read_bytes() != text.encode(errors="backslashreplace"):
+    if not target.is_file() or read_file(target) != text.encode(errors="backslashreplace"):
         write_text(target, text)
 
 
@@ -212,7 +211,7 @@ def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
 def read_summary(path: Path) -> list[dict[str, str]]:
     """Read summary.tsv or groups.tsv back, every value as text; StoreError if it is damaged."""
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
+        with open_text(path) as stream:
             found = csv.DictReader(stream, delimiter="\t", restkey="", restval="")
             return [{name: text for name, text in row.items() if name} for row in found]
     except (ValueError, csv.Error) as error:
@@ -279,7 +278,7 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
 def _read_plan(path: Path) -> dict[str, Any]:
     """Read plan.json as it is; the module that writes it would import this one in turn."""
     try:
-        plan: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        plan: dict[str, Any] = read_json(path)
         read = [
             (image["fingerprint"], str(image["header"]["plane"]), str(plan["channels"][role]))
             for role, image in plan.get("images", {}).items()
@@ -292,7 +291,7 @@ def _read_plan(path: Path) -> dict[str, Any]:
 def _read_detection(path: Path) -> dict[str, Any]:
     """Read detection.json; ``reason`` is None if candidates were looked for."""
     try:
-        detection: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        detection: dict[str, Any] = read_json(path)
         refused = detection["status"] == "failed"
         used = [control["reason"] is None for control in detection.get("controls") or ()]
         return {**detection, "reason": str(detection["reason"]) if refused else None, "used": used}

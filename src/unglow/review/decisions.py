@@ -19,7 +19,7 @@ import numpy as np
 from unglow.core.digests import of_file
 from unglow.core.errors import InputError
 from unglow.core.file_lock import locked
-from unglow.core.files import write_text
+from unglow.core.files import open_text, write_text
 from unglow.core.printable import escape_formula, unescape_formula
 from unglow.io.candidates_csv import read_candidates
 from unglow.review import REVIEW
@@ -259,7 +259,7 @@ def read_decisions(path: Path) -> list[Decision]:
         It cannot be read, or a row is damaged.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
+        with open_text(path, "utf-8-sig") as stream:
             rows = csv.reader(stream, strict=True)
             if next(rows, None) != list(COLUMNS):
                 raise _damaged(path, 1, f"the columns are not {','.join(COLUMNS)}")

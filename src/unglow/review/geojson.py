@@ -11,7 +11,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.file_lock import locked
-from unglow.core.files import open_regular, write_text
+from unglow.core.files import open_file, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -42,7 +42,7 @@ def read_features(path: Path) -> list[dict[str, Any]]:
         It cannot be read, or is no GeoJSON of features.
     """
     try:
-        with os.fdopen(open_regular(path), "rb") as stream:
+        with open_file(path) as stream:
             data = stream.read(MOST_BYTES + 1)
     except OSError as error:
         raise InputError(

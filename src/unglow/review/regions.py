@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
 from unglow.core.file_lock import locked
-from unglow.core.files import replacing
+from unglow.core.files import read_file, replacing
 from unglow.core.windows import Window
 from unglow.review import REGIONS
 from unglow.review.geojson import (
@@ -141,7 +141,7 @@ def use_regions(drawn: Path, used: Path) -> Path | None:
     kept = None
     with locked(used):
         if used.is_file():
-            before = used.read_bytes()
+            before = read_file(used)
             if not _same_features(used, collection):
                 kept = used.with_name(f"{used.name}.before")
                 with replacing(kept) as temporary:

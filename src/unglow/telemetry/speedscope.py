@@ -72,7 +72,7 @@ def read_profile(path: Path) -> dict[Stack, float]:
     """Read how long each stack was seen, s; nothing from a file that is missing or no profile."""
     seconds: defaultdict[Stack, float] = defaultdict(float)
     try:
-        content = parsed(path.read_bytes())
+        content = parsed(files.read_file(path))
         frames = [
             Frame(str(f["name"]), str(f["file"]), int(f["line"]))
             for f in content["shared"]["frames"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.files import open_regular
+from unglow.core.files import read_file
 from unglow.transform.matrix import apply_matrix
 
 if TYPE_CHECKING:
@@ -47,8 +46,7 @@ def read_initial(path: Path, post: Frame, pre: Frame) -> NDArray[np.float64]:
         The file cannot be read, or its matrix sends no part of post into pre.
     """
     try:
-        with os.fdopen(open_regular(path), encoding="utf-8-sig") as stream:
-            text = stream.read()
+        text = read_file(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(f"{path} cannot be read ({why}): {_wanted()}") from error

@@ -18,7 +18,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.files import open_regular
+from unglow.core.files import read_file
 from unglow.core.printable import escape_formula, unescape_formula
 
 if TYPE_CHECKING:
@@ -194,8 +193,7 @@ def _read(path: Path) -> _Table:
 
 def _text(path: Path) -> str:
     try:
-        with os.fdopen(open_regular(path), "rb") as stream:
-            data = stream.read()
+        data = read_file(path)
     except OSError as error:
         raise InputError(
             f"{path} cannot be read ({error.strerror}): put the landmarks there, or do not name it."

@@ -7,7 +7,6 @@ every point to NaN and nothing downstream can mistake it for an identity.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.files import write_json
+from unglow.core.files import read_json, write_json
 from unglow.transform.matrix import apply_matrix, between_levels
 
 if TYPE_CHECKING:
@@ -316,7 +315,7 @@ def load(path: str | os.PathLike[str]) -> Transform:
     """
     path = Path(path)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         return _from_dict(data, _field(path, data["displacement"]))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration first.") from None

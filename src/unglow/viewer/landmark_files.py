@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError, UnglowError
-from unglow.core.files import replacing, write_text
+from unglow.core.files import read_file, replacing, write_text
 from unglow.registration.user_hints import landmark_fits, landmark_problem
 from unglow.transform import apply_matrix
 from unglow.transform.landmarks import (
@@ -192,7 +192,7 @@ def _check(landmarks: Landmarks, post: Frame, pre: Frame) -> None:
 def _kept(file: Path, text: str) -> list[Path]:
     """Keep what is in the place of a new file, if it is something else, and say where."""
     try:
-        before = file.read_bytes()
+        before = read_file(file)
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -7,6 +7,7 @@ fresh directory prints real numbers. What jobs are given and ask for is in `job_
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -43,7 +44,7 @@ from unglow.workflow.samples import (
 )
 from unglow.workflow.samples.naming import placeholder_in
 from unglow.workflow.slides import known_slides
-from unglow.workflow.variants import SECTIONS, settings_of, variants, with_overrides
+from unglow.workflow.variants import SECTIONS, variants, with_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from unglow.io.zarr import StoreLayout
     from unglow.workflow.schema import Settings
     from unglow.workflow.slides import KnownSlide
+    from unglow.workflow.variants import Variant
 
     Wildcards = Mapping[str, str]
 
@@ -79,7 +81,9 @@ class Batch:
     refused: frozenset[str] = frozenset()
     """Slides whose subtraction was refused the last time: they have no corrected image."""
     _layouts: dict[tuple[str, ...], dict[str, StoreLayout]] = field(default_factory=dict)
-    _variants: dict[tuple[str | None, ...], Settings] = field(default_factory=dict)
+    first_same: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
+    """Of what `scale_methods` has compared: for each variant the first with the same result."""
+    _settings: dict[tuple[str | None, ...], Settings] = field(default_factory=dict)
 
     @classmethod
     def load(cls, config: Mapping[str, Any], directory: Path | None = None) -> Batch:
@@ -149,6 +153,16 @@ class Batch:
         return Outputs.of(self.settings)
 
     @cached_property
+    def variants(self) -> dict[str, dict[str, Variant]]:
+        """The variants on each level of `SECTIONS`, by name, in the order of their values."""
+        return {level: {v.name: v for v in variants(self.settings, level)} for level in SECTIONS}
+
+    @cached_property
+    def variant_count(self) -> int:
+        """How many variants each pair has: 1 without a sweep."""
+        return math.prod(len(made) for made in self.variants.values())
+
+    @cached_property
     def keys(self) -> list[tuple[str, str]]:
         """What the run consists of: sample and dye of each pair, name and '' of each slide."""
         return [*self.pairs, *((name, "") for name in self.slides)]
@@ -189,10 +203,13 @@ class Batch:
         if not self.settings["sweep"]:
             return self.settings
         key = tuple(wildcards.get(level) for level in SECTIONS)
-        if key not in self._variants:
-            names = {level: wildcards[level] for level in SECTIONS if wildcards.get(level)}
-            self._variants[key] = settings_of(self.settings, names)
-        return self._variants[key]
+        if key not in self._settings:
+            overrides: dict[str, Any] = {}
+            for level, name in zip(SECTIONS, key, strict=True):
+                made = self.variants[level]
+                overrides |= made[name or next(iter(made))].overrides
+            self._settings[key] = with_overrides(self.settings, overrides)
+        return self._settings[key]
 
     def band_count(self, stage: str, wildcards: Wildcards) -> int:
         """Return how many bands a stage of a pair is made in; 1 if it is not split.

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from unglow.core.errors import ConfigError
+from unglow.core.files import read_file
 from unglow.workflow.schema import Settings, schema
 from unglow.workflow.variants import SECTIONS, variants, with_overrides
 
@@ -100,7 +102,7 @@ def read_stored(path: Path) -> Settings:
     if path.is_dir():
         raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
     try:
-        stored = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        stored = yaml.safe_load(read_file(path).decode("utf-8")) if path.is_file() else {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
@@ -308,7 +310,8 @@ def _check_sweep(settings: Settings, sweepable: Mapping[str, Mapping[str, Any]])
     """Check each swept value as if it stood in the configuration itself."""
     for name, values in settings["sweep"].items():
         read = [_complete(value, sweepable[name]) for value in values]
-        if any(value in read[:i] for i, value in enumerate(read)):
+        different = {tuple(value) if isinstance(value, list) else value for value in read}
+        if len(different) < len(read):
             raise ConfigError(f"config key 'sweep.{name}' holds a value twice: {read}.")
         settings["sweep"][name] = read
         for value in read:
@@ -318,9 +321,9 @@ def _check_sweep(settings: Settings, sweepable: Mapping[str, Mapping[str, Any]])
                 raise ConfigError(_sentence(error))
             _check_methods(with_overrides(settings, {name: value}))
     for level in SECTIONS:
-        names = [variant.name for variant in variants(settings, level)]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
+        names = Counter(variant.name for variant in variants(settings, level))
+        (twice, count), *_ = names.most_common(1)
+        if count > 1:
             raise ConfigError(
                 f"config key 'sweep' has two variants whose directories would both be '{twice}': "
                 "give values that differ in letters or digits."

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError, UnglowError
-from unglow.core.files import write_text
+from unglow.core.files import read_json, write_text
 from unglow.core.printable import printable
 from unglow.io.image_paths import standing_for
 from unglow.io.raw_images import read_exposures, read_header
@@ -27,7 +27,7 @@ CACHE = Path(".snakemake") / "unglow" / "headers.json"
 # Micrometres; a pixel of any microscope is smaller.
 _LARGEST_PIXEL = 100.0
 # Raised when what a header record holds changes, so that old caches are left aside.
-_FORMAT = 1
+_FORMAT = 2
 
 
 class HeaderCache:
@@ -41,7 +41,7 @@ class HeaderCache:
         self._new = False
         self._entries: dict[str, dict[str, Any]] = {}
         try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
+            stored = read_json(path)
             if stored["format"] == _FORMAT:
                 self._entries = dict(stored["headers"])
         except (OSError, ValueError, KeyError, TypeError):

@@ -13,7 +13,6 @@ from unglow.workflow.paths import CORRECTED, FORMS, PLACES
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import scale_methods, written_methods
 from unglow.workflow.stage_table import SMALL_MB, SPLIT, STAGES
-from unglow.workflow.variants import variants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -115,8 +114,8 @@ def band_files(batch: Batch, rule: str, wildcards: Wildcards) -> list[str]:
 def variants_of(batch: Batch, level: str, pair: Wildcards) -> Iterator[dict[str, str]]:
     """Yield the wildcards of each variant of a pair that has a directory of a level."""
     levels = VARIANT[: PLACES.index(level)]
-    for chosen in itertools.product(*(variants(batch.settings, one) for one in levels)):
-        yield {**pair, **{one: v.name for one, v in zip(levels, chosen, strict=True)}}
+    for chosen in itertools.product(*(batch.variants[one] for one in levels)):
+        yield {**pair, **dict(zip(levels, chosen, strict=True))}
 
 
 def _is_wanted(batch: Batch, rule: str) -> bool:

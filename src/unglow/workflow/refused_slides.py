@@ -7,9 +7,9 @@ left an empty file in the place of each image. They go when the run ends.
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import TYPE_CHECKING
 
+from unglow.core.files import read_json
 from unglow.workflow.paths import CORRECTED, ROOT
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def refused_slides(results: Path, names: Iterable[str]) -> frozenset[str]:
 
 def _is_refused(subtraction: Path) -> bool:
     try:
-        return bool(json.loads(subtraction.read_text(encoding="utf-8"))["status"] == "failed")
+        return bool(read_json(subtraction)["status"] == "failed")
     except (OSError, ValueError, KeyError, TypeError):  # not there yet, or made again anyway
         return False
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.levels import VARIANT
 from unglow.photometry.gain.scale import METHODS
-from unglow.workflow.variants import variants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,13 +90,18 @@ def _first_same(
     follows: Callable[[Mapping[str, str]], list[Any] | None],
 ) -> str | None:
     """Return the first variant on a level for which ``follows`` gives the same; None for itself."""
-    made = variants(batch.settings, level)
+    made = batch.variants[level]
     if len(made) == 1:
         return None
-    own = follows(wildcards)
-    same = (v.name for v in made if follows({**wildcards, level: v.name}) == own)
-    first = next(same, None)
-    return None if first == wildcards.get(level, "") else first
+    others = ("sample", "dye", "method", *VARIANT[: VARIANT.index(level)])
+    key = level, *(wildcards.get(name, "") for name in others)
+    if key not in batch.first_same:  # compared once for all variants
+        first: dict[str, str] = {}
+        batch.first_same[key] = {
+            name: first.setdefault(repr(follows({**wildcards, level: name})), name) for name in made
+        }
+    same = batch.first_same[key][wildcards[level]]
+    return None if same == wildcards[level] else same
 
 
 def _follows_from(batch: Batch, wildcards: Mapping[str, str]) -> list[Any]:

@@ -6,7 +6,6 @@ in the order of `SECTIONS`: variants share every stage that their parameters do 
 
 from __future__ import annotations
 
-import copy
 import itertools
 import re
 from dataclasses import dataclass, field
@@ -35,14 +34,14 @@ _ONLY = (Variant(),)
 
 
 def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
-    """Return a copy of ``settings`` with dotted names such as ``scale.percentile`` replaced."""
-    changed = copy.deepcopy(settings)
+    """Return ``settings`` with dotted names such as ``scale.percentile`` replaced.
+
+    What is not replaced is shared with ``settings``: do not change it.
+    """
+    changed = dict(settings)
     for name, value in overrides.items():
-        *sections, key = name.split(".")
-        place = changed
-        for section in sections:
-            place = place[section]
-        place[key] = value
+        key, _, rest = name.partition(".")
+        changed[key] = with_overrides(changed[key], {rest: value}) if rest else value
     return changed
 
 
@@ -60,16 +59,6 @@ def variants(settings: Settings, level: str) -> tuple[Variant, ...]:
         )
         for values in combinations
     )
-
-
-def settings_of(settings: Settings, names: Mapping[str, str]) -> Settings:
-    """Return the configuration of a variant, given its names; of other levels the first one's."""
-    overrides: dict[str, Any] = {}
-    for level in SECTIONS:
-        made = variants(settings, level)
-        name = names.get(level, made[0].name)
-        overrides |= next(v.overrides for v in made if v.name == name)
-    return with_overrides(settings, overrides)
 
 
 def _part(name: str, value: Any) -> str:

@@ -5,7 +5,6 @@ One file or store is read at a time, block by block, so memory does not grow wit
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core import digests
 from unglow.core.digests import Published
 from unglow.core.errors import StoreError
+from unglow.core.files import open_file, read_file, read_json
 from unglow.io.zarr import open_store
 from unglow.io.zarr.metadata import DOCUMENT, store_digest
 from unglow.io.zarr.reader import verify
@@ -298,8 +298,8 @@ def above(store: Path, pair: Path, name: str) -> Path | None:
 def _json(path: Path | None) -> dict[str, Any]:
     if path is not None:
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            content = read_json(path)
+        except (OSError, ValueError):
             return {}
         if isinstance(content, dict):
             return content
@@ -343,14 +343,14 @@ def _fault(path: Path) -> str | None:
         return _json_fault(path)
     if path.suffix == ".npz":
         try:
-            with zipfile.ZipFile(path) as archive:
+            with open_file(path) as stream, zipfile.ZipFile(stream) as archive:
                 broken = archive.testzip()
         except zipfile.BadZipFile:
             return "is not a whole archive"
         if broken is not None:
             return f"is damaged ({broken})"
     elif path.suffix == ".png":
-        content = path.read_bytes()
+        content = read_file(path)
         if not (content.startswith(_PNG) and content.endswith(_PNG_END)):
             return "is not a whole picture"
     elif path.stat().st_size == 0:
@@ -360,8 +360,8 @@ def _fault(path: Path) -> str | None:
 
 def _json_fault(path: Path) -> str | None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+        content = read_json(path)
+    except ValueError:
         return "is not whole JSON"
     inside = _OBJECTS.get(path.name)
     objects = (content, content.get(inside, {})) if isinstance(content, dict) else (content,)

@@ -11,6 +11,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Self
 
+from unglow.core.digests import of_file
 from unglow.core.windows import bounded_map
 from unglow.io.zarr.shard_writer import ShardWriter
 
@@ -99,8 +100,7 @@ def first_fault(root: Path, shards: Shards, workers: int) -> str | None:
 
     def fault(name: str) -> str | None:
         try:
-            with (root / name).open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = of_file(root / name)
         except FileNotFoundError:
             return f"shard {name} is missing"
         except OSError as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import StoreError
+from unglow.core.files import open_file
 from unglow.core.windows import Window, cells
 from unglow.io.zarr.metadata import COMPRESSOR, broken, shard_key
 
@@ -67,7 +68,7 @@ def read_window(root: Path, layout: StoreLayout, level: int, window: Window) -> 
         key = shard_key(level, row, col)
         target = out[part.shift(-window.y0, -window.x0).slices]
         try:
-            with (root / key).open("rb") as file:
+            with open_file(root / key) as file:
                 _read_shard(file, layout, level, part, target)
         except FileNotFoundError as error:
             raise StoreError(broken(root, key, "is missing")) from error

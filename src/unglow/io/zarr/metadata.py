@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import StoreError
+from unglow.core.files import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -211,8 +212,8 @@ def check_level(root: Path, layout: StoreLayout, level: int) -> None:
     """
     name = f"{level}/{DOCUMENT}"
     try:
-        document = json.loads((root / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        document = read_json(root / name)
+    except (OSError, ValueError) as error:
         raise StoreError(broken(root, name, "cannot be read", "file")) from error
     expected = level_document(layout, level)
     # attributes are for whoever looks at a store

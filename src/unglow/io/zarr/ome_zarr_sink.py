@@ -6,7 +6,6 @@ with one channel each, by renaming.
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from unglow.core.files import read_json
 from unglow.io.zarr.layout import SHARD, plan_layout
 from unglow.io.zarr.metadata import DOCUMENT, level_document, store_digest, write_document
 from unglow.io.zarr.shard_writer import not_written
@@ -121,8 +121,7 @@ class OmeZarrSink:
         roots = []
         for writer in self._writers:
             writer.publish()
-            text = (writer.path / DOCUMENT).read_text(encoding="utf-8")
-            roots.append(json.loads(text)["attributes"])
+            roots.append(read_json(writer.path / DOCUMENT)["attributes"])
         try:
             whole.mkdir()
             for level in range(self._layout.levels):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.digests import of_file
 from unglow.core.errors import StoreError
+from unglow.core.files import read_json
 from unglow.core.windows import Window
 from unglow.io.zarr.chunks import read_window
 from unglow.io.zarr.layout import StoreLayout
@@ -129,12 +129,12 @@ def _find_cut_shard(store: Store) -> None:
 
 def _open_document(path: Path) -> Store:
     try:
-        document = json.loads((path / DOCUMENT).read_text(encoding="utf-8"))
+        document = read_json(path / DOCUMENT)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(
             f"{path} is not a finished store: {DOCUMENT} is missing; rerun the workflow to make it"
         ) from error
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise StoreError(f"{path / DOCUMENT} cannot be read ({error}); {remedy(path)}") from error
     try:
         return Store(path, document)
@@ -214,8 +214,7 @@ def _digest(path: Path, keys: list[str]) -> str | None:
     digests: dict[str, str] = {}
     try:
         for key in keys:
-            with (path / key).open("rb") as file:
-                digests[key] = hashlib.file_digest(file, "sha256").hexdigest()
+            digests[key] = of_file(path / key)
     except OSError:
         return None
     return store_digest(digests)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.files import ask_to_publish
+from unglow.core.files import ask_to_publish, read_file
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.zarr.band_writer import band_store, leftovers
@@ -181,7 +181,7 @@ class StoreWriter(ShardWriter):
         SupersededError
             If a later attempt at the same job has begun.
         """
-        document = (other / DOCUMENT).read_text(encoding="utf-8")
+        document = read_file(other / DOCUMENT)
         told = json.loads(document)["attributes"]["unglow"]
         wanted = {**self._attributes, "layout": self.layout.to_dict()}
         shards = sorted(other.glob("*/c/*/*"))
@@ -193,7 +193,7 @@ class StoreWriter(ShardWriter):
                 target = self._partial / path.relative_to(other)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 _link(path, target)
-            (self._partial / DOCUMENT).write_text(document, encoding="utf-8")
+            (self._partial / DOCUMENT).write_bytes(document)
         except OSError as error:
             raise self._failure(error) from error
         self._rename()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
+from unglow.core.files import open_text, read_file
 from unglow.jobs.schedulers.choice import SCHEDULERS
 from unglow.jobs.schedulers.scheduler import NoAnswerError, run
 from unglow.jobs.schedulers.slurm import Slurm
@@ -34,7 +35,7 @@ def run_ids(directory: Path) -> list[str]:
     for log in sorted((directory / _LOGS).glob("*.snakemake.log")):
         if log.lstat().st_uid != os.geteuid():  # whoever wrote it could name any job
             continue
-        with log.open(encoding="utf-8", errors="replace") as lines:
+        with open_text(log, errors="replace") as lines:
             for line in lines:
                 if line.startswith(_RUN_ID):
                     names[line.removeprefix(_RUN_ID).strip()] = None
@@ -48,7 +49,7 @@ def submitted(directory: Path) -> dict[str, list[str]]:
     """
     path = directory / SUBMITTED
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_file(path).decode("utf-8").splitlines()
     except FileNotFoundError:
         return {}
     if path.lstat().st_uid != os.geteuid():

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.files import open_file
 from unglow.core.process import Process
 from unglow.telemetry.attempt_files import LOST, attempt_files, read_ends, run_files
 
@@ -44,7 +45,7 @@ class Trace:
 
     def size(self) -> int:
         """Return the size of the file, bytes; opening it makes a network drive look anew."""
-        with contextlib.suppress(OSError), self.path.open("rb") as stream:
+        with contextlib.suppress(OSError), open_file(self.path) as stream:
             return stream.seek(0, os.SEEK_END)
         return 0
 

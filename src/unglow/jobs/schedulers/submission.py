@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from unglow.core.files import read_file
 from unglow.jobs.schedulers.choice import chosen
 from unglow.jobs.schedulers.scheduler import JobRequest, run
 
@@ -22,7 +23,7 @@ _LONGEST_NAME = 200
 
 def request_of(script: str, directory: Path) -> JobRequest:
     """Read what a job asks for from the second line of its script, where Snakemake puts it."""
-    text = Path(script).read_text(encoding="utf-8")
+    text = read_file(script).decode("utf-8")
     properties = re.search(r"^# properties = (.*)$", text, re.MULTILINE)
     job: dict[str, Any] = json.loads(properties[1]) if properties else {}
     words = [job.get("rule") or job.get("groupid") or Path(script).name]

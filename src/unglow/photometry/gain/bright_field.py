@@ -7,8 +7,9 @@ say how the light of both images goes together, and nothing about exposure, focu
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import TYPE_CHECKING
+
+from unglow.core.files import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ def roles_of(plan: Path, light: str) -> tuple[str, ...]:
         return ROLES if light == "bright-field" else ()
     images: dict[str, dict[str, object]] = {}
     with contextlib.suppress(OSError, ValueError, KeyError):
-        images = json.loads(plan.read_text(encoding="utf-8"))["images"]
+        images = read_json(plan)["images"]
     return tuple(role for role in ROLES if images.get(role, {}).get("bright_field"))
 
 

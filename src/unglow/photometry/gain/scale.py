@@ -5,13 +5,12 @@ The difference of a method is post - (gain * pre + offset).
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.archive import damaged
-from unglow.core.files import write_json
+from unglow.core.files import read_json, write_json
 from unglow.photometry import gain_map
 from unglow.photometry.blur import Sharpness
 from unglow.photometry.gain import bright_field
@@ -251,7 +250,7 @@ class Scale:
         StoreError if a file is damaged or from another version.
         """
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = read_json(path)
             if content["version"] != _VERSION:
                 raise damaged(path)
             scale = cls.from_json(content)

@@ -21,7 +21,7 @@ import numpy as np
 
 from unglow.core.archive import damaged
 from unglow.core.errors import describe
-from unglow.core.files import replacing
+from unglow.core.files import read_file, replacing
 from unglow.core.levels import LEVELS, RESULT_OF, name_of, place_of
 from unglow.core.printable import harmless
 from unglow.io.zarr import open_store
@@ -257,7 +257,8 @@ def _figure(name: str, path: Path, largest: int, start: Path) -> list[Picture]:
     file = _seen_from(start, path)
     if largest < _ALL_FIGURES_PX and name != _FIGURES[0][0]:
         return [Picture(name, file=file)]
-    figure = cv2.imread(str(path))
+    content = np.frombuffer(read_file(path), np.uint8)
+    figure = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
     if figure is None:
         raise damaged(path)
     return [_picture(name, np.asarray(figure, np.uint8), largest, file)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.files import open_file
 from unglow.telemetry.attempt_files import attempt_files, run_files
 from unglow.telemetry.reading.parsing import (
     moment,
@@ -104,7 +105,7 @@ class _File:
         try:
             if self.path.stat().st_size <= self._offset:
                 return False
-            with self.path.open("rb") as stream:
+            with open_file(self.path) as stream:
                 stream.seek(self._offset)
                 rest = b""
                 while chunk := stream.read(_CHUNK):

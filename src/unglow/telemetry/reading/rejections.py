@@ -5,10 +5,10 @@ Only the small files of plan, registration and scale are read, and each state of
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.files import read_json
 from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
 
 if TYPE_CHECKING:
@@ -132,10 +132,9 @@ def _status(path: Path) -> tuple[str, str]:
 @lru_cache(maxsize=1 << 14)
 def _read(path: str, _time: int, _size: int) -> tuple[str, str]:
     try:
-        with open(path, encoding="utf-8") as stream:  # noqa: PTH123 (a text is the key of the cache)
-            result = json.load(stream)
+        result = read_json(path)
         reasons = result.get("reasons") or result.get("reason") or ()
-    except (OSError, ValueError, AttributeError, RecursionError):
+    except (OSError, ValueError, AttributeError):
         return "", ""
     if not isinstance(reasons, str):
         reasons = " ".join(map(str, reasons if isinstance(reasons, list) else ()))

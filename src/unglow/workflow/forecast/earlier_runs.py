@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import UnglowError
-from unglow.core.files import write_text
+from unglow.core.files import read_json, write_text
 from unglow.core.machine import cache_directory
 from unglow.core.process import host
 from unglow.core.version import __version__
@@ -67,7 +67,7 @@ def file_of_machine(executor: str | None = None) -> Path:
 def read_runs(path: Path) -> tuple[EarlierRun, ...]:
     """Return the runs that a file holds, the oldest first; none if it cannot be read."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = read_json(path)
         if stored["format"] == _FORMAT:
             return tuple(
                 EarlierRun(str(run["id"]), tuple(_times(row) for row in run["times"]))

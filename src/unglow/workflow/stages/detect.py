@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.digests import of_file
 from unglow.core.errors import InputError
 from unglow.core.files import write_json
 from unglow.core.own_memory import release_freed
@@ -138,7 +138,7 @@ def key_of(files: Mapping[str, Any], settings: DetectSettings, version: int) -> 
         "difference",
     )
     paths = [*(files[name] for name in names), *files["regions"]]
-    digests = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths]
+    digests = [of_file(Path(path)) for path in paths]
     # bands of rows of other tiles do not fit together
     return state_key("detect", version, DETECT_TILE, asdict(settings), digests)
 

@@ -6,7 +6,6 @@ It follows from the images and the configuration alone, and holds nothing about 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError, StoreError
-from unglow.core.files import open_regular, write_json
+from unglow.core.files import open_file, read_json, write_json
 from unglow.core.progress import step
 from unglow.io.image_paths import image_of, is_ome_zarr
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
@@ -103,7 +102,7 @@ class Plan:
             The file is damaged or from another version.
         """
         try:
-            return cls._from_json(json.loads(path.read_text(encoding="utf-8")), raw)
+            return cls._from_json(read_json(path), raw)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StoreError(
                 f"{path} is not a whole plan of this version ({error}): delete it and run again."
@@ -211,7 +210,7 @@ def fingerprint(header: TiffHeader) -> str:
     if is_ome_zarr(header.path):
         return ome_zarr_fingerprint(header.path)
     digest = hashlib.sha256(str(header.file_bytes).encode())
-    with os.fdopen(open_regular(header.path), "rb") as stream:
+    with open_file(header.path) as stream:
         for piece in range(_PIECES):
             stream.seek(piece * max(0, header.file_bytes - _PIECE) // (_PIECES - 1))
             digest.update(stream.read(_PIECE))
