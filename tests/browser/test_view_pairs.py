@@ -38,8 +38,14 @@ def choose(tab, pair):
         "(() => { const list = document.querySelector('select[aria-label=Pair]');"
         f" list.value = {json.dumps(pair)}; list.dispatchEvent(new Event('change')); }})()"
     )
-    tab.wait(f"unglow.pair.id === {json.dumps(pair)} && (unglow.settled || !unglow.panes.length)")
+    shown = "!unglow.message.hidden" if pair == SKIPPED else "unglow.settled"
+    tab.wait(f"unglow.pair.id === {json.dumps(pair)} && !unglow.busy && {shown}", 120)
     framed(tab)
+
+
+def errors(tab):
+    """Return what a page complains of, but for tiles that are no longer wanted when they come."""
+    return [one for one in tab.complaints if "Ignoring tile" not in json.dumps(one)]
 
 
 def places(tab):
@@ -57,7 +63,7 @@ def test_it_opens_on_the_first_pair_with_images(view, batch, state):
     assert places(tab)
     tab.run("unglow.address.write()")
     assert "undefined" not in tab.run("location.hash")
-    assert not tab.complaints
+    assert not errors(tab)
 
 
 @pytest.mark.slow
@@ -74,17 +80,17 @@ def test_pairs_with_images_open_after_a_skipped_one(view, batch, state):
         assert tab.run("document.title").startswith(pair.replace("~", " "))
         assert bool(tab.run("unglow.panes.length")) == (pair != SKIPPED)
         if pair == DONE:
-            tab.wait("document.querySelectorAll('.candidates .line').length > 5")
+            tab.wait("document.querySelectorAll('.candidates .line').length > 5", 120)
     tab.wait("unglow.message.hidden")
     tab.run("unglow.address.write()")
     assert "undefined" not in tab.run("location.hash")
-    assert not tab.complaints
+    assert not errors(tab)
 
 
 @pytest.mark.slow
 def test_no_control_fails_without_images(view, batch):
     tab = view(batch, pair=DONE, mode="blink", panel="candidates")
-    tab.wait("document.querySelectorAll('.candidates .line').length > 5")
+    tab.wait("document.querySelectorAll('.candidates .line').length > 5", 120)
     choose(tab, SKIPPED)
     tab.run("for (const panel of ['about', 'candidates', 'landmarks']) unglow.address.set({ panel })")
     tab.run("unglow.address.set({ hz: 4 })")
@@ -97,7 +103,7 @@ def test_no_control_fails_without_images(view, batch):
     assert tab.run("document.querySelector('.look').childElementCount") == 0
     tab.run("window.dispatchEvent(new Event('resize'))")
     framed(tab)
-    assert not tab.complaints
+    assert not errors(tab)
 
 
 @pytest.mark.slow
@@ -111,7 +117,7 @@ def test_place_and_scale_stay_when_the_mode_changes(view, batch, zoom):
             assert place == pytest.approx(start, rel=1e-3), mode
     for key in "wv1vwv1":
         tab.key(key)
-    tab.wait("unglow.address.get('mode') === 'single' && unglow.panes.length === 1")
+    tab.wait("unglow.address.get('mode') === 'single' && unglow.panes.length === 1", 120)
     assert places(tab) == [pytest.approx(start, rel=1e-3)]
     for key in "vovkv":
         tab.key(key)
