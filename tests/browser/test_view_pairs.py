@@ -92,7 +92,8 @@ def test_no_control_fails_without_images(view, batch):
     tab = view(batch, pair=DONE, mode="blink", panel="candidates")
     tab.wait("document.querySelectorAll('.candidates .line').length > 5", 120)
     choose(tab, SKIPPED)
-    tab.run("for (const panel of ['about', 'candidates', 'landmarks']) unglow.address.set({ panel })")
+    for panel in ("about", "candidates", "landmarks"):
+        tab.run(f"unglow.address.set({{ panel: '{panel}' }})")
     tab.run("unglow.address.set({ hz: 4 })")
     tab.run("unglow.address.set({ mode: 'swipe' })")
     tab.run("unglow.address.set({ at: 0.3, marks: 'blocks', source: '1' })")
