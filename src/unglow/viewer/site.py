@@ -160,8 +160,7 @@ class Viewer:
         key, now = pair.names[:2], time.monotonic()
         found = self._found_raw.get(key)
         if found is None or now - found[0] > _RAW_S:
-            runs = self._source.model()[1]["runs"]
-            found = now, raw_files(self._source.results, runs, *key)
+            found = now, raw_files(self._source.results, *key)
             self._found_raw = {key: found}
         return found[1]
 
