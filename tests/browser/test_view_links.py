@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from made_results import refused
+from made_results import made_pair, refused
 from test_monitor_page import free_port, tab  # noqa: F401 (a fixture)
 
 from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
+from unglow.reporting.html.serving import redirect_file
 from unglow.viewer.site import NAME, Viewer
 
 NASTY = "a b~<img src=x onerror=document.title='owned'>&\"%41+日"
@@ -31,5 +34,27 @@ def test_a_pair_of_any_name_is_opened(tab, tmp_path):  # noqa: F811
     assert {url.split("/")[2] for url in tab.requests if url.startswith("http")} == {
         f"127.0.0.1:{server.port}"
     }
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.slow
+def test_a_browser_is_led_to_the_page_and_no_process_shows_the_address(tab, tmp_path):  # noqa: F811
+    made_pair(tmp_path / "results" / "S1" / "DAPI")
+    server = Server(Site([tmp_path / "results"], {NAME: Viewer}), free_port())
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+    with redirect_file(f"{server.url}0/{NAME}/#pair=S1%7EDAPI&a=pre") as file:
+        tab.open(file.as_uri())
+        tab.wait("!!(window.unglow && unglow.settled)", 120)
+    assert tab.run("unglow.address.get('a')") == "pre"
+    assert tab.run("document.referrer") == ""
+    assert server.token in tab.run("location.pathname")
+    assert server.token not in tab.run("document.title")
+    shown = []
+    for arguments in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            shown.append(arguments.read_text(errors="replace"))
+    assert any("chrom" in words for words in shown)
+    assert not any(server.token in words for words in shown)
     server.shutdown()
     server.server_close()

@@ -59,15 +59,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve results until Ctrl-C, or write a folder to be served."""
     if arguments.static is not None:
         return _write_static(arguments)
-    from unglow.reporting.html.live_server import serve  # noqa: PLC0415 (imports numpy)
     from unglow.reporting.html.live_site import Site  # noqa: PLC0415
+    from unglow.reporting.html.serving import serve  # noqa: PLC0415 (imports numpy)
     from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
 
     results, pair = place_of(arguments.place)
     site = Site([results], {NAME: Viewer})
+    Viewer(site.sources[0]).check_images()
     page = f"0/{NAME}/" + ("" if pair is None else _hash(results, pair))
-    opened = None if arguments.no_browser else _opened
-    serve(site, arguments.port, say, page=page, opened=opened)
+    open_browser = None if arguments.no_browser or not _has_display() else _open_browser
+    serve(
+        site,
+        arguments.port,
+        say,
+        page=page,
+        open_browser=open_browser,
+    )
     return 0
 
 
@@ -136,12 +143,13 @@ def _hash(results: Path, directory: Path) -> str:
     return "" if found is None else f"#pair={quote(found.id, safe='~')}"
 
 
-def _opened(url: str) -> None:
-    """Open a browser, where there is a display."""
-    if sys.platform == "linux" and not (
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    ):
-        return
+def _has_display() -> bool:
+    """Whether a browser has somewhere to show a page."""
+    display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return sys.platform != "linux" or bool(display)
+
+
+def _open_browser(address: str) -> None:
     import webbrowser  # noqa: PLC0415 (not needed on a machine without a display)
 
-    webbrowser.open(url)
+    webbrowser.open(address)

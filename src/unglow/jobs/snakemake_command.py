@@ -15,6 +15,7 @@ STARTED = "UNGLOW_RUN"
 """Variable by which `unglow run` tells the Snakemake that it becomes which Snakefile it named."""
 RUN = ("unglow", "run")
 """The command that names the Snakefile by itself."""
+_COMMANDS = (("snakemake",), ("python", "-m", "snakemake"), RUN)
 
 # Options that remedies change, by all their names; --jobs stands in for --cores where jobs are
 # local.
@@ -82,6 +83,12 @@ def changed(words: Sequence[str], options: Mapping[str, str | tuple[str, str]]) 
     for option, value in options.items():
         made = _single(made, value) if isinstance(value, str) else _pair(made, option, *value)
     return made
+
+
+def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words of the program and its options; no program if it is another command."""
+    program = next((start for start in _COMMANDS if tuple(words[: len(start)]) == start), ())
+    return [*program], [*words[len(program) :]]
 
 
 def with_options(words: Sequence[str], *more: str) -> list[str]:

@@ -64,11 +64,12 @@ def target_of(raw: RawFiles, results: Path) -> Target:
     files = raw.pair.landmarks or (() if raw.sheet is not None else (usual,))
     if not files:
         return Target(aside, f"Name the file in the column landmarks of {raw.sheet}.")
-    for directory in dict.fromkeys(file.parent for file in files):
-        if why_not_writable(directory):
-            lack = f"{directory} may not be written, so the file lies with the results"
+    for file in files:
+        if why := why_not_writable(file, raw.places):
             there = " and ".join(map(str, files))
-            return Target(aside, f"{lack}: put it in the place of {there}.")
+            return Target(
+                aside, f"{why} The file is saved in the results: put it in the place of {there}."
+            )
     return Target(files)
 
 

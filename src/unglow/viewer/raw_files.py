@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
+from unglow.jobs.resume.identity import command_of, same_place, started_in
+from unglow.jobs.resume.unfinished import is_own, last_run
+from unglow.jobs.snakemake_command import split_command
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow import config as configuration
 from unglow.workflow.batch import find_pairs
@@ -17,13 +21,14 @@ from unglow.workflow.marker_pairs import SUFFIX
 from unglow.workflow.samples.naming import take_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from unglow.jobs.resume.unfinished import Trace
     from unglow.workflow.samples import Pair as RawPair
 
 LANDMARKS, REGIONS = ".landmarks.csv", ".regions.geojson"
 """How files beside an image end."""
-_COMMAND = "snakemake --cores all"
+_COMMAND = "unglow run --cores all"
 _APART = (
     "These results are not where a working directory with their configuration has them, so it is "
     "not known where their raw images are."
@@ -48,6 +53,8 @@ class RawFiles:
         The setting of the registration.
     of_slide
         Whether it is a marker of a multiplexed slide, for which nothing beside the images counts.
+    places
+        Directories of the run: only in these is anything written next to images.
     """
 
     pair: RawPair | None = None
@@ -56,6 +63,7 @@ class RawFiles:
     command: str = _COMMAND
     max_scale: float = RegisterSettings().max_scale
     of_slide: bool = False
+    places: tuple[Path, ...] = ()
 
     @property
     def regions(self) -> Path | None:
@@ -70,54 +78,80 @@ class RawFiles:
         return beside(self.pair.post, REGIONS)
 
 
-def raw_files(results: Path, runs: Sequence[Mapping[str, Any]], sample: str, dye: str) -> RawFiles:
+def raw_files(results: Path, sample: str, dye: str) -> RawFiles:
     """Find the raw files of a pair as the workflow does.
 
     Parameters
     ----------
     results
         The results directory.
-    runs
-        Its runs, as the page of the runs has them.
     sample, dye
         Names of the pair.
     """
-    last = next((run for run in reversed(runs) if run.get("recorded")), None)
-    for work, given in _works(results, last):
-        try:
+    try:
+        run = _own_run(results)
+        for work, given, is_users in _works(results, run):
             settings = configuration.load(given)
-            if (work / settings["results"]).resolve() != results.resolve():
-                continue
-            return _found(work, settings, last, (sample, dye))
-        except (UnglowError, OSError) as error:
-            return RawFiles(problem=str(error))
+            if (work / settings["results"]).resolve() == results.resolve():
+                found = _found(work, settings, (sample, dye))
+                places = _places(work, Path(settings["raw"])) if is_users else ()
+                command = _command(run, work, settings["results"])
+                return replace(found, places=places, command=command)
+    except (UnglowError, OSError, ValueError) as error:  # names may be no paths at all
+        return RawFiles(problem=str(error))
     return RawFiles()
 
 
-def _works(
-    results: Path, last: Mapping[str, Any] | None
-) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Yield working directories that may be that of the results, with their configuration."""
-    if last is not None and isinstance(last["config"], dict):
-        directory = (last.get("environment") or {}).get("directory")
-        if isinstance(directory, str):
-            yield Path(directory), last["config"]
+def _own_run(results: Path) -> Trace | None:
+    """Return the last run if its record is to be believed.
+
+    Whoever can write to results can write a record. It has to belong to the user, and to be of the
+    current directory or of one above the results: records of copies may name any other.
+    """
+    run = last_run(results)
+    if run is None or not run.own:
+        return None
+    work = Path(str(run.fields.get("directory") or results))
+    places = Path.cwd(), *results.absolute().parents, *results.resolve().parents
+    return run if any(same_place(work, place) for place in places) else None
+
+
+def _works(results: Path, run: Trace | None) -> Iterator[tuple[Path, Mapping[str, Any], bool]]:
+    """Yield working directories that the results may be of, with configuration and if own.
+
+    Own are that of the user's own run, and one that belongs to the user.
+    """
+    config = None if run is None else run.fields.get("config")
+    if run is not None and isinstance(config, dict):
+        yield Path(str(run.fields["directory"])), config, True
     beside = results.absolute().parent
     try:
-        yield beside, read_config(beside / CONFIG)
+        yield beside, read_config(beside / CONFIG), _is_own(beside)
     except UnglowError:
         return
 
 
-def _found(
-    work: Path, settings: Mapping[str, Any], last: Mapping[str, Any] | None, key: tuple[str, str]
-) -> RawFiles:
+def _places(work: Path, raw: Path) -> tuple[Path, ...]:
+    """Return the directories of a run: the working one, and the raw one if it is elsewhere."""
+    is_elsewhere = raw.is_absolute() or ".." in raw.parts
+    return (work, work / raw) if is_elsewhere else (work,)
+
+
+def _is_own(work: Path) -> bool:
+    """Whether a working directory and its configuration belong to the user."""
+    try:
+        config = work / CONFIG
+        is_own_config = not config.exists() or is_own(config.stat())
+        return is_own_config and work.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _found(work: Path, settings: Mapping[str, Any], key: tuple[str, str]) -> RawFiles:
     source, discovery = find_pairs(dict(settings), work)
-    command = _again(last, work, settings["results"])
     files = RawFiles(
         sheet=source if source.is_file() else None,
         problem=f"{source} has no such pair any more.",
-        command=command,
         max_scale=float(settings["register"]["max_scale"]),
     )
     slides = {one.name for one in discovery.slides}
@@ -133,23 +167,28 @@ def _found(
     return replace(files, problem=next(problems, files.problem))
 
 
-def _again(last: Mapping[str, Any] | None, work: Path, results: str) -> str:
-    """Return the command of the last run, without the files that it was to make alone."""
-    given = str((last or {}).get("command") or _COMMAND)
-    environment = (last or {}).get("environment") or {}
-    # results that were copied with their directory go on where they are now
-    is_here = Path(environment.get("directory") or work).resolve() == work.resolve()
-    start = Path((environment.get("started_in") if is_here else None) or work)
-    words = shlex.split(given)
-    kept = [
-        word
-        for before, word in zip(["-", *words], words, strict=False)
-        if before.startswith("-") or not word.startswith(f"{results}/")
-    ]
-    command = shlex.join(kept)
-    if start.is_dir() and start.samefile(Path()):
+def _command(run: Trace | None, work: Path, results: str) -> str:
+    """Return the command that continues, from the words of the user's own run.
+
+    Files that the run was to make alone are left out.
+    """
+    program, options = split_command([] if run is None else command_of(run))
+    words, start = shlex.split(_COMMAND), work
+    if run is not None and program:
+        kept = [
+            word
+            for before, word in pairwise(["-", *options])
+            if before.startswith("-") or not word.startswith(f"{results}/")
+        ]
+        words = [*program, *kept]
+        # results that were copied with their directory continue where they are now
+        if same_place(Path(str(run.fields.get("directory"))), work):
+            start = started_in(run)
+    command = shlex.join(words)
+    if same_place(start, Path()):
         return command
-    return f"cd {shlex.quote(str(start.absolute()))} && {command}"
+    command = f"cd {shlex.quote(str(start.absolute()))} && {command}"
+    return command if command.isprintable() else _COMMAND
 
 
 def beside(image: Path, ending: str) -> Path:
@@ -157,8 +196,22 @@ def beside(image: Path, ending: str) -> Path:
     return image.with_name(image.name.removesuffix(take_apart(image.name, "").suffix) + ending)
 
 
-def why_not_writable(directory: Path) -> str:
-    """Say why nothing can be written into a directory; empty if it can."""
-    if os.access(directory, os.W_OK | os.X_OK):
+def is_inside(path: Path, directory: Path) -> bool:
+    """Whether a path is in a directory, or leads out of it by the user's own links alone."""
+    if path.resolve().is_relative_to(directory.resolve()):
+        return True
+    base = directory.absolute()
+    if not path.absolute().is_relative_to(base) or ".." in path.absolute().parts:
+        return False
+    steps = path.absolute().relative_to(base).parts
+    places = (base.joinpath(*steps[:n]) for n in range(1, len(steps) + 1))
+    return all(one.lstat().st_uid == os.geteuid() for one in places if one.is_symlink())
+
+
+def why_not_writable(file: Path, places: Iterable[Path]) -> str:
+    """Say why a file cannot be written, which has to be in one of some directories."""
+    if not any(is_inside(file, place) for place in places):
+        return f"{file} is not in the directories of your own run, so it is not written."
+    if os.access(file.parent, os.W_OK | os.X_OK):
         return ""
-    return f"{directory} may not be written, so nothing can be saved there."
+    return f"{file.parent} may not be written, so nothing can be saved there."

@@ -14,7 +14,6 @@ from unglow.core.windows import Window, strips
 from unglow.review.counts import of_region
 from unglow.review.geojson import read_collection
 from unglow.review.regions import regions_of
-from unglow.viewer.raw_files import why_not_writable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,16 +31,16 @@ _AREAS = 256
 
 def with_state(
     collection: Mapping[str, Any],
-    drawn: Path,
+    why: str,
     raw: RawFiles,
     counts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return a collection with what a page has to know of it, as its member ``unglow``.
 
-    That is ``writable`` and ``why`` not, the ``file`` that the workflow reads or would read,
-    ``in_use``, whether it holds the same features, and ``counts`` of each feature by its id.
+    That is ``writable`` and ``why`` not (empty if it is), the ``file`` that the workflow reads or
+    would read, ``in_use``, whether it holds the same features, and ``counts`` of each feature by
+    its id.
     """
-    why = why_not_writable(drawn.parent)
     used = raw.regions_target
     state = {
         "writable": not why,

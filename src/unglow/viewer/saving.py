@@ -53,7 +53,9 @@ class Told:
     @property
     def why_not(self) -> str:
         """Why nothing can be saved beside the results; empty if it can."""
-        return why_not_writable(self.pair.directory) or why_not_writable(self.pair.section)
+        files = self.pair.directory / decisions.NAME, self._regions_file
+        whys = (why_not_writable(file, (self.pair.results,)) for file in files)
+        return next(filter(None, whys), "")
 
     def read(self, name: str) -> Any:
         """Return one of the documents, as JSON types; NoAddressError if there is none."""
@@ -132,7 +134,8 @@ class Told:
             review = Review.read(*self._review_files)
             counted, post = self.layers.counted, self.layers.store("post")
             counts = region_files.counts_of(collection, drawn, review, counted, post)
-        return region_files.with_state(collection, drawn, raw, counts)
+        why = why_not_writable(drawn, (self.pair.results,))
+        return region_files.with_state(collection, why, raw, counts)
 
     def _use_regions(self, _: Mapping[str, Any]) -> dict[str, Any]:
         raw = self.raw()
@@ -142,11 +145,8 @@ class Told:
             raise ReadOnlyError(
                 raw.problem or f"With a sample sheet only what it names counts: {how}"
             )
-        if why_not_writable(target.parent):
-            raise ReadOnlyError(
-                f"{target.parent} may not be written: put {self._regions_file} in the place of "
-                f"{target}."
-            )
+        if why := why_not_writable(target, raw.places):
+            raise ReadOnlyError(f"{why} Put {self._regions_file} in the place of {target}.")
         kept = use_regions(self._regions_file, target)
         return {"file": str(target), "command": raw.command, "kept": str(kept or "")}
 
@@ -157,9 +157,12 @@ class Told:
     def _target(self) -> Target:
         return landmark_files.target_of(self.raw(), self.pair.section)
 
+    def _why_no_landmarks(self, target: Target) -> str:
+        return why_not_writable(target.files[0], (self.pair.results, *self.raw().places))
+
     def _landmarks(self) -> dict[str, Any]:
         target = self._target()
-        why = why_not_writable(target.files[0].parent)
+        why = self._why_no_landmarks(target)
         points, problem = [], ""
         try:
             points = landmark_files.read_points(self.raw(), target, *self._frames)
@@ -180,8 +183,7 @@ class Told:
 
     def _save_landmarks(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         points, target = _list(sent, "points"), self._target()
-        why = why_not_writable(target.files[0].parent)
-        if why:
+        if why := self._why_no_landmarks(target):
             raise ReadOnlyError(why)
         kept = landmark_files.save(points, target, *self._frames)
         return {

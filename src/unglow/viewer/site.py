@@ -113,6 +113,22 @@ class Viewer:
         self._pairs = pairs_of(self._source.results, self._source.model()[1]["pairs"])
         return self._pairs
 
+    def check_images(self) -> None:
+        """Raise `InputError` if no pair has an image to look at."""
+        results = self._source.results
+        pairs = self.pairs().values()
+        if any(self.layers(pair).all for pair in pairs):
+            return
+        if slide := next(results.glob("*/slide.json"), None):
+            image = next(slide.parent.glob("corrected.ome.*"), slide.parent)
+            raise InputError(
+                f"{results} has no pair with an image to look at, and slides cannot be viewed yet: "
+                f"open {image} in QuPath or napari."
+            )
+        reasons = (f".\n{p.title}: {p.row['reasons']}" for p in pairs if p.row.get("reasons"))
+        why = next(reasons, " yet: run the workflow first.")
+        raise InputError(f"{results} has no pair with an image to look at{why}")
+
     def _pair(self, name: str) -> Pair:
         """Return a pair by its id; tiles do not wait for a look at all results."""
         found = self._pairs.get(name) or self.pairs().get(name)
@@ -144,8 +160,7 @@ class Viewer:
         key, now = pair.names[:2], time.monotonic()
         found = self._found_raw.get(key)
         if found is None or now - found[0] > _RAW_S:
-            runs = self._source.model()[1]["runs"]
-            found = now, raw_files(self._source.results, runs, *key)
+            found = now, raw_files(self._source.results, *key)
             self._found_raw = {key: found}
         return found[1]
 

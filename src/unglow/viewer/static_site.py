@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from unglow.core.errors import InputError, UnglowError
+from unglow.core.errors import UnglowError
 from unglow.export.targets import whole_directory
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.reporting.html.live_answers import FileBody, Request
@@ -65,11 +65,10 @@ def write_site(
         A result is damaged, or the folder cannot be written.
     """
     viewer = Viewer(Source(results, str(results)))
+    viewer.check_images()
     listed = _asked(viewer, "pairs.json")
     models = {one["id"]: _asked(viewer, "pair", one["id"], "pair.json") for one in listed}
     listed = [one for one in listed if models[one["id"]]["layers"]]
-    if not listed:
-        raise InputError(f"{results} has no pair with an image to look at; run the workflow first.")
     with whole_directory(target) as partial:
         for name, answer in page_files().items():
             place = partial / name if name == "index.html" else partial / "assets" / name

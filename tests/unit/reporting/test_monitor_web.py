@@ -14,8 +14,9 @@ from made_telemetry import WALL, Made, end, job, sample, state
 from unglow.core.errors import InputError
 from unglow.reporting.html.live_changes import Changes
 from unglow.reporting.html.live_logs import TAIL_BYTES, log_of
-from unglow.reporting.html.live_server import ADDRESS, PORT, Server, tunnel
+from unglow.reporting.html.live_server import ADDRESS, PORT, Server
 from unglow.reporting.html.live_site import Site
+from unglow.reporting.html.serving import tunnel
 from unglow.reporting.terminal.run_view import Watched
 from unglow.telemetry.reading.incidents import incidents
 

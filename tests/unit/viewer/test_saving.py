@@ -296,14 +296,114 @@ def test_results_without_a_working_directory_keep_landmarks_themselves(finished,
         assert "it is not known where their raw images are" in told["note"]
 
 
+# ---------------------------------------------------------------------- records of other people
+
+
+def recorded(results, command, **fields):
+    """Write the record of the last run."""
+    return Made(results).run(start=100, command=command, pairs=[], **fields)
+
+
 def test_a_run_that_names_other_results_does_not_lead_to_its_images(work, tmp_path):
     copy = tmp_path / "copied"
     shutil.copytree(work / "results", copy)
-    found = raw_files.raw_files(copy, [], "S2", "DAPI")
-    assert found.pair is None
-    run = {"recorded": True, "environment": {"directory": str(work)}, "config": {}, "command": ""}
-    assert raw_files.raw_files(copy, [run], "S2", "DAPI").pair is None
-    assert raw_files.raw_files(work / "results", [run], "S2", "DAPI").pair is not None
+    assert raw_files.raw_files(copy, "S2", "DAPI").pair is None
+    assert raw_files.raw_files(work / "results", "S2", "DAPI").pair is not None
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        (["rm", "-rf", "precious"], "unglow run --cores all"),
+        (["sh", "-c", "snakemake --cores 4"], "unglow run --cores all"),
+        ([], "unglow run --cores all"),
+        ("snakemake; rm -rf x", "unglow run --cores all"),
+        (["snakemake", "--cores", "4;rm -rf x"], "snakemake --cores '4;rm -rf x'"),
+        (["unglow", "run", "$(reboot)", "`id`"], "unglow run '$(reboot)' '`id`'"),
+        (["snakemake", "--cores", "4\x1b[2J\x03\nrm -rf x"], None),
+    ],
+)
+def test_a_command_is_made_of_the_words_of_a_run_alone(work, command, wanted):
+    recorded(work / "results", command, directory=str(work), config={})
+    told = raw_files.raw_files(work / "results", "S2", "DAPI").command
+    assert told == ("unglow run --cores all" if wanted is None else f"cd {work} && {wanted}")
+    assert told.isprintable()
+
+
+@pytest.mark.parametrize("kind", ["other user", "others may write", "elsewhere"])
+def test_a_record_that_is_not_ones_own_decides_nothing(work, tmp_path, kind):
+    victim, results = tmp_path / "victim", work / "results"
+    shutil.copytree(work / "raw", victim / "raw")
+    config = {"results": os.path.relpath(results, victim), "register": {"max_scale": 9.0}}
+    words = ["snakemake", "-s", "evil"]
+    record = recorded(results, words, directory=str(victim), config=config)
+    if kind == "other user":
+        if os.geteuid() != 0:
+            pytest.skip("only root can be another user")
+        os.chown(record, 65534, 65534)
+    elif kind == "others may write":
+        record.chmod(0o666)
+    told = raw_files.raw_files(results, "S2", "DAPI")
+    assert told.pair.post.is_relative_to(work)
+    assert (told.command, told.places) == (f"cd {work} && unglow run --cores all", (work,))
+    assert told.max_scale < 9
+    with Seen(results) as shown:
+        assert shown.send(FAILED + "landmarks", {"points": landmarks()})[0] == 200
+        shown.send(PAIR + "regions", {"put": [region()]})
+        assert shown.send(PAIR + "regions/use", {})[0] == 200
+    assert not [*victim.rglob("*.landmarks.*"), *victim.rglob("*.geojson*")]
+
+
+def test_nothing_is_written_next_to_images_of_another_directory(work, tmp_path):
+    victim = tmp_path / "victim"
+    (work / "raw").rename(victim)
+    (work / "raw").mkdir()
+    for sample in ("S1", "S2"):
+        (work / "raw" / sample).symlink_to(victim / sample)
+    if os.geteuid() == 0:
+        for link in (work / "raw").iterdir():
+            os.chown(link, 65534, 65534, follow_symlinks=False)
+        with Seen(work / "results") as shown:
+            status, told = shown.send(FAILED + "landmarks", {"points": landmarks()})
+            assert (status, told["file"]) == (200, str(work / "results/S2/DAPI/landmarks.csv"))
+            assert "is not in the directories of your own run" in told["note"]
+            shown.send(PAIR + "regions", {"put": [region()]})
+            status, told = shown.send(PAIR + "regions/use", {})
+            assert status == 403
+            assert "is not in the directories of your own run" in told["error"]
+        assert not [*victim.rglob("*.landmarks.*"), *victim.rglob("*.geojson*")]
+        for link in (work / "raw").iterdir():
+            os.chown(link, 0, 0, follow_symlinks=False)
+    with Seen(work / "results") as shown:  # one's own links are one's own word
+        _, told = shown.send(FAILED + "landmarks", {"points": landmarks()})
+        assert told["file"] == str(work / "raw/S2/S2_post_DAPI.landmarks.csv")
+
+
+def test_a_working_directory_of_another_user_is_not_written(work, monkeypatch):
+    (work / "config").mkdir()
+    (work / "config" / "config.yaml").write_text("raw: raw\n")
+    shutil.rmtree(work / "results" / "telemetry")
+    assert raw_files.raw_files(work / "results", "S2", "DAPI").places == (work,)
+    (work / "config" / "config.yaml").chmod(0o666)
+    told = raw_files.raw_files(work / "results", "S2", "DAPI")
+    assert (told.places, told.pair is None) == ((), False)
+
+
+def test_results_that_lead_elsewhere_are_not_written(work, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    elsewhere = tmp_path / "elsewhere"
+    place = work / "results" / "S1" / "DAPI"
+    place.rename(elsewhere)
+    place.symlink_to(elsewhere)
+    os.chown(place, 65534, 65534, follow_symlinks=False)
+    before = sorted(elsewhere.iterdir())
+    with Seen(work / "results") as shown:
+        assert not shown.json(PAIR + "pair.json")["writable"]
+        change = {"id": 1, "x": 1, "y": 1, "decision": "accepted"}
+        assert shown.send(PAIR + "review", {"changes": [change]})[0] == 403
+        assert shown.send(PAIR + "regions", {"put": [region()]})[0] == 403
+    assert sorted(elsewhere.iterdir()) == before
 
 
 # ---------------------------------------------------------------------------------------- read-only

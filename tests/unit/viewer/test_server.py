@@ -89,6 +89,28 @@ def test_the_page_may_ask_this_server_alone(seen):
     assert again.status == 304
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        *(
+            "GET /x HTTP/1.1",
+            "GET {base}x HTTP/1.1",
+            "GET {base} HTTP/1.1",
+            "POST {base}x HTTP/1.1",
+        ),
+        *("PUT {base} HTTP/1.1", "GET {base} x y HTTP/1.1"),
+        f"GET /{'x' * 70_000} HTTP/1.1",
+    ],
+)
+def test_no_answer_lets_a_browser_pass_the_address_on(seen, head):
+    with socket.create_connection((ADDRESS, seen.server.port), timeout=300) as connection:
+        text = head.format(base=seen.base) + f"\r\nHost: {ADDRESS}\r\nConnection: close\r\n\r\n"
+        connection.sendall(text.encode())
+        answer = connection.makefile("rb").read().partition(b"\r\n\r\n")[0].decode()
+    assert answer.startswith("HTTP/1.1 ")
+    assert answer.count("Referrer-Policy: no-referrer") == 1
+
+
 def test_the_address_without_its_slash_leads_to_the_page(seen):
     connection = http.client.HTTPConnection(ADDRESS, seen.server.port, timeout=300)
     connection.request("GET", seen.base.removesuffix("/"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from unglow.core.errors import InputError
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.resume import locks
-from unglow.jobs.snakemake_command import RUN, changed, with_options
+from unglow.jobs.snakemake_command import RUN, changed, split_command, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from unglow.jobs.resume.unfinished import Trace
 
 RERUN = "--rerun-incomplete"
-_COMMANDS = (["snakemake"], ["python", "-m", "snakemake"], [*RUN])
 _SNAKEFILE = ("-s", "--snakefile")
 # Where Snakemake looks if it is not told.
 _DEFAULTS = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
@@ -67,10 +66,8 @@ def directory_of(run: Trace) -> Path:
 
 def options_of(run: Trace) -> list[str]:
     """Return the options of the snakemake command of a run; raises `InputError` without one."""
-    words = _command(run)
-    typed = next((start for start in _COMMANDS if words[: len(start)] == start), words)
-    options = words[len(typed) :]
-    if not options and not _by_unglow_run(run):
+    program, options = split_command(command_of(run))
+    if not program or not (options or _by_unglow_run(run)):
         raise InputError(
             "the last run was not started by the snakemake command, so it is not known how to go "
             "on: start it again the way it was."
@@ -83,13 +80,14 @@ def program_of(run: Trace) -> list[str]:
     return [*RUN] if _by_unglow_run(run) else ["snakemake"]
 
 
-def _command(run: Trace) -> list[str]:
+def command_of(run: Trace) -> list[str]:
+    """Return the words of the command of a run, as they were typed."""
     command = run.fields.get("command")
     return [str(word) for word in command] if isinstance(command, list) else []
 
 
 def _by_unglow_run(run: Trace) -> bool:
-    return tuple(_command(run)[: len(RUN)]) == RUN
+    return tuple(command_of(run)[: len(RUN)]) == RUN
 
 
 def started_in(run: Trace) -> Path:

@@ -10,19 +10,16 @@ stop accepting when they are full, which lets anybody keep everybody out.
 from __future__ import annotations
 
 import errno
-import getpass
 import gzip
 import hmac
 import http.client
 import http.server
 import io
 import json
-import os
 import secrets
 import select
 import socket
 import sys
-import threading
 import time
 import traceback
 import urllib.parse
@@ -46,8 +43,6 @@ from unglow.reporting.html.live_connections import AUTHENTICATED_S, Connections,
 from unglow.reporting.html.page import policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from unglow.reporting.html.live_site import Site
 
 ADDRESS = "127.0.0.1"
@@ -261,7 +256,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             "Cache-Control": NO_STORE,
             "Content-Security-Policy": policy(live=True) + "; frame-ancestors 'none'",
             "Cross-Origin-Resource-Policy": "same-origin",
-            "Referrer-Policy": "no-referrer",
             "X-Content-Type-Options": "nosniff",
             **({"ETag": f'"{answer.tag}"'} if answer.tag else {}),
             **({"Connection": "close"} if self.close_connection else {}),
@@ -272,6 +266,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
+
+    def end_headers(self) -> None:
+        """End the head of any answer, also of one that the library makes of a broken request."""
+        self.send_header("Referrer-Policy", "no-referrer")
+        super().end_headers()
 
     def version_string(self) -> str:
         """Tell the name of the program and no more."""
@@ -366,45 +365,3 @@ class Server(http.server.ThreadingHTTPServer):
         if (last.filename, last.lineno) not in self._traced:
             self._traced.add((last.filename, last.lineno))
             super().handle_error(request, client_address)  # type: ignore[arg-type]
-
-
-def tunnel(port: int) -> str:
-    """Return the command that makes the address work on another machine."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # a user without a name
-        user = str(os.getuid())
-    return f"ssh -N -L {port}:{ADDRESS}:{port} {user}@{os.uname().nodename}"
-
-
-def serve(
-    site: Site,
-    port: int | None,
-    say: Callable[[str], None],
-    *,
-    page: str = "",
-    opened: Callable[[str], None] | None = None,
-) -> None:
-    """Serve until Ctrl-C; the address is told first.
-
-    Parameters
-    ----------
-    site, port
-        As for `Server`.
-    say
-        Prints a line.
-    page
-        What of the site to open: the end of its address.
-    opened
-        Opens an address in a browser; None for none.
-    """
-    with Server(site, port) as server:
-        say(f"Open {server.url}{page}")
-        say(f"From another machine, first: {tunnel(server.port)}")
-        say("Ctrl-C ends this, and no run.")
-        if opened is not None:
-            threading.Thread(target=opened, args=(server.url + page,), daemon=True).start()
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            say("")

@@ -20,23 +20,42 @@ export class AboutPanel {
   }
 }
 
-// What is said above already.
-const SAID = ["status", "reasons", "reason"];
+// What is said above already, or says nothing to people.
+const HIDDEN = ["status", "reasons", "reason", "version", "path", "sha256"];
+// Significant digits where three say too little: a scale is near 1.
+const DIGITS = { scale: 6 };
 
-function isThere(value) {
-  if (Array.isArray(value)) return value.some(isThere);
-  if (value && typeof value === "object") return Object.values(value).some(isThere);
+function isThere([key, value]) {
+  if (HIDDEN.includes(key)) return false;
+  if (value && typeof value === "object") return Object.entries(value).some(isThere);
   return value !== null && value !== undefined && value !== "";
 }
 
 function facts(title, values) {
-  const rows = Object.entries(values || {}).filter(([key, value]) => !SAID.includes(key) && isThere(value));
-  return rows.length ? [el("h3", {}, title), el("table", { class: "facts" }, rows.map(([key, value]) => el("tr", {}, el("th", {}, key.replaceAll("_", " ")), el("td", {}, shown(value)))))] : null;
+  const rows = Object.entries(values || {}).filter(isThere);
+  return rows.length ? [el("h3", {}, title), el("table", { class: "facts" }, rows.map(([key, value]) => el("tr", {}, el("th", {}, worded(key)), el("td", {}, shown(key, value)))))] : null;
 }
 
-function shown(value) {
-  if (typeof value === "number") return number(value);
-  if (Array.isArray(value)) return value.map(shown).join(" to ");
-  if (value && typeof value === "object") return Object.entries(value).filter(([, part]) => isThere(part)).map(([key, part]) => key.replaceAll("_", " ") + " " + shown(part)).join(", ");
+function worded(key) {
+  return key.replaceAll("_", " ");
+}
+
+function shown(key, value) {
+  if (typeof value === "number") return rounded(key, value);
+  if (Array.isArray(value)) return list(key, value.map((part) => (part === null ? "?" : shown(key, part))));
+  if (value && typeof value === "object") return Object.entries(value).filter(isThere).map(([part, of]) => worded(part) + " " + shown(part, of)).join(", ");
   return String(value);
+}
+
+// Two ends of an interval, a size (stored as rows and columns), a vector, or any other list.
+function list(key, parts) {
+  if (key.includes("_ci95")) return parts.join(" to ");
+  if (key === "grid") return parts.toReversed().join(" × ");
+  return key.endsWith("_px") ? "(" + parts.join(", ") + ")" : parts.join(", ");
+}
+
+function rounded(key, value) {
+  if (Number.isInteger(value)) return String(value);
+  if (key.endsWith("_px") && Math.abs(value) >= 1) return String(+value.toFixed(2));
+  return number(+value.toPrecision(DIGITS[key] || 3));
 }

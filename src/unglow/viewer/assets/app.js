@@ -53,7 +53,17 @@ export class App {
     this.pairs = await this.get("pairs.json");
     if (!this.pairs.length) throw new Error("there is no pair in these results yet");
     const isThere = this.pairs.some(({ id }) => id === named);
-    await this.open(isThere ? named : this.pairs[0].id, isThere ? await pair : null);
+    if (isThere) await this.open(named, await pair);
+    else await this.openFirst();
+  }
+
+  // The first pair with images; the first of all where none has any.
+  async openFirst() {
+    for (const { id } of this.pairs) {
+      const pair = await this.read(id).catch(() => null);
+      if (pair && pair.layers.length) return this.open(id, pair);
+    }
+    return this.open(this.pairs[0].id);
   }
 
   read(id) {
@@ -83,12 +93,9 @@ export class App {
     this.images.clear();
     this.files = new Map();
     this.looks.forget();
-    const names = pair.layers.map(({ name }) => name);
-    const has = (name, other) => (names.includes(name) ? name : other);
     const moved = before && !this.panes.length ? { x: null, y: null, zoom: null, source: "" } : {};
-    const b = has(this.address.get("b"), has("aligned_pre", has("pre", names[0])));
-    this.address.set({ pair: id, a: has(this.address.get("a"), names[0]), b, ...moved });
-    this.hadPlace = this.address.get("x") !== null; // before the images are placed
+    this.address.set({ pair: id, ...this.names(), ...moved });
+    this.hadPlace = this.isLinkOpened = this.address.get("x") !== null; // before the images are placed
     document.title = pair.title + " – unglow view";
     this.toolbar.fill();
     const panels = this.panels.fill();
@@ -115,6 +122,14 @@ export class App {
       }, (error) => this.say(error.message));
     }
     return this.files.get(name);
+  }
+
+  // The layers that the address names, or others where the pair has no such; a pair without any leaves the address as it is.
+  names() {
+    const { address, pair } = this;
+    if (!pair.layers.length) return {};
+    const first = (...names) => [...names, pair.layers[0].name].find((name) => this.layer(name));
+    return { a: first(address.get("a")), b: first(address.get("b"), "aligned_pre", "pre") };
   }
 
   layer(name) {
@@ -146,6 +161,8 @@ export class App {
     this.setPanes(0);
     clearInterval(this.blinking);
     this.shown = null;
+    this.placing = false;
+    this.toolbar.update();
   }
 
   async show() {
@@ -173,7 +190,8 @@ export class App {
     const turn = (this.showing = {});
     if (!this.pair.layers.length) {
       this.clear();
-      this.say("There is no image of this pair yet: " + (this.pair.reasons.join(" ") || this.pair.status) + " " + (this.pair.help || ""));
+      const { status, reasons } = this.pair;
+      this.say([status === "skipped" ? "This pair was skipped, so it has no images." : "This pair has no images yet (" + (status || "not started") + ").", ...reasons].join(" "));
       return;
     }
     let layers;
@@ -186,13 +204,15 @@ export class App {
     }
     if (turn !== this.showing) return;
     this.say("");
+    const wasWhole = !this.panes.length || this.panes.every((pane) => pane.isWhole);
     this.shown = layers;
     this.setPanes(this.sides ? 2 : 1);
     if (this.sides) layers.forEach((layer, n) => this.panes[n].show([layer]));
     else this.panes[0].show(layers);
     this.panes[0].arrange({ mode: this.sides ? "single" : this.address.get("mode"), share: this.address.get("at") });
     this.toolbar.update();
-    await this.placed();
+    await this.placed(wasWhole, () => turn !== this.showing);
+    if (turn !== this.showing) return;
     this.blink();
     this.redraw();
   }
@@ -216,17 +236,31 @@ export class App {
     this.stage.classList.toggle("two", count === 2);
   }
 
-  // Go where the address says, or show the whole image.
-  async placed() {
+  // Go where the address says, or show the whole image. Until then new sizes and images change nothing of the address.
+  async placed(wasWhole, isLate) {
     const { address } = this;
-    while (!this.panes.every((pane) => pane.ready)) await new Promise((resolve) => setTimeout(resolve, 5));
-    const [first] = this.panes;
-    first.viewer.viewport.resize(new OpenSeadragon.Point(first.element.clientWidth, first.element.clientHeight), true); // it may not know its size yet
-    // a new pane shows all of its image, if the address or the other pane does not lead it elsewhere
+    this.placing = true;
+    while (!this.panes.every((pane) => pane.ready && pane.isFitted)) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      if (isLate()) return;
+    }
+    this.placing = false;
+    const [first, second] = this.panes;
     for (const pane of this.panes) if (!pane.isPlaced) pane.whole();
+    const isNew = second && !second.isPlaced;
     for (const pane of this.panes) pane.isPlaced = true;
     if (address.get("x") !== null && address.get("zoom")) this.go({ x: address.get("x"), y: address.get("y"), zoom: address.get("zoom") });
+    if (isNew && !this.isMapped) this.equaliseScales(wasWhole && !this.isLinkOpened);
+    this.isLinkOpened = false;
     this.link(first);
+  }
+
+  // Two images without a map between them have one scale: at which both are seen whole, or that of the first.
+  equaliseScales(isWhole) {
+    if (isWhole) for (const pane of this.panes) pane.whole();
+    const zooms = this.panes.map((pane) => pane.place(false).zoom);
+    const zoom = isWhole ? Math.min(...zooms) : zooms[0];
+    for (const pane of this.panes) pane.go({ zoom });
   }
 
   get isPlaced() {
@@ -258,7 +292,7 @@ export class App {
     if (!this.following && this.panes.length === 2) this.link(pane);
     if (pane === this.panes[0]) {
       const place = pane.place(false);
-      if (place && this.shown) {
+      if (place && this.shown && !this.placing) {
         const { x, y, zoom } = this.toPost(this.shown[0].layer, place);
         this.address.set({ x, y, zoom });
       }
@@ -287,7 +321,11 @@ export class App {
 
   // Two views of a pair without a map are moved each on its own.
   get linked() {
-    return this.unlinked !== true && (this.map !== null || this.shown.every(({ layer }) => layer.frame === this.shown[0].layer.frame));
+    return this.unlinked !== true && this.isMapped;
+  }
+
+  get isMapped() {
+    return this.map !== null || this.shown.every(({ layer }) => layer.frame === this.shown[0].layer.frame);
   }
 
   draw(pane) {
@@ -332,13 +370,15 @@ export class App {
   }
 
   changed(keys, jumped) {
-    if (keys.includes("pair") && jumped && this.address.get("pair") !== this.pair.id) {
+    if (!this.pair) return; // the first one is being read
+    if (jumped && this.address.get("pair") !== this.pair.id) {
       this.open(this.address.get("pair")).catch((error) => this.say(error.message));
       return;
     }
+    if (jumped) this.address.set(this.names());
     if (keys.some((key) => ["mode", "a", "b", "look", "blur"].includes(key)) || jumped) this.show();
-    else if (keys.includes("hz")) this.blink();
-    else if (keys.includes("at")) this.panes[0].arrange({ share: this.address.get("at") });
+    else if (keys.includes("hz") && this.shown) this.blink();
+    else if (keys.includes("at") && this.shown) this.panes[0].arrange({ share: this.address.get("at") });
     if (keys.includes("marks") || keys.includes("source")) this.redraw();
     this.toolbar.update();
     this.panels.update(keys);

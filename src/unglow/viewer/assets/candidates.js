@@ -48,6 +48,7 @@ export class CandidatesPanel {
     const { app } = this;
     Object.assign(this, { list: null, marks: null, order: [], row: -1, place: -1, problem: "", hasPlace: app.hadPlace });
     this.tours.forget();
+    this.table.show([], this.order, this.sort); // its rows are of the last pair
     const { home } = app;
     if (!this.reviews.has(home)) this.reviews.set(home, new Review(app, (review) => review === this.review && this.decided()));
     this.review = this.reviews.get(home);
@@ -340,9 +341,12 @@ function between(ends, digits) {
 }
 
 // Why there is no candidate to show, in one sentence.
-function whyNone({ status, reasons, detection }) {
+function whyNone({ status, reasons, registration, detection }) {
   if (detection && detection.status === "failed") return "The search has failed: " + detection.reason;
   if (detection) return "The search has found no candidate" + (typeof detection.threshold_snr === "number" ? " with a signal-to-noise ratio of " + detection.threshold_snr + " or more." : ".");
-  if (status === "failed") return "There are no candidates, as the registration of this pair has failed" + (reasons.length ? ": " + reasons.join(" ") : ".");
+  const why = (text) => ["There are no candidates, as " + text + ".", ...reasons].join(" ");
+  if (status === "skipped") return why("this pair was skipped");
+  if (registration && registration.status === "failed") return why("the registration of this pair has failed");
+  if (status === "failed") return why("this pair has failed");
   return "There are no candidates of this pair yet: its search has not been done.";
 }

@@ -19,6 +19,7 @@ export function keyed(app, event) {
 
 export function moved(pane, { key, shiftKey }) {
   const place = pane.place();
+  if (!place) return false; // its image is on its way
   const [width, height] = [pane.element.clientWidth / place.zoom, pane.element.clientHeight / place.zoom];
   const step = shiftKey ? 1 : STEP;
   const by = { ArrowLeft: [-width, 0], ArrowRight: [width, 0], ArrowUp: [0, -height], ArrowDown: [0, height] }[key];

@@ -258,7 +258,7 @@ export class LandmarksPanel {
   // ------------------------------------------------------------------ keys
 
   key(event, isOpen) {
-    if (!isOpen || !this.app.shown) return false;
+    if (!isOpen || !this.app.shown || !this.views.pane.ready) return false;
     const isFree = event.target.tagName !== "BUTTON"; // else the key belongs to the button
     const { x, y } = this.views.pane.place();
     const act = {

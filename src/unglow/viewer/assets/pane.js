@@ -161,6 +161,19 @@ export class Pane {
     viewport.fitBounds(new OpenSeadragon.Rect(0, 0, 1, source.image.height / this.width), true);
   }
 
+  // Whether all of the first image is seen.
+  get isWhole() {
+    if (!this.ready) return false;
+    const { x, y, width, height } = this.bounds(), [{ source }] = this.items;
+    return x < 1 && y < 1 && x + width > this.width - 1 && y + height > source.image.height - 1;
+  }
+
+  // Whether it knows its size: a change of that is seen by OpenSeadragon, which then keeps place and scale.
+  get isFitted() {
+    const { x, y } = this.viewer.viewport.getContainerSize(), { clientWidth, clientHeight } = this.element;
+    return Math.abs(x - clientWidth) < 1 && Math.abs(y - clientHeight) < 1;
+  }
+
   // px of the image under a point of the pane, and back.
   pixelAt(left, top) {
     const point = this.viewer.viewport.viewerElementToViewportCoordinates(new OpenSeadragon.Point(left, top));

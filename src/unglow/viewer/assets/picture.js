@@ -20,6 +20,7 @@ export async function saveLink(app) {
 }
 
 export function savePicture(app) {
+  if (!app.panes.every((pane) => pane.ready)) return;
   const canvas = drawn(app);
   canvas.toBlob((blob) => download(blob, [app.pair.title, ...app.shown.map(({ layer }) => layer.name)].join("_") + ".png"));
 }

@@ -272,6 +272,7 @@ export class RegionsPanel {
 
   keysOfDrawing() {
     const [pane] = this.app.panes;
+    if (!pane.ready) return {};
     const { x, y } = pane.place();
     return {
       Escape: () => this.drawing.stop(), Backspace: () => this.drawing.back(), z: () => this.drawing.back(), Enter: () => this.drawing.close(),

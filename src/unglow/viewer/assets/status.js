@@ -39,6 +39,7 @@ export class Status {
 
   // The px that is shown: of the level that the zoom needs, if it is there already.
   value({ layer, image }, pane, other, x, y) {
+    if (!other.ready) return null;
     let place = { x, y };
     if (other !== pane) {
       const from = this.app.shown[this.app.panes.indexOf(pane)].layer;

@@ -17,8 +17,9 @@ export class Toolbar {
     this.layers = el("span", { class: "group" });
     this.look = el("span", { class: "group look" });
     this.marks = el("span", { class: "group", role: "group", "aria-label": "what is drawn over them" });
+    this.picture = button("Save picture", "Save what is seen as PNG, with scale bar, colour bar and caption (s)", () => savePicture(app));
     this.crop = button("Save crop", "Save the px of image A that are seen as OME-TIFF", () => saveCrop(app));
-    this.keep = el("span", { class: "group" }, button("Save picture", "Save what is seen as PNG, with scale bar, colour bar and caption (s)", () => savePicture(app)), this.crop, button("Copy link", "Copy the address of this very view", () => saveLink(app)));
+    this.keep = el("span", { class: "group" }, this.picture, this.crop, button("Copy link", "Copy the address of this very view", () => saveLink(app)));
     this.element = el("header", { class: "toolbar" }, this.pairs, this.modes, this.layers, this.look, this.marks, this.keep);
   }
 
@@ -44,7 +45,8 @@ export class Toolbar {
       mode === "single" ? null : button("⇄", "Exchange A and B (x)", () => address.set({ a: address.get("b"), b: address.get("a") })));
     const marks = address.get("marks").split(",").filter(Boolean);
     fill(this.marks, MARKS.map(([key, title]) => button(title, "Show or hide " + title, () => this.mark(key), { "aria-pressed": String(marks.includes(key)) })));
-    this.crop.disabled = !app.pair.live;
+    this.picture.disabled = !app.shown;
+    this.crop.disabled = !app.shown || !app.pair.live;
     this.contrast();
   }
 
@@ -58,7 +60,8 @@ export class Toolbar {
   contrast() {
     const { app } = this;
     // what is being typed or dragged stays as it is
-    if (!app.shown || (this.look.contains(document.activeElement) && ["number", "range"].includes(document.activeElement.type))) return this.bars();
+    if (!app.shown) return fill(this.look);
+    if (this.look.contains(document.activeElement) && ["number", "range"].includes(document.activeElement.type)) return this.bars();
     const rows = new Map(app.shown.map((shown) => [app.looks.keyOf(shown.layer), shown]));
     fill(this.look, [...rows.values()].map((shown) => this.row(shown)), select("Gaussian blur, standard deviation in px (0 for none)", blurs(app), String(app.address.get("blur")), (blur) => app.address.set({ blur: Number(blur) })));
     this.bars();

@@ -1,0 +1,157 @@
+"""Pairs without images, pairs without a map, and what stays when the mode changes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from made_results import made_pair, refused
+from viewer_hands import framed, press
+
+SKIPPED, FAILED, DONE = "A~DAPI", "B~DAPI", "C~DAPI"
+REASON = "raw/A holds no pre-stain image: add one."
+SUMMARY = f"""\
+sample\tdye\tstatus\treasons
+A\tDAPI\tskipped\t{REASON}
+B\tDAPI\tfailed\tNo match was found.
+C\tDAPI\tok\t
+"""
+UNREADABLE = {"a": "undefined", "b": "undefined"}
+
+
+@pytest.fixture(scope="module")
+def batch(tmp_path_factory):
+    """Results of a skipped pair, of one that failed and of one that is ok; not to be changed."""
+    results = tmp_path_factory.mktemp("batch") / "results"
+    refused(results / "B" / "DAPI")
+    made_pair(results / "C" / "DAPI")
+    path = results / "C" / "DAPI" / "transform.json"
+    transform = json.loads(path.read_text()) | {"shift_px": [123.456, -74.2]}
+    path.write_text(json.dumps(transform))
+    (results / "summary.tsv").write_text(SUMMARY)
+    return results
+
+
+def choose(tab, pair):
+    """Choose a pair in the list of pairs."""
+    tab.run(
+        "(() => { const list = document.querySelector('select[aria-label=Pair]');"
+        f" list.value = {json.dumps(pair)}; list.dispatchEvent(new Event('change')); }})()"
+    )
+    shown = "!unglow.message.hidden" if pair == SKIPPED else "unglow.settled"
+    tab.wait(f"unglow.pair.id === {json.dumps(pair)} && !unglow.busy && {shown}", 120)
+    framed(tab)
+
+
+def errors(tab):
+    """Return what a page complains of, but for tiles that are no longer wanted when they come."""
+    return [one for one in tab.complaints if "Ignoring tile" not in json.dumps(one)]
+
+
+def places(tab):
+    tab.wait("unglow.settled", 120)
+    framed(tab)
+    framed(tab)
+    return json.loads(tab.run("JSON.stringify(unglow.panes.map((pane) => pane.place()))"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", [{}, UNREADABLE])
+def test_it_opens_on_the_first_pair_with_images(view, batch, state):
+    tab = view(batch, **state)
+    assert tab.run("unglow.pair.id") == FAILED
+    assert places(tab)
+    tab.run("unglow.address.write()")
+    assert "undefined" not in tab.run("location.hash")
+    assert not errors(tab)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", [{}, UNREADABLE])
+def test_pairs_with_images_open_after_a_skipped_one(view, batch, state):
+    tab = view(batch, pair=SKIPPED, panel="candidates", **state)
+    message = f"This pair was skipped, so it has no images. {REASON}"
+    assert tab.run("unglow.message.textContent") == message
+    tab.wait("document.querySelector('.candidates').textContent.includes('was skipped')")
+    assert REASON in tab.run("document.querySelector('.candidates').textContent")
+    assert "registration" not in tab.run("document.querySelector('.candidates p').textContent")
+    for pair in (DONE, SKIPPED, FAILED, SKIPPED, DONE):
+        choose(tab, pair)
+        assert tab.run("document.title").startswith(pair.replace("~", " "))
+        assert bool(tab.run("unglow.panes.length")) == (pair != SKIPPED)
+        if pair == DONE:
+            tab.wait("document.querySelectorAll('.candidates .line').length > 5", 120)
+    tab.wait("unglow.message.hidden")
+    tab.run("unglow.address.write()")
+    assert "undefined" not in tab.run("location.hash")
+    assert not errors(tab)
+
+
+@pytest.mark.slow
+def test_no_control_fails_without_images(view, batch):
+    tab = view(batch, pair=DONE, mode="blink", panel="candidates")
+    tab.wait("document.querySelectorAll('.candidates .line').length > 5", 120)
+    choose(tab, SKIPPED)
+    for panel in ("about", "candidates", "landmarks"):
+        tab.run(f"unglow.address.set({{ panel: '{panel}' }})")
+    tab.run("unglow.address.set({ hz: 4 })")
+    tab.run("unglow.address.set({ mode: 'swipe' })")
+    tab.run("unglow.address.set({ at: 0.3, marks: 'blocks', source: '1' })")
+    tab.run("unglow.address.set({ look: { intensity: { invert: true } } })")
+    for text in ("Save picture", "Save crop"):
+        button = f"[...document.querySelectorAll('button')].find((b) => b.textContent === '{text}')"
+        assert tab.run(f"{button}.disabled")
+    assert tab.run("document.querySelector('.look').childElementCount") == 0
+    tab.run("window.dispatchEvent(new Event('resize'))")
+    framed(tab)
+    assert not errors(tab)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zoom", [None, 1.5])
+def test_place_and_scale_stay_when_the_mode_changes(view, batch, zoom):
+    tab = view(batch, pair=DONE, **({} if zoom is None else {"x": 400, "y": 300, "zoom": zoom}))
+    (start,) = places(tab)
+    for mode in ("side by side", "one image", "swipe", "side by side", "blink", "one image"):
+        press(tab, mode)
+        for place in places(tab)[:1]:
+            assert place == pytest.approx(start, rel=1e-3), mode
+    for key in "wv1vwv1":
+        tab.key(key)
+    tab.wait("unglow.address.get('mode') === 'single' && unglow.panes.length === 1", 120)
+    assert places(tab) == [pytest.approx(start, rel=1e-3)]
+    for key in "vovkv":
+        tab.key(key)
+        assert places(tab)[0] == pytest.approx(start, rel=1e-3), key
+
+
+@pytest.mark.slow
+def test_a_pair_without_a_map_is_seen_whole_at_one_scale(view, batch):
+    tab = view(batch, pair=FAILED, a="post", b="pre")
+    (start,) = places(tab)
+    press(tab, "side by side")
+    post, pre = places(tab)
+    assert post["zoom"] == pytest.approx(pre["zoom"], rel=1e-6)
+    assert post["zoom"] < start["zoom"]
+    assert tab.run("unglow.panes.every((pane) => pane.isWhole)")
+    press(tab, "one image")
+    places(tab)
+    tab.run("unglow.go({ x: 300, y: 200, zoom: 3 })")
+    press(tab, "side by side")
+    post, pre = places(tab)
+    assert (post["x"], post["y"], post["zoom"]) == pytest.approx((300, 200, 3), rel=1e-3)
+    assert pre["zoom"] == pytest.approx(3, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_vectors_and_intervals_are_told_apart(view, batch):
+    tab = view(batch, pair=DONE)
+    rows = tab.run(
+        "JSON.stringify([...document.querySelectorAll('.about .facts tr')].map((row) =>"
+        " [...row.children].map((cell) => cell.textContent)))"
+    )
+    facts = json.loads(rows)
+    assert ["shift px", "(123.46, -74.2)"] in facts
+    assert ["gain ci95", "1.4 to 1.6"] in facts
+    assert ["displacement", "spacing px 128, grid 12 × 9, max px 0.181"] in facts
+    assert not any(value.startswith("sha256") for _, value in facts)
