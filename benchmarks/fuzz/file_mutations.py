@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -29,8 +30,8 @@ _TEXTS = (
     "a: &a\n  b: *a\n", "a: &a [x, x]\nb: &b [*a, *a]\nraw: [*b, *b, *b]\n", "\tx: 1\n",
     "raw: !!python/object/apply:os.getcwd []\n", "raw: raw\nraw: other\n", "- a\n- b\n", "",
     "#\n", "raw: \x00\n", "? [a]\n: b\n", "raw: 2026-13-45\n", "raw: !!binary x\n", "raw: 1e3\n",
-    "a: &a [1]\n" + "".join(f"{chr(98 + k)}: &{chr(98 + k)} [{', '.join([f'*{chr(97 + k)}'] * 9)}]\n"
-                            for k in range(9)),
+    "a: &a [1]\n" + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n"
+                            for a, b in pairwise("abcdefghij")),
     "[" * 3000, "{a: " * 3000, "raw: " + "x" * 100_000 + "\n", "1: 2\n", "null: 1\n", "on: 1\n",
 )  # fmt: skip
 

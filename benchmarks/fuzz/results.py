@@ -45,6 +45,10 @@ READING_MB = 150.0
 TREE, RESULTS = "tree", "results"
 _TABLES = ("summary.tsv", "verdict.txt", "report.html")
 """Files of a whole run that `unglow verify` answers for."""
+_VIEWED = (
+    *("transform.json", "scale.json", "detection.json", "summary.tsv"),
+    *("candidates.csv", "blocks.csv", "review.csv"),
+)
 _WRONG_WORDS = ("Traceback", "Error(", "Error: ")
 _REVIEW = 'id,x,y,decision,note,time,candidates\n1,20.0,30.0,accepted,"a note",,\n'
 _PHANTOMS = (
@@ -170,7 +174,7 @@ def _is_same(path: Path, whole: Path) -> bool:
 
 
 def _calls(path: Path, whole: Path, room: Path) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yield each reader of results by name; it returns what it prints."""
+    """Yield each reader of a file of results by name; it returns what it prints."""
     results = str(_tree(path) / RESULTS)
     others = str(_tree(whole) / RESULTS)
     commands = {
@@ -180,10 +184,13 @@ def _calls(path: Path, whole: Path, room: Path) -> Iterator[tuple[str, Callable[
         "compare": (others, results, "-o", str(room / "compare.html")),
         "view": (results, "--static", str(room / "static")),
     }
-    if _store_of(path) is not None:  # these do not look into stores
-        commands = {name: commands[name] for name in ("verify", "compare", "view")}
+    arrays = path.suffix == ".npz" or _store_of(path) is not None
     for name, words in commands.items():
-        yield name, partial(_command, name, *words)
+        unread = (name in ("status", "report") and arrays) or (
+            name == "view" and not arrays and path.name not in _VIEWED
+        )
+        if not unread:
+            yield name, partial(_command, name, *words)
     # a job may fail, but with a sentence; each reads files of one pair
     for name, call in readers(path, _tree(path) / RESULTS):
         yield name, partial(_call, call)
@@ -197,14 +204,13 @@ def _call(reader: Callable[[], object]) -> str:
 def _command(*words: str) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        cli.main(words)
-    return out.getvalue()
+        status = cli.main(words)
+    return out.getvalue() if status or words[0] == "verify" else ""
 
 
 def _names(path: Path, sentence: str) -> bool:
     """Whether a sentence names a file, or the store or the folder of attempts that it is in."""
-    store = _store_of(path)
-    return any(name in sentence for name in (path.name, store) if name) or (
+    return (_store_of(path) or path.name) in sentence or (
         path.parent.name == "digests" and "no digests" in sentence
     )
 

@@ -15,9 +15,11 @@ from unglow import transform as transforms
 from unglow.core.archive import damaged
 from unglow.core.errors import UnglowError
 from unglow.core.files import write_text
+from unglow.core.json_shape import check_shape
 from unglow.core.levels import LEVELS, VARIANT, name_of
 from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
+from unglow.io.candidates_csv import check_report
 from unglow.photometry.difference_histogram import load_of
 from unglow.photometry.gain.bright_field import doubts
 from unglow.photometry.gain.scale import Scale
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 _DENSITY = ("density_per_mm2", "density_low95", "density_high95")
 _FDR_CONTROL = ("fdr_control", "fdr_control_low95", "fdr_control_high95")
 _RESIDUALS = ("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px")
+_PLAN = {"status": str, "reason": (None, str), "choice": {"names?": [str, ...]}}
+"""What is read of plan.json; see `unglow.core.json_shape`."""
 _PURITY = ("purity", "purity_low95", "purity_high95")
 _AGREEMENT = ("in_first", "of_first")
 """What share of a variant's candidates the first one has, and of that one's it has."""
@@ -268,6 +272,7 @@ def _read_plan(path: Path) -> dict[str, Any]:
     """Read plan.json as it is; the module that writes it would import this one in turn."""
     try:
         plan: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        check_shape(plan, _PLAN)
         return {key: plan[key] for key in ("status", "reason", "choice")}
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
@@ -278,6 +283,7 @@ def _read_detection(path: Path) -> dict[str, Any]:
     try:
         detection: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         refused = detection["status"] == "failed"
+        check_report(detection)
         used = [control["reason"] is None for control in detection.get("controls") or ()]
         return {**detection, "reason": str(detection["reason"]) if refused else None, "used": used}
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -67,6 +67,8 @@ class Displacement:
             raise ValueError("a field needs 4 x 4 control points and a spacing of 1 px or more")
         if not np.isfinite(coefficients).all():
             raise ValueError("a field needs finite coefficients")
+        if self.error_px.size and self.error_px.shape != coefficients.shape[1:]:
+            raise ValueError(f"a field of {coefficients.shape} has {self.error_px.shape} errors")
         coefficients.setflags(write=False)
         object.__setattr__(self, "coefficients", coefficients)
 
@@ -226,7 +228,7 @@ def load(path: str | os.PathLike[str]) -> Displacement | None:
         )
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration again.") from None
-    except (StoreError, KeyError, ValueError, TypeError) as error:
+    except (StoreError, LookupError, OverflowError, ValueError, TypeError) as error:
         raise InputError(
             f"{path} is not a whole displacement field ({error}): delete it and run the "
             "registration again."

@@ -73,7 +73,7 @@ def _json(text: str) -> Any:
     """Return what JSON text holds; None if it is no JSON."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (RecursionError, ValueError):
         return None
 
 
@@ -102,7 +102,7 @@ def _of_text(text: str) -> list[list[str]]:
 def _numbers(path: Path, content: Any) -> NDArray[np.float64]:
     try:
         matrix = np.array(content, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InputError(f"{path} holds something else than numbers: {_wanted()}") from error
     if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
         raise InputError(f"{path} does not hold 3 x 3 finite numbers: {_wanted()}")
