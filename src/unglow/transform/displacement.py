@@ -67,8 +67,8 @@ class Displacement:
             raise ValueError("a field needs 4 x 4 control points and a spacing of 1 px or more")
         if not np.isfinite(coefficients).all():
             raise ValueError("a field needs finite coefficients")
-        if self.error_px.size and self.error_px.shape != coefficients.shape[1:]:
-            raise ValueError(f"a field of {coefficients.shape} has {self.error_px.shape} errors")
+        if self.error_px.ndim != 2 or self.error_px.dtype.kind != "f":
+            raise ValueError(f"errors of a field are no {self.error_px.shape} of real numbers")
         coefficients.setflags(write=False)
         object.__setattr__(self, "coefficients", coefficients)
 
