@@ -39,8 +39,11 @@ def types(arrays: Arrays, rng: np.random.Generator) -> Arrays:
     name = _name(arrays, rng)
     one = arrays[name]
     if rng.random() < 0.5:
+        dtype = np.dtype(str(rng.choice(_DTYPES)))
+        # text, which is no number
+        made = np.zeros(one.shape, dtype) if one.dtype.kind == "U" else one
         with np.errstate(all="ignore"):
-            return arrays | {name: one.astype(str(rng.choice(_DTYPES)))}
+            return arrays | {name: made.astype(dtype)}
     shapes = (one.ravel(), one[None], one[..., None], one.ravel()[:1], one.ravel()[:0],
               np.repeat(one, 2, 0) if one.ndim else one[None, None])  # fmt: skip
     return arrays | {name: shapes[int(rng.integers(0, len(shapes)))]}

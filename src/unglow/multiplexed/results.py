@@ -59,6 +59,8 @@ _SUBTRACTION = {
     "markers": {...: {"method": str, "below": float, "above": float, "levels": [float, float]}},
 }
 """What the files of a slide hold; see `unglow.core.json_shape`."""
+_UNFIT = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+"""What reading raises if a file holds other things."""
 _KINDS = ("before", "background", "after")
 SLIDE_FIGURE = "slide.png"
 """The figure of all markers side by side."""
@@ -121,7 +123,7 @@ class SlideRecord:
             prints = tuple(image["fingerprint"] for image in images)
             size = None if size is None else (size[0], size[1])
             return cls(slide, (rows, cols), content["dtype"], size, prints, content["reason"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except _UNFIT as error:
             raise damaged(path) from error
 
 
@@ -173,7 +175,7 @@ def load_scales(path: Path) -> dict[str, MarkerScale]:
     """Read ``scale.json`` of a slide by marker; StoreError if it is damaged."""
     try:
         return {name: _marker_scale(one) for name, one in _read(path)["markers"].items()}
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except _UNFIT as error:
         raise damaged(path) from error
 
 
@@ -264,7 +266,7 @@ class Subtraction:
             }
             about = content["dtype"], content["rounding"], tuple(content["images"])
             return cls(*about, markers, content["reason"])
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        except _UNFIT as error:
             raise damaged(path) from error
 
 

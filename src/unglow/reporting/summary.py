@@ -274,7 +274,7 @@ def _read_plan(path: Path) -> dict[str, Any]:
         plan: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         check_shape(plan, _PLAN)
         return {key: plan[key] for key in ("status", "reason", "choice")}
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise damaged(path) from error
 
 
@@ -286,7 +286,7 @@ def _read_detection(path: Path) -> dict[str, Any]:
         check_report(detection)
         used = [control["reason"] is None for control in detection.get("controls") or ()]
         return {**detection, "reason": str(detection["reason"]) if refused else None, "used": used}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise damaged(path) from error
 
 

@@ -53,7 +53,9 @@ def roles_of(plan: Path, light: str) -> tuple[str, ...]:
     try:
         images = json.loads(plan.read_text(encoding="utf-8"))["images"]
         check_shape(images, {...: {"bright_field?": bool}})
-    except (KeyError, TypeError, ValueError) as error:
+    except FileNotFoundError:
+        return ()
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise damaged(plan) from error
     return tuple(role for role in ROLES if images.get(role, {}).get("bright_field"))
 

@@ -116,7 +116,7 @@ class Plan:
         """
         try:
             return cls._from_json(json.loads(path.read_text(encoding="utf-8")), raw)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise StoreError(
                 f"{path} is not a whole plan of this version ({error}): delete it and run again."
             ) from error
