@@ -9,93 +9,97 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tables import table
 
-from fuzz.mutations import KINDS, UNTOUCHED, mutated
-from fuzz.seeds import make_seeds, real_seeds
+from fuzz import inputs, ome_zarr, results, tiff
+from fuzz.byte_mutations import UNTOUCHED
 from fuzz.trial import BAD, SAME, VERDICTS, WRONG, Outcome, attempt, preload
 from unglow.core.machine import processors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from fuzz.seeds import Seed
-
-REAL = Path(__file__).resolve().parents[3] / "shared" / "data"
-# Damage that is none.
-HARMLESS = (UNTOUCHED, "bytes appended")
+KINDS: dict[str, Any] = {"tiff": tiff, "ome-zarr": ome_zarr, "inputs": inputs, "results": results}
+"""Kinds of files. Each module has `DAMAGES`, those that are `HARMLESS`, and functions `lay_out`,
+`damage`, `read` and `is_known`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One damaged file; which one follows from the seed and ``number`` alone.
+    """One damaged file; which one follows from kind, seed and ``number`` alone.
 
     Attributes
     ----------
-    whole
-        Of the undamaged file; its pixels, where they are known, lie beside it as ``.npy``.
+    name, whole
+        Of the undamaged file.
+    damage
+        UNTOUCHED, or one of its kind's.
     """
 
+    kind: str
     number: int
     seed: int
     name: str
     whole: Path
-    kind: str
+    damage: str
 
-    def damaged(self) -> bytes:
-        """Return the bytes of the damaged file."""
+    @property
+    def row(self) -> str:
+        """The row of the table that it counts in: of TIFF files by damage, of others by file."""
+        if self.kind == "tiff":
+            return f"{self.kind}: {self.damage}"
+        return f"{self.kind}: {results.row_of(self.name) if self.kind == 'results' else self.name}"
+
+    def write(self, room: Path) -> Path:
+        """Write the damaged file into a folder."""
         rng = np.random.default_rng([self.seed, abs(self.number), self.number < 0])
-        return mutated(self.whole.read_bytes(), self.kind, rng)
+        return Path(KINDS[self.kind].damage(self.whole, self.damage, rng, room))
 
 
-def lay_out(seeds: Sequence[Seed], folder: Path) -> list[tuple[str, Path]]:
-    """Write undamaged files and their pixels into a folder; return names and files."""
-    found = []
-    for number, one in enumerate(seeds):
-        path = folder / f"{number}{one.suffix}"
-        path.write_bytes(one.data)
-        if one.pixels is not None:
-            np.save(_pixels(path), one.pixels)
-        found.append((one.name, path))
-    return found
-
-
-def _pixels(whole: Path) -> Path:
-    return whole.with_name(f"{whole.name}.npy")
-
-
-def cases(count: int, seed: int, files: Sequence[tuple[str, Path]]) -> Iterator[Case]:
-    """Yield every undamaged file first, then ``count`` damaged ones: all kinds in turn."""
+def cases(
+    count: int, seed: int, files: Sequence[tuple[str, Path]], kind: str = "tiff"
+) -> Iterator[Case]:
+    """Yield every undamaged file first, then ``count`` damaged ones: all damages in turn."""
     for number, (name, whole) in enumerate(files):
-        yield Case(-1 - number, seed, name, whole, UNTOUCHED)
+        yield Case(kind, -1 - number, seed, name, whole, UNTOUCHED)
     order = np.random.default_rng(seed).permutation(len(files))
+    damages = KINDS[kind].DAMAGES
     for number in range(count):
-        # Each file meets each kind after as many cases as there are of both.
-        turn, kind = divmod(number, len(KINDS))
-        yield Case(number, seed, *files[order[turn % len(files)]], KINDS[kind])
+        # Each file meets each damage after as many cases as there are of both.
+        turn, way = divmod(number, len(damages))
+        yield Case(kind, number, seed, *files[order[turn % len(files)]], damages[way])
 
 
 def run_case(case: Case) -> tuple[Case, Outcome]:
     """Make and read one damaged file."""
-    pixels: Path | None = _pixels(case.whole)
-    pixels = pixels if pixels is not None and pixels.exists() else None
+    kind = KINDS[case.kind]
     with _room() as room:
-        path = room / f"case{''.join(case.whole.suffixes)}"
-        path.write_bytes(case.damaged())
-        outcome = attempt(path, room / "work" / "post.ome.zarr", pixels)
-    if case.kind in HARMLESS and pixels is not None and outcome.verdict not in (*BAD, SAME):
+        path = case.write(room)
+        work = room / "work"
+        work.mkdir(exist_ok=True)
+        outcome = attempt(partial(kind.read, path, case.whole, case.damage, work), path.name)
+    harmless = case.damage in (UNTOUCHED, *kind.HARMLESS)
+    if harmless and kind.is_known(case.whole) and outcome.verdict not in (*BAD, SAME):
         outcome = Outcome(WRONG, f"{outcome.verdict}, though nothing is wrong: {outcome.text}")
     return case, outcome
 
 
-def get_ready(whole: Path) -> None:
-    """Load libraries in a process that will read many files."""
-    with _room() as room:
-        preload(whole, room / "work" / "post.ome.zarr")
+def get_ready(firsts: Sequence[Case]) -> None:
+    """Load libraries in a process that will read many files: those that whole ones need."""
+    for case in firsts:
+        with _room() as room:
+            preload(partial(_read_whole, case, room))
+
+
+def _read_whole(case: Case, room: Path) -> None:
+    path = case.write(room)
+    (room / "work").mkdir(exist_ok=True)
+    KINDS[case.kind].read(path, case.whole, UNTOUCHED, room / "work")
 
 
 @contextmanager
@@ -118,50 +122,61 @@ def report(outcomes: Iterable[tuple[Case, Outcome]], *, show: Sequence[str] = ()
     -------
     How many were bad.
     """
-    counts: dict[str, Counter[str]] = {kind: Counter() for kind in (UNTOUCHED, *KINDS)}
+    counts: dict[str, Counter[str]] = {}
     for case, outcome in outcomes:
-        counts[case.kind][outcome.verdict] += 1
+        counts.setdefault(case.row, Counter())[outcome.verdict] += 1
         if outcome.verdict in (*BAD, *show):
-            words = f"{case.name}, {case.kind}: {outcome.verdict}: {outcome.text}"
-            print(f"case {case.number}: {words}", flush=True)
+            words = f"{case.name}, {case.damage}: {outcome.verdict}: {outcome.text}"
+            print(f"case {case.kind} {case.number}: {words}", flush=True)
     total: Counter[str] = sum(counts.values(), Counter())
     rows = [
-        [kind, *(str(found[verdict] or "-") for verdict in VERDICTS), str(found.total())]
-        for kind, found in [*counts.items(), ("all", total)]
-        if found
+        [row, *(str(found[verdict] or "-") for verdict in VERDICTS), str(found.total())]
+        for row, found in [*sorted(counts.items()), ("all", total)]
     ]
-    print(table(["damage", *VERDICTS, "files"], rows))
+    print(table(["kind", *VERDICTS, "files"], rows))
     return sum(total[verdict] for verdict in BAD)
 
 
 def main() -> int:
     """Run the command; exit status 1 if anything was bad."""
     options = _parser().parse_args()
-    seeds = make_seeds()
-    if REAL.is_dir() and not options.made:
-        seeds += real_seeds(REAL)
-    seeds = [one for one in seeds if not options.files or one.name in options.files]
     started = time.monotonic()
     with _room() as room:
-        files = lay_out(seeds, room)
-        todo = cases(options.count, options.seed, files)
+        todo: list[Case] = []
+        files: dict[str, list[tuple[str, Path]]] = {}
+        for kind in options.kinds:
+            (room / kind).mkdir()
+            found = KINDS[kind].lay_out(room / kind, **_choices(kind, options))
+            files[kind] = [one for one in found if not options.files or one[0] in options.files]
+        for kind, chosen in files.items():
+            todo += cases(options.count // len(options.kinds), options.seed, chosen, kind)
         if options.case is not None:
-            todo = (case for case in todo if case.number == options.case)
+            todo = [case for case in todo if case.number in options.case]
         if options.keep is not None:
             return _keep(todo, options.keep)
+        firsts = [next(cases(0, 0, chosen, kind)) for kind, chosen in files.items()]
         context = multiprocessing.get_context("spawn")
-        with context.Pool(options.workers, get_ready, (files[0][1],)) as pool:
+        with context.Pool(options.workers, get_ready, (firsts,)) as pool:
             bad = report(pool.imap_unordered(run_case, todo), show=options.show)
     seconds = time.monotonic() - started
-    print(f"{len(files)} whole files, seed {options.seed}: {bad} bad, {seconds:.0f} s")
+    count = sum(map(len, files.values()))
+    print(f"{count} whole files, seed {options.seed}: {bad} bad, {seconds:.0f} s")
     return 1 if bad else 0
+
+
+def _choices(kind: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return what a kind takes of the options."""
+    if kind == "tiff":
+        return {"made": options.made}
+    return {"finished": options.finished} if kind == "results" else {}
 
 
 def _keep(todo: Iterable[Case], target: Path) -> int:
     """Write damaged files instead of reading them."""
-    target.mkdir(parents=True, exist_ok=True)
     for case in todo:
-        (target / f"case{case.number}{case.whole.suffix}").write_bytes(case.damaged())
+        place = target / f"{case.kind}{case.number}"
+        place.mkdir(parents=True, exist_ok=True)
+        case.write(place)
     return 0
 
 
@@ -171,10 +186,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="which damage (1)")
     parser.add_argument("--workers", type=int, default=processors(), help="files at a time")
     parser.add_argument(
-        "--made", action="store_true", help="leave the files in ../shared/data aside"
+        "--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="these kinds of files only"
+    )
+    parser.add_argument("--made", action="store_true", help="leave out the files in ../shared/data")
+    parser.add_argument(
+        "--finished", type=Path, metavar="DIR", help="damage the results of this run"
     )
     parser.add_argument("--files", nargs="+", metavar="NAME", help="damage these whole files only")
-    parser.add_argument("--case", type=int, help="this one only")
+    parser.add_argument("--case", type=int, nargs="+", help="these ones only")
     parser.add_argument(
         "--show", nargs="+", choices=VERDICTS, default=(), help="print these as well"
     )

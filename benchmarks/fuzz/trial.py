@@ -1,11 +1,11 @@
-"""One file, read as the workflow reads it: headers, then plan and ingest inside the memory limit.
+"""One file, read in a child of a process that has the libraries loaded already.
 
-Everything happens in a child of a process that has the libraries loaded already, so that a crash
-is that of one file, and its memory is its own.
+So a crash is that of one file, and its memory is its own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import json
@@ -13,46 +13,27 @@ import logging
 import os
 import resource
 import select
-import shutil
 import signal
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import tifffile
+from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
 from unglow.core.process import status_mb
-from unglow.core.windows import Window
-from unglow.io.tiff import TiffHeader
-from unglow.io.zarr import open_store
-from unglow.jobs.memory_limit import is_memory_failure, lift_limit, set_limit
-from unglow.workflow import memory_model
-from unglow.workflow.header_cache import HeaderCache, headers_of, layouts
-from unglow.workflow.samples import Pair
-from unglow.workflow.stages.ingest import SignalStore
-from unglow.workflow.stages.ingest import signal as signal_of
-from unglow.workflow.stages.plan import Plan, make_plan
+from unglow.jobs.memory_limit import is_memory_failure, lift_limit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
-CRASH, HANG, OVER, ESCAPED = "crash", "hang", "too much memory", "no sentence"
-WRONG = "wrong pixels"
-REFUSED, SAME, OTHER, MAYBE = "refused", "same pixels", "other pixels", "other, not compared"
+CRASH, HANG, OVER, ESCAPED, WRONG = "crash", "hang", "too much memory", "no sentence", "wrong"
+REFUSED, SAME, OTHER, MAYBE, FILLED = "refused", "same", "other", "not compared", "fill values"
 BAD = (CRASH, HANG, OVER, ESCAPED, WRONG)
-VERDICTS = (*BAD, REFUSED, SAME, OTHER, MAYBE)
+VERDICTS = (*BAD, REFUSED, SAME, OTHER, MAYBE, FILLED)
 HANG_S = 10
-# A job that declares more than this is refused before it starts, on a machine of 8 GB, MB.
-MOST_MB = 8000.0
-# Reading headers while the workflow is parsed is declared nowhere, MB.
+# Reading small files while the workflow is parsed, or for a command, is declared nowhere, MB.
 PARSING_MB = 100.0
-_BUDGET_MB, _THREADS = 2000, 1
-_SETTINGS = {"series": None, "plane": {"z": 0, "t": 0}, "channel": "auto"}
-# Largest image, px, that is compared with what tifffile reads.
-_COMPARED_PX = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,48 +44,38 @@ class Outcome:
     text: str = ""
 
 
-def preload(path: Path, target: Path) -> None:
+def preload(read: Callable[[], object]) -> None:
     """Load what is imported only when a file is read, so that no child has to.
 
-    Parameters
-    ----------
-    path, target
-        A whole file, read in a child that tells what it has imported meanwhile.
+    ``read`` reads whole files; it is called in a child, which reports what it has imported.
     """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             before = set(sys.modules)
-            _read(path, target, None)
+            read()
             os.write(writing, "\n".join(set(sys.modules) - before).encode())
         finally:
             os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as told:
-        names = told.read().split("\n")
+    with os.fdopen(reading) as stream:
+        names = stream.read().split("\n")
     os.waitpid(pid, 0)
-    shutil.rmtree(target.parent, ignore_errors=True)
-    for name in names:
-        if name:
+    for name in filter(None, names):
+        with contextlib.suppress(ImportError):  # some are made, and not in files
             importlib.import_module(name)
 
 
-def attempt(path: Path, target: Path, pixels: Path | None) -> Outcome:
+def attempt(read: Callable[[], Outcome], name: str) -> Outcome:
     """Read a file in a child process.
 
     Parameters
     ----------
-    path
-        The file.
-    target
-        Where its store is written; removed again.
-    pixels
-        File with (channels, rows, cols) before the damage, if they are known.
-
-    Returns
-    -------
-    What came of it.
+    read
+        Reads it, and judges what came of it; `InputError` is a refusal.
+    name
+        Of the file; a refusal has to have it.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -112,7 +83,7 @@ def attempt(path: Path, target: Path, pixels: Path | None) -> Outcome:
         os.close(reading)
         code = 1
         try:
-            outcome = _in_child(path, target, pixels)
+            outcome = _in_child(read, name)
             os.write(writing, json.dumps([outcome.verdict, outcome.text[:1000]]).encode())
             code = 0
         finally:
@@ -122,13 +93,16 @@ def attempt(path: Path, target: Path, pixels: Path | None) -> Outcome:
         return _await(pid, reading)
     finally:
         os.close(reading)
-        shutil.rmtree(target.parent, ignore_errors=True)
 
 
 def _await(pid: int, reading: int) -> Outcome:
     """Return what a child says, or how it ended if it says nothing."""
     # Processor time is limited by the kernel; this is for one that waits for ever.
-    ready, _, _ = select.select([reading], [], [], 6 * HANG_S)
+    worked, since, ready = 0, time.monotonic(), False
+    while not ready and time.monotonic() - since < HANG_S:
+        ready = bool(select.select([reading], [], [], 0.5)[0])
+        if (now := _activity(pid)) != worked:
+            worked, since = now, time.monotonic()
     if not ready:
         os.kill(pid, signal.SIGKILL)
     said = os.read(reading, 1 << 16) if ready else b""
@@ -141,119 +115,51 @@ def _await(pid: int, reading: int) -> Outcome:
     return Outcome(CRASH, f"signal {ended}" if ended else "it ended without a word")
 
 
-def _in_child(path: Path, target: Path, pixels: Path | None) -> Outcome:
-    """In the child: parse, plan, ingest, look at what was written."""
+def _activity(pid: int) -> int:
+    """Return a number that changes unless a process sleeps: on a busy machine it only waits."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    sleeps = fields[0] == "S"
+    return int(fields[11]) + int(fields[12]) if sleeps else time.monotonic_ns()
+
+
+def _in_child(read: Callable[[], Outcome], name: str) -> Outcome:
     logging.disable()
     resource.setrlimit(resource.RLIMIT_CPU, (HANG_S, HANG_S + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        return _read(path, target, pixels)
+        return read()
     except InputError as error:
-        return _refusal(path, str(error))
+        return judge_refusal(name, str(error))
     except BaseException as error:  # noqa: BLE001 - that is what is looked for
         lift_limit()
         if is_memory_failure(error):
             return Outcome(OVER, f"beyond the limit: {error}")
-        return Outcome(ESCAPED, f"{type(error).__name__}: {error}")
+        return Outcome(ESCAPED, describe(error))
 
 
-def _refusal(path: Path, sentence: str) -> Outcome:
+def describe(error: BaseException) -> str:
+    """Return an exception with the place in unglow that it comes from."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if "unglow" in code.co_filename:
+            place = f" ({Path(code.co_filename).name}:{trace.tb_lineno} {code.co_name})"
+        trace = trace.tb_next
+    return f"{type(error).__name__}: {str(error)[:300]}{place}"
+
+
+def judge_refusal(name: str, sentence: str) -> Outcome:
     """Judge a refusal: one line that names the file and says what to do."""
-    right = path.name in sentence and "\n" not in sentence and sentence.endswith(".")
+    right = name in sentence and "\n" not in sentence and sentence.endswith(".")
     return Outcome(REFUSED if right else ESCAPED, sentence)
 
 
-def _read(path: Path, target: Path, pixels: Path | None) -> Outcome:
-    before = status_mb()["VmHWM"]
-    pair = Pair("s", "d", path, path)
-    cache = HeaderCache(target.parent / "headers.json")
-    _, header = headers_of(pair, _SETTINGS, cache)
-    header = TiffHeader.from_dict(json.loads(json.dumps(header.to_dict())))
-    parsing = status_mb()["VmHWM"] - before
-    if parsing > PARSING_MB:
-        return Outcome(OVER, f"its headers took {parsing:.0f} MB")
-    layout = layouts(header, header, "auto")["post"]
-    planning = memory_model.plan((header, header)).peak_mb(_BUDGET_MB, _THREADS)
-    ingesting = memory_model.ingest(header, layout).peak_mb(_BUDGET_MB, _THREADS)
-    if max(planning, ingesting) > MOST_MB:
-        return Outcome(REFUSED, f"preflight: it needs {max(planning, ingesting):.0f} MB")
-    _forget_peak()
-    set_limit(planning, _THREADS)
-    plan = make_plan(header, header, channel="auto", dye="d")
-    lift_limit()
-    over = _over("plan", planning)
-    if over is not None:
-        return over
-    plan.save(target.parent / "plan.json")
-    plan = Plan.load(target.parent / "plan.json", {"post": path})
-    _forget_peak()
-    set_limit(ingesting, _THREADS)
-    SignalStore(plan, "post", target).make(workers=1)
-    lift_limit()
-    over = _over("ingest", ingesting)
-    return over if over is not None else _compare(path, target, plan, pixels)
-
-
-def _forget_peak() -> None:
-    """Start to measure the largest resident set anew, as in a process of its own."""
+def forget_peak() -> None:
+    """Start to measure the largest resident set again, as in a process of its own."""
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
-def _over(job: str, declared_mb: float) -> Outcome | None:
-    peak = status_mb()["VmHWM"]
-    if peak <= declared_mb:
-        return None
-    return Outcome(OVER, f"{job} took {peak:.1f} MB, {declared_mb:.0f} MB declared")
-
-
-def _compare(path: Path, target: Path, plan: Plan, pixels: Path | None) -> Outcome:
-    """Compare the store with the undamaged image, and else with what tifffile reads."""
-    store = open_store(target)
-    if store.empty is not None:
-        return _refusal(path, store.empty)
-    channels, dtype = list(plan.channels["post"]), np.dtype(plan.layouts["post"].dtype)
-    got = store.read(Window.of(store.shape))
-    if pixels is not None and _holds(got, np.load(pixels), channels, dtype):
-        return Outcome(SAME)
-    try:
-        other = _as_tifffile(path, plan.headers["post"])
-    except Exception as error:  # noqa: BLE001 - tifffile may raise anything
-        return Outcome(MAYBE, f"tifffile: {error}")
-    if other is None:
-        return Outcome(MAYBE, "it is not plain")
-    if _holds(got, other, channels, dtype):
-        return Outcome(OTHER)
-    return Outcome(WRONG, f"{store.shape} of {dtype}, tifffile reads {other.shape} {other.dtype}")
-
-
-def _holds(
-    got: NDArray[Any], pixels: NDArray[Any], channels: list[int], dtype: np.dtype[Any]
-) -> bool:
-    """Say whether a store holds the signal of these channels of an image."""
-    if pixels.shape[1:] != got.shape or max(channels) >= len(pixels):
-        return False
-    return bool(
-        np.array_equal(got, signal_of(pixels[channels], dtype), equal_nan=dtype.kind == "f")
-    )
-
-
-def _as_tifffile(path: Path, header: TiffHeader) -> NDArray[Any] | None:
-    """(channels, rows, cols) as tifffile reads them; None where unglow means to differ."""
-    if header.shape[0] * header.shape[1] * len(header.channels) > _COMPARED_PX:
-        return None
-    with tifffile.TiffFile(path) as tif:
-        series = tif.series[int(header.plane["series"] or 0)]
-        page: Any = series.keyframe
-        # It puts the tiles behind one that is not stored in wrong places, and undoes a predictor
-        # without a codec across samples.
-        plain = page.photometric not in (0, 3) and 0 not in page.databytecounts
-        plain &= page.predictor == 1 or page.compression != 1
-        if len(series) > 1 or header.axes or not plain:
-            return None
-        array = np.asarray(page.asarray())
-    if page.samplesperpixel == 1 or page.planarconfig == 2:
-        array = array.reshape(-1, *header.shape)
-    else:
-        array = np.moveaxis(array.reshape(*header.shape, page.samplesperpixel), -1, 0)
-    return array.astype(header.dtype, copy=False)
+def peak_mb() -> float:
+    """Return the largest resident set since `forget_peak`, MB."""
+    return status_mb()["VmHWM"]

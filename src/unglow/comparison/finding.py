@@ -23,6 +23,8 @@ WORDS: dict[Verdict, str] = {
     "identical": "identical",
 }
 """Verdicts, worst first, as people read them."""
+_UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What comparing raises if a file holds other things than unglow writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ def of_file(
         return compare(one, other)
     except (UnglowError, OSError) as error:
         return Finding(what, "unknown", f"{what}: {error}")
+    except _UNFIT as error:
+        return Finding(what, "unknown", f"{what}: {lacking(name, error)}")
 
 
 def read_json(path: Path) -> dict[str, Any]:

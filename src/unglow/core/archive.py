@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
+import struct
 import zipfile
 import zlib
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +19,16 @@ from unglow.core.files import open_file, replacing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.lib.npyio import NpzFile
     from numpy.typing import NDArray
 
+MOST_BYTES = 100e6
+"""Decoded arrays of most files take far less."""
+UNREADABLE = (
+    zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotImplementedError,
+    RuntimeError, SyntaxError, OverflowError, TypeError, struct.error, TokenError,
+)  # fmt: skip
+"""What reading a damaged ``.npz`` raises."""
 # The oldest time that a zip entry can carry: any other would tell when the file was written.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -46,21 +57,39 @@ def save_arrays(
             archive.writestr(info, entry.getvalue(), compresslevel=level)
 
 
-def load_arrays(path: Path | str) -> dict[str, NDArray[Any]]:
+def load_arrays(path: Path | str, most_bytes: float = MOST_BYTES) -> dict[str, NDArray[Any]]:
     """Read an ``.npz`` whole, checksums included.
 
     Raises
     ------
     StoreError
-        If the file is not a complete archive of arrays.
+        If the file is not a complete archive of arrays, or they take more than ``most_bytes``.
     FileNotFoundError
         If it does not exist.
     """
     try:
         with open_file(path) as stream, np.load(stream, allow_pickle=False) as archive:
+            check_sizes(archive, most_bytes)
             return {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError) as error:
+    except UNREADABLE as error:
         raise damaged(path) from error
+
+
+def check_sizes(archive: NpzFile, most_bytes: float = MOST_BYTES) -> None:
+    """Raise `ValueError` if arrays are larger than they may be, or not what the archive holds."""
+    opened: zipfile.ZipFile = archive.zip  # type: ignore[assignment]  # None once it is closed
+    entries = opened.infolist()
+    if sum(entry.file_size for entry in entries) > most_bytes:
+        raise ValueError(f"its arrays take more than {most_bytes:g} bytes")
+    for entry in entries:
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{entry.filename} is compressed in another way")
+        with opened.open(entry) as stream:
+            if np.lib.format.read_magic(stream) != (1, 0):
+                raise ValueError(f"{entry.filename} is of another version")
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+            if stream.tell() + math.prod(shape) * dtype.itemsize != entry.file_size:
+                raise ValueError(f"{entry.filename} does not hold {shape} of {dtype}")
 
 
 def named(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
@@ -78,4 +107,6 @@ def of_name(arrays: Mapping[str, NDArray[Any]], name: str | None) -> dict[str, N
 
 def damaged(path: Path | str) -> StoreError:
     """Return the error for a result file that cannot be what unglow wrote."""
-    return StoreError(f"{path} is damaged or not a file of unglow; delete it and run again.")
+    return StoreError(
+        f"{path} is damaged or not a file of unglow; run `unglow verify --repair`, then run again."
+    )

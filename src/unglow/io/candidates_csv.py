@@ -16,6 +16,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import open_text, read_json
+from unglow.core.json_shape import check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,6 +30,22 @@ SHOWN = ("x", "y", "snr", "fdr")
 NOT_COUNTED = ("outside",)
 """Words in the column ``flags`` of those that are listed and not counted as candidates."""
 _STATUSES = ("ok", "failed")
+_INTERVAL = (None, [float, float])
+_CANDIDATES = {
+    "method?": str,
+    "is_control?": bool,
+    "settings?": {"fwhm_px?": float, "fdr?": float},
+    **dict.fromkeys(("candidates?", "not_counted?", "searched_px?"), (None, int)),
+    **dict.fromkeys(("fdr?", "fdr_control?", "threshold_snr?"), (None, float)),
+    **dict.fromkeys(("area_mm2?", "density_per_mm2?"), (None, float)),
+    **dict.fromkeys(("fdr_control_ci95?", "density_ci95_per_mm2?"), _INTERVAL),
+    "masked_px?": {...: int},
+    "controls?": (None, [{"sample?": str, "reason": (None, str)}, ...]),
+    "by_threshold?": [{...: float}, ...],
+    "brightest_negatives?": [[float, float, float], ...],
+    "completeness?": (None, {}),
+}
+"""What detection.json holds, see `unglow.core.json_shape`; older versions had less of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +134,18 @@ def read_report(path: Path) -> dict[str, Any]:
     try:
         report: dict[str, Any] = read_json(path)
         _STATUSES.index(report["status"])
+        check_report(report)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is damaged or was edited; delete it and run again.") from error
     return report
+
+
+def check_report(report: dict[str, Any]) -> None:
+    """Raise KeyError or ValueError for what cannot be the content of detection.json."""
+    failed = report["status"] == "failed"
+    check_shape(report, {"reason": str} if failed else {"reason?": None, **_CANDIDATES})
 
 
 def _check_columns(path: Path, names: list[str]) -> None:

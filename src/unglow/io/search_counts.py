@@ -124,6 +124,8 @@ class SearchCounts:
             bright, dark, searched = (
                 arrays[name].astype(np.int64) for name in ("bright", "dark", "searched")
             )
+            if bright.ndim != 1 or bright.shape != dark.shape or searched.ndim != 2 or side < 1:
+                raise damaged(path)
             return cls(float(lowest), bright, dark, searched, int(side), str(reason))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise damaged(path) from error

@@ -5,17 +5,17 @@ Paths of images are kept as names alone: results do not depend on where a slide 
 
 from __future__ import annotations
 
+import math
 import re
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.archive import damaged, save_arrays
+from unglow.core.archive import UNREADABLE, check_sizes, damaged, save_arrays
 from unglow.core.files import open_file, read_json, write_json
+from unglow.core.json_shape import check_shape
 from unglow.multiplexed.slide import Channel, Slide
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import Scale
@@ -26,6 +26,40 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _VERSION = 1
+_CHANNEL = {
+    "name": str,
+    "image": int,
+    "number": int,
+    "cycle": int,
+    "removed": bool,
+    "exposure": (None, float),
+    "background": (None, str),
+}
+_SLIDE = {
+    "shape": [int, int],
+    "dtype": str,
+    "pixel_size_um": (None, [float, float]),
+    "images": [{"name": str, "fingerprint": str}, ...],
+    "channels": [_CHANNEL, ...],
+    "registered_on": {...: str},
+    "reason": (None, str),
+}
+_MARKER_SCALE = {
+    "expected_gain": (None, float),
+    "residual_px": (None, [float, float]),
+    "residual_error_px": (None, float),
+    "blocks": int,
+}
+_SUBTRACTION = {
+    "dtype": str,
+    "rounding": str,
+    "images": [str, ...],
+    "reason": (None, str),
+    "markers": {...: {"method": str, "below": float, "above": float, "levels": [float, float]}},
+}
+"""What the files of a slide hold; see `unglow.core.json_shape`."""
+_UNFIT = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+"""What reading raises if a file holds other things."""
 _KINDS = ("before", "background", "after")
 # Bytes of a file's name, with room for its ending, for a number and for temporary files.
 _LONGEST_FILE_NAME = 200
@@ -77,6 +111,7 @@ class SlideRecord:
         """Read ``slide.json``; StoreError if it is damaged."""
         try:
             content = _read(path)
+            check_shape(content, _SLIDE)
             on = {int(cycle): name for cycle, name in content["registered_on"].items()}
             images, size = content["images"], content["pixel_size_um"]
             slide = Slide(
@@ -89,7 +124,7 @@ class SlideRecord:
             prints = tuple(image["fingerprint"] for image in images)
             size = None if size is None else (size[0], size[1])
             return cls(slide, (rows, cols), content["dtype"], size, prints, content["reason"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except _UNFIT as error:
             raise damaged(path) from error
 
 
@@ -141,11 +176,12 @@ def load_scales(path: Path) -> dict[str, MarkerScale]:
     """Read ``scale.json`` of a slide by marker; StoreError if it is damaged."""
     try:
         return {name: _marker_scale(one) for name, one in _read(path)["markers"].items()}
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except _UNFIT as error:
         raise damaged(path) from error
 
 
 def _marker_scale(entry: Mapping[str, Any]) -> MarkerScale:
+    check_shape(entry, _MARKER_SCALE)
     shift = entry["residual_px"]
     return MarkerScale(
         Scale.from_json(entry),
@@ -222,6 +258,7 @@ class Subtraction:
         """Read ``subtraction.json``; StoreError if it is damaged."""
         try:
             content = _read(path)
+            check_shape(content, _SUBTRACTION)
             markers = {
                 name: MarkerSubtraction(
                     one["method"], one["below"], one["above"], (one["levels"][0], one["levels"][1])
@@ -230,7 +267,7 @@ class Subtraction:
             }
             about = content["dtype"], content["rounding"], tuple(content["images"])
             return cls(*about, markers, content["reason"])
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        except _UNFIT as error:
             raise damaged(path) from error
 
 
@@ -289,9 +326,12 @@ def overview_of(path: Path, n: int) -> tuple[MarkerOverview, float]:
     """
     try:
         with open_file(path) as stream, np.load(stream, allow_pickle=False) as archive:
-            own = (archive[f"m{n}.{kind}"] for kind in _KINDS)
+            check_sizes(archive, math.inf)  # one is read of many
+            own = [archive[f"m{n}.{kind}"] for kind in _KINDS]
+            if any(one.dtype != np.float32 or one.shape != own[0].shape for one in own):
+                raise damaged(path)
             return MarkerOverview(*own), float(archive["step"])
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError) as error:
+    except UNREADABLE as error:
         raise damaged(path) from error
 
 

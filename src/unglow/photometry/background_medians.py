@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from unglow.photometry.saved import Grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from unglow.photometry.saved import ArrayAxes
 
 SIDE = 64
 """Side of a square, px; it divides the sides of all shards that are larger."""
@@ -31,7 +33,7 @@ class BackgroundMedians(Grid):
     """
 
     PARAMETERS = (("side", (int,)), ("shape", (int, int)))
-    ARRAYS = ("medians",)
+    ARRAYS: ClassVar[ArrayAxes] = {"medians": ("float32", "ny", "nx")}
 
     shape: tuple[int, int]
     medians: NDArray[np.float32]

@@ -118,8 +118,15 @@ class Sharpness:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any] | None) -> Sharpness | None:
-        """Read what `to_json` gave; None stays None."""
-        return None if values is None else cls(**values)
+        """Read what `to_json` gave; None stays None. TypeError or ValueError if it is no such."""
+        if values is None:
+            return None
+        found = cls(**values)
+        if found.blur is not None and not (
+            found.blurred in ("post", "pre") and 0 < found.blur.width_px <= WIDEST
+        ):
+            raise ValueError(f"nothing is blurred by {found.width_px} px")
+        return found
 
 
 @lru_cache(maxsize=64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.photometry.joint_histogram import JointStatistics
+    from unglow.photometry.saved import ArrayAxes
 
 
 @dataclass(eq=False, slots=True)
@@ -37,7 +38,7 @@ class DifferenceHistogram(Counts):
     """
 
     PARAMETERS = (("low", (float,)), ("step", (float,)))
-    ARRAYS = ("counts", "missing")
+    ARRAYS: ClassVar[ArrayAxes] = {"counts": ("int64", "bins"), "missing": ("int64", 1)}
 
     low: float
     step: float

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Window
+    from unglow.photometry.saved import ArrayAxes
 
     Floats = NDArray[np.float64]
 
@@ -43,7 +44,7 @@ class GainMap(Saved):
     """
 
     PARAMETERS = (("shape", (int, int)), ("limits", (float, float)), ("dark", (float,)))
-    ARRAYS = ("coefficients",)
+    ARRAYS: ClassVar[ArrayAxes] = {"coefficients": ("float64", "degrees", "degrees")}
 
     shape: tuple[int, int]
     coefficients: Floats

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from unglow.photometry.saved import ArrayAxes
 
 COUNTERS = ("pixels", "overlap", "post_only", "no_post", "ratio", "post_at_maximum")
 """What is counted: all pixels, those with data in both images, in one, with a ratio, at `top`."""
@@ -80,7 +82,13 @@ class JointStatistics(Counts):
         ("grey_level", (float,)),
         ("top", (float,)),
     )
-    ARRAYS = ("joint", "post_only", "ratios", "counters", "extremes")
+    ARRAYS: ClassVar[ArrayAxes] = {
+        "joint": ("int64", "bins", "bins"),
+        "post_only": ("int64", "bins"),
+        "ratios": ("int64", GROUPS, round(2 * RATIO_LIMIT / RATIO_STEP) + 2),
+        "counters": ("int64", len(COUNTERS)),
+        "extremes": ("float64", 2),
+    }
 
     first: float
     width: float

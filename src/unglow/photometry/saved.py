@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     Kinds = tuple[type[int | float], ...]
     Arrays = Mapping[str, NDArray[Any]]
+    ArrayAxes = Mapping[str, tuple[str, *tuple[int | str, ...]]]
 
 _VERSION = 1
 """Of the files of all subclasses."""
@@ -25,12 +26,13 @@ class Saved:
     """A dataclass that is written as an ``.npz``; equal records give equal bytes.
 
     `PARAMETERS` are the fields that are a number (one type) or a tuple of numbers (a type for
-    each), `ARRAYS` those that are arrays; `LEVEL` is zlib's.
+    each), `ARRAYS` those that are arrays, each with its type and the length of each axis: a number,
+    or a name, and axes of one name are equally long. `LEVEL` is zlib's.
     """
 
     __slots__ = ()
     PARAMETERS: ClassVar[tuple[tuple[str, Kinds], ...]]
-    ARRAYS: ClassVar[tuple[str, ...]]
+    ARRAYS: ClassVar[ArrayAxes]
     LEVEL: ClassVar[int] = 6
 
     @property
@@ -93,9 +95,21 @@ class Saved:
             version, *parameters = arrays.pop("parameters").tolist()
             if version != _VERSION:
                 raise damaged(path)
+            cls._check_arrays(arrays)
             return cls.restored(parameters, arrays)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise damaged(path) from error
+
+    @classmethod
+    def _check_arrays(cls, arrays: Arrays) -> None:
+        """Raise KeyError or ValueError for arrays of other types or shapes."""
+        lengths: dict[int | str, int] = {}
+        for name, (dtype, *axes) in cls.ARRAYS.items():
+            array = arrays[name]
+            known = [lengths.setdefault(a, n) for a, n in zip(axes, array.shape, strict=True)]
+            wanted = [a if isinstance(a, int) else n for a, n in zip(axes, known, strict=True)]
+            if array.dtype != dtype or list(array.shape) != wanted:
+                raise ValueError(f"{name} is {array.shape} of {array.dtype}")
 
 
 class Counts(Saved):

@@ -87,7 +87,7 @@ def read_blocks(path: str | os.PathLike[str]) -> NDArray[np.void]:
         return _parse_blocks(read_file(path).decode("utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration first.") from None
-    except ValueError as error:
+    except (ValueError, csv.Error) as error:
         raise InputError(
             f"{path} is not a table of registration blocks ({error}): delete it and run the "
             "registration again."

@@ -15,9 +15,11 @@ from unglow.core import digests
 from unglow.core.archive import damaged
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import open_text, read_file, read_json, write_text
+from unglow.core.json_shape import check_shape
 from unglow.core.levels import LEVELS, VARIANT, name_of
 from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
+from unglow.io.candidates_csv import check_report
 from unglow.photometry.difference_histogram import load_of
 from unglow.photometry.gain.bright_field import doubts
 from unglow.photometry.gain.scale import Scale
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 _DENSITY = ("density_per_mm2", "density_low95", "density_high95")
 _FDR_CONTROL = ("fdr_control", "fdr_control_low95", "fdr_control_high95")
 _RESIDUALS = ("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px")
+_PLAN = {"status": str, "reason": (None, str), "choice": {"names?": [str, ...]}}
+"""What is read of plan.json; see `unglow.core.json_shape`."""
 _PURITY = ("purity", "purity_low95", "purity_high95")
 _AGREEMENT = ("in_first", "of_first")
 """What share of a variant's candidates the first one has, and of that one's it has."""
@@ -279,6 +283,7 @@ def _read_plan(path: Path) -> dict[str, Any]:
     """Read plan.json as it is; the module that writes it would import this one in turn."""
     try:
         plan: dict[str, Any] = read_json(path)
+        check_shape(plan, _PLAN)
         read = [
             (image["fingerprint"], str(image["header"]["plane"]), str(plan["channels"][role]))
             for role, image in plan.get("images", {}).items()
@@ -293,9 +298,10 @@ def _read_detection(path: Path) -> dict[str, Any]:
     try:
         detection: dict[str, Any] = read_json(path)
         refused = detection["status"] == "failed"
+        check_report(detection)
         used = [control["reason"] is None for control in detection.get("controls") or ()]
         return {**detection, "reason": str(detection["reason"]) if refused else None, "used": used}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise damaged(path) from error
 
 

@@ -67,6 +67,8 @@ class Displacement:
             raise ValueError("a field needs 4 x 4 control points and a spacing of 1 px or more")
         if not np.isfinite(coefficients).all():
             raise ValueError("a field needs finite coefficients")
+        if self.error_px.ndim != 2 or self.error_px.dtype.kind != "f":
+            raise ValueError(f"errors of a field are no {self.error_px.shape} of real numbers")
         coefficients.setflags(write=False)
         object.__setattr__(self, "coefficients", coefficients)
 
@@ -226,7 +228,7 @@ def load(path: str | os.PathLike[str]) -> Displacement | None:
         )
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration again.") from None
-    except (StoreError, KeyError, ValueError, TypeError) as error:
+    except (StoreError, LookupError, OverflowError, ValueError, TypeError) as error:
         raise InputError(
             f"{path} is not a whole displacement field ({error}): delete it and run the "
             "registration again."

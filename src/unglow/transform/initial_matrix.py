@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _SAMPLES = 5
 """Points along each axis of post that show whether a matrix leads into pre."""
+_LARGEST = 1e12
+"""Elements of a matrix that leads into an image are smaller."""
 _LEAST_AREA = 1e-6
 """Least change of area of a matrix that maps post onto an area."""
 
@@ -71,7 +73,7 @@ def _json(text: str) -> Any:
     """Return what JSON text holds; None if it is no JSON."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (RecursionError, ValueError):
         return None
 
 
@@ -100,15 +102,17 @@ def _of_text(text: str) -> list[list[str]]:
 def _numbers(path: Path, content: Any) -> NDArray[np.float64]:
     try:
         matrix = np.array(content, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InputError(f"{path} holds something else than numbers: {_wanted()}") from error
     if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
         raise InputError(f"{path} does not hold 3 x 3 finite numbers: {_wanted()}")
-    if matrix[2, 2] == 0 or abs(np.linalg.det(matrix / matrix[2, 2])) < _LEAST_AREA:
+    with np.errstate(all="ignore"):
+        matrix = np.asarray(matrix / matrix[2, 2], dtype=np.float64)
+    if not (np.abs(matrix) < _LARGEST).all() or abs(np.linalg.det(matrix)) < _LEAST_AREA:
         raise InputError(
             f"{path} holds a matrix that maps post onto a line or a point: correct it."
         )
-    return np.asarray(matrix / matrix[2, 2], dtype=np.float64)
+    return matrix
 
 
 def _check(path: Path, matrix: NDArray[np.float64], post: Frame, pre: Frame) -> None:

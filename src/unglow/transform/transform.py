@@ -16,6 +16,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import read_json, write_json
+from unglow.core.json_shape import check_shape
 from unglow.transform.matrix import apply_matrix, between_levels
 
 if TYPE_CHECKING:
@@ -33,6 +34,30 @@ _INVERSE_STEPS, _INVERSE_PX = 60, 1e-6
 """Steps of the fixed point at most, and how near it comes, px; a field with
 slopes of 0.5 needs about 30."""
 Status = Literal["ok", "suspect", "failed"]
+_LONGEST = 1 << 31
+"""Sides of images are shorter, px."""
+_QUANTILES = {"median": (None, float), "p95": (None, float)}
+_SHAPE = {
+    "status": str,
+    "reasons": [str, ...],
+    "matrix": (None, [[float] * 3] * 3),
+    "model": str,
+    "displacement": (None, {"path": str, "sha256": str}),
+    "residual_px": _QUANTILES,
+    "error_px": _QUANTILES,
+    "forward_backward_px": _QUANTILES,
+    "inliers": int,
+    "blocks": int,
+    **dict.fromkeys(("overlap", "scale", "rotation_deg"), (None, float)),
+    "shift_px": [(None, float)] * 2,
+    "coarse": {"method": str, "significance": (None, float), "margin": (None, float)},
+    "from?": str,
+    "landmarks?": {"count": int, "median_px": float, "max_px": float},
+    "residual_shift?": {"x_px": float, "y_px": float, "error_px": float, "blocks": int},
+    "post_shape": [int, int],
+    "pre_shape": [int, int],
+}
+"""What ``transform.json`` holds; see `unglow.core.json_shape`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +344,7 @@ def load(path: str | os.PathLike[str]) -> Transform:
         return _from_dict(data, _field(path, data["displacement"]))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration first.") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
             f"{path} is not a whole transform ({error}): delete it and run the registration again."
         ) from error
@@ -353,10 +378,13 @@ def _field_dict(field: Displacement | None) -> dict[str, Any] | None:
 def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Transform:
     if data["version"] != VERSION:
         raise ValueError(f"it has version {data['version']}, not {VERSION}")
+    check_shape(data, _SHAPE)
     if data["status"] not in ("ok", "suspect", "failed"):
         raise ValueError(f"unknown status {data['status']!r}")
     if (data["matrix"] is None) != (data["status"] == "failed"):
         raise ValueError("status and matrix contradict each other")
+    if data["matrix"] is not None and not abs(np.linalg.det(data["matrix"])) > 0:
+        raise ValueError("the matrix maps post onto a line")
     shift_x, shift_y = data["shift_px"]
     return Transform(
         status=cast("Status", data["status"]),
@@ -404,4 +432,6 @@ def _float(value: float | None) -> float:
 
 def _shape(value: list[int]) -> tuple[int, int]:
     rows, cols = value
-    return int(rows), int(cols)
+    if not (0 < rows < _LONGEST and 0 < cols < _LONGEST):
+        raise ValueError(f"no image has {rows} x {cols} px")
+    return rows, cols

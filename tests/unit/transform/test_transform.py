@@ -333,7 +333,12 @@ def test_failed_transform_survives_its_file(tmp_path):
         (lambda d: d.pop("model"), "not a whole transform"),
         (lambda d: d.update(status="fine"), "unknown status 'fine'"),
         (lambda d: d.update(matrix=None), r"\(status and matrix contradict each other\)"),
-        (lambda d: d.update(matrix=[[1, 2], [3, 4]]), "3 x 3 matrix"),
+        (lambda d: d.update(matrix=[[1, 2], [3, 4]]), "'matrix' has 2 items and not 3"),
+        (lambda d: d.update(matrix=[[0] * 3] * 3), "the matrix maps post onto a line"),
+        (lambda d: d.update(matrix=[["1", 0, 0], [0, 1, 0], [0, 0, 1]]), "is not a finite number"),
+        (lambda d: d.update(inliers=10**400), "'inliers' is not a whole number"),
+        (lambda d: d.update(post_shape=[10**12, 5]), "no image has 1000000000000 x 5 px"),
+        (lambda d: d.update(reasons="many"), "'reasons' is not a list"),
         (lambda d: d.update(displacement={"spacing_px": 8}), "not a whole transform"),
     ],
 )

@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
+from unglow.core.errors import StoreError
 from unglow.photometry.gain import bright_field
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
@@ -105,3 +106,7 @@ def test_the_configuration_goes_before_the_pixels(tmp_path):
     assert bright_field.roles_of(plan, "auto") == ("post",)
     assert bright_field.roles_of(plan, "fluorescence") == ()
     assert bright_field.roles_of(plan, "bright-field") == ("post", "pre")
+    for content in ("{", '{"images": {"post": {"bright_field": "no"}}}'):
+        plan.write_text(content)
+        with pytest.raises(StoreError, match=r"plan\.json is damaged .* verify --repair"):
+            bright_field.roles_of(plan, "auto")

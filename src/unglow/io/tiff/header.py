@@ -8,10 +8,25 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from unglow.core.json_shape import check_shape
+
 Layout: TypeAlias = Literal["tiles", "strips", "single strip"]
 Plane: TypeAlias = dict[str, int | str | None]
 """Choice of one image of a file: ``series`` (int), ``z`` and ``t`` (int, ``max`` or ``mean``);
 None where nothing is chosen."""
+_SHAPE = {
+    **dict.fromkeys(("path", "dtype", "layout", "compression"), str),
+    **{key: [int, int] for key in ("shape", "unit")},
+    **dict.fromkeys(("planar", "separate", "big_endian", "bigtiff", "raw", "streams"), bool),
+    **dict.fromkeys(("predictor", "file_bytes", "segments", "decode_bytes"), int),
+    **dict.fromkeys(("kept_bytes", "parts"), int),
+    "channels": [{"name": str, "alpha": bool}, ...],
+    "pixel_size_um": (None, [float, float]),
+    "axes": {...: int},
+    "plane": {...: (None, int, str)},
+    **{key: [str, ...] for key in ("problems", "notes")},
+}
+"""Of a header as JSON; see `unglow.core.json_shape`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +150,7 @@ class TiffHeader:
         """
         if set(plain) != {field.name for field in fields(cls)}:
             raise ValueError("not a TiffHeader of this version of unglow")
+        check_shape(plain, _SHAPE)
         values = dict(plain)
         for key in ("shape", "unit", "pixel_size_um", "problems", "notes"):
             if values[key] is not None:

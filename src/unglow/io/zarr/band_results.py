@@ -7,6 +7,7 @@ counted, in a form that adds up exactly. Its job writes it last, so a band is do
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
@@ -81,7 +82,7 @@ class BandResult:
         FileNotFoundError
             If there is none.
         """
-        arrays = load_arrays(path)
+        arrays = load_arrays(path, math.inf)  # lists of candidates grow with the image
         try:
             about = json.loads(arrays.pop(_ABOUT).tobytes())
             if about["version"] != _VERSION:

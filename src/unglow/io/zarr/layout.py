@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.json_shape import check_shape
 from unglow.core.windows import Window, grid
 
 if TYPE_CHECKING:
@@ -34,6 +35,15 @@ FINE_SHARD = 256
 
 FINEST_STRIP = 64
 """The same for level 1 alone: a small file costs less than reading level 0 a second time."""
+
+_LONGEST = 1 << 31
+"""Sides of images are shorter, px."""
+_SHAPE = {
+    **{key: [int, int] for key in ("shape", "chunks", "shards")},
+    "dtype": str,
+    "levels": int,
+}
+"""Of a layout as JSON; see `unglow.core.json_shape`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,8 @@ class StoreLayout:
             raise ValueError(f"dtype {self.dtype!r} cannot be stored; one of {', '.join(DTYPES)}")
         if min(self.shape) < 1 or min(self.chunks) < 1 or min(self.shards) < 1 or self.levels < 1:
             raise ValueError(f"every size of a layout is at least 1: {self}")
+        if max(*self.shape, *self.shards) >= _LONGEST:
+            raise ValueError(f"no image is as large as this: {self}")
         if any(s % c for s, c in zip(self.shards, self.chunks, strict=True)):
             raise ValueError(f"shards of {self.shards} are not whole chunks of {self.chunks}")
         if min(self.shape) >> (self.levels - 1) < 1:
@@ -135,19 +147,12 @@ class StoreLayout:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StoreLayout:
-        """Return the layout that `to_dict` wrote."""
-
-        def pair(key: str) -> tuple[int, int]:
-            rows, cols = data[key]
-            return int(rows), int(cols)
-
-        return cls(
-            shape=pair("shape"),
-            dtype=str(data["dtype"]),
-            chunks=pair("chunks"),
-            shards=pair("shards"),
-            levels=int(data["levels"]),
+        """Return the layout that `to_dict` wrote; raises `ValueError` if it is none."""
+        check_shape(data, _SHAPE)
+        shape, chunks, shards = (
+            (data[key][0], data[key][1]) for key in ("shape", "chunks", "shards")
         )
+        return cls(shape, data["dtype"], chunks, shards, data["levels"])
 
 
 def plan_layout(shape: tuple[int, int], dtype: str, *, by_rows: bool = False) -> StoreLayout:

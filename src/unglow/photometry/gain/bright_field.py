@@ -6,10 +6,11 @@ say how the light of both images goes together, and nothing about exposure, focu
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
+from unglow.core.archive import damaged
 from unglow.core.files import read_json
+from unglow.core.json_shape import check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,12 +42,21 @@ def roles_of(plan: Path, light: str) -> tuple[str, ...]:
         ``plan.json`` of the pair, which says what its pixels look like; older ones do not.
     light
         ``fluorescence`` or ``bright-field`` where the configuration says it, else ``auto``.
+
+    Raises
+    ------
+    StoreError
+        The plan is damaged.
     """
     if light != "auto":
         return ROLES if light == "bright-field" else ()
-    images: dict[str, dict[str, object]] = {}
-    with contextlib.suppress(OSError, ValueError, KeyError):
+    try:
         images = read_json(plan)["images"]
+        check_shape(images, {...: {"bright_field?": bool}})
+    except FileNotFoundError:
+        return ()
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(plan) from error
     return tuple(role for role in ROLES if images.get(role, {}).get("bright_field"))
 
 

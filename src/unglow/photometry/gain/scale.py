@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.archive import damaged
 from unglow.core.files import read_json, write_json
+from unglow.core.json_shape import check_shape
 from unglow.photometry import gain_map
 from unglow.photometry.blur import Sharpness
 from unglow.photometry.gain import bright_field
@@ -22,6 +23,36 @@ if TYPE_CHECKING:
     from unglow.photometry.gain_map import GainMap
 
 _VERSION = 1
+_INTERVAL = (None, [float, float])
+_FAILED = {"status": str, "reason": str}
+_FOUND = {
+    "status": str,
+    "gain": float,
+    "offset": float,
+    "gain_ci95": _INTERVAL,
+    "offset_ci95": _INTERVAL,
+    "noise?": (None, {...: float}),
+    "gain_map?": (None, {...: (str, int, float, [float, ...])}),
+}
+_SHAPE = {
+    "status": str,
+    "reasons": [str, ...],
+    "notes?": [str, ...],
+    "default": str,
+    "sharpness?": (
+        None,
+        {
+            "width_px": float,
+            "error_px": float,
+            "blurred": (None, str),
+            "held_out": float,
+            "blocks": int,
+        },
+    ),
+    "methods": {...: {"status": str}},
+    "bright_field?": [str, ...],
+}
+"""What ``scale.json`` holds; see `unglow.core.json_shape`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +170,13 @@ class MethodResult:
         """Return the result of a method that gives no gain."""
         return cls(None, None, None, details or {}, reason)
 
+    def with_light(self, light: GainMap | None, path: Path) -> MethodResult:
+        """Return the result with its gain map, read from ``path``; StoreError if it is another."""
+        digest = self.details["gain_map"].get("sha256")
+        if digest is not None and (light is None or light.digest != digest):
+            raise damaged(path)
+        return replace(self, gain_map=light)
+
     def to_json(self) -> dict[str, Any]:
         """Return the entry of ``scale.json``."""
         if not self.ok:
@@ -154,7 +192,8 @@ class MethodResult:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> MethodResult:
-        """Read an entry of ``scale.json``."""
+        """Read an entry of ``scale.json``; ValueError if it is none."""
+        check_shape(entry, _FOUND if entry["status"] == "ok" else _FAILED)
         rest = dict(entry)
         if rest.pop("status") != "ok":
             return cls.failed(str(rest.pop("reason")), rest)
@@ -237,6 +276,9 @@ class Scale:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Scale:
         """Read what `to_json` gave, without gain maps; KeyError, TypeError or ValueError."""
+        check_shape(content, _SHAPE)
+        if content["default"] not in content["methods"]:
+            raise ValueError(f"there is no method {content['default']}")
         methods = {k: MethodResult.from_json(v) for k, v in content["methods"].items()}
         sharpness = Sharpness.from_json(content.get("sharpness"))
         reasons, notes = tuple(content["reasons"]), tuple(content.get("notes", ()))
@@ -256,7 +298,7 @@ class Scale:
             scale = cls.from_json(content)
             for name, found in scale.methods.items():
                 if light is not None and found.details.get("gain_map"):
-                    scale.methods[name] = replace(found, gain_map=gain_map.load(light))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+                    scale.methods[name] = found.with_light(gain_map.load(light), light)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise damaged(path) from error
         return scale

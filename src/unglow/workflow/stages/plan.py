@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError, StoreError
 from unglow.core.files import open_file, read_json, write_json
+from unglow.core.json_shape import check_shape
 from unglow.core.progress import step
 from unglow.io.image_paths import image_of, is_ome_zarr
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
@@ -37,6 +38,17 @@ _PIECE = 1 << 16
 """Bytes of one piece of a file that its fingerprint is made of."""
 _PIECES = 64
 """Number of pieces: 4 MB are read of a file, whatever its size."""
+
+_IMAGE = {"name": str, "fingerprint": str, "header": {}, "bright_field?": bool}
+_SHAPE = {
+    "status": str,
+    "reason": (None, str),
+    "choice": {"names?": [str, ...]},
+    "images": dict.fromkeys(ROLES, _IMAGE),
+    "channels": {key: [int, ...] for key in ROLES},
+    "layouts": {key: {} for key in (*ROLES, "derived")},
+}
+"""What plan.json holds; see `unglow.core.json_shape`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +124,7 @@ class Plan:
     def _from_json(cls, stored: dict[str, Any], raw: dict[str, Path]) -> Plan:
         if stored["version"] != VERSION:
             raise ValueError(f"its version is {stored['version']}, not {VERSION}")
+        check_shape(stored, _SHAPE)
         headers = {
             role: TiffHeader.from_dict({**image["header"], "path": str(raw[role])})
             for role, image in stored["images"].items()

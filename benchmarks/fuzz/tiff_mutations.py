@@ -7,6 +7,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuzz.byte_mutations import BYTES, UNTOUCHED, bytes_changed
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -108,51 +110,6 @@ def _odd(rng: np.random.Generator, near: int) -> int:
     beside = (near - 1, near + 1, near * 2, near // 2, near + 7, int(rng.integers(0, 1 << 16)))
     options = (*_ODD, *beside, *beside)
     return int(options[int(rng.integers(0, len(options)))])
-
-
-def appended(data: bytearray, rng: np.random.Generator) -> bytearray:
-    """Put bytes behind the end, as an interrupted copy over a longer file leaves them."""
-    return data + bytearray(rng.bytes(int(rng.integers(1, 5000))))
-
-
-def truncated(data: bytearray, rng: np.random.Generator) -> bytearray:
-    """Cut the file, often near its end or inside its header."""
-    n = len(data)
-    cuts = (rng.integers(1, n), n - rng.integers(1, min(n, 64)), rng.integers(1, min(n, 600)))
-    return data[: int(cuts[int(rng.integers(0, 3))])]
-
-
-def zeroed(data: bytearray, rng: np.random.Generator) -> bytearray:
-    """Overwrite a block with zeros, as a disk that was full leaves it."""
-    at = int(rng.integers(0, len(data)))
-    size = min(int(2 ** rng.integers(4, 13)), len(data) - at)
-    data[at : at + size] = bytes(size)
-    return data
-
-
-def bytes_changed(data: bytearray, rng: np.random.Generator) -> bytearray:
-    """Change a few bytes anywhere."""
-    for at in rng.integers(0, len(data), rng.integers(1, 4)):
-        data[at] = int(rng.choice([0, 1, 255, 128, int(rng.integers(0, 256))]))
-    return data
-
-
-def run_overwritten(data: bytearray, rng: np.random.Generator) -> bytearray:
-    """Overwrite 16 bytes anywhere."""
-    at = int(rng.integers(0, len(data)))
-    size = min(16, len(data) - at)
-    data[at : at + size] = rng.bytes(size)
-    return data
-
-
-def shifted(data: bytearray, rng: np.random.Generator) -> bytearray:
-    """Insert or drop some bytes, so that all behind them is elsewhere (a transfer as text)."""
-    at, size = int(rng.integers(8, len(data))), int(rng.integers(1, 9))
-    if rng.random() < 0.5:
-        data[at:at] = rng.bytes(size)
-    else:
-        del data[at : at + size]
-    return data
 
 
 def tag_value(data: bytearray, rng: np.random.Generator) -> bytearray:
@@ -257,12 +214,7 @@ def pixels(data: bytearray, rng: np.random.Generator) -> bytearray:
 
 
 MUTATIONS: dict[str, Mutation] = {
-    "bytes appended": appended,
-    "cut short": truncated,
-    "block of zeros": zeroed,
-    "bytes anywhere": bytes_changed,
-    "16 bytes anywhere": run_overwritten,
-    "bytes inserted or lost": shifted,
+    **BYTES,
     "value of a tag": tag_value,
     "type of a tag": tag_type,
     "count of a tag": tag_count,
@@ -273,9 +225,8 @@ MUTATIONS: dict[str, Mutation] = {
     "description": description,
     "pixel data": pixels,
 }
-UNTOUCHED = "untouched"
 SEVERAL = "several of these"
-KINDS = (*MUTATIONS, SEVERAL)
+DAMAGES = (*MUTATIONS, SEVERAL)
 # These need a file whose directories can still be read.
 _IN_PLACE = ("value of a tag", "type of a tag", "code of a tag", "table of segments", "pixel data",
              "description")  # fmt: skip
@@ -289,7 +240,7 @@ def mutated(whole: bytes, kind: str, rng: np.random.Generator) -> bytes:
     whole
         The undamaged file.
     kind
-        One of `KINDS`, or `UNTOUCHED`.
+        One of `DAMAGES`, or `UNTOUCHED`.
     rng
         Decides what exactly is damaged.
     """
