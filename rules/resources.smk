@@ -84,11 +84,8 @@ def this_attempt(wildcards, attempt):
 
 
 def pair_group(wildcards):
-    """On a batch system: one job for all jobs of a small pair; none for those of a large one.
-
-    Nor for those of one that is split: its bands are jobs of their own, in the midst of the others.
-    """
-    if batch.pixels(wildcards) > node_snakemake.SMALL_PX or batch.is_split(wildcards):
+    """On a batch system: one job for all jobs of a small pair; none for those of a large one."""
+    if batch.pixels(wildcards) > node_snakemake.SMALL_PX:
         return None
     return f"{wildcards.sample}.{wildcards.dye}"
 

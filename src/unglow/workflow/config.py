@@ -32,6 +32,8 @@ SOURCE = "register.from"
 _OF_SLIDES = "register.on"
 """The one that is of slides alone, which are not swept either."""
 
+RETIRED = frozenset({"bands"})
+"""Keys of earlier versions that no longer change anything; they are accepted with a note."""
 
 # What is wrong with a value, by the rule of the schema that it breaks.
 _WRONG = {
@@ -61,7 +63,8 @@ def load(config: Mapping[str, Any]) -> Settings:
     one sentence with the key, what is wrong with it and what would be right.
     """
     rules = schema("config")
-    settings: Settings = _complete(copy.deepcopy(dict(config)), rules)
+    known = {key: value for key, value in config.items() if key not in RETIRED}
+    settings: Settings = _complete(copy.deepcopy(known), rules)
     _refuse_unknown(settings, rules, "")
     sweepable = _sweepable(settings["sweep"], rules)
     error = best_match(Draft202012Validator(rules).iter_errors(settings))
