@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 _PATIENCE_S = 1.0
 _SETTING = re.compile(r"^(\w+)\s*=\s*(.*?)\s*$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+)=(\S*)")
-# Commands of other schedulers, by which of two is told which one it is.
-_OTHERS = {"qsub": "Grid Engine, PBS or Torque", "bsub": "LSF"}
 _NO_LIMIT = ("UNLIMITED", "INFINITE", "")
 
 
@@ -41,9 +39,9 @@ def check() -> Iterator[Finding]:
             yield memory(settings)
             yield partitions(told.partitions or "")
             yield accounting(settings, told)
-    for command, name in _OTHERS.items():
-        if place := shutil.which(command):
-            yield judged(name, f"{place} is here: use profiles/cluster-generic")
+    if place := shutil.which("qsub"):
+        words = f"{place} is here: for Grid Engine use profiles/cluster-generic"
+        yield judged("Grid Engine or PBS", words)
 
 
 def ask() -> Told:
