@@ -1,17 +1,21 @@
 """Detect: candidates on the difference of the default method, with their false-discovery rate."""
 
+detect_inputs = dict(
+    post=out.ingested(store("post")),
+    pre=out.ingested(store("pre")),
+    aligned=out.registered(store("aligned_pre")),
+    transform=out.registered("transform.json"),
+    displacement=out.registered("displacement.npz"),
+    scale=out.subtracted("scale.json"),
+    gain_map=out.subtracted("gain_map.npz"),
+    difference=of_main_method(store("difference/{method}")),
+    regions=of_batch(job_params.drawn_regions),
+)
+
 
 rule detect:
     input:
-        post=out.ingested(store("post")),
-        pre=out.ingested(store("pre")),
-        aligned=out.registered(store("aligned_pre")),
-        transform=out.registered("transform.json"),
-        displacement=out.registered("displacement.npz"),
-        scale=out.subtracted("scale.json"),
-        gain_map=out.subtracted("gain_map.npz"),
-        difference=of_main_method(store("difference/{method}")),
-        regions=of_batch(job_params.drawn_regions),
+        **detect_inputs,
         controls=of_batch(job_params.control_search_counts),
     output:
         table=out.detected("candidates.csv"),
