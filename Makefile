@@ -26,9 +26,8 @@ $(BIN)/python:
 	  exit 1; }
 	@$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/installed-%: pyproject.toml tests/unbound.txt $(LOOPS) | $(BIN)/python
+$(VENV)/installed-%: pyproject.toml $(LOOPS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.$(EXTRA_$*)'
-	$(if $(BESIDE_$*),$(BIN)/python -m pip install --quiet --no-deps --requirement $(BESIDE_$*))
 	@touch $@
 
 EXTRA_run :=
@@ -36,7 +35,6 @@ EXTRA_test := [test,cluster]
 EXTRA_lint := [lint]
 EXTRA_mutation := [test,cluster,mutation]
 EXTRA_docs := [docs]
-BESIDE_test := tests/unbound.txt
 
 demo: $(VENV)/installed-run  ## make a phantom pair, run the workflow on it, say where to look
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh benchmarks/demo.sh
@@ -50,7 +48,6 @@ test-fast: $(VENV)/installed-test  ## run the tests of functions only, without b
 oldest:  ## run all tests with the oldest versions that pyproject.toml allows
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --editable '.[test]' -c tests/oldest.txt
-	.venv-oldest/bin/python -m pip install --quiet --no-deps --requirement tests/unbound.txt
 	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 mutants: $(VENV)/installed-mutation  ## change the code that decides, count the changes that tests notice

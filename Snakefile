@@ -50,7 +50,6 @@ wildcard_constraints:
     dye=one_of(dye for _, dye in batch.pairs),
     role=one_of(ROLES),
     method=one_of(METHODS),
-    band=BAND,
     form=one_of(FORMS.values()),
 
 

@@ -1,40 +1,12 @@
 """Align: pre warped once onto the post frame, with statistics from the same pass."""
 
 
-rule align_band:
+rule align:
     input:
         post=out.ingested(store("post")),
         pre=out.ingested(store("pre")),
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
-    output:
-        temp(out.band(out.registered(store("aligned_pre")))),
-    log:
-        out.record("logs", "align_{band}", "registered"),
-        telemetry=out.record("telemetry", "align_{band}", "registered"),
-    benchmark:
-        out.record("benchmarks", "align_{band}", "registered")
-    conda:
-        "../envs/unglow.yaml"
-    threads: 2
-    resources:
-        mem_mb=mem_mb("align_band"),
-        disk_mb=disk_mb("align_band"),
-        runtime=runtime("align_band"),
-        attempt=this_attempt,
-    params:
-        version=2,
-    script:
-        "../scripts/align.py"
-
-
-use rule align_band as align with:
-    input:
-        post=out.ingested(store("post")),
-        pre=out.ingested(store("pre")),
-        transform=out.registered("transform.json"),
-        displacement=out.registered("displacement.npz"),
-        bands=bands_of("align"),
     output:
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
@@ -47,8 +19,15 @@ use rule align_band as align with:
         out.record("benchmarks", "align", "registered")
     group:
         pair_group
+    conda:
+        "../envs/unglow.yaml"
+    threads: 2
     resources:
         mem_mb=mem_mb("align"),
         disk_mb=disk_mb("align"),
         runtime=runtime("align"),
         attempt=this_attempt,
+    params:
+        version=2,
+    script:
+        "../scripts/align.py"

@@ -9,14 +9,13 @@ import unglow
 from unglow.core.errors import UnglowError
 from unglow.core.machine import existing, memory_available_mb
 from unglow.core.printable import printable
-from unglow.io.zarr.bands import PATTERN as BAND
 from unglow.jobs.obstacles import message_of, obstacles
 from unglow.jobs.snakemake_command import only_looks
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.paths import FORMS, store
-from unglow.workflow.planned_jobs import band_files, final_outputs
+from unglow.workflow.planned_jobs import final_outputs
 from unglow.workflow.preflight.oversized import skip_oversized
 from unglow.workflow.samples import ROLES
 from unglow.workflow.samples.naming import one_of
@@ -113,15 +112,6 @@ def of_batch(function, **more):
         return function(batch, wildcards, **more)
 
     return for_job
-
-
-def bands_of(rule, **more):
-    """A function that gives what the jobs of bands leave; nothing for a pair that is not split."""
-
-    def files(wildcards):
-        return band_files(batch, rule, {**wildcards, **more})
-
-    return files
 
 
 def of_main_method(name):

@@ -13,36 +13,10 @@ detect_inputs = dict(
 )
 
 
-rule detect_band:
-    input:
-        **detect_inputs,
-    output:
-        temp(out.band(out.detected("candidates.csv"))),
-    log:
-        out.record("logs", "detect_{band}", "detected"),
-        telemetry=out.record("telemetry", "detect_{band}", "detected"),
-    benchmark:
-        out.record("benchmarks", "detect_{band}", "detected")
-    conda:
-        "../envs/unglow.yaml"
-    threads: 2
-    resources:
-        mem_mb=mem_mb("detect_band"),
-        disk_mb=disk_mb("detect_band"),
-        runtime=runtime("detect_band"),
-        attempt=this_attempt,
-    params:
-        version=4,
-        settings=of_batch(job_params.detect_settings),
-    script:
-        "../scripts/detect.py"
-
-
-use rule detect_band as detect with:
+rule detect:
     input:
         **detect_inputs,
         controls=of_batch(job_params.control_search_counts),
-        bands=bands_of("detect"),
     output:
         table=out.detected("candidates.csv"),
         geojson=out.detected("candidates.geojson"),
@@ -56,11 +30,18 @@ use rule detect_band as detect with:
         out.record("benchmarks", "detect", "detected")
     group:
         pair_group
+    conda:
+        "../envs/unglow.yaml"
+    threads: 2
     resources:
         mem_mb=mem_mb("detect"),
         disk_mb=disk_mb("detect"),
         runtime=runtime("detect"),
         attempt=this_attempt,
     params:
+        version=4,
+        settings=of_batch(job_params.detect_settings),
         controls=of_batch(job_params.control_samples),
         is_control=of_batch(job_params.is_control),
+    script:
+        "../scripts/detect.py"

@@ -1,43 +1,13 @@
 """Difference: post minus scaled pre of one method, and what is left by the others as well."""
 
 
-rule difference_band:
+rule difference:
     input:
         post=out.ingested(store("post")),
         aligned=out.registered(store("aligned_pre")),
         statistics=out.registered("statistics.npz"),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
-    output:
-        temp(out.band(out.subtracted(store("difference/{method}")))),
-    log:
-        out.record("logs", "difference_{method}_{band}", "subtracted"),
-        telemetry=out.record("telemetry", "difference_{method}_{band}", "subtracted"),
-    benchmark:
-        out.record("benchmarks", "difference_{method}_{band}", "subtracted")
-    conda:
-        "../envs/unglow.yaml"
-    threads: 2
-    resources:
-        mem_mb=mem_mb("difference_band"),
-        disk_mb=disk_mb("difference_band"),
-        runtime=runtime("difference_band"),
-        attempt=this_attempt,
-    params:
-        version=5,
-        counted=of_batch(counted_methods),
-    script:
-        "../scripts/difference.py"
-
-
-use rule difference_band as difference with:
-    input:
-        post=out.ingested(store("post")),
-        aligned=out.registered(store("aligned_pre")),
-        statistics=out.registered("statistics.npz"),
-        scale=out.subtracted("scale.json"),
-        gain_map=out.subtracted("gain_map.npz"),
-        bands=bands_of("difference"),
         same=of_batch(job_params.same_difference),
     output:
         difference=out.subtracted(store("difference/{method}")),
@@ -51,8 +21,16 @@ use rule difference_band as difference with:
         out.record("benchmarks", "difference_{method}", "subtracted")
     group:
         pair_group
+    conda:
+        "../envs/unglow.yaml"
+    threads: 2
     resources:
         mem_mb=mem_mb("difference"),
         disk_mb=disk_mb("difference"),
         runtime=runtime("difference"),
         attempt=this_attempt,
+    params:
+        version=5,
+        counted=of_batch(counted_methods),
+    script:
+        "../scripts/difference.py"

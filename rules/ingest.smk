@@ -1,41 +1,10 @@
 """Ingest: the plan of a pair, and each raw image as a sharded OME-Zarr store of its signal."""
 
 
-rule ingest_band:
+rule ingest:
     input:
         post=of_batch(job_params.raw_image, role="post"),
         pre=of_batch(job_params.raw_image, role="pre"),
-    output:
-        temp(out.band(out.ingested(store("{role}")))),
-    log:
-        out.record("logs", "ingest_{role}_{band}", "ingested"),
-        telemetry=out.record("telemetry", "ingest_{role}_{band}", "ingested"),
-    benchmark:
-        out.record("benchmarks", "ingest_{role}_{band}", "ingested")
-    conda:
-        "../envs/unglow.yaml"
-    threads: 1
-    resources:
-        mem_mb=mem_mb("ingest_band"),
-        disk_mb=disk_mb("ingest_band"),
-        runtime=runtime("ingest_band"),
-        disk_streams=1,
-        attempt=this_attempt,
-    params:
-        version=1,
-        channel=of_batch(job_params.channel_setting),
-        post_header=of_batch(job_params.header_record, role="post"),
-        pre_header=of_batch(job_params.header_record, role="pre"),
-    script:
-        "../scripts/ingest.py"
-
-
-use rule ingest_band as ingest with:
-    input:
-        post=of_batch(job_params.raw_image, role="post"),
-        pre=of_batch(job_params.raw_image, role="pre"),
-        post_bands=bands_of("ingest", role="post"),
-        pre_bands=bands_of("ingest", role="pre"),
     output:
         plan=out.ingested("plan.json"),
         post=out.ingested(store("post")),
@@ -48,6 +17,8 @@ use rule ingest_band as ingest with:
         out.record("benchmarks", "ingest", "ingested")
     group:
         pair_group
+    conda:
+        "../envs/unglow.yaml"
     threads: 2  # the two images of a pair are ingested side by side
     resources:
         mem_mb=mem_mb("ingest"),
@@ -55,3 +26,10 @@ use rule ingest_band as ingest with:
         runtime=runtime("ingest"),
         disk_streams=1,
         attempt=this_attempt,
+    params:
+        version=1,
+        channel=of_batch(job_params.channel_setting),
+        post_header=of_batch(job_params.header_record, role="post"),
+        pre_header=of_batch(job_params.header_record, role="pre"),
+    script:
+        "../scripts/ingest.py"

@@ -9,7 +9,7 @@ from unglow.workflow.preflight.pending_jobs import (
     pending_jobs,
 )
 from unglow.workflow.snakemake_internals import command_line, limit_of
-from unglow.workflow.stage_table import RULES
+from unglow.workflow.stage_table import STAGES
 
 LIMITS = ("--cores", "mem_mb of --resources", "disk_streams of --resources")
 
@@ -41,7 +41,7 @@ def rules_as_set():
     """Threads and memory of the rules, as --set-threads and --set-resources have changed them."""
     threads, mem_mb = {}, {}
     most = workflow.resource_settings.max_threads
-    for name in RULES:
+    for name in STAGES:
         renamed = workflow.modifier.modify_rulename(name)
         # a workflow that uses this one as a module may leave rules out
         if not workflow.is_rule(renamed):

@@ -89,12 +89,11 @@ def this_attempt(wildcards, attempt):
 def pair_group(wildcards):
     """On a batch system: one job for all jobs of a small pair; none for those of a large one.
 
-    Nor for those of one that is split: its bands are jobs of their own, in the midst of the others.
     Nor of many variants: Snakemake compares all jobs of a group with all others.
     """
     if batch.variant_count > MOST_GROUPED:
         return None
-    if batch.pixels(wildcards) > node_snakemake.SMALL_PX or batch.is_split(wildcards):
+    if batch.pixels(wildcards) > node_snakemake.SMALL_PX:
         return None
     return f"{wildcards.sample}.{wildcards.dye}"
 

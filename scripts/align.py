@@ -1,4 +1,4 @@
-"""Adapter: warp pre onto post and gather statistics of both; all, a band, or joining bands."""
+"""Adapter: warp pre onto post and gather statistics of both."""
 
 from pathlib import Path
 
@@ -8,25 +8,14 @@ with Job.of(snakemake) as job:
     from unglow import transform
     from unglow.io.zarr import open_store, plan_layout
     from unglow.workflow import memory_model
-    from unglow.workflow.paths import joined
     from unglow.workflow.stages.align import AlignedStore
-    from unglow.workflow.stages.store_job import make_store
 
     job.limit_memory()
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
     found = transform.load(Path(snakemake.input.transform))
     layout = plan_layout(post.shape, "float32")
-    output = Path(snakemake.output[0])
-    path, band = joined(output)
-    store = AlignedStore(post, pre, found, layout, path)
-    if make_store(
-        job,
-        store,
-        band,
-        output,
-        demand=memory_model.align(layout, pre.layout),
-        join_demand=memory_model.join_align(layout),
-        band_results=[Path(path) for path in snakemake.input.get("bands", ())],
-    ):
-        store.statistics.save(Path(snakemake.output.statistics))
-        store.bins.save(Path(snakemake.output.bins))
+    store = AlignedStore(post, pre, found, layout, Path(snakemake.output.aligned).parent)
+    store.make(workers=job.workers(memory_model.align(layout, pre.layout)))
+    job.count(pixels=layout.shape[0] * layout.shape[1])
+    store.statistics.save(Path(snakemake.output.statistics))
+    store.bins.save(Path(snakemake.output.bins))

@@ -39,7 +39,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "tune": ("unglow.cli.tune", "find how many cores are worth it, and write a profile"),
     "doctor": ("unglow.cli.doctor", "find what is wrong with this machine, and what helps"),
-    "bundle": ("unglow.cli.bundle", "pack what a bug report needs, without pixels"),
     "export": ("unglow.cli.export", "write results in other formats"),
     "where": ("unglow.cli.where", "print where the Snakefile is that is installed"),
 }

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow doctor` to a parser."""
     parser.description = (
-        "Try what unglow needs of this machine: versions and builds, processors, memory, disks, "
-        "locks, clocks, and Slurm. It takes up to five seconds, writes files of up to 64 MB to "
-        "each disk and removes them again. The exit status is 1 if there is a fault."
+        "Check what unglow needs of this machine: versions, processors, memory, limits, disks, "
+        "locks and clocks. It takes up to five seconds. Paste its output into a bug report. The "
+        "exit status is 1 if there is a fault."
     )
     add_working_directory(parser, "working directory of the run")
     about = "results directory (default: as configured)"
     parser.add_argument("--results", type=Path, metavar="DIR", help=about)
-    about = f"how long disks and schedulers may take to answer (default: {PATIENCE_S:g})"
+    about = f"how long disks may take to answer (default: {PATIENCE_S:g})"
     parser.add_argument("--patience", type=float, default=PATIENCE_S, metavar="S", help=about)
     parser.add_argument("--json", action="store_true", help="print a list of all that was found")
 

@@ -29,12 +29,10 @@ _FORMATS = {
     "itk": (
         "OUT",
         (
-            "write a transform for ITK and SimpleITK: OUT.mha is a displacement field, OUT.tfm a "
-            "transform file"
+            "write a transform for ITK, SimpleITK, ANTs and elastix: OUT.mha is a displacement "
+            "field, OUT.tfm a transform file"
         ),
     ),
-    "elastix": ("DIR", "write a transform as parameter files for elastix and transformix"),
-    "ngff": ("OUT.zarr", "write a transform as an OME-Zarr 0.6 scene"),
 }
 """Options that name the target: what stands for it in the help, and the help."""
 
@@ -62,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="INPUT",
         help="*.ome.zarr stores (and candidates.csv) for --spatialdata, one store for --tiff and "
-        "--fits, one transform.json for the others",
+        "--fits, one transform.json for --itk",
     )
 
 
@@ -166,11 +164,11 @@ def _export_transform(arguments: argparse.Namespace) -> None:
 def _check_options(arguments: argparse.Namespace) -> None:
     if len(arguments.inputs) != 1:
         raise ConfigError("one transform.json is exported at a time; name one.")
-    if arguments.itk is not None and arguments.itk.suffix not in {".mha", ".tfm"}:
+    if arguments.itk.suffix not in {".mha", ".tfm"}:
         raise ConfigError(f"{arguments.itk} has to end in .mha (a field) or .tfm (a transform).")
     if arguments.spacing is None:
         return
-    if arguments.elastix is not None or (arguments.itk and arguments.itk.suffix == ".tfm"):
+    if arguments.itk.suffix == ".tfm":
         raise ConfigError("--spacing is for displacement fields; leave it out.")
     if arguments.spacing < 1:
         raise ConfigError(f"--spacing is in whole px, 1 or more, not {arguments.spacing}.")
@@ -178,14 +176,9 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 def _write(physical: PhysicalMap, path: Path, arguments: argparse.Namespace) -> str:
     """Write what is asked for; return the line to print."""
-    from unglow.export import elastix, itk, ngff  # noqa: PLC0415 - heavy
+    from unglow.export import itk  # noqa: PLC0415 - heavy
 
-    if arguments.ngff is not None:
-        return ngff.write_scene(physical, arguments.ngff, arguments.spacing)
-    if arguments.itk is not None and arguments.itk.suffix == ".mha":
+    if arguments.itk.suffix == ".mha":
         return itk.write_field(physical, arguments.itk, arguments.spacing)
-    if arguments.itk is not None:
-        physical.need_spline(path, "an ITK transform file")
-        return itk.write_transform(physical, arguments.itk)
-    physical.need_spline(path, "elastix")
-    return elastix.write_parameters(physical, arguments.elastix)
+    physical.need_spline(path)
+    return itk.write_transform(physical, arguments.itk)

@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from unglow.detection.section_mask import Section
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Images, Scene
-    from unglow.io.zarr.bands import Band
     from unglow.review.polygons import Regions
 
     Part: TypeAlias = Mapping[str, NDArray[Any]]
-    """What a tile or a band gives, by name: as `SearchResult.part`."""
+    """What a tile gives, by name."""
 
 NEGATIVES = 20
 """So many sources on the negated difference are listed with their places: to look at what chance,
@@ -109,7 +108,7 @@ class SearchResult:
         )
 
     def add(self, part: Part) -> None:
-        """Add what a tile or a band gave; the result does not depend on their order."""
+        """Add what a tile gave; the result does not depend on their order."""
         self.sides.bright[:] += part["bright"]
         self.sides.dark[:] += part["dark"]
         self.negatives = brightest(np.concatenate([self.negatives, part["negatives"]]))
@@ -121,21 +120,6 @@ class SearchResult:
         self._waiting.append(part["found"])
         if sum(len(found) for found in self._waiting) > self.most // 8:
             self.settle()
-
-    @property
-    def part(self) -> dict[str, NDArray[Any]]:
-        """What was found and counted so far, for `add`."""
-        self.settle()
-        in_regions = {} if self.in_regions is None else {"regions": self.in_regions.px}
-        return {
-            "found": self.found,
-            "bright": self.sides.bright,
-            "dark": self.sides.dark,
-            "negatives": self.negatives,
-            "searched": self.searched,
-            "numbers": np.array([*self.numbers.values()], np.int64),
-            **in_regions,
-        }
 
     def settle(self) -> None:
         """Join the sources of parts that wait, and keep the most significant ones."""
@@ -280,9 +264,8 @@ def search(
     regions: Regions | None = None,
     tile: int = DETECT_TILE,
     most: int = CANDIDATES,
-    band: Band | None = None,
 ) -> SearchResult:
-    """Search all of a pair, or a band of it.
+    """Search a pair.
 
     Parameters
     ----------
@@ -300,14 +283,12 @@ def search(
         Side of the blocks that are read, px; it does not change the result.
     most
         Sources to keep at most.
-    band
-        Which rows of tiles to look at, of all; None for all.
     """
     settings = scene.settings
     result = SearchResult.empty(settings, scene.post.shape, controls, regions, most)
     around = HALO + max(margin_of(scene), around_px(settings))
     search_tile = partial(_search_tile, scene, section, result.in_regions)
-    for part in bounded_map(search_tile, tiles(scene, tile, around, band), workers):
+    for part in bounded_map(search_tile, tiles(scene, tile, around), workers):
         result.add(part)
     result.finish()
     return result

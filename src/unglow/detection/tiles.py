@@ -22,14 +22,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.detection.snr import Scene
-    from unglow.io.zarr.bands import Band
 
     Floats = NDArray[np.float32]
 
 
-def tiles(
-    scene: Scene, side: int, around: int, band: Band | None = None
-) -> Iterator[tuple[Window, Images]]:
+def tiles(scene: Scene, side: int, around: int) -> Iterator[tuple[Window, Images]]:
     """Yield the windows that tile post, each with its images and ``around`` px more on every side.
 
     Parameters
@@ -40,28 +37,24 @@ def tiles(
         Of a block, px; best a multiple of the side of a chunk.
     around
         px that a tile needs on every side; those outside of the image are NaN.
-    band
-        Which rows of blocks to read, of all; the tiles are those that all of them give.
     """
-    rows, cols = scene.post.shape
-    count = -(-rows // side)
-    blocks = range(count) if band is None else band.part(count)
+    cols = scene.post.shape[1]
     width = max(1, DETECT_PANEL // side) * side
     for left in range(0, cols, width):
-        yield from _panel(scene, side, around, (left, min(left + width, cols)), blocks)
+        yield from _panel(scene, side, around, (left, min(left + width, cols)))
 
 
 def _panel(
-    scene: Scene, side: int, around: int, panel: tuple[int, int], blocks: range
+    scene: Scene, side: int, around: int, panel: tuple[int, int]
 ) -> Iterator[tuple[Window, Images]]:
-    """Yield the tiles of the columns of a panel, in row order, of some rows of blocks."""
+    """Yield the tiles of the columns of a panel, in row order."""
     shape = scene.post.shape
     # of the rows that were read last, with what the first block of the next panel reads again
     first = panel[0] - 2 * around
     above = np.full((3, 2 * around, panel[1] - first), np.nan, dtype=np.float32)
-    for number in blocks:
+    for number in range(-(-shape[0] // side)):
         rows = number * side, min((number + 1) * side, shape[0])
-        top = rows[0] if number > blocks[0] else max(0, rows[0] - 2 * around)
+        top = rows[0] if number else max(0, rows[0] - 2 * around)
         beside: Floats | None = None
         for x0 in range(panel[0], panel[1], side):
             cols = x0, min(x0 + side, panel[1])
@@ -70,7 +63,7 @@ def _panel(
             images = Images.read(scene, block, _grown(frame, around, shape))
             part = images.cut(frame).pixels
             known = slice(frame.x0 - first, frame.x1 - first)
-            if number > blocks[0]:
+            if number:
                 part[:, : 2 * around] = above[:, :, known]
             if beside is not None:
                 part[:, :, : 2 * around] = beside

@@ -15,16 +15,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.core.kernels import building
-from unglow.doctor import cluster, machine, software, storage
+from unglow.doctor import machine, software, storage
 from unglow.doctor.finding import Finding, Level
-from unglow.jobs.resume.unfinished import last_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 PATIENCE_S = 4.0
-"""How long checks that need disks or other machines may take by default, s."""
+"""How long checks of disks may take by default, s."""
 _HELPS = (
     "see if its disk or server answers (`df`, `dmesg`), or give it more time: "
     "unglow doctor --patience 60"
@@ -84,7 +82,7 @@ def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> l
     directory, results
         A working directory, and the results of its runs, which need not exist.
     patience_s
-        A disk, or a scheduler, that has not answered by then, s, is a fault.
+        A disk that has not answered by then, s, is a fault.
     """
     until = time.monotonic() + patience_s
     found = [machine.seen_processors()]  # before anything else uses them
@@ -95,17 +93,13 @@ def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> l
         "temporary files": Path(tempfile.gettempdir()),
     }
     here = [_Checks("installation", _software), _Checks("machine", _machine)]
-    away = [_Checks("last run", partial(_runs, directory, results))]
     looks = {use: _Checks(f"disk of {use}", partial(_look, path)) for use, path in uses.items()}
     soon = time.monotonic() + patience_s / 4
     silent = {use: [*look.found(soon)] for use, look in looks.items()}
     answering = {use: path for use, path in uses.items() if not silent[use]}
-    away += [
-        *(
-            _Checks(f"disk of {place.use}", partial(storage.check, place))
-            for place in storage.places(answering)
-        ),
-        _Checks("cluster", cluster.check),
+    away = [
+        _Checks(f"disk of {place.use}", partial(storage.check, place))
+        for place in storage.places(answering)
     ]
     for checks in here:
         found += checks.found()
@@ -123,24 +117,10 @@ def _look(path: Path) -> tuple[Finding, ...]:
 def _software() -> Iterator[Finding]:
     yield software.versions(metadata.requires("unglow") or [], software.installed())
     yield software.loops()
-    yield software.opencv_build()
-    yield software.linear_algebra()
-    yield software.codecs()
+    yield software.opencv()
 
 
 def _machine() -> Iterator[Finding]:
-    yield machine.threads(os.environ)
     yield machine.granted_memory()
-    yield machine.memory_rules()
-    yield machine.open_files()
+    yield machine.limits()
     yield machine.semaphores()
-    yield machine.text()
-
-
-def _runs(directory: Path, results: Path) -> Iterator[Finding]:
-    run = last_run(results)
-    beside = building.SOURCES.parents[3]
-    recorded = None if run is None else run.fields.get("workflow")
-    checkout = Path(str(recorded)) if recorded else beside if (beside / "rules").is_dir() else None
-    yield software.workflow(checkout)
-    yield storage.snakemake(directory)

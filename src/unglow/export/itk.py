@@ -45,7 +45,7 @@ def write_field(physical: PhysicalMap, target: Path, step: int | None = None) ->
     One line that says what was written.
     """
     grid = SampleGrid(physical.transform, step or widest_step(physical.transform))
-    dtype = np.dtype(precision(physical.transform, matrix=True)).newbyteorder("<")
+    dtype = np.dtype(precision(physical.transform)).newbyteorder("<")
     with replacing(target) as partial, partial.open("wb") as stream:
         stream.write(_header(physical, grid, dtype).encode("ascii"))
         for band in _bands(physical, grid, dtype):

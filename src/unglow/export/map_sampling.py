@@ -130,21 +130,11 @@ def widest_step(transform: Transform) -> int:
     return next(s for s in range(_WIDEST, 0, -1) if s == 1 or error_px(transform, s) <= ERROR_PX)
 
 
-def precision(transform: Transform, *, matrix: bool) -> type[np.float32 | np.float64]:
-    """Return float32 if that is precise enough for the displacements, otherwise float64.
-
-    Parameters
-    ----------
-    transform
-        Any that did not fail.
-    matrix
-        Whether what the matrix displaces is in the samples, beside the field.
-    """
-    longest = 0.0
-    if matrix:
-        rows, cols = transform.post_shape
-        corners = np.array([[x, y] for x in (0.0, cols - 1.0) for y in (0.0, rows - 1.0)])
-        longest += float(np.abs(apply_matrix(transform.matrix, corners) - corners).max())
+def precision(transform: Transform) -> type[np.float32 | np.float64]:
+    """Return float32 if that is precise enough for the displacements, otherwise float64."""
+    rows, cols = transform.post_shape
+    corners = np.array([[x, y] for x in (0.0, cols - 1.0) for y in (0.0, rows - 1.0)])
+    longest = float(np.abs(apply_matrix(transform.matrix, corners) - corners).max())
     if transform.displacement is not None:
         longest += float(np.abs(transform.displacement.coefficients).max())
     strips = _strips(transform)

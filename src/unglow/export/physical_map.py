@@ -29,8 +29,8 @@ Unit = Literal["um", "px"]
 class PhysicalMap:
     """A transform that did not fail, from post to pre in the units of other programs.
 
-    Physical coordinates are (x, y) with the origin in the centre of the first pixel, as ITK and
-    OME-Zarr have it: pixel position times pixel size.
+    Physical coordinates are (x, y) with the origin in the centre of the first pixel, as ITK
+    has it: pixel position times pixel size.
 
     Attributes
     ----------
@@ -82,25 +82,25 @@ class PhysicalMap:
         spacing = 0 if field is None else field.spacing_px
         return spacing * self.post_size[0], spacing * self.post_size[1]
 
-    def need_spline(self, path: Path, tool: str) -> None:
+    def need_spline(self, path: Path) -> None:
         """Refuse what is more than an affine matrix and a smooth field.
 
         Raises
         ------
         InputError
-            There is a homography, or strips, which ``tool`` has no transform for.
+            There is a homography, or strips, which ITK has no transform for.
         """
         if not self.affine:
             raise InputError(
-                f"{path} holds a homography, which {tool} cannot express: write the displacement "
-                "field instead, with --itk OUT.mha."
+                f"{path} holds a homography, which an ITK transform file cannot express: write the "
+                "displacement field instead, with --itk OUT.mha."
             )
         field = self.transform.displacement
         if field is not None and field.strips is not None:
             raise InputError(
                 f"{path} holds a field that jumps between strips ({field.strips.name}), which "
-                f"{tool} cannot express: write the displacements of all pixels instead, with "
-                "--itk OUT.mha --spacing 1."
+                "an ITK transform file cannot express: write the displacements of all pixels "
+                "instead, with --itk OUT.mha --spacing 1."
             )
 
 

@@ -208,8 +208,7 @@ class Job:
     @property
     def title(self) -> str:
         """Rule and wildcards in words, for messages."""
-        stage = self.rule.removesuffix("_band")  # which one is among the wildcards
-        return f"{stage} ({', '.join(self.wildcards.values()) or 'run'})"
+        return f"{self.rule} ({', '.join(self.wildcards.values()) or 'run'})"
 
     @property
     def pair_title(self) -> str:

@@ -7,33 +7,19 @@ from pathlib import Path
 
 from unglow.jobs.attempt_lock import discard
 
-_ENDINGS = (".partial", ".old")
-_BANDS, _BAND_RESULT = ".bands", ".band.npz"
+_ENDINGS = (".partial", ".old", ".bands", ".band.npz")  # the last two: of earlier versions
 
 
 def leftovers(results: Path) -> list[Path]:
-    """Return what was never published, or was set aside, sorted; whoever it belongs to.
-
-    Shards of bands that are waiting for the others (docs/bands.md) are none.
-    """
+    """Return what was never published, or was set aside, sorted; whoever it belongs to."""
     paths: list[Path] = []
     for directory, directories, files in os.walk(results):
         hidden = (name for name in [*directories, *files] if name.startswith("."))
-        paths += [
-            Path(directory) / name
-            for name in hidden
-            if name.endswith(_ENDINGS) or (name.endswith(_BANDS) and not _waits(name, files))
-        ]
+        paths += [Path(directory) / name for name in hidden if name.endswith(_ENDINGS)]
         directories[:] = [
             name for name in directories if not name.startswith(".") and not name.endswith(".zarr")
         ]
     return sorted(paths)
-
-
-def _waits(bands: str, files: list[str]) -> bool:
-    """Whether a finished band of the store has its result beside the shards."""
-    store = bands.removesuffix(_BANDS).rpartition(".")[0]
-    return any(name.startswith(f"{store}.") and name.endswith(_BAND_RESULT) for name in files)
 
 
 def size_mb(path: Path) -> float:

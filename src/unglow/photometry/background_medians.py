@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from unglow.core.kernels import kernel
-from unglow.photometry.saved import Grid
+from unglow.photometry.saved import Saved
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +20,7 @@ SIDE = 64
 
 
 @dataclass(eq=False, slots=True)
-class BackgroundMedians(Grid):
+class BackgroundMedians(Saved):
     """Medians of squares of `SIDE` x `SIDE` px that begin at the first pixel of the image.
 
     Attributes
@@ -78,7 +78,3 @@ class BackgroundMedians(Grid):
         kernel("square_medians")(block, rows, cols, SIDE, keys, medians)
         top, left = (start // SIDE for start in origin)
         self.medians[top : top + len(medians), left : left + medians.shape[1]] = medians
-
-    def rows_of(self, rows: tuple[int, int]) -> slice:
-        """Return the rows of squares that lie in rows of px."""
-        return slice(rows[0] // SIDE, -(-rows[1] // SIDE))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from unglow.photometry.saved import Grid
+from unglow.photometry.saved import Saved
 from unglow.photometry.sizes import CELL, CELLS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _AT_A_TIME = 1 << 11
 
 
 @dataclass(eq=False, slots=True)
-class CellMoments(Grid):
+class CellMoments(Saved):
     """Moments of cells of 4 x 4 px (`sizes.CELL`) on a regular lattice in the post frame.
 
     The lattice keeps one cell of each ``every`` x ``every``, the least that leaves at most
@@ -127,10 +127,6 @@ class CellMoments(Grid):
             moments = _moments(planes[0], planes[1], self.tops)
             for name, values in zip(self.ARRAYS, moments, strict=True):
                 getattr(self, name)[begin:end, left:right] = values.reshape(grid)
-
-    def rows_of(self, rows: tuple[int, int]) -> slice:
-        """Return the rows of cells that lie in rows of px."""
-        return slice(*_span(rows[0], rows[1] - rows[0], self.shape[0], self.every))
 
     @property
     def centres_xy(self) -> Floats:

@@ -1,4 +1,4 @@
-"""Numbers and arrays saved as ``.npz``, and those of them that blocks and bands of rows add to."""
+"""Numbers and arrays saved as ``.npz``, and those of them that blocks add to."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Saved:
 
 
 class Counts(Saved):
-    """Counts of pixels; the order of blocks and of bands cannot change a byte."""
+    """Counts of pixels; the order of blocks cannot change a byte."""
 
     __slots__ = ()
 
@@ -135,22 +135,3 @@ class Counts(Saved):
         """Add the `arrays` of counts with the same bins; others among them are left alone."""
         for name, array in self.arrays.items():
             np.add(array, counts[name], out=array)
-
-
-class Grid(Saved):
-    """Values of small squares or cells; each comes from one block, and from one band of rows."""
-
-    __slots__ = ()
-
-    def rows_of(self, rows: tuple[int, int]) -> slice:
-        """Return the rows of the grid that lie in rows of px: first, and the one after the last."""
-        raise NotImplementedError
-
-    def of_rows(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
-        """Return the arrays of whole rows of blocks, not copied; ``rows`` as for `rows_of`."""
-        return {name: array[self.rows_of(rows)] for name, array in self.arrays.items()}
-
-    def set_rows(self, arrays: Arrays, rows: tuple[int, int]) -> None:
-        """Take over what `of_rows` gave in another job; other arrays are left alone."""
-        for name, array in self.of_rows(rows).items():
-            array[...] = arrays[name]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
-from unglow.io.zarr.bands import band_count, readable_bands
 from unglow.photometry.gain.scale import METHODS
 from unglow.review.regions import read_regions
 from unglow.transform.initial_matrix import read_initial
@@ -106,7 +105,11 @@ class Batch:
         pairs: dict[tuple[str, str], Pair] = {}
         headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = {}
         problems = list(discovery.problems)
-        notes = _idle_keys(settings)
+        notes = [
+            f"config key '{key}' no longer changes anything: remove it."
+            for key in sorted(configuration.RETIRED & config.keys())
+        ]
+        notes += _idle_keys(settings)
         scales, channels = _scales(settings), _channels(settings)
         slides, unusable_slides = known_slides(discovery.slides, settings, cache)
         of_markers = marker_pairs(slides, settings, discovery)
@@ -210,22 +213,6 @@ class Batch:
                 overrides |= made[name or next(iter(made))].overrides
             self._settings[key] = with_overrides(self.settings, overrides)
         return self._settings[key]
-
-    def band_count(self, stage: str, wildcards: Wildcards) -> int:
-        """Return how many bands a stage of a pair is made in; 1 if it is not split.
-
-        That is ``ingest`` (with the wildcard ``role``), ``align``, ``difference`` or ``detect``.
-        """
-        role = wildcards["role"] if stage == "ingest" else "derived"
-        layout = self.layout(wildcards, role)
-        count = band_count(self.settings["bands"], self.pixels(wildcards), layout)
-        return count if stage != "ingest" else readable_bands(count, self.header(wildcards))
-
-    def is_split(self, wildcards: Wildcards) -> bool:
-        """Return whether any stage of the pair is made in bands."""
-        images = ({**wildcards, "role": role} for role in ROLES)
-        counts = [self.band_count("ingest", names) for names in images]
-        return max(self.band_count("align", wildcards), *counts) > 1
 
 
 def check_help(pair: Pair, headers: tuple[TiffHeader, TiffHeader]) -> tuple[str, ...]:

@@ -37,6 +37,8 @@ SOURCE = "register.from"
 _OF_SLIDES = "register.on"
 """The one that is of slides alone, which are not swept either."""
 
+RETIRED = frozenset({"bands"})
+"""Keys of earlier versions that no longer change anything; they are accepted with a note."""
 
 _PATHS = ("container", "raw", "results", "samples")
 # Limits of Linux, with space for the names of files below the results directory.
@@ -73,7 +75,8 @@ def load(config: Mapping[str, Any]) -> Settings:
     """
     _refuse_circles(config, "the configuration")
     rules = schema("config")
-    settings: Settings = _complete(copy.deepcopy(dict(config)), rules)
+    known = {key: value for key, value in config.items() if key not in RETIRED}
+    settings: Settings = _complete(copy.deepcopy(known), rules)
     _refuse_unknown(settings, rules, "")
     sweepable = _sweepable(settings["sweep"], rules)
     error = best_match(Draft202012Validator(rules).iter_errors(settings))

@@ -283,8 +283,7 @@ def comparison_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]
 
 def _summarized(batch: Batch, sample: str, dye: str) -> Iterator[str]:
     for job in jobs_of_pair(batch, sample, dye):
-        if not job.joined:
-            yield from (file for file in job.files if file.endswith(_SUMMARIZED))
+        yield from (file for file in job.files if file.endswith(_SUMMARIZED))
 
 
 def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[str, Any]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unglow.jobs.base_memory import BY_HEADER, small
 from unglow.workflow import memory_model, slide_resources
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import same_difference_as, same_ratio_as, written_methods
-from unglow.workflow.stage_table import SMALL_MB, SPLIT, stage_of
+from unglow.workflow.stage_table import SMALL_MB, STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,13 +29,6 @@ _DECODING, _SLOW_DECODING = 0.1, 3.5
 _SLOW_CODECS = ("2000", "JPEGXL", "JPEGXR", "LZMA")
 # Exporting a difference that is not written takes as long as so many that are.
 _COMPUTING = 2.0
-# Joining bands takes such a part of making them.
-_JOINING_PART = 0.1
-# What the job needs that joins the bands of a stage, but for the search.
-_JOINING = {
-    "align": memory_model.join_align,
-    "difference": memory_model.join_difference,
-}
 
 
 def mem_mb(batch: Batch, rule: str, wildcards: Wildcards, threads: int) -> int:
@@ -46,7 +38,7 @@ def mem_mb(batch: Batch, rule: str, wildcards: Wildcards, threads: int) -> int:
 
 def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     """Return an upper bound of what a job leaves on disk, MB."""
-    kind = stage_of(rule).disk
+    kind = STAGES[rule].disk
     if isinstance(kind, int):
         return kind
     if kind.startswith("slide"):
@@ -60,18 +52,18 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     if kind == "candidates":
         return memory_model.candidates_disk_mb(batch.layout(wildcards, "derived"))
     layout = batch.layout(wildcards, wildcards.get("role", "derived"))
-    return memory_model.store_disk_mb(layout, bands=_bands_of(batch, rule, wildcards))
+    return memory_model.store_disk_mb(layout)
 
 
 def runtime_min(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     """Return a generous time limit of a job, minutes; the configuration may set another."""
-    time = stage_of(rule).time
+    time = STAGES[rule].time
     if not time.per_mpx:
         return _SHORT_MIN
     if rule.startswith("slide_"):
         mpx = slide_resources.work_mpx(batch, rule, wildcards)
     else:
-        mpx = batch.pixels(wildcards) / 1e6 / _bands_of(batch, rule, wildcards)
+        mpx = batch.pixels(wildcards) / 1e6
     if rule == "ingest":  # both images
         mpx *= 2
     seconds = time.fixed + mpx * time.per_mpx
@@ -83,77 +75,37 @@ def work_mpx(batch: Batch, rule: str, wildcards: Wildcards) -> float:
 
     Of raw images, as many as there would be in an image that is stored as it is and takes as long.
     """
-    if not stage_of(rule).time.per_mpx:
+    if not STAGES[rule].time.per_mpx:
         return 0.0
     if rule.startswith("slide_"):
         return slide_resources.work_mpx(batch, rule, wildcards)
-    if rule in ("ingest", "ingest_band"):
-        roles = [wildcards["role"]] if rule == "ingest_band" else ROLES
-        return sum(_mpx_of_image(batch, rule, {**wildcards, "role": role}) for role in roles)
+    if rule == "ingest":
+        return sum(_mpx_of_image(batch, {**wildcards, "role": role}) for role in ROLES)
     rows, cols = batch.headers[wildcards["sample"], wildcards["dye"]][0].shape
     mpx = rows * cols / 1e6
     if rule == "export_difference" and _is_computed(batch, wildcards):
         return mpx * _COMPUTING
-    if rule in SPLIT and band_count(batch, rule, wildcards) > 1:
-        return mpx * _JOINING_PART
-    return mpx / _bands_of(batch, rule, wildcards)
+    return mpx
 
 
-def _mpx_of_image(batch: Batch, rule: str, wildcards: Wildcards) -> float:
-    """Return the work on a raw image, or on a band of it, million px of a plain one."""
+def _mpx_of_image(batch: Batch, wildcards: Wildcards) -> float:
+    """Return the work on a raw image, million px of a plain one."""
     header = batch.header(wildcards)
     mpx = header.shape[0] * header.shape[1] / 1e6
-    bands = batch.band_count("ingest", wildcards)
-    if rule == "ingest" and bands > 1:
-        return mpx * _JOINING_PART
     samples = 1 if header.separate else len(header.channels)
     slow = any(name in header.compression for name in _SLOW_CODECS)
-    return mpx / bands * (1 + samples * (_SLOW_DECODING if slow else _DECODING))
-
-
-def band_count(batch: Batch, stage: str, wildcards: Wildcards) -> int:
-    """Return in how many bands jobs make a stage; in one what another variant has already."""
-    named = stage == "difference" and wildcards.get("method") is not None
-    same = same_difference_as(batch, wildcards) if named else None
-    return batch.band_count(stage, wildcards) if same is None else 1
-
-
-def _bands_of(batch: Batch, rule: str, wildcards: Wildcards) -> int:
-    """Return how many bands the stage of a rule for bands is made in; 1 for all other rules."""
-    stage = rule.removesuffix("_band")
-    return 1 if rule == stage else band_count(batch, stage, wildcards)
+    return mpx * (1 + samples * (_SLOW_DECODING if slow else _DECODING))
 
 
 def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
     """Return the memory demand of a job."""
-    stage = rule.removesuffix("_band")
-    if stage.startswith("slide_"):
+    if rule.startswith("slide_"):
         return slide_resources.demand(batch, rule, wildcards)
-    if stage.startswith("export"):
+    if rule.startswith("export"):
         return _of_export(batch, wildcards)
-    if stage not in BY_HEADER:
-        return small("summary" if stage == "verdict" else stage)
-    return _of_images(batch, wildcards) if stage == "ingest" else _of_stage(batch, rule, wildcards)
-
-
-def _of_stage(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
-    """Return the demand of a job of a stage that may be split: of all, a band, or joining them."""
-    stage = rule.removesuffix("_band")
-    if stage not in SPLIT or band_count(batch, stage, wildcards) == 1:
-        return _unsplit(batch, stage, wildcards)
-    if rule == stage:
-        return _of_join(batch, stage, wildcards)
-    layout = batch.layout(wildcards, "derived")
-    count = batch.band_count(stage, wildcards)
-    return memory_model.of_band(_unsplit(batch, stage, wildcards), layout, count)
-
-
-def _of_join(batch: Batch, stage: str, wildcards: Wildcards) -> Demand:
-    """Return the demand of the job that joins the bands of a stage."""
-    layout = batch.layout(wildcards, "derived")
-    if stage == "detect":
-        return memory_model.join_detect(layout, _drawn_bytes(batch, wildcards))
-    return _JOINING[stage](layout)
+    if rule not in BY_HEADER:
+        return small("summary" if rule == "verdict" else rule)
+    return _of_images(batch, wildcards) if rule == "ingest" else _of_stage(batch, rule, wildcards)
 
 
 def _of_export(batch: Batch, wildcards: Wildcards) -> Demand:
@@ -170,22 +122,14 @@ def _is_computed(batch: Batch, wildcards: Wildcards) -> bool:
 
 
 def _of_images(batch: Batch, wildcards: Wildcards) -> AnyDemand:
-    """Return the demand of ingesting both images of a pair, or a band of one of them."""
-    key = wildcards["sample"], wildcards["dye"]
-    headers = batch.headers[key]
-    if wildcards.get("role") is None:  # Snakemake's wildcards are a list of values to `in`
-        post, pre = ({**wildcards, "role": role} for role in ROLES)
-        layouts = batch.layout(wildcards, "post"), batch.layout(wildcards, "pre")
-        split = batch.band_count("ingest", post) > 1, batch.band_count("ingest", pre) > 1
-        return memory_model.ingest_both(headers, layouts, split)
-    layout = batch.layout(wildcards, wildcards["role"])
-    whole = memory_model.ingest(batch.header(wildcards), layout)
-    part = memory_model.of_band(whole, layout, batch.band_count("ingest", wildcards))
-    return replace(part, least=max(part.least, memory_model.plan(headers).peak_mb(0, 1)))
+    """Return the demand of ingesting both images of a pair."""
+    headers = batch.headers[wildcards["sample"], wildcards["dye"]]
+    layouts = batch.layout(wildcards, "post"), batch.layout(wildcards, "pre")
+    return memory_model.ingest_both(headers, layouts)
 
 
-def _unsplit(batch: Batch, stage: str, wildcards: Wildcards) -> Demand:
-    """Return the demand of a job that does all of a stage."""
+def _of_stage(batch: Batch, stage: str, wildcards: Wildcards) -> Demand:
+    """Return the demand of a job that works on the stores of a pair."""
     key = wildcards["sample"], wildcards["dye"]
     headers = batch.headers[key]
     if stage == "register":

@@ -25,7 +25,6 @@ from unglow.detection.sizes import (
 from unglow.export.targets import EXPORT_BAND
 from unglow.io.image_paths import is_ome_zarr
 from unglow.io.zarr.layout import CHUNK
-from unglow.io.zarr.pyramid import STRIP
 from unglow.jobs.base_memory import BASE, SLACK
 from unglow.photometry.sizes import CELL, CELLS
 from unglow.registration.sizes import FEATURE_PX, FIELD_POINTS
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 MB = 1e6
 
-# The same of a job that joins bands, whatever the stage.
-_JOINING = 58.0
 # The warp reads at most this many px of pre for each px of a shard, and some more.
 WARP_SOURCE = 1.25
 WARP_SPARE_PX = 1 << 16
@@ -123,18 +120,10 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
 
 
 def ingest_both(
-    headers: tuple[TiffHeader, TiffHeader],
-    layouts: tuple[StoreLayout, StoreLayout],
-    split: tuple[bool, bool] = (False, False),
+    headers: tuple[TiffHeader, TiffHeader], layouts: tuple[StoreLayout, StoreLayout]
 ) -> PairDemand:
-    """Demand of an ingest job: the plan of the pair, then both images as they need it.
-
-    Of an image that is ``split``, bands are joined.
-    """
-    post, pre = (
-        join_ingest(layout) if bands else ingest(header, layout)
-        for header, layout, bands in zip(headers, layouts, split, strict=True)
-    )
+    """Demand of an ingest job: the plan of the pair, then both images as they need it."""
+    post, pre = map(ingest, headers, layouts)
     pre = replace(pre, fixed=max(0.0, pre.fixed - SLACK))  # once is enough
     return PairDemand((post, pre), plan(headers).peak_mb(0, 1))
 
@@ -213,65 +202,9 @@ def export(layout: StoreLayout, *, computed: bool = False) -> Demand:
     return Demand(BASE["export"], 0.0, fixed=copies * band / MB + SLACK)
 
 
-def of_band(demand: Demand, layout: StoreLayout, bands: int) -> Demand:
-    """Demand of a job that does one of some bands of a stage: it may have fewer blocks."""
-    if demand.most is None:
-        return demand
-    rows = math.ceil(layout.shape[0] / layout.shards[0])
-    across = math.ceil(layout.shape[1] / layout.shards[1])
-    return replace(demand, most=min(demand.most, math.ceil(rows / bands) * across))
-
-
-def join_ingest(layout: StoreLayout) -> Demand:
-    """Demand of the job that joins the bands of a raw image."""
-    return _join(layout, 0.0)
-
-
-def join_align(layout: StoreLayout) -> Demand:
-    """Demand of the job that joins the bands of the warp: statistics of all, and of one band."""
-    cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
-    return _join(layout, 2 * _STATISTICS + cells * _PER_CELL / MB)
-
-
-def join_difference(layout: StoreLayout) -> Demand:
-    """Demand of the job that joins the bands of a difference."""
-    return _join(layout, 0.0)
-
-
-def join_detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
-    """Demand of the job that joins the bands of a search: lists, the section, and what is tried."""
-    side = CHUNK + 2 * DETECT_AROUND
-    outlining, outline = _section(layout)
-    fixed = SLACK + 2 * _most_listed(layout) * _PER_CANDIDATE / MB + outline
-    each = side * side * _SEARCHING / MB
-    demand = Demand(BASE["detect"], each, fixed=fixed, least=outlining)
-    return _with_regions(demand, drawn_bytes)
-
-
-def _join(layout: StoreLayout, counted_mb: float) -> Demand:
-    """Demand of a job that builds the coarse levels of a store of which the fine ones are there."""
-    level = layout.fine_levels + 1
-    if level >= layout.levels:
-        return Demand(_JOINING, 0.0, fixed=counted_mb + SLACK)
-    rows, cols = (
-        min(*n) for n in zip(layout.level_shape(level), layout.level_shards(level), strict=True)
-    )
-    strip = 4 * min(STRIP, rows) * cols * (layout.itemsize + _HALVING / 4)
-    each = (rows * cols * layout.itemsize * _ENCODED + strip) / MB
-    shards = sum(1 for _ in layout.windows(level))
-    return Demand(_JOINING, each, fixed=counted_mb + SLACK, most=shards)
-
-
-def store_disk_mb(layout: StoreLayout, dtype: str | None = None, bands: int = 1) -> int:
-    """Return an upper bound, MB, for a store with its pyramid: incompressible pixels.
-
-    With ``bands``, of the largest of so many parts of it.
-    """
-    rows = layout.shape[0]
-    if bands > 1:
-        height = layout.shards[0]
-        rows = min(rows, math.ceil(math.ceil(rows / height) / bands) * height)
-    pixels = rows * layout.shape[1] * 4 / 3
+def store_disk_mb(layout: StoreLayout, dtype: str | None = None) -> int:
+    """Return an upper bound, MB, for a store with its pyramid: incompressible pixels."""
+    pixels = layout.shape[0] * layout.shape[1] * 4 / 3
     return math.ceil(pixels * np.dtype(dtype or layout.dtype).itemsize / MB * 1.02 + 1)
 
 

@@ -6,21 +6,16 @@ rule needs; rules and commands take their paths from here, so that no path is sp
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache, partialmethod
 from typing import TYPE_CHECKING
 
 from unglow.core.digests import FOLDER, SUFFIX
 from unglow.core.levels import PAIR, VARIANT
-from unglow.io.zarr.bands import PATTERN as BAND
-from unglow.io.zarr.bands import Band
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.workflow.variants import variants
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from unglow.workflow.schema import Settings
 
 PLACES = ("pair", "ingested", "registered", "subtracted", "detected")
@@ -48,17 +43,6 @@ FIGURES = tuple(
 def store(name: str) -> str:
     """Return the file that stands for a store: its root metadata, with a digest of all pixels."""
     return f"{name}.ome.zarr/{ROOT}"
-
-
-def joined(output: Path) -> tuple[Path, Band | None]:
-    """Return the store or file that a job works on, by its first output, and its band.
-
-    The band is None for a job that makes all of it.
-    """
-    of_band = re.fullmatch(rf"\.(.+)\.({BAND})\.band\.npz", output.name)
-    if of_band:
-        return output.with_name(of_band[1]), Band.parse(of_band[2])
-    return (output.parent if output.name == ROOT else output), None
 
 
 CORRECTED = {"tiff": "corrected.ome.tif", "zarr": store("corrected")}
@@ -102,15 +86,6 @@ class Outputs:
     detected = partialmethod(file, "detected")
     slide = partialmethod(file, "slide")
     move = partialmethod(file, "move")
-
-    def band(self, pattern: str) -> str:
-        """Return the pattern of what a job of a band leaves; ``{band}`` is a `Band`.
-
-        ``pattern`` is that of the first output of the rule that joins the bands.
-        """
-        path = pattern.removesuffix(f"/{ROOT}")
-        directory, _, name = path.rpartition("/")
-        return f"{directory}/.{name}.{{band}}.band.npz"
 
     def run(self, name: str) -> str:
         """Return the path of a file that covers the whole run."""

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from unglow.core.levels import VARIANT
-from unglow.io.zarr.bands import all_bands
-from unglow.workflow.job_resources import band_count, disk_mb
+from unglow.workflow.job_resources import disk_mb
 from unglow.workflow.paths import CORRECTED, FORMS, PLACES
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import scale_methods, written_methods
-from unglow.workflow.stage_table import SMALL_MB, SPLIT, STAGES
+from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,15 +33,12 @@ class PlannedJob:
         What it leaves except for digests, as paths with ``<results>``.
     disk_mb
         Upper bound of what it adds on disk, MB.
-    joined
-        Of a job of a band, what the job leaves that joins all bands.
     """
 
     rule: str
     wildcards: Wildcards
     files: tuple[str, ...]
     disk_mb: int
-    joined: tuple[str, ...] = ()
 
 
 def jobs_of(batch: Batch, sample: str, dye: str) -> Iterator[PlannedJob]:
@@ -56,7 +52,7 @@ def jobs_of_pair(batch: Batch, sample: str, dye: str) -> Iterator[PlannedJob]:
         if stage.level in PLACES and _is_wanted(batch, rule):
             for variant in variants_of(batch, stage.level, {"sample": sample, "dye": dye}):
                 for wildcards in _jobs_of(batch, rule, variant):
-                    yield from _in_bands(batch, _job(batch, rule, wildcards))
+                    yield _job(batch, rule, wildcards)
 
 
 def jobs_of_slide(batch: Batch, name: str) -> Iterator[PlannedJob]:
@@ -96,19 +92,7 @@ def final_outputs(batch: Batch) -> list[str]:
     """
     all_keys = itertools.chain.from_iterable(jobs_of(batch, *key) for key in batch.keys)
     jobs = itertools.chain(all_keys, jobs_of_run(batch))
-    return sorted({file for job in jobs if not job.joined for file in job.files})
-
-
-def band_files(batch: Batch, rule: str, wildcards: Wildcards) -> list[str]:
-    """Return what the jobs of all bands of a stage leave; nothing where it is not split.
-
-    For ``ingest``, those of the image that the wildcard ``role`` names.
-    """
-    count = band_count(batch, rule, wildcards)
-    stage = STAGES["ingest_band" if rule == "ingest" else rule]
-    pattern = batch.outputs.band(batch.outputs.file(stage.level, stage.files[0]))
-    bands = all_bands(count) if count > 1 else ()
-    return [pattern.format(**{**wildcards, "band": str(band)}) for band in bands]
+    return sorted({file for job in jobs for file in job.files})
 
 
 def variants_of(batch: Batch, level: str, pair: Wildcards) -> Iterator[dict[str, str]]:
@@ -134,8 +118,6 @@ def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[
         yield from ({**variant, **more, "form": form} for form in forms)
 
     match rule:
-        case "ingest_band":
-            yield from ({**variant, "role": role} for role in ROLES)
         case "export_raw":
             for role in ROLES:
                 yield from exported(role, role=role)
@@ -155,30 +137,3 @@ def _job(batch: Batch, rule: str, wildcards: Wildcards) -> PlannedJob:
     patterns = (batch.outputs.file(stage.level, name) for name in stage.files)
     files = tuple(pattern.format(**wildcards) for pattern in patterns)
     return PlannedJob(rule, wildcards, files, disk_mb(batch, rule, wildcards))
-
-
-def _in_bands(batch: Batch, whole: PlannedJob) -> Iterator[PlannedJob]:
-    """Yield the jobs of a stage: those of its bands, if it is split, and the one that joins them.
-
-    What bands leave on disk is counted with them.
-    """
-    if whole.rule == "ingest":
-        images = [{**whole.wildcards, "role": role} for role in ROLES]
-        disk = SMALL_MB + sum(
-            disk_mb(batch, "ingest_band", names)
-            for names in images
-            if batch.band_count("ingest", names) == 1
-        )
-        yield replace(whole, disk_mb=disk)
-        return
-    if whole.rule not in ("ingest_band", *SPLIT):
-        yield whole
-        return
-    rule = whole.rule.removesuffix("_band")
-    files = band_files(batch, rule, whole.wildcards)
-    for band, file in zip(all_bands(len(files)), files, strict=True):
-        names = {**whole.wildcards, "band": str(band)}
-        disk = disk_mb(batch, f"{rule}_band", names)
-        yield PlannedJob(f"{rule}_band", names, (file,), disk, whole.files)
-    if rule == whole.rule:
-        yield replace(whole, disk_mb=SMALL_MB) if files else whole

@@ -12,8 +12,6 @@ from unglow.workflow.paths import FIGURES, REGISTRATION_FIGURES, store
 
 SMALL_MB, FIGURES_MB = 1, 5
 """Upper bounds of what some small files, and some figures, take on disk, MB."""
-SPLIT = ("align", "difference", "detect")
-"""Stages that are made in bands where a pair is large, each by the rule ``<stage>_band``."""
 
 
 class Time(NamedTuple):
@@ -85,16 +83,7 @@ _SLIDE_SUBTRACT = ("markers_corrected.csv", "subtraction.json", "residues.npz", 
 
 STAGES = {
     # rule: level, step, threads, time, disk, files, after
-    "ingest_band": Stage("ingested", 0, 1, Time(0.3, 0.014), "store", (store("{role}"),)),
-    "ingest": Stage(
-        "ingested",
-        1,
-        2,
-        Time(0.3, 0.014, 0.6),
-        "both images",
-        _INGEST,
-        ("ingest_band",),
-    ),
+    "ingest": Stage("ingested", 1, 2, Time(0.3, 0.014, 0.6), "both images", _INGEST),
     "export_raw": Stage(
         "ingested", 4, 1, Time(0.3, 0.03), "store", ("exports/{role}.{form}",), ("ingest",)
     ),
@@ -142,21 +131,5 @@ STAGES = {
     "verdict": Stage("run", 6, 1, Time(0.15), SMALL_MB, ("verdict.txt",)),
 }
 """By the name of the rule, in the order in which the jobs of a pair are listed."""
-RULES = tuple(
-    name for rule in STAGES for name in ((f"{rule}_band", rule) if rule in SPLIT else (rule,))
-)
-"""All rules, those of bands before what joins them."""
-
-STREAMING = tuple(rule for rule in RULES if rule.startswith(("ingest", "export_")))
+STREAMING = tuple(rule for rule in STAGES if rule.startswith(("ingest", "export_")))
 """Rules that mostly read or write large files from end to end (the resource ``disk_streams``)."""
-
-
-def stage_of(rule: str) -> Stage:
-    """Return the row of a rule: its own, or for a band that of the stage."""
-    return STAGES.get(rule) or STAGES[rule.removesuffix("_band")]
-
-
-def rules_before(rule: str) -> tuple[str, ...]:
-    """Return the rules whose jobs a job waits for; for one that joins bands, that of the bands."""
-    after = stage_of(rule).after
-    return (*after, f"{rule}_band") if rule in SPLIT else after

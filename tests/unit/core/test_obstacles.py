@@ -111,7 +111,6 @@ def blocked(place, kind):
         (("init", "raw", "--force"), "config", "file", "could not be written (File exists)"),
         (("report",), "results", "file", "results is no directory"),
         (("report",), "results/report.html", "directory", "could not be written (Is a directory)"),
-        (("bundle",), "unglow-bundle.zip", "directory", "could not be written (Is a directory)"),
     ],
 )
 def test_a_command_says_in_a_sentence_what_is_in_its_way(

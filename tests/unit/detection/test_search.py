@@ -17,11 +17,10 @@ from unglow.detection.background import background_of
 from unglow.detection.candidate_table import NAMES, words, write_csv, write_geojson
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.map_error import error_of
-from unglow.detection.search import NEGATIVES, SearchResult, search
+from unglow.detection.search import NEGATIVES, search
 from unglow.detection.section_mask import Section, section_mask
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
-from unglow.io.zarr.bands import all_bands
 from unglow.photometry.gain_map import GainMap
 from unglow.photometry.noise.model import NoiseModel
 from unglow.transform import Quantiles, Transform
@@ -287,23 +286,6 @@ def test_too_many_sources_leave_the_most_significant_ones_whatever_the_tiles():
     assert few[0].threshold > everything.threshold
     least = np.sort(everything.found["snr"])[-30]
     assert few[0].found["snr"].min() == least
-
-
-@pytest.mark.parametrize("most", [30, 1000])
-@pytest.mark.parametrize("count", [2, 5])
-def test_bands_that_are_joined_in_any_order_find_what_one_search_finds(count, most):
-    spots = [(x, y, 10.0 + x / 10) for x in range(20, 330, 25) for y in range(20, 290, 25)]
-    made = scene(*images(3, spots))
-    whole = search(made, EVERYWHERE, workers=1, tile=60, most=most)
-    joined = SearchResult.empty(made.settings, SHAPE, most=most)
-    for band in reversed(all_bands(count)):
-        part = search(made, EVERYWHERE, workers=1, tile=60, most=most, band=band)
-        joined.add(part.part)
-    joined.finish()
-    assert joined.found.tobytes() == whole.found.tobytes()
-    assert joined.numbers == whole.numbers
-    assert joined.report((0.5, 0.5)) == whole.report((0.5, 0.5))
-    assert joined.search_counts.searched.tobytes() == whole.search_counts.searched.tobytes()
 
 
 def test_candidates_off_the_section_are_listed_and_not_counted():

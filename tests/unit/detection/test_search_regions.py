@@ -13,11 +13,10 @@ from unglow.detection.candidate_table import words
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.completeness import completeness
 from unglow.detection.density import density
-from unglow.detection.search import SearchResult, search
+from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import EXCLUDED, Scene, significance
-from unglow.io.zarr.bands import all_bands
 from unglow.photometry.noise.model import NoiseModel
 from unglow.review.polygons import Polygon, Region, Regions, mask_over
 from unglow.transform import Transform
@@ -128,16 +127,10 @@ def test_regions_to_analyse_have_counts_and_densities_of_their_own(drawn):
 
 
 @pytest.mark.parametrize("tile", [64, 300])
-def test_neither_tiles_nor_bands_change_a_byte(drawn, tile):
+def test_tiles_do_not_change_a_byte(drawn, tile):
     whole = found(DRAWN, tile=tile, workers=2)
     assert whole.found.tobytes() == drawn.found.tobytes()
     assert whole.report(PIXEL_UM) == drawn.report(PIXEL_UM)
-    joined = SearchResult.empty(DetectSettings(), SHAPE, regions=DRAWN)
-    for band in reversed(all_bands(3)):
-        joined.add(found(DRAWN, tile=64, band=band).part)
-    joined.finish()
-    assert joined.found.tobytes() == drawn.found.tobytes()
-    assert joined.report(PIXEL_UM) == drawn.report(PIXEL_UM)
 
 
 def test_a_source_at_the_edge_is_measured_on_what_is_left_and_says_so():

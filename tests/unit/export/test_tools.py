@@ -6,8 +6,6 @@ They are large and no dependency of the tests, which read the same files with re
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from made_maps import (
@@ -82,73 +80,52 @@ def test_simpleitk_resamples_pre_alike(tmp_path, matrix, sitk):
         assert np.abs(got - want)[use].max() < ERROR_PX + 2e-5
 
 
-@pytest.mark.parametrize("field", [True, False])
-def test_transformix_resamples_pre_alike(tmp_path, field):
+# As in docs/export.md.
+PARAMETERS = """(Transform "DeformationFieldTransform")
+(DeformationFieldFileName "{field}")
+(DeformationFieldInterpolationOrder 1)
+(NumberOfParameters 0)
+(InitialTransformParameterFileName "NoInitialTransform")
+(HowToCombineTransforms "Compose")
+(FixedImageDimension 2)
+(MovingImageDimension 2)
+(Size {cols} {rows})
+(Index 0 0)
+(Spacing {x} {y})
+(Origin 0 0)
+(Direction 1 0 0 1)
+(ResampleInterpolator "FinalBSplineInterpolator")
+(FinalBSplineInterpolationOrder 3)
+(Resampler "DefaultResampler")
+(DefaultPixelValue 0)
+(ResultImageFormat "mha")
+(ResultImagePixelType "float")
+"""
+
+
+@pytest.mark.parametrize("matrix", [AFFINE, HOMOGRAPHY])
+def test_transformix_resamples_pre_alike(tmp_path, matrix):
     itk = pytest.importorskip("itk", reason="itk-elastix is not installed")
     if not hasattr(itk, "TransformixFilter"):
         pytest.skip("itk-elastix is not installed")
-    path, found = saved(tmp_path, FRAMES[0], field=field)
-    assert main(["export", "--elastix", str(tmp_path / "out"), str(path)]) == 0
+    path, found = saved(tmp_path, FRAMES[0], matrix)
+    assert main(["export", "--itk", str(tmp_path / "field.mha"), str(path)]) == 0
+    (rows, cols), (x, y) = FRAMES[0], POST_UM
+    text = PARAMETERS.format(field=tmp_path / "field.mha", cols=cols, rows=rows, x=x, y=y)
+    (tmp_path / "field.txt").write_text(text)
     use, mapped = inside(found)
     for ramp, want in zip(ramps(), mapped, strict=True):
         image = itk.GetImageFromArray(ramp.astype(np.float32))
         image.SetSpacing(PRE_UM)
         transformix = itk.TransformixFilter.New(image)
-        last = tmp_path / "out" / f"TransformParameters.{int(field)}.txt"
-        transformix.SetTransformParameterFileName(str(last))
+        transformix.SetTransformParameterFileName(str(tmp_path / "field.txt"))
         transformix.Update()
         got = np.asarray(transformix.GetOutput())
         assert got.shape == FRAMES[0]
-        assert np.abs(got - want)[use].max() < 1e-4  # float32
+        assert np.abs(got - want)[use].max() < ERROR_PX + 1e-4  # float32
 
 
-@pytest.mark.parametrize("matrix", [AFFINE, HOMOGRAPHY])
-@pytest.mark.parametrize("field", [True, False])
-def test_scenes_are_valid_ome_zarr(tmp_path, matrix, field):
-    ngff_zarr = pytest.importorskip("ngff_zarr.validate", reason="ngff-zarr is not installed")
-    path, _ = saved(tmp_path, matrix=matrix, field=field)
-    assert main(["export", "--ngff", str(tmp_path / "out.zarr"), str(path)]) == 0
-    models = {"": "scene", "coordinateTransformations/displacements": "image"}
-    for place, model in models.items():
-        document = tmp_path / "out.zarr" / place / "zarr.json"
-        if not document.exists():
-            assert matrix is AFFINE
-            assert not field
-            continue
-        content = json.loads(document.read_text())["attributes"]
-        ngff_zarr.validate(content, version="0.6", model=model)
-
-
-def test_ngff_zarr_reads_the_same_map(tmp_path, sitk):
-    ngff_zarr = pytest.importorskip("ngff_zarr", reason="ngff-zarr is not installed")
-    path, found = saved(tmp_path, FRAMES[1])
-    target = tmp_path / "out.zarr"
-    assert main(["export", "--ngff", str(target), str(path)]) == 0
-    scene = ngff_zarr.from_ome_zarr(target, kind="scene")
-    (whole,) = scene.coordinateTransformations
-    moves = sitk.CompositeTransform(2)
-    for step in reversed(whole.transformations):  # ITK applies the last one first
-        fields = {}
-        if step.type == "displacements":
-            fields = {step.path: ngff_zarr.from_ome_zarr(target / step.path)}
-        (made,) = ngff_zarr.ngff_transform_to_itk_transform(step, ["y", "x"], fields=fields)
-        moves.AddTransform(as_simpleitk(sitk, made))
-    at = points(FRAMES[1])
-    got = np.array([moves.TransformPoint(p.tolist()) for p in at * POST_UM])
-    assert off(got, found, at, PRE_UM) < ERROR_PX + 2e-5
-
-
-def as_simpleitk(sitk, made):
-    """Turn one transform of ITK-Wasm into one of SimpleITK."""
-    fixed = [float(v) for v in made.fixedParameters]
-    if "Affine" in str(made.transformType.transformParameterization):
-        affine = sitk.AffineTransform(2)
-        affine.SetFixedParameters(fixed)
-        affine.SetParameters([float(v) for v in made.parameters])
-        return affine
-    cols, rows = (int(n) for n in fixed[:2])
-    vectors = np.asarray(made.parameters, dtype=np.float64).reshape(rows, cols, 2)
-    field = sitk.GetImageFromArray(vectors, isVector=True)
-    field.SetOrigin(fixed[2:4])
-    field.SetSpacing(fixed[4:6])
-    return sitk.DisplacementFieldTransform(field)
+def test_the_page_has_the_parameters_that_are_tested(project):
+    page = (project / "docs" / "export.md").read_text()
+    for line in PARAMETERS.splitlines():
+        assert line.split(" ")[0] in page, line

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import zarr
 from made_maps import (
     AFFINE,
     FRAMES,
@@ -38,7 +37,7 @@ def bspline(control, origin, knots, at):
         inner = (4 - 6 * u**2 + 3 * u**3) / 6
         return np.where(u < 1, inner, np.where(u < 2, (2 - u) ** 3 / 6, 0))
 
-    # ITK and elastix move only points whose 16 control points all exist
+    # ITK moves only points whose 16 control points all exist
     index = (at - origin) / knots
     size = np.array(control.shape[:0:-1])
     assert ((index >= 1) & (index < size - 2)).all()
@@ -54,12 +53,6 @@ def bilinear(samples, index):
     upper = samples[y, x] * (1 - s) + samples[y, x + 1] * s
     lower = samples[y + 1, x] * (1 - s) + samples[y + 1, x + 1] * s
     return upper * (1 - t) + lower * t
-
-
-def parameters(path):
-    """Read an elastix parameter file: name to list of words."""
-    lines = re.findall(r"^\((\S+) (.*)\)$", path.read_text(), flags=re.MULTILINE)
-    return {name: [word.strip('"') for word in words.split()] for name, words in lines}
 
 
 def values(words):
@@ -78,29 +71,6 @@ def metaimage(path):
     cols, rows = (int(n) for n in keys["DimSize"].split())
     vectors = np.frombuffer(data, dtype).reshape(rows, cols, 2)
     return values(keys["ElementSpacing"].split()), vectors
-
-
-@pytest.mark.parametrize("um", [True, False])
-@pytest.mark.parametrize("shape", FRAMES)
-def test_elastix_files_are_exact(tmp_path, shape, um):
-    path, found = saved(tmp_path, shape, um=um)
-    post, pre = (POST_UM, PRE_UM) if um else ((1, 1), (1, 1))
-    assert main(["export", "--elastix", str(tmp_path / "out"), str(path)]) == 0
-    first, second = (parameters(tmp_path / "out" / f"TransformParameters.{k}.txt") for k in (0, 1))
-    assert first["InitialTransformParametersFileName"] == ["NoInitialTransform"]
-    assert second["InitialTransformParametersFileName"] == ["TransformParameters.0.txt"]
-    assert second["HowToCombineTransforms"] == ["Add"]
-    for each in (first, second):
-        assert [int(n) for n in each["Size"]] == [shape[1], shape[0]]
-        np.testing.assert_array_equal(values(each["Spacing"]), post)
-        assert len(each["TransformParameters"]) == int(each["NumberOfParameters"][0])
-    at = points(shape)
-    linear = values(first["TransformParameters"])
-    moved = at * post @ linear[:4].reshape(2, 2).T + linear[4:]
-    nx, ny = (int(n) for n in second["GridSize"])
-    control = values(second["TransformParameters"]).reshape(2, ny, nx)
-    origin, knots = (values(second[key]) for key in ("GridOrigin", "GridSpacing"))
-    assert off(moved + bspline(control, origin, knots, at * post), found, at, pre) < 1e-11
 
 
 @pytest.mark.parametrize("shape", FRAMES)
@@ -164,8 +134,7 @@ def test_the_step_is_the_widest_that_is_precise_enough():
 def test_long_displacements_are_float64(tmp_path):
     turned = np.array([[-1, 0, 9000.0], [0, -1, 7000], [0, 0, 1]])
     path, found = saved(tmp_path, matrix=turned)
-    assert precision(found, matrix=True) is np.float64
-    assert precision(found, matrix=False) is np.float32
+    assert precision(found) is np.float64
     assert main(["export", "--itk", str(tmp_path / "out.mha"), str(path)]) == 0
     assert metaimage(tmp_path / "out.mha")[1].dtype == np.float64
 
@@ -190,72 +159,8 @@ def window_of(*extent):
     return Window.of(*extent) if len(extent) == 1 else Window(*extent)
 
 
-def scene(path):
-    """The one transformation of a scene, and its steps."""
-    group = zarr.open_group(path, mode="r")
-    ome = group.attrs["ome"]
-    assert ome["version"] == "0.6"
-    (found,) = ome["scene"]["coordinateTransformations"]
-    assert (found["input"], found["output"]) == ({"name": "post"}, {"name": "pre"})
-    assert [s["name"] for s in ome["scene"]["coordinateSystems"]] == ["post", "pre"]
-    return group, found, found.get("transformations", [found])
-
-
-def apply_scene(group, steps, at_yx):
-    """Apply the steps of a scene to points (y, x)."""
-    for step in steps:
-        if step["type"] == "affine":
-            matrix = np.array(step["affine"])
-            at_yx = at_yx @ matrix[:, :2].T + matrix[:, 2]
-            continue
-        assert (step["type"], step["interpolation"]) == ("displacements", "linear")
-        image = group[step["path"]]
-        assert image.attrs["ome"]["version"] == "0.6"
-        (multiscale,) = image.attrs["ome"]["multiscales"]
-        axes = multiscale["coordinateSystems"][0]["axes"]
-        assert [a["name"] for a in axes] == ["c", "y", "x"]
-        assert (axes[0]["type"], axes[0]["discrete"]) == ("displacement", True)
-        (dataset,) = multiscale["datasets"]
-        (placed,) = dataset["coordinateTransformations"]
-        samples = image[dataset["path"]][:].transpose(1, 2, 0)
-        index = at_yx / placed["scale"][1:]
-        at_yx = at_yx + bilinear(samples, index[:, ::-1])
-    return at_yx
-
-
-@pytest.mark.parametrize("um", [True, False])
-@pytest.mark.parametrize("matrix", [AFFINE, HOMOGRAPHY])
-def test_scene_is_as_precise_as_it_says(tmp_path, matrix, um):
-    path, found = saved(tmp_path, FRAMES[1], matrix, um=um)
-    post, pre = (POST_UM, PRE_UM) if um else ((1, 1), (1, 1))
-    assert main(["export", "--ngff", str(tmp_path / "out.zarr"), str(path)]) == 0
-    group, whole, steps = scene(tmp_path / "out.zarr")
-    kinds = ["displacements", "affine"] if matrix is AFFINE else ["displacements"]
-    assert [s["type"] for s in steps] == kinds
-    assert whole["type"] == ("sequence" if matrix is AFFINE else "displacements")
-    axes = group.attrs["ome"]["scene"]["coordinateSystems"][0]["axes"]
-    assert [a.get("unit") for a in axes] == (["micrometer"] * 2 if um else [None] * 2)
-    at = points(FRAMES[1], 5000)
-    got = apply_scene(group, steps, (at * post)[:, ::-1])[:, ::-1]
-    assert off(got, found, at, pre) <= error_px(found, widest_step(found)) + 2e-5
-
-
-def test_scene_of_an_affine_map_is_exact(tmp_path):
-    path, found = saved(tmp_path, field=False)
-    assert main(["export", "--ngff", str(tmp_path / "out.zarr"), str(path)]) == 0
-    group, _, steps = scene(tmp_path / "out.zarr")
-    assert [s["type"] for s in steps] == ["affine"]
-    assert not list(group.members())
-    at = points(FRAMES[0])
-    assert (
-        off(apply_scene(group, steps, (at * POST_UM)[:, ::-1])[:, ::-1], found, at, PRE_UM) < 1e-11
-    )
-
-
 def test_affine_maps_need_one_transform_only(tmp_path):
     path, _ = saved(tmp_path, field=False)
-    assert main(["export", "--elastix", str(tmp_path / "out"), str(path)]) == 0
-    assert [p.name for p in (tmp_path / "out").iterdir()] == ["TransformParameters.0.txt"]
     assert main(["export", "--itk", str(tmp_path / "out.tfm"), str(path)]) == 0
     assert (tmp_path / "out.tfm").read_text().count("Transform: ") == 1
 
@@ -271,7 +176,7 @@ def test_units(tmp_path, capsys):
     for name in ("transform.json", "displacement.npz"):
         (tmp_path / name).rename(tmp_path / "variant" / name)
     below = tmp_path / "variant" / "transform.json"
-    assert main(["export", "--elastix", str(tmp_path / "um"), str(below)]) == 0
+    assert main(["export", "--itk", str(tmp_path / "um.mha"), str(below)]) == 0
     assert "in um" in capsys.readouterr().out
 
 
@@ -314,21 +219,6 @@ def test_pixels_have_the_map_of_their_strip(tmp_path, image, along, matrix, caps
 
 
 @pytest.mark.parametrize(("image", "along"), KINDS)
-def test_scene_has_the_strips(tmp_path, image, along, capsys):
-    shape = FRAMES[1]
-    path, found = saved(tmp_path, shape, field=torn(shape, image, along))
-    for name, more, step in (("one", [], 1), ("five", ["--spacing", "5"], 5)):
-        assert main(["export", "--ngff", str(tmp_path / name), *more, str(path)]) == 0
-        assert "it blurs the jump" in capsys.readouterr().out
-        group, _, steps = scene(tmp_path / name)
-        at = np.argwhere(np.ones(shape))[:, ::-1].astype(float)
-        far = clear_of_seams(found, at, step if step > 1 else 0)
-        assert far.mean() > 0.8
-        got = apply_scene(group, steps, (at * POST_UM)[far][:, ::-1])[:, ::-1]
-        assert off(got, found, at[far], PRE_UM) <= error_px(found, step) + 2e-4
-
-
-@pytest.mark.parametrize(("image", "along"), KINDS)
 def test_windows_of_a_grid_with_strips_fit_together(image, along):
     field = torn(FRAMES[1], image, along)
     found = Transform("ok", FRAMES[1], PRE, matrix=AFFINE, displacement=field)
@@ -342,13 +232,9 @@ def test_windows_of_a_grid_with_strips_fit_together(image, along):
 
 def test_splines_cannot_jump(tmp_path, capsys):
     path, _ = saved(tmp_path / "torn", field=torn(FRAMES[0], "pre", "rows"), um=False)
-    for option, name, tool in (
-        ("--itk", "out.tfm", "an ITK transform file"),
-        ("--elastix", "out", "elastix"),
-    ):
-        error = failure(capsys, option, tmp_path / name, path)
-        assert f"jumps between strips (rows of pre), which {tool} cannot express" in error
-        assert error.endswith("with --itk OUT.mha --spacing 1.\n")
+    error = failure(capsys, "--itk", tmp_path / "out.tfm", path)
+    assert "jumps between strips (rows of pre), which an ITK transform file cannot expr" in error
+    assert error.endswith("with --itk OUT.mha --spacing 1.\n")
     assert [p.name for p in tmp_path.iterdir()] == ["torn"]
 
 
@@ -357,7 +243,7 @@ def test_offsets_count_for_the_precision():
     strips = Strips("post", "rows", np.eye(3), np.array([90.0]), far)
     field = replace(wavy(FRAMES[0]), strips=strips)
     found = Transform("ok", FRAMES[0], PRE, matrix=AFFINE, displacement=field)
-    assert precision(found, matrix=False) is np.float64
+    assert precision(found) is np.float64
 
 
 def failure(capsys, *arguments):
@@ -370,16 +256,15 @@ def failure(capsys, *arguments):
 
 def test_what_cannot_be_exported_is_one_sentence(tmp_path, capsys):
     path, _ = saved(tmp_path / "good", um=False)
-    out = tmp_path / "out"
-    assert "not known beside" in failure(capsys, "--elastix", out, "--unit", "um", path)
-    assert "is a directory" in failure(capsys, "--elastix", out, path.parent)
-    assert "does not exist" in failure(capsys, "--ngff", out, tmp_path / "absent.json")
+    out = tmp_path / "out.mha"
+    assert "not known beside" in failure(capsys, "--itk", out, "--unit", "um", path)
+    assert "is a directory" in failure(capsys, "--itk", out, path.parent)
+    assert "does not exist" in failure(capsys, "--itk", out, tmp_path / "absent.json")
     (tmp_path / "list.json").write_text("[1]")
-    assert "is not a whole transform" in failure(capsys, "--ngff", out, tmp_path / "list.json")
-    assert "one transform.json" in failure(capsys, "--ngff", out, path, path)
+    assert "is not a whole transform" in failure(capsys, "--itk", out, tmp_path / "list.json")
+    assert "one transform.json" in failure(capsys, "--itk", out, path, path)
     assert "has to end in .mha" in failure(capsys, "--itk", tmp_path / "out.nii", path)
     bent, _ = saved(tmp_path / "bent", matrix=HOMOGRAPHY, um=False)
-    assert "elastix cannot express" in failure(capsys, "--elastix", out, bent)
     assert "cannot express" in failure(capsys, "--itk", tmp_path / "out.tfm", bent)
     failed = Transform("failed", (9, 9), (9, 9), reasons=("No block agrees.",))
     failed.save(tmp_path / "failed.json")
@@ -395,13 +280,12 @@ def test_what_cannot_be_exported_is_one_sentence(tmp_path, capsys):
 
 def test_options_that_do_not_fit(tmp_path, capsys):
     path, _ = saved(tmp_path)
-    assert "leave it out" in failure(capsys, "--elastix", "x", "--spacing", 4, path)
     assert "leave it out" in failure(capsys, "--itk", "x.tfm", "--spacing", 4, path)
     assert "1 or more" in failure(capsys, "--itk", "x.mha", "--spacing", 0, path)
     assert "leave them out" in failure(capsys, "--spatialdata", "x", "--unit", "px", path)
 
 
-@pytest.mark.parametrize("kind", ["--elastix out", "--itk out.mha", "--itk out.tfm", "--ngff out"])
+@pytest.mark.parametrize("kind", ["--itk out.mha", "--itk out.tfm"])
 def test_nothing_is_overwritten_and_nothing_is_left_half(tmp_path, kind, capsys, monkeypatch):
     path, _ = saved(tmp_path / "pair", um=False)
     option, name = kind.split()

@@ -701,16 +701,16 @@ def test_a_local_run_asks_slurm_where_there_is_one(written, commands):
 
 def test_the_list_of_submitted_jobs_is_read_line_by_line(written, monkeypatch):
     assert queued_jobs.submitted(written.work) == {}
-    lines = f"sge\t1\tx\t{written.work}\n\nsge\t\tx\t{written.work}\npbs\t2\tx\t/elsewhere\n"
-    lines += f"what\t3\tx\t/elsewhere\nlsf\t4\tx\t{written.work}/.\tmore\nslurm\t5\n"
+    lines = f"sge\t1\tx\t{written.work}\n\nsge\t\tx\t{written.work}\nslurm\t2\tx\t/elsewhere\n"
+    lines += f"what\t3\tx\t/elsewhere\nslurm\t4\tx\t{written.work}/.\tmore\nslurm\t5\n"
     noted = note_submitted(written, lines)
-    assert queued_jobs.submitted(written.work) == {"sge": ["1"], "lsf": ["4"]}
+    assert queued_jobs.submitted(written.work) == {"sge": ["1"], "slurm": ["4"]}
     noted.write_text(f"what\t3\tx\t{written.work}\n")
     with pytest.raises(InputError) as error:
         queued_jobs.submitted(written.work)
     assert str(error.value) == (
         ".snakemake/unglow/submitted.tsv names the scheduler 'what', which is not one of slurm, "
-        "sge, pbs, torque, lsf: cancel its jobs by hand and delete the file."
+        "sge: cancel its jobs by hand and delete the file."
     )
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(InputError) as error:
@@ -723,23 +723,19 @@ def test_the_list_of_submitted_jobs_is_read_line_by_line(written, monkeypatch):
 
 def test_only_what_is_still_there_is_cancelled_and_then_the_list_is_deleted(written, commands):
     make, queue = commands
-    rows = ("slurm\t1", "sge\t2", "pbs\t3", "lsf\t4", "lsf\t5")
+    rows = ("slurm\t1", "sge\t2", "sge\t5")
     noted = note_submitted(written, "".join(f"{row}\tx\t{written.work}\n" for row in rows))
     (queue / "1").write_text("1|RUNNING|None|x")
-    (queue / "5").write_text("RUN")
+    (queue / "5").write_text("5 0.5 x me r")
     make("squeue", "cat 1")
-    make("qstat", '[ "$1" = -u ] || echo "job_state = C"')
-    make(
-        "bjobs",
-        '[ -s "$last" ] && cat "$last" || { echo "Job <$last> is not found" >&2; exit 255; }',
-    )
+    make("qstat", "cat 5 2>/dev/null || true")
     make("scancel", 'echo scancel "$@" >> ../called; echo > "$last"')
-    make("bkill", 'echo bkill "$@" >> ../called; rm "$last"')
+    make("qdel", 'echo qdel "$@" >> ../called; rm "$last"')
     queued_jobs.cancel_all(written.work, written.said.append)
-    assert (queue / "../called").read_text() == "scancel 1\nbkill 5\n"
+    assert (queue / "../called").read_text() == "scancel 1\nqdel 5\n"
     assert written.said == [
         "cancelling slurm jobs of the killed run: 1",
-        "cancelling lsf jobs of the killed run: 5",
+        "cancelling sge jobs of the killed run: 5",
     ]
     assert not noted.exists()
     queued_jobs.cancel_all(written.work, pytest.fail)
@@ -754,7 +750,7 @@ def test_a_long_complaint_of_a_scheduler_is_cut(written, commands):
 
 
 def test_a_job_that_is_still_there_is_waited_for_and_then_named(written, monkeypatch):
-    monkeypatch.setattr(queued_jobs, "_queued", lambda jobs, names: {"lsf": ["17", "18"]})
+    monkeypatch.setattr(queued_jobs, "_queued", lambda jobs, names: {"slurm": ["17", "18"]})
     monkeypatch.setattr(queued_jobs, "run", lambda *words: (0, ""))
     slept = sleeping(monkeypatch, 100.0)
     with pytest.raises(InputError) as error:
@@ -813,8 +809,6 @@ def test_slurm_of_an_earlier_run_is_not_missed_by_a_local_one(written, commands)
     ("scheduler", "ask", "cancel", "answer", "unknown"),
     [
         ("sge", "qstat", "qdel", "17 0.5 x me r\n19 0.5 x me r", "error: job 17 does not exist"),
-        ("pbs", "qstat", "qdel", "    job_state = R", "qstat: Unknown Job Id"),
-        ("lsf", "bjobs", "bkill", "RUN", "Job is not found"),
         ("slurm", "squeue", "scancel", "17|RUNNING|None|x\n19|RUNNING|None|x", "Invalid job id"),
     ],
 )
@@ -828,22 +822,13 @@ def test_what_was_submitted_from_here_is_cancelled(written, commands, scheduler,
     of_all = '[ "$last" = "*" ] || [ "$1" = --noheader ]'
     make(
         ask,
-        f"""if {of_all} && [ "{ask}" != bjobs ]; then cat 17 2>/dev/null || true
+        f"""if {of_all}; then cat 17 2>/dev/null || true
         else cat "$last" 2>/dev/null || {{ echo "{unknown} $last" >&2; exit 1; }}; fi""",
     )
     make(cancel, 'rm "$last"')
     written.make_sure()
     assert written.said == [f"cancelling {scheduler} jobs of the killed run: 17"]
     assert not list(queue.iterdir())
-
-
-def test_a_job_that_pbs_remembers_as_finished_is_over(written, commands):
-    make, _ = commands
-    written.run()
-    note_submitted(written, f"pbs\t17\tx\t{written.work}\n")
-    make("qstat", 'echo "    job_state = F"')
-    written.make_sure()
-    assert written.said == []
 
 
 def test_a_scheduler_that_does_not_answer_is_no_proof(written, commands):
@@ -860,6 +845,6 @@ def test_a_scheduler_that_does_not_answer_is_no_proof(written, commands):
 
 def test_without_the_command_of_the_scheduler_another_machine_is_asked_for(written, commands):
     written.run()
-    note_submitted(written, f"lsf\t17\tx\t{written.work}\n")
-    with pytest.raises(InputError, match="command bjobs is not here"):
+    note_submitted(written, f"sge\t17\tx\t{written.work}\n")
+    with pytest.raises(InputError, match="command qstat is not here"):
         written.make_sure()

@@ -580,26 +580,27 @@ def test_an_unknown_method_cannot_be_written(work):
         Batch.load({"scale": {"write": "some"}}, work)
 
 
-def test_ingest_needs_what_both_images_need_and_a_band_what_its_image_does(tmp_path):
+def test_a_key_of_earlier_versions_is_accepted_with_a_note(work):
+    batch = Batch.load({"bands": "auto"}, work)
+    assert batch.notes == ("config key 'bands' no longer changes anything: remove it.",)
+    assert "bands" not in batch.settings
+
+
+def test_ingest_needs_what_both_images_need(tmp_path):
     big = {"shape": (1500, 1500), "dtype": np.uint16}
     add_pair(tmp_path, "A", post=big, pre={"shape": (900, 900), "dtype": np.uint16})
     batch = Batch.load({}, tmp_path)
-    post, pre = (demand_of(batch, "ingest_band", names("A") | {"role": r}) for r in ("post", "pre"))
     alone = memory_model.ingest(
         batch.headers["A", "SYTO9"][0], batch.layout({"sample": "A", "dye": "SYTO9"}, "post")
     )
-    assert post.peak_mb(2000, 1) == alone.peak_mb(2000, 1)
-    assert pre.each < post.each
     both = demand_of(batch, "ingest", names("A"))
     assert both.images[0] == alone
     assert alone.peak_mb(0, 1) == both.peak_mb(0, 2) < both.peak_mb(2000, 2)
 
 
-@pytest.mark.parametrize("stage", sorted(BASE.keys() - {"export"} - OF_SLIDES | {"ingest_band"}))
+@pytest.mark.parametrize("stage", sorted(BASE.keys() - {"export"} - OF_SLIDES))
 def test_what_snakemake_hands_over_is_read_as_names_are(work, stage):
     """Its wildcards are a list of values: ``in`` asks for one of them."""
     batch = Batch.load({}, work)
-    known = names("B") | ({"role": "pre"} if stage == "ingest_band" else {})
+    known = names("B")
     assert demand_of(batch, stage, Wildcards(fromdict=known)) == demand_of(batch, stage, known)
-    if stage == "ingest_band":
-        assert demand_of(batch, stage, known) != demand_of(batch, "ingest", names("B"))

@@ -89,7 +89,7 @@ def test_strings_from_the_command_line_get_the_type_of_their_key(given, key, val
     [
         ({"regster": {}}, "config key 'regster' is not known; did you mean 'register'?"),
         ({"register": {"modle": "affine"}}, "'register.modle' is not known; did you mean 'model'?"),
-        ({"zzz": 1}, "the keys here are allow_failed, bands, channel"),
+        ({"zzz": 1}, "the keys here are allow_failed, channel"),
         ({"memory_per_job": "abc"}, "'memory_per_job' is 'abc' but has to be a number"),
         ({"memory_per_job": 100}, "'memory_per_job' is 100 but has to be at least 300"),
         ({"scale": {"percentile": 150}}, "'scale.percentile' is 150 but has to be below 100"),

@@ -26,7 +26,7 @@ from unglow.workflow.forecast.throughput import Factors, Point, Throughput, fitt
 from unglow.workflow.job_resources import runtime_min, work_mpx
 from unglow.workflow.planned_jobs import jobs_of_pair
 from unglow.workflow.preflight.concurrency import Capacity, PendingJob
-from unglow.workflow.stage_table import RULES, SPLIT, STAGES, Time, rules_before, stage_of
+from unglow.workflow.stage_table import STAGES, Time
 
 CHAIN = ("ingest", "register", "align", "scale", "difference", "detect", "figures")
 
@@ -57,7 +57,7 @@ def of_machine(slower, rules=("align", "detect", "figures"), sizes=(1.0, 10.0, 1
     """A run on a machine that is so many times slower than that of the table."""
     times = []
     for rule in rules:
-        stage = stage_of(rule).time
+        stage = STAGES[rule].time
         for mpx in sizes:
             seconds = slower * (stage.fixed + stage.per_mpx_with(2) * mpx)
             cpu_s = slower * (stage.fixed + stage.per_mpx * mpx)
@@ -102,7 +102,7 @@ def test_runs_that_differ_widen_the_interval():
 
 
 def job(rule, seconds, pair="A", *, threads=None, mb=100.0, streams=0):
-    stage = stage_of(rule)
+    stage = STAGES[rule]
     variant = ("", "", "", "") if stage.level == "run" else (pair, "SYTO9", "", "")
     threads = threads or stage.threads
     pending = PendingJob(
@@ -134,26 +134,22 @@ def test_cores_memory_and_streams_limit_what_runs_at_once():
     assert simulated(ingests, capacity(cores=4, limit_mb=50), 2000) == 8.0
 
 
-def test_the_summary_waits_for_all_pairs_and_bands_are_joined_last():
+def test_the_summary_waits_for_all_pairs():
     jobs = [job("figures", 3.0, "A"), job("figures", 5.0, "B"), job("summary", 1.0)]
     assert simulated([*jobs, job("verdict", 0.5)], capacity(), 2000) == 6.5
-    bands = [job("align_band", 2.0, threads=1) for _ in range(4)]
-    assert simulated([job("align", 1.0), *bands], capacity(), 2000) == 5.0
 
 
 def test_rules_come_after_others_of_an_earlier_or_the_same_step():
-    for rule in RULES:
-        for before in rules_before(rule):
-            assert stage_of(before).step <= stage_of(rule).step
-    assert rules_before("detect") == ("difference", "detect_band")
-    assert {rule for rule in SPLIT if f"{rule}_band" in rules_before(rule)} == set(SPLIT)
+    for rule in STAGES:
+        for before in STAGES[rule].after:
+            assert STAGES[before].step <= STAGES[rule].step
 
 
 @pytest.mark.parametrize("cores", [1, 2, 7, 64])
 def test_a_large_batch_takes_what_a_part_of_it_tells_and_no_time_to_forecast(cores):
     pairs = [f"P{n}" for n in range(400)]
     jobs = [
-        job(rule, 1.0 + (n % 7) / 7, pair, threads=min(cores, stage_of(rule).threads))
+        job(rule, 1.0 + (n % 7) / 7, pair, threads=min(cores, STAGES[rule].threads))
         for n, pair in enumerate(pairs)
         for rule in CHAIN
     ]
@@ -175,7 +171,7 @@ def test_a_forecast_of_3000_pairs_is_quick():
 def test_the_forecast_of_a_pair_adds_up():
     jobs = [job(rule, 0.0).job for rule in CHAIN]
     found = forecast(jobs, capacity(cores=1), 2000, Throughput.of([]), 1)
-    fixed = sum(stage_of(rule).time.fixed for rule in CHAIN)
+    fixed = sum(STAGES[rule].time.fixed for rule in CHAIN)
     assert found.seconds == pytest.approx(2.37 + 7 * 0.25 + fixed + 1.02)
     assert found.rules["align"] == (1, 0.4)
     record = found.record()
@@ -285,7 +281,7 @@ def test_time_limits_are_generous_and_as_long_as_ever(batch, monkeypatch):
         for rule, seconds in BEFORE.items():
             limit = runtime_min(batch, rule, names)
             assert limit >= math.ceil(2 + 20 * pixels / 1e6 * seconds / 60), rule
-            assert limit * 60 > 100 * stage_of(rule).time.per_mpx * pixels / 1e6
+            assert limit * 60 > 100 * STAGES[rule].time.per_mpx * pixels / 1e6
     assert runtime_min(batch, "scale", names) >= 5
-    small = [rule for rule in STAGES if not stage_of(rule).time.per_mpx]
+    small = [rule for rule in STAGES if not STAGES[rule].time.per_mpx]
     assert {runtime_min(batch, rule, names) for rule in small} == {5}

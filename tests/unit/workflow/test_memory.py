@@ -64,7 +64,6 @@ def demands(tmp_path_factory):
 PREDICTED = {
     ("tiles", "plan"): (113, 113, 113),
     ("tiles", "ingest"): (113, 150, 227),
-    ("tiles", "ingest_band"): (111, 150, 227),
     ("tiles", "register"): (228, 238, 259),
     ("tiles", "align"): (191, 250, 369),
     ("tiles", "difference"): (145, 214, 352),
@@ -74,7 +73,6 @@ PREDICTED = {
     ("tiles", "export_computed"): (150, 150, 150),
     ("strips", "plan"): (72, 72, 72),
     ("strips", "ingest"): (185, 297, 357),
-    ("strips", "ingest_band"): (185, 215, 275),
     ("strips", "register"): (242, 252, 273),
     ("strips", "align"): (191, 250, 369),
     ("strips", "difference"): (145, 214, 352),
@@ -82,13 +80,8 @@ PREDICTED = {
     ("strips", "snr"): (177, 229, 333),
     ("strips", "export"): (118, 118, 118),
     ("strips", "export_computed"): (150, 150, 150),
-    ("strips", "join_ingest"): (75, 75, 75),
-    ("strips", "join_align"): (97, 97, 97),
-    ("strips", "join_difference"): (78, 78, 78),
-    ("strips", "join_detect"): (247, 260, 286),
     ("float", "plan"): (72, 72, 72),
     ("float", "ingest"): (139, 205, 338),
-    ("float", "ingest_band"): (139, 205, 338),
     ("float", "register"): (242, 252, 273),
     ("float", "align"): (198, 265, 397),
     ("float", "difference"): (145, 214, 352),
@@ -98,7 +91,6 @@ PREDICTED = {
     ("float", "export_computed"): (150, 150, 150),
     ("small", "plan"): (72, 72, 72),
     ("small", "ingest"): (73, 73, 73),
-    ("small", "ingest_band"): (73, 73, 73),
     ("small", "register"): (195, 206, 227),
     ("small", "align"): (128, 128, 128),
     ("small", "difference"): (77, 77, 77),
@@ -136,7 +128,6 @@ def test_what_is_predicted_is_what_was_measured_against(tmp_path, image):
     made = {
         "plan": memory_model.plan((post, post)),
         "ingest": both_of(post, layout),
-        "ingest_band": memory_model.ingest(post, layout["post"]),
         "register": memory_model.register((derived.shape, derived.shape), 1024, 256),
         "align": memory_model.align(derived, layout["pre"]),
         "difference": memory_model.difference(derived),
@@ -144,10 +135,6 @@ def test_what_is_predicted_is_what_was_measured_against(tmp_path, image):
         "snr": memory_model.snr(derived),
         "export": memory_model.export(derived),
         "export_computed": memory_model.export(derived, computed=True),
-        "join_ingest": memory_model.join_ingest(layout["post"]),
-        "join_align": memory_model.join_align(derived),
-        "join_difference": memory_model.join_difference(derived),
-        "join_detect": memory_model.join_detect(derived),
     }
     peaks = {
         stage: (demand.peak_mb(0, 1), demand.peak_mb(2000, 2), demand.peak_mb(2000, 4))
@@ -315,8 +302,8 @@ def test_a_store_on_disk_is_bounded_by_its_pixels_and_a_third(tmp_path):
 def test_drawn_regions_take_what_their_file_is_large_and_no_more_than_a_bound(tmp_path):
     post = header(tmp_path / "post.tif", (6000, 7000), np.uint8, tile=(256, 256))
     layout = layouts(post, post, "auto")["derived"]
-    for demand in (memory_model.detect, memory_model.join_detect):
-        peaks = [demand(layout, size).peak_mb(2000, 2) for size in (0, 10_000, 2_000_000, 8 << 20)]
-        assert peaks[0] == demand(layout).peak_mb(2000, 2)
-        assert peaks[1] <= peaks[0] + 1
-        assert peaks[0] + 20 < peaks[2] < peaks[3] <= peaks[0] + 42
+    sizes = (0, 10_000, 2_000_000, 8 << 20)
+    peaks = [memory_model.detect(layout, size).peak_mb(2000, 2) for size in sizes]
+    assert peaks[0] == memory_model.detect(layout).peak_mb(2000, 2)
+    assert peaks[1] <= peaks[0] + 1
+    assert peaks[0] + 20 < peaks[2] < peaks[3] <= peaks[0] + 42

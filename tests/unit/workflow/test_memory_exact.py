@@ -22,10 +22,6 @@ EXACT = {
     ((700, 90000), "snr"): (18.663728, 12.0, 44),
     ((700, 90000), "export"): (0.0, 60.0, None),
     ((700, 90000), "export_computed"): (0.0, 92.0, None),
-    ((700, 90000), "join_ingest"): (2.15593, 12.0, 6),
-    ((700, 90000), "join_align"): (5.41655, 31.88576, 6),
-    ((700, 90000), "join_difference"): (5.41655, 12.0, 6),
-    ((700, 90000), "join_detect"): (12.929328, 131.537664, None),
     ((700, 90000), "register"): (10.65024, 94.330391, None),
     ((700, 90000), "register_small_blocks"): (0.65536, 119.555, None),
     ((700, 90000), "register_stiff"): (10.65024, 83.5374, None),
@@ -34,10 +30,6 @@ EXACT = {
     ((90, 150), "snr"): (0.4185, 12.0, 1),
     ((90, 150), "export"): (0.0, 12.162, None),
     ((90, 150), "export_computed"): (0.0, 12.27, None),
-    ((90, 150), "join_ingest"): (0.0, 12.0, None),
-    ((90, 150), "join_align"): (0.0, 21.43372, None),
-    ((90, 150), "join_difference"): (0.0, 12.0, None),
-    ((90, 150), "join_detect"): (12.929328, 12.26325, None),
     ((90, 150), "register"): (10.65024, 64.118854, None),
     ((90, 150), "register_small_blocks"): (0.65536, 64.157416, None),
     ((90, 150), "register_stiff"): (10.65024, 64.106, None),
@@ -46,10 +38,6 @@ EXACT = {
     ((1100, 3000), "snr"): (27.93472, 12.0, 2),
     ((1100, 3000), "export"): (0.0, 51.6, None),
     ((1100, 3000), "export_computed"): (0.0, 78.0, None),
-    ((1100, 3000), "join_ingest"): (0.0, 12.0, None),
-    ((1100, 3000), "join_align"): (0.0, 29.65, None),
-    ((1100, 3000), "join_difference"): (0.0, 12.0, None),
-    ((1100, 3000), "join_detect"): (12.929328, 56.087184, None),
     ((1100, 3000), "register"): (10.65024, 80.4324, None),
     ((1100, 3000), "register_small_blocks"): (0.65536, 80.4324, None),
     ((1100, 3000), "register_stiff"): (10.65024, 80.4324, None),
@@ -58,10 +46,6 @@ EXACT = {
     ((6000, 7000), "snr"): (52.00937, 12.0, 12),
     ((6000, 7000), "export"): (0.0, 60.0, None),
     ((6000, 7000), "export_computed"): (0.0, 92.0, None),
-    ((6000, 7000), "join_ingest"): (1.462857, 12.0, 1),
-    ((6000, 7000), "join_align"): (3.837734, 31.88576, 1),
-    ((6000, 7000), "join_difference"): (3.837734, 12.0, 1),
-    ((6000, 7000), "join_detect"): (12.929328, 131.537664, None),
     ((6000, 7000), "register"): (10.65024, 96.480441, None),
     ((6000, 7000), "register_small_blocks"): (0.65536, 125.550266, None),
     ((6000, 7000), "register_stiff"): (10.65024, 95.7729, None),
@@ -78,10 +62,6 @@ def test_what_is_held_for_each_block_and_once(shape, stage):
         "snr": lambda: memory_model.snr(derived),
         "export": lambda: memory_model.export(derived),
         "export_computed": lambda: memory_model.export(derived, computed=True),
-        "join_ingest": lambda: memory_model.join_ingest(grey),
-        "join_align": lambda: memory_model.join_align(derived),
-        "join_difference": lambda: memory_model.join_difference(derived),
-        "join_detect": lambda: memory_model.join_detect(derived),
         "register": lambda: memory_model.register((shape, larger), 1024, 258),
         "register_small_blocks": lambda: memory_model.register((shape, larger), 1024, 64),
         "register_stiff": lambda: memory_model.register((shape, larger), 1024, 258, field=False),
@@ -96,9 +76,8 @@ def test_what_is_held_for_each_block_and_once(shape, stage):
 )
 def test_a_search_finds_the_section_first_and_reads_ahead_of_its_tiles(shape, before, ahead):
     layout = plan_layout(shape, "float32")
-    search, join = memory_model.detect(layout), memory_model.join_detect(layout)
+    search = memory_model.detect(layout)
     assert (round(search.least, 6), round(search.ahead, 6)) == (before, ahead)
-    assert (round(join.least, 6), join.ahead) == (before, 0.0)
 
 
 def test_a_stage_that_reads_small_data_holds_the_same_always():
@@ -109,10 +88,9 @@ def test_a_stage_that_reads_small_data_holds_the_same_always():
 
 def test_the_disk_of_stores_and_lists():
     large, low = plan_layout((30000, 25000), "uint8"), plan_layout((700, 90000), "uint16")
-    found = [memory_model.store_disk_mb(large, bands=bands) for bands in (1, 2, 3, 4, 1000)]
-    assert found == [1021, 559, 350, 280, 71]
+    assert memory_model.store_disk_mb(large) == 1021
     assert memory_model.store_disk_mb(large, "float32") == 4081
-    assert [memory_model.store_disk_mb(low, bands=bands) for bands in (1, 2, 5)] == [173, 173, 173]
+    assert memory_model.store_disk_mb(low) == 173
     assert memory_model.candidates_disk_mb(large) == 237
     assert memory_model.candidates_disk_mb(plan_layout((9000, 150), "uint8")) == 32
 
@@ -120,8 +98,8 @@ def test_the_disk_of_stores_and_lists():
 def test_both_images_are_ingested_with_the_plan_of_one_and_the_slack_of_one(tmp_path):
     image = header(tmp_path / "a.tif", (6000, 7000, 3), np.uint8, tile=(256, 256))
     layout = layouts(image, image, "auto")
-    pair = memory_model.ingest_both((image, image), (layout["post"], layout["pre"]), (True, False))
-    post, pre = memory_model.join_ingest(layout["post"]), memory_model.ingest(image, layout["pre"])
+    pair = memory_model.ingest_both((image, image), (layout["post"], layout["pre"]))
+    post, pre = (memory_model.ingest(image, layout[role]) for role in ("post", "pre"))
     pre = replace(pre, fixed=pre.fixed - 12.0)
     assert pair == PairDemand((post, pre), memory_model.plan((image, image)).peak_mb(0, 1))
 
@@ -188,14 +166,3 @@ def test_what_ingest_holds_follows_from_how_a_file_is_read(rgb, kind):
 def test_a_plan_holds_what_is_sampled_of_each_channel_and_what_else_a_reader_keeps(rgb):
     # 28 to survey, 4 for each channel, 12 beside them, and 15 + 14 to read
     assert memory_model.plan((rgb, rgb)) == Demand(BASE["ingest"], 0.0, fixed=28 + 12 + 12 + 29)
-
-
-@pytest.mark.parametrize(
-    ("shape", "bands", "most"), [((700, 90000), 2, 44), ((6000, 7000), 2, 8), ((6000, 7000), 3, 4)]
-)
-def test_a_band_has_no_more_blocks_than_rows_of_shards_times_those_across(shape, bands, most):
-    layout = plan_layout(shape, "float32")
-    whole = memory_model.difference(layout)
-    assert memory_model.of_band(whole, layout, bands) == replace(whole, most=most)
-    unbounded = replace(whole, most=None)
-    assert memory_model.of_band(unbounded, layout, bands) == unbounded

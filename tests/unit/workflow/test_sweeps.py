@@ -10,7 +10,7 @@ from unglow.core.errors import ConfigError
 from unglow.core.levels import VARIANT
 from unglow.workflow import config, job_params
 from unglow.workflow.batch import Batch
-from unglow.workflow.job_resources import band_count, disk_mb
+from unglow.workflow.job_resources import disk_mb
 from unglow.workflow.paths import PLACES, Outputs
 from unglow.workflow.planned_jobs import jobs_of_pair
 from unglow.workflow.scale_methods import same_difference_as
@@ -151,12 +151,6 @@ def test_a_ratio_that_has_to_be_the_same_is_known(work):
     ]
     sizes = [disk_mb(batch, "snr", job.wildcards) for job in jobs(batch, "snr")]
     assert sizes[1] == sizes[3] == SMALL_MB < sizes[0] == sizes[2]
-
-
-def test_a_difference_that_is_there_already_is_not_split(work):
-    batch = Batch.load({"bands": 2, "sweep": {"scale.percentile": [40, 60]}}, work)
-    counts = [band_count(batch, "difference", job.wildcards) for job in jobs(batch, "difference")]
-    assert counts == [batch.band_count("align", PAIR), 1]
 
 
 @pytest.mark.parametrize(

@@ -269,12 +269,12 @@ def test_leftovers_are_found_wherever_they_are_and_counted(pair):
     (pair / "figures" / ".x.png.ab.partial").write_bytes(b"x" * 1000)
     (results / ".report.html.cd.partial").write_bytes(b"")
     (pair / ".post.ome.zarr.ef.old" / "0").mkdir(parents=True)
-    for key, place in (("aa", pair), ("bb", pair / "figures")):
-        (place / f".post.ome.zarr.{key}.bands").mkdir()
-    (pair / ".post.ome.zarr.1-of-2.band.npz").write_bytes(b"")  # that band has been finished
+    (pair / ".post.ome.zarr.aa.bands").mkdir()  # of earlier versions, as the next
+    (pair / ".post.ome.zarr.1-of-2.band.npz").write_bytes(b"")
     names = [path.name for path in leftovers(results)]
     assert sorted(names) == [
-        ".post.ome.zarr.bb.bands",
+        ".post.ome.zarr.1-of-2.band.npz",
+        ".post.ome.zarr.aa.bands",
         ".post.ome.zarr.ef.old",
         ".report.html.cd.partial",
         ".x.png.ab.partial",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from unglow.io.zarr.band_writer import state_key
 from unglow.io.zarr.layout import StoreLayout, plan_layout
 from unglow.io.zarr.reader import Store, open_store, verify
 from unglow.io.zarr.writer import StoreWriter
@@ -13,6 +12,5 @@ __all__ = [
     "StoreWriter",
     "open_store",
     "plan_layout",
-    "state_key",
     "verify",
 ]

@@ -39,8 +39,7 @@ log = logging.getLogger(__name__)
 class ShardWriter:
     """Writer of shards of one image into a hidden sibling of its store that no other process uses.
 
-    Use as a context manager; the directory is removed at its end, whatever has happened. Shards
-    are moved on to another directory as soon as they are whole, if `_root` names one.
+    Use as a context manager; the directory is removed at its end, whatever has happened.
     """
 
     reports = True
@@ -51,7 +50,6 @@ class ShardWriter:
         self.layout = layout
         self._dtype = np.dtype(layout.dtype)
         self._partial = self._sibling("partial")
-        self._root = self._partial
         self._pending: set[Window] = set()
         self.shards: Shards = {}
         """What was written."""
@@ -125,17 +123,9 @@ class ShardWriter:
             path = self._partial / key
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-            self._move_on(key)
         except OSError as error:
             raise self._failure(error) from error
         self.shards[key] = hashlib.sha256(content).hexdigest(), len(content)
-
-    def _move_on(self, name: str) -> None:
-        """Move a finished file to where it belongs; that directory is never made anew here."""
-        if self._root != self._partial:
-            for parent in list(Path(name).parents)[-2::-1]:
-                (self._root / parent).mkdir(exist_ok=True)
-            (self._partial / name).replace(self._root / name)
 
     def _sibling(self, kind: str) -> Path:
         """Return a hidden name beside the store that no other process uses."""

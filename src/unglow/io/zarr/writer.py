@@ -12,7 +12,6 @@ import numpy as np
 from unglow.core.files import ask_to_publish, read_file
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
-from unglow.io.zarr.band_writer import band_store, leftovers
 from unglow.io.zarr.chunks import read_window
 from unglow.io.zarr.metadata import (
     DOCUMENT,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.zarr.layout import StoreLayout
-    from unglow.io.zarr.shard_writer import Shards
 
 OVERVIEW = 1024
 """Largest side of the part of the coarsest level that sets the display range, px. Only of images
@@ -42,9 +40,8 @@ class StoreWriter(ShardWriter):
     """Writer of one image as an OME-Zarr 0.5 store that appears only when it is whole.
 
     Use as a context manager: `write` every window of `windows` once, in any order and from any
-    thread (or `adopt` what jobs of their own have written), then `publish`. If the block ends in
-    any other way, nothing is left behind and whatever had the final name is untouched. The same
-    pixels and arguments give the same bytes.
+    thread, then `publish`. If the block ends in any other way, nothing is left behind and whatever
+    had the final name is untouched. The same pixels and arguments give the same bytes.
 
     Parameters
     ----------
@@ -60,8 +57,6 @@ class StoreWriter(ShardWriter):
         JSON types, for the ``unglow`` attribute of the root.
     workers
         Coarse shards that `publish` builds at a time.
-    bands
-        How many bands wrote the shards; 0 for a store that is written here.
 
     Raises
     ------
@@ -78,7 +73,6 @@ class StoreWriter(ShardWriter):
         pixel_size_um: tuple[float, float] | None,
         attributes: Mapping[str, Any],
         workers: int = 1,
-        bands: int = 0,
     ) -> None:
         super().__init__(path, layout)
         self._name = name
@@ -87,36 +81,6 @@ class StoreWriter(ShardWriter):
         self._pixel_size_um = pixel_size_um
         self._attributes = dict(attributes)
         self._workers = workers
-        self._bands = bands
-
-    def adopt(self, key: str, shards: Shards) -> None:
-        """Take over level 0 and the fine levels that bands have written.
-
-        Until it is published, their directory keeps all that it has, so that a job that is killed
-        here leaves the next one what it needs.
-
-        Parameters
-        ----------
-        key
-            State key of the bands.
-        shards
-            All of them, checked (`unglow.io.zarr.band_writer.first_fault`).
-
-        Raises
-        ------
-        StoreError
-            If the file system refuses.
-        """
-        self._root = band_store(self.path, key)
-        self.shards |= shards
-        self._pending.clear()
-        try:
-            if not self._root.is_dir():  # a job that was killed had just put it in place
-                self.path.rename(self._root)
-            for path in self._partial.glob(f"*/{DOCUMENT}"):
-                self._move_on(f"{path.parent.name}/{DOCUMENT}")
-        except OSError as error:
-            raise self._failure(error) from error
 
     def publish(self, extra_attributes: Mapping[str, Any] | None = None) -> str:
         """Build the coarse levels and put the store in place; returns its digest.
@@ -149,7 +113,7 @@ class StoreWriter(ShardWriter):
             "digest": digest,
             "stored_bytes": sum(size for _, size in self.shards.values()),
         }
-        overview = read_window(self._root, self.layout, coarsest, middle)
+        overview = read_window(self._partial, self.layout, coarsest, middle)
         self._put_in_place(attributes, overview)
         return digest
 
@@ -207,7 +171,7 @@ class StoreWriter(ShardWriter):
             for top in range(window.y0, window.y1, STRIP):
                 end = min(top + STRIP, window.y1)
                 source = Window(2 * top, 2 * end, 2 * window.x0, 2 * window.x1)
-                strip = read_window(self._root, self.layout, level - 1, source)
+                strip = read_window(self._partial, self.layout, level - 1, source)
                 block[top - window.y0 : end - window.y0] = halve_stored(strip)
             self._write_shard(level, window.y0, window.x0, block)
 
@@ -225,7 +189,6 @@ class StoreWriter(ShardWriter):
         )
         try:
             write_document(self._partial, document)
-            self._move_on(DOCUMENT)
         except OSError as error:
             raise self._failure(error) from error
         self._rename()
@@ -234,12 +197,11 @@ class StoreWriter(ShardWriter):
         """Give the store its final name, whatever has that now."""
         old = self._sibling("old")
         try:
-            replace_directory(self._root, self.path, old)
+            replace_directory(self._partial, self.path, old)
         except OSError as error:
             raise self._failure(error) from error
-        for path in (old, *leftovers(self.path, self._bands)):
-            if os.path.lexists(path):
-                self._remove(path)
+        if os.path.lexists(old):
+            self._remove(old)
 
 
 def replace_directory(root: Path, path: Path, old: Path) -> None:

@@ -7,9 +7,6 @@ import shutil
 from typing import TYPE_CHECKING
 
 from unglow.jobs.schedulers.grid_engine import GridEngine
-from unglow.jobs.schedulers.lsf import LSF
-from unglow.jobs.schedulers.pbs import PBS, Torque
-from unglow.jobs.schedulers.scheduler import run
 from unglow.jobs.schedulers.slurm import Slurm
 
 if TYPE_CHECKING:
@@ -19,9 +16,6 @@ VARIABLE = "UNGLOW_SCHEDULER"
 SCHEDULERS: dict[str, type[Scheduler]] = {
     "slurm": Slurm,
     "sge": GridEngine,
-    "pbs": PBS,
-    "torque": Torque,
-    "lsf": LSF,
 }
 
 
@@ -33,7 +27,7 @@ def chosen() -> Scheduler:
     name = os.environ.get(VARIABLE, "").strip().lower() or _detected()
     if name not in SCHEDULERS:
         known = ", ".join(SCHEDULERS)
-        reason = f"{VARIABLE} is {name!r}" if name else "no scheduler's commands are on PATH"
+        reason = f"{VARIABLE} is {name!r}" if name else "neither Slurm nor Grid Engine is here"
         raise SystemExit(f"{reason}: set {VARIABLE} to one of {known}.")
     return SCHEDULERS[name]()
 
@@ -41,11 +35,4 @@ def chosen() -> Scheduler:
 def _detected() -> str:
     if os.environ.get("SGE_ROOT") and shutil.which("qsub"):  # what Grid Engine needs to be asked
         return "sge"
-    if shutil.which("sbatch"):
-        return "slurm"
-    if shutil.which("bsub"):
-        return "lsf"
-    if not shutil.which("qsub"):
-        return ""
-    # PBS Professional and OpenPBS tell "pbs_version = 23.06.06", Torque "Version: 6.1.2".
-    return "pbs" if "pbs_version" in run("qstat", "--version")[1] else "torque"
+    return "slurm" if shutil.which("sbatch") else ""

@@ -76,8 +76,8 @@ def write_report(
         raise
     except Exception as error:
         raise UnglowError(
-            f"{place} could not be written ({describe(error)}): please report this fault; "
-            "`unglow bundle` packs what is needed."
+            f"{place} could not be written ({describe(error)}): please report this fault, with "
+            "the output of `unglow doctor`."
         ) from error
 
 

@@ -192,7 +192,7 @@ class Attempt:
     @property
     def title(self) -> str:
         """Stage and what it worked on, in words."""
-        in_stage = ("role", "method", "form", "band")
+        in_stage = ("role", "method", "form")
         names = (v for k, v in self.wildcards.items() if k not in in_stage)
         return " ".join((self.stage, *names))
 
@@ -291,7 +291,7 @@ class Job:
     @property
     def title(self) -> str:
         """Rule and what it works on, in words."""
-        return " ".join((self.rule.removesuffix("_band"), *self.wildcards.values()))
+        return " ".join((self.rule, *self.wildcards.values()))
 
     @property
     def state(self) -> str:

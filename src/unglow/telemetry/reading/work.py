@@ -73,7 +73,7 @@ class Work:
         # and jobs of which no attempt is heard of yet, or any more
         heard = {a.job.jobid for a in own if a.job is not None}
         stages += [
-            job.rule.removesuffix("_band")
+            job.rule
             for job in of_pair(self._started, names)
             if job.jobid not in heard and works_for(job.wildcards, names)
         ]

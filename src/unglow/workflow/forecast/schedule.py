@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unglow.workflow.stage_table import RULES, rules_before, stage_of
+from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ MOST_JOBS = 1000
 """Of more jobs, those of some pairs are looked at; the others take as long for as much to do."""
 # Of jobs that are ready and do not fit, so many are looked at.
 _LOOKED_AT = 20
-_ORDER = {rule: n for n, rule in enumerate(RULES)}
+_ORDER = {rule: n for n, rule in enumerate(STAGES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +126,12 @@ def _order(jobs: Sequence[TimedJob]) -> tuple[list[int], list[list[int]]]:
     followers: list[list[int]] = [[] for _ in jobs]
     for n, timed in enumerate(jobs):
         job = timed.job
-        if stage_of(job.rule).level == "run":
+        if STAGES[job.rule].level == "run":
             before = [m for m, other in enumerate(jobs) if other.job.step < job.step]
         else:
             before = [
                 m
-                for rule in rules_before(job.rule)
+                for rule in STAGES[job.rule].after
                 for m in of_pair.get((job.variant[:2], rule), ())
                 if _same_variant(job.variant, jobs[m].job.variant)
             ]

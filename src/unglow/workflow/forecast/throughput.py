@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from unglow.workflow.stage_table import RULES, Time, stage_of
+from unglow.workflow.stage_table import STAGES, Time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -155,12 +155,12 @@ class Throughput:
 
 def _is_of_a_rule(times: Times) -> bool:
     """Whether there is such a rule: another checkout of this version may have left the file."""
-    return times.rule in SNAKEMAKE or times.rule in RULES
+    return times.rule in SNAKEMAKE or times.rule in STAGES
 
 
 def _by_table(rule: str, mpx: float, threads: int) -> tuple[float, float]:
     """Return the fixed time of a job by the table, and the one that grows with the px, s."""
-    time = SNAKEMAKE.get(rule) or stage_of(rule).time
+    time = SNAKEMAKE.get(rule) or STAGES[rule].time
     return time.fixed, time.per_mpx_with(threads) * mpx
 
 

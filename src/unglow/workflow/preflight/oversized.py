@@ -14,7 +14,7 @@ from unglow.core.machine import disk_free_mb
 from unglow.core.rounding import gigabytes
 from unglow.workflow.preflight.pending_jobs import pending_jobs
 from unglow.workflow.samples import Problem
-from unglow.workflow.stage_table import RULES
+from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,7 +97,7 @@ def _is_small(batch: Batch, key: tuple[str, str], least_mb: float, free_mb: floa
     samples_mpx = sum(math.prod(h.shape) * len(h.channels) for h in headers) / 1e6
     decoding_mb = sum(h.decode_bytes + h.others_bytes + h.kept_bytes for h in headers) / 1e6
     most_mb = samples_mpx * _PER_PX + decoding_mb
-    outputs_mb = most_mb * len(RULES) * batch.variant_count
+    outputs_mb = most_mb * len(STAGES) * batch.variant_count
     return _LIBRARIES_MB + most_mb < least_mb and outputs_mb < free_mb
 
 

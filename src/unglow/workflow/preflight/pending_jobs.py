@@ -17,7 +17,7 @@ from unglow.workflow.job_resources import demand_of, work_mpx
 from unglow.workflow.planned_jobs import jobs_of, jobs_of_run
 from unglow.workflow.preflight.concurrency import Capacity, PendingJob
 from unglow.workflow.samples import ROLES
-from unglow.workflow.stage_table import RULES, STREAMING, stage_of
+from unglow.workflow.stage_table import STAGES, STREAMING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from unglow.workflow.batch import Batch
     from unglow.workflow.planned_jobs import PlannedJob
 
-_TITLE = (*LEVELS, "role", "method", "band", "cycle")
+_TITLE = (*LEVELS, "role", "method", "cycle")
 # Wildcards that memory and time of a job depend on, beside sample, dye, ingestion and role.
 _DEMAND = {
     "register": ("registration",),
@@ -45,7 +45,7 @@ class RuleSettings:
     @classmethod
     def shipped(cls) -> RuleSettings:
         """Return the rules as they are shipped."""
-        return cls({rule: stage_of(rule).threads for rule in RULES}, {})
+        return cls({rule: stage.threads for rule, stage in STAGES.items()}, {})
 
 
 def pending_jobs(
@@ -103,14 +103,9 @@ def capacity_for(
 
 
 def _is_missing(job: PlannedJob, results: Path) -> bool:
-    """Return whether a job is to be done; bands only while what joins them is to be done."""
-    if job.joined and _all_there(job.joined, results):
-        return False
-    return not _all_there(job.files, results)
-
-
-def _all_there(files: Iterable[str], results: Path) -> bool:
-    return all((results / file.removeprefix("<results>/")).is_file() for file in files)
+    """Return whether a job is to be done."""
+    files = (results / file.removeprefix("<results>/") for file in job.files)
+    return not all(file.is_file() for file in files)
 
 
 def _cost(
@@ -141,7 +136,7 @@ def _pending(
         demand=cost[0],
         threads=rules.threads.get(job.rule, 1),
         variant=tuple(names.get(name, "") for name in LEVELS),
-        step=stage_of(job.rule).step,
+        step=STAGES[job.rule].step,
         declared_mb=rules.mem_mb.get(job.rule),
         disk_mb=job.disk_mb if missing else 0,
         disk=disk,
@@ -153,10 +148,9 @@ def _pending(
 
 def _advice(batch: Batch, job: PlannedJob) -> str:
     """Say what another way of saving the raw image would change, if it is what takes memory."""
-    if job.rule not in ("ingest", "ingest_band"):
+    if job.rule != "ingest":
         return ""
-    roles = [job.wildcards["role"]] if "role" in job.wildcards else ROLES
-    headers = [batch.header({**job.wildcards, "role": role}) for role in roles]
+    headers = [batch.header({**job.wildcards, "role": role}) for role in ROLES]
     header = max(headers, key=lambda h: h.decode_bytes + h.others_bytes)
     return remedy(header) or ""
 

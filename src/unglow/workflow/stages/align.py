@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unglow.core.grey_levels import grey_level, has_grey_levels, quantise, value_range
 from unglow.core.progress import step
@@ -13,17 +13,11 @@ from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform.resample import warp_window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from unglow.io.zarr import Store, StoreLayout
     from unglow.io.zarr.shard_writer import ShardWriter
     from unglow.transform import Transform
-
-VERSION = 2
-"""Of the pixels and statistics."""
 
 
 class AlignedStore(StageStore):
@@ -52,8 +46,6 @@ class AlignedStore(StageStore):
         super().__init__(
             path,
             layout,
-            stage="align",
-            version=VERSION,
             name="aligned_pre",
             pixel_size_um=post.pixel_size_um,
             attributes={
@@ -101,12 +93,3 @@ class AlignedStore(StageStore):
         statistics.add(signal, block, origin=origin)
         self.bins.add(signal, block, origin=origin)
         return statistics
-
-    def counts(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
-        """Return the statistics, and the cells of a band of rows."""
-        return {**self.statistics.arrays, **self.bins.of_rows(rows)}
-
-    def merge_counts(self, counts: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
-        """Add the `counts` of a band of rows."""
-        self.statistics.merge_counts(counts)
-        self.bins.set_rows(counts, rows)

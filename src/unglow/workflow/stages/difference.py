@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.archive import named, of_name
 from unglow.core.grey_levels import has_grey_levels
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, strips
@@ -20,15 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from unglow.io.zarr import StoreLayout
     from unglow.io.zarr.shard_writer import ShardWriter
     from unglow.photometry.gain.scale import MethodResult, Scale
     from unglow.photometry.joint_histogram import JointStatistics
-
-VERSION = 5
-"""Of the pixels and counts."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,15 +31,6 @@ class Residue:
 
     histogram: DifferenceHistogram
     background: BackgroundMedians
-
-    def counts(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
-        """Return the histogram, and the medians of a band of rows (first px, px after the last)."""
-        return {**self.histogram.arrays, **self.background.of_rows(rows)}
-
-    def merge_counts(self, counts: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
-        """Add the `counts` of a band of rows."""
-        self.histogram.merge_counts(counts)
-        self.background.set_rows(counts, rows)
 
 
 class DifferenceStore(StageStore):
@@ -81,16 +66,12 @@ class DifferenceStore(StageStore):
         layout: StoreLayout,
         path: Path,
     ) -> None:
-        written, *others = (attributes_of(images, name, scale.methods[name]) for name in methods)
         super().__init__(
             path,
             layout,
-            stage="difference",
-            version=VERSION,
             name=f"difference {methods[0]}",
             pixel_size_um=images.post.pixel_size_um,
-            attributes=written,
-            inputs=(others,),
+            attributes=attributes_of(images, methods[0], scale.methods[methods[0]]),
         )
         self._images, self._scale = images, scale
         self._written = methods[0]
@@ -160,18 +141,6 @@ class DifferenceStore(StageStore):
         if self._written in results and writer is not None:
             writer.write(window, pre)
         return counted
-
-    def counts(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
-        """Return histograms, and the medians of a band of rows, of all methods."""
-        counts: dict[str, NDArray[Any]] = {}
-        for name, residue in self.residues.items():
-            counts |= named(residue.counts(rows), name)
-        return counts
-
-    def merge_counts(self, counts: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
-        """Add the `counts` of a band of rows."""
-        for name, residue in self.residues.items():
-            residue.merge_counts(of_name(counts, name), rows)
 
     def save_residues(self, histogram: Path, background: Path) -> None:
         """Write histograms and medians of all methods, those that are written without a prefix."""

@@ -21,7 +21,7 @@ from unglow.workflow.stages.plan import without_directories
 from unglow.workflow.stages.raw_file import RawFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from unglow.workflow.stages.plan import Plan
 
 log = logging.getLogger(__name__)
-
-VERSION = 1
-"""Of the pixels and statistics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +54,6 @@ class PixelStatistics:
         saturated = int(np.count_nonzero(valid >= self.saturation))
         numbers = valid.size, block.size - valid.size, saturated
         self.blocks[window] = (*numbers, float(low), float(high), float(valid.sum(dtype="f8")))
-
-    @property
-    def counts(self) -> dict[str, NDArray[Any]]:
-        """The figures of all blocks as arrays, by name, for `merge_counts`."""
-        windows = sorted(self.blocks)
-        return {
-            "windows": np.array([(w.y0, w.y1, w.x0, w.x1) for w in windows], np.int64),
-            "figures": np.array([self.blocks[w] for w in windows], np.float64),
-        }
-
-    def merge_counts(self, counts: Mapping[str, NDArray[Any]]) -> None:
-        """Add the `counts` of other blocks of the image."""
-        windows = (Window(*row) for row in counts["windows"].tolist())
-        figures = (tuple(row) for row in counts["figures"].tolist())
-        self.blocks.update(zip(windows, figures, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures for the attributes of a store; None where no pixel was valid."""
@@ -118,8 +100,6 @@ class SignalStore(StageStore):
         super().__init__(
             path,
             layout,
-            stage="ingest",
-            version=VERSION,
             name=role,
             pixel_size_um=header.pixel_size_um,
             attributes={
@@ -128,7 +108,6 @@ class SignalStore(StageStore):
                 "fingerprint": self._fingerprint,
                 "grey_levels": "integer" if self._dtype.kind in "iu" else "real",
             },
-            inputs=({**header.to_dict(), "path": ""},),
         )
 
     def write(self, writer: ShardWriter, workers: int) -> str | None:
@@ -204,36 +183,20 @@ class SignalStore(StageStore):
             yield from bounded_map(read, others, 1 if in_order else workers)
             yield from bounded_map(write, windows, workers)
 
-    def counts(self, rows: tuple[int, int]) -> dict[str, NDArray[Any]]:
-        """Return the statistics; all that was read lies in the band."""
-        del rows
-        return self.statistics.counts
-
-    def merge_counts(self, counts: Mapping[str, NDArray[Any]], rows: tuple[int, int]) -> None:
-        """Add the `counts` of a band."""
-        del rows
-        self.statistics.merge_counts(counts)
-
     def final_attributes(self) -> dict[str, Any]:
         """Return the statistics."""
         return {"statistics": self.statistics.to_dict()}
 
 
-def ingest_both(
-    plan: Plan,
-    paths: Mapping[str, Path],
-    *,
-    workers: int,
-    band_results: Mapping[str, Sequence[Path]] | None = None,
-) -> int:
+def ingest_both(plan: Plan, paths: Mapping[str, Path], *, workers: int) -> int:
     """Write the stores of both images of a pair and publish them; return their valid px in all.
 
     Parameters
     ----------
     plan
         The pair's plan.
-    paths, band_results
-        By role, as for `SignalStore` and `StageStore.make`.
+    paths
+        By role, as for `SignalStore`.
     workers
         Blocks in flight: with two or more the images are ingested side by side, else in turn.
     """
@@ -241,8 +204,7 @@ def ingest_both(
     def one(role: str) -> int:
         with step(role):
             store = SignalStore(plan, role, paths[role])
-            results = (band_results or {}).get(role, ())
-            reason = store.make(workers=max(1, workers // 2), band_results=results)
+            reason = store.make(workers=max(1, workers // 2))
             return int(store.statistics.to_dict()["pixels"]) if reason is None else 0
 
     return sum(bounded_map(one, ROLES, min(workers, 2)))
