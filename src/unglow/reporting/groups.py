@@ -76,10 +76,11 @@ def note_repeated_images(rows: Iterable[dict[str, Any]]) -> None:
             of_images = pairs.setdefault(row["images"], {})
             of_images.setdefault(f"{row['sample']} {row['dye']}", []).append(row)
     for same in pairs.values():
-        for name, own in same.items():
-            others = ", ".join(other for other in same if other != name)
-            for row in own if others else ():
-                note = f"{others} has the same two images: groups.tsv counts them once."
+        first, *others = same
+        for name, own in same.items() if others else ():
+            other = others[0] if name == first else first
+            for row in own:
+                note = f"{other} has the same two images: groups.tsv counts them once."
                 row["notes"] = " ".join(filter(None, [row.get("notes"), note]))
 
 

@@ -32,7 +32,7 @@ from unglow.workflow.samples.raw_directory import (
     listing_if_any,
     loose_files,
     no_tiffs,
-    some,
+    too_deep,
     unreadable,
 )
 from unglow.workflow.samples.slides import SlideFiles, slide_files
@@ -166,21 +166,8 @@ def _nested(folder: _Folder, inside: list[Path]) -> None:
     deep = [f for d in inside if not d.name.endswith(".oif.files") for f in listing_if_any(d)]
     deep += [f for d in deep if d.is_dir() for f in listing_if_any(d)]
     deep = images_of(deep)
-    if not deep:
-        return
-    shown = some(deep, folder.path)
-    lie, them = ("lies", "it") if len(deep) == 1 else ("lie", "them")
-    parts, marker = take_apart(deep[0].name, ""), replace_synonym(deep[0].parent.name).lower()
-    if parts.dye and not parts.markers and marker in MARKERS:  # the folder alone says it
-        name = f"{parts.body}_{marker}_{parts.dye}{parts.suffix}"
-        end = f", for example as '{name}'."
-    else:
-        end = ", or make every folder with images a sample of its own."
-    folder.problem(
-        "nested",
-        f"{shown} in {folder.path} {lie} too deep: move {them} up into {folder.path}{end}",
-        *deep,
-    )
+    if deep:
+        folder.problem("nested", too_deep(folder.path, deep), *deep)
 
 
 def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:

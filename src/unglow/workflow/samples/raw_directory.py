@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unglow.workflow.samples.naming import take_apart
+from unglow.workflow.samples.naming import MARKERS, replace_synonym, take_apart
 from unglow.workflow.samples.pair import Problem
 
 if TYPE_CHECKING:
@@ -71,6 +71,20 @@ def loose_files(raw: Path, files: list[Path]) -> Problem:
         "loose-files",
         paths=tuple(files),
     )
+
+
+def too_deep(folder: Path, files: list[Path]) -> str:
+    """Say that TIFFs lie in folders inside the folder of a sample."""
+    lie, them = ("lies", "it") if len(files) == 1 else ("lie", "them")
+    first = take_apart(files[0].name, "")
+    marker = replace_synonym(files[0].parent.name).lower()
+    if first.dye and not first.markers and marker in MARKERS:  # the folder alone says it
+        name = f"{first.body}_{marker}_{first.dye}{first.suffix}"
+        end = f", for example as '{name}'."
+    else:
+        end = ", or make every folder with images a sample of its own."
+    shown = some(files, folder)
+    return f"{shown} in {folder} {lie} too deep: move {them} up into {folder}{end}"
 
 
 def no_tiffs(raw: Path, entries: list[Path], folders: list[Path]) -> Problem:

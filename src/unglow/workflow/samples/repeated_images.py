@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     from unglow.workflow.samples.pair import Pair
 
+_SHOWN = 5
+
 
 def repeated_images(pairs: Iterable[Pair]) -> list[str]:
     """Return a sentence for each two files that several pairs read in the same way.
@@ -22,8 +24,13 @@ def repeated_images(pairs: Iterable[Pair]) -> list[str]:
         key = (same, str(pair.channel), pair.series)
         names.setdefault(key, []).append(f"{pair.sample} {pair.dye}")
     return [
-        f"{', '.join(same)} read the same two images, so they are not replicates: groups.tsv "
+        f"{_listed(same)} read the same two images, so they are not replicates: groups.tsv "
         "counts them once. Correct the files, or keep one of these pairs."
         for same in names.values()
         if len(same) > 1
     ]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
