@@ -162,7 +162,7 @@ def check_pair(pair: Path) -> Iterator[Defect]:
             yield replace(defect, remove=published.with_others(root))
     if published.jobs:
         others = {*files, *filter(Path.is_file, roots)} - {*wrong}
-        yield from _without_digest(pair, sorted(others), published)
+        yield from _without_digest(pair, others, published)
 
 
 def _without_digest(place: Path, files: Iterable[Path], published: Published) -> Iterator[Defect]:
@@ -172,9 +172,8 @@ def _without_digest(place: Path, files: Iterable[Path], published: Published) ->
     """
     if not all(job.whole for job in published.jobs.values()):
         return
-    for path in files:
-        name = path.relative_to(place).as_posix()
-        if path not in published.digests and _RESULT.fullmatch(name) and path.stat().st_size:
+    for path in sorted({*files} - published.digests.keys() - published.jobs.keys()):
+        if _RESULT.fullmatch(path.relative_to(place).as_posix()) and path.stat().st_size:
             yield Defect(
                 f"{path} has no digest, but other files of {place} have; {_AGAIN}", (path,)
             )
