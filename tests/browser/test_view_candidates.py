@@ -215,7 +215,7 @@ def test_read_only_results_are_looked_at_only(view, small_work, monkeypatch):
     pair = small_work / "results" / "phantom" / "SYTO9"
     why = f"{pair} may not be written."
     # root may write anywhere, so that permissions alone would not keep a test from it
-    monkeypatch.setattr("unglow.viewer.saving.why_not_writable", lambda _: why)
+    monkeypatch.setattr("unglow.viewer.saving.why_not_writable", lambda *_: why)
     tab = opened(view, small_work)
     tab.key("n")
     tab.wait(f"{SOURCE} === '1'")

@@ -186,8 +186,7 @@ def test_what_somebody_else_draws_is_kept_and_comes_with_the_focus(regions):
 
 def test_where_nothing_can_be_saved_it_says_so(view, small_work, monkeypatch):
     why = "results may not be written, so nothing can be saved there."
-    for module in ("saving", "region_files"):
-        monkeypatch.setattr(f"unglow.viewer.{module}.why_not_writable", lambda _: why)
+    monkeypatch.setattr("unglow.viewer.saving.why_not_writable", lambda *_: why)
     tab = view(small_work / "results", pair=PAIR, panel="regions")
     tab.wait(f"document.body.innerText.includes({json.dumps(why)})", 120)
     assert tab.run("[...document.querySelectorAll('.tools button')].every((b) => b.disabled)")

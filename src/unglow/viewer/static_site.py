@@ -8,6 +8,7 @@ from such a page.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from unglow.viewer.layers import Layer
 
 _TABLES = ("candidates.json", "blocks.json", "arrows.json")
-_TOLD = ("review.json", "regions.geojson", "landmarks.json")
+_TOLD = ("review.json", "regions.geojson")
+# The directories of an absolute path in a sentence.
+_DIRECTORIES = re.compile(r"(?<![\w.])/(?:[^\s/]+/)+")
 _WHY = "These are copies of results, to look at: nothing can be saved here."
 # Layers that are small or quick enough to be computed as a whole without being asked for.
 _SMALL = ("error", "gain")
@@ -66,8 +69,10 @@ def write_site(
     """
     viewer = Viewer(Source(results, str(results)))
     viewer.check_images()
-    listed = _asked(viewer, "pairs.json")
-    models = {one["id"]: _asked(viewer, "pair", one["id"], "pair.json") for one in listed}
+    listed = _without_places(_asked(viewer, "pairs.json"))
+    models = {
+        one["id"]: _without_places(_asked(viewer, "pair", one["id"], "pair.json")) for one in listed
+    }
     listed = [one for one in listed if models[one["id"]]["layers"]]
     with whole_directory(target) as partial:
         for name, answer in page_files().items():
@@ -101,6 +106,15 @@ def _write_pair(viewer: Viewer, about: dict[str, Any], partial: Path, *, compute
         for key in _keys(layers[layer["name"]]):
             at = ("pair", pair, *layer["url"].split("/"), *key.split("/"))
             _write(place / layer["url"] / key, _answer(viewer, *at))
+
+
+def _without_places(content: Any) -> Any:
+    """Return JSON whose texts tell of files by their names alone: others need not know the rest."""
+    if isinstance(content, dict):
+        return {key: _without_places(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_without_places(value) for value in content]
+    return _DIRECTORIES.sub("", content) if isinstance(content, str) else content
 
 
 def _read_only(content: dict[str, Any]) -> dict[str, Any]:
