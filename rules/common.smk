@@ -76,8 +76,9 @@ if Path("config/config.yaml").is_dir():
         "config/config.yaml is a directory, but has to be a file: move it away."
     )
 
+silent = any(kind.name == "ALL" for kind in workflow.output_settings.quiet or ())
 try:
-    batch = Batch.load(config)
+    batch = Batch.load(config, is_watched=workflow.is_main_process and not silent)
 except UnglowError as error:
     raise refusal(str(error)) from None
 

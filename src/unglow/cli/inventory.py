@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.core.progress import with_progress
 from unglow.io.raw_images import survey_blocks
+from unglow.io.tiff import remedy
 from unglow.photometry.gain.bright_field import doubts
 from unglow.workflow.batch import check_help
 from unglow.workflow.channels import AUTO, choose_channels, stored_dtype
@@ -22,6 +26,8 @@ from unglow.workflow.slides import known_slides
 from unglow.workflow.stages.plan import check_two_files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from unglow.io.tiff import TiffHeader
     from unglow.workflow.channels import ChannelChoice
     from unglow.workflow.marker_pairs import MarkerPairs
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from unglow.workflow.schema import Settings
     from unglow.workflow.slides import KnownSlide
 
+T = TypeVar("T")
 ROLES = ("post", "pre")
 BRIGHT_FIELD = "bright-field (dark is signal on a bright background): no candidates are looked for"
 
@@ -54,8 +61,9 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     files: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
     problems = [_problem(asdict(problem)) for problem in discovery.problems]
-    for pair in discovery.pairs:
-        record, failures = _look(pair, settings, cache)
+    looked: dict[str, Any] = {}
+    for pair in with_progress(discovery.pairs, "pairs looked at"):
+        record, failures = _look(pair, settings, cache, looked)
         if not failures:
             usable[pair.key] = pair
             shapes[pair.key] = [file["shape"] for file in record["files"]]
@@ -94,8 +102,13 @@ def _problem(plain: dict[str, Any]) -> dict[str, Any]:
     return {**plain, "paths": [str(path) for path in plain["paths"]]}
 
 
-def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str, Any], list[str]]:
-    """Return the record of a pair with its files, and a sentence for each thing that is wrong."""
+def _look(
+    pair: Pair, settings: Settings, cache: HeaderCache, looked: dict[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the record of a pair with its files, and a sentence for each thing that is wrong.
+
+    ``looked`` keeps what was measured, since pairs may share images.
+    """
     failures: list[str] = []
     files = []
     headers = {}
@@ -105,7 +118,8 @@ def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str,
         path = pair.post if role == "post" else pair.pre
         try:
             headers[role] = cache.read(path, series=series, z=plane["z"], t=plane["t"])
-            figures = channel_figures(headers[role])
+            _check_memory(headers[role], settings)
+            figures = _once(looked, (headers[role],), (), partial(channel_figures, headers[role]))
         except InputError as error:
             failures.append(str(error))
             continue
@@ -128,18 +142,49 @@ def _look(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[dict[str,
         try:
             check_help(pair, headers_of(pair, settings, cache))
             check_two_files(headers["post"], headers["pre"])
-            choice = choose_channels(headers, channel=channel, dye=pair.dye)
+            choice = _once(
+                looked,
+                headers.values(),
+                (channel, pair.dye),
+                partial(choose_channels, headers, channel=channel, dye=pair.dye),
+            )
             record["chosen"] = asdict(choice)
             for file in files:
                 _mark(file, choice.indices[file["role"]], choice.shares.get(file["role"], {}))
                 file["stored_dtype"] = _stored(headers[file["role"]], channel)
-            bright = _bright_field(headers, choice, str(settings["light"]))
+            bright = _once(
+                looked,
+                headers.values(),
+                choice.indices,
+                partial(_bright_field, headers, choice, str(settings["light"])),
+            )
             for file in files:
                 file["notes"] += [BRIGHT_FIELD] if file["role"] in bright else []
             failures += [f"{pair.sample} {pair.dye}: {doubt}" for doubt in doubts(bright)]
         except InputError as error:
             failures.append(f"{pair.sample} {pair.dye}: {error}")
     return record, failures
+
+
+def _once(
+    looked: dict[str, Any], headers: Iterable[TiffHeader], more: object, measure: Callable[[], T]
+) -> T:
+    """Return what is measured in images, or what was measured in them before; a copy of it."""
+    key = repr(([header.to_dict() for header in headers], more))
+    if key not in looked:
+        looked[key] = measure()
+    return copy.deepcopy(cast("T", looked[key]))
+
+
+def _check_memory(header: TiffHeader, settings: Settings) -> None:
+    """Raise `InputError` for an image of which decoding takes more memory than a job may."""
+    needed, allowed = header.decode_bytes / 1e6, settings["memory_per_job"]
+    if needed > allowed:
+        advice = remedy(header) or "export it in smaller tiles"
+        raise InputError(
+            f"'{header.path}' needs {needed:.0f} MB to decode one tile or strip, but "
+            f"memory_per_job is {allowed} MB: {advice}, or raise memory_per_job."
+        )
 
 
 def _bright_field(
