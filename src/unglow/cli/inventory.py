@@ -277,7 +277,8 @@ class _Tally:
         if not values.size:
             return
         self._counted += values.size
-        self._total += float(values.sum(dtype=np.float64))
+        with np.errstate(over="ignore"):
+            self._total += float(values.sum(dtype=np.float64))
         self._low = min(self._low, float(values.min()))
         self._high = max(self._high, float(values.max()))
         if self._top is not None:
@@ -287,7 +288,7 @@ class _Tally:
         n = self._counted
         return {
             "min": self._low if n else None,
-            "mean": self._total / n if n else None,
+            "mean": self._total / n if n and np.isfinite(self._total) else None,
             "max": self._high if n else None,
             "saturated": None if self._top is None or not n else self._saturated / n,
             "missing": 1.0 - n / self._seen if self._seen else 0.0,

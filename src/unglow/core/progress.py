@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-# Nothing is said of what takes less; then there is a line in so many seconds, at a terminal more often.
+# Nothing is said of what takes less; then a line in so many seconds, more often at a terminal.
 _QUIET_S, _TERMINAL_S = 3.0, 0.5
 # Lines about progress, at most so many per second.
 _PER_S = 5.0
