@@ -63,7 +63,8 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     problems = [_problem(asdict(problem)) for problem in discovery.problems]
     looked: dict[str, Any] = {}
     for pair in with_progress(discovery.pairs, "pairs looked at"):
-        record, failures = _look(pair, settings, cache, looked)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is counted
+            record, failures = _look(pair, settings, cache, looked)
         if not failures:
             usable[pair.key] = pair
             shapes[pair.key] = [file["shape"] for file in record["files"]]
@@ -180,11 +181,8 @@ def _check_memory(header: TiffHeader, settings: Settings) -> None:
     """Raise `InputError` for an image of which decoding takes more memory than a job may."""
     needed, allowed = header.decode_bytes / 1e6, settings["memory_per_job"]
     if needed > allowed:
-        advice = remedy(header) or "export it in smaller tiles"
-        raise InputError(
-            f"'{header.path}' needs {needed:.0f} MB to decode one tile or strip, but "
-            f"memory_per_job is {allowed} MB: {advice}, or raise memory_per_job."
-        )
+        sentence = remedy(header) or f"'{header.path}' takes {needed:.0f} MB to decode"
+        raise InputError(f"{sentence}, or raise memory_per_job (now {allowed} MB).")
 
 
 def _bright_field(
@@ -277,8 +275,7 @@ class _Tally:
         if not values.size:
             return
         self._counted += values.size
-        with np.errstate(over="ignore"):
-            self._total += float(values.sum(dtype=np.float64))
+        self._total += float(values.sum(dtype=np.float64))
         self._low = min(self._low, float(values.min()))
         self._high = max(self._high, float(values.max()))
         if self._top is not None:

@@ -70,8 +70,8 @@ def pixel_warnings(stats: JointStatistics, gain: float | None, method: str) -> l
         share = 100 * at_top / counts["pixels"]
         digits = 0 if share >= 1 else 1
         sentences.append(
-            f"{share:.{digits}f} % of the post pixels have its largest value ({stats.top:g}), so it is "
-            f"probably saturated and the {wrong} too low: expose it shorter."
+            f"{share:.{digits}f} % of the post pixels have its largest value ({stats.top:g}), so "
+            f"it is probably saturated and the {wrong} too low: expose it shorter."
         )
     return sentences
 

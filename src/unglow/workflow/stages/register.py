@@ -122,13 +122,16 @@ def _unusable(name: str, store: Store) -> Iterator[str]:
     figures = store.attributes.get("statistics", {"pixels": None})
     if figures["pixels"] is None:
         return
-    if figures["pixels"] == 0:
+    low, high = figures["min"], figures["max"]
+    if low == high and figures["missing"]:  # None where no px has a value
+        share = 100 * figures["missing"] / math.prod(store.shape)
         yield (
-            f"The {name}-stain image has no usable pixel: all are NaN, infinite or beyond 3.4e38. "
-            "Divide it by a constant, or export it again."
+            f"{share:.0f} % of the {name}-stain pixels are NaN, infinite or beyond 3.4e38, and all "
+            "others have the same value: divide both images by a constant, or export them again."
         )
         return
-    low, high = figures["min"], figures["max"]
+    if figures["pixels"] == 0:
+        return
     largest = max(abs(low), abs(high))
     steps = (high - low) / float(np.spacing(np.float32(min(largest, _LARGEST))))
     if largest > _LARGEST:
