@@ -51,8 +51,13 @@ for whose, path, braces in (
             f"the {whose} directory is {path}, whose braces Snakemake would fill in: rename it."
         )
 
+silent = any(kind.name == "ALL" for kind in workflow.output_settings.quiet or ())
 try:
-    batch = Batch.without_images(config) if rules_only else Batch.load(config)
+    if rules_only:
+        batch = Batch.without_images(config)
+    else:
+        watched = workflow.is_main_process and not silent
+        batch = Batch.load(config, is_watched=watched)
 except UnglowError as error:
     end_run(str(error))
 

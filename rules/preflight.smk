@@ -1,7 +1,13 @@
 """Preflight: before the first job, does what is missing fit memory and disk? See docs/memory.md."""
 
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
-from unglow.workflow.preflight.check import FORCE, Level, check
+from unglow.workflow.preflight.check import (
+    FORCE,
+    PLANNED_PER_S,
+    Level,
+    check,
+    too_many_jobs,
+)
 from unglow.workflow.preflight.messages import messages
 from unglow.workflow.preflight.pending_jobs import (
     RuleSettings,
@@ -79,6 +85,12 @@ def preflight():
     results = Path(workflow.pathvars.apply("<results>"))
     again = options is not None and options.forceall
     jobs = pending_jobs(batch, results, rules_as_set(), only, again=again)
+    sentence = None if partly or is_forced() else too_many_jobs(len(jobs))
+    if sentence is not None:  # of a dry run as well, which plans them too
+        raise refusal(sentence)
+    if len(jobs) > 10 * PLANNED_PER_S:
+        seconds = len(jobs) // PLANNED_PER_S
+        logger.info(f"{len(jobs)} jobs: Snakemake plans them for {seconds} s or more.")
     local = options is None or options.executor in ("local", "dryrun", "touch")
     limits = [limit_of(workflow, name) for name in ("_cores", "mem_mb", "disk_streams")]
     for option, limit in zip(LIMITS, limits):
@@ -100,6 +112,13 @@ def preflight():
     return None if partly else expected
 
 
+def is_forced():
+    """Whether the configuration turns refusals into warnings."""
+    # A module does not see --config, which is how the suggestion is made.
+    asked = (batch.settings, workflow.config_settings.config)
+    return any(str(s.get(FORCE, False)).lower() == "true" for s in asked)
+
+
 def takes(expected, partly):
     """How long it takes, in words; of what is not asked for as well, if that is only a part."""
     if expected is None:
@@ -109,15 +128,12 @@ def takes(expected, partly):
 
 def tell(level, jobs, lines, dry, partly):
     """Print the lines as loud as it is bad; raise if this is a refusal."""
-    # A module does not see --config, which is how the suggestion is made.
-    asked = (batch.settings, workflow.config_settings.config)
-    forced = any(str(s.get(FORCE, False)).lower() == "true" for s in asked)
     if level < Level.REFUSED:
         head = f"{jobs} jobs to do:"
         say = logger.info if level == Level.FINE else logger.warning
     elif dry:
         say, head = logger.warning, "a real run would be refused:"
-    elif forced:
+    elif is_forced():
         say, head = logger.warning, f"too much, but {FORCE} is set:"
     elif partly:
         say, head = logger.warning, "too much if everything is computed:"

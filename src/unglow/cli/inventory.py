@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.core.progress import with_progress
 from unglow.io.raw_images import survey_blocks
+from unglow.io.tiff import remedy
 from unglow.photometry.gain.bright_field import doubts
 from unglow.workflow.batch import check_help
 from unglow.workflow.channels import AUTO, choose_channels, stored_dtype
@@ -22,6 +26,8 @@ from unglow.workflow.slides import known_slides
 from unglow.workflow.stages.plan import check_two_files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from unglow.io.tiff import TiffHeader
     from unglow.workflow.channels import ChannelChoice
     from unglow.workflow.marker_pairs import MarkerPairs
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from unglow.workflow.schema import Settings
     from unglow.workflow.slides import KnownSlide
 
+T = TypeVar("T")
 ROLES = ("post", "pre")
 BRIGHT_FIELD = "bright-field (dark is signal on a bright background): no candidates are looked for"
 
@@ -55,8 +62,10 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     files: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
     problems = [_problem(asdict(problem)) for problem in discovery.problems]
-    for pair in discovery.pairs:
-        record, skipped, failures = _look(pair, settings, cache)
+    looked: dict[str, Any] = {}
+    for pair in with_progress(discovery.pairs, "pairs looked at"):
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is counted
+            record, skipped, failures = _look(pair, settings, cache, looked)
         if record["chosen"] is not None:
             usable[pair.key] = pair
             shapes[pair.key] = [file["shape"] for file in record["files"]]
@@ -101,9 +110,12 @@ def _problem(plain: dict[str, Any]) -> dict[str, Any]:
 
 
 def _look(
-    pair: Pair, settings: Settings, cache: HeaderCache
+    pair: Pair, settings: Settings, cache: HeaderCache, looked: dict[str, Any]
 ) -> tuple[dict[str, Any], str, list[str]]:
-    """Return the record of a pair, why a run would skip it (or ''), and what else is wrong."""
+    """Return the record of a pair, why a run would skip it (or ''), and what else is wrong.
+
+    ``looked`` keeps what was measured, since pairs may share images.
+    """
     skipped, failures = "", []
     files = []
     headers = {}
@@ -120,7 +132,8 @@ def _look(
         except InputError:  # named above
             continue
         try:
-            figures = channel_figures(headers[role])
+            _check_memory(headers[role], settings)
+            figures = _once(looked, (headers[role],), (), partial(channel_figures, headers[role]))
         except InputError as error:
             failures.append(str(error))
             continue
@@ -142,18 +155,46 @@ def _look(
     if len(files) == len(ROLES) and not skipped:
         try:
             check_two_files(headers["post"], headers["pre"])
-            choice = choose_channels(headers, channel=channel, dye=pair.dye)
+            choice = _once(
+                looked,
+                headers.values(),
+                (channel, pair.dye),
+                partial(choose_channels, headers, channel=channel, dye=pair.dye),
+            )
             record["chosen"] = asdict(choice)
             for file in files:
                 _mark(file, choice.indices[file["role"]], choice.shares.get(file["role"], {}))
                 file["stored_dtype"] = _stored(headers[file["role"]], channel)
-            bright = _bright_field(headers, choice, str(settings["light"]))
+            bright = _once(
+                looked,
+                headers.values(),
+                choice.indices,
+                partial(_bright_field, headers, choice, str(settings["light"])),
+            )
             for file in files:
                 file["notes"] += [BRIGHT_FIELD] if file["role"] in bright else []
             failures += [f"{pair.sample} {pair.dye}: {doubt}" for doubt in doubts(bright)]
         except InputError as error:
             failures.append(f"{pair.sample} {pair.dye}: {error}")
     return record, skipped, failures
+
+
+def _once(
+    looked: dict[str, Any], headers: Iterable[TiffHeader], more: object, measure: Callable[[], T]
+) -> T:
+    """Return what is measured in images, or what was measured in them before; a copy of it."""
+    key = repr(([header.to_dict() for header in headers], more))
+    if key not in looked:
+        looked[key] = measure()
+    return copy.deepcopy(cast("T", looked[key]))
+
+
+def _check_memory(header: TiffHeader, settings: Settings) -> None:
+    """Raise `InputError` for an image of which decoding takes more memory than a job may."""
+    needed, allowed = header.decode_bytes / 1e6, settings["memory_per_job"]
+    if needed > allowed:
+        sentence = remedy(header) or f"'{header.path}' takes {needed:.0f} MB to decode"
+        raise InputError(f"{sentence}, or raise memory_per_job (now {allowed} MB).")
 
 
 def _bright_field(
@@ -256,7 +297,7 @@ class _Tally:
         n = self._counted
         return {
             "min": self._low if n else None,
-            "mean": self._total / n if n else None,
+            "mean": self._total / n if n and np.isfinite(self._total) else None,
             "max": self._high if n else None,
             "saturated": None if self._top is None or not n else self._saturated / n,
             "missing": 1.0 - n / self._seen if self._seen else 0.0,

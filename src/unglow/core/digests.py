@@ -71,7 +71,10 @@ class Listed:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a list; of a damaged one, what can be read."""
-        lines = read_file(path).decode("utf-8", "replace").split("\n")
+        try:
+            lines = read_file(path).decode("utf-8", "replace").split("\n")
+        except OSError:
+            return cls(path, {}, whole=False)
         rows = [line.partition("  ") for line in lines if line and not line.startswith("#")]
         directory = path.parents[1]
         digests = {directory / name: digest for digest, _, name in rows if _is_inside(name)}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 100_000_000
 """Files that are read at once (tables, JSON, lists) may have so many bytes."""
+# So many bytes are read at a time: room for all of them is taken only as they come.
+_PIECE = 1 << 18
 
 _guard: Callable[[], None] | None = None
 
@@ -86,11 +88,13 @@ def read_file(path: str | Path, most_bytes: int = MOST_BYTES) -> bytes:
     OSError
         It cannot be read, is a pipe or a device, or has more than ``most_bytes``.
     """
+    content = bytearray()
     with open_file(path) as stream:
-        content = stream.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise OSError(errno.EFBIG, f"it has more than {most_bytes / 1e6:g} MB", str(path))
-    return content
+        while piece := stream.read(_PIECE):
+            content += piece
+            if len(content) > most_bytes:
+                raise OSError(errno.EFBIG, f"it has more than {most_bytes / 1e6:g} MB", str(path))
+    return bytes(content)
 
 
 def read_json(path: str | Path, most_bytes: int = MOST_BYTES) -> Any:

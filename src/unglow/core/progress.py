@@ -8,18 +8,47 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 import threading
 import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
+# Nothing is said of what takes less; then a line in so many seconds, more often at a terminal.
+_QUIET_S, _TERMINAL_S = 3.0, 0.5
 # Lines about progress, at most so many per second.
 _PER_S = 5.0
+
+
+T = TypeVar("T")
+
+
+def with_progress(items: Sequence[T], what: str, stream: TextIO | None = None) -> Iterator[T]:
+    """Yield items; after some seconds say how many are done, as ``what: 120 of 3000``.
+
+    Parameters
+    ----------
+    stream
+        Where that goes: at a terminal one line that changes; None for standard error.
+    """
+    stream = stream or sys.stderr
+    at_terminal, every = stream.isatty(), _TERMINAL_S if stream.isatty() else _QUIET_S
+    due, shown = time.monotonic() + _QUIET_S, False
+    for done, item in enumerate(items):
+        if time.monotonic() >= due:
+            line = f"{what}: {done} of {len(items)}"
+            stream.write(f"\r{line}" if at_terminal else f"{line}\n")
+            stream.flush()
+            due, shown = time.monotonic() + every, True
+        yield item
+    if shown and at_terminal:
+        stream.write("\r\033[K")
+        stream.flush()
 
 
 class LineSink(Protocol):

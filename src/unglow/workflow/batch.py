@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
+from unglow.core.progress import with_progress
 from unglow.photometry.gain.scale import METHODS
 from unglow.review.regions import read_regions
 from unglow.transform.initial_matrix import read_initial
@@ -85,10 +86,13 @@ class Batch:
     _settings: dict[tuple[str | None, ...], Settings] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, config: Mapping[str, Any], directory: Path | None = None) -> Batch:
+    def load(
+        cls, config: Mapping[str, Any], directory: Path | None = None, *, is_watched: bool = False
+    ) -> Batch:
         """Read the configuration, find the pairs and look at every header.
 
-        Relative paths start from ``directory``; from the current one if it is None.
+        Relative paths start from ``directory``; from the current one if it is None. With
+        ``is_watched``, say on standard error how far that is if it takes some seconds.
 
         Raises
         ------
@@ -113,7 +117,8 @@ class Batch:
         scales, channels = _scales(settings), _channels(settings)
         slides, unusable_slides = known_slides(discovery.slides, settings, cache)
         of_markers = marker_pairs(slides, settings, discovery)
-        for pair in (*discovery.pairs, *of_markers.pairs):
+        found = (*discovery.pairs, *of_markers.pairs)
+        for pair in with_progress(found, "pairs read") if is_watched else found:
             _check_overridden(pair, settings)
             try:
                 for one in channels:  # each has to be storable

@@ -36,6 +36,8 @@ SOURCE = "register.from"
 """The key of these sections that says which pairs depend on which, and cannot be swept."""
 _OF_SLIDES = "register.on"
 """The one that is of slides alone, which are not swept either."""
+MOST_VARIANTS = 10_000
+"""Of a pair in a sweep: parsing takes some seconds for so many."""
 
 RETIRED = frozenset({"bands"})
 """Keys of earlier versions that no longer change anything; they are accepted with a note."""
@@ -311,6 +313,12 @@ def _sweepable(sweep: Any, rules: Mapping[str, Any]) -> dict[str, Mapping[str, A
 
 def _check_sweep(settings: Settings, sweepable: Mapping[str, Mapping[str, Any]]) -> None:
     """Check each swept value as if it stood in the configuration itself."""
+    count = math.prod(len(values) for values in settings["sweep"].values())
+    if count > MOST_VARIANTS:
+        raise ConfigError(
+            f"config key 'sweep' makes {count} variants of each pair, but at most {MOST_VARIANTS} "
+            "are accepted: sweep fewer values or keys at once."
+        )
     for name, values in settings["sweep"].items():
         read = [_complete(value, sweepable[name]) for value in values]
         different = {tuple(value) if isinstance(value, list) else value for value in read}

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import tifffile
 import yaml
+import zarr
 
 from unglow import __version__
-from unglow.cli import COMMANDS, main
+from unglow.cli import COMMANDS, inventory, main
 from unglow.cli.export import image_names
 from unglow.cli.init import config_text
 from unglow.core.errors import InputError
@@ -104,6 +105,35 @@ def test_survey_of_bad_files_goes_on_and_ends_with_1(here, capsys):
     for name in ("post_A.tif", "post_B.tif", "post_C.tif", "post_D.tif", "pre_E.tif"):
         assert name in out
     assert "1 pair can be processed; 5 skipped." in out
+
+
+def test_survey_looks_at_an_image_once_whatever_names_it(here, monkeypatch, capsys):
+    looked = []
+    real = inventory.survey_blocks
+    monkeypatch.setattr(inventory, "survey_blocks", lambda *a: looked.append(a[0].path) or real(*a))
+    pre, post = (next((here / "raw" / "S1").glob(f"*{role}*.tif")) for role in ("pre", "post"))
+    rows = [f"s{i}\tX\t{pre}\t{post}" for i in range(20)]
+    sheet = here / "many.tsv"
+    sheet.write_text("\n".join(["sample\tdye\tpre\tpost", *rows]))
+    assert main(["survey", "--sheet", str(sheet)]) == 0
+    assert len(looked) <= 4  # figures of each, and whether it is bright-field
+    assert "20 pairs can be processed" in capsys.readouterr().out
+
+
+def test_survey_decodes_nothing_that_is_above_the_memory_of_a_job(here, monkeypatch, capsys):
+    monkeypatch.setattr(inventory, "survey_blocks", lambda *_: pytest.fail("was decoded"))
+    for path in (here / "raw").rglob("*.tif"):
+        path.unlink()
+        store = path.with_suffix(".zarr")
+        group = zarr.open_group(str(store), mode="w", zarr_format=2)
+        group.create_array("0", data=np.zeros((200, 300), np.uint16), chunks=(100, 100))
+        group.attrs["multiscales"] = [{"axes": ["y", "x"], "datasets": [{"path": "0"}]}]
+        document = json.loads((store / "0" / ".zarray").read_text())
+        (store / "0" / ".zarray").write_text(json.dumps(document | {"chunks": [20_000, 20_000]}))
+    (here / "config").mkdir(exist_ok=True)
+    (here / "config" / "config.yaml").write_text("memory_per_job: 300\n")
+    assert main(["survey"]) == 1
+    assert "or raise memory_per_job (now 300 MB)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_survey_without_raw_says_what_to_do(tmp_path, monkeypatch, capsys):

@@ -48,7 +48,9 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for_and_closed_again(tmp_pa
     path = tmp_path / "pipe"
     os.mkfifo(path)
     before = psutil.Process().num_fds()
-    for odd in (path, "/dev/null", tmp_path):
+    with pytest.raises(IsADirectoryError, match="Is a directory"):
+        open_regular(tmp_path)
+    for odd in (path, "/dev/null"):
         with pytest.raises(OSError, match=r"\] it is not a regular file: ") as error:
             open_regular(odd)
         assert (error.value.errno, error.value.filename) == (errno.EINVAL, str(odd))

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tifffile
+import zarr
 
+from unglow import cli
+from unglow.core.digests import Published
 from unglow.core.errors import ChangedError, InputError
+from unglow.core.files import read_file
+from unglow.io import raw_images
 from unglow.io.tiff import read_header
 from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.read_header import resolve
@@ -20,6 +26,7 @@ from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
 from unglow.workflow.stages.plan import fingerprint
 from unglow.workflow.stages.raw_file import RawFile
+from unglow.workflow.verify import check_file
 
 FRAME = SimpleNamespace(shape=(40, 50))
 
@@ -79,3 +86,78 @@ def test_help_by_hand_that_is_one_is_refused(tmp_path):
         read_landmarks([path], FRAME, FRAME)
     with pytest.raises(InputError, match="it is not a regular file"):
         read_initial(path, FRAME, FRAME)
+
+
+@pytest.fixture
+def chunk(tmp_path):
+    """A chunk of an OME-Zarr image, in whose place there is a pipe."""
+    group = zarr.open_group(str(tmp_path / "S.zarr"), mode="w", zarr_format=2)
+    group.create_array("0", data=np.zeros((40, 50), np.uint8), chunks=(20, 50))
+    group.attrs["multiscales"] = [{"axes": ["y", "x"], "datasets": [{"path": "0"}]}]
+    path = tmp_path / "S.zarr" / "0" / "1.0"
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return path
+
+
+def test_a_chunk_that_is_one_is_refused(chunk):
+    header = raw_images.read_header(chunk.parents[1])
+    with pytest.raises(InputError, match="it is not a regular file"):
+        list(raw_images.survey_blocks(header))
+    with pytest.raises(OSError, match="it is not a regular file"):
+        fingerprint(header)
+
+
+@pytest.mark.parametrize("name", ["zarr.json", ".zattrs", "0/.zarray"])
+def test_metadata_that_are_one_are_refused(chunk, name):
+    path = chunk.parents[1] / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with suppress(InputError):  # the others may do
+        raw_images.read_header(chunk.parents[1])
+
+
+@pytest.mark.parametrize("name", ["config/samples.tsv", "raw/A/markers.csv"])
+@pytest.mark.parametrize("command", ["survey", "preflight"])
+def test_a_table_that_is_one_is_a_sentence(tmp_path, monkeypatch, capsys, name, command):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / name
+    for directory in (path.parent, tmp_path / "raw" / "A"):
+        directory.mkdir(parents=True, exist_ok=True)
+    image = np.zeros((2, 40, 50), np.uint8)
+    tifffile.imwrite(tmp_path / "raw" / "A" / "a.ome.tif", image, metadata={"axes": "CYX"})
+    os.mkfifo(path)
+    assert cli.main([command]) != 0
+    assert "it is not a regular file" in " ".join("".join(capsys.readouterr()).split())
+
+
+def test_a_sheet_without_end_takes_no_memory(tmp_path, monkeypatch, capsys):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "samples.tsv").symlink_to("/dev/zero")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["survey"]) != 0
+    assert "samples.tsv cannot be read (it is not a regular file)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["scale.json", "blocks.csv", "x.npz", "a.png"])
+def test_a_result_that_is_one_cannot_be_read(tmp_path, name):
+    path = tmp_path / name
+    os.mkfifo(path)
+    listed = Published(digests={path: "0" * 64}) if "blocks" in name else None
+    assert "cannot be read (it is not a regular file)" in check_file(path, listed).message
+
+
+def test_a_list_of_digests_that_is_one_is_not_waited_for(tmp_path):
+    (tmp_path / "digests").mkdir()
+    path = tmp_path / "digests" / "a.sha256"
+    os.mkfifo(path)
+    published = Published.of([path])
+    assert "is not a whole list of digests" in check_file(path, published).message
+
+
+def test_a_small_file_has_a_bound(tmp_path):
+    path = tmp_path / "large.csv"
+    path.write_bytes(bytes(3_000_000))
+    assert len(read_file(path, 3_000_000)) == 3_000_000
+    with pytest.raises(OSError, match="it has more than 2 MB"):
+        read_file(path, 2_000_000)

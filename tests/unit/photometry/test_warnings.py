@@ -65,6 +65,14 @@ def test_a_saturated_post_is_told_with_its_share():
     assert "of the post pixels have its largest value (120)" in reason
 
 
+def test_few_pixels_at_the_top_of_an_image_below_an_offset_are_no_saturation():
+    """Where nearly all values are negative, few pixels have a ratio, one of them the largest."""
+    found = estimate(Evidence(statistics(-155.0)), ScaleSettings(("linear",)))
+    assert not any("largest value" in reason for reason in found.reasons)
+    stats = statistics(-155.0)
+    assert stats.n["post_at_maximum"] > 0.05 * stats.n["ratio"]  # else this shows nothing
+
+
 def test_one_image_twice_has_gain_one():
     image = np.arange(400, dtype=np.float32).reshape(20, 20)
     made = JointStatistics.create(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -159,6 +160,7 @@ class Image(ArrayPixels):
 
     empty = None
     pixel_size_um = None
+    attributes: ClassVar[dict] = {}
 
 
 def test_landmarks_are_compared_with_a_map_that_is_taken_over(images, monkeypatch):

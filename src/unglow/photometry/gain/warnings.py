@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _DARKEST, _DARK, _ALIKE = 0.01, 0.1, 0.7
 # More of the pixels with a ratio at the largest value of post than this are no longer grains.
 _SATURATED = 0.05
+# Nor does a smaller share of all pixels: where most have no ratio, a single one is 5 % of the rest.
+_LEAST_SATURATED = 0.001
 # Residuals that scatter by more than this times what noise explains are not noise.
 _SCATTERED = 3.0
 # A pedestal that changes the gain by less than this part of it is within what a ratio promises.
@@ -68,12 +70,14 @@ def pixel_warnings(stats: JointStatistics, gain: float | None, method: str) -> l
                 "ratio wrong: use the linear method, or take the offset off both images."
             )
     counts = stats.n
-    if counts["post_at_maximum"] > _SATURATED * counts["ratio"]:
+    at_top = counts["post_at_maximum"]
+    if at_top > max(_SATURATED * counts["ratio"], _LEAST_SATURATED * counts["pixels"]):
         wrong = "difference there" if about.finds_offset else "gain"
-        share = 100 * counts["post_at_maximum"] / counts["pixels"]
+        share = 100 * at_top / counts["pixels"]
+        digits = 0 if share >= 1 else 1
         sentences.append(
-            f"{share:.0f} % of the post pixels have its largest value ({stats.top:g}), so it is "
-            f"probably saturated and the {wrong} too low: expose it shorter."
+            f"{share:.{digits}f} % of the post pixels have its largest value ({stats.top:g}), so "
+            f"it is probably saturated and the {wrong} too low: expose it shorter."
         )
     return sentences
 

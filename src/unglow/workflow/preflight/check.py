@@ -27,6 +27,9 @@ FORCE = "force_run"
 """Key of the configuration that turns a refusal into a warning."""
 LEAST_BUDGET = 300
 """`memory_per_job` cannot be set lower (config.schema.yaml), MB."""
+MOST_JOBS = 30_000
+"""More are refused: Snakemake plans about 150 jobs per second, and holds 50 kB for each."""
+PLANNED_PER_S = 150
 # So many jobs of one kind of finding are named.
 _NAMED = 3
 
@@ -70,6 +73,17 @@ class PreflightResult:
     def level(self) -> Level:
         """The worst level of all findings."""
         return _worst(self.findings)
+
+
+def too_many_jobs(count: int) -> str | None:
+    """Say that there are more jobs than Snakemake plans within minutes; None if there are not."""
+    if count <= MOST_JOBS:
+        return None
+    return (
+        f"{count} jobs are to do, but Snakemake plans only {PLANNED_PER_S} per second: at most "
+        f"{MOST_JOBS} are accepted. Split the samples or the sweep into several runs, or set "
+        f"{FORCE}: true."
+    )
 
 
 def check(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float) -> PreflightResult:

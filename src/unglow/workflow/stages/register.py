@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from unglow.io.zarr.chunk_cache import ChunkCache
 from unglow.io.zarr.layout import CHUNK
@@ -17,7 +20,7 @@ from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from unglow.io.zarr import Store
     from unglow.registration.settings import RegisterSettings
@@ -25,6 +28,11 @@ if TYPE_CHECKING:
 
 KEPT_MB = 12.0
 """Decoded chunks that are kept of each store, MB."""
+# Squared sums of a block of larger values do not fit 32-bit floating point; and an image needs so
+# many steps of it between its smallest and largest value.
+_LARGEST, _LEAST_STEPS = 1e13, 256
+# A refusal mentions px without a value if there are more than this share of them.
+_MISSING = 0.01
 
 
 def read_hints(post: Store, pre: Store, files: Mapping[str, Any]) -> UserHints | None:
@@ -88,6 +96,8 @@ def register_stores(
     The reason of an empty store becomes the reason of the refusal.
     """
     reasons = list(dict.fromkeys(s.empty for s in (post, pre) if s.empty is not None))
+    stores = {"post": post, "pre": pre}
+    reasons = reasons or [text for name, store in stores.items() for text in _unusable(name, store)]
     if reasons:
         return rejected(post.shape, pre.shape, reasons)
     images = _cached(post), _cached(pre)
@@ -99,8 +109,52 @@ def register_stores(
         found = take_over(*images, shared, settings, workers=workers)
         if hints is not None and not found.transform.failed:
             found = replace(found, transform=check_hints(found.transform, hints, settings))
+    if found.transform.failed:
+        more = [text for name, store in stores.items() for text in _missing(name, store)]
+        transform = replace(found.transform, reasons=(*found.transform.reasons, *more))
+        return replace(found, transform=transform)
     told = against_headers(sizes, found.transform, settings)
     return replace(found, transform=judged(found.transform, told))
+
+
+def _unusable(name: str, store: Store) -> Iterator[str]:
+    """Yield a sentence if the values of an image do not fit 32-bit floating point."""
+    figures = store.attributes.get("statistics", {"pixels": None})
+    if figures["pixels"] is None:
+        return
+    low, high = figures["min"], figures["max"]
+    if low == high and figures["missing"]:  # None where no px has a value
+        share = 100 * figures["missing"] / math.prod(store.shape)
+        yield (
+            f"{share:.0f} % of the {name}-stain pixels are NaN, infinite or beyond 3.4e38, and all "
+            "others have the same value: divide both images by a constant, or export them again."
+        )
+        return
+    if figures["pixels"] == 0:
+        return
+    largest = max(abs(low), abs(high))
+    steps = (high - low) / float(np.spacing(np.float32(min(largest, _LARGEST))))
+    if largest > _LARGEST:
+        yield (
+            f"Values of the {name}-stain image reach {largest:.2g}, but at most {_LARGEST:.0e} can "
+            "be computed with: divide both images by the same constant."
+        )
+    elif 0 < steps < _LEAST_STEPS:
+        yield (
+            f"Values of the {name}-stain image are {low:.10g} to {high:.10g}: 32-bit floating "
+            f"point has only {steps:.0f} steps there. Subtract the same offset from both images."
+        )
+
+
+def _missing(name: str, store: Store) -> Iterator[str]:
+    """Yield a sentence if many px of an image have no value."""
+    figures = store.attributes.get("statistics", {"missing": 0})
+    share = figures["missing"] / math.prod(store.shape)
+    if share > _MISSING:
+        yield (
+            f"{100 * share:.0f} % of the {name}-stain pixels have no value (NaN or infinite), and "
+            "no block with one of them is compared. Fill single ones by their neighbours."
+        )
 
 
 def _cached(store: Store) -> ChunkCache:
