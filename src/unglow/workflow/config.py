@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import difflib
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from unglow.core.errors import ConfigError
+from unglow.core.files import open_regular
 from unglow.workflow.schema import Settings, schema
 from unglow.workflow.variants import SECTIONS, variants, with_overrides
 
@@ -52,6 +54,8 @@ _TYPES = {
     "array": "a list",
     "object": "a mapping of keys to values",
 }
+_MOST_BYTES = 1_000_000
+"""Of a configuration file."""
 
 
 def load(config: Mapping[str, Any]) -> Settings:
@@ -75,17 +79,34 @@ def load(config: Mapping[str, Any]) -> Settings:
 
 def read_config(path: Path) -> Settings:
     """Return the configuration of a file, defaults included; only defaults if there is none."""
+    if not os.path.lexists(path):
+        return load({})
     if path.is_dir():
         raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
     try:
-        stored = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        with os.fdopen(open_regular(path), "rb") as stream:
+            text = stream.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise ConfigError(f"{path} is larger than 1 MB: give the configuration of this run.")
+        stored = yaml.safe_load(text.decode())
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read ({error.strerror}): put the configuration there, or remove it."
+        ) from error
+    except RecursionError as error:
+        raise ConfigError(f"{path} is nested too deeply; correct it there.") from error
+    except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         raise ConfigError(f"{path}{line}: this is not YAML; correct it there.") from error
     if not isinstance(stored, dict | None):
         raise ConfigError(f"{path} has to hold keys and values, such as `raw: raw`.")
-    return load(stored or {})
+    try:
+        return load(stored or {})
+    except RecursionError as error:
+        raise ConfigError(
+            f"{path} holds a value that contains itself; correct it there."
+        ) from error
 
 
 def _complete(value: Any, rule: Mapping[str, Any]) -> Any:
