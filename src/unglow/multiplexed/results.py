@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.archive import UNREADABLE, check_sizes, damaged, save_arrays
+from unglow.core.archive import check_sizes, damaged, refuse_damaged, save_arrays
 from unglow.core.files import write_json
 from unglow.core.json_shape import check_shape
 from unglow.multiplexed.slide import Channel, Slide
@@ -323,15 +323,12 @@ def overview_of(path: Path, n: int) -> tuple[MarkerOverview, float]:
     StoreError
         The file is damaged, or of other markers.
     """
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            check_sizes(archive, math.inf)  # one is read of many
-            own = [archive[f"m{n}.{kind}"] for kind in _KINDS]
-            if any(one.dtype != np.float32 or one.shape != own[0].shape for one in own):
-                raise damaged(path)
-            return MarkerOverview(*own), float(archive["step"])
-    except UNREADABLE as error:
-        raise damaged(path) from error
+    with refuse_damaged(path), np.load(path, allow_pickle=False) as archive:
+        check_sizes(archive, math.inf)  # one is read of many
+        own = [archive[f"m{n}.{kind}"] for kind in _KINDS]
+        if any(one.dtype != np.float32 or one.shape != own[0].shape for one in own):
+            raise damaged(path)
+        return MarkerOverview(*own), float(archive["step"])
 
 
 def figure_names(markers: Iterable[str]) -> dict[str, str]:
