@@ -8,15 +8,16 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tables import table
 
-from fuzz import inputs, ome_zarr, results, tiff
 from fuzz.byte_mutations import UNTOUCHED
 from fuzz.trial import BAD, SAME, VERDICTS, WRONG, Outcome, attempt, preload
 from unglow.core.machine import processors
@@ -24,9 +25,14 @@ from unglow.core.machine import processors
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-KINDS: dict[str, Any] = {"tiff": tiff, "ome-zarr": ome_zarr, "inputs": inputs, "results": results}
-"""Kinds of files. Each module has `DAMAGES`, those that are `HARMLESS`, and functions `lay_out`,
-`damage`, `read` and `is_known`."""
+KINDS = ("tiff", "ome-zarr", "inputs", "results")
+"""Kinds of files. Each has a module with `DAMAGES`, those that are `HARMLESS`, and functions
+`lay_out`, `damage`, `read` and `is_known`."""
+
+
+def module_of(kind: str) -> Any:
+    """Return the module of a kind; what others import takes memory, which is limited."""
+    return import_module(f"fuzz.{kind.replace('-', '_')}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +59,13 @@ class Case:
         """The row of the table that it counts in: of TIFF files by damage, of others by file."""
         if self.kind == "tiff":
             return f"{self.kind}: {self.damage}"
-        return f"{self.kind}: {results.row_of(self.name) if self.kind == 'results' else self.name}"
+        name = module_of(self.kind).row_of(self.name) if self.kind == "results" else self.name
+        return f"{self.kind}: {name}"
 
     def write(self, room: Path) -> Path:
         """Write the damaged file into a folder."""
         rng = np.random.default_rng([self.seed, abs(self.number), self.number < 0])
-        return Path(KINDS[self.kind].damage(self.whole, self.damage, rng, room))
+        return Path(module_of(self.kind).damage(self.whole, self.damage, rng, room))
 
 
 def cases(
@@ -68,7 +75,7 @@ def cases(
     for number, (name, whole) in enumerate(files):
         yield Case(kind, -1 - number, seed, name, whole, UNTOUCHED)
     order = np.random.default_rng(seed).permutation(len(files))
-    damages = KINDS[kind].DAMAGES
+    damages = module_of(kind).DAMAGES
     for number in range(count):
         # Each file meets each damage after as many cases as there are of both.
         turn, way = divmod(number, len(damages))
@@ -77,7 +84,7 @@ def cases(
 
 def run_case(case: Case) -> tuple[Case, Outcome]:
     """Make and read one damaged file."""
-    kind = KINDS[case.kind]
+    kind = module_of(case.kind)
     with _room() as room:
         path = case.write(room)
         work = room / "work"
@@ -89,17 +96,16 @@ def run_case(case: Case) -> tuple[Case, Outcome]:
     return case, outcome
 
 
-def get_ready(firsts: Sequence[Case]) -> None:
-    """Load libraries in a process that will read many files: those that whole ones need."""
-    for case in firsts:
-        with _room() as room:
-            preload(partial(_read_whole, case, room))
+def get_ready(first: Case) -> None:
+    """Load libraries in a process that will read many files: those that a whole one needs."""
+    with _room() as room:
+        preload(partial(_read_whole, first, room))
 
 
 def _read_whole(case: Case, room: Path) -> None:
     path = case.write(room)
     (room / "work").mkdir(exist_ok=True)
-    KINDS[case.kind].read(path, case.whole, UNTOUCHED, room / "work")
+    module_of(case.kind).read(path, case.whole, UNTOUCHED, room / "work")
 
 
 @contextmanager
@@ -142,26 +148,31 @@ def main() -> int:
     options = _parser().parse_args()
     started = time.monotonic()
     with _room() as room:
-        todo: list[Case] = []
         files: dict[str, list[tuple[str, Path]]] = {}
         for kind in options.kinds:
             (room / kind).mkdir()
-            found = KINDS[kind].lay_out(room / kind, **_choices(kind, options))
+            found = module_of(kind).lay_out(room / kind, **_choices(kind, options))
             files[kind] = [one for one in found if not options.files or one[0] in options.files]
-        for kind, chosen in files.items():
-            todo += cases(options.count // len(options.kinds), options.seed, chosen, kind)
+        each = options.count // len(files)
+        todo = {kind: [*cases(each, options.seed, own, kind)] for kind, own in files.items()}
         if options.case is not None:
-            todo = [case for case in todo if case.number in options.case]
+            todo = {k: [c for c in own if c.number in options.case] for k, own in todo.items()}
         if options.keep is not None:
-            return _keep(todo, options.keep)
-        firsts = [next(cases(0, 0, chosen, kind)) for kind, chosen in files.items()]
-        context = multiprocessing.get_context("spawn")
-        with context.Pool(options.workers, get_ready, (firsts,)) as pool:
-            bad = report(pool.imap_unordered(run_case, todo), show=options.show)
+            return _keep(chain.from_iterable(todo.values()), options.keep)
+        outcomes = chain.from_iterable(_outcomes(own, options.workers) for own in todo.values())
+        bad = report(outcomes, show=options.show)
     seconds = time.monotonic() - started
     count = sum(map(len, files.values()))
     print(f"{count} whole files, seed {options.seed}: {bad} bad, {seconds:.0f} s")
     return 1 if bad else 0
+
+
+def _outcomes(todo: Sequence[Case], workers: int) -> Iterator[tuple[Case, Outcome]]:
+    """Yield what comes of the cases of one kind, which has processes of its own."""
+    if todo:
+        first = replace(todo[0], damage=UNTOUCHED)
+        with multiprocessing.get_context("spawn").Pool(workers, get_ready, (first,)) as pool:
+            yield from pool.imap_unordered(run_case, todo)
 
 
 def _choices(kind: str, options: argparse.Namespace) -> dict[str, Any]:

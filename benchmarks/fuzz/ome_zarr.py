@@ -8,7 +8,6 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import zarr
 from numcodecs import Blosc, GZip, Pickle, VLenBytes, Zlib, Zstd
 
 from fuzz.byte_mutations import BYTES, UNTOUCHED
@@ -37,16 +36,16 @@ DAMAGES = (
 HARMLESS: tuple[str, ...] = ()
 DOCUMENTS = (".zarray", ".zattrs", ".zgroup", "zarr.json")
 _BOMB_SIDE = 30_000
-# Format, axes, data type, chunks, compressor and shards.
-_SEEDS: tuple[tuple[int, str, str, tuple[int, ...], Any, tuple[int, ...] | None], ...] = (
-    (2, "yx", "uint16", (32, 48), Blosc("zstd"), None),
-    (2, "cyx", "uint8", (1, 32, 48), Zlib(), None),
-    (2, "tczyx", ">u2", (1, 1, 1, 64, 64), None, None),
-    (2, "yx", "float32", (71, 93), Blosc("lz4", shuffle=2), None),
-    (3, "yx", "uint16", (32, 48), zarr.codecs.BloscCodec(), None),
-    (3, "czyx", "uint8", (1, 1, 32, 48), zarr.codecs.ZstdCodec(checksum=True), None),
-    (3, "yx", "uint16", (16, 16), zarr.codecs.GzipCodec(), (64, 48)),
-    (3, "cyx", "float32", (2, 64, 64), None, None),
+# Format, axes, data type, chunks, compressor by its name in the library of its format, and shards.
+_SEEDS: tuple[tuple[int, str, str, tuple[int, ...], str, tuple[int, ...] | None], ...] = (
+    (2, "yx", "uint16", (32, 48), "Blosc", None),
+    (2, "cyx", "uint8", (1, 32, 48), "Zlib", None),
+    (2, "tczyx", ">u2", (1, 1, 1, 64, 64), "", None),
+    (2, "yx", "float32", (71, 93), "Blosc", None),
+    (3, "yx", "uint16", (32, 48), "BloscCodec", None),
+    (3, "czyx", "uint8", (1, 1, 32, 48), "ZstdCodec", None),
+    (3, "yx", "uint16", (16, 16), "GzipCodec", (64, 48)),
+    (3, "cyx", "float32", (2, 64, 64), "", None),
 )
 
 
@@ -62,20 +61,25 @@ def lay_out(folder: Path) -> list[tuple[str, Path]]:
         stack = stack[None] if "t" in axes else stack if "c" in axes else stack[0]
         _write(path, stack, version, axes, chunks, codec, shards)
         np.save(_pixels(path), planes)
-        found.append((f"v{version} {axes} {dtype} {type(codec).__name__}", path))
+        found.append((f"v{version} {axes} {dtype} {codec or 'plain'}", path))
     return found
 
 
 def _write(
-    path: Path, stack: NDArray[Any], version: int, axes: str, chunks: tuple[int, ...], codec: Any,
+    path: Path, stack: NDArray[Any], version: int, axes: str, chunks: tuple[int, ...], codec: str,
     shards: tuple[int, ...] | None,
 ) -> None:  # fmt: skip
+    import numcodecs  # noqa: PLC0415
+    import zarr  # noqa: PLC0415 - what reads the damaged image is without it, as jobs are
+
+    library: Any = numcodecs if version == 2 else zarr.codecs
+    compressor = getattr(library, codec)() if codec else None
     group = zarr.open_group(str(path), mode="w", zarr_format=version)  # type: ignore[arg-type]
     options: dict[str, Any] = {"shards": shards} if version == 3 else {}
     if version == 2:
         options["chunk_key_encoding"] = {"name": "v2", "separator": "/"}
     array = group.create_array(
-        "0", shape=stack.shape, dtype=stack.dtype, chunks=chunks, compressors=codec, **options
+        "0", shape=stack.shape, dtype=stack.dtype, chunks=chunks, compressors=compressor, **options
     )
     array[...] = stack
     kinds = {"t": "time", "c": "channel"}
@@ -123,7 +127,7 @@ def _lose(_: Path, chunks: list[Path], rng: np.random.Generator) -> None:
 
 def _put_objects(path: Path, _: list[Path], rng: np.random.Generator) -> None:
     """Hold Python objects, or use codecs that run what a chunk says."""
-    shape = zarr.open_array(str(path / "0"), mode="r").shape
+    shape = _array_of(path)[1]["shape"]
     shutil.rmtree(path / "0")
     ways: tuple[tuple[Any, dict[str, Any]], ...] = (
         (object, {"filters": [VLenBytes(), Pickle()]}),
@@ -162,26 +166,31 @@ def _described(dtype: Any) -> Any:
 
 def _put_bomb(path: Path, chunks: list[Path], rng: np.random.Generator) -> None:
     """Let a chunk hold far more than it should, or be as large as it says."""
-    array = zarr.open_array(str(path / "0"), mode="r")
+    described = json.dumps(_array_of(path)[1]).lower()
     big = np.zeros((_BOMB_SIDE, _BOMB_SIDE), np.uint8).tobytes()
-    codecs = {"Gzip": GZip(1), "Zstd": Zstd(1), "Zlib": Zlib(1), "Blosc": Blosc("zstd", 1)}
-    used = [codec for name, codec in codecs.items() if name in str(array.compressors)]
+    codecs = {"blosc": Blosc("zstd", 1), "gzip": GZip(1), "zlib": Zlib(1), "zstd": Zstd(1)}
+    used = [codec for name, codec in codecs.items() if name in described]
     packed = (used or [Zlib(1)])[0].encode(big)
     chunks[int(rng.integers(0, len(chunks)))].write_bytes(packed)
 
 
 def _resize(path: Path, _: list[Path], rng: np.random.Generator) -> None:
     """Say other chunks or another shape in the metadata than the files have."""
-    name = ".zarray" if (path / "0" / ".zarray").exists() else "zarr.json"
-    document = path / "0" / name
-    content = json.loads(document.read_text(encoding="utf-8"))
-    grid = content if name == ".zarray" else content["chunk_grid"]["configuration"]
-    key = "chunks" if name == ".zarray" else "chunk_shape"
+    document, content = _array_of(path)
+    grid = content["chunk_grid"]["configuration"] if "chunk_grid" in content else content
+    key = "chunk_shape" if "chunk_grid" in content else "chunks"
     sizes, key = ((grid, key), (content, "shape"))[int(rng.integers(0, 2))]
     axis = -int(rng.integers(1, 3))
     factors = (0, -1, 0.5, 2, 3, 1000, 1e6, 1e9, 1 / 31)
     sizes[key][axis] = int(sizes[key][axis] * factors[int(rng.integers(0, len(factors)))])
     document.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _array_of(path: Path) -> tuple[Path, dict[str, Any]]:
+    """Return the document of the array of an image, and what it holds."""
+    documents = (path / "0" / name for name in (".zarray", "zarr.json"))
+    document = next(one for one in documents if one.exists())
+    return document, json.loads(document.read_text(encoding="utf-8"))
 
 
 _WHOLE: dict[str, Callable[[Path, list[Path], np.random.Generator], None]] = {
@@ -214,7 +223,9 @@ def _files(image: Path) -> set[Path]:
 
 def _as_zarr(path: Path, header: TiffHeader) -> NDArray[Any] | None:
     """(channels, rows, cols) of an image as the zarr library reads them."""
-    group = zarr.open_group(str(path), mode="r")
+    import zarr  # noqa: PLC0415
+
+    group: Any = zarr.open_group(str(path), mode="r")
     attributes = dict(group.attrs)
     multiscale = attributes.get("ome", attributes)["multiscales"][0]
     axes = [axis["name"] for axis in multiscale["axes"]]

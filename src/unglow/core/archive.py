@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import math
 import struct
 import zipfile
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
@@ -17,14 +19,14 @@ from unglow.core.errors import StoreError
 from unglow.core.files import open_file, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.lib.npyio import NpzFile
     from numpy.typing import NDArray
 
 MOST_BYTES = 100e6
 """Decoded arrays of most files take far less."""
-UNREADABLE = (
+_UNREADABLE = (
     zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotImplementedError,
     RuntimeError, SyntaxError, OverflowError, TypeError, struct.error, TokenError,
 )  # fmt: skip
@@ -67,11 +69,26 @@ def load_arrays(path: Path | str, most_bytes: float = MOST_BYTES) -> dict[str, N
     FileNotFoundError
         If it does not exist.
     """
+    with (
+        refuse_damaged(path),
+        open_file(path) as stream,
+        np.load(stream, allow_pickle=False) as archive,
+    ):
+        check_sizes(archive, most_bytes)
+        return {name: archive[name] for name in archive.files}
+
+
+@contextmanager
+def refuse_damaged(path: Path | str) -> Iterator[None]:
+    """Raise `StoreError` where reading an ``.npz`` fails because of what is in it."""
     try:
-        with open_file(path) as stream, np.load(stream, allow_pickle=False) as archive:
-            check_sizes(archive, most_bytes)
-            return {name: archive[name] for name in archive.files}
-    except UNREADABLE as error:
+        yield
+    except OSError as error:
+        # a damaged table of the archive leads to a place before its begin
+        if error.errno == errno.EINVAL and error.filename is None:
+            raise damaged(path) from error
+        raise
+    except _UNREADABLE as error:
         raise damaged(path) from error
 
 

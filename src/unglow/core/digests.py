@@ -113,4 +113,5 @@ def is_list(path: Path) -> bool:
 
 def _is_inside(name: str) -> bool:
     """Whether a name of a list leads to a file below it; whatever else is no name of ours."""
-    return bool(name) and not name.startswith("/") and ".." not in name.split("/")
+    is_path = bool(name) and not name.startswith("/") and "\0" not in name
+    return is_path and ".." not in name.split("/")

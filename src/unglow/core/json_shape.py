@@ -11,8 +11,8 @@ list (``[float, float]`` has two numbers, ``[float, ...]`` any number of them), 
 shapes by key. Keys that end in ``?`` may be absent, others have to be there, and more are ignored;
 ``{...: shape}`` has any keys."""
 
-_LARGEST = 1e15
-"""Nothing in a result file is larger, and whole numbers up to here are exact."""
+_LARGEST = 1e30
+"""Nothing in a result file is larger."""
 _NAMES = {
     float: "a finite number", int: "a whole number", str: "a text", bool: "true or false",
     None: "null",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.archive import UNREADABLE, check_sizes, damaged, save_arrays
+from unglow.core.archive import check_sizes, damaged, refuse_damaged, save_arrays
 from unglow.core.files import open_file, read_json, write_json
 from unglow.core.json_shape import check_shape
 from unglow.multiplexed.slide import Channel, Slide
@@ -324,15 +324,16 @@ def overview_of(path: Path, n: int) -> tuple[MarkerOverview, float]:
     StoreError
         The file is damaged, or of other markers.
     """
-    try:
-        with open_file(path) as stream, np.load(stream, allow_pickle=False) as archive:
-            check_sizes(archive, math.inf)  # one is read of many
-            own = [archive[f"m{n}.{kind}"] for kind in _KINDS]
-            if any(one.dtype != np.float32 or one.shape != own[0].shape for one in own):
-                raise damaged(path)
-            return MarkerOverview(*own), float(archive["step"])
-    except UNREADABLE as error:
-        raise damaged(path) from error
+    with (
+        refuse_damaged(path),
+        open_file(path) as stream,
+        np.load(stream, allow_pickle=False) as archive,
+    ):
+        check_sizes(archive, math.inf)  # one is read of many
+        own = [archive[f"m{n}.{kind}"] for kind in _KINDS]
+        if any(one.dtype != np.float32 or one.shape != own[0].shape for one in own):
+            raise damaged(path)
+        return MarkerOverview(*own), float(archive["step"])
 
 
 def figure_names(markers: Iterable[str]) -> dict[str, str]:

@@ -67,6 +67,8 @@ _TYPES = {
     "array": "a list",
     "object": "a mapping of keys to values",
 }
+_MOST_BYTES = 1_000_000
+"""Of a configuration file."""
 
 
 def load(config: Mapping[str, Any]) -> Settings:
@@ -104,11 +106,17 @@ def read_stored(path: Path) -> Settings:
     ConfigError
         The file is a directory, not YAML, or does not hold keys and values.
     """
+    if not os.path.lexists(path):
+        return {}
     if path.is_dir():
         raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
     try:
-        stored = yaml.safe_load(read_file(path).decode("utf-8")) if path.is_file() else {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        stored = yaml.safe_load(read_file(path, _MOST_BYTES).decode("utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read ({error.strerror}): put the configuration there, or remove it."
+        ) from error
+    except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         raise ConfigError(f"{path}{line}: this is not YAML; correct it there.") from error

@@ -18,6 +18,7 @@ from unglow.photometry.cells import Cells, well_aligned
 from unglow.photometry.difference import difference, evened_difference
 from unglow.photometry.gain import linear, shading
 from unglow.photometry.gain.robust import Limits
+from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.gain_map import GainMap
 from unglow.transform import Transform
 
@@ -226,3 +227,17 @@ def test_medians_of_squares_are_those_of_the_pixels(tmp_path):
     (tmp_path / "a").write_bytes(b"PK")
     with pytest.raises(StoreError, match="is damaged"):
         BackgroundMedians.load(tmp_path / "a")
+
+
+def test_a_gain_map_that_is_not_the_one_of_the_scale_is_refused(tmp_path):
+    found = some_map()
+    details = {"gain_map": {"degree": 3, "sha256": found.digest}}
+    linear_result = MethodResult(1.5, 2.0, (1.4, 1.6), details, None, (1.0, 3.0), found)
+    Scale("linear", {"linear": linear_result}).save(tmp_path / "scale.json")
+    light = tmp_path / "gain_map.npz"
+    gain_map.save(light, found)
+    assert Scale.load(tmp_path / "scale.json", light).gain_map.digest == found.digest
+    for other in (some_map((0.9, 1.1)), None):
+        gain_map.save(light, other)
+        with pytest.raises(StoreError, match=r"gain_map\.npz is damaged"):
+            Scale.load(tmp_path / "scale.json", light)

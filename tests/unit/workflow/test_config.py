@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -193,3 +194,30 @@ def test_the_schema_knows_the_methods_that_there_are():
     for rule in known:
         assert [name for name in rule["enum"] if name is not None] == [*METHODS]
     assert set(METHOD) == {*METHODS}  # each has its colour
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("raw: &a\n  b: *a\n", "."),
+        ("[" * 3000, "."),
+        ("raw: 2026-13-45\n", "this is not YAML"),
+        ("# " + "x" * 1_100_000, "is larger than 1 MB"),
+        (b"raw: \xff\n", "this is not YAML"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_named(tmp_path, text, message):
+    path = tmp_path / "config.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ConfigError, match=message) as told:
+        config.read_config(path)
+    assert "config.yaml" in str(told.value) or "config key" in str(told.value)
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda p: p.symlink_to("nowhere")])
+def test_a_configuration_that_cannot_be_read_is_not_taken_as_none(tmp_path, put):
+    path = tmp_path / "config.yaml"
+    assert config.read_config(path) == config.read_config(tmp_path / "no.yaml")
+    put(path)
+    with pytest.raises(ConfigError, match=r"config\.yaml cannot be read \("):
+        config.read_config(path)
