@@ -66,7 +66,7 @@ def test_a_saturated_post_is_told_with_its_share():
 
 
 def test_few_pixels_at_the_top_of_an_image_below_an_offset_are_no_saturation():
-    """Where nearly all values are negative, few pixels have a ratio, and one of them is the largest."""
+    """Where nearly all values are negative, few pixels have a ratio, one of them the largest."""
     found = estimate(Evidence(statistics(-155.0)), ScaleSettings(("linear",)))
     assert not any("largest value" in reason for reason in found.reasons)
     stats = statistics(-155.0)
