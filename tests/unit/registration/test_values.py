@@ -1,0 +1,63 @@
+"""Values that 32-bit floating point cannot hold: the reason says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unglow.core.windows import ArrayPixels
+from unglow.registration.register import RegisterSettings
+from unglow.workflow.stages import register
+from unglow.workflow.stages.ingest import PixelStatistics, signal
+
+TEXTURE = np.random.default_rng(3).integers(0, 250, (300, 300)).astype(np.uint16)
+
+
+class Image(ArrayPixels):
+    """Pixels that stand for a store with the statistics of ingest."""
+
+    empty = None
+    pixel_size_um = None
+
+    def __init__(self, raw):
+        stored = signal(raw[None], np.dtype("f4" if raw.dtype.kind == "f" else raw.dtype))
+        super().__init__(stored, 2)
+        statistics = PixelStatistics(np.inf)
+        statistics.add(next(iter(self.windows())), stored)
+        self.attributes = {"statistics": statistics.to_dict()}
+
+    def windows(self):
+        from unglow.core.windows import Window
+
+        yield Window.of(self.shape)
+
+
+def holed(image):
+    image = image.astype("f4")
+    image[np.random.default_rng(1).random(image.shape) < 0.1] = np.nan
+    return image
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda i: (i + 1) * 1e302, "100 % of the post-stain pixels are NaN, infinite or beyond"),
+        (lambda i: i * 1e302, "% of the post-stain pixels are NaN, infinite or beyond 3.4e38"),
+        (lambda i: i.astype("f4") * np.float32(1e34), "post-stain image reach 2.5e+36, but at"),
+        (lambda i: i.astype("u4") + np.uint32(2**31), "floating point has only 1 steps there"),
+    ],
+)
+def test_values_that_cannot_be_computed_with_are_the_reason(change, told):
+    images = Image(change(TEXTURE)), Image(TEXTURE)
+    found = register.register_stores(*images, RegisterSettings(), workers=1).transform
+    assert found.status == "failed"
+    assert told in found.reasons[0]
+    assert len(found.reasons) == 1
+
+
+def test_pixels_without_a_value_are_named_where_no_block_is_left(monkeypatch):
+    monkeypatch.setattr(register, "_cached", lambda store: store)
+    images = Image(holed(TEXTURE)), Image(holed(TEXTURE))
+    found = register.register_stores(*images, RegisterSettings(), workers=1).transform
+    assert found.status == "failed"
+    assert any("10 % of the post-stain pixels have no value" in one for one in found.reasons)
