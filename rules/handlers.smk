@@ -94,7 +94,8 @@ def finish_run(outcome):
             end_run("\n".join(unwritten))
         return
     if refused:  # so that the next run judges again
-        Path(workflow.pathvars.apply(out.run("verdict.txt"))).unlink(missing_ok=True)
+        for file in (out.run("verdict.txt"), out.digests("verdict", "run")):
+            Path(workflow.pathvars.apply(file)).unlink(missing_ok=True)
     failed = any(row["status"] == "failed" for row in rows)
     closing = closing_sentence(
         run_recorder.outcome if run_recorder else outcome,

@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 import pytest
 from real_runs import PROJECT, TABLES, command, snakemake
 
+from unglow.cli import main
+
 pytestmark = pytest.mark.workflow
 
 # What Snakemake prints around the text of an exception.
@@ -87,6 +89,7 @@ def test_a_run_with_skipped_inputs_says_so_and_nothing_failed(small_work):
         assert "skipped: Sample Bad, dye SYTO9 has a post-stain image" in run.text
         assert not [frame for frame in FRAMES if frame in run.text]
         assert not verdict.exists()
+        assert main(["verify", str(small_work / "results")]) == 0
     quiet = snakemake(small_work, *TABLES, "--quiet", "all")
     assert last_line(quiet) == last_line(run)
     # without the hooks, the job of the verdict has to fail
