@@ -105,8 +105,8 @@ def _parser(command: str | None, module: object) -> argparse.ArgumentParser:
     """Build the parser; only the sub-command in use gets its options."""
     parser = _Parser(
         prog="unglow",
-        description="Take the glow out of microscopy. `unglow run` does the "
-        "work, by Snakemake; the other commands help around it.",
+        description="Remove autofluorescence from microscopy images taken before and after "
+        "staining. `unglow run` runs the workflow with Snakemake; the other commands help.",
     )
     parser.add_argument("--version", action="version", version=f"unglow {__version__}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND")
