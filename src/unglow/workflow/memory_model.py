@@ -69,7 +69,7 @@ _KEPT, _OUTLINING, _OUTLINE = 12.0, 47.0, 9.0
 _READING, _SIDES, _SIDES_AT_WORK = 14.0, 5.0, 4.0
 _MOST_SIDES = 14.0
 
-# The zarr library, which reads OME-Zarr images of other programs, MB.
+# What OME-Zarr images of other programs are decoded with, MB.
 ZARR = 20.0
 
 # Joint statistics of one block in flight, MB.

@@ -6,7 +6,7 @@ import pytest
 
 from unglow.workflow import config
 from unglow.workflow.paths import Outputs
-from unglow.workflow.variants import settings_of, variants
+from unglow.workflow.variants import variants, with_overrides
 
 
 def test_without_a_sweep_there_is_one_nameless_variant_and_no_extra_level():
@@ -37,9 +37,9 @@ def test_each_kind_of_parameter_adds_a_level_of_its_own():
 
 def test_two_parameters_of_one_kind_are_combined():
     settings = config.load({"sweep": {"register.blocks": [100, 200], "register.coarse_px": [512]}})
-    names = [v.name for v in variants(settings, "registration")]
-    assert names == ["blocks-100_coarse_px-512", "blocks-200_coarse_px-512"]
-    chosen = settings_of(settings, {"registration": names[1]})
+    made = variants(settings, "registration")
+    assert [v.name for v in made] == ["blocks-100_coarse_px-512", "blocks-200_coarse_px-512"]
+    chosen = with_overrides(settings, made[1].overrides)
     assert (chosen["register"]["blocks"], chosen["register"]["coarse_px"]) == (200, 512)
 
 
