@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import math
+import os
 import struct
 import zipfile
 import zlib
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import StoreError
-from unglow.core.files import replacing
+from unglow.core.files import open_regular, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,16 +70,20 @@ def load_arrays(path: Path | str, most_bytes: float = MOST_BYTES) -> dict[str, N
     FileNotFoundError
         If it does not exist.
     """
-    with refuse_damaged(path), np.load(path, allow_pickle=False) as archive:
+    with open_archive(path) as archive:
         check_sizes(archive, most_bytes)
         return {name: archive[name] for name in archive.files}
 
 
 @contextmanager
-def refuse_damaged(path: Path | str) -> Iterator[None]:
-    """Raise `StoreError` where reading an ``.npz`` fails because of what is in it."""
+def open_archive(path: Path | str) -> Iterator[NpzFile]:
+    """Open an ``.npz``; what fails because of what is in it becomes a `StoreError`."""
     try:
-        yield
+        with (
+            os.fdopen(open_regular(path), "rb") as stream,
+            np.load(stream, allow_pickle=False) as archive,
+        ):
+            yield archive
     except OSError as error:
         # a damaged table of the archive leads to a place before its begin
         if error.errno == errno.EINVAL and error.filename is None:

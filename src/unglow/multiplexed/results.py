@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.archive import check_sizes, damaged, refuse_damaged, save_arrays
+from unglow.core.archive import check_sizes, damaged, open_archive, save_arrays
 from unglow.core.files import write_json
 from unglow.core.json_shape import check_shape
 from unglow.multiplexed.slide import Channel, Slide
@@ -323,7 +323,7 @@ def overview_of(path: Path, n: int) -> tuple[MarkerOverview, float]:
     StoreError
         The file is damaged, or of other markers.
     """
-    with refuse_damaged(path), np.load(path, allow_pickle=False) as archive:
+    with open_archive(path) as archive:
         check_sizes(archive, math.inf)  # one is read of many
         own = [archive[f"m{n}.{kind}"] for kind in _KINDS]
         if any(one.dtype != np.float32 or one.shape != own[0].shape for one in own):
