@@ -66,7 +66,7 @@ EDITS: dict[str, Edit] = {"values": values, "types": types, "keys": names}
 def edited_archive(data: bytes, damage: str, rng: np.random.Generator) -> bytes:
     """Return an archive after one of `EDITS`, or one whose arrays cannot be what they say."""
     with np.load(io.BytesIO(data)) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+        arrays = {name: archive[name] for name in archive.files} or {"none": np.zeros(2)}
     if damage in EDITS:
         entries = {name: _npy(one) for name, one in EDITS[damage](arrays, rng).items()}
     else:

@@ -69,20 +69,17 @@ def load_arrays(path: Path | str, most_bytes: float = MOST_BYTES) -> dict[str, N
     FileNotFoundError
         If it does not exist.
     """
-    with (
-        refuse_damaged(path),
-        open_file(path) as stream,
-        np.load(stream, allow_pickle=False) as archive,
-    ):
+    with open_archive(path) as archive:
         check_sizes(archive, most_bytes)
         return {name: archive[name] for name in archive.files}
 
 
 @contextmanager
-def refuse_damaged(path: Path | str) -> Iterator[None]:
-    """Raise `StoreError` where reading an ``.npz`` fails because of what is in it."""
+def open_archive(path: Path | str) -> Iterator[NpzFile]:
+    """Open an ``.npz``; what fails because of what is in it becomes a `StoreError`."""
     try:
-        yield
+        with open_file(path) as stream, np.load(stream, allow_pickle=False) as archive:
+            yield archive
     except OSError as error:
         # a damaged table of the archive leads to a place before its begin
         if error.errno == errno.EINVAL and error.filename is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from unglow.core.errors import InputError
 from unglow.core.files import read_file
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # A sheet of a million pairs is smaller.
 _MOST_BYTES = 100_000_000
+_LONGEST_LINE = 1_000_000
+"""Characters; rows of tables of results have some hundred."""
 
 
 def read_text(path: Path, *, what: str, remedy: str) -> str:
@@ -54,3 +56,14 @@ def split(path: Path, line: int, text: str, separator: str) -> list[str]:
         raise InputError(
             f"{path}, line {line}: the quotation marks do not match; close or remove them."
         ) from error
+
+
+def bounded_lines(stream: TextIO) -> Iterator[str]:
+    """Yield the lines of a table for `csv.reader`; raises `csv.Error` for one of a million or more.
+
+    So a file without lines, as a damaged disk leaves it, is not read whole.
+    """
+    while line := stream.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise csv.Error("a line is too long")
+        yield line

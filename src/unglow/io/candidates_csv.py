@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.delimited import bounded_lines
 from unglow.core.errors import InputError
 from unglow.core.files import open_text, read_json
 from unglow.core.json_shape import check_shape
@@ -104,7 +105,7 @@ def read_candidates(path: Path, columns: Collection[str] | None = None) -> Candi
     """
     try:
         with open_text(path) as stream:
-            rows = csv.reader(stream, strict=True)
+            rows = csv.reader(bounded_lines(stream), strict=True)
             names = next(rows, [])
             _check_columns(path, names)
             wanted = [name for name in names if columns is None or name in columns]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.archive import check_sizes, damaged, refuse_damaged, save_arrays
-from unglow.core.files import open_file, read_json, write_json
+from unglow.core.archive import check_sizes, damaged, open_archive, save_arrays
+from unglow.core.files import read_json, write_json
 from unglow.core.json_shape import check_shape
 from unglow.multiplexed.slide import Channel, Slide
 from unglow.photometry.difference_histogram import DifferenceHistogram
@@ -324,11 +324,7 @@ def overview_of(path: Path, n: int) -> tuple[MarkerOverview, float]:
     StoreError
         The file is damaged, or of other markers.
     """
-    with (
-        refuse_damaged(path),
-        open_file(path) as stream,
-        np.load(stream, allow_pickle=False) as archive,
-    ):
+    with open_archive(path) as archive:
         check_sizes(archive, math.inf)  # one is read of many
         own = [archive[f"m{n}.{kind}"] for kind in _KINDS]
         if any(one.dtype != np.float32 or one.shape != own[0].shape for one in own):

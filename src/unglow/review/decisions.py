@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from unglow.core.delimited import bounded_lines
 from unglow.core.digests import of_file
 from unglow.core.errors import InputError
 from unglow.core.file_lock import locked
@@ -260,7 +261,7 @@ def read_decisions(path: Path) -> list[Decision]:
     """
     try:
         with open_text(path, "utf-8-sig") as stream:
-            rows = csv.reader(stream, strict=True)
+            rows = csv.reader(bounded_lines(stream), strict=True)
             if next(rows, None) != list(COLUMNS):
                 raise _damaged(path, 1, f"the columns are not {','.join(COLUMNS)}")
             return [_decision(path, rows.line_num, cells) for cells in rows if cells]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import zipfile
 
 import numpy as np
@@ -81,3 +82,10 @@ def test_records_have_arrays_of_the_declared_type_and_shape(tmp_path, counts):
     save_arrays(path, found.content() | {"counts": counts})
     with pytest.raises(StoreError, match=r"a\.npz is damaged"):
         DifferenceHistogram.load(path)
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path):
+    path = tmp_path / "a.npz"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match=r"not a regular file.*a\.npz"):
+        load_arrays(path)
