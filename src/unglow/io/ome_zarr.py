@@ -6,6 +6,7 @@ Sources: https://ngff.openmicroscopy.org/0.4/ and https://ngff.openmicroscopy.or
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
 import math
@@ -242,16 +243,23 @@ def _pixel_size(multiscale: dict[str, Any]) -> tuple[float, float] | None:
     return possible(x * units[-1], y * units[-2])
 
 
-def _files(directory: str, below: str = "") -> Iterator[str]:
+def _files(
+    directory: str, below: str = "", above: tuple[tuple[int, int], ...] = ()
+) -> Iterator[str]:
     """Yield the path of each file below a directory, in an order that does not change.
 
     Only directories are read: an image may have millions of files, and to ask for the size of each
-    takes up to a millisecond on a file server.
+    takes up to a millisecond on a file server. Raises `OSError` where a link leads back to a
+    directory ``above`` it, as device and inode: there would be no end of files.
     """
+    about = os.stat(directory)  # noqa: PTH116
+    itself = about.st_dev, about.st_ino
+    if itself in above:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), directory)
     with os.scandir(directory) as entries:
         for name, is_dir, path in sorted((e.name, e.is_dir(), e.path) for e in entries):
             if is_dir:
-                yield from _files(path, f"{below}{name}/")
+                yield from _files(path, f"{below}{name}/", (*above, itself))
             else:
                 yield f"{below}{name}"
 

@@ -208,3 +208,12 @@ def test_an_array_lies_inside_its_image(tmp_path, path):
     group.attrs["multiscales"] = [{"axes": ["y", "x"], "datasets": [{"path": path}]}]
     with pytest.raises(InputError, match="of an array leaves its image"):
         read_header(store)
+
+
+def test_links_in_a_circle_are_one_sentence(tmp_path):
+    """Two links to the folder that they are in: 2^40 paths, if all were followed."""
+    store = image(tmp_path / "S.zarr")
+    for name in ("a", "b"):
+        (store / "0" / name).symlink_to(store / "0")
+    with pytest.raises(InputError, match=r"cannot be listed .*symbolic links"):
+        read_header(store)
