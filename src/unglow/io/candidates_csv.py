@@ -42,7 +42,7 @@ _CANDIDATES = {
     **dict.fromkeys(("fdr_control_ci95?", "density_ci95_per_mm2?"), _INTERVAL),
     "masked_px?": {...: int},
     "controls?": (None, [{"sample?": str, "reason": (None, str)}, ...]),
-    "by_threshold?": [{...: float}, ...],
+    "by_threshold?": [{...: (float, [float, float])}, ...],  # with intervals by controls
     "brightest_negatives?": [[float, float, float], ...],
     "completeness?": (None, {}),
 }
