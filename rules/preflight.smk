@@ -87,7 +87,7 @@ def preflight():
     jobs = pending_jobs(batch, results, rules_as_set(), only, again=again)
     sentence = None if partly or is_forced() else too_many_jobs(len(jobs))
     if sentence is not None:  # of a dry run as well, which plans them too
-        raise refusal(sentence)
+        end_run(sentence)
     if len(jobs) > 10 * PLANNED_PER_S:
         seconds = len(jobs) // PLANNED_PER_S
         logger.info(f"{len(jobs)} jobs: Snakemake plans them for {seconds} s or more.")

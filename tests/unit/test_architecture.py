@@ -109,6 +109,7 @@ def test_only_one_module_prints():
 OPENING = {"read_text", "read_bytes", "imread", "TiffFile", "fromfile", "memmap", "loadtxt"}
 #: Modules that may call them, since what they open is never a file of a user or of results.
 OPENS = {
+    "unglow.core.archive": "opens entries of an archive that is open",
     "unglow.core.files": "has the only function that opens such files",
     "unglow.core.cgroups": "reads what the kernel tells",
     "unglow.core.process": "reads /proc",
@@ -116,13 +117,12 @@ OPENS = {
     "unglow.core.kernels": "reads files of the package",
     "unglow.core.kernels.building": "reads files of the package",
     "unglow.doctor.examination": "opens /dev/null",
-    "unglow.doctor.software": "reads a file of the checkout",
-    "unglow.doctor.storage": "reads what it has written just now",
     "unglow.io.tiff.opening": "looks at the file before tifffile opens it",
     "unglow.io.zarr.writer": "synchronizes directories that it has made",
     "unglow.jobs.resume.locks": "makes lock files, which nobody reads",
     "unglow.jobs.retries": "makes lock files, which nobody reads",
     "unglow.phantom.tiff": "works on what it has written just now",
+    "unglow.reporting.html.serving": "makes the file for the browser",
     "unglow.reporting.html.page": "reads files of the package",
     "unglow.telemetry.attempt_files": "has flags of its own, which do not wait",
     "unglow.telemetry.jsonl": "appends to files of its own, with flags that do not wait",

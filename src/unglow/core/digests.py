@@ -56,7 +56,7 @@ def write(target: Path, published: Iterable[Path]) -> None:
     paths = {path.relative_to(target.parents[1]).as_posix(): path for path in published}
     rows = [f"{of_file(paths[name])}  {name}" for name in sorted(paths)]
     text = "\n".join([_HEAD.format(len(rows)), *rows]) + "\n"
-    if not target.is_file() or target.read_bytes() != text.encode(errors="backslashreplace"):
+    if not target.is_file() or read_file(target) != text.encode(errors="backslashreplace"):
         write_text(target, text)
 
 

@@ -202,7 +202,7 @@ def test_the_schema_knows_the_methods_that_there_are():
         ("raw: &a\n  b: *a\n", "."),
         ("[" * 3000, "."),
         ("raw: 2026-13-45\n", "this is not YAML"),
-        ("# " + "x" * 1_100_000, "is larger than 1 MB"),
+        ("# " + "x" * 1_100_000, "has more than 1 MB"),
         (b"raw: \xff\n", "this is not YAML"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,6 +138,17 @@ def test_cores_memory_and_streams_limit_what_runs_at_once():
 def test_the_summary_waits_for_all_pairs():
     jobs = [job("figures", 3.0, "A"), job("figures", 5.0, "B"), job("summary", 1.0)]
     assert simulated([*jobs, job("verdict", 0.5)], capacity(), 2000) == 6.5
+
+
+def test_variants_of_a_large_sweep_wait_for_their_own_jobs_alone():
+    """Compared each with all others, they would take hours."""
+    jobs = [
+        replace(one, job=replace(one.job, variant=("A", "SYTO9", "", "", "", str(n))))
+        for rule in ("detect", "figures")
+        for one in [job(rule, 1.0, threads=1)]
+        for n in range(20_000)
+    ]
+    assert simulated(jobs, capacity(cores=20_000), 2000) == 2.0
 
 
 def test_rules_come_after_others_of_an_earlier_or_the_same_step():

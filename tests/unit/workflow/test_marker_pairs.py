@@ -194,7 +194,7 @@ def test_the_viewer_knows_that_no_landmarks_are_read_for_a_marker(tmp_path):
     (tmp_path / "config").mkdir()
     (tmp_path / "config/config.yaml").write_text("multiplexed: {candidates: [CD8]}\n")
     results = tmp_path / "results"
-    raw = raw_files(results, [], *CD8.values())
+    raw = raw_files(results, *CD8.values())
     assert raw.regions_target is None
     target = target_of(raw, results / "s1.candidates/CD8")
     assert target.note == (

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from typing import TypeAlias
 
     from unglow.workflow.preflight.concurrency import Capacity, PendingJob
+
+    Levels: TypeAlias = tuple[int, ...]
 
 MOST_JOBS = 1000
 """Of more jobs, those of some pairs are looked at; the others take as long for as much to do."""
@@ -119,9 +122,7 @@ def _start(
 
 def _order(jobs: Sequence[TimedJob]) -> tuple[list[int], list[list[int]]]:
     """Return how many jobs each one waits for, and which wait for it, as indices."""
-    of_pair: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
-    for n, timed in enumerate(jobs):
-        of_pair[timed.job.variant[:2], timed.job.rule].append(n)
+    by_variant = _JobsByVariant(jobs)
     waits = [0] * len(jobs)
     followers: list[list[int]] = [[] for _ in jobs]
     for n, timed in enumerate(jobs):
@@ -129,18 +130,37 @@ def _order(jobs: Sequence[TimedJob]) -> tuple[list[int], list[list[int]]]:
         if STAGES[job.rule].level == "run":
             before = [m for m, other in enumerate(jobs) if other.job.step < job.step]
         else:
-            before = [
-                m
-                for rule in STAGES[job.rule].after
-                for m in of_pair.get((job.variant[:2], rule), ())
-                if _same_variant(job.variant, jobs[m].job.variant)
-            ]
+            rules = STAGES[job.rule].after
+            before = [m for rule in rules for m in by_variant.find(rule, job.variant)]
         waits[n] = len(before)
         for m in before:
             followers[m].append(n)
     return waits, followers
 
 
-def _same_variant(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two jobs of a pair work for the same variant, on the levels that both have."""
-    return all(a == b or not a or not b for a, b in zip(one, other, strict=True))
+class _JobsByVariant:
+    """Jobs by rule and variant, found without comparing each with all others."""
+
+    def __init__(self, jobs: Sequence[TimedJob]) -> None:
+        self._jobs = jobs
+        self._by_levels: dict[str, dict[Levels, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for n, timed in enumerate(jobs):
+            self._by_levels[timed.job.rule][_levels_of(timed.job.variant)].append(n)
+        self._found: dict[tuple[str, Levels, Levels], dict[tuple[str, ...], list[int]]] = {}
+
+    def find(self, rule: str, variant: Sequence[str]) -> Iterator[int]:
+        """Yield the jobs of a rule for the same variant, on the levels that both have."""
+        for levels, numbers in self._by_levels.get(rule, {}).items():
+            common = tuple(k for k in _levels_of(variant) if k in levels)
+            key = rule, levels, common
+            if key not in self._found:
+                index: dict[tuple[str, ...], list[int]] = defaultdict(list)
+                for n in numbers:
+                    index[tuple(self._jobs[n].job.variant[k] for k in common)].append(n)
+                self._found[key] = index
+            yield from self._found[key].get(tuple(variant[k] for k in common), ())
+
+
+def _levels_of(variant: Sequence[str]) -> Levels:
+    """Return the numbers of the levels that a variant has a name on."""
+    return tuple(k for k, name in enumerate(variant) if name)
