@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 100_000_000
 """Files that are read at once (tables, JSON, lists) may have so many bytes."""
-# So many bytes are read at a time: room for all of them is taken only as they come.
-_PIECE = 1 << 18
 
 _guard: Callable[[], None] | None = None
 
@@ -81,20 +79,18 @@ def open_text(
 
 
 def read_file(path: str | Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the content of a small file.
+    """Return the content of a small file, as it is now: what is appended meanwhile is not read.
 
     Raises
     ------
     OSError
         It cannot be read, is a pipe or a device, or has more than ``most_bytes``.
     """
-    content = bytearray()
     with open_file(path) as stream:
-        while piece := stream.read(_PIECE):
-            content += piece
-            if len(content) > most_bytes:
-                raise OSError(errno.EFBIG, f"it has more than {most_bytes / 1e6:g} MB", str(path))
-    return bytes(content)
+        size = os.fstat(stream.fileno()).st_size
+        if size > most_bytes:
+            raise OSError(errno.EFBIG, f"it has more than {most_bytes / 1e6:g} MB", str(path))
+        return stream.read(size)
 
 
 def read_json(path: str | Path, most_bytes: int = MOST_BYTES) -> Any:
