@@ -13,6 +13,7 @@ import math
 import os
 import shlex
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -277,13 +278,19 @@ def _bytes_of(directory: Path) -> int:
 
 
 def fingerprint(path: str) -> str:
-    """Return a digest of the names of all files of an image, of sizes of many and bytes of some."""
+    """Return a digest of the names of all files of an image, of sizes of many and bytes of some.
+
+    A chunk that cannot be read has none of both: whoever reads its pixels names it.
+    """
     files = list(_files(path))
     digest = hashlib.sha256("\n".join(files).encode("utf-8", "surrogateescape"))
-    sizes = [Path(path, name).stat().st_size for name in _some(files, _SIZES)]
+    sizes: list[int] = []
+    for name in _some(files, _SIZES):
+        with suppress(OSError):
+            sizes.append(Path(path, name).stat().st_size)
     digest.update(repr(sizes).encode())
     for name in _some(files, _CHUNKS):
-        with open_file(Path(path, name)) as stream:
+        with suppress(OSError), open_file(Path(path, name)) as stream:
             digest.update(stream.read(_PIECE))
     return digest.hexdigest()
 
