@@ -139,7 +139,7 @@ def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:
         told = [line for line in said.splitlines() if _names(path, line)]
         refused += told
         if name == "verify" and is_changed and not told and _is_published(whole):
-            return Outcome(WRONG, f"verify: {said.strip()[-200:]}")
+            return Outcome(WRONG, f"verify did not notice it: {said.strip()[-200:]}")
     if not is_changed:
         return Outcome(REFUSED if refused else SAME, " ".join(refused))
     return Outcome(REFUSED if refused else OTHER, " ".join(refused))
@@ -209,7 +209,7 @@ def _command(*words: str) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         status = cli.main(words)
-    return out.getvalue() if status or words[0] == "verify" else ""
+    return out.getvalue() if status else ""
 
 
 def _names(path: Path, sentence: str) -> bool:
