@@ -20,12 +20,12 @@ PLACES = {
     "XDG_RUNTIME_DIR": "run",
     "TMPDIR": "tmp",
 }
-PROJECT = Path(__file__).resolve().parents[1]
-# Of the user's home, these are looked through for changes, so deep.
-_LOOKED_THROUGH = ("", ".cache", ".config", ".local/share", ".local/state")
-_DEPTH = 3
-# What pip keeps is that of `make`.
-_OTHERS = ("pip",)
+# What programs of the tests would write in the home of the user; others may write there meanwhile.
+_LOOKED_THROUGH = tuple(
+    f"{place}/{program}"
+    for place in (".cache", ".config", ".local/share", ".local/state")
+    for program in ("unglow", "snakemake", "matplotlib")
+)
 
 
 def take_own_places() -> Path | None:
@@ -60,17 +60,12 @@ def leave_own_places() -> None:
 
 
 def files_of(home: Path) -> dict[str, int]:
-    """When files of a user that programs write by themselves were changed, by path."""
+    """When files of a user that programs of the tests would write were changed, by path."""
     found: dict[str, int] = {}
     for place in _LOOKED_THROUGH:
-        top = home / place
-        for directory, names, files in os.walk(top):
-            if not place or len(Path(directory).relative_to(top).parts) >= _DEPTH:
-                names.clear()
-            names[:] = [name for name in names if name not in _OTHERS]
-            for name in (*names, *files):
-                path = Path(directory, name)
-                if path not in (PROJECT, *PROJECT.parents) and path.exists():
+        for directory, names, files in os.walk(home / place):
+            for path in (Path(directory), *(Path(directory, name) for name in (*names, *files))):
+                if path.exists():
                     found[str(path)] = 0 if path.is_dir() else path.stat().st_mtime_ns
     return found
 

@@ -57,14 +57,16 @@ def ended(tmp_path):
     [
         lambda cache: os.utime(cache / "times.json", (0, 0)),
         lambda cache: (cache / "more.json").write_text("2"),
-        lambda cache: (cache.parent / "other").mkdir(),
-        lambda cache: (cache.parents[1] / ".profile").write_text("x"),
+        lambda cache: (cache.parent / "matplotlib").mkdir(),
+        lambda cache: (cache.parents[1] / ".config" / "snakemake").mkdir(parents=True),
     ],
 )
 def test_a_run_that_changes_the_home_of_a_user_fails(ended, do):
     assert ended(do) == pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.mark.parametrize("do", [lambda cache: None, lambda cache: (cache.parent / "pip").mkdir()])
+@pytest.mark.parametrize(
+    "do", [lambda cache: None, lambda cache: (cache.parent / "others").mkdir()]
+)
 def test_one_that_does_not_is_well(ended, do):
     assert ended(do) == pytest.ExitCode.OK
