@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -41,6 +42,17 @@ def count(tab, number):
     tab.wait(f"{saved}.all.length === {number} && !{saved}.waiting", 120)
 
 
+def start_rectangle(tab):
+    """Press the button until it is heard: the panel may be drawn again under the mouse."""
+    is_on = "unglow.panels.open.drawing.tool === 'rectangle'"
+    for _ in range(5):
+        press(tab, "Rectangle")
+        with suppress(AssertionError):
+            tab.wait(is_on, 10)
+            return
+    pytest.fail("the tool for rectangles does not start")
+
+
 @pytest.fixture
 def regions(view, small_work):
     """The finished small pair with the panel of regions: the tab, and the working directory."""
@@ -52,7 +64,7 @@ def test_a_region_that_is_drawn_is_searched_no_more(regions):
     pair = drawn(work).parent
     before = json.loads((pair / "detection.json").read_text())
     results = bytes_of(work / "results")
-    press(tab, "Rectangle")
+    start_rectangle(tab)
     tab.drag(spot(tab, 200, 150), spot(tab, 700, 500))
     count(tab, 1)
     (feature,) = features(work)
@@ -148,7 +160,7 @@ def test_pre_is_no_place_to_draw(regions):
     tab, work = regions
     tab.run("unglow.address.set({ a: 'pre' })")
     tab.wait("unglow.settled && unglow.shown[0].layer.name === 'pre'", 120)
-    press(tab, "Rectangle")
+    start_rectangle(tab)
     tab.drag(spot(tab, 300, 200), spot(tab, 400, 300))
     tab.click(*spot(tab, 300, 200))
     tab.wait("document.body.innerText.includes('px of the post-stain image')", 120)
@@ -161,7 +173,7 @@ def test_what_somebody_else_draws_is_kept_and_comes_with_the_focus(regions):
     shapes = {"type": "MultiPolygon", "coordinates": [HOLED, APART]}
     other = {"type": "Feature", "id": "q", "geometry": shapes, "properties": properties}
     change_regions(drawn(work), [other])
-    press(tab, "Rectangle")
+    start_rectangle(tab)
     tab.drag(spot(tab, 600, 400), spot(tab, 700, 500))
     count(tab, 2)
     assert len(features(work)) == 2
