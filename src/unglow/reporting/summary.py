@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unglow import transform as transforms
 from unglow.core import digests
 from unglow.core.archive import damaged
+from unglow.core.delimited import bounded_lines
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import open_text, read_file, read_json, write_text
 from unglow.core.json_shape import check_shape
@@ -216,7 +217,8 @@ def read_summary(path: Path) -> list[dict[str, str]]:
     """Read summary.tsv or groups.tsv back, every value as text; StoreError if it is damaged."""
     try:
         with open_text(path) as stream:
-            found = csv.DictReader(stream, delimiter="\t", restkey="", restval="")
+            lines = bounded_lines(stream)
+            found = csv.DictReader(lines, delimiter="\t", restkey="", restval="")
             return [{name: text for name, text in row.items() if name} for row in found]
     except (ValueError, csv.Error) as error:
         raise damaged(path) from error

@@ -104,8 +104,7 @@ def test_a_chunk_that_is_one_is_refused(chunk):
     header = raw_images.read_header(chunk.parents[1])
     with pytest.raises(InputError, match="it is not a regular file"):
         list(raw_images.survey_blocks(header))
-    with pytest.raises(OSError, match="it is not a regular file"):
-        fingerprint(header)
+    assert len(fingerprint(header)) == 64  # it does not wait either
 
 
 @pytest.mark.parametrize("name", ["zarr.json", ".zattrs", "0/.zarray"])
