@@ -24,6 +24,8 @@ RUNS = "runs"
 LOST = "lost"
 """Kind of the only line of a file that stands for an attempt which could not tell its end."""
 _NAME = re.compile(r"([1-9][0-9]*)\.jsonl")
+LONGEST_LINE = 10_000_000
+"""Bytes; no line of telemetry has as many."""
 # Of a file, bytes: first lines are at most a few kB, and so is the last one.
 _HEAD, _TAIL = 1 << 16, 1 << 14
 # Neither what a link names nor what would have to be waited for is a file of ours.
@@ -135,7 +137,7 @@ def read_ends(path: Path, tail: int = _TAIL) -> Ends:
         first = stream.read(_HEAD)
         if b"\n" not in first:  # a long configuration: the first line is read whole
             stream.seek(0)
-            first = stream.readline()
+            first = stream.readline(LONGEST_LINE)
         stream.seek(max(0, about.st_size - tail))
         last = stream.read()
     return Ends(tuple(_objects(first)), tuple(_objects(last)), about)

@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import open_file
-from unglow.telemetry.attempt_files import attempt_files, run_files
+from unglow.telemetry.attempt_files import LONGEST_LINE, attempt_files, run_files
 from unglow.telemetry.reading.parsing import (
     moment,
     number,
@@ -109,6 +109,9 @@ class _File:
                 stream.seek(self._offset)
                 rest = b""
                 while chunk := stream.read(_CHUNK):
+                    if len(rest) > LONGEST_LINE:  # what a damaged disk leaves
+                        self._ended = True
+                        return changed
                     whole, newline, rest = (rest + chunk).rpartition(b"\n")
                     if newline:
                         self._offset += len(whole) + 1
