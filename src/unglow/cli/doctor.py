@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_working_directory, configured_results
 from unglow.core.errors import InputError
-from unglow.core.printable import printable
 from unglow.core.terminal import say
 from unglow.doctor.examination import PATIENCE_S, examine
 from unglow.doctor.finding import Level
@@ -53,7 +52,7 @@ def lines(found: Iterable[Finding]) -> list[str]:
     """Return a line for each finding, and one with what helps for each that is not ok."""
     told = []
     for finding in found:
-        told.append(f"{finding.level:8} {printable(f'{finding.name}: {finding.found}')}")
+        told.append(f"{finding.level:8} {finding.name}: {finding.found}")
         if finding.remedy:
-            told.append(f"         -> {printable(finding.remedy)}")
+            told.append(f"         -> {finding.remedy}")
     return told

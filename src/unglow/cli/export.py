@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         lacking = "the format" if arguments.inputs else "what to export"
         raise ConfigError(
             f"{lacking} is missing: stores go to --tiff, --fits or --spatialdata, a transform.json "
-            "to --itk, --elastix or --ngff.\n"
+            "to --itk.\n"
             "For example: unglow export --tiff OUT.ome.tif STORE.ome.zarr"
         )
     refuse_existing(target)

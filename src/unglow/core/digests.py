@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from unglow.core.files import open_file, read_file, write_text
+from unglow.core.files import open_file, read_file, write_changed_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,8 +56,7 @@ def write(target: Path, published: Iterable[Path]) -> None:
     paths = {path.relative_to(target.parents[1]).as_posix(): path for path in published}
     rows = [f"{of_file(paths[name])}  {name}" for name in sorted(paths)]
     text = "\n".join([_HEAD.format(len(rows)), *rows]) + "\n"
-    if not target.is_file() or read_file(target) != text.encode(errors="backslashreplace"):
-        write_text(target, text)
+    write_changed_text(target, text)
 
 
 @dataclass(frozen=True, slots=True)

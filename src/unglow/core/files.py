@@ -153,6 +153,12 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
+def write_changed_text(path: Path, text: str) -> None:
+    """Write a text file as `write_text` does; one that would not change keeps its time."""
+    if not path.is_file() or read_file(path) != text.encode(errors="backslashreplace"):
+        write_text(path, text)
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write JSON in one step: keys in the given order, floats in full, NaN refused."""
     write_text(path, json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")

@@ -138,7 +138,7 @@ def read_report(path: Path) -> dict[str, Any]:
         check_report(report)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from error
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged or was edited; delete it and run again.") from error
     return report
 

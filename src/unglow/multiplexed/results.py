@@ -58,7 +58,7 @@ _SUBTRACTION = {
     "markers": {...: {"method": str, "below": float, "above": float, "levels": [float, float]}},
 }
 """What the files of a slide hold; see `unglow.core.json_shape`."""
-_UNFIT = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+_UNFIT = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What reading raises if a file holds other things."""
 _KINDS = ("before", "background", "after")
 # Bytes of a file's name, with room for its ending, for a number and for temporary files.

@@ -15,7 +15,7 @@ from unglow.core import digests
 from unglow.core.archive import damaged
 from unglow.core.delimited import bounded_lines
 from unglow.core.errors import UnglowError, describe
-from unglow.core.files import open_text, read_file, read_json, write_text
+from unglow.core.files import open_text, read_json, write_changed_text
 from unglow.core.json_shape import check_shape
 from unglow.core.levels import LEVELS, VARIANT, name_of
 from unglow.core.printable import cell, harmless
@@ -185,20 +185,15 @@ def write_summary(
     A file that would not change keeps its time. The digests of both are written last.
     """
     summary = rows(entries, problems, results)
-    _write_changed(target, table(summary))
+    write_changed_text(target, table(summary))
     pools, beside = groups.pooled(summary), target.with_name(groups.NAME)
     if pools:
-        _write_changed(beside, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
+        write_changed_text(beside, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
     else:
         beside.unlink(missing_ok=True)
     tables = [target, *([beside] if pools else [])]
     digests.write(digests.list_of(target.parent, "summary"), tables)
     return summary
-
-
-def _write_changed(target: Path, text: str) -> None:
-    if not target.is_file() or read_file(target) != text.encode(errors="backslashreplace"):
-        write_text(target, text)
 
 
 def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
@@ -303,7 +298,7 @@ def _read_detection(path: Path) -> dict[str, Any]:
         check_report(detection)
         used = [control["reason"] is None for control in detection.get("controls") or ()]
         return {**detection, "reason": str(detection["reason"]) if refused else None, "used": used}
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
 
 

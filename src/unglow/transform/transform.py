@@ -344,7 +344,7 @@ def load(path: str | os.PathLike[str]) -> Transform:
         return _from_dict(data, _field(path, data["displacement"]))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration first.") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"{path} is not a whole transform ({error}): delete it and run the registration again."
         ) from error

@@ -299,6 +299,6 @@ class Scale:
             for name, found in scale.methods.items():
                 if light is not None and found.details.get("gain_map"):
                     scale.methods[name] = found.with_light(gain_map.load(light), light)
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise damaged(path) from error
         return scale
