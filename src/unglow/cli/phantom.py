@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError
+from unglow.phantom.damage.kinds import KINDS
 from unglow.phantom.spec import PhantomSpec, check_names
 
 if TYPE_CHECKING:
@@ -118,6 +119,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compression of the TIFF files, except jpeg-tiles (default: zlib)",
     )
     add("--workers", type=int, default=1, metavar="N", help="threads (default: 1)")
+    add(
+        "--damage",
+        default=_DEFAULT.damage,
+        metavar="KIND:SIZE[:STRENGTH],...",
+        help=f"spoil places of post, or all of it: {', '.join(KINDS)} (see docs/commands.md); "
+        "the truth has their polygons",
+    )
+    add(
+        "--damage-seed",
+        type=int,
+        default=_DEFAULT.damage_seed,
+        metavar="N",
+        help="other places and forms of the damage in the same scene (default: 0)",
+    )
     _add_slide(parser)
 
 
@@ -234,6 +249,8 @@ def spec_of(args: argparse.Namespace) -> PhantomSpec:
         rgb=args.rgb,
         seed=args.seed,
         pre_pixel_size_um=args.pre_pixel_size_um,
+        damage=args.damage,
+        damage_seed=args.damage_seed,
         **{name: getattr(args, name) for name, _, _ in _NUMBERS},
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.phantom.damage.description import describe_damage
 from unglow.phantom.render import Image, Renderer
 from unglow.phantom.spec import check_names
 from unglow.phantom.tiff import Raster, check_layout, write_tiff
@@ -37,7 +38,7 @@ def make_pair(
     Files are ``<raw>/<sample>/<sample>_pre_<dye>.tif``, ``..._post_<dye>.tif`` and
     ``<sample>_<dye>_truth.json`` beside them, in this order; each appears only when it is whole.
     The pixels follow from ``spec`` alone, the bytes of the files also from ``layout`` and
-    ``compression``.
+    ``compression``. With the damage ``swap`` each file holds the other image.
 
     Parameters
     ----------
@@ -61,15 +62,16 @@ def make_pair(
     Raises
     ------
     ConfigError
-        If a name or the layout is not usable.
+        If a name or the layout is not usable, or the damage does not fit on the section.
     """
     check_names(sample, dye)
     check_layout(layout, compression, np.dtype(spec.dtype))
     renderer = Renderer(spec)
     folder = raw / sample
     folder.mkdir(parents=True, exist_ok=True)
-    for image in _IMAGES:
-        path = folder / f"{sample}_{image}_{dye}.tif"
+    swapped = any(one.kind == "swap" for one in spec.damages)
+    for name, image in zip(_IMAGES, _IMAGES[::-1] if swapped else _IMAGES, strict=True):
+        path = folder / f"{sample}_{name}_{dye}.tif"
         raster = Raster(
             renderer.shape(image),
             np.dtype(spec.dtype),
@@ -95,4 +97,5 @@ def truth_of(renderer: Renderer, sample: str, dye: str) -> Truth:
         microbes=renderer.microbes.scaled(scale),
         grains=renderer.grains.scaled(scale),
         shading={image: shading.to_json() for image, shading in renderer.shading.items()},
+        damage=tuple(describe_damage(renderer.spec, renderer.places, renderer.map)),
     )

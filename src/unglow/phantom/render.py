@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,9 +12,11 @@ import numpy as np
 
 from unglow.phantom.camera import Camera, Shading, fill_dark
 from unglow.phantom.catalogue import draw_grains, draw_microbes
+from unglow.phantom.damage import effects
+from unglow.phantom.damage.places import find_places
 from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.scene import Scene
-from unglow.phantom.spots import add_spots, boxes
+from unglow.phantom.spots import add_spots, add_spots_at, boxes
 from unglow.phantom.texture import derive_key, generator
 
 if TYPE_CHECKING:
@@ -46,6 +49,13 @@ class Renderer:
         Catalogues; their peaks are in levels (those of grains before gain).
     shading
         Illumination of each image.
+    places
+        Spoilt places of post, by the damage of the specification; those of dust are in pre as well.
+
+    Raises
+    ------
+    ConfigError
+        If the damage does not fit on the section.
     """
 
     def __init__(self, spec: PhantomSpec) -> None:
@@ -68,6 +78,16 @@ class Renderer:
         self._camera = Camera(
             spec.electrons_per_level, spec.read_noise, spec.counts_per_level, np.dtype(spec.dtype)
         )
+        self.places = find_places(
+            spec.damages,
+            spec.shape,
+            (min(spec.shape[0], spec.pre_frame[0]), min(spec.shape[1], spec.pre_frame[1])),
+            (spec.seed, spec.damage_seed),
+            self.scene.coverage,
+            lambda x, y: self.scene.background(x, y) * spec.gain,
+        )
+        self._half_moved = sum(d.strength for d in spec.damages if d.kind == "half_moved")
+        self._table = effects.count_table(spec.damages, np.dtype(spec.dtype), spec.counts_per_level)
         self._keys = {(i, c): derive_key(spec.seed, 2, n, c) for n, i in _IMAGES for c in range(3)}
 
     def shape(self, image: Image) -> tuple[int, int]:
@@ -90,6 +110,17 @@ class Renderer:
 
     def light(self, image: Image, window: Window) -> NDArray[np.float64]:
         """Return what reaches the camera in a window, (rows, cols) levels, without noise."""
+        out = self._imaged(image, window)
+        if image == "post":
+            frame = self.shape(image)
+            effects.spoil_focus(
+                self.places, window, out, frame, lambda outer: self._imaged(image, outer)
+            )
+        effects.shade_by_dust(self.places, window, out)
+        return out
+
+    def _imaged(self, image: Image, window: Window) -> NDArray[np.float64]:
+        """Return `light` with the blur of the image, but without blurred places and dust."""
         spec = self.spec
         width = spec.blur_post_px if image == "post" else spec.blur_pre_px
         if not width:
@@ -111,6 +142,38 @@ class Renderer:
             out *= self.spec.gain
             x, y = self._coordinates(image, window)
             add_spots(self.microbes, self._boxes["microbes"], window, x, y, out)
+            if self._half_moved:
+                self._move_half(window, x, y, out)
+            effects.spoil_tissue(self.places, window, out, self._tissue)
+        return out
+
+    def _move_half(
+        self, window: Window, x: NDArray[np.float64], y: NDArray[np.float64], out: NDArray[Any]
+    ) -> None:
+        """Replace the lower half of post by tissue that lies further to the left."""
+        first = max(self.spec.shape[0] // 2, window.y0)
+        if first < window.y1:
+            rows = slice(first - window.y0, None)
+            lower = replace(window, y0=first)
+            out[rows] = self._tissue(lower, x[rows], y[rows])
+
+    def _tissue(
+        self, window: Window, x: NDArray[np.float64], y: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the light of post in a window whose pixels see the tissue of points (x, y).
+
+        All are (rows, cols). In the lower half of the image the points are further to the left, if
+        it was moved to the right.
+        """
+        if self._half_moved:
+            rows = np.arange(window.y0, window.y1)[:, None]
+            x = x - self._half_moved * (rows >= self.spec.shape[0] // 2)
+        out = self.scene.background(x, y)
+        add_spots_at(self.grains, x, y, out)
+        if self.spec.shading > 0:
+            out *= self.shading["post"].over(window)
+        out *= self.spec.gain
+        add_spots_at(self.microbes, x, y, out)
         return out
 
     def expected(self, image: Image, window: Window) -> NDArray[np.float64]:
@@ -121,8 +184,17 @@ class Renderer:
         """Return the recorded pixels of a window, (rows, cols) or (rows, cols, 3) counts."""
         light = self.light(image, window)
         green = self._camera.expose(light, self.offset(image), window, self._keys[image, 1])
-        if not self.spec.rgb:
-            return green
+        out = self._coloured(image, window, light, green) if self.spec.rgb else green
+        if image == "post":
+            if self._table is not None:
+                out = self._table[out]
+            effects.clear_tiles(self.places, window, out)
+        return out
+
+    def _coloured(
+        self, image: Image, window: Window, light: NDArray[np.float64], green: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Return the counts of all three channels, (rows, cols, 3)."""
         out = np.empty((*green.shape, 3), dtype=green.dtype)
         out[..., 1] = green
         fill_dark(self._dark, window, self._keys[image, 0], out)
@@ -141,10 +213,7 @@ class Renderer:
         """Return post x and y of the pixels of a window, (rows, cols) each."""
         if image == "pre":
             return self.map.window_to_post(window)
-        rows = np.arange(window.y0, window.y1, dtype=np.float64)
-        cols = np.arange(window.x0, window.x1, dtype=np.float64)
-        y, x = np.meshgrid(rows, cols, indexing="ij")
-        return x, y
+        return effects.coordinates(window)
 
 
 _IMAGES: tuple[tuple[int, Image], ...] = ((0, "pre"), (1, "post"))

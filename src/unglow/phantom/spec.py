@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from unglow.core.errors import ConfigError
+from unglow.phantom.damage.kinds import Damage, parse_damage
 
 LARGEST_SIDE = 200_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -31,6 +32,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "pixel_size_um": (1e-3, 1e4),
     "pre_pixel_size_um": (1e-3, 1e4),
     "seed": (0, 2**63 - 1),
+    "damage_seed": (0, 2**63 - 1),
 }
 _OPTIONAL = ("pre_pixel_size_um",)
 
@@ -74,6 +76,10 @@ class PhantomSpec:
         is a header that lies.
     seed
         Everything random follows from it.
+    damage
+        What is spoilt in post, ``kind:size[:strength],...`` (see `damages`).
+    damage_seed
+        Another one has places elsewhere and of other forms in the same scene.
 
     Raises
     ------
@@ -105,6 +111,8 @@ class PhantomSpec:
     pixel_size_um: float = 0.5
     pre_pixel_size_um: float | None = None
     seed: int = 0
+    damage: str = ""
+    damage_seed: int = 0
 
     def __post_init__(self) -> None:
         _check_shape("shape", self.shape)
@@ -118,8 +126,16 @@ class PhantomSpec:
                 raise ConfigError(
                     f"phantom: {name} is {value!r}, but must be a number from {low:g} to {high:g}."
                 )
-        if not isinstance(self.seed, int):
-            raise ConfigError(f"phantom: seed is {self.seed!r}, but must be a whole number.")
+        for name in ("seed", "damage_seed"):
+            if not isinstance(getattr(self, name), int):
+                raise ConfigError(
+                    f"phantom: {name} is {getattr(self, name)!r}, but must be a whole number."
+                )
+        for one in self.damages:
+            if one.cycle is not None:
+                raise ConfigError(
+                    f"phantom: damage {one.text!r} names a cycle, but a pair has none."
+                )
         shift_ok = len(self.shift_px) == 2 and all(_is_number(v) for v in self.shift_px)
         if not shift_ok or max(abs(v) for v in self.shift_px) > LARGEST_SIDE:
             raise ConfigError(
@@ -162,9 +178,17 @@ class PhantomSpec:
         """Stored counts per grey level: 1 for uint8, 64 for uint16."""
         return 64 if self.dtype == "uint16" else 1
 
+    @property
+    def damages(self) -> tuple[Damage, ...]:
+        """What is spoilt in post, in the order of `damage`."""
+        return parse_damage(self.damage)
+
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        return asdict(self)
+        """Return plain JSON types; those of damage only if there is some."""
+        values = asdict(self)
+        if not self.damages:
+            del values["damage"], values["damage_seed"]
+        return values
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> PhantomSpec:

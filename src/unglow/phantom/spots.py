@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.kernels import kernel
+from unglow.core.windows import Window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.core.windows import Window
     from unglow.phantom.catalogue import Spots
 
 # A Gaussian is cut off where it has fallen to exp(-18) = 1.5e-8 of its peak.
@@ -76,3 +76,18 @@ def add_spots(
             strides[2],
             *here[2].shape,
         )
+
+
+def add_spots_at(
+    spots: Spots, x: NDArray[np.float64], y: NDArray[np.float64], out: NDArray[np.float64]
+) -> None:
+    """Add spots to pixels that see any post points (x, y), all (rows, cols), in place."""
+    if x.size == 0:
+        return
+    reach = CUTOFF_SIGMAS * spots.sigma_long
+    hit = (spots.x > x.min() - reach) & (spots.x < x.max() + reach)
+    hit &= (spots.y > y.min() - reach) & (spots.y < y.max() + reach)
+    near = spots.select(hit)
+    everywhere = Window.of((out.shape[0], out.shape[1]))
+    areas = np.tile([0, everywhere.y1, 0, everywhere.x1], (len(near), 1))
+    add_spots(near, areas, everywhere, x, y, out)

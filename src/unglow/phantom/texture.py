@@ -31,9 +31,9 @@ def derive_key(seed: int, *path: int) -> np.uint64:
     return cast("np.uint64", state[0])
 
 
-def generator(seed: int, stream: int) -> np.random.Generator:
-    """Return the generator of one purpose (see `catalogue`, `geometry` and `render`)."""
-    return np.random.Generator(np.random.Philox(seed=np.random.SeedSequence([seed, stream])))
+def generator(seed: int, *stream: int) -> np.random.Generator:
+    """Return the generator of one purpose (see `catalogue`, `geometry`, `render` and `damage`)."""
+    return np.random.Generator(np.random.Philox(seed=np.random.SeedSequence([seed, *stream])))
 
 
 def add_noise(

@@ -6,16 +6,18 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unglow.core.errors import InputError
 from unglow.core.files import read_json, write_text
 from unglow.phantom.catalogue import Spots
+from unglow.phantom.damage.shapes import inside
 from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.spec import PhantomSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
 VERSION = 1
@@ -40,6 +42,11 @@ class Truth:
         the gain in post).
     shading
         The illumination formula of each image, ``{"pre": ..., "post": ...}``.
+    damage
+        Spoilt places and faults of the whole image: ``kind``, ``size_px``, ``strength``,
+        ``rim_px`` (the effect ends half of it outside the polygon), ``image``, ``polygon_xy``
+        (in post, px: where the effect has more than half of its strength) and ``area_px``; size,
+        rim, polygon and area are None for a whole image.
     """
 
     sample: str
@@ -49,6 +56,16 @@ class Truth:
     microbes: Spots
     grains: Spots
     shading: dict[str, Any]
+    damage: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def damaged(self) -> NDArray[np.bool_]:
+        """Which microbes have their centre in a spoilt place, (N,)."""
+        found = np.zeros(len(self.microbes), dtype=bool)
+        for one in self.damage:
+            if one["polygon_xy"] is not None:
+                found |= inside(self.microbes.xy, np.array(one["polygon_xy"]))
+        return found
 
     @property
     def matrix(self) -> NDArray[np.float64]:
@@ -72,7 +89,7 @@ class Truth:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        return {
+        values: dict[str, Any] = {
             "version": VERSION,
             "sample": self.sample,
             "dye": self.dye,
@@ -94,6 +111,10 @@ class Truth:
             "microbes": self.microbes.to_json(),
             "grains": self.grains.to_json(),
         }
+        if self.damage:
+            values["microbes"]["damaged"] = self.damaged.tolist()
+            values["damage"] = list(self.damage)
+        return values
 
     def save(self, path: Path) -> None:
         """Write the JSON file; it appears under its name only when it is whole."""
@@ -117,6 +138,7 @@ class Truth:
                 Spots.from_json(values["microbes"]),
                 Spots.from_json(values["grains"]),
                 values["shading"],
+                tuple(values.get("damage", ())),
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(

@@ -1,0 +1,53 @@
+"""The truth about the damage of a pair, as plain JSON types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.phantom.damage.kinds import KINDS
+from unglow.phantom.damage.shapes import area_of
+
+if TYPE_CHECKING:
+    from unglow.phantom.damage.kinds import Damage
+    from unglow.phantom.damage.places import Place
+    from unglow.phantom.geometry import PhantomMap
+    from unglow.phantom.spec import PhantomSpec
+
+
+def describe_damage(
+    spec: PhantomSpec, places: list[Place], geometry: PhantomMap
+) -> list[dict[str, Any]]:
+    """Return the damage of a pair: places in their order, then faults of the whole image.
+
+    Dust is at the same sensor pixels of pre: it is there a second time, with the polygon mapped to
+    post.
+    """
+    found = [place.to_json() for place in places]
+    for place in places:
+        if place.kind == "dust":
+            polygon = np.round(geometry.to_post(place.shape.polygon()), 2)
+            area = round(area_of(polygon), 1)
+            found.append(
+                place.to_json() | {"image": "pre", "polygon_xy": polygon.tolist(), "area_px": area}
+            )
+    faults = [one for one in spec.damages if KINDS[one.kind].size is None]
+    return found + [_describe_fault(one, spec.shape) for one in faults]
+
+
+def _describe_fault(damage: Damage, shape: tuple[int, int]) -> dict[str, Any]:
+    polygon = area = None
+    if damage.kind == "half_moved":
+        left, right, top, bottom = -0.5, shape[1] - 0.5, shape[0] // 2 - 0.5, shape[0] - 0.5
+        polygon = [[left, top], [right, top], [right, bottom], [left, bottom]]
+        area = (right - left) * (bottom - top)
+    return {
+        "kind": damage.kind,
+        "size_px": None,
+        "strength": damage.strength,
+        "rim_px": None,
+        "image": "both" if damage.kind == "swap" else "post",
+        "polygon_xy": polygon,
+        "area_px": area,
+    }
