@@ -141,7 +141,8 @@ def _add_slide(parser: argparse.ArgumentParser) -> None:
         "multiplexed slides",
         "With --channels a slide is made instead of pairs: <raw>/<sample>/<sample>.ome.tif "
         "(uint16), markers.csv and <sample>_truth.json. Of the options above it takes --raw, "
-        "--sample, --seed, --size, --pixel-size-um and --workers.",
+        "--sample, --seed, --size, --pixel-size-um, --workers, --damage and --damage-seed "
+        "(KIND:SIZE@CYCLE spoils all channels of this cycle; without it, of the last).",
     )
     add = group.add_argument
     add("--channels", type=int, metavar="N", help="channels: nuclei, backgrounds and markers")
@@ -218,7 +219,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_slide(args: argparse.Namespace) -> int:
     # Late: see `run`.
-    from unglow.phantom.slide import SlideSpec, make_slide  # noqa: PLC0415 (see above)
+    from unglow.phantom.slide import make_slide  # noqa: PLC0415 (see above)
+    from unglow.phantom.slide_spec import SlideSpec  # noqa: PLC0415 (see above)
 
     check_names(args.sample, "slide")
     shift: Sequence[float] = args.cycle_shift_px
@@ -233,6 +235,8 @@ def _run_slide(args: argparse.Namespace) -> int:
         offset=args.offset_marker,
         pixel_size_um=args.pixel_size_um,
         seed=args.seed,
+        damage=args.damage,
+        damage_seed=args.damage_seed,
     )
     make_slide(spec, args.raw, args.sample, workers=args.workers)
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +11,8 @@ import numpy as np
 
 from unglow.phantom.camera import Camera, Shading, fill_dark
 from unglow.phantom.catalogue import draw_grains, draw_microbes
-from unglow.phantom.damage import effects
+from unglow.phantom.damage.effects import coordinates
+from unglow.phantom.damage.image import ImageDamage, faults_of
 from unglow.phantom.damage.places import find_places
 from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.scene import Scene
@@ -86,8 +86,11 @@ class Renderer:
             self.scene.coverage,
             lambda x, y: self.scene.background(x, y) * spec.gain,
         )
-        self._half_moved = sum(d.strength for d in spec.damages if d.kind == "half_moved")
-        self._table = effects.count_table(spec.damages, np.dtype(spec.dtype), spec.counts_per_level)
+        dust = [place for place in self.places if place.kind == "dust"]
+        self._damage = {
+            "post": ImageDamage(spec.shape, self.places, faults_of(spec.damages)),
+            "pre": ImageDamage(spec.pre_frame, dust),
+        }
         self._keys = {(i, c): derive_key(spec.seed, 2, n, c) for n, i in _IMAGES for c in range(3)}
 
     def shape(self, image: Image) -> tuple[int, int]:
@@ -111,12 +114,7 @@ class Renderer:
     def light(self, image: Image, window: Window) -> NDArray[np.float64]:
         """Return what reaches the camera in a window, (rows, cols) levels, without noise."""
         out = self._imaged(image, window)
-        if image == "post":
-            frame = self.shape(image)
-            effects.spoil_focus(
-                self.places, window, out, frame, lambda outer: self._imaged(image, outer)
-            )
-        effects.shade_by_dust(self.places, window, out)
+        self._damage[image].spoil_light(window, out, lambda outer: self._imaged(image, outer))
         return out
 
     def _imaged(self, image: Image, window: Window) -> NDArray[np.float64]:
@@ -142,32 +140,16 @@ class Renderer:
             out *= self.spec.gain
             x, y = self._coordinates(image, window)
             add_spots(self.microbes, self._boxes["microbes"], window, x, y, out)
-            if self._half_moved:
-                self._move_half(window, x, y, out)
-            effects.spoil_tissue(self.places, window, out, self._tissue)
+            self._damage[image].spoil_tissue(window, out, self._tissue)
         return out
-
-    def _move_half(
-        self, window: Window, x: NDArray[np.float64], y: NDArray[np.float64], out: NDArray[Any]
-    ) -> None:
-        """Replace the lower half of post by tissue that lies further to the left."""
-        first = max(self.spec.shape[0] // 2, window.y0)
-        if first < window.y1:
-            rows = slice(first - window.y0, None)
-            lower = replace(window, y0=first)
-            out[rows] = self._tissue(lower, x[rows], y[rows])
 
     def _tissue(
         self, window: Window, x: NDArray[np.float64], y: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the light of post in a window whose pixels see the tissue of points (x, y).
 
-        All are (rows, cols). In the lower half of the image the points are further to the left, if
-        it was moved to the right.
+        All are (rows, cols).
         """
-        if self._half_moved:
-            rows = np.arange(window.y0, window.y1)[:, None]
-            x = x - self._half_moved * (rows >= self.spec.shape[0] // 2)
         out = self.scene.background(x, y)
         add_spots_at(self.grains, x, y, out)
         if self.spec.shading > 0:
@@ -185,11 +167,7 @@ class Renderer:
         light = self.light(image, window)
         green = self._camera.expose(light, self.offset(image), window, self._keys[image, 1])
         out = self._coloured(image, window, light, green) if self.spec.rgb else green
-        if image == "post":
-            if self._table is not None:
-                out = self._table[out]
-            effects.clear_tiles(self.places, window, out)
-        return out
+        return self._damage[image].spoil_counts(window, out, self.spec.counts_per_level)
 
     def _coloured(
         self, image: Image, window: Window, light: NDArray[np.float64], green: NDArray[Any]
@@ -213,7 +191,7 @@ class Renderer:
         """Return post x and y of the pixels of a window, (rows, cols) each."""
         if image == "pre":
             return self.map.window_to_post(window)
-        return effects.coordinates(window)
+        return coordinates(window)
 
 
 _IMAGES: tuple[tuple[int, Image], ...] = ((0, "pre"), (1, "post"))

@@ -10,13 +10,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.errors import ConfigError
 from unglow.core.files import write_text
 from unglow.core.kernels import kernel
 from unglow.core.windows import Window, bounded_map, grid
@@ -24,7 +23,9 @@ from unglow.io.tiff.ome_tiff_sink import OmeTiffSink
 from unglow.io.tiff.ome_xml import OmeChannel
 from unglow.phantom.camera import Camera
 from unglow.phantom.catalogue import Spots
-from unglow.phantom.spots import add_spots, boxes
+from unglow.phantom.damage.slides import damage_of_cycles, describe_cycles
+from unglow.phantom.slide_spec import SlideChannel, SlideSpec, channels_of, map_of
+from unglow.phantom.spots import add_spots, add_spots_at, boxes
 from unglow.phantom.texture import add_noise, derive_key, generator
 
 if TYPE_CHECKING:
@@ -42,132 +43,8 @@ _SPACING = 42
 _POSITIVE = 0.25
 """The part of the cells that shows a marker."""
 _BLOCK = 512
-_REFERENCE_MS = 100.0
-
-
-@dataclass(frozen=True)
-class SlideSpec:
-    """What a slide is like.
-
-    Attributes
-    ----------
-    shape
-        Rows and columns of every channel.
-    channels, cycles
-        As many channels as there are, spread over the cycles: the first of each cycle shows
-        nuclei, others of the first cycle backgrounds, those of later ones markers. In a single
-        cycle there is one background.
-    distinct
-        Cycles from this one on repeat the pixels of the second to this one, so that files are
-        small; 0 for none.
-    shift_px, rotation_deg
-        What each cycle is moved by against the one before, (x, y) px, and about the middle.
-    gain_error
-        Relative difference of all gains from the ratio of exposure times.
-    offset, offset_background
-        Camera offsets of markers, and of the first cycle, counts.
-    electrons_per_count, read_noise
-        Photoelectrons of each count, and noise of reading in counts.
-    pixel_size_um, seed
-        Of a pixel; of all that is random.
-    """
-
-    shape: tuple[int, int] = (2048, 2048)
-    channels: int = 8
-    cycles: int = 2
-    distinct: int = 0
-    shift_px: tuple[float, float] = (3.4, -2.1)
-    rotation_deg: float = 0.03
-    gain_error: float = -0.1
-    offset: float = 130.0
-    offset_background: float = 100.0
-    electrons_per_count: float = 1.0
-    read_noise: float = 3.0
-    pixel_size_um: float = 0.325
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.cycles >= 1 or not 3 * self.cycles - 1 <= self.channels <= 1000:
-            raise ConfigError(
-                f"phantom: --channels is {self.channels} in {self.cycles} cycles, but each cycle "
-                "needs at least nuclei, and a background or a marker: give more channels."
-            )
-        if min(self.shape) < 64:
-            raise ConfigError("phantom: a slide has at least 64x64 px; give a larger --size.")
-        if self.distinct and not 2 <= self.distinct <= self.cycles:
-            raise ConfigError("phantom: --distinct-cycles is at least 2 and at most --cycles.")
-
-    @property
-    def per_cycle(self) -> int:
-        """Channels of every cycle but the last, which may have fewer."""
-        return -(-self.channels // self.cycles)
-
-
-@dataclass(frozen=True)
-class SlideChannel:
-    """One channel: post = gain * background + offset + cells; ``plane`` is whose pixels it has."""
-
-    name: str
-    cycle: int
-    exposure_ms: float
-    plane: int
-    background: str | None = None
-    gain: float = 1.0
-    offset: float = 0.0
-
-    @property
-    def nuclear(self) -> bool:
-        """Whether it shows nuclei."""
-        return self.name.startswith("DNA")
-
-
-def channels_of(spec: SlideSpec) -> list[SlideChannel]:
-    """Return the channels of a slide in their order."""
-    found: list[SlideChannel] = []
-    for number in range(spec.channels):
-        cycle, place = divmod(number, spec.per_cycle)
-        plane = number
-        if spec.distinct and cycle >= spec.distinct:
-            plane = (1 + (cycle - 1) % (spec.distinct - 1)) * spec.per_cycle + place
-        found.append(_channel(spec, cycle, place, plane, found))
-    return found
-
-
-def _channel(
-    spec: SlideSpec, cycle: int, place: int, plane: int, before: list[SlideChannel]
-) -> SlideChannel:
-    if place == 0:
-        return SlideChannel(f"DNA_{cycle + 1}", cycle + 1, 20.0, plane)
-    if cycle == 0 and (place == 1 or spec.cycles > 1):
-        return SlideChannel(f"AF_{place}", 1, _REFERENCE_MS, plane)
-    background = f"AF_{place if spec.cycles > 1 else 1}"
-    marker = sum(one.background is not None for one in before) + 1
-    own = marker if plane == len(before) else int(before[plane].name[1:])
-    ratio = (1.0, 1.5, 2.0, 0.75)[own % 4]
-    gain = round(ratio * (1.0 + spec.gain_error), 6)
-    return SlideChannel(
-        f"M{marker:02d}",
-        cycle + 1,
-        _REFERENCE_MS * ratio,
-        plane,
-        background,
-        gain,
-        round(spec.offset - gain * spec.offset_background, 6),
-    )
-
-
-def map_of(spec: SlideSpec, cycle: int) -> NDArray[np.float64]:
-    """Return the matrix (3, 3) from (x, y, 1) of a cycle, from 1, to those of the first."""
-    if spec.distinct and cycle > spec.distinct:
-        cycle = 2 + (cycle - 2) % (spec.distinct - 1)
-    times = cycle - 1
-    angle = math.radians(spec.rotation_deg) * times
-    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-    middle = np.array([(spec.shape[1] - 1) / 2.0, (spec.shape[0] - 1) / 2.0])
-    matrix = np.eye(3)
-    matrix[:2, :2] = turn
-    matrix[:2, 2] = middle + np.array(spec.shift_px) * times - turn @ middle
-    return matrix
+_NUCLEAR_GAIN = 0.3
+"""Part of the autofluorescence that channels of nuclei show."""
 
 
 class SlideRenderer:
@@ -178,10 +55,22 @@ class SlideRenderer:
         self.channels = channels_of(spec)
         self._keys = [derive_key(spec.seed, 11, n) for n in range(len(_OCTAVES))]
         self._camera = Camera(spec.electrons_per_count, spec.read_noise, 1, np.dtype(np.uint16))
+        self.damage = damage_of_cycles(
+            spec.damages,
+            spec.cycles,
+            spec.shape,
+            (spec.seed, spec.damage_seed),
+            lambda cycle, x, y: self._inside(*self._to_first(cycle, x, y)).astype(np.float64),
+            lambda cycle, x, y: self._shared(*self._to_first(cycle, x, y)),
+        )
 
     def autofluorescence(self, cycle: int, window: Window) -> NDArray[np.float64]:
         """Return what all channels share at a window of a cycle, (rows, cols) counts at 100 ms."""
         x, y = (one.ravel() for one in self._coordinates(cycle, window))
+        return self._shared(x, y).reshape(window.shape)
+
+    def _shared(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the autofluorescence at points of the first cycle, (N,) each."""
         out = np.ones(x.size)
         for key, (spacing, amplitude) in zip(self._keys, _OCTAVES, strict=True):
             add_noise(x, y, spacing, key, amplitude, out)
@@ -191,7 +80,7 @@ class SlideRenderer:
         half = 0.47 * cols, 0.47 * rows
         kernel("oval")(x, y, x.size, (cols - 1) / 2, (rows - 1) / 2, *half, inside)
         out *= np.clip(inside / 8.0, 0.0, 1.0) * _LEVEL
-        return out.reshape(window.shape)
+        return out
 
     def signal(self, channel: SlideChannel, window: Window) -> NDArray[np.float64]:
         """Return what is a channel's own at a window, (rows, cols) counts: nuclei, or cells."""
@@ -209,13 +98,46 @@ class SlideRenderer:
         self, channel: SlideChannel, window: Window, shared: NDArray[np.float64]
     ) -> NDArray[Any]:
         """Return the recorded pixels of a window; ``shared`` is `autofluorescence` there."""
-        light = self.signal(channel, window)
-        light += shared * (0.3 if channel.nuclear else channel.gain)
+        light = self._tissue(channel, window, shared)
+        damage = self.damage.get(channel.cycle)
+        if damage is not None:
+            damage.spoil_light(window, light, lambda outer: self._tissue(channel, outer))
         offset = self.spec.offset_background if channel.cycle == 1 else self.spec.offset
         if channel.background is not None:
             offset = self.spec.offset
         key = derive_key(self.spec.seed, 12, channel.plane)
-        return self._camera.expose(light, offset, window, key)
+        counts = self._camera.expose(light, offset, window, key)
+        return counts if damage is None else damage.spoil_counts(window, counts, 1)
+
+    def _tissue(
+        self, channel: SlideChannel, window: Window, shared: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the light of the tissue in a window, (rows, cols) counts, with its damage."""
+        if shared is None:
+            shared = self.autofluorescence(channel.cycle, window)
+        gain = _NUCLEAR_GAIN if channel.nuclear else channel.gain
+        light = self.signal(channel, window)
+        light += shared * gain
+        damage = self.damage.get(channel.cycle)
+        if damage is not None:
+            damage.spoil_tissue(window, light, partial(self._tissue_at, channel, gain), gain)
+        return light
+
+    def _tissue_at(
+        self,
+        channel: SlideChannel,
+        gain: float,
+        window: Window,
+        x: NDArray[np.float64],
+        y: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Return the light of the undamaged tissue at points of a channel's cycle, (rows, cols)."""
+        x, y = self._to_first(channel.cycle, x, y)
+        out = self._shared(x.ravel(), y.ravel()).reshape(window.shape) * gain
+        if channel.nuclear or channel.background is not None:
+            for spots in self._cells(channel, x, y):
+                add_spots_at(spots, x, y, out)
+        return out
 
     def _cells(
         self, channel: SlideChannel, x: NDArray[np.float64], y: NDArray[np.float64]
@@ -254,9 +176,15 @@ class SlideRenderer:
         self, cycle: int, window: Window
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return x and y in the first cycle of the pixels of a window, (rows, cols) each."""
-        matrix = map_of(self.spec, cycle)
         cols = np.arange(window.x0, window.x1, dtype=np.float64)[None, :]
         rows = np.arange(window.y0, window.y1, dtype=np.float64)[:, None]
+        return self._to_first(cycle, cols, rows)
+
+    def _to_first(
+        self, cycle: int, cols: NDArray[np.float64], rows: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return x and y in the first cycle of columns and rows of another."""
+        matrix = map_of(self.spec, cycle)
         x = matrix[0, 0] * cols + (matrix[0, 1] * rows + matrix[0, 2])
         y = matrix[1, 0] * cols + (matrix[1, 1] * rows + matrix[1, 2])
         return x, y
@@ -322,7 +250,7 @@ def _markers(channels: list[SlideChannel]) -> str:
 
 def _truth(renderer: SlideRenderer, slide: str) -> dict[str, Any]:
     cycles = range(2, renderer.spec.cycles + 1)
-    return {
+    values = {
         "version": 1,
         "slide": slide,
         "convention": "marker = gain * background + offset + its own signal, in counts; maps are "
@@ -330,5 +258,8 @@ def _truth(renderer: SlideRenderer, slide: str) -> dict[str, Any]:
         "integers",
         "channels": [asdict(one) for one in renderer.channels],
         "maps": {f"{n}-1": map_of(renderer.spec, n).tolist() for n in cycles},
-        "spec": asdict(renderer.spec),
+        "spec": renderer.spec.to_json(),
     }
+    if renderer.damage:
+        values["damage"] = describe_cycles(renderer.damage)
+    return values

@@ -118,19 +118,7 @@ class PhantomSpec:
         _check_shape("shape", self.shape)
         if self.pre_shape is not None:
             _check_shape("pre_shape", self.pre_shape)
-        for name, (low, high) in _RANGES.items():
-            value = getattr(self, name)
-            if name in _OPTIONAL and value is None:
-                continue
-            if not _is_number(value) or not low <= value <= high:
-                raise ConfigError(
-                    f"phantom: {name} is {value!r}, but must be a number from {low:g} to {high:g}."
-                )
-        for name in ("seed", "damage_seed"):
-            if not isinstance(getattr(self, name), int):
-                raise ConfigError(
-                    f"phantom: {name} is {getattr(self, name)!r}, but must be a whole number."
-                )
+        self._check_numbers()
         for one in self.damages:
             if one.cycle is not None:
                 raise ConfigError(
@@ -155,6 +143,21 @@ class PhantomSpec:
                 f"phantom: a deformation of {self.deform_px:g} px needs deform_wavelength_px of at "
                 f"least {needed}, but it is {self.deform_wavelength_px:g}."
             )
+
+    def _check_numbers(self) -> None:
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if name in _OPTIONAL and value is None:
+                continue
+            if not _is_number(value) or not low <= value <= high:
+                raise ConfigError(
+                    f"phantom: {name} is {value!r}, but must be a number from {low:g} to {high:g}."
+                )
+        for name in ("seed", "damage_seed"):
+            if not isinstance(getattr(self, name), int):
+                raise ConfigError(
+                    f"phantom: {name} is {getattr(self, name)!r}, but must be a whole number."
+                )
 
     @property
     def pre_frame(self) -> tuple[int, int]:

@@ -190,11 +190,9 @@ def test_a_fold_is_tissue_twice(light):
     core = full(place)
     added = (renderer.light("post", WHOLE) - light)[core]
     rows, cols = np.nonzero(core)
-    strip = place.shape
-    _, across = strip.local(cols.astype(float), rows.astype(float))
-    beyond = 2 * (strip.upper.max() - across)
-    points = [rows + np.cos(strip.angle) * beyond, cols - np.sin(strip.angle) * beyond]
-    np.testing.assert_allclose(added, map_coordinates(light, points, order=3), atol=8)
+    points = place.shape.mirror(cols.astype(float), rows.astype(float))
+    assert not inside(np.column_stack(points), place.shape.polygon()).any()
+    np.testing.assert_allclose(added, map_coordinates(light, points[::-1], order=3), atol=8)
     assert added.mean() == pytest.approx(light[core].mean(), rel=0.5)
 
 

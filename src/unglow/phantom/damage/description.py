@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.phantom.damage.kinds import KINDS
+from unglow.phantom.damage.image import faults_of
 from unglow.phantom.damage.shapes import area_of
 
 if TYPE_CHECKING:
@@ -24,19 +24,20 @@ def describe_damage(
     Dust is at the same sensor pixels of pre: it is there a second time, with the polygon mapped to
     post.
     """
-    found = [place.to_json() for place in places]
+    found = [place.to_json() | {"image": "post"} for place in places]
     for place in places:
         if place.kind == "dust":
             polygon = np.round(geometry.to_post(place.shape.polygon()), 2)
-            area = round(area_of(polygon), 1)
-            found.append(
-                place.to_json() | {"image": "pre", "polygon_xy": polygon.tolist(), "area_px": area}
-            )
-    faults = [one for one in spec.damages if KINDS[one.kind].size is None]
-    return found + [_describe_fault(one, spec.shape) for one in faults]
+            seen = {"polygon_xy": polygon.tolist(), "area_px": round(area_of(polygon), 1)}
+            found.append(place.to_json() | seen | {"image": "pre"})
+    for fault in faults_of(spec.damages):
+        image = "both" if fault.kind == "swap" else "post"
+        found.append(describe_fault(fault, spec.shape) | {"image": image})
+    return found
 
 
-def _describe_fault(damage: Damage, shape: tuple[int, int]) -> dict[str, Any]:
+def describe_fault(damage: Damage, shape: tuple[int, int]) -> dict[str, Any]:
+    """Return the truth of damage of a whole image of a shape (rows, columns)."""
     polygon = area = None
     if damage.kind == "half_moved":
         left, right, top, bottom = -0.5, shape[1] - 0.5, shape[0] // 2 - 0.5, shape[0] - 0.5
@@ -47,7 +48,6 @@ def _describe_fault(damage: Damage, shape: tuple[int, int]) -> dict[str, Any]:
         "size_px": None,
         "strength": damage.strength,
         "rim_px": None,
-        "image": "both" if damage.kind == "swap" else "post",
         "polygon_xy": polygon,
         "area_px": area,
     }

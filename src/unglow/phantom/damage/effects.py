@@ -7,12 +7,13 @@ outside the places keep their bits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import cv2
 import numpy as np
 
-from unglow.phantom.damage.shapes import Square, Strip
+from unglow.phantom.damage.shapes import Square
 from unglow.phantom.texture import add_noise
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from unglow.core.windows import Window
     from unglow.phantom.damage.kinds import Damage
     from unglow.phantom.damage.places import Place
+    from unglow.phantom.damage.shapes import Strip
 
     Array = NDArray[np.float64]
     Light = Callable[[Window], Array]
@@ -43,7 +45,26 @@ def coordinates(window: Window) -> tuple[Array, Array]:
     return x, y
 
 
-def spoil_tissue(places: Iterable[Place], window: Window, out: Array, tissue: Tissue) -> None:
+@dataclass(frozen=True)
+class _Part:
+    """The pixels of a window in the box of a place; arrays are (rows, cols).
+
+    ``light`` is what there is without the place, ``weight`` the part of the effect, and ``level``
+    the brightness of film or debris of strength 1.
+    """
+
+    window: Window
+    x: Array
+    y: Array
+    weight: Array
+    light: Array
+    level: float
+    tissue: Tissue
+
+
+def spoil_tissue(
+    places: Iterable[Place], window: Window, out: Array, tissue: Tissue, gain: float = 1.0
+) -> None:
     """Apply what happens to the tissue: lost, debris, film, fold, bleach and moved.
 
     Parameters
@@ -57,6 +78,8 @@ def spoil_tissue(places: Iterable[Place], window: Window, out: Array, tissue: Ti
     tissue
         Function of a window and of x and y, (rows, cols) each: the light that its pixels get if
         the undamaged tissue of those points lies on them.
+    gain
+        Brightness of film and debris against the levels that the places hold.
     """
     for place, part, here in _hits(places, window, out):
         change = _CHANGES.get(place.kind)
@@ -66,64 +89,50 @@ def spoil_tissue(places: Iterable[Place], window: Window, out: Array, tissue: Ti
         weight = place.weight(x, y)
         touched = weight > 0
         if touched.any():
-            here[touched] = change(place, part, x, y, weight, here, tissue)[touched]
+            given = _Part(part, x, y, weight, here, gain * place.level, tissue)
+            here[touched] = change(place, given)[touched]
 
 
-def _lose(
-    place: Place, part: Window, x: Array, y: Array, w: Array, light: Array, _: Tissue
-) -> Array:
-    return light * (1.0 - w)
+def _lose(_: Place, part: _Part) -> Array:
+    return part.light * (1.0 - part.weight)
 
 
-def _bleach(
-    place: Place, part: Window, x: Array, y: Array, w: Array, light: Array, _: Tissue
-) -> Array:
-    return light * (1.0 - place.strength * w)
+def _bleach(place: Place, part: _Part) -> Array:
+    return part.light * (1.0 - place.strength * part.weight)
 
 
-def _veil(
-    place: Place, part: Window, x: Array, y: Array, w: Array, light: Array, _: Tissue
-) -> Array:
-    return light + place.strength * place.level * w
+def _veil(place: Place, part: _Part) -> Array:
+    return part.light + place.strength * part.level * part.weight
 
 
-def _cover(
-    place: Place, part: Window, x: Array, y: Array, w: Array, light: Array, _: Tissue
-) -> Array:
+def _cover(place: Place, part: _Part) -> Array:
     """Lay a crumpled flake on the tissue: brighter in lumps and along ridges."""
-    assert place.damage.size_px is not None
-    size = place.damage.size_px
-    lumps, ridges, fine = (np.zeros(x.size) for _ in range(3))
-    flat = x.ravel(), y.ravel()
-    add_noise(*flat, max(0.7 * size, 6.0), place.keys[0], 0.3, lumps)
-    add_noise(*flat, max(0.25 * size, 5.0), place.keys[1], 0.22, lumps)
-    add_noise(*flat, max(0.35 * size, 5.0), place.keys[2], 1.0, ridges)
-    add_noise(*flat, 7.0, place.keys[3], 0.12, fine)
-    add_noise(*flat, 3.2, place.keys[4], 0.1, fine)
+    size = place.size
+    lumps, ridges, fine = (np.zeros(part.x.size) for _ in range(3))
+    points = part.x.ravel(), part.y.ravel()
+    add_noise(*points, max(0.7 * size, 6.0), place.keys[0], 0.3, lumps)
+    add_noise(*points, max(0.25 * size, 5.0), place.keys[1], 0.22, lumps)
+    add_noise(*points, max(0.35 * size, 5.0), place.keys[2], 1.0, ridges)
+    add_noise(*points, 7.0, place.keys[3], 0.12, fine)
+    add_noise(*points, 3.2, place.keys[4], 0.1, fine)
     look = 0.75 + lumps + fine + 0.5 * np.exp(-((ridges / 0.18) ** 2))
-    own = place.strength * place.level * np.clip(look, 0.4, None).reshape(x.shape)
-    return np.asarray(light * (1.0 - (1.0 - _DEBRIS_CLEAR) * w) + own * w)
+    own = place.strength * part.level * np.clip(look, 0.4, None).reshape(part.x.shape)
+    through = 1.0 - (1.0 - _DEBRIS_CLEAR) * part.weight
+    return np.asarray(part.light * through + own * part.weight)
 
 
-def _fold(
-    place: Place, part: Window, x: Array, y: Array, w: Array, light: Array, tissue: Tissue
-) -> Array:
+def _fold(place: Place, part: _Part) -> Array:
     """Add the tissue beyond the upper edge of the strip, mirrored at this edge."""
-    strip = place.shape
-    assert isinstance(strip, Strip)
-    along, across = strip.local(x, y)
-    beyond = 2.0 * (strip.upper.max() - across)
-    c, s = math.cos(strip.angle), math.sin(strip.angle)
-    return light + w * tissue(part, x - s * beyond, y + c * beyond)
+    x, y = cast("Strip", place.shape).mirror(part.x, part.y)
+    return part.light + part.weight * part.tissue(part.window, x, y)
 
 
-def _move(
-    place: Place, part: Window, x: Array, y: Array, w: Array, light: Array, tissue: Tissue
-) -> Array:
-    return tissue(part, x - place.move[0] * w, y - place.move[1] * w)
+def _move(place: Place, part: _Part) -> Array:
+    x, y = (v - move * part.weight for v, move in zip((part.x, part.y), place.move, strict=True))
+    return part.tissue(part.window, x, y)
 
 
-_CHANGES: dict[str, Callable[..., Array]] = {
+_CHANGES: dict[str, Callable[[Place, _Part], Array]] = {
     "moved": _move,
     "fold": _fold,
     "bleach": _bleach,
@@ -174,7 +183,7 @@ def shade_by_dust(places: Iterable[Place], window: Window, out: Array) -> None:
     """Darken the light behind dust on the sensor, in place."""
     for place, part, here in _hits(places, window, out):
         if place.kind == "dust":
-            here *= 1.0 - place.strength * place.weight(*coordinates(part))
+            np.multiply(here, 1.0 - place.strength * place.weight(*coordinates(part)), out=here)
 
 
 def clear_tiles(places: Iterable[Place], window: Window, counts: NDArray[Any]) -> None:
@@ -192,6 +201,9 @@ def count_table(
 
     Faults act in their order. ``per_level`` is how many counts a level has.
     """
+    damages = list(damages)
+    if not damages:
+        return None
     top = np.iinfo(dtype).max
     counts = np.arange(top + 1, dtype=np.float64)
     table = counts.copy()

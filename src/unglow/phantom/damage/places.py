@@ -73,6 +73,11 @@ class Place:
         return self.damage.kind
 
     @property
+    def size(self) -> float:
+        """Radius, width of a fold or side of a tile, px."""
+        return self.damage.size_px or 0.0
+
+    @property
     def strength(self) -> float:
         """Strength of the effect."""
         return DUST_PART if self.kind == "dust" else self.damage.strength
@@ -109,7 +114,6 @@ class Place:
             "size_px": self.damage.size_px,
             "strength": self.strength,
             "rim_px": self.rim,
-            "image": "post",
             "polygon_xy": polygon.tolist(),
             "area_px": round(area_of(polygon), 1),
         }
@@ -119,9 +123,10 @@ def find_places(
     damages: Iterable[Damage],
     frame: tuple[int, int],
     sensor: tuple[int, int],
-    seeds: tuple[int, int],
+    seeds: tuple[int, ...],
     inside: Field,
     brightness: Field,
+    others: Iterable[Place] = (),
 ) -> list[Place]:
     """Lay places on a section, in their order, each by random numbers of its own.
 
@@ -134,11 +139,13 @@ def find_places(
     sensor
         (rows, columns) that all images have, which dust lies in, px.
     seeds
-        Of the phantom, and of its damage.
+        Of the phantom, and one or more of its damage.
     inside
         Function of x and y, (N,) each, that is 1 inside the section and 0 outside.
     brightness
         Function of x and y, (N,) each: levels of the section.
+    others
+        Places that are there already and that these keep away from.
 
     Raises
     ------
@@ -150,11 +157,12 @@ def find_places(
         if KINDS[damage.kind].size is None:
             continue
         for _ in range(round(damage.strength) if damage.kind == "dust" else 1):
-            rng = generator(seeds[0], _STREAM, seeds[1], len(found))
-            keys = tuple(derive_key(seeds[0], _STREAM, seeds[1], len(found), n) for n in range(5))
+            path = (_STREAM, *seeds[1:], len(found))
+            rng = generator(seeds[0], *path)
+            keys = tuple(derive_key(seeds[0], *path, n) for n in range(5))
             form = _form(damage, frame, rng, keys)
             area = sensor if damage.kind == "dust" else frame
-            placed = _lay(form, found, area, rng, inside)
+            placed = _lay(form, [*others, *found], area, rng, inside)
             found.append(_measure(placed, frame, rng, inside, brightness))
     return found
 
@@ -163,8 +171,7 @@ def _form(
     damage: Damage, frame: tuple[int, int], rng: np.random.Generator, keys: tuple[np.uint64, ...]
 ) -> Place:
     """Return a place that is not yet laid anywhere."""
-    assert damage.size_px is not None
-    size = damage.size_px
+    size = damage.size_px or 0.0
     rim = _SOFT_RIMS[damage.kind] * size if damage.kind in _SOFT_RIMS else _HARD_RIM_PX
     move = (0.0, 0.0)
     shape: Shape
@@ -211,8 +218,8 @@ def _lay(
 
 def _is_within(place: Place, frame: tuple[int, int], inside: Field) -> bool:
     """Whether all of a place lies on the section, and all that a fold is made of."""
-    margin = place.damage.size_px if place.kind == "fold" else place.rim / 2.0 + 2.0
-    outline = place.shape.polygon(margin or 0.0)
+    margin = place.size if place.kind == "fold" else place.rim / 2.0 + 2.0
+    outline = place.shape.polygon(margin)
     low, high = outline.min(axis=0), outline.max(axis=0)
     if low.min() < 0 or (high > [frame[1] - 1, frame[0] - 1]).any():
         return False
@@ -222,7 +229,7 @@ def _is_within(place: Place, frame: tuple[int, int], inside: Field) -> bool:
         one.ravel()
         for one in np.meshgrid(*(np.linspace(*ends, _GRID) for ends in zip(low, high, strict=True)))
     )
-    covered = place.shape.depth(x, y) >= -(margin or 0.0)
+    covered = place.shape.depth(x, y) >= -margin
     points = np.concatenate([outline, np.column_stack([x, y])[covered]])
     return bool((inside(*points.T) >= 1.0).all())
 

@@ -8,7 +8,7 @@ the outline. All coordinates are (x, y) of the image, px.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -106,6 +106,13 @@ class Strip:
     def _middle(self, along: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(self.bend * (1.0 - 4.0 * (along - 0.5) ** 2))
 
+    def mirror(
+        self, x: NDArray[np.float64], y: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the points on the other side of the widest line along the upper edge."""
+        beyond = 2.0 * (self.upper.max() - self.local(x, y)[1])
+        return x - np.sin(self.angle) * beyond, y + np.cos(self.angle) * beyond
+
     def edge(self, along: NDArray[np.float64], sides: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the half width at positions along the strip."""
         return np.asarray(np.interp(along, np.linspace(0.0, 1.0, len(sides)), sides))
@@ -160,8 +167,8 @@ class Square:
         left, right, top, bottom = w.x0 - out, w.x1 - 1 + out, w.y0 - out, w.y1 - 1 + out
         return np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
 
-    def at(self, x: float, y: float, angle: float) -> Square:
-        """See `Shape`; a square is never turned."""
+    def at(self, x: float, y: float, angle: float) -> Square:  # noqa: ARG002 (never turned)
+        """See `Shape`."""
         return Square(self.side, x, y)
 
 
@@ -190,7 +197,7 @@ def irregular(radius: float, rng: np.random.Generator, *, torn: bool) -> Blob:
 
 
 def strip(width: float, length: float, rng: np.random.Generator) -> Strip:
-    """Return a strip of a mean width (px) in its middle half; it is bent and its edges irregular."""
+    """Return a bent strip with irregular edges; ``width`` is the mean in its middle half, px."""
     count = _points(length)
     along = np.linspace(0.0, 1.0, count)
     taper = np.clip(np.minimum(along, 1.0 - along) * length / (1.2 * width), 0.0, 1.0) ** 0.5
@@ -212,8 +219,8 @@ def _points(length: float) -> int:
 
 def _waves(
     phase: NDArray[np.float64],
-    order: NDArray[np.float64],
-    amplitude: NDArray[np.float64],
+    order: NDArray[Any],
+    amplitude: NDArray[Any],
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
     """Return a sum of waves of random phases and amplitudes."""

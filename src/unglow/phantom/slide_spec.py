@@ -1,0 +1,165 @@
+"""What a multiplexed slide is to be, its channels and the maps between its cycles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.errors import ConfigError
+from unglow.phantom.damage.kinds import Damage, parse_damage
+from unglow.phantom.damage.slides import check_damage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_REFERENCE_MS = 100.0
+
+
+@dataclass(frozen=True)
+class SlideSpec:
+    """What a slide is like.
+
+    Attributes
+    ----------
+    shape
+        Rows and columns of every channel.
+    channels, cycles
+        As many channels as there are, spread over the cycles: the first of each cycle shows
+        nuclei, others of the first cycle backgrounds, those of later ones markers. In a single
+        cycle there is one background.
+    distinct
+        Cycles from this one on repeat the pixels of the second to this one, so that files are
+        small; 0 for none.
+    shift_px, rotation_deg
+        What each cycle is moved by against the one before, (x, y) px, and about the middle.
+    gain_error
+        Relative difference of all gains from the ratio of exposure times.
+    offset, offset_background
+        Camera offsets of markers, and of the first cycle, counts.
+    electrons_per_count, read_noise
+        Photoelectrons of each count, and noise of reading in counts.
+    pixel_size_um, seed
+        Of a pixel; of all that is random.
+    damage, damage_seed
+        What is spoilt, ``kind:size[:strength][@cycle],...``: in the last cycle unless one is named
+        (dust without one is in all); another seed has places elsewhere.
+    """
+
+    shape: tuple[int, int] = (2048, 2048)
+    channels: int = 8
+    cycles: int = 2
+    distinct: int = 0
+    shift_px: tuple[float, float] = (3.4, -2.1)
+    rotation_deg: float = 0.03
+    gain_error: float = -0.1
+    offset: float = 130.0
+    offset_background: float = 100.0
+    electrons_per_count: float = 1.0
+    read_noise: float = 3.0
+    pixel_size_um: float = 0.325
+    seed: int = 0
+    damage: str = ""
+    damage_seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.cycles >= 1 or not 3 * self.cycles - 1 <= self.channels <= 1000:
+            raise ConfigError(
+                f"phantom: --channels is {self.channels} in {self.cycles} cycles, but each cycle "
+                "needs at least nuclei, and a background or a marker: give more channels."
+            )
+        if min(self.shape) < 64:
+            raise ConfigError("phantom: a slide has at least 64x64 px; give a larger --size.")
+        if self.distinct and not 2 <= self.distinct <= self.cycles:
+            raise ConfigError("phantom: --distinct-cycles is at least 2 and at most --cycles.")
+        if self.distinct and self.damages:
+            raise ConfigError("phantom: give --damage or --distinct-cycles, but not both.")
+        if not 0 <= self.damage_seed < 2**63:
+            raise ConfigError(f"phantom: --damage-seed is {self.damage_seed}, but is at least 0.")
+        check_damage(self.damages, self.cycles)
+
+    @property
+    def damages(self) -> tuple[Damage, ...]:
+        """What is spoilt, in the order of `damage`."""
+        return parse_damage(self.damage)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON types; those of damage only if there is some."""
+        values = asdict(self)
+        if not self.damages:
+            del values["damage"], values["damage_seed"]
+        return values
+
+    @property
+    def per_cycle(self) -> int:
+        """Channels of every cycle but the last, which may have fewer."""
+        return -(-self.channels // self.cycles)
+
+
+@dataclass(frozen=True)
+class SlideChannel:
+    """One channel: post = gain * background + offset + cells; ``plane`` is whose pixels it has."""
+
+    name: str
+    cycle: int
+    exposure_ms: float
+    plane: int
+    background: str | None = None
+    gain: float = 1.0
+    offset: float = 0.0
+
+    @property
+    def nuclear(self) -> bool:
+        """Whether it shows nuclei."""
+        return self.name.startswith("DNA")
+
+
+def channels_of(spec: SlideSpec) -> list[SlideChannel]:
+    """Return the channels of a slide in their order."""
+    found: list[SlideChannel] = []
+    for number in range(spec.channels):
+        cycle, place = divmod(number, spec.per_cycle)
+        plane = number
+        if spec.distinct and cycle >= spec.distinct:
+            plane = (1 + (cycle - 1) % (spec.distinct - 1)) * spec.per_cycle + place
+        found.append(_channel(spec, cycle, place, plane, found))
+    return found
+
+
+def _channel(
+    spec: SlideSpec, cycle: int, place: int, plane: int, before: list[SlideChannel]
+) -> SlideChannel:
+    if place == 0:
+        return SlideChannel(f"DNA_{cycle + 1}", cycle + 1, 20.0, plane)
+    if cycle == 0 and (place == 1 or spec.cycles > 1):
+        return SlideChannel(f"AF_{place}", 1, _REFERENCE_MS, plane)
+    background = f"AF_{place if spec.cycles > 1 else 1}"
+    marker = sum(one.background is not None for one in before) + 1
+    own = marker if plane == len(before) else int(before[plane].name[1:])
+    ratio = (1.0, 1.5, 2.0, 0.75)[own % 4]
+    gain = round(ratio * (1.0 + spec.gain_error), 6)
+    return SlideChannel(
+        f"M{marker:02d}",
+        cycle + 1,
+        _REFERENCE_MS * ratio,
+        plane,
+        background,
+        gain,
+        round(spec.offset - gain * spec.offset_background, 6),
+    )
+
+
+def map_of(spec: SlideSpec, cycle: int) -> NDArray[np.float64]:
+    """Return the matrix (3, 3) from (x, y, 1) of a cycle, from 1, to those of the first."""
+    if spec.distinct and cycle > spec.distinct:
+        cycle = 2 + (cycle - 2) % (spec.distinct - 1)
+    times = cycle - 1
+    angle = math.radians(spec.rotation_deg) * times
+    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    middle = np.array([(spec.shape[1] - 1) / 2.0, (spec.shape[0] - 1) / 2.0])
+    matrix = np.eye(3)
+    matrix[:2, :2] = turn
+    matrix[:2, 2] = middle + np.array(spec.shift_px) * times - turn @ middle
+    return matrix
