@@ -61,10 +61,14 @@ class Truth:
     @property
     def damaged(self) -> NDArray[np.bool_]:
         """Which microbes have their centre in a spoilt place, (N,)."""
-        found = np.zeros(len(self.microbes), dtype=bool)
+        return self.is_damaged(self.microbes.xy)
+
+    def is_damaged(self, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which post points, (N, 2) px, lie in the polygon of a spoilt place, (N,)."""
+        found = np.zeros(len(points), dtype=bool)
         for one in self.damage:
             if one["polygon_xy"] is not None:
-                found |= inside(self.microbes.xy, np.array(one["polygon_xy"]))
+                found |= inside(points, np.array(one["polygon_xy"]))
         return found
 
     @property

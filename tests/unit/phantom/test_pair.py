@@ -311,18 +311,30 @@ def peak():
 
 make_pair(PhantomSpec(shape=(64, 600)), Path(sys.argv[1]), "warm", "DAPI", layout=sys.argv[2])
 before = peak()
-spec = PhantomSpec(shape=(10000, 600), dtype="uint16", shift_px=(0.0, 0.0))
+spec = PhantomSpec(
+    shape=(10000, 600), dtype="uint16", shift_px=(0.0, 0.0), damage=sys.argv[3]
+)
 make_pair(spec, Path(sys.argv[1]), "s", "DAPI", layout=sys.argv[2], workers=2)
 print(before, peak())
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("layout", ["tiles", "single strip"])
-def test_memory_does_not_grow_with_the_image(tmp_path, layout):
+@pytest.mark.parametrize(
+    ("layout", "damage"),
+    [
+        ("tiles", ""),
+        ("single strip", ""),
+        (
+            "tiles",
+            "lost:150,blur:150:2,moved:150,fold:60,debris:150,film:150,half_moved:20,gamma:2",
+        ),
+    ],
+)
+def test_memory_does_not_grow_with_the_image(tmp_path, layout, damage):
     """The pair holds 75 MB of pixels; making it may add the blocks in flight only."""
     done = subprocess.run(
-        [sys.executable, "-c", _MEASURE, str(tmp_path), layout],
+        [sys.executable, "-c", _MEASURE, str(tmp_path), layout, damage],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     before, after = map(float, done.stdout.split())

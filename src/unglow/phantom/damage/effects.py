@@ -223,6 +223,6 @@ def _hits(
 ) -> Iterator[tuple[Place, Window, Array]]:
     """Yield places that a window touches, the part of it there, and that part of ``out``."""
     for place in places:
-        part = window.common(place.box())
+        part = window.common(place.box)
         if part.size:
             yield place, part, out[part.shift(-window.y0, -window.x0).slices]

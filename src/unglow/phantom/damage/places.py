@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,6 +83,7 @@ class Place:
         """Strength of the effect."""
         return DUST_PART if self.kind == "dust" else self.damage.strength
 
+    @cached_property
     def box(self) -> Window:
         """Return a window that holds all pixels that the place changes."""
         x, y = self.shape.polygon(self.rim / 2.0 + 2.0).T
@@ -98,7 +100,7 @@ class Place:
 
     def touches(self, other: Place) -> bool:
         """Whether another place comes nearer than places may."""
-        mine, others = self.box().grow(int(_GAP_PX)), other.box()
+        mine, others = self.box.grow(int(_GAP_PX)), other.box
         if mine.common(others).size == 0:
             return False
         return any(
@@ -207,7 +209,7 @@ def _lay(
     x, y = np.round(u[0] * (frame[1] - 1), 2), np.round(u[1] * (frame[0] - 1), 2)
     for n in np.flatnonzero(inside(x, y) >= 1.0):
         shape = form.shape.at(float(x[n]), float(y[n]), float(np.round(2.0 * np.pi * u[2][n], 4)))
-        place = Place(form.damage, shape, form.rim, form.move, keys=form.keys)
+        place = replace(form, shape=shape)
         if _is_within(place, frame, inside) and not any(place.touches(one) for one in others):
             return place
     raise ConfigError(
@@ -249,8 +251,8 @@ def _measure(
         x, y = u[0] * (frame[1] - 1), u[1] * (frame[0] - 1)
         keep = inside(x, y) >= 1.0
     else:
-        box = place.box()
+        box = place.box
         x, y = box.x0 + u[0] * box.shape[1], box.y0 + u[1] * box.shape[0]
         keep = place.shape.depth(x, y) > 0
     level = float(np.round(brightness(x[keep], y[keep]).mean(), 4))
-    return Place(place.damage, place.shape, place.rim, place.move, level, place.keys)
+    return replace(place, level=level)
