@@ -115,8 +115,8 @@ def _cover(place: Place, part: _Part) -> Array:
     add_noise(*points, max(0.35 * size, 5.0), place.keys[2], 1.0, ridges)
     add_noise(*points, 7.0, place.keys[3], 0.12, fine)
     add_noise(*points, 3.2, place.keys[4], 0.1, fine)
-    look = 0.75 + lumps + fine + 0.5 * np.exp(-((ridges / 0.18) ** 2))
-    own = place.strength * part.level * np.clip(look, 0.4, None).reshape(part.x.shape)
+    look = 0.7 * np.exp(1.3 * lumps + 1.2 * fine) + 0.45 * np.exp(-((ridges / 0.18) ** 2))
+    own = place.strength * part.level * look.reshape(part.x.shape)
     through = 1.0 - (1.0 - _DEBRIS_CLEAR) * part.weight
     return np.asarray(part.light * through + own * part.weight)
 
