@@ -16,10 +16,12 @@ detect_inputs = dict(
 rule detect:
     input:
         **detect_inputs,
+        blocks=of_main_method("difference/{method}.blocks.npz"),
         controls=of_batch(job_params.control_search_counts),
     output:
         table=out.detected("candidates.csv"),
         geojson=out.detected("candidates.geojson"),
+        artefacts=out.detected("artefacts.geojson"),
         report=out.detected("detection.json"),
         search_counts=out.detected("search.npz"),
         digests=out.digests("detect", "detected"),
@@ -39,7 +41,7 @@ rule detect:
         runtime=runtime("detect"),
         attempt=this_attempt,
     params:
-        version=4,
+        version=5,
         settings=of_batch(job_params.detect_settings),
         controls=of_batch(job_params.control_samples),
         is_control=of_batch(job_params.is_control),

@@ -13,6 +13,7 @@ rule difference:
         difference=out.subtracted(store("difference/{method}")),
         histogram=out.subtracted("difference/{method}.histogram.npz"),
         background=out.subtracted("difference/{method}.background.npz"),
+        blocks=out.subtracted("difference/{method}.blocks.npz"),
         digests=out.digests("difference_{method}", "subtracted"),
     log:
         out.record("logs", "difference_{method}", "subtracted"),
@@ -30,7 +31,7 @@ rule difference:
         runtime=runtime("difference"),
         attempt=this_attempt,
     params:
-        version=5,
+        version=6,
         counted=of_batch(counted_methods),
     script:
         "../scripts/difference.py"

@@ -28,6 +28,7 @@ FLAGS = {
     "saturated": source_photometry.SATURATED,
     "misregistered": source_photometry.MISREGISTERED,
     "outside": source_photometry.OUTSIDE,
+    "beside_spoilt": source_photometry.BESIDE_SPOILT,
 }
 """Bit of each word in the column ``flags``."""
 UNCOUNTED = sum(FLAGS[word] for word in NOT_COUNTED)

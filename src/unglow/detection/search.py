@@ -313,10 +313,14 @@ def _search_tile(
         dark = outside_of(in_regions.regions, dark)
     sides = Sides.create(lowest)
     dark = dark[section.inside(dark["col"], dark["row"])]
+    if scene.spoilt is not None:
+        dark = dark[~scene.spoilt.near(dark["col"], dark["row"])]
     sides.add(found["above"][(found["flags"] & UNCOUNTED) == 0], dark["above"])
     reasons = ratio.reasons[inner]
     unusable = [int(np.count_nonzero(reasons == n)) for n in range(1, len(UNUSABLE) + 1)]
     searched = np.isfinite(ratio.snr[inner]) & section.over(core)
+    if scene.spoilt is not None:
+        searched &= ~scene.spoilt.near_over(core)
     more = {}
     if in_regions is not None:
         more["regions"] = in_regions.of_tile(core, reasons == EXCLUDED, searched)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core import shapes
 from unglow.core.windows import Window, coarse_level
-from unglow.detection import shapes
 from unglow.detection.sizes import SECTION_PX
 from unglow.review.polygons import held_px, mask_over
 
@@ -40,6 +40,8 @@ _LEAST_GLASS = 0.002
 """With less than this share of the image there is no glass."""
 _LEAST_PIECE = 0.002
 """Pieces below this share of the image are no section."""
+_POINTS = 4
+"""Points along the side of a block that tell how much of it lies on the section."""
 _SIGMA_OF_MAD = 1.4826
 """Standard deviation of normal noise over its median absolute deviation."""
 
@@ -96,6 +98,21 @@ class Section:
         """Return which px (N,) lie on the section, as `over` does."""
         inside = np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
         return inside & ~held_px(self.excluded, col, row) if self.excluded else inside
+
+    def over_blocks(self, shape: tuple[int, int], side: int) -> Floats:
+        """Return the share of each block of ``side`` px of post that lies on the section, (ny, nx).
+
+        From 4 x 4 points of each block; those beyond the image of ``shape`` are of its last px.
+        """
+        rows, cols = (
+            self._cells(
+                np.minimum((np.arange(-(-n // side) * _POINTS) * side) // _POINTS, n - 1), k
+            )
+            for k, n in enumerate(shape)
+        )
+        points = self.mask[rows[:, None], cols[None, :]]
+        blocks = points.reshape(len(rows) // _POINTS, _POINTS, len(cols) // _POINTS, _POINTS)
+        return np.asarray(blocks.mean(axis=(1, 3), dtype=np.float32))
 
     def distance_at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> Floats:
         """Distance of points (N,) of post to the outline, px; negative outside of the section."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 THRESHOLD_FROM = ("strictest", "negative", "control")
+SPOILT = ("auto", "never")
 _SIGMAS = 3.0
 """The filter is cut at so many standard deviations: 0.3 % of a Gaussian lie beyond."""
 _FWHM = math.sqrt(8 * math.log(2))
@@ -25,6 +26,7 @@ _RANGES = {
     "fdr": (0.0, 1.0),
     "min_snr": (2.5, 100.0),
     "max_error_px": (0.0, 100.0),
+    "max_spoilt": (0.0, 1.0),
 }
 
 
@@ -46,6 +48,10 @@ class DetectSettings:
         Which estimate of the false-discovery rate the threshold is chosen by: ``negative`` (the
         negated difference), ``control`` (unstained controls of the dye, where there are some) or
         ``strictest`` (both).
+    spoilt
+        ``auto`` looks for spoilt places of post and leaves them out; or ``never``.
+    max_spoilt
+        Where more than this share of the section is spoilt, the pair is `suspect`.
     """
 
     fwhm_px: float = 3.0
@@ -53,6 +59,8 @@ class DetectSettings:
     min_snr: float = 3.5
     max_error_px: float = 3.0
     threshold_from: str = "strictest"
+    spoilt: str = "auto"
+    max_spoilt: float = 0.2
 
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
@@ -61,11 +69,10 @@ class DetectSettings:
                 raise ConfigError(
                     f"'detect.{name}' is {value:g} but has to lie between {low:g} and {high:g}."
                 )
-        if self.threshold_from not in THRESHOLD_FROM:
-            raise ConfigError(
-                f"'detect.threshold_from' is '{self.threshold_from}'; use "
-                f"{', '.join(THRESHOLD_FROM)}."
-            )
+        for name, known in (("threshold_from", THRESHOLD_FROM), ("spoilt", SPOILT)):
+            value = getattr(self, name)
+            if value not in known:
+                raise ConfigError(f"'detect.{name}' is '{value}'; use {', '.join(known)}.")
 
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> DetectSettings:

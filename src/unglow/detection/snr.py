@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from unglow.photometry.gain_map import GainMap
     from unglow.photometry.noise.model import NoiseModel
     from unglow.review.polygons import Region
+    from unglow.spoilt.mask import SpoiltMask
     from unglow.transform import Transform
 
     Floats = NDArray[np.float32]
 
-UNUSABLE = ("no_data", "saturated", "misregistered")
+UNUSABLE = ("no_data", "saturated", "misregistered", "spoilt")
 """Why a px cannot be used, as `Significance.reasons` numbers it from 1 on; the first one counts."""
+SPOILT = UNUSABLE.index("spoilt") + 1
 EXCLUDED = len(UNUSABLE) + 1
 """Stands in `Significance.reasons` for a px in a region that is left out, whatever else it is."""
 _LEAST_WEIGHT = 0.5
@@ -88,6 +90,8 @@ class Scene:
         What one of the images went through before the subtraction; None for nothing.
     excluded
         Regions that are left out: their px are not used, and have no ratio.
+    spoilt
+        Spoilt places of post, whose px are not used either; None for none.
     """
 
     post: Readable
@@ -103,6 +107,7 @@ class Scene:
     gain_map: GainMap | None = None
     blur: Blur | None = None
     excluded: tuple[Region, ...] = ()
+    spoilt: SpoiltMask | None = None
 
     def taps_of(self, image: str) -> NDArray[np.float64]:
         """Weights along one axis that ``post`` or ``pre`` go through: the blur, and the filter."""
@@ -232,8 +237,8 @@ def significance(scene: Scene, window: Window, images: Images | None = None) -> 
         parts = (post[at], pre[at], difference[at]), reasons[at], (snr[out], share[out])
         _ratio(scene, filters, band, *parts)
     inner = reasons[window.shift(-outer.y0, -outer.x0).slices]
-    if scene.excluded:
-        snr[inner == EXCLUDED] = np.nan
+    if scene.excluded or scene.spoilt is not None:
+        snr[inner >= SPOILT] = np.nan
     return Significance(window, snr, share, images, inner)
 
 
@@ -366,6 +371,10 @@ def _mask_unusable(
         reasons,
         *band.shape,
     )
+    if scene.spoilt is not None and scene.spoilt.touches(band):
+        inside = scene.spoilt.over(band) & (reasons == 0)
+        reasons[inside] = SPOILT
+        images[2][inside] = np.nan
     if scene.excluded:
         inside = mask_over(scene.excluded, band)
         reasons[inside] = EXCLUDED

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE = 8, 16, 32, 64
+INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE, BESIDE_SPOILT = 8, 16, 32, 64, 128
 """Flags: px missing nearby; saturated; the error of the map counts for more than noise; not on the
-section."""
+section; next to a spoilt place."""
 APERTURE_FWHMS = 1.5
 """Radius of the aperture that fluxes are summed over, in widths of the filter."""
 _AT_ONCE_PX = 1 << 18
@@ -77,6 +77,8 @@ def measure(
     out["error_px"] = scene.error.at(col, row)
     out["flags"][ratio.noise_share[at] < 0.5] |= MISREGISTERED
     out["flags"][~section.inside(col, row)] |= OUTSIDE
+    if scene.spoilt is not None:
+        out["flags"][scene.spoilt.near(col, row)] |= BESIDE_SPOILT
     out["edge_px"] = section.distance_at(out["x"], out["y"])
     return out
 

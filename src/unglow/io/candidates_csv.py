@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _NEEDED = ("id", "x", "y", "snr", "flags")
 SHOWN = ("x", "y", "snr", "fdr")
 """Columns that figures show."""
-NOT_COUNTED = ("outside",)
+NOT_COUNTED = ("outside", "beside_spoilt")
 """Words in the column ``flags`` of those that are listed and not counted as candidates."""
 _STATUSES = ("ok", "failed")
 _INTERVAL = (None, [float, float])
@@ -45,6 +45,12 @@ _CANDIDATES = {
     "by_threshold?": [{...: (float, [float, float])}, ...],  # with intervals by controls
     "brightest_negatives?": [[float, float, float], ...],
     "completeness?": (None, {}),
+    "spoilt?": {
+        "share": float,
+        "places": int,
+        "by_reason": {...: {"places": int, "area_px": int, "share": float}},
+        "largest": [{"reason": str, "x": float, "y": float, "area_px": int}, ...],
+    },
 }
 """What detection.json holds, see `unglow.core.json_shape`; older versions had less of it."""
 

@@ -75,8 +75,15 @@ _DIFFERENCE = (
     store("difference/{method}"),
     "difference/{method}.histogram.npz",
     "difference/{method}.background.npz",
+    "difference/{method}.blocks.npz",
 )
-_DETECT = ("candidates.csv", "candidates.geojson", "detection.json", "search.npz")
+_DETECT = (
+    "candidates.csv",
+    "candidates.geojson",
+    "artefacts.geojson",
+    "detection.json",
+    "search.npz",
+)
 _SLIDE_SCALE = ("slide.json", "scale.json", "gain_maps.npz", "statistics.npz")
 _SLIDE_FIGURES = (f"{FOLDER}/slide_figures{SUFFIX}",)  # each marker has one
 _SLIDE_SUBTRACT = ("markers_corrected.csv", "subtraction.json", "residues.npz", "overviews.npz")

@@ -104,6 +104,15 @@ void count_values(const float *values, int64_t count, double start, double step,
 void square_medians(const float *values, int64_t rows, int64_t cols, int64_t side, int32_t *keys,
                     float *medians);
 
+/* unglow.spoilt.block_scores: scores (blocks down, blocks across, 10) of blocks of 32 x 32 px, those at
+ * the end cut by it, of post (rows, cols) and what is left of it; NaN without enough data. numbers
+ * (10,): constant part and slope by the expected level of the variance of post, the same of pre in
+ * levels of post, the least variance of either, the expected level from which on px are saturated,
+ * the lowest level of post, that of post where there is no section, and the share of post in the
+ * mean of both images that has least noise. */
+void block_scores(const float *post, int64_t post_stride, const float *left, int64_t left_stride,
+                  int64_t rows, int64_t cols, const float *numbers, float *scores);
+
 /* ---- The search for candidates. */
 
 /* Correlate an image (rows + count - 1, cols + count - 1) with `count` taps along both axes; out

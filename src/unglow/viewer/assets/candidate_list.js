@@ -35,7 +35,7 @@ export const FLAGS = {
   misregistered: "the error of the map counts for more than noise there",
   outside: "not on the section; not counted",
 };
-const NOT_COUNTED = "outside";
+const NOT_COUNTED = ["outside", "beside_spoilt"];
 
 export const DECISIONS = ["undecided", "accepted", "rejected", "unsure"];
 
@@ -56,7 +56,7 @@ export class CandidateList {
     const at = columns.indexOf("flags");
     this.flags = rows.map((row) => row[at] || "");
     this.words = [...new Set(this.flags)].flatMap((text) => text.split("+")).filter((word, n, all) => word && all.indexOf(word) === n);
-    this.counted = Uint8Array.from(this.flags, (text) => (text.split("+").includes(NOT_COUNTED) ? 0 : 1));
+    this.counted = Uint8Array.from(this.flags, (text) => (text.split("+").some((word) => NOT_COUNTED.includes(word)) ? 0 : 1));
     this.rows = new Map(rows.map((row, n) => [this.values.id[n], n]));
     this.decided = new Uint8Array(this.length); // place in DECISIONS
     this.negatives = [...(negatives || [])].sort((a, b) => b[2] - a[2]);

@@ -17,6 +17,9 @@ from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr.chunk_cache import ChunkCache
+from unglow.spoilt.outlines import report as spoilt_report
+from unglow.spoilt.outlines import write_places
+from unglow.spoilt.places import Places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,8 +55,8 @@ def detect(
     inputs, settings
         The pair, and what to look for.
     targets
-        Paths of ``table`` (CSV), ``geojson``, ``report`` (JSON) and ``search_counts``
-        (`unglow.io.search_counts`).
+        Paths of ``table`` (CSV), ``geojson``, ``artefacts`` (GeoJSON of spoilt places), ``report``
+        (JSON) and ``search_counts`` (`unglow.io.search_counts`).
     version
         Of the algorithm, as the rule has it.
     workers
@@ -79,12 +82,16 @@ def detect(
         reason = str(refusal)
         report |= {"status": "failed", "reason": reason}
         properties = {"candidates": None, "reason": reason}
+        write_places(targets["artefacts"], Places.none(), inputs.post.shape)
         _write(targets, np.zeros(0, LISTED), properties, report, SearchCounts.refused(reason))
         return 0
     section = _outline(inputs.aligned, scene.excluded)
+    places = inputs.places(section, settings)
+    scene = inputs.without(scene, places)
     result = search(scene, section, controls=controls, regions=inputs.regions, workers=workers)
     listed = result.listed()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
+    report["spoilt"] = spoilt_report(places, inputs.post.shape)
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share
@@ -95,6 +102,7 @@ def detect(
         )
         report["completeness"] = None if found is None else found.to_json()
     with step("write"):
+        write_places(targets["artefacts"], places, inputs.post.shape)
         _write(targets, listed, geojson_properties(report), report, result.search_counts)
     return len(listed)
 

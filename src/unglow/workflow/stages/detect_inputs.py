@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.grey_levels import value_range
@@ -16,11 +18,15 @@ from unglow.photometry.difference import difference_of
 from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.noise.model import NoiseModel
+from unglow.spoilt.block_scores import BlockScores
+from unglow.spoilt.mask import SpoiltMask
+from unglow.spoilt.places import ON_SECTION, Places, find_places
 from unglow.transform import load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from unglow.detection.section_mask import Section
     from unglow.detection.settings import DetectSettings
     from unglow.photometry.difference import Image
     from unglow.review.polygons import Regions
@@ -42,6 +48,8 @@ class DetectInputs:
         Gain, offset and noise by method; the map from post to pre.
     regions
         What was drawn on post: to leave out, and to count in; None for nothing.
+    blocks
+        How far the difference departs from noise; None if spoilt places are not looked for.
     """
 
     post: Image
@@ -51,6 +59,7 @@ class DetectInputs:
     scale: Scale
     transform: Transform
     regions: Regions | None = None
+    blocks: BlockScores | None = None
 
     @classmethod
     def open(cls, files: Mapping[str, Any]) -> Self:
@@ -58,7 +67,7 @@ class DetectInputs:
 
         ``files`` are paths of ``post``, ``pre``, ``aligned``, ``difference`` (root metadata of
         stores), ``transform``, ``scale`` and ``gain_map``; and ``regions``, one or none, where
-        they count.
+        they count; and ``blocks`` where spoilt places do.
         """
         scale = Scale.load(Path(files["scale"]), Path(files["gain_map"]))
         post, pre, aligned = (
@@ -67,7 +76,8 @@ class DetectInputs:
         difference = difference_of(post, aligned, scale, Path(files["difference"]).parent)
         transform = load(Path(files["transform"]))
         regions = _read_regions([Path(path) for path in files.get("regions", ())])
-        return cls(post, pre, aligned, difference, scale, transform, regions)
+        blocks = BlockScores.load(files["blocks"]) if "blocks" in files.keys() else None  # noqa: SIM118
+        return cls(post, pre, aligned, difference, scale, transform, regions, blocks)
 
     def scene(self, settings: DetectSettings) -> Scene:
         """Put together what the search looks at.
@@ -109,6 +119,30 @@ class DetectInputs:
             self.scale.blur,
             () if self.regions is None else self.regions.exclude,
         )
+
+    def places(self, section: Section, settings: DetectSettings) -> Places:
+        """Find the spoilt places; those that were drawn as regions to count in are none."""
+        if self.blocks is None or settings.spoilt == "never":
+            return Places.none()
+        share = section.over_blocks(self.blocks.shape, self.blocks.side)
+        places = find_places(self.blocks, share >= ON_SECTION)
+        if self.regions is None or not places.mask.any():
+            return places
+        rows, cols = np.nonzero(places.mask)
+        kept = np.zeros_like(places.mask)
+        for region in self.regions.analyse:
+            middle = self.blocks.side // 2
+            held = region.holds(*(at * self.blocks.side + middle for at in (cols, rows)))
+            kept[rows[held], cols[held]] = True
+        return places.without(kept)
+
+    def without(self, scene: Scene, places: Places) -> Scene:
+        """Return the scene without spoilt places, and with the background of what is left."""
+        if not places.mask.any():
+            return scene
+        mask = SpoiltMask(places.mask, places.side)
+        background = background_of(self.difference, mask)
+        return replace(scene, spoilt=mask, background=background)
 
 
 def _read_regions(files: list[Path]) -> Regions | None:

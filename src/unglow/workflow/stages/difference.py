@@ -14,6 +14,8 @@ from unglow.io.zarr.stage_store import StageStore
 from unglow.photometry.background_medians import SIDE, BackgroundMedians
 from unglow.photometry.difference import Matched, attributes_of, reason_of, subtracted
 from unglow.photometry.difference_histogram import DifferenceHistogram
+from unglow.photometry.noise.model import NoiseModel
+from unglow.spoilt.block_scores import BlockScores, Expectation, judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -55,6 +57,9 @@ class DifferenceStore(StageStore):
     ----------
     residues
         What is left by each method, counted, once the store is made.
+    blocks
+        How far the difference of the default method departs from noise, block by block; without
+        data if that method found no gain, or noise is not known.
     """
 
     def __init__(
@@ -82,6 +87,9 @@ class DifferenceStore(StageStore):
             )
             for name in methods
         }
+        self.blocks = BlockScores.create(images.post.shape)
+        self._judged = scale.default
+        self._expected = _expectation(scale, statistics)
 
     def write(self, writer: ShardWriter, workers: int) -> str | None:
         """Subtract by each method in the shards of a writer; see `StageStore.write`."""
@@ -127,6 +135,7 @@ class DifferenceStore(StageStore):
         post, pre = self._images.read(window)
         integer = has_grey_levels(self._images.post.attributes)
         counted = {name: self.residues[name].histogram.fresh() for name in results}
+        fine = []
         # The one that is written comes last: it takes the place of pre, which is of no more use.
         order = sorted(results, key=lambda name: name == self._written)
         for strip in strips(window, SIDE):  # whole squares of `BackgroundMedians`
@@ -136,8 +145,12 @@ class DifferenceStore(StageStore):
                 left = subtracted(results[name], part, strip, integer=integer)
                 counted[name].add(left)
                 self.residues[name].background.add(left, (strip.y0, strip.x0))
+                if name == self._judged and self._expected is not None:
+                    fine.append(judged(part[0], left, self._expected))
             if self._written in results:
                 pre[rows] = left
+        if fine:
+            self.blocks.put(fine, (window.y0, window.x0))
         if self._written in results and writer is not None:
             writer.write(window, pre)
         return counted
@@ -148,6 +161,14 @@ class DifferenceStore(StageStore):
         others = {name: left for name, left in self.residues.items() if name != self._written}
         own.histogram.save(histogram, {name: left.histogram for name, left in others.items()})
         own.background.save(background, {name: left.background for name, left in others.items()})
+
+
+def _expectation(scale: Scale, statistics: JointStatistics) -> Expectation | None:
+    """Return what noise makes of the default difference; None if that is not known."""
+    noise = scale.chosen.details.get("noise")
+    if noise is None or not scale.chosen.ok or scale.bright_field:
+        return None
+    return Expectation.of(scale.chosen, NoiseModel.from_json(noise), statistics)
 
 
 def _empty_histogram(result: MethodResult, statistics: JointStatistics) -> DifferenceHistogram:

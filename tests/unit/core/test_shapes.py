@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from unglow.detection import shapes
+from unglow.core import shapes
 
 RANDOM = np.random.default_rng(5)
 IMAGE = (RANDOM.normal(size=(211, 174)).cumsum(axis=0) * 30 + 5000).astype(np.float32)

@@ -1,0 +1,210 @@
+"""Spoilt places as polygons: GeoJSON that QuPath opens, one annotation for each place."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+
+from unglow.core.files import replacing
+from unglow.spoilt.places import REASONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from unglow.spoilt.places import Places
+
+    Bools = NDArray[np.bool_]
+
+LARGEST = 20
+"""So many places are listed in detection.json."""
+_TURNS = ((0, 1), (1, 0), (0, -1), (-1, 0))
+"""Steps along the sides of a block, (rows, cols), each to the right of the one before."""
+
+
+def write_places(path: Path, places: Places, shape: tuple[int, int]) -> None:
+    """Write places as a collection of features (RFC 7946, with px for degrees), whole or not at all.
+
+    Coordinates count from the corner of the first px of post, as QuPath's do.
+
+    Parameters
+    ----------
+    path
+        File to write or replace.
+    places
+        Of a pair.
+    shape
+        (rows, columns) of post, px: blocks at its end are cut by it.
+    """
+    lines = [json.dumps(feature, allow_nan=False) for feature in features(places, shape)]
+    with replacing(path) as temporary:
+        text = ",\n".join(lines)
+        temporary.write_text(
+            f'{{"type": "FeatureCollection", "features": [\n{text}\n]}}\n', encoding="utf-8"
+        )
+
+
+def features(places: Places, shape: tuple[int, int]) -> list[dict[str, Any]]:
+    """Return the GeoJSON feature of each place, the largest first."""
+    found = []
+    boxes = _boxes(places.labels, len(places.reasons))
+    areas = areas_px(places, shape)
+    for number in np.argsort(-areas, kind="stable"):
+        y0, y1, x0, x1 = boxes[number]
+        mask = places.labels[y0:y1, x0:x1] == number + 1
+        reason = REASONS[places.reasons[number]]
+        polygons = [
+            [_ring(ring, (y0, x0), places.side, shape) for ring in rings]
+            for rings in outlines(mask)
+        ]
+        single = len(polygons) == 1
+        found.append({
+            "type": "Feature",
+            "geometry": {
+                "type": "Polygon" if single else "MultiPolygon",
+                "coordinates": polygons[0] if single else polygons,
+            },
+            "properties": {
+                "objectType": "annotation",
+                "name": f"{reason} {len(found) + 1}",
+                "classification": {"name": f"Spoilt: {reason}"},
+                "reason": reason,
+                "strength": round(float(places.strengths[number]), 1),
+                "area_px": int(areas[number]),
+                "measurements": {
+                    "Area px": int(areas[number]),
+                    "Strength": round(float(places.strengths[number]), 1),
+                },
+            },
+        })  # fmt: skip
+    return found
+
+
+def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
+    """Return the entry "spoilt" of detection.json.
+
+    Shares are of the blocks on the section; ``shape`` is that of post, (rows, columns) px.
+    """
+    areas, blocks = areas_px(places, shape), np.bincount(places.labels.ravel())[1:]
+    judged = max(places.judged, 1)
+    by_reason = {}
+    for number, reason in enumerate(REASONS):
+        those = places.reasons == number
+        if those.any():
+            by_reason[reason] = {
+                "places": int(those.sum()),
+                "area_px": int(areas[those].sum()),
+                "share": round(float(blocks[those].sum()) / judged, 6),
+            }
+    rows, cols = np.nonzero(places.labels)
+    number = places.labels[rows, cols] - 1
+    centres = [
+        (np.bincount(number, weights=at, minlength=len(areas)) / np.maximum(blocks, 1) + 0.5)
+        * places.side
+        for at in (cols, rows)
+    ]
+    return {
+        "share": round(float(blocks.sum()) / judged, 6),
+        "places": len(areas),
+        "by_reason": by_reason,
+        "largest": [
+            {
+                "reason": REASONS[places.reasons[k]],
+                "x": round(float(centres[0][k]), 1),
+                "y": round(float(centres[1][k]), 1),
+                "area_px": int(areas[k]),
+                "strength": round(float(places.strengths[k]), 1),
+            }
+            for k in np.argsort(-areas, kind="stable")[:LARGEST]
+        ],
+        "widths": {name: round(width, 3) for name, width in places.widths.items()},
+        "below_share": round(places.below, 6),
+    }
+
+
+def areas_px(places: Places, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """Return how many px of an image of ``shape`` each place has, (places,)."""
+    rows, cols = (
+        np.minimum(np.arange(1, n + 1) * places.side, end) - np.arange(n) * places.side
+        for n, end in zip(places.labels.shape, shape, strict=True)
+    )
+    px = rows[:, None] * cols[None, :]
+    counted = np.bincount(
+        places.labels.ravel(), weights=px.ravel(), minlength=len(places.reasons) + 1
+    )
+    return counted[1:].astype(np.int64)
+
+
+def outlines(mask: Bools) -> list[list[list[tuple[int, int]]]]:
+    """Return the polygons of a mask (rows, cols): of each the outer ring, then its holes.
+
+    Rings are corners [row, col] between px, counted from the corner of the first px, the first one
+    repeated at the end; px that touch at a corner alone belong to different polygons.
+    """
+    _, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=4)
+    polygons = []
+    for number in range(1, int(labels.max()) + 1):
+        rings = _rings(labels == number)
+        # the outer ring begins above all holes
+        rings.sort(key=min)
+        polygons.append(rings)
+    return polygons
+
+
+def _rings(mask: Bools) -> list[list[tuple[int, int]]]:
+    """Follow the border of a mask with it on the right hand: clockwise, holes the other way."""
+    padded = np.pad(mask, 1)
+    inside = padded[1:, 1:], padded[:-1, 1:], padded[:-1, :-1], padded[1:, :-1]
+    # a side leads from corner to corner with a px of the mask on its right and none on its left
+    leaving: dict[tuple[int, int], list[int]] = {}
+    for turn, (right, left) in enumerate(((0, 1), (3, 0), (2, 3), (1, 2))):
+        for row, col in np.argwhere(inside[right] & ~inside[left]).tolist():
+            leaving.setdefault((row, col), []).append(turn)
+    rings = []
+    while leaving:
+        start = min(leaving)
+        turn = leaving[start][0]
+        ring, at = [], start
+        while True:
+            ways = leaving[at]
+            # at a corner where two px touch, the way round the same px goes on
+            turn = next(t for t in ((turn + 1) % 4, turn, (turn - 1) % 4) if t in ways)
+            ways.remove(turn)
+            if not ways:
+                del leaving[at]
+            if len(ring) == 0 or turn != ring[-1][1]:
+                ring.append((at, turn))
+            at = at[0] + _TURNS[turn][0], at[1] + _TURNS[turn][1]
+            if at == start:
+                break
+        corners = [corner for corner, _ in ring]
+        rings.append([*corners, corners[0]])
+    return rings
+
+
+def _ring(
+    ring: list[tuple[int, int]], first: tuple[int, int], side: int, shape: tuple[int, int]
+) -> list[list[int]]:
+    """Return a ring as GeoJSON has it: x and y of post, cut by the image."""
+    return [
+        [min((col + first[1]) * side, shape[1]), min((row + first[0]) * side, shape[0])]
+        for row, col in ring
+    ]
+
+
+def _boxes(labels: NDArray[np.int32], count: int) -> list[tuple[int, int, int, int]]:
+    """Return first and last + 1 row and column of each place."""
+    rows, cols = np.nonzero(labels)
+    number = labels[rows, cols] - 1
+    ends = []
+    for at in (rows, cols):
+        low = np.full(count, np.iinfo(np.int64).max)
+        high = np.zeros(count, np.int64)
+        np.minimum.at(low, number, at)
+        np.maximum.at(high, number, at + 1)
+        ends += [low, high]
+    return list(zip(*(end.tolist() for end in ends), strict=True))

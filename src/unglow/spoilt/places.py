@@ -1,0 +1,227 @@
+"""Spoilt places: which blocks, why, and how strongly.
+
+Scores (`unglow.spoilt.block_scores`) are put in units of their own scatter over the section, which
+an imperfect map or noise that is not white widens. A place is a set of blocks that touch: far beyond
+that scatter in one of them and beyond it in all (hysteresis; Canny 1986, IEEE TPAMI 8, 679), by
+single blocks or by squares of 2 x 2 and 4 x 4, in which what is weak and wide stands out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import cv2
+import numpy as np
+
+from unglow.core.progress import step
+from unglow.core.shapes import filled
+from unglow.spoilt.block_scores import BLOCK, SCORES, SHARES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unglow.spoilt.block_scores import BlockScores
+
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float32]
+
+REASONS = ("not stored", "lost", "moved", "debris", "gain off", "out of focus", "unlike pre")
+"""Why a place is spoilt, as `Places.reasons` numbers it from 1 on; the first that fits counts."""
+ON_SECTION = 0.6
+"""A block is judged if this share of it lies on the section."""
+FAR, BEYOND = 6.0, 3.0
+"""A place has a block whose score is beyond the first, and no block whose score is below the second:
+on 8 undamaged phantoms of 2048 px, 21 000 blocks, no score but one of texture was beyond 5."""
+_TEXTURE_MORE = 2.0
+"""The texture of a block has a longer tail: its first limit is so much higher."""
+_SQUARE_MORE = 2.0
+"""So are those of squares: neighbours share what the gain is off by."""
+_OWN = 1.5
+"""In a square that stands out, blocks count that do so by this."""
+_SQUARES = (2, 4)
+_LEAST_BLOCKS = 20
+"""Fewer blocks on the section have no scatter to speak of."""
+_LEAST_WIDTH = {"level": 1.0, "rise": 1.0}
+_NARROW = 0.8
+"""Scatter is not taken to be less than this: that of `_LEAST_WIDTH`, whose errors hold more than
+noise, or this for the others."""
+_SHARES = {"lost": 0.3, "floor": 0.9}
+"""A block is lost, or at the lowest value of the image, if this share of its px is."""
+_PART = 0.25
+"""A reason holds for a place if it does for this part of its blocks."""
+_SIGMA_OF_MAD = 1.4826
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """The spoilt places of a pair on the grid of its blocks.
+
+    Attributes
+    ----------
+    side
+        Side of a block, px.
+    labels
+        (ny, nx) int32: number of the place that a block belongs to, from 1 on; 0 for none.
+    reasons
+        (places,) uint8: index in `REASONS` of each place.
+    strengths
+        (places,) float32: the largest score in each place, in units of the scatter over the section.
+    widths
+        Scatter of each score over the section, before anything is left out: 1 for noise alone.
+    below
+        Share of the section in which post is expected to lie below the darkest px that it has.
+    judged
+        Blocks on the section that had data enough.
+    """
+
+    side: int
+    labels: NDArray[np.int32]
+    reasons: NDArray[np.uint8]
+    strengths: Floats
+    widths: dict[str, float]
+    below: float
+    judged: int
+
+    @classmethod
+    def none(cls, shape: tuple[int, int] = (1, 1), side: int = BLOCK) -> Self:
+        """Return no places on a grid of ``shape`` blocks."""
+        labels = np.zeros(shape, np.int32)
+        return cls(side, labels, np.zeros(0, np.uint8), np.zeros(0, np.float32), {}, 0.0, 0)
+
+    @property
+    def mask(self) -> Bools:
+        """Which blocks are spoilt, (ny, nx)."""
+        return self.labels > 0
+
+    def without(self, kept: Bools) -> Self:
+        """Return the places but for blocks (ny, nx) that are kept whatever they are."""
+        labels = np.where(kept, 0, self.labels).astype(np.int32)
+        there = np.unique(labels[labels > 0])
+        numbers = np.zeros(len(self.reasons) + 1, np.int32)
+        numbers[there] = np.arange(1, len(there) + 1)
+        return type(self)(
+            self.side, numbers[labels], self.reasons[there - 1], self.strengths[there - 1],
+            self.widths, self.below, self.judged,
+        )  # fmt: skip
+
+
+@step("spoilt places")
+def find_places(scores: BlockScores, on_section: Bools) -> Places:
+    """Find the spoilt places of a pair.
+
+    Parameters
+    ----------
+    scores
+        Of its blocks.
+    on_section
+        (ny, nx): which blocks lie on the section.
+    """
+    on = on_section & np.isfinite(scores.of("level"))
+    judged = int(np.count_nonzero(on))
+    widths: dict[str, float] = {}
+    found: dict[str, Bools] = {}
+    strength = np.zeros(on.shape, np.float32)
+    for name in SCORES[:-SHARES]:
+        score = scores.of(name)
+        normed, widths[name] = _normed(score, on, _LEAST_WIDTH.get(name, _NARROW))
+        far = FAR + (_TEXTURE_MORE if name == "texture" else 0)
+        squares = () if name in _LEAST_WIDTH else _SQUARES
+        for sign in _SIDES.get(name, (1, -1)):
+            beyond, size = _beyond(sign * normed, on, far, squares)
+            key = f"{name}{'+' if sign > 0 else '-'}"
+            found[key] = beyond
+            strength = np.maximum(strength, np.where(beyond, size, 0))
+    for name, least in _SHARES.items():
+        found[name] = on & (np.nan_to_num(scores.of(name)) > least)
+    mask = np.logical_or.reduce(list(found.values()))
+    around = cv2.boxFilter(
+        mask.astype(np.float32), -1, (3, 3), normalize=False, borderType=cv2.BORDER_CONSTANT
+    )
+    mask = filled(mask | (on & (around >= 5))) & on
+    count, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
+    strengths = np.zeros(count, np.float32)
+    np.maximum.at(strengths, labels, strength)
+    below = float(scores.of("below")[on].mean()) if judged else 0.0
+    reasons = _reasons(found, labels, count)
+    return Places(scores.side, labels, reasons[1:], strengths[1:], widths, below, judged)
+
+
+_SIDES = {"level": (-1,), "rise": (1,), "texture": (1,)}
+"""Scores that depart to one side only; stain lifts the level, and noise may be less than modelled."""
+
+
+def _normed(score: Floats, on: Bools, least: float) -> tuple[Floats, float]:
+    """Return a score in units of its scatter over the section, 0 elsewhere, and that scatter."""
+    values = score[on & np.isfinite(score)]
+    if values.size < _LEAST_BLOCKS:
+        return np.zeros_like(score), 1.0
+    middle = float(np.median(values))
+    width = _SIGMA_OF_MAD * float(np.median(np.abs(values - middle)))
+    normed = np.where(on, np.nan_to_num((score - middle) / max(least, width)), 0)
+    return normed.astype(np.float32), width
+
+
+def _beyond(score: Floats, on: Bools, far: float, squares: tuple[int, ...]) -> tuple[Bools, Floats]:
+    """Return the blocks that stand out alone or in squares, and by how much."""
+    mask = _reached((score > far) & on, (score > BEYOND) & on)
+    size = score
+    for side in squares:
+        held = _sums(on.astype(np.float32), side)
+        whole = held >= 0.75 * side * side
+        sums = _sums(np.where(on, score, 0), side) / np.sqrt(np.maximum(held, 1))
+        normed, _ = _normed(sums, whole, _NARROW)
+        if not (normed > far + _SQUARE_MORE).any():
+            continue
+        best = _spread(np.where(whole, normed, -np.inf).astype(np.float32), side)
+        own = on & (score > _OWN)
+        mask |= _reached(own & (best > far + _SQUARE_MORE), own & (best > BEYOND + 1))
+        size = np.maximum(size, np.where(own, best, 0))
+    return mask, size
+
+
+def _reached(seeds: Bools, candidates: Bools) -> Bools:
+    """Return the candidates that touch seeds, over others of them."""
+    if not seeds.any():
+        return np.zeros_like(seeds)
+    count, labels = cv2.connectedComponents(candidates.view(np.uint8), connectivity=8)
+    chosen = np.zeros(count, np.bool_)
+    chosen[labels[seeds & candidates]] = True
+    chosen[0] = False
+    return np.asarray(chosen[labels])
+
+
+def _sums(values: Floats, side: int) -> Floats:
+    """Sum over squares of blocks, each at its first block but for side / 2 - 1."""
+    at = (side // 2 - 1,) * 2
+    return np.asarray(cv2.boxFilter(
+        values, -1, (side, side), anchor=at, normalize=False, borderType=cv2.BORDER_CONSTANT
+    ))  # fmt: skip
+
+
+def _spread(values: Floats, side: int) -> Floats:
+    """Give each block the largest of the sums that it is in."""
+    at = (side - side // 2,) * 2
+    kernel = np.ones((side, side), np.uint8)
+    return np.asarray(cv2.dilate(values, kernel, anchor=at, borderType=cv2.BORDER_CONSTANT,
+                                 borderValue=(-np.inf,)))  # fmt: skip
+
+
+def _reasons(found: dict[str, Bools], labels: NDArray[np.int32], count: int) -> NDArray[np.uint8]:
+    """Return the index in `REASONS` of why each label is spoilt, (count,)."""
+    sizes = np.maximum(np.bincount(labels.ravel(), minlength=count), 1)
+    share = {
+        name: np.bincount(labels[mask], minlength=count) / sizes for name, mask in found.items()
+    }
+    shifted = np.maximum.reduce([share[f"shift_{axis}{sign}"] for axis in "xy" for sign in "+-"])
+    holds = [
+        ("not stored", share["floor"] >= _PART),
+        ("lost", share["lost"] >= _PART),
+        ("moved", shifted >= _PART),
+        ("debris", share["rise+"] >= _PART),
+        ("gain off", share["level-"] >= _PART),
+        ("out of focus", np.maximum(share["focus+"], share["focus-"]) > 0),
+        ("gain off", np.maximum(share["slope+"], share["slope-"]) > 0),
+    ]
+    numbers = [REASONS.index(name) for name, _ in holds]
+    return np.select([one for _, one in holds], numbers, len(REASONS) - 1).astype(np.uint8)
