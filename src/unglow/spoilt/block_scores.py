@@ -7,15 +7,16 @@ and spots of stain:
 - *level*: median of the cells, *rise*: their 20 % quantile, which spots on a crowded block do not
   lift; over the error of either, with 0.5 % of the level for a gain that is a little wrong;
 - *texture*: logarithm of the median square of the cells about that median, over their variance;
-- *slope*, *shift_x*, *shift_y*, *focus*: how the difference goes with the structures that both images
-  show, with their gradients, and with their Laplacian, as light, movement and focus make it. The
-  structures are taken from the mean of both images with the least noise, s = w post + (1 - w) t,
+- *slope*, *shift_x*, *shift_y*, *focus*: how the difference goes with the structures that both
+  images show, with their gradients, and with their Laplacian, as light, movement and focus make it.
+  The structures are taken from the mean of both images with the least noise, s = w post + (1 - w) t,
   whose noise is not correlated with that of the difference; t is the expected post. Parts of
   8 x 8 px are bounded at 2 standard deviations (Huber 1964, Annals of Mathematical Statistics 35,
   73), so that stain does not bend them.
 
-And three shares of px: *lost*, where post is as dark as glass and should not be; *floor*, where it is
-at the lowest value of the image and should not be; *below*, where it is expected to lie below that.
+And three shares of px: *lost*, where post is as dark as glass and should not be; *floor*, where it
+is at the lowest value of the image and should not be; *below*, where it is expected to lie below
+that.
 """
 
 from __future__ import annotations
@@ -99,12 +100,13 @@ class Expectation:
         return cls(np.array([
             noise.post_read, noise.post_shot, pre_read, pre_shot,
             noise.least, left * gain**2 * noise.least,
-            brightest_expected(result, statistics), lowest, dark, of_pre / max(of_post + of_pre, 1e-30),
+            brightest_expected(result, statistics), lowest, dark,
+            of_pre / max(of_post + of_pre, 1e-30),
         ], np.float32))  # fmt: skip
 
 
 def brightest_expected(result: MethodResult, statistics: JointStatistics) -> float:
-    """Return the expected level of post from which on one of the images is saturated, or as good as.
+    """Return the expected level of post from which on an image is saturated, or as good as.
 
     A little less than that of the brightest px of pre, and at most the largest value of post.
     """

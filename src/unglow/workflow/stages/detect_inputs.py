@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.grey_levels import value_range
+from unglow.core.grey_levels import has_grey_levels, value_range
+from unglow.core.windows import Window
 from unglow.detection.background import background_of
 from unglow.detection.map_error import error_of
 from unglow.detection.snr import Scene
@@ -135,6 +136,17 @@ class DetectInputs:
             held = region.holds(*(at * self.blocks.side + middle for at in (cols, rows)))
             kept[rows[held], cols[held]] = True
         return places.without(kept)
+
+    def grey_levels(self, section: Section) -> dict[str, float]:
+        """Return ``step`` between grey levels of post, 0 for none, and its ``middle`` one, typical.
+
+        The latter is the median of post on the section.
+        """
+        level = section.level
+        image = self.post.read(Window.of(self.post.level_shape(level)), level)
+        on = section.mask[: image.shape[0], : image.shape[1]]
+        middle = float(np.median(image[on])) if on.any() else 0.0
+        return {"step": float(has_grey_levels(self.post.attributes)), "middle": middle}
 
     def without(self, scene: Scene, places: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""
