@@ -100,9 +100,9 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
                 "share": round(places.shares[reason], 6),
             }
     rows, cols = np.nonzero(places.labels)
-    number = places.labels[rows, cols] - 1
+    owner = places.labels[rows, cols] - 1
     centres = [
-        (np.bincount(number, weights=at, minlength=len(areas)) / np.maximum(blocks, 1) + 0.5)
+        (np.bincount(owner, weights=at, minlength=len(areas)) / np.maximum(blocks, 1) + 0.5)
         * places.side
         for at in (cols, rows)
     ]

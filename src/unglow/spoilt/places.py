@@ -2,8 +2,8 @@
 
 Scores (`unglow.spoilt.block_scores`) are put in units of their own scatter over the section, which
 an imperfect map or noise that is not white widens. A place is a set of blocks that touch: far
-beyond that scatter in one of them and beyond it in all (hysteresis; Canny 1986, IEEE TPAMI 8, 679), by
-single blocks or by squares of 2 x 2 and 4 x 4, in which what is weak and wide stands out.
+beyond that scatter in one of them and beyond it in all (hysteresis; Canny 1986, IEEE TPAMI 8,
+679), by single blocks or by squares of 2 x 2 and 4 x 4, in which what is weak and wide stands out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.shapes import filled
-from unglow.spoilt.block_scores import BLOCK, SCORES, SHARES
+from unglow.spoilt.block_scores import SCORES, SHARES
+from unglow.spoilt.sizes import BLOCK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,9 +38,13 @@ _TEXTURE_MORE = 2.0
 """The texture of a block has a longer tail: its first limit is so much higher."""
 _SQUARE_MORE = 2.0
 """So are those of squares: neighbours share what the gain is off by."""
+_MOST = 5.0
+"""A block adds at most this to a square, so that a few strong ones do not carry those around them."""
 _OWN = 1.5
 """In a square that stands out, blocks count that do so by this."""
 _SQUARES = (2, 4)
+_SIDES = {"level": (-1,), "rise": (1,), "texture": (1,)}
+"""Scores that depart to one side: stain lifts the level, and noise may be less than thought."""
 _LEAST_BLOCKS = 20
 """Fewer blocks on the section have no scatter to speak of."""
 _LEAST_WIDTH = {"level": 1.0, "rise": 1.0}
@@ -161,10 +166,6 @@ def find_places(scores: BlockScores, on_section: Bools) -> Places:
     return Places(scores.side, labels, reasons[1:], strengths[1:], widths, below, judged)
 
 
-_SIDES = {"level": (-1,), "rise": (1,), "texture": (1,)}
-"""Scores that depart to one side only: stain lifts the level, and noise may be less than thought."""
-
-
 def _normed(score: Floats, on: Bools, least: float) -> tuple[Floats, float]:
     """Return a score in units of its scatter over the section, 0 elsewhere, and that scatter."""
     values = score[on & np.isfinite(score)]
@@ -183,7 +184,7 @@ def _beyond(score: Floats, on: Bools, far: float, squares: tuple[int, ...]) -> t
     for side in squares:
         held = _sums(on.astype(np.float32), side)
         whole = held >= 0.75 * side * side
-        total = _sums(np.where(on, score, 0), side)
+        total = _sums(np.where(on, np.clip(score, -_MOST, _MOST), 0), side)
         sums = (total / np.sqrt(np.maximum(held, 1))).astype(np.float32)
         normed, _ = _normed(sums, whole, _NARROW)
         if not (normed > far + _SQUARE_MORE).any():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from unglow.core.archive import damaged
 from unglow.core.errors import InputError
 from unglow.core.grey_levels import has_grey_levels, value_range
 from unglow.core.windows import Window
@@ -50,7 +51,8 @@ class DetectInputs:
     regions
         What was drawn on post: to leave out, and to count in; None for nothing.
     blocks
-        How far the difference departs from noise; None if spoilt places are not looked for.
+        File of how far the difference departs from noise (`unglow.spoilt.block_scores`); None if
+        spoilt places are not looked for.
     """
 
     post: Image
@@ -60,7 +62,7 @@ class DetectInputs:
     scale: Scale
     transform: Transform
     regions: Regions | None = None
-    blocks: BlockScores | None = None
+    blocks: Path | None = None
 
     @classmethod
     def open(cls, files: Mapping[str, Any]) -> Self:
@@ -77,7 +79,7 @@ class DetectInputs:
         difference = difference_of(post, aligned, scale, Path(files["difference"]).parent)
         transform = load(Path(files["transform"]))
         regions = _read_regions([Path(path) for path in files.get("regions", ())])
-        blocks = BlockScores.load(files["blocks"]) if "blocks" in files.keys() else None  # noqa: SIM118
+        blocks = Path(files["blocks"]) if "blocks" in files.keys() else None  # noqa: SIM118
         return cls(post, pre, aligned, difference, scale, transform, regions, blocks)
 
     def scene(self, settings: DetectSettings) -> Scene:
@@ -125,15 +127,17 @@ class DetectInputs:
         """Find the spoilt places; those that were drawn as regions to count in are none."""
         if self.blocks is None or settings.spoilt == "never":
             return Places.none()
-        share = section.over_blocks(self.blocks.shape, self.blocks.side)
-        places = find_places(self.blocks, share >= ON_SECTION)
+        scores = BlockScores.load(self.blocks)
+        if scores.shape != self.post.shape:
+            raise damaged(self.blocks)
+        side = scores.side
+        places = find_places(scores, section.over_blocks(scores.shape, side) >= ON_SECTION)
         if self.regions is None or not places.mask.any():
             return places
         rows, cols = np.nonzero(places.mask)
         kept = np.zeros_like(places.mask)
         for region in self.regions.analyse:
-            middle = self.blocks.side // 2
-            held = region.holds(*(at * self.blocks.side + middle for at in (cols, rows)))
+            held = region.holds(*(at * side + side // 2 for at in (cols, rows)))
             kept[rows[held], cols[held]] = True
         return places.without(kept)
 
