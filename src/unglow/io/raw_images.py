@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import InputError
 from unglow.io import ome_zarr, tiff
 from unglow.io.image_paths import is_ome_zarr
+from unglow.io.not_stored import NotStored
 from unglow.io.tiff.windows import survey_windows
 
 MOST_PER_BYTE = 100_000
 """Bytes of pixels that a byte of a file can stand for: Zstandard reaches 33 000 where all are 0."""
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,6 +78,22 @@ def open_reader(header: TiffHeader) -> TiffReader | OmeZarrReader:
     if is_ome_zarr(header.path):
         return ome_zarr.OmeZarrReader(header)
     return tiff.open_reader(header)
+
+
+def not_stored(reader: TiffReader | OmeZarrReader, channels: Sequence[int]) -> NotStored | None:
+    """Return what an open image does not store of some channels; None if everything is stored.
+
+    Raises
+    ------
+    InputError
+        Its tables cannot be read.
+    """
+    header = reader.header
+    kind = "strips"
+    if header.layout == "tiles":
+        kind = "chunks" if is_ome_zarr(header.path) else "tiles"
+    missing = reader.missing_units(channels)
+    return NotStored.of(missing, header.unit, header.shape, header.name, kind)
 
 
 def survey_blocks(header: TiffHeader, count: int = 16, size: int = 256) -> Iterator[NDArray[Any]]:

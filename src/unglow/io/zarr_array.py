@@ -25,7 +25,7 @@ from unglow.io.zarr_codecs import CLASSES, CRC_BYTES, DECODERS, FILTERS, Codecs,
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -87,6 +87,62 @@ class ZarrArray:
         part: NDArray[Any] = whole[within]
         return part
 
+    def missing_chunks(
+        self, leading: Iterable[tuple[int, ...]], files: Iterable[str]
+    ) -> NDArray[np.bool_]:
+        """Return which chunks along the last two axes are not stored, (down, across) bool.
+
+        Parameters
+        ----------
+        leading
+            Numbers of chunks along the other axes: one that is not stored in any of them is
+            missing.
+        files
+            Paths of the files of the array, from its directory on.
+
+        Raises
+        ------
+        ValueError, OSError
+            The index of a shard is damaged, or cannot be read.
+        """
+        wanted = list(dict.fromkeys(leading))
+        inner = [1] * len(self.shape) if self.shards is None else self._inner
+        down, across = (-(-n // c) for n, c in zip(self.shape[-2:], self.chunks[-2:], strict=True))
+        stored = np.zeros((len(wanted), down, across), np.bool_)
+        for name in files:
+            at = self._numbers(name)
+            here = (
+                []
+                if at is None
+                else [
+                    (i, [n % k for n, k in zip(one, inner[:-2], strict=True)])
+                    for i, one in enumerate(wanted)
+                    if all(n // k == m for n, k, m in zip(one, inner[:-2], at[:-2], strict=True))
+                ]
+            )
+            if at is None or not here:
+                continue
+            flags = self._stored_in_shard(name) if self.shards is not None else np.ones(inner, "?")
+            y, x = (n * k for n, k in zip(at[-2:], inner[-2:], strict=True))
+            for i, within in here:
+                part = stored[i, y : y + inner[-2], x : x + inner[-1]]
+                part |= flags[tuple(within)][: part.shape[0], : part.shape[1]]
+        return np.asarray(~stored.all(axis=0))
+
+    def _numbers(self, name: str) -> tuple[int, ...] | None:
+        """Return the numbers of the chunk or shard in a file; None if the file has no such name."""
+        start, separator = self._key
+        parts = name.removeprefix(start).split(separator)
+        if not name.startswith(start) or len(parts) != len(self.shape):
+            return None
+        return tuple(int(n) for n in parts) if all(n.isdecimal() for n in parts) else None
+
+    def _stored_in_shard(self, name: str) -> NDArray[np.bool_]:
+        """Return which inner chunks a shard stores, one flag each along all axes."""
+        with open_file(self.directory / name) as stream:
+            index = self._read_index(stream)
+        return np.asarray((index != _NOT_STORED).any(axis=1).reshape(self._inner))
+
     @property
     def _most_stored(self) -> int:
         """Return how many bytes a chunk may have as it is stored: some codecs add a little."""
@@ -114,16 +170,20 @@ class ZarrArray:
         return [s // c for s, c in zip(self.shards or self.chunks, self.chunks, strict=True)]
 
     def _in_shard(self, stream: io.BufferedReader, place: int) -> bytes | None:
+        offset, length = self._read_index(stream)[place].tolist()
+        if offset == length == _NOT_STORED:
+            return None
+        return _read(stream, offset, length, self._most_stored)
+
+    def _read_index(self, stream: io.BufferedReader) -> NDArray[np.uint64]:
+        """Return offset and length of each inner chunk of a shard, (chunks, 2)."""
         size, checked = math.prod(self._inner) * 16, self._index["has_checksum"]
         end = stream.seek(0, os.SEEK_END)
         length = size + CRC_BYTES * checked
         index = _read(stream, 0 if self._index["is_first"] else end - length, length, length)
         if checked:
             index = bytes(without_checksum(index, size))
-        offset, length = np.frombuffer(index, "<u8").reshape(-1, 2)[place].tolist()
-        if offset == length == _NOT_STORED:
-            return None
-        return _read(stream, offset, length, self._most_stored)
+        return np.frombuffer(index, "<u8").reshape(-1, 2)
 
 
 def read_attributes(directory: Path) -> dict[str, Any]:
