@@ -23,7 +23,6 @@ from unglow.transform.landmarks import read_landmarks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from unglow.core.windows import Pixels
     from unglow.io.zarr import Store
     from unglow.registration.settings import RegisterSettings
     from unglow.registration.verdict import Registration
@@ -102,7 +101,10 @@ def register_stores(
     reasons = reasons or [text for name, store in stores.items() for text in _unusable(name, store)]
     if reasons:
         return rejected(post.shape, pre.shape, reasons)
-    images = _read_with_gaps(post), _read_with_gaps(pre)
+    images = (
+        stored_pixels(_cached(post), post.attributes),
+        stored_pixels(_cached(pre), pre.attributes),
+    )
     sizes = post.pixel_size_um, pre.pixel_size_um
     if shared is None:
         expected = scale_of_sizes(*sizes)
@@ -176,8 +178,7 @@ def _missing(name: str, store: Store) -> Iterator[str]:
         )
 
 
-def _read_with_gaps(store: Store) -> Pixels:
-    """Return a store that keeps `KEPT_MB` of decoded chunks, NaN where its image stores nothing."""
+def _cached(store: Store) -> ChunkCache:
+    """Return a store that keeps `KEPT_MB` of decoded chunks."""
     chunk_bytes = CHUNK**2 * store.layout.itemsize
-    cached = ChunkCache(store, max(1, int(KEPT_MB * 1e6) // chunk_bytes))
-    return stored_pixels(cached, store.attributes)
+    return ChunkCache(store, max(1, int(KEPT_MB * 1e6) // chunk_bytes))

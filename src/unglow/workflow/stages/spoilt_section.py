@@ -31,8 +31,9 @@ MOST_NOT_STORED = 0.2
 """A pair fails if a larger share of the section is not stored in one of its images or the other."""
 _LEAST = 0.001
 """A smaller share of the section is no reason for a warning."""
-_DARK = 0.001
-"""Quantile of the grey levels that stands for glass."""
+_AROUND, _DARK = 2, 0.1
+"""This quantile of what is stored so near to what is not, px of a small image, is taken for glass:
+writers leave some of it around the section."""
 _SIDE = 512
 """Side of the small images that the section is found on, px."""
 _RIM = 3
@@ -63,9 +64,10 @@ class _Seen:
         level = min(coarse_level((store.shape,), _SIDE), store.levels - 1)
         window = Window.of(store.level_shape(level))
         image = stored_pixels(store, store.attributes).read(window, level).astype(np.float32)
-        stored = np.isfinite(image)
+        missing = _centres(store, level) | np.isnan(image)
+        around = image[shapes.grown(missing, _AROUND) & ~missing]
         # glass, most likely; of what is missing within the section, the outline is filled
-        image[~stored] = np.quantile(image[stored], _DARK) if stored.any() else 0
+        image[missing] = np.quantile(around, _DARK) if around.size else 0
         section = shapes.shrunk(section_mask(image), _RIM)
         return cls(store.shape, level, section, _centres(store, level))
 
@@ -122,7 +124,10 @@ def _sentence(store: Store, share: float, *, too_much: bool) -> str:
     lacking = NotStored.in_attributes(store.attributes)
     if lacking is None:  # its share is 0
         return ""
-    sentence = f"{lacking.in_words}, on {percent(share)} of the section"
+    on_section = f"{percent(share)} of the section lies there"
     if too_much:
-        return f"{sentence}: copy the file again from its source, or write it again."
-    return f"{sentence}, which is left out: copy the file again if it was cut off."
+        remedy = "copy the file again from its source, or write it again"
+        return f"{lacking.in_words}, and {on_section}: {remedy}."
+    return (
+        f"{lacking.in_words}. {on_section} and is left out: copy the file again if it was cut off."
+    )
