@@ -6,6 +6,8 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unglow.core.errors import InputError
 from unglow.io import ome_zarr, tiff
 from unglow.io.image_paths import is_ome_zarr
@@ -81,19 +83,23 @@ def open_reader(header: TiffHeader) -> TiffReader | OmeZarrReader:
 
 
 def not_stored(reader: TiffReader | OmeZarrReader, channels: Sequence[int]) -> NotStored | None:
-    """Return what an open image does not store of some channels; None if everything is stored.
+    """Return what an open image does not store of one channel or another; None if nothing.
 
     Raises
     ------
     InputError
         Its tables cannot be read.
     """
+    missing = np.asarray(reader.missing_units(channels).any(axis=0))
     header = reader.header
-    kind = "strips"
-    if header.layout == "tiles":
-        kind = "chunks" if is_ome_zarr(header.path) else "tiles"
-    missing = reader.missing_units(channels)
-    return NotStored.of(missing, header.unit, header.shape, header.name, kind)
+    return NotStored.of(missing, header.unit, header.shape, header.name, unit_name(header))
+
+
+def unit_name(header: TiffHeader) -> str:
+    """Return what an image is stored in: tiles, strips or chunks."""
+    if header.layout != "tiles":
+        return "strips"
+    return "chunks" if is_ome_zarr(header.path) else "tiles"
 
 
 def survey_blocks(header: TiffHeader, count: int = 16, size: int = 256) -> Iterator[NDArray[Any]]:

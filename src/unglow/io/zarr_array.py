@@ -90,44 +90,42 @@ class ZarrArray:
     def missing_chunks(
         self, leading: Iterable[tuple[int, ...]], files: Iterable[str]
     ) -> NDArray[np.bool_]:
-        """Return which chunks along the last two axes are not stored, (down, across) bool.
+        """Return which chunks along the last two axes are not stored.
 
         Parameters
         ----------
         leading
-            Numbers of chunks along the other axes: one that is not stored in any of them is
-            missing.
+            Numbers of chunks along the other axes, N times.
         files
             Paths of the files of the array, from its directory on.
+
+        Returns
+        -------
+        (N, down, across) bool.
 
         Raises
         ------
         ValueError, OSError
             The index of a shard is damaged, or cannot be read.
         """
-        wanted = list(dict.fromkeys(leading))
         inner = [1] * len(self.shape) if self.shards is None else self._inner
-        down, across = (-(-n // c) for n, c in zip(self.shape[-2:], self.chunks[-2:], strict=True))
-        stored = np.zeros((len(wanted), down, across), np.bool_)
+        places: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
+        for i, one in enumerate(leading):
+            both = [divmod(n, k) for n, k in zip(one, inner[:-2], strict=True)]
+            places.setdefault(tuple(n for n, _ in both), []).append((i, tuple(n for _, n in both)))
+        grid = [-(-n // c) for n, c in zip(self.shape[-2:], self.chunks[-2:], strict=True)]
+        stored = np.zeros((sum(map(len, places.values())), *grid), np.bool_)
         for name in files:
             at = self._numbers(name)
-            here = (
-                []
-                if at is None
-                else [
-                    (i, [n % k for n, k in zip(one, inner[:-2], strict=True)])
-                    for i, one in enumerate(wanted)
-                    if all(n // k == m for n, k, m in zip(one, inner[:-2], at[:-2], strict=True))
-                ]
-            )
-            if at is None or not here:
+            here = places.get(at[:-2]) if at is not None else None
+            if at is None or here is None:
                 continue
             flags = self._stored_in_shard(name) if self.shards is not None else np.ones(inner, "?")
             y, x = (n * k for n, k in zip(at[-2:], inner[-2:], strict=True))
             for i, within in here:
                 part = stored[i, y : y + inner[-2], x : x + inner[-1]]
-                part |= flags[tuple(within)][: part.shape[0], : part.shape[1]]
-        return np.asarray(~stored.all(axis=0))
+                part |= flags[within][: part.shape[0], : part.shape[1]]
+        return ~stored
 
     def _numbers(self, name: str) -> tuple[int, ...] | None:
         """Return the numbers of the chunk or shard in a file; None if the file has no such name."""
