@@ -30,6 +30,10 @@ MOST_RECTANGLES = 4096
 """Where merged neighbours are still more rectangles than this, fewer and larger ones cover them,
 and what they cover beside counts as not stored too."""
 
+MOST_SHARE, LEAST_SHARE = 0.2, 0.001
+"""What is lost of a section is too much above the former share, and no reason for a warning below
+the latter."""
+
 
 @dataclass(frozen=True)
 class NotStored:

@@ -15,7 +15,7 @@ from unglow.core.rounding import percent
 from unglow.core.windows import Window, coarse_level
 from unglow.detection import shapes
 from unglow.detection.section_mask import section_mask
-from unglow.io.not_stored import NotStored, stored_pixels
+from unglow.io.not_stored import LEAST_SHARE, MOST_SHARE, NotStored, stored_pixels
 from unglow.transform import apply_matrix, to_level0
 
 if TYPE_CHECKING:
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
-MOST_NOT_STORED = 0.2
-"""A pair fails if a larger share of the section is not stored in one of its images or the other."""
-_LEAST = 0.001
-"""A smaller share of the section is no reason for a warning."""
 _AROUND, _DARK = 2, 0.1
 """This quantile of what is stored so near to what is not, px of a small image, is taken for glass:
 writers leave some of it around the section."""
@@ -98,7 +94,7 @@ def judge(post: Store, pre: Store, found: Transform) -> tuple[list[str], bool]:
     Returns
     -------
     A sentence for each image of which that is more than a thousandth; and whether it is too much
-    (`MOST_NOT_STORED`) for the pair to be used.
+    (`MOST_SHARE`) for the pair to be used.
     """
     seen = _Seen.of(post), _Seen.of(pre)
     rows, cols = np.indices(seen[0].section.shape)
@@ -110,11 +106,11 @@ def judge(post: Store, pre: Store, found: Transform) -> tuple[list[str], bool]:
     total = max(1, int(np.count_nonzero(section)))
     shares = [float(np.count_nonzero(section & one)) / total for one in missing]
     either = float(np.count_nonzero(section & (missing[0] | missing[1]))) / total
-    too_much = either > MOST_NOT_STORED
+    too_much = either > MOST_SHARE
     sentences = [
         _sentence(store, share, too_much=too_much)
         for store, share in zip((post, pre), shares, strict=True)
-        if share > _LEAST
+        if share > LEAST_SHARE
     ]
     return sentences, too_much
 
