@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from unglow.core.json_shape import check_shape
 from unglow.core.windows import Window
 
 if TYPE_CHECKING:
@@ -33,6 +34,14 @@ and what they cover beside counts as not stored too."""
 MOST_SHARE, LEAST_SHARE = 0.2, 0.001
 """What is lost of a section is too much above the former share, and no reason for a warning below
 the latter."""
+
+_SHAPE = {
+    **dict.fromkeys(("file", "unit"), str),
+    **dict.fromkeys(("count", "of"), int),
+    "share": float,
+    "rectangles_px": [[int, int, int, int], ...],
+}
+"""Of the attribute; see `unglow.core.json_shape`."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +103,14 @@ class NotStored:
 
     @classmethod
     def in_attributes(cls, attributes: Mapping[str, Any]) -> Self | None:
-        """Return what the attributes of a store say; None if everything is stored."""
+        """Return what the attributes of a store say; None if everything is stored.
+
+        TypeError or ValueError if they cannot be what `to_json` gave.
+        """
         told = attributes.get(ATTRIBUTE)
         if told is None:
             return None
+        check_shape(told, _SHAPE)
         rectangles = tuple(Window(y0, y1, x0, x1) for y0, x0, y1, x1 in told["rectangles_px"])
         return cls(told["file"], told["unit"], told["count"], told["of"], told["share"], rectangles)
 

@@ -2,7 +2,7 @@
 
 Metadata are checked before anything is decoded: pixels are plain numbers, and codecs are those of a
 list. Files are opened by `unglow.core.files`, and nothing is decoded to more bytes than its chunk
-has. Missing chunks are fill value.
+has. Chunks that are not stored read as the fill value; `ZarrArray.missing_chunks` finds them.
 
 Sources: https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html and
 https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html

@@ -156,6 +156,13 @@ def test_it_goes_through_the_attributes_of_a_store():
     assert told.in_words == "2 of 9 tiles of a.tif are not stored"
 
 
+@pytest.mark.parametrize("change", [{"count": "two"}, {"rectangles_px": [[1, 2, 3]]}, {"of": None}])
+def test_a_damaged_attribute_is_refused(change):
+    told = made(grid(".#.", "...", "#..")).to_json() | change
+    with pytest.raises((TypeError, ValueError)):
+        NotStored.in_attributes({"not_stored": told})
+
+
 def test_px_that_are_not_stored_are_nan_on_every_level():
     told = made(grid("...", ".#.", "..."))  # rows 32 to 63, columns 48 to 95
     image = StoredPixels(ArrayPixels(PIXELS[0], 3), told)

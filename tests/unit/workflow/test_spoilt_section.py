@@ -135,3 +135,14 @@ def test_an_image_of_which_nothing_is_stored_is_refused_by_name():
     every = [(r, c) for r in range(16) for c in range(16)]
     (told,) = register_stores(*pair(every), RegisterSettings(), workers=1).transform.reasons
     assert told.startswith("post.tif holds no pixels: none of its 256 tiles is stored.")
+
+
+def test_a_refusal_for_other_reasons_names_what_is_not_stored_as_well(monkeypatch):
+    monkeypatch.setattr("unglow.workflow.stages.register._cached", lambda store: store)
+    post = Image(on_glass(glow(5)), [(7, col) for col in range(4, 9)], "post.tif")
+    found = register_stores(post, pair()[1], RegisterSettings(), workers=1).transform
+    assert found.status == "failed"
+    assert found.reasons[-1] == (
+        "5 of 256 tiles of post.tif are not stored: copy the file again from its source if it was "
+        "cut off."
+    )
