@@ -105,7 +105,7 @@ class NotStored:
     def in_attributes(cls, attributes: Mapping[str, Any]) -> Self | None:
         """Return what the attributes of a store say; None if everything is stored.
 
-        TypeError or ValueError if they cannot be what `to_json` gave.
+        ValueError if they cannot be what `to_json` gave.
         """
         told = attributes.get(ATTRIBUTE)
         if told is None:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
-_AROUND, _DARK = 2, 0.1
-"""This quantile of what is stored so near to what is not, px of a small image, is taken for glass:
-writers leave some of it around the section."""
+_AROUND = 2
+"""Where nothing is stored, an image is taken to be as bright as so near to it, px of a small image:
+writers leave some glass around the section."""
 _SIDE = 512
 """Side of the small images that the section is found on, px."""
 _RIM = 3
@@ -62,8 +62,8 @@ class _Seen:
         image = stored_pixels(store, store.attributes).read(window, level).astype(np.float32)
         missing = _centres(store, level) | np.isnan(image)
         around = image[shapes.grown(missing, _AROUND) & ~missing]
-        # glass, most likely; of what is missing within the section, the outline is filled
-        image[missing] = np.quantile(around, _DARK) if around.size else 0
+        # glass, where writers leave out what is around the section; else as even as glass
+        image[missing] = np.median(around) if around.size else 0
         section = shapes.shrunk(section_mask(image), _RIM)
         return cls(store.shape, level, section, _centres(store, level))
 
@@ -101,8 +101,10 @@ def judge(post: Store, pre: Store, found: Transform) -> tuple[list[str], bool]:
     small = np.column_stack([cols.ravel(), rows.ravel()]).astype(np.float64)
     points = apply_matrix(to_level0(seen[0].level), small)
     mapped = found.map(points)
-    section = seen[0].section.ravel() | seen[1].at(seen[1].section, mapped)
     missing = seen[0].missing.ravel(), seen[1].at(seen[1].missing, mapped)
+    shown = seen[0].section.ravel(), seen[1].at(seen[1].section, mapped)
+    # the outline of an image with large gaps may take glass for section: the other one knows
+    section = np.where(missing[0] | missing[1], shown[0] | shown[1], shown[0] & shown[1])
     total = max(1, int(np.count_nonzero(section)))
     shares = [float(np.count_nonzero(section & one)) / total for one in missing]
     either = float(np.count_nonzero(section & (missing[0] | missing[1]))) / total
