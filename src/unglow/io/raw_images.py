@@ -6,16 +6,19 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unglow.core.errors import InputError
 from unglow.io import ome_zarr, tiff
 from unglow.io.image_paths import is_ome_zarr
+from unglow.io.not_stored import NotStored
 from unglow.io.tiff.windows import survey_windows
 
 MOST_PER_BYTE = 100_000
 """Bytes of pixels that a byte of a file can stand for: Zstandard reaches 33 000 where all are 0."""
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,6 +80,26 @@ def open_reader(header: TiffHeader) -> TiffReader | OmeZarrReader:
     if is_ome_zarr(header.path):
         return ome_zarr.OmeZarrReader(header)
     return tiff.open_reader(header)
+
+
+def not_stored(reader: TiffReader | OmeZarrReader, channels: Sequence[int]) -> NotStored | None:
+    """Return what an open image does not store of one channel or another; None if nothing.
+
+    Raises
+    ------
+    InputError
+        Its tables cannot be read.
+    """
+    missing = np.asarray(reader.missing_units(channels).any(axis=0))
+    header = reader.header
+    return NotStored.of(missing, header.unit, header.shape, header.name, unit_name(header))
+
+
+def unit_name(header: TiffHeader) -> str:
+    """Return what an image is stored in: tiles, strips or chunks."""
+    if header.layout != "tiles":
+        return "strips"
+    return "chunks" if is_ome_zarr(header.path) else "tiles"
 
 
 def survey_blocks(header: TiffHeader, count: int = 16, size: int = 256) -> Iterator[NDArray[Any]]:

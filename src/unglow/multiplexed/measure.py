@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.tiff import TiffHeader
+    from unglow.multiplexed.gaps import Gaps
     from unglow.multiplexed.slide import Channel, Maps, Slide
     from unglow.photometry.gain.scale import ScaleSettings
     from unglow.registration.blocks.phase_correlation import Matches
@@ -96,9 +97,16 @@ def measure_slide(
             scale = Scale.failed(" ".join(maps[move].reasons), settings)
             gain = expected_gain(slide, one)
             found[one.name] = Measured(scale, JointStatistics.empty(), _UNKNOWN, gain)
-    usable = [one for one in slide.markers if one.name not in found]
-    needed = {one.name: one for m in usable for one in (m, slide.background_of(m))}
     with SlideReader(headers) as reader:
+        doubts = {one.name: _lost(reader.gaps, slide, one) for one in slide.markers}
+        for one in slide.markers:
+            sentences, too_much = doubts[one.name]
+            if too_much and one.name not in found:
+                scale = Scale.failed(" ".join(sentences), settings)
+                gain = expected_gain(slide, one)
+                found[one.name] = Measured(scale, JointStatistics.empty(), _UNKNOWN, gain)
+        usable = [one for one in slide.markers if one.name not in found]
+        needed = {one.name: one for m in usable for one in (m, slide.background_of(m))}
         looks = look_at(
             reader,
             Sample.of(reader.shape),
@@ -108,8 +116,22 @@ def measure_slide(
         )
         for first in range(0, len(usable), markers_at_a_time):
             some = usable[first : first + markers_at_a_time]
-            found |= _measured(slide, reader, maps, looks, some, (settings, suspect_px), workers)
+            measured = _measured(slide, reader, maps, looks, some, (settings, suspect_px), workers)
+            for name, known in measured.items():
+                found[name] = _doubted(known, doubts[name][0])
     return {one.name: found[one.name] for one in slide.markers}
+
+
+def _lost(gaps: Gaps, slide: Slide, marker: Channel) -> tuple[list[str], bool]:
+    """Return sentences about what a marker or its background lost; whether that is too much."""
+    both = [gaps.doubt(one) for one in (marker, slide.background_of(marker))]
+    return [told for told, _ in both if told is not None], any(much for _, much in both)
+
+
+def _doubted(measured: Measured, doubts: Sequence[str]) -> Measured:
+    """Return what was measured with more doubts."""
+    scale = measured.scale
+    return replace(measured, scale=replace(scale, reasons=(*scale.reasons, *doubts)))
 
 
 def _measured(
@@ -137,8 +159,8 @@ def _measured(
             aligned = background.aligned()
             for batch in reader.batches(of_background, len(markers)):
                 for one, signal in zip(batch, reader.read(window, batch), strict=True):
-                    tally = tallies[one.name]
-                    matches[one.name] = tally.add(signal, aligned, background, *item)
+                    tally, shown = tallies[one.name], reader.gaps.hidden(one, window, signal)
+                    matches[one.name] = tally.add(shown, aligned, background, *item)
         return matches
 
     windows = sample.windows

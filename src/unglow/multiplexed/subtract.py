@@ -269,6 +269,7 @@ class _Subtraction:
             rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
             before, background = signal[rows].astype(np.float32, copy=False), aligned[rows]
             left = subtracted(result, (before, background), strip, integer=False)
+            left = self._reader.gaps.hidden(marker, strip, left)
             counted.add(left)
             cut = self._output.cut(left)
             below, above = below + cut[0], above + cut[1]

@@ -132,6 +132,19 @@ class TiffReader:
             out /= out.dtype.type(len(image.planes))
         return out
 
+    def missing_units(self, channels: Sequence[int]) -> NDArray[np.bool_]:
+        """Return which tiles or strips are not stored, (channels, down, across) bool.
+
+        That is so if any plane that is read lacks one for the channel.
+        """
+        geometry = self._image.geometry
+        missing = np.zeros((len(channels), geometry.down, geometry.across), np.bool_)
+        for plane in self._image.planes:
+            for (stored, apart), targets in self._parts(plane, channels):
+                counts = stored.counts.reshape(geometry.apart, *missing.shape[1:])
+                missing[[i for i, _ in targets]] |= counts[apart] == 0
+        return missing
+
     def _parts(
         self, plane: tuple[StoredPage, ...], wanted: Sequence[int]
     ) -> list[tuple[Part, list[tuple[int, int]]]]:

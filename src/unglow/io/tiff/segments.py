@@ -144,7 +144,7 @@ def check_segments(stored: StoredPage, geometry: Geometry, file_bytes: int) -> i
 
     Returns
     -------
-    Number of sparse segments: neither offset nor bytes, to be read as 0.
+    Number of segments that are not stored: neither offset nor bytes.
 
     Raises
     ------

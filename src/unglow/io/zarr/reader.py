@@ -12,6 +12,7 @@ from unglow.core.digests import of_file
 from unglow.core.errors import StoreError
 from unglow.core.files import read_json
 from unglow.core.windows import Window
+from unglow.io.not_stored import NotStored
 from unglow.io.zarr.chunks import read_window
 from unglow.io.zarr.layout import StoreLayout
 from unglow.io.zarr.metadata import (
@@ -40,6 +41,7 @@ class Store:
         self.attributes: dict[str, Any] = document["attributes"]["unglow"]
         """What was written along: parameters, fingerprints, ``layout``, ``digest``."""
         self.layout = StoreLayout.from_dict(self.attributes["layout"])
+        NotStored.in_attributes(self.attributes)  # refused here if it is damaged
         self.digest: str = self.attributes["digest"]
         """SHA-256 over all shards."""
         self.empty: str | None = self.attributes.get("empty")

@@ -17,6 +17,7 @@ from unglow.core.files import open_file, read_json, write_json
 from unglow.core.json_shape import check_shape
 from unglow.core.progress import step
 from unglow.io.image_paths import image_of, is_ome_zarr
+from unglow.io.not_stored import stored_pixels
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import StoreLayout, open_store
@@ -184,7 +185,11 @@ def make_plan(
 def with_light(plan: Plan, stores: Mapping[str, Path]) -> Plan:
     """Return a plan that says which images are bright-field, from their stores by role."""
     opened = {role: open_store(path) for role, path in stores.items()}
-    bright = (r for r, s in opened.items() if s.empty is None and is_bright_field(sampled(s)))
+    bright = (
+        role
+        for role, store in opened.items()
+        if store.empty is None and is_bright_field(sampled(stored_pixels(store, store.attributes)))
+    )
     return replace(plan, bright_field=tuple(bright))
 
 
