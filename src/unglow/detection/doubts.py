@@ -28,8 +28,14 @@ _NEAR_PX, _CLUSTER, _OF_ALL = 256.0, 5, 0.5
 """Dark sources are clustered if so many, and this part of those beyond the threshold, are near."""
 _BELOW = 1e-3
 """Share of the section that may be expected below the darkest px of post: 1e-4 on good pairs."""
+_UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
+"""Two exposures of a section never lie on each other to this, px, and are as bright to this part."""
 _COARSE = 0.5
 """Noise of post, in steps between grey levels, below which rounding is not noise any more."""
+_COPY = (
+    "Pre and post lie on each other to 0.01 px and are equally bright: one is probably a copy of the "
+    "other, saved again, so that the difference shows nothing. Look which files were exported."
+)
 
 
 def doubts(
@@ -50,7 +56,17 @@ def doubts(
     middle
         Typical expected level of post on the section.
     """
+    if looks_copied(scene):
+        return [_COPY]
     return [*_of_sources(result), *_of_post(places, scene, step, middle)]
+
+
+def looks_copied(scene: Scene) -> bool:
+    """Whether pre and post lie on each other and are equally bright, as a file and its copy."""
+    rows, cols = scene.post.shape
+    points = np.array([(x, y) for x in (0, cols / 2, cols) for y in (0, rows / 2, rows)])
+    moved = np.abs(scene.transform.map(points) - points).max()
+    return bool(moved < _UNMOVED_PX and abs(scene.gain - 1) < _SAME_GAIN)
 
 
 def _of_sources(result: SearchResult) -> Iterator[str]:

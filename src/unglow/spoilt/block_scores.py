@@ -9,8 +9,9 @@ and spots of stain:
 - *texture*: logarithm of the median square of the cells about that median, over their variance;
 - *slope*, *shift_x*, *shift_y*, *focus*: how the difference goes with the structures that both
   images show, with their gradients, and with their Laplacian, as light, movement and focus make it.
-  The structures are taken from the mean of both images with the least noise, s = w post + (1 - w) t,
-  whose noise is not correlated with that of the difference; t is the expected post. Parts of
+  The structures are taken from the mean of both images with the least noise,
+  s = w post + (1 - w) t, whose noise is not correlated with that of the difference; t is the
+  expected post. Parts of
   8 x 8 px are bounded at 2 standard deviations (Huber 1964, Annals of Mathematical Statistics 35,
   73), so that stain does not bend them.
 

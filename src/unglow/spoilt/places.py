@@ -39,7 +39,7 @@ _TEXTURE_MORE = 2.0
 _SQUARE_MORE = 2.0
 """So are those of squares: neighbours share what the gain is off by."""
 _MOST = 5.0
-"""A block adds at most this to a square, so that a few strong ones do not carry those around them."""
+"""A block adds at most this to a square: a few strong ones do not carry those around them."""
 _OWN = 1.5
 """In a square that stands out, blocks count that do so by this."""
 _SQUARES = (2, 4)

@@ -95,5 +95,5 @@ def test_scores_are_kept_in_a_file_and_damage_is_told(good, tmp_path):
     wrong = BlockScores((512, 512), 32, scores.scores[:16, :16])
     wrong.shape = (1024, 512)
     wrong.save(path)
-    with pytest.raises(StoreError, match="blocks.npz"):
+    with pytest.raises(StoreError, match=r"blocks\.npz"):
         BlockScores.load(path)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core import shapes
 from unglow.core.rounding import percent
 from unglow.core.windows import Window, coarse_level
-from unglow.detection import shapes
 from unglow.detection.section_mask import section_mask
 from unglow.io.not_stored import LEAST_SHARE, MOST_SHARE, NotStored, stored_pixels
 from unglow.transform import apply_matrix, to_level0
