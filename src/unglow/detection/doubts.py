@@ -29,12 +29,12 @@ _NEAR_PX, _CLUSTER, _OF_ALL = 256.0, 5, 0.5
 _BELOW = 1e-3
 """Share of the section that may be expected below the darkest px of post: 1e-4 on good pairs."""
 _UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
-"""Two exposures of a section never lie on each other to this, px, and are as bright to this part."""
+"""Two exposures of a section do not lie on each other to this, px, as bright to this part."""
 _COARSE = 0.5
 """Noise of post, in steps between grey levels, below which rounding is not noise any more."""
 _COPY = (
-    "Pre and post lie on each other to 0.01 px and are equally bright: one is probably a copy of the "
-    "other, saved again, so that the difference shows nothing. Look which files were exported."
+    "Pre and post lie on each other to 0.01 px and are equally bright: one is probably a copy of "
+    "the other, saved again, so that the difference shows nothing. Look which files were exported."
 )
 
 
