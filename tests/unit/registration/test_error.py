@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unglow.registration.blocks.dense import DenseMatches
-from unglow.registration.bspline import choose_stiffness
+from unglow.registration.blocks.dense import TAPER_SIGMA, DenseMatches
+from unglow.registration.bspline import choose_stiffness, fit_field
 from unglow.registration.field.fit import Deformation, minus
 from unglow.registration.field.inverse_consistency import InverseConsistency
 from unglow.registration.field.uncertainty import (
@@ -18,7 +18,10 @@ from unglow.registration.field.uncertainty import (
     raised,
     unseen,
 )
+from unglow.registration.strips.jump_error import jump_variance
+from unglow.registration.strips.offsets import ramp
 from unglow.transform.displacement import Displacement
+from unglow.transform.scanner_strips import Strips
 
 SHAPE = (1600, 1600)
 SIZE, STEP = 128, 64
@@ -99,14 +102,47 @@ def test_the_error_map_is_the_error_of_the_field_up_to_its_rim():
         assert 1 / 1.5 < ratio < 1.5
 
 
+# ------------------------------------------------------------------------------------------ jumps
+
+
+def test_a_jump_that_is_off_moves_the_map_beside_its_seam():
+    """Jumps of a seam that is none, fitted to what a field leaves of blocks and steps alike."""
+    first = blocks_of(0.05, 0)
+    field, stiffness = fitted(first).field, fitted(first).stiffness
+    strips = Strips("post", "columns", np.eye(3), np.array([800.0]), np.zeros((2, 2)))
+    use, post = np.where(first.held_out, 0.0, first.weights), first.post
+    step = ramp((post[:, :1] - 800.0) / (TAPER_SIGMA * SIZE)) * np.ones((1, 2))
+    followed = fit_field(post, step, use, Displacement.zeros(SHAPE, STEP), stiffness)
+    seen = step - followed.at(post)
+    jumps = []
+    for seed in range(40):
+        off = blocks_of(0.05, seed).displacement
+        left = off - fit_field(post, off, use, field, stiffness).at(post)
+        jumps.append((use[:, None] * seen * left).sum(axis=0) / (use @ seen[:, 0] ** 2))
+    residuals = first.beside(field)
+    split = replace(field, strips=strips)
+    variance = jump_variance(first, split, residuals, use, stiffness).ravel()
+    moved = (field.knots[:, 0] >= 800.0) - followed.at(field.knots)[:, 0]
+    expected = moved**2 * (np.array(jumps) ** 2).sum(axis=1).mean()
+    beside = np.abs(field.knots[:, 0] - 800) < 70
+    assert np.sqrt(variance[beside].mean()) == pytest.approx(
+        np.sqrt(expected[beside].mean()), rel=0.25
+    )
+    far = np.abs(field.knots[:, 0] - 800) > 400
+    assert variance[far].max() < 0.01 * variance[beside].mean()
+    np.testing.assert_array_equal(
+        jump_variance(first, field, residuals, use, stiffness), np.zeros((28, 28))
+    )
+
+
 # ---------------------------------------------------------------------------------------- closure
 
 
-def test_a_way_back_that_misses_by_both_errors_raises_nothing():
+def test_a_way_back_raises_the_error_to_what_it_misses_by():
     rng = np.random.default_rng(2)
     field = replace(Displacement.zeros(SHAPE, STEP), error_px=np.full((28, 28), 0.1, np.float32))
     post = rng.uniform(0, 1599, (500, 2))
-    miss = 0.1 * np.hypot(*rng.normal(size=(2, 500)))  # sqrt(2) times the error's length
+    miss = 0.1 / np.sqrt(2) * np.hypot(*rng.normal(size=(2, 500)))  # as long as the error
     np.testing.assert_array_equal(
         raised(field, InverseConsistency(post, 0.8 * miss)), field.error_px
     )
