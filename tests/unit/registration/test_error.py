@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
+from unglow.core.windows import ArrayPixels
 from unglow.registration.blocks.dense import TAPER_SIGMA, DenseMatches
 from unglow.registration.bspline import choose_stiffness, fit_field
 from unglow.registration.field.fit import Deformation, minus
+from unglow.registration.field.follow import inner_points, textured_points
 from unglow.registration.field.inverse_consistency import InverseConsistency
 from unglow.registration.field.uncertainty import (
     at_points,
@@ -18,6 +22,7 @@ from unglow.registration.field.uncertainty import (
     raised,
     unseen,
 )
+from unglow.registration.images import thumbnail
 from unglow.registration.strips.jump_error import jump_variance
 from unglow.registration.strips.offsets import ramp
 from unglow.transform.displacement import Displacement
@@ -149,3 +154,23 @@ def test_a_way_back_raises_the_error_to_what_it_misses_by():
     np.testing.assert_allclose(raised(field, InverseConsistency(post, 3 * miss)), 0.3, rtol=0.1)
     few = InverseConsistency(post[:29], 3 * miss[:29])
     np.testing.assert_array_equal(raised(field, few), field.error_px)
+
+
+# ----------------------------------------------------------------------------------------- domain
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_an_error_is_told_of_the_section_and_not_of_what_lies_beside_it(dark):
+    rng = np.random.default_rng(4)
+    y, x = np.mgrid[:400, :400]
+    away = np.hypot(x - 200, y - 200)
+    texture = ndimage.gaussian_filter(rng.normal(size=(400, 400)), 2.0)
+    image = np.where(away < 120, 100 + 25 * texture / texture.std(), 10.0)
+    image += rng.normal(0, 1, image.shape)
+    image = (255 - image if dark else image).astype(np.float32)
+    pair = SimpleNamespace(post_thumb=thumbnail(ArrayPixels(image), 0))
+    off = [np.hypot(*(points(pair) - 200).T) for points in (textured_points, inner_points)]
+    beside = [float((away > 125).mean()) for away in off]
+    assert beside[0] > 0.04
+    assert beside[1] < 0.4 * beside[0]
+    assert len(off[1]) > 0.3 * len(off[0])
