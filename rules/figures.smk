@@ -49,6 +49,7 @@ rule figures:
         histogram=of_main_method("difference/{method}.histogram.npz"),
         table=out.detected("candidates.csv"),
         detection=out.detected("detection.json"),
+        artefacts=out.detected("artefacts.geojson"),
         search_counts=out.detected("search.npz"),
     output:
         joint_histogram=figure(
@@ -88,6 +89,6 @@ rule figures:
         runtime=runtime("figures"),
         attempt=this_attempt,
     params:
-        version=6,
+        version=7,
     script:
         "../scripts/figures.py"

@@ -30,7 +30,7 @@ rule summary:
         runtime=runtime_beside("summary"),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
         entries=of_batch(job_params.summary_entries, logs=LOGS),
         problems=of_batch(job_params.summary_problems),
     script:

@@ -11,6 +11,7 @@ with Job.of(snakemake) as job:
     from unglow.io.zarr import open_store
     from unglow.photometry.gain.scale import Scale
     from unglow.photometry.joint_histogram import JointStatistics
+    from unglow.spoilt.saved_places import read_places
     from unglow.workflow.stages.figures import (
         Differences,
         draw_candidates,
@@ -26,7 +27,8 @@ with Job.of(snakemake) as job:
     found = transform.load(paths["transform"])
     files = paths["difference"].parent, paths["histogram"]
     differences = Differences.of(images, scale, found, files)
-    draw_differences(differences, job.targets, job.pair_title)
+    spoilt = read_places(paths["artefacts"])
+    draw_differences(differences, job.targets, job.pair_title, spoilt)
     draw_candidates(
         differences,
         read_candidates(paths["table"], SHOWN),
@@ -34,4 +36,5 @@ with Job.of(snakemake) as job:
         SearchCounts.load(paths["search_counts"]),
         job.targets,
         job.pair_title,
+        spoilt,
     )

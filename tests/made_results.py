@@ -67,9 +67,16 @@ def made_pair(folder):
     written = DifferenceStore(images, scale, aligned.statistics, ("linear",), derived, target)
     written.make(workers=1)
     written.residues["linear"].histogram.save(target.with_name("linear.histogram.npz"))
-    inputs = DetectInputs(post, pre, images.aligned, open_store(target), scale, found)
+    blocks = written.blocks
+    inputs = DetectInputs(
+        post, pre, images.aligned, open_store(target), scale, found, blocks=blocks
+    )
     names = {"table": "candidates.csv", "geojson": "candidates.geojson"}
-    names |= {"report": "detection.json", "search_counts": "search.npz"}
+    names |= {
+        "artefacts": "artefacts.geojson",
+        "report": "detection.json",
+        "search_counts": "search.npz",
+    }
     targets = {key: folder / name for key, name in names.items()}
     detect(inputs, DetectSettings(), targets, version=1, workers=1)
     blocks = np.zeros(3, BLOCK_DTYPE)

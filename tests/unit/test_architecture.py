@@ -20,13 +20,14 @@ MAY = {
     "registration": {"core", "transform"},
     "photometry": {"core", "transform", "io"},
     "review": {"core", "io"},
-    "detection": {"core", "transform", "io", "photometry", "review"},
+    "spoilt": {"core", "io", "photometry"},
+    "detection": {"core", "transform", "io", "photometry", "review", "spoilt"},
     "comparison": {"core", "transform", "io", "registration", "photometry", "review"},
     "export": {"core", "transform", "io", "photometry"},
     "multiplexed": {"core", "transform", "io", "registration", "photometry", "export"},
     "reporting": {
         *("core", "transform", "telemetry", "io", "registration", "photometry", "review"),
-        *("comparison", "multiplexed"),
+        *("comparison", "multiplexed", "spoilt"),
     },
 }
 MAY["workflow"] = {*MAY} - {"phantom"}

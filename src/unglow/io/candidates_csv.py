@@ -35,7 +35,7 @@ _INTERVAL = (None, [float, float])
 _CANDIDATES = {
     "method?": str,
     "is_control?": bool,
-    "settings?": {"fwhm_px?": float, "fdr?": float},
+    "settings?": {"fwhm_px?": float, "fdr?": float, "spoilt?": str},
     **dict.fromkeys(("candidates?", "not_counted?", "searched_px?"), (None, int)),
     **dict.fromkeys(("fdr?", "fdr_control?", "threshold_snr?"), (None, float)),
     **dict.fromkeys(("area_mm2?", "density_per_mm2?"), (None, float)),
@@ -50,7 +50,12 @@ _CANDIDATES = {
         "share": float,
         "places": int,
         "by_reason": {...: {"places": int, "area_px": int, "share": float}},
-        "largest": [{"reason": str, "x": float, "y": float, "area_px": int}, ...],
+        "largest": [
+            {"reason": str, "x": float, "y": float, "area_px": int, "strength?": float},
+            ...,
+        ],
+        "widths?": {...: float},
+        "below_share?": float,
     },
 }
 """What detection.json holds, see `unglow.core.json_shape`; older versions had less of it."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.rounding import Measured, ends
+from unglow.core.rounding import Measured, ends, share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from unglow.photometry.difference_histogram import DifferenceHistogram
     from unglow.photometry.gain.scale import Scale
@@ -52,6 +52,25 @@ def scale_columns(
         "difference_median": histogram.median() if histogram else None,
         "difference_mad": histogram.mad() if histogram else None,
         "other_gains": ", ".join(f"{m} {gain}" for m, gain in others.items()),
+    }
+
+
+def spoilt_columns(detection: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what share of the section is spoilt and why, the largest part first.
+
+    Nothing where spoilt places were not looked for, as in results of older versions. ``detection``
+    is the content of detection.json.
+    """
+    spoilt = detection.get("spoilt")
+    if spoilt is None or detection.get("settings", {}).get("spoilt") == "never":
+        return {}
+    parts = sorted(
+        ((float(part["share"]), reason) for reason, part in spoilt["by_reason"].items()),
+        key=lambda part: -part[0],
+    )
+    return {
+        "spoilt_share": float(spoilt["share"]),
+        "spoilt_reasons": ", ".join(f"{reason} {share(part)}" for part, reason in parts),
     }
 
 

@@ -25,7 +25,12 @@ from unglow.photometry.difference_histogram import load_of
 from unglow.photometry.gain.bright_field import doubts
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting import groups
-from unglow.reporting.columns import interval_columns, registration_columns, scale_columns
+from unglow.reporting.columns import (
+    interval_columns,
+    registration_columns,
+    scale_columns,
+    spoilt_columns,
+)
 from unglow.reporting.marker_rows import SlideEntry, marker_rows
 from unglow.review import REVIEW
 from unglow.telemetry.reading.rejections import first_reasons
@@ -46,6 +51,8 @@ _AGREEMENT = ("in_first", "of_first")
 """What share of a variant's candidates the first one has, and of that one's it has."""
 _MARKER = ("background_channel", "expected_gain", "residual_shift_px", "clipped")
 """Columns of the markers of a slide."""
+_SPOILT = ("spoilt_share", "spoilt_reasons")
+"""Share of the section that is spoilt and left out, and its parts by reason."""
 _REVIEW = ("reviewed", "accepted", "rejected", *_PURITY)
 COLUMNS = (
     *(*LEVELS, "status", "reasons", "notes", "channels"),
@@ -54,11 +61,12 @@ COLUMNS = (
     *("method", "gain", "gain_low95", "gain_high95", "offset"),
     *("difference_median", "difference_mad", "other_gains"),
     *("candidates", "candidates_fdr", *_DENSITY, "control", *_FDR_CONTROL),
+    *_SPOILT,
     *_REVIEW,
     *_AGREEMENT,
     *_MARKER,
 )
-_SHARES = ("overlap", "candidates_fdr", "clipped", *_AGREEMENT)
+_SHARES = ("overlap", "candidates_fdr", "clipped", "spoilt_share", *_AGREEMENT)
 _ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
 _OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL, *_MARKER[:-1])
@@ -345,6 +353,7 @@ def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) ->
             "candidates_fdr": detection["fdr"],
             **interval_columns(_DENSITY, density, detection["density_ci95_per_mm2"]),
             **interval_columns(_FDR_CONTROL, control, detection.get("fdr_control_ci95")),
+            **spoilt_columns(detection),
         }
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error

@@ -16,7 +16,10 @@ from unglow.reporting import figures
 from unglow.reporting.figures import Stamp, save_png
 from unglow.reporting.figures.candidates import CLASSES, density
 from unglow.reporting.figures.canvas import Pixels
+from unglow.reporting.figures.spoilt_places import HATCHES
 from unglow.reporting.figures.stamps import colour_limit, common_stretch, marked
+from unglow.spoilt.places import REASONS
+from unglow.spoilt.saved_places import SavedPlace
 
 SHAPE = (300, 420)
 
@@ -111,6 +114,20 @@ def stamps(count, size=39):
     return made
 
 
+def square(x, y, side, reason="lost"):
+    """Return a square place with a square hole, of corners counted from that of the first px."""
+    box = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], np.float64)
+    corner = np.array([x, y])
+    hole = corner + side / 2 + box[::-1] * side / 4
+    return SavedPlace(reason, 9.0, side * side, ((corner + box * side, hole),))
+
+
+def spoilt_report(**changes):
+    told = report(**changes)
+    told["masked_px"] |= {"spoilt": 123_456, "excluded": 4000}
+    return told | {"spoilt": {"share": 0.0238}}
+
+
 def drawn(shape, found, told):
     return figures.draw_candidates(difference(shape), found, told, search_counts(shape), step=4)
 
@@ -135,6 +152,12 @@ def drawings():
         "nothing": drawn(SHAPE, candidates(0), nothing),
         "with_controls": drawn(SHAPE, candidates(200), report_with_controls()),
         "control": drawn(SHAPE, candidates(30), report(27, is_control=True)),
+        "spoilt": figures.draw_candidates(
+            *(difference(), candidates(200), report_with_controls() | spoilt_report()),
+            search_counts(),
+            step=4,
+            spoilt=[square(96 * n, 320, 96, reason) for n, reason in enumerate(REASONS)],
+        ),
         "purity_with_controls": figures.draw_purity(report_with_controls()),
         "purity": figures.draw_purity(report()),
         "no_purity": figures.draw_purity(nothing),
@@ -143,7 +166,7 @@ def drawings():
     }
 
 
-NAMES = ("candidates", "many", "wide", "nothing", "with_controls", "control", "purity",
+NAMES = ("candidates", "spoilt", "many", "wide", "nothing", "with_controls", "control", "purity",
          "purity_with_controls", "no_purity", "gallery", "few")  # fmt: skip
 
 
@@ -318,3 +341,46 @@ def test_ticks_point_at_the_middle():
     assert sorted(zip(row.tolist(), col.tolist(), strict=True)) == sorted(
         [(19, n) for n in range(4)] + [(n, 19) for n in range(4)]
     )
+
+
+def rgb(figure, path):
+    save_png(figure, path)
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB")).astype(int)
+
+
+def test_every_reason_of_a_spoilt_place_has_a_hatch_of_its_own():
+    assert tuple(HATCHES) == REASONS
+    assert len(set(HATCHES.values())) == len(REASONS)
+
+
+def test_spoilt_places_are_hatched_where_they_are_and_named(tmp_path):
+    made = [square(400, 240, 320), square(1200, 640, 64), square(40, 40, 32, "out of focus")]
+    flat = np.zeros(SHAPE, np.float32)
+    plain, hatched = (
+        figures.draw_difference(flat, "linear", 1.3, step=4, spoilt=spoilt) for spoilt in ((), made)
+    )
+    changed = (rgb(plain, tmp_path / "a.png") != rgb(hatched, tmp_path / "b.png")).any(axis=-1)
+    axes = next(axes for axes in hatched.axes if axes.get_xlabel() == "x (px)")
+    assert axes.get_xlim() == next(a for a in plain.axes if a.get_xlabel() == "x (px)").get_xlim()
+    # px of the paper, rows from the top
+    (x0, y0), (x1, y1) = axes.transData.transform([(399.5, 239.5), (719.5, 559.5)]).round()
+    top, bottom = (round(hatched.bbox.y1 - y) for y in (y0, y1))
+    inside = changed[top : bottom + 1, round(x0) : round(x1) + 1]
+    assert inside[:2].all(axis=1).any()  # the outline lies on the edges of the place
+    assert inside[:, :2].all(axis=0).any()
+    assert 0.1 < inside[3:-3, 3:-3].mean() < 0.5  # data are seen between the lines
+    # nothing is drawn in the hole, but for its outline
+    side = len(inside)
+    hole = inside[side // 2 + 3 : side * 3 // 4 - 2, side // 2 + 3 : side * 3 // 4 - 2]
+    assert not hole.any()
+    assert not changed[top - 4, round(x0) : round(x1)].any()
+    said = [text for text, _ in texts(hatched)]
+    assert {"Spoilt places", "lost: 2", "out of focus: 1"} <= set(said)
+    assert not [text for text, _ in texts(plain) if "poilt" in text]
+
+
+def test_what_is_spoilt_is_told_beside_the_map(drawings):
+    said = [text for text, _ in texts(drawings["spoilt"])]
+    assert "2.4 % of the section, 123,456 px" in said
+    assert "spoilt" not in [text for text, _ in texts(drawings["candidates"])]

@@ -93,6 +93,17 @@ DETECTION = {
     "fdr_control": None,
     "fdr_control_ci95": None,
     "controls": None,
+    "spoilt": {
+        "share": 0.0238,
+        "places": 3,
+        "by_reason": {
+            "debris": {"places": 2, "area_px": 2048, "share": 0.0028},
+            "lost": {"places": 1, "area_px": 15360, "share": 0.021},
+        },
+        "largest": [{"reason": "lost", "x": 1.0, "y": 2.0, "area_px": 15360, "strength": 9.0}],
+        "widths": {"level": 0.5},
+        "below_share": 0.0,
+    },
 }
 
 
@@ -165,6 +176,8 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "fdr_control": None,
         "fdr_control_low95": None,
         "fdr_control_high95": None,
+        "spoilt_share": 0.0238,
+        "spoilt_reasons": "lost 0.021, debris 0.0028",
     }
     others = {"control", "in_first", "of_first", *REVIEWED, *OF_MARKERS}
     assert set(row) - {"searched", "images"} == set(COLUMNS) - others  # no path, no logs
@@ -272,6 +285,33 @@ def test_a_pair_that_was_not_searched_is_suspect_and_says_why(tmp_path):
         "1 suspect",
         "suspect: S1 SYTO9: Candidates were not looked for: the noise is not known.",
     ]
+
+
+NOTHING_SPOILT = {"share": 0.0, "places": 0, "by_reason": {}, "largest": []}
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({"spoilt": NOTHING_SPOILT}, ("0", "")),
+        ({"spoilt": NOTHING_SPOILT, "settings": {"spoilt": "auto"}}, ("0", "")),
+        ({"spoilt": NOTHING_SPOILT, "settings": {"spoilt": "never"}}, ("", "")),
+        ({}, ("0.024", "lost 0.021, debris 0.0028")),
+    ],
+)
+def test_the_spoilt_share_is_empty_where_it_was_not_looked_for(tmp_path, told, expected):
+    text = table(rows([finish(tmp_path, entry(), detection=told)], (), tmp_path))
+    (row,) = csv.DictReader(text.splitlines(), delimiter="\t")
+    assert (row["spoilt_share"], row["spoilt_reasons"]) == expected
+
+
+def test_results_of_a_version_that_did_not_look_for_spoilt_places_have_a_row(tmp_path):
+    made = finish(tmp_path, entry())
+    content = {key: value for key, value in DETECTION.items() if key != "spoilt"}
+    (tmp_path / made.detection).write_text(json.dumps(content))
+    row = only_row(tmp_path, made)
+    assert row["status"] == "ok"
+    assert "spoilt_share" not in row
 
 
 CONTROL = {

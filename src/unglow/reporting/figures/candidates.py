@@ -12,6 +12,7 @@ from unglow.io.search_counts import GRID
 from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.colour_maps import Colours, bar
 from unglow.reporting.figures.difference import colours_of, draw_overview
+from unglow.reporting.figures.spoilt_places import draw_places
 from unglow.reporting.figures.style import (
     INK,
     PAPER,
@@ -26,7 +27,7 @@ from unglow.reporting.figures.style import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from unglow.io.candidates_csv import Candidates
     from unglow.io.search_counts import SearchCounts
     from unglow.photometry.difference_histogram import DifferenceHistogram
+    from unglow.spoilt.saved_places import SavedPlace
 
 # Classes of the false-discovery rate: up to where, colour, size. They differ in lightness, so that
 # everyone tells them apart, and stand out from black, orange and blue.
@@ -43,7 +45,9 @@ MOST_CIRCLES = 5000
 """More would hide each other; the density is of all candidates."""
 # Where the right column and its map begin, and the most that the map has, inches.
 _LEFT, _HEIGHT = 9.75, 2.6
-_WIDE, _TALLEST = 3.8, 3.3
+_WIDE, _TALLEST = 3.8, 3.0
+# Height of a line of facts, and what stays free below them, inches.
+_LINE, _BELOW = 0.2, 0.1
 # Cells of the density are so large that they hold this many candidates on average. They are made of
 # so many squares of the search along each side.
 _PER_CELL = 4.0
@@ -63,6 +67,7 @@ def draw_candidates(
     step: float = 1.0,
     grey_level: float = 1.0,
     pixel_size_um: float | None = None,
+    spoilt: Sequence[SavedPlace] = (),
     title: str = "Candidates",
 ) -> Figure:
     """Draw candidates as circles on the difference, their density, and what is known of them.
@@ -85,6 +90,8 @@ def draw_candidates(
         Smallest step of the raw images.
     pixel_size_um
         Of level 0; None where it is not known.
+    spoilt
+        Places of post that were left out.
     """
     counted = candidates.counted
     points, fdr = candidates.xy[counted], candidates.fdr[counted]
@@ -95,6 +102,7 @@ def draw_candidates(
     fewer = len(best) < len(points)
     more = f" Circles: the {len(best):,} most significant." if fewer else ""
     axes = draw_overview(figure, diff_thumb, colours, width=7.4, step=step, more=more)
+    draw_places(figure, axes, spoilt)
     _circles(figure, axes, points[best], fdr[best])
     scale_bar(axes, pixel_size_um)
     label(figure, 0.32, 0.55, _summary(report), color=SOFT)
@@ -228,6 +236,8 @@ def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
         ("map too far off", f"{masked['misregistered']:,} px"),
         ("not counted", f"{report['not_counted']:,} in the list"),
     ]
+    if masked.get("spoilt"):
+        lines.insert(-1, ("spoilt", _spoilt_text(report)))
     if "excluded" in masked:
         lines.insert(-1, ("excluded", f"{masked['excluded']:,} px"))
     if fdr is not None:
@@ -238,13 +248,21 @@ def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
     for name, key in (("50 % found from", "peak_50"), ("90 % found from", "peak_90")):
         limit = (report["completeness"] or {}).get(key)
         lines += [(name, _limit_text(limit))] if limit else []
-    facts(figure, lines, left=_LEFT, top=top, line=0.2, values=_LEFT + 1.25, size=9)
+    room = figure.get_figheight() - _BELOW - top
+    line = min(_LINE, room / len(lines))
+    facts(figure, lines, left=_LEFT, top=top, line=line, values=_LEFT + 1.25, size=9)
 
 
 def by_controls(report: Mapping[str, Any]) -> str:
     """Return the false-discovery rate by controls with its interval."""
     share, interval = report["fdr_control"], report["fdr_control_ci95"]
     return estimate(100 * share, [100 * end for end in interval], "%")
+
+
+def _spoilt_text(report: Mapping[str, Any]) -> str:
+    px = f"{report['masked_px']['spoilt']:,} px"
+    share = (report.get("spoilt") or {}).get("share")
+    return f"{percent(share)} of the section, {px}" if share else px
 
 
 def _density_text(report: Mapping[str, Any]) -> str:

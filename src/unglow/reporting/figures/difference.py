@@ -9,6 +9,7 @@ import numpy as np
 
 from unglow.core.rounding import estimate, number
 from unglow.reporting.figures.colour_maps import upright_bar
+from unglow.reporting.figures.spoilt_places import draw_places
 from unglow.reporting.figures.style import (
     SOFT,
     Crop,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.photometry.difference_histogram import DifferenceHistogram
+    from unglow.spoilt.saved_places import SavedPlace
 
 CROPS = 4
 _LEFT = 9.42
@@ -112,6 +114,7 @@ def draw_difference(
     grey_level: float = 1.0,
     pixel_size_um: float | None = None,
     crops: Sequence[Crop] = (),
+    spoilt: Sequence[SavedPlace] = (),
     title: str = "Difference",
 ) -> Figure:
     """Draw post - (gain * pre + offset) in diverging colours, black at zero, grey where no data is.
@@ -134,11 +137,14 @@ def draw_difference(
         Of level 0, for the scale bar; None where it is not known.
     crops
         Full-resolution squares with post, aligned pre and difference; the first four are shown.
+    spoilt
+        Places of post that the search left out.
     """
     figure = sheet(14.0, 8.95, title)
     colours = colours_of(diff_thumb, histogram, grey_level)
     wide = 7.4 if crops else 12.0
     axes = draw_overview(figure, diff_thumb, colours, width=wide, step=step)
+    draw_places(figure, axes, spoilt)
     scale_bar(axes, pixel_size_um)
     line = _line(gain, offset) + (", light evened out" if evened else "")
     label(figure, 0.32, 0.55, f"{method}: {line}{_spread(histogram)}", color=SOFT)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from unglow.photometry.difference import Image
     from unglow.photometry.gain.scale import Scale
     from unglow.photometry.joint_histogram import JointStatistics
+    from unglow.spoilt.saved_places import SavedPlace
     from unglow.transform import Transform
 
 DETAILS = 3
@@ -173,8 +174,16 @@ class Differences:
         return self.images[self.scale.default], self.histograms[self.scale.default]
 
 
-def draw_differences(found: Differences, targets: Mapping[str, Path], title: str) -> None:
-    """Write ``difference`` (overview, brightest places), ``difference_histogram``, ``methods``."""
+def draw_differences(
+    found: Differences,
+    targets: Mapping[str, Path],
+    title: str,
+    spoilt: Sequence[SavedPlace] = (),
+) -> None:
+    """Write ``difference`` (overview, brightest places), ``difference_histogram``, ``methods``.
+
+    ``spoilt`` are places of post that the search left out.
+    """
     post, aligned, method = found.post, found.aligned, found.scale.default
     difference, histogram = found.chosen
     if difference.empty is not None:
@@ -196,6 +205,7 @@ def draw_differences(found: Differences, targets: Mapping[str, Path], title: str
         step=view.step,
         pixel_size_um=pixel_size(post),
         crops=crops,
+        spoilt=spoilt,
         title=f"{title}: difference, {method}",
     )
     save_png(figure, targets["difference"])
@@ -233,8 +243,12 @@ def draw_candidates(
     search_counts: SearchCounts,
     targets: Mapping[str, Path],
     title: str,
+    spoilt: Sequence[SavedPlace] = (),
 ) -> None:
-    """Write ``candidates`` (on the difference), ``purity``, and ``gallery`` (stamps)."""
+    """Write ``candidates`` (on the difference), ``purity``, and ``gallery`` (stamps).
+
+    ``spoilt`` are places of post that the search left out.
+    """
     if report["status"] == "failed":
         names = ("candidates", "purity", "gallery")
         reason = str(report["reason"])
@@ -252,6 +266,7 @@ def draw_candidates(
         histogram,
         step=view.step,
         pixel_size_um=pixel_size(post),
+        spoilt=spoilt,
         title=title,
     )
     save_png(figure, targets["candidates"])
